@@ -29,14 +29,11 @@ class Backoff:
 
 RECHECK_SECONDS = 30.0
 """Interval between checks of what no watched object shows: a taken name, a node that stops or resumes
-reporting, a feature of the API server, a CRD that is installed, a rejection that no longer applies.
+reporting, a feature of the API server, an installed CRD, a rejection that no longer applies.
 """
 
 SIBLINGS_RECHECK_SECONDS = 5.0
-"""Interval at which a group with a delayed restart checks the other groups.
-
-When they become ready, only the set is enqueued, not the group.
-"""
+"""Interval at which a group with a delayed restart checks the others: their changes enqueue only the set."""
 
 RESYNC_SECONDS = 600.0
 """Interval between reconciles of everything, so that a missed event costs time but never correctness."""
@@ -87,11 +84,10 @@ CHILD_SECONDS = 0.3
 """Delay for changes of a LeaderWorkerSet for which no step waits but a user may: edits, lost groups."""
 
 CHILD_REPORT_SECONDS = 15.0
-"""Delay for changes of a LeaderWorkerSet for which nothing waits: our own writes, and counts below the one
-for which a step waits.
+"""Delay for changes of a LeaderWorkerSet for which nothing waits: our writes, counts below the awaited one.
 
-These changes only lead to a status, which is written every 15 s at most. The delay reduced passes of a set
-from 29 to 9 in a rollout of four steps, and from 10 to 4 while it is created. It adds one pass every 15 s.
+They only lead to a status, which is written every 15 s at most. The delay reduced passes of a set from 29 to
+9 in a rollout of four steps, and from 10 to 4 while it is created. It adds one pass every 15 s.
 """
 
 # --- Batching
@@ -111,18 +107,16 @@ The second saves one write for each of 200 sets of one group that are rolled out
 FIRST_STATUS_SECONDS = 2.0
 """Time until a new set reports that its groups are being created, which Events report at once.
 
-A set of one group whose pods are ready by then needs five writes instead of six. The time is longer while
-many sets are active.
+A set of one group whose pods are ready by then needs five writes, not six. Many active sets prolong the time.
 """
 
 DISAGGREGATED_STATUS_SECONDS = 15.0
 """Time between statuses of a DisaggregatedSet. Its LeaderWorkerSets report their progress earlier."""
 
 STATUS_RESTORE = Backoff(0.5, 15.0)
-"""Backoff before a status is restored that another client keeps overwriting, as upstream's controller would
-if it ran too. The first time it is restored at once.
+"""Backoff before a status is restored again that another client, such as upstream's controller, overwrites.
 
-Without the backoff, both wrote twenty times a second, indefinitely.
+Without it, both wrote twenty times a second, indefinitely. The first time it is restored at once.
 """
 
 CLOCK_TOLERANCE_SECONDS = 0.01
@@ -132,8 +126,7 @@ ACTIVE_SET_SECONDS = 60.0
 """Time for which a set is active after a write of its status: as long as the longest delay of a status."""
 
 AFTER_SURGE = timedelta(seconds=2)
-"""Time until the step after the creation of a surge group. By then, Kueue has seen the group and makes room
-for it.
+"""Time until the step after the creation of a surge group: by then, Kueue has seen it and makes room.
 
 Creation times are whole seconds. Only groups that start faster, as in tests, are delayed.
 """
@@ -148,9 +141,7 @@ EVENT_BATCH = Backoff(5.0, 60.0)
 """Delay before batched Events are written: short for a user who watches, one a minute in the long run."""
 
 SERIES_SECONDS, SERIES_WRITE_SECONDS = 360.0, 60.0
-"""Time within which an equal Event belongs to a series, as in client-go; and minimum between writes of a
-series.
-"""
+"""Time within which an equal Event joins a series, as in client-go; minimum between writes of a series."""
 
 # --- Validity of cached results
 
@@ -167,17 +158,13 @@ FAILED_CREATES_READ_AGAIN = timedelta(seconds=30)
 """Interval between two reads of Events for one StatefulSet."""
 
 FAILED_CREATES_FRESH = timedelta(seconds=4)
-"""Time for which one read of a namespace serves all sets in it, more if the read is slow
-(`lws.runtime.costs`).
-"""
+"""Time for which a read of a namespace serves its sets, more after a slow read (`lws.runtime.costs`)."""
 
 FAILED_CREATES_IDLE = timedelta(minutes=1)
 """Time after which Events of a namespace that no pass reads are dropped."""
 
 FAILED_CREATES_VALID = timedelta(minutes=20)
-"""Validity of an Event about a rejected pod. The StatefulSet controller retries after 17 minutes at the
-latest.
-"""
+"""Validity of an Event about a rejected pod: the StatefulSet controller retries within 17 minutes."""
 
 RETRY_PODS_AFTER, RETRY_PODS_EACH = timedelta(seconds=30), timedelta(seconds=0.2)
 """Time until a StatefulSet with rejected pods is made to retry: at least the first, and the second for each
@@ -223,9 +210,7 @@ NODE_OF_RETURN = Backoff(30.0, 300.0)
 """Backoff between two reads of a node that pods of a set have long waited to return to."""
 
 NODES_OF_RETURN, NODES_OF_RETURN_SECONDS = 10, 5.0
-"""Maximum number of such nodes that one pass over a set reads, and the time until the next pass if more are
-due: two reads a second.
-"""
+"""Maximum of such nodes that a pass reads, and time until the next pass if more are due: two a second."""
 
 GROUP_STARTS_WITHIN = timedelta(minutes=10)
 """Time until a group that does not become ready counts as failed, unless its set has a
@@ -244,7 +229,7 @@ SILENT_WATCH_SECONDS = 90.0
 """Time after which a silent connection is closed and resumed. Bookmarks arrive about once a minute."""
 
 SILENT_STREAM_SECONDS = 240.0
-"""Time after which a silent stream fails the liveness probe. It has missed several bookmarks, so it is dead
+"""Time after which a silent stream fails the liveness probe: several bookmarks are missing, so it is dead
 even if its socket is open.
 """
 
@@ -281,10 +266,7 @@ PRECONDITIONS_PAUSE = Backoff(1.0, 15.0)
 """Backoff between checks for an API server and its CRDs at the start."""
 
 DENIED_KIND_SECONDS = 300.0
-"""Time until a kind whose reads are denied is no longer served, which relists everything.
-
-Reapplying permissions takes less time.
-"""
+"""Time until a kind with denied reads is dropped, which relists everything. Reapplying RBAC takes less."""
 
 TAKEOVER_RETRY_SECONDS = 1.0
 """Delay after a failed list of gained namespaces, which is needed before anything is done for them."""
@@ -315,10 +297,7 @@ CREDENTIALS_EARLY_SECONDS = 300.0
 """Time before their expiry at which credentials are replaced, as by the kubernetes client."""
 
 TOKEN_FILE_SECONDS = 60.0
-"""Interval between reads of a token file, as in kubectl.
-
-The kubelet rotates a pod's token long before it expires.
-"""
+"""Interval between reads of a token file, as in kubectl. The kubelet rotates it long before it expires."""
 
 TRUST_SECONDS = 1.0
 """Interval between checks of whether the CA or client certificate files of a connection have changed."""

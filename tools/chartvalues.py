@@ -35,9 +35,7 @@ _NO_DEFAULT = "–"
 
 @dataclass(frozen=True)
 class Value:
-    """A value that users may set: its dotted path, its default as JSON (None for no default), and its
-    meaning.
-    """
+    """A value that users may set: dotted path, default as JSON (None for no default) and meaning."""
 
     path: str
     default: str | None
@@ -62,9 +60,7 @@ def values(schema: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str =
 
 
 def table(schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
-    """Return the table of values in Markdown. Its links lead from the chart's folder to documents of the
-    repository.
-    """
+    """Return the Markdown table of values. Its links lead from the chart's folder into the repository."""
     rows = ["| Key | Default | Meaning |", "| --- | --- | --- |"]
     for value in values(schema, defaults):
         default = _NO_DEFAULT if value.default is None else f"`{value.default}`"
@@ -74,9 +70,7 @@ def table(schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
 
 
 def sections() -> dict[str, dict[str, Any]]:
-    """Return the JSON schema of each section of the configuration file, by key. Raises ValueError if a
-    setting is outside of all sections.
-    """
+    """Return the schema of each section of the configuration file. Raises ValueError for a stray setting."""
     models = Configuration.model_json_schema(mode="serialization")
     sections = {}
     for key, part in models["properties"].items():

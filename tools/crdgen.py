@@ -55,12 +55,10 @@ Schema = dict[str, Any]
 
 
 def definition(kind: ResourceKind) -> dict[str, Any]:
-    """Return the CustomResourceDefinition of a kind (apiextensions.k8s.io/v1), without anything that only the
-    chart needs.
+    """Return the CustomResourceDefinition of a kind, without anything that only the chart needs.
 
-    It does not mention conversion, which means none. Setting the strategy to None would make appliers fail on
-    a CRD of the original controller: they would leave its webhook stanza, and the API server rejects the
-    combination.
+    It does not mention conversion, which means none. With strategy None, appliers would fail on a CRD of the
+    original controller: they leave its webhook stanza, and the API server rejects the combination.
     """
     names: dict[str, Any] = {
         "kind": kind.kind,
@@ -101,9 +99,7 @@ def _version(kind: ResourceKind) -> dict[str, Any]:
 
 
 def schema_of(kind: ResourceKind) -> Schema:
-    """Return the structural schema of a kind. Raises ValueError if a model contains something that such a
-    schema cannot.
-    """
+    """Return the structural schema of a kind. Raises ValueError if such a schema cannot express a model."""
     source = kind.model.model_json_schema(by_alias=True, mode="validation")
     schema = _structural(source, source.get("$defs", {}), extract.read(), kind.kind)
     # The API server knows the metadata of a whole object, and forbids CRDs to describe it.
@@ -141,9 +137,7 @@ def _structural(
 
 
 def _inlined(source: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
-    """Return a schema without `$ref` and without the `null` alternative of optional fields. Keywords beside
-    these win.
-    """
+    """Return a schema without `$ref` and the `null` of optional fields. Keywords beside these win."""
     node = dict(source)
     alternatives = [part for part in node.get("anyOf", ()) if part != {"type": "null"}]
     if len(alternatives) == 1:
@@ -160,16 +154,12 @@ def _one_line(text: str) -> str:
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
-        """Write no anchors. Leader and worker templates share one schema object, but no reader expects
-        anchors in a CRD.
-        """
+        """Write no anchors, which no reader of CRDs expects: two templates share a schema object."""
         return True
 
 
 def rendered(crd: Mapping[str, Any]) -> str:
-    """Return the text of a CRD or of some of its fields. Raises ValueError if Helm would take part of it for
-    a template.
-    """
+    """Return the text of a CRD or of some fields. Raises ValueError if Helm would see a template in it."""
     text = yaml.dump(dict(crd), Dumper=_Dumper, sort_keys=True, width=110, allow_unicode=True)
     if "{{" in text:
         raise ValueError("a description contains '{{', which Helm would take for a template: reword it")

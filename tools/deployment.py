@@ -1,6 +1,4 @@
-"""Run the product on a cluster that runs no containers: the chart through helm, and the manager as a process
-of this host.
-"""
+"""Run the product where no containers run: the chart through helm, the manager as a process of this host."""
 
 from __future__ import annotations
 
@@ -43,10 +41,9 @@ class DeploymentError(RuntimeError):
 
 @dataclass
 class ManagerProcess:
-    """One `lws manager` on this host. It may be started again after its end, with the same command.
+    """One `lws manager` on this host, which may be started again after its end.
 
-    Start it from a thread that lives as long as the manager is needed, because the kernel ends the manager
-    together with that thread.
+    Start it from a thread that lives as long as it is needed: the kernel ends it together with that thread.
     """
 
     command: Sequence[str]
@@ -158,10 +155,7 @@ class Deployment:
     managers: list[ManagerProcess] = field(default_factory=list)
 
     def install(self, *arguments: str) -> None:
-        """Run `helm upgrade --install` for the chart.
-
-        arguments: further arguments of helm.
-        """
+        """Run `helm upgrade --install` for the chart, with further arguments."""
         where = ("-n", NAMESPACE, "--create-namespace")
         self.access.helm("upgrade", "--install", self.release, str(CHART), *where, *arguments)
 
@@ -175,9 +169,7 @@ class Deployment:
         configuration: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> ManagerProcess:
-        """Return a manager that is not started yet, with the configuration of the chart and the rights of its
-        ServiceAccount.
-        """
+        """Return a manager, not yet started, with the chart's configuration and ServiceAccount's rights."""
         ports = ManagerPorts(*pick_ports(3))
         number = len(self.managers)
         self.workspace.mkdir(parents=True, exist_ok=True)
@@ -208,9 +200,7 @@ class Deployment:
         return manager.wait_ready()
 
     def point_webhooks(self, manager: ManagerProcess) -> None:
-        """Make the API server call this manager directly, because it has no route to a Service here. The CA
-        bundles are left alone.
-        """
+        """Make the API server call this manager directly, as no Service is reachable. CA bundles stay."""
         self.point_webhooks_at(manager.webhook_port)
 
     def point_webhooks_at(self, port: int) -> None:
@@ -227,7 +217,6 @@ class Deployment:
             manager.stop()
 
     def _configuration(self) -> str:
-        """Return the configuration file that the chart has created."""
         shown = self.access.kubectl("get", "configmap", "lws-manager-config", "-n", NAMESPACE, "-o", "json")
         return str(json.loads(shown)["data"]["controller_manager_config.yaml"])
 

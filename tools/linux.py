@@ -1,6 +1,4 @@
-"""Require Linux before anything takes long, because a control plane runs on Linux only. Control child
-processes.
-"""
+"""Require Linux, on which alone a control plane runs, before anything takes long. Control child processes."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ class NotLinuxError(RuntimeError):
 
 
 def require_linux(platform: str | None = None) -> None:
-    """Raise NotLinuxError on any other system, because parts of the local control plane need the kernel of
-    Linux.
-    """
+    """Raise NotLinuxError on any other system: parts of the local control plane need the kernel of Linux."""
     platform = platform or sys.platform
     if platform != "linux":
         raise NotLinuxError(

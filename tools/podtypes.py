@@ -1,8 +1,6 @@
-"""Generate lws/kube/pod_types.json, which says how a typed client writes each field of pod and claim
-templates.
+"""Generate lws/kube/pod_types.json: how a typed client writes each field of pod and claim templates.
 
-The source is Go code of k8s.io/api and k8s.io/apimachinery, because the OpenAPI document does not distinguish
-pointers from values.
+The source is Go code of k8s.io/api and k8s.io/apimachinery: OpenAPI does not tell pointers from values.
 """
 
 from __future__ import annotations
@@ -38,9 +36,8 @@ _FIELD = re.compile(r"\t(?:\w+\s+)?(\S+)\s+`json:\"([^\"]*)\"")
 def table_of(sources: Iterable[str], roots: Iterable[str] = ROOTS) -> Table:
     """Return field codes, which `lws.kube.typed` explains, for every struct reachable from `roots`.
 
-    Types are in alphabetical order. The fields of each type are in the order of the struct, as encoders write
-    them. Raises ValueError for a Go type that no rule covers, so that no new version of Kubernetes is misread
-    silently.
+    Types are in alphabetical order, fields in the order of the struct, as encoders write them. Raises
+    ValueError for a Go type that no rule covers, so that no new Kubernetes is misread silently.
     """
     text = "\n".join(sources)
     structs = {match[1]: match[2] for match in _STRUCT.finditer(text)}
@@ -125,9 +122,7 @@ def read_sources(version: str = VERSION) -> list[str]:
 
 
 def rendered(table: Table, version: str = VERSION) -> str:
-    """Return the text of the committed file. It has one line per type, so that the difference of a new
-    version is readable.
-    """
+    """Return the committed file. It has one line per type, so that differences are readable."""
     lines = [f'  "{name}": {json.dumps(fields, separators=(",", ":"))}' for name, fields in table.items()]
     source = json.dumps(f"fields of k8s.io/api and k8s.io/apimachinery {version}")
     return f'{{"source": {source},\n "types": {{\n' + ",\n".join(lines) + "\n}}\n"

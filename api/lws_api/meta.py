@@ -49,13 +49,13 @@ class KubeModel(BaseModel):
 
 
 def constrained(kind: str, **keywords: Any) -> WithJsonSchema:
-    """The schema of a scalar, for `Annotated`. The API server enforces it, reading does not."""
+    """Return the schema of a scalar, for `Annotated`. The API server enforces it, models do not."""
     return WithJsonSchema({"type": kind, **keywords})
 
 
 @dataclass(frozen=True, slots=True)
 class ActsAs:
-    """For `Annotated`: the default of a field that neither the schema nor a webhook writes."""
+    """For `Annotated`: the value that an absent field has. Neither the schema nor a webhook stores it."""
 
     default: Any
 

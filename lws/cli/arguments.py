@@ -25,10 +25,7 @@ _USE = "use NAME, lws/NAME or disaggregatedset/NAME"
 
 
 class SetName(click.ParamType[NamedSet]):
-    """The type of an argument that names a set.
-
-    It converts `demo`, `lws/demo`, `leaderworkerset/demo` or `dset/llm` to a `NamedSet`.
-    """
+    """The type of an argument that names a set: `demo`, `lws/demo`, `leaderworkerset/demo` or `dset/llm`."""
 
     name = "name"
 

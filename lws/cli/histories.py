@@ -44,10 +44,8 @@ _Revision = TypeVar("_Revision", bound=Revision[Any])
 class History(ABC, Generic[_Revision]):
     """The history of a set.
 
-    revisions: the recorded revisions, oldest first.
-    target: the target revision; None until it is recorded.
-    causes: name of a revision → the change cause that a user gave.
-    recorded_as: heading and field name under which the content of a revision is shown.
+    revisions: oldest first. target: the target revision; None until it is recorded. causes: name of a
+    revision → the change cause that a user gave. recorded_as: heading and field name of the content.
     """
 
     recorded_as: ClassVar[tuple[str, str]]
@@ -63,7 +61,6 @@ class History(ABC, Generic[_Revision]):
 
     @property
     def usable(self) -> list[_Revision]:
-        """Revisions that can be decoded."""
         return [revision for revision in self.revisions if not revision.broken]
 
     def complaints(self) -> Iterator[str]:
@@ -127,8 +124,7 @@ class History(ABC, Generic[_Revision]):
 class SetHistory(History[Recorded]):
     """The history of a LeaderWorkerSet.
 
-    groups: key of a leader → indices of the groups.
-    strangers: revisions without an owner that carry the label of the set.
+    groups: key of a leader → indices. strangers: revisions without an owner that carry the label of the set.
     """
 
     recorded_as: ClassVar = ("Template", "spec")
@@ -192,7 +188,6 @@ class SetHistory(History[Recorded]):
         return {**tree, **({"metadata": {"annotations": annotations}} if annotations else {})}
 
     def recorded(self, revision: Recorded) -> dict[str, Any]:
-        """Return the template, with the annotations that are recorded with it."""
         annotations = dict(revision.record.topology or {})
         return {**revision.record.spec, **({"annotations": annotations} if annotations else {})}
 
@@ -321,13 +316,10 @@ async def roles_history(session: Session, obj: Object) -> RolesHistory:
 
 @dataclass(frozen=True, slots=True)
 class SetObjects:
-    """A LeaderWorkerSet and its objects.
+    """A LeaderWorkerSet `lws` with all its fields, and its objects.
 
-    lws: the set with all its fields.
-    groups: index of a group → the controller's snapshot of it.
-    unknown: index of a group → message of the API server, if the user may not read something in its snapshot,
-    such as nodes.
-    pods: name of a pod → the pod with all its fields.
+    groups: index of a group → the controller's snapshot of it. unknown: index of a group → message of the API
+    server, if the user may not read something in its snapshot, such as nodes. pods: by name, with all fields.
     revisions: all ControllerRevisions with the label of the set, regardless of their owners.
     """
 

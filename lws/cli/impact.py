@@ -29,15 +29,12 @@ _RECORDED = ("leaderWorkerTemplate", "networkConfig")
 class Impact:
     """The consequences of a change.
 
-    before, after: the assessment of the set before and after the change.
-    left_alone: why the controller ignores the set after the change; empty if it does not.
-    template: changes that affect pods, one line each.
-    at_once: all other changes, one line each.
-    restarts: groups that a rollout restarts because of the change.
-    restart_anyway: groups that the current rollout restarts with or without the change.
-    recreated: group that is recreated at once → reason.
-    unknown: group of which it cannot be predicted whether it is recreated at once → reason.
-    prewarm: how nodes are prepared before the rollout; empty if they are not.
+    before, after: the assessments of the set. left_alone: why the controller ignores the set after the
+    change; empty if it does not. template: changes that affect pods, one line each; at_once: all others.
+    restarts: groups that a rollout restarts because of the change; restart_anyway: those that the current
+    rollout restarts with or without it. recreated: group that is recreated at once → reason; unknown: group
+    of which this cannot be predicted → reason. prewarm: how nodes are prepared before the rollout; empty if
+    they are not.
     """
 
     before: Assessment
@@ -53,14 +50,12 @@ class Impact:
 
     @property
     def added(self) -> range:
-        """Groups that are created."""
         return (
             range(0) if self.left_alone else range(self.before.rollout.replicas, self.after.rollout.replicas)
         )
 
     @property
     def removed(self) -> range:
-        """Groups that are deleted."""
         return (
             range(0) if self.left_alone else range(self.after.rollout.replicas, self.before.rollout.replicas)
         )
@@ -71,7 +66,6 @@ class Impact:
 
     @property
     def staying(self) -> tuple[int, ...]:
-        """Groups that already run the new template."""
         return tuple(group.index for group in self.after.groups if not group.outdated and self.template)
 
 
@@ -160,7 +154,6 @@ def _verb(groups: Sized, one: str = "restarts", many: str = "restart") -> str:
 
 
 def _immediate(lws: Object) -> dict[str, object]:
-    """Return the part of a set that takes effect without a rollout."""
     rest = {key: value for key, value in lws["spec"].items() if key not in _RECORDED}
     template = lws["spec"].get("leaderWorkerTemplate") or {}
     live = (NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION)

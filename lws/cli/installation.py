@@ -69,10 +69,7 @@ class Reader:
         self.cluster = cluster
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Read:
-        """Read an object; None if it does not exist.
-
-        Raises ClusterError for any error except a missing permission, which is returned as `Denied`.
-        """
+        """Return an object, None if it does not exist, or `Denied`. Raises ClusterError for other errors."""
         try:
             return await self.cluster.get(resource.kind, namespace, name)
         except NotFound:
@@ -111,10 +108,7 @@ _GROUPS = frozenset({LEADER_WORKER_SET.group, DISAGGREGATED_SET.group})
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """A permission: a verb on a resource, or on a subresource (`resource/subresource`).
-
-    name: the only object for which the permission is needed; empty for all objects.
-    """
+    """A permission: a verb on `resource` or `resource/subresource`, for the object `name` or for all."""
 
     verb: str
     group: str
@@ -128,7 +122,6 @@ class Right:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The attributes of an access review for this permission."""
         plural, _, subresource = self.resource.partition("/")
         attributes = {
             "verb": self.verb,
@@ -145,15 +138,11 @@ class Right:
 class Installation:
     """All facts that the checks depend on.
 
-    server: version of the API server.
-    definitions: name → CRD of ours.
-    all_definitions: the CRDs of all groups, read only if the names of one of ours are not accepted.
-    managers: Deployments of this controller or of upstream, in all namespaces that the user may read.
-    configuration: the configuration of the manager; the defaults if it could not be read.
-    configuration_read: the ConfigMap, or why it could not be read.
-    leases: name → Lease.
-    sets: all LeaderWorkerSets.
-    rights: permission that the manager needs → whether it has it.
+    definitions: name → CRD of ours. all_definitions: the CRDs of all groups, read only if the names of one of
+    ours are not accepted. managers: Deployments of this controller or of upstream, in all namespaces that the
+    user may read. configuration: that of the manager; the defaults if it could not be read.
+    configuration_read: the ConfigMap, or why it could not be read. leases: name → Lease. rights: permission
+    that the manager needs → whether it has it.
     """
 
     now: datetime
@@ -175,14 +164,12 @@ class Installation:
 
     @property
     def deployment(self) -> Object | None:
-        """The Deployment of the manager in its namespace."""
         if isinstance(self.managers, Denied):
             return None
         return next(_in(self.managers, self.namespace), None)
 
     @property
     def account(self) -> str:
-        """The name of the manager's ServiceAccount."""
         if self.deployment is None:
             return USUAL_ACCOUNT
         return str(self.deployment["spec"]["template"]["spec"].get("serviceAccountName") or "default")
@@ -254,10 +241,9 @@ async def _managers(reader: Reader, namespace: str | None) -> ReadMany:
 
 
 def _is_ours(deployment: Object) -> bool:
-    """Report whether a Deployment belongs to this controller or to upstream.
+    """Report whether a Deployment with kubebuilder's label is this controller's or upstream's.
 
-    Every operator built with kubebuilder has the label by which Deployments are listed. Ours has the name, or
-    a label of our charts, one of which does not depend on nameOverride.
+    Ours has the name, or a label of our charts, one of which does not depend on nameOverride.
     """
     metadata = deployment["metadata"]
     labels = metadata.get("labels") or {}
@@ -276,7 +262,6 @@ def _namespace(mutating: ReadMany, validating: ReadMany, managers: ReadMany) -> 
 
 
 async def _configuration(reader: Reader, namespace: str, managers: ReadMany) -> tuple[Read, Configuration]:
-    """Return the ConfigMap as it was read, and the configuration that it contains."""
     if isinstance(managers, Denied):
         return managers, DEFAULTS
     for deployment in _in(managers, namespace):
@@ -320,8 +305,7 @@ def needed(facts: Installation) -> Iterator[Right]:
         for verb in sorted(verbs):
             if resource not in _CERTIFICATES:
                 yield Right(verb, group, resource)
-            # The manager reads which pods its webhook is called for, even if cert-manager provides the
-            # certificate.
+            # The manager reads which pods its webhook is called for, even with a certificate of cert-manager.
             elif internal or (verb, resource) == ("get", _CERTIFICATES[0]):
                 kind = 0 if resource == _CERTIFICATES[0] else 1
                 yield Right(verb, group, resource, name=CONFIGURATIONS[kind][1])
@@ -339,10 +323,9 @@ def _namespaced(facts: Installation, internal: bool) -> Iterator[Right]:
 
 
 async def permissions(reader: Reader, facts: Installation) -> Mapping[Right, bool] | Denied:
-    """Ask the API server whether the manager has each permission that it needs.
+    """Return whether the manager has each permission that it needs, as the API server answers.
 
-    The manager may ask about itself. Any other user must be allowed to review the access of others; the
-    result is `Denied` if not.
+    The manager may ask about itself; anyone else must be allowed to review others' access, or is `Denied`.
     """
     user = f"system:serviceaccount:{facts.namespace}:{facts.account}"
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{facts.namespace}", "system:authenticated"]

@@ -1,7 +1,4 @@
-"""The entry point: the table of subcommands, and the printing of each error in one line.
-
-Exit codes: 0 success, 1 error, 2 wrong usage.
-"""
+"""The entry point and subcommands. Exit codes: 0 success, 1 error (printed in one line), 2 wrong usage."""
 
 from __future__ import annotations
 
@@ -89,11 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _write_what_can_be_written() -> None:
-    """Write UTF-8 if another program reads the output, as kubectl does.
-
-    Terminals that cannot show a character, such as an arrow, show a question mark instead of raising an
-    error.
-    """
+    """Write UTF-8 to other programs, as kubectl does, and a question mark if a terminal lacks a character."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
@@ -111,8 +104,7 @@ def _called(program: str) -> tuple[str, str]:
 def as_double_dashed(arguments: Sequence[str], params: Iterable[click.Parameter]) -> list[str]:
     """Rewrite `-flag` to `--flag`, and a boolean `--flag` without a value to `--flag=true`.
 
-    A boolean flag never takes the next argument as its value. Any other flag does, even if it looks like a
-    flag.
+    Unlike a boolean flag, any other takes the next argument as its value, even if it looks like a flag.
     """
     flags = {name: param.type for param in params for name in param.opts}
     result: list[str] = []

@@ -30,8 +30,7 @@ _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
 
 
-# The loader written in C is ten times faster, but not every PyYAML has it. A base class that is chosen at run
-# time has no type.
+# The C loader is ten times faster, but not every PyYAML has it. A base class chosen at run time has no type.
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Reads YAML as kubectl does: dates are strings, 1:30 is not a number, and 1e3 is one."""
 
@@ -53,8 +52,7 @@ def title_of(stream: BinaryIO) -> str:
 def sets_in(stream: BinaryIO) -> Iterator[dict[str, Any]]:
     """Yield all sets in a stream in order, including those within a List.
 
-    Raises a Refusal if the stream is not YAML, cannot be written as JSON, or contains an unknown version of a
-    set.
+    Raises a Refusal if the stream is not YAML, has values that JSON lacks, or an unknown version of a set.
     """
     versions = {resource.kind: resource.api_version for resource in RESOURCES}
     try:

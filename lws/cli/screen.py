@@ -103,10 +103,7 @@ def age(since: str | None, now: datetime) -> str:
 
 
 def short(seconds: int) -> str:
-    """Format a duration, with a second unit if it matters.
-
-    Negative durations count as 0, because clocks differ.
-    """
+    """Format a duration, in two units if it matters. Negative ones count as 0, because clocks differ."""
     seconds = max(0, seconds)
     if seconds < 2 * _MINUTE:
         return f"{seconds}s"
@@ -188,10 +185,7 @@ def yaml_text(value: Any) -> str:
 
 @contextmanager
 def live() -> Iterator[Callable[[Sequence[Block]], None]]:
-    """Yield a function that draws each picture over the last one.
-
-    Without a terminal, the function prints only pictures that differ from the last one.
-    """
+    """Yield a function that draws each picture over the last; without a terminal, it prints changed ones."""
     if not is_terminal():
         yield _print_news()
         return

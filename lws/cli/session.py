@@ -1,7 +1,4 @@
-"""Connect a command to the cluster that the user names, and report errors as kubectl does.
-
-A command has one connection. Errors of the API server and of the connection become a `Refusal`.
-"""
+"""Connect a command, once, to the named cluster, and turn errors into `Refusal`s worded as in kubectl."""
 
 from __future__ import annotations
 
@@ -27,25 +24,18 @@ _DUMPED = re.compile(r' *"" is invalid: patch: Invalid value: "\{.*\}": ', re.DO
 
 
 class Refusal(click.ClickException):
-    """An error that ends the command with exit code 1. The command has changed nothing.
-
-    opening: the start of the message, worded as in kubectl.
-    """
+    """An error with exit code 1, before which nothing was changed. opening: the start of its message."""
 
     def __init__(self, message: str, opening: str = "error") -> None:
         super().__init__(message)
         self.opening = opening
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the message as kubectl does."""
         click.echo(f"{self.opening}: {self.message}", file=file, err=file is None)
 
 
 class Unreadable(Refusal):
-    """A Refusal because no release of the controller could act on a stored set.
-
-    fault: what is wrong with the spec of the set.
-    """
+    """A Refusal because no release of the controller could act on a set whose spec has this `fault`."""
 
     def __init__(self, name: str, fault: str) -> None:
         super().__init__(f"set {name} cannot be read: {fault}; correct its spec")
@@ -69,11 +59,7 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection to a cluster, and a namespace.
-
-    namespace: the namespace of the command; empty for all namespaces.
-    explicit_namespace: the value of -n; None if it is not given.
-    """
+    """A connection, and the namespace of the command; empty for all. explicit_namespace: the value of -n."""
 
     cluster: UserCluster
     namespace: str

@@ -1,8 +1,4 @@
-"""Find, read and change sets of every kind.
-
-`SetKind` holds what all commands need to know about a kind. What only one command needs is in the file of
-that command.
-"""
+"""Find, read and change sets of every kind. What only one command needs is in the file of that command."""
 
 from __future__ import annotations
 
@@ -35,11 +31,9 @@ _ROLES = DISAGGREGATED_SET.singular
 class SetKind:
     """A kind of sets.
 
-    label: the label that all objects of a set carry, with its name as value.
-    prefix: the type before a name on the command line; empty for the kind of a bare name.
-    fault: returns why no controller can act on a stored set; empty if one can.
-    cleaned: returns the set without the parts of its status that cannot be read.
-    is_paused: reports whether the rollouts of a set are paused.
+    label: the label that all objects of a set carry, with its name as value. prefix: the type before a name
+    on the command line; empty for the kind of a bare name. fault: returns why no controller can act on a
+    stored set; empty if one can. cleaned: returns the set without unreadable parts of its status.
     """
 
     resource: ResourceKind
@@ -125,10 +119,7 @@ async def find_sets(session: Session, kind: SetKind) -> Sequence[Object]:
 
 
 def readable(obj: Object) -> Object:
-    """Return the set as commands read it. Raises Unreadable if its spec cannot be read.
-
-    The CRD of another release may have admitted any content.
-    """
+    """Return the set as commands read it. Raises Unreadable if another release's CRD admitted its spec."""
     kind = kind_of(obj)
     if fault := kind.fault(obj):
         raise Unreadable(obj["metadata"]["name"], fault)
@@ -166,8 +157,7 @@ def caution(obj: Object, command: str) -> str:
     """Return a warning before a rollout of a single role; empty if the set is not a role.
 
     A DisaggregatedSet does not restore the templates of its LeaderWorkerSets, because that would restart
-    their groups once more.
-    command: the command that has the same effect on all roles.
+    their groups once more. command: the command for all roles.
     """
     owner = _owner(obj)
     if not owner:
@@ -179,10 +169,7 @@ def caution(obj: Object, command: str) -> str:
 
 
 def refuse_pause_of_role(obj: Object) -> None:
-    """Raise a Refusal if the set is a role of a DisaggregatedSet.
-
-    The DisaggregatedSet updates a role by another LeaderWorkerSet, which a pause of this one does not stop.
-    """
+    """Raise a Refusal if the set is a role, because its rollouts create other LeaderWorkerSets."""
     if owner := _owner(obj):
         raise Refusal(
             f"{obj['metadata']['name']} is a role of DisaggregatedSet {owner}, whose rollouts create other "
@@ -199,10 +186,7 @@ def _owner(obj: Object) -> str:
 async def write_unless_changed(
     session: Session, obj: Object, write: Callable[[Object], Awaitable[dict[str, Any]]]
 ) -> dict[str, Any]:
-    """Write a set. After a conflict, read the set again and retry if only its controller has written to it.
-
-    Raises a Refusal if users have changed the set since `obj` was read.
-    """
+    """Write a set, and retry if only its controller wrote meanwhile. Raises a Refusal if users changed it."""
     read, metadata = obj, obj["metadata"]
     for _ in range(_ATTEMPTS):
         try:
@@ -242,10 +226,7 @@ def print_names(sets: Iterable[Object]) -> None:
 
 
 def report(obj: Object, output: str | None, lines: Iterable[Text]) -> None:
-    """Print the lines, or with `-o` the name of the set or the set as it is now.
-
-    As in kubectl, managedFields are omitted.
-    """
+    """Print the lines, or with `-o` the name of the set or the set as it is now, without managedFields."""
     if output is None:
         show(lines)
     elif output == "name":

@@ -63,13 +63,10 @@ _NEXT_STEP = "the controller to take its next step"
 
 @dataclass(frozen=True)
 class SetState(ABC):
-    """The state of one set.
+    """The state of one set, as of `now`.
 
-    now: when the set was read.
-    key: the key of the target revision.
-    replicas: number of desired groups.
-    deadline: seconds without progress after which the set counts as stalled.
-    is_settled: whether everything matches the spec.
+    key: the key of the target revision. replicas: number of desired groups. deadline: seconds without
+    progress after which the set counts as stalled. is_settled: whether everything matches the spec.
     waiting_for: what has to happen next, in words; empty if the set is settled.
     """
 
@@ -133,10 +130,8 @@ async def state_of(session: Session, obj: Object) -> SetState:
 class GroupLine:
     """The state of one group.
 
-    workers: number of ready workers, and number of all workers.
-    why: why the group waits; empty if it does not.
-    pod, node: names of the leader pod and its node.
-    key: the digits of a Hash group's key in its host name; empty for a group with an index.
+    workers: numbers of ready and of all ones. why: why the group waits; empty if it does not. pod, node:
+    names of the leader pod and its node. key: the digits of a Hash group's key in its host name; else empty.
     """
 
     index: int
@@ -160,10 +155,8 @@ class GroupLine:
 class StatusReport(SetState):
     """The state of a LeaderWorkerSet.
 
-    groups: all desired and existing groups.
-    summary: number of groups by state.
-    live_only: settings in effect that no revision records, one sentence each.
-    at_risk: what may be lost, one sentence each.
+    groups: desired and existing ones. summary: number of groups by state. live_only: settings in effect that
+    no revision records. at_risk: what may be lost; both one sentence each.
     """
 
     objects: SetObjects
@@ -349,10 +342,8 @@ def failure_of(obj: Object) -> str:
 
 
 def obstacle(group: GroupSnapshot | None, pods: Sequence[Object], size: int, unknown: str = "") -> str:
-    """Return the worst problem of a group.
+    """Return the worst problem of a group of `size` pods, of which `pods` exist, the leader first.
 
-    pods: the pods of the group, the leader first.
-    size: number of pods of the complete group.
     unknown: message of the API server if the user may not read what the group waits for; empty otherwise.
     """
     return next(_obstacles(group, pods, size, unknown), "")
@@ -529,10 +520,7 @@ def _reasons(child: ChildFacts) -> Iterator[str]:
 
 
 def _only_here(obj: Object, target: TargetRevision) -> Iterator[str]:
-    """Yield what upstream would do differently.
-
-    Upstream hashes the roles as written, in their order, so equivalent roles get another key.
-    """
+    """Yield how upstream differs: it hashes roles as they are written, so equivalent ones get another key."""
     if (computed := key_of(record(obj).roles)) != target.key and not target.is_new:
         yield (
             f"the roles run under key {target.key}; upstream would compute {computed} for them as they "

@@ -1,7 +1,6 @@
 """List the steps of a DisaggregatedSet from now until its rollout ends, if every new group becomes ready.
 
-The product's own passes run against a model of all other controllers. The passes act as long as they can, and
-then the other controllers act.
+The product's own passes run against a model of all other controllers, which act once the passes cannot.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ Counts = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a LeaderWorkerSet's number of groups.
-
-    The number is 0 before the LeaderWorkerSet is created and after it is deleted.
-    """
+    """A change of a LeaderWorkerSet's number of groups: 0 before its creation and after its deletion."""
 
     role: str
     key: str
@@ -58,10 +54,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StepAhead:
-    """The changes of one pass in one slice.
-
-    counts: desired groups of the slice's LeaderWorkerSets after the pass.
-    """
+    """The changes of one pass in one slice. counts: desired groups of its LeaderWorkerSets after the pass."""
 
     slice_index: int
     changes: tuple[Change, ...]
@@ -70,12 +63,7 @@ class StepAhead:
 
 @dataclass(frozen=True, slots=True)
 class StepsAhead:
-    """The result of a simulation.
-
-    steps: the steps in order.
-    waiting_for: why the simulation ended; empty if the set is settled.
-    end: the state at the end.
-    """
+    """The result of a simulation: its steps, what it is waiting for (empty if settled), and the end state."""
 
     steps: tuple[StepAhead, ...]
     waiting_for: str
@@ -92,8 +80,7 @@ def steps_ahead(snapshot: DisaggregatedSnapshot) -> StepsAhead:
         model.carry_out(planned)
         if any(planned.sequences):
             steps += _between(now, model.snapshot)
-        # If a pass writes only a status, the other controllers act at once, which saves a third of the
-        # passes.
+        # If a pass writes only a status, the others act at once, which saves a third of the passes.
         elif not model.move() and not planned.statuses:
             break
     return StepsAhead(tuple(steps), planned.waiting_for, model.snapshot)
@@ -135,7 +122,6 @@ def _counts(snapshot: DisaggregatedSnapshot) -> dict[tuple[int, str, str], int]:
 class Model:
     """A model of the API server, and of the LeaderWorkerSets with everything that runs for them.
 
-    made: number of objects that were created.
     going_broken: UID of a LeaderWorkerSet → number of the groups it must delete that neither serve nor start.
     """
 
@@ -148,7 +134,6 @@ class Model:
         self.snapshot = replace(self.snapshot, reread=self.snapshot.obj, rejections=())
 
     def carry_out(self, planned: Plan) -> None:
-        """Carry out all writes of a pass."""
         for sequence in planned.sequences:
             for action in sequence:
                 self._carry_out(action)
@@ -184,10 +169,9 @@ class Model:
         )
 
     def _lowered(self, before: ChildFacts, after: ChildFacts) -> ChildFacts:
-        """Return the state of a LeaderWorkerSet after its number of desired groups was lowered.
+        """Return a LeaderWorkerSet after its number of desired groups was lowered: the highest indices go.
 
-        The groups with the highest indices will be deleted. Failed groups below those on top count as the
-        lowest.
+        Failed groups below those on top count as the lowest.
         """
         uid, going = before.obj["metadata"]["uid"], before.desired - after.desired
         broken, failed = (min(going, count) for count in (before.broken_on_top, before.failed_on_top))
@@ -325,7 +309,6 @@ class Model:
 
 
 def _complete(child: ChildFacts) -> ChildFacts:
-    """Return the state of a LeaderWorkerSet whose groups are all ready."""
     desired = child.desired
     if child.is_settled and desired == child.existing == child.ready and not child.broken_on_top:
         return child

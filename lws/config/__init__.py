@@ -1,7 +1,6 @@
-"""The settings of the manager, validated, from its configuration file and flags.
+"""The settings of the manager, validated, from its configuration file, its flags and the environment.
 
-`load` takes a path, the given flags and the environment. It returns frozen Settings, or raises a ConfigError
-with one line per mistake.
+`load` returns frozen Settings, or raises a ConfigError with one line per mistake.
 """
 
 from lws.config.checks import ConfigError

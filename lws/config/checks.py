@@ -95,7 +95,6 @@ def _sentence(detail: Mapping[str, Any], keys: KeyPath) -> str:
 
 
 def _keys_at(keys: KeyPath) -> list[str]:
-    """Return the keys of the section at `keys`; empty if there is no section."""
     model: Any = Configuration
     for key in keys:
         annotations = {field.alias: field.annotation for field in model.model_fields.values()}
@@ -308,10 +307,7 @@ def is_known(suite: str) -> bool:
 
 
 def openssl_names(suites: Iterable[str]) -> tuple[str, ...]:
-    """Return OpenSSL's names of the TLS 1.2 suites, in order and without duplicates.
-
-    Suites that this OpenSSL does not support are omitted.
-    """
+    """Return OpenSSL's names of the TLS 1.2 suites that it supports, in order and without duplicates."""
     names = dict.fromkeys(TLS12_SUITES[suite] for suite in suites if suite in TLS12_SUITES)
     return tuple(name for name in names if _is_served(name))
 

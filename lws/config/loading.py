@@ -39,14 +39,9 @@ def load(
     environ: Mapping[str, str],
     namespace_file: Path = NAMESPACE_FILE,
 ) -> Settings:
-    """Return the settings. Raises ConfigError with one line per mistake.
-
-    path: the configuration file; None or empty for the built-in defaults.
-    flags: name without dashes, such as `kube-api-qps` → value, for the flags that were given.
-    """
+    """Return the settings from the file, if any, and flags such as `kube-api-qps`. Raises ConfigError."""
     document = read(path) if path else {"apiVersion": API_VERSION, "kind": KIND}
-    # The file is checked on its own first, so that a flag that overrides a value does not hide a mistake in
-    # the file.
+    # The file is checked alone first, so that no flag that overrides a value hides a mistake in it.
     _parsed(document, lambda keys: _in_file(path, keys))
     given = overrides(flags)
 
@@ -212,10 +207,7 @@ def _boolean(value: object) -> bool:
 
 
 def _feature_gate(value: object) -> bool:
-    """Report whether WorkloadAwareScheduling is switched on by a value of `--feature-gates`.
-
-    The value has the form of the Kubernetes flag: `NAME=true,NAME=false`. The last setting takes effect.
-    """
+    """Report whether the last `WorkloadAwareScheduling=BOOL` among `NAME=true,NAME=false` switches it on."""
     is_on = False
     for part in str(value).split(","):
         name, _, given = part.strip().partition("=")
@@ -232,11 +224,7 @@ def _probe_address(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag.
-
-    path: the key that the flag overrides.
-    read: parses the value of the flag; raises ValueError if it is invalid.
-    """
+    """A flag that overrides the key `path`; `read` parses its value, or raises ValueError."""
 
     path: KeyPath
     read: Callable[[object], Any]
@@ -264,10 +252,7 @@ FLAGS: Mapping[str, Flag] = MappingProxyType(
 
 
 def overrides(given: Mapping[str, object]) -> dict[KeyPath, Any]:
-    """Return the given flags as key → value. Raises ConfigError if a value is invalid.
-
-    A name that is not in `FLAGS` is a bug of the caller and raises KeyError.
-    """
+    """Return the given flags as key → value. Raises ConfigError for a bad value, KeyError for a bad name."""
     values: dict[KeyPath, Any] = {}
     lines = []
     for name, value in given.items():

@@ -1,8 +1,4 @@
-"""All settings of the manager, validated and complete, with their units.
-
-`lws.config.loading` builds these frozen dataclasses from a checked Configuration for the parts of the
-manager.
-"""
+"""All settings of the manager, validated and complete, which `lws.config.loading` builds as dataclasses."""
 
 from __future__ import annotations
 
@@ -16,9 +12,7 @@ from lws.policies import Policies
 class Webhook:
     """Settings of the webhook server.
 
-    enabled: whether to serve webhooks.
-    host: the address to listen on; empty for all interfaces.
-    cert_dir: the directory that contains tls.crt and tls.key.
+    host: the address to listen on; empty for all interfaces. cert_dir: the directory of tls.crt and tls.key.
     shutdown_delay: seconds after SIGTERM during which admission reviews are still answered.
     """
 
@@ -31,9 +25,8 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """Settings of the Lease in the manager's namespace.
+    """Settings of the Lease in the manager's namespace. Of the three times in seconds, each exceeds the next.
 
-    lease_duration, renew_deadline, retry_period: seconds; each is longer than the next.
     shards: number of parts into which namespaces are divided, each with its own Lease; 1 for a single Lease.
     """
 
@@ -47,10 +40,7 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """TLS settings for clients of the manager.
-
-    ciphers: OpenSSL's names of suites, for TLS 1.2 only; empty to let OpenSSL choose.
-    """
+    """TLS settings for clients of the manager. ciphers: OpenSSL's names, TLS 1.2 only; empty for its own."""
 
     minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     ciphers: tuple[str, ...] = ()
@@ -58,11 +48,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class CertificateSettings:
-    """Settings of the webhook certificate.
-
-    internal: whether the manager itself issues and rotates the certificate of the Service, and stores it in
-    the Secret.
-    """
+    """Settings of the webhook certificate. internal: whether the manager issues, stores and rotates it."""
 
     internal: bool
     service_name: str
@@ -73,16 +59,14 @@ class CertificateSettings:
 class Settings:
     """All settings of the manager.
 
-    namespace: the namespace of the manager, its Lease, its Secret and its Service.
-    metrics_bind_address, health_bind_address, debug_bind_address: `host:port`, or None to serve nothing. An
-    empty host means all interfaces. debug_bind_address is always on the loopback interface.
-    metrics_per_set: whether to report metrics for each set instead of sums over all sets.
-    readiness_endpoint, liveness_endpoint: different URL paths that start with a slash.
-    client_qps, client_burst: limits of writes to the API server, per second and at once; both above 0.
-    gang_provider: the gang scheduler; None for none.
-    workload_aware_scheduling: whether to serve `spec.scheduling`.
-    policies: settings that plans of sets and groups read.
-    effective: the whole configuration as YAML, for the log.
+    namespace: that of the manager, its Lease, its Secret and its Service. metrics_bind_address,
+    health_bind_address, debug_bind_address: `host:port`, or None to serve nothing. An empty host means all
+    interfaces; debug_bind_address is always on the loopback interface. metrics_per_set: whether to report
+    metrics for each set instead of sums over all sets. readiness_endpoint, liveness_endpoint: different URL
+    paths that start with a slash. client_qps, client_burst: limits of writes to the API server, per second
+    and at once; both above 0. gang_provider: the gang scheduler; None for none. workload_aware_scheduling:
+    whether to serve `spec.scheduling`. policies: settings that plans read. effective: the whole configuration
+    as YAML, for the log.
     """
 
     namespace: str

@@ -9,9 +9,7 @@ from lws.runtime.actions import Announce, Fold, Object, Reference
 
 
 def rollout_started(obj: Object, key: str) -> Announce:
-    """Announce that the first child of a revision is about to be created while children of other revisions
-    exist.
-    """
+    """Announce that a revision's first child is about to be created while other revisions have children."""
     note = f"Started rolling update to revision {key}"
     return replace(_event(obj, "RollingUpdateStarted", "Update", note), ends=True)
 
@@ -53,10 +51,7 @@ def deleted_legacy(obj: Object, child: ChildFacts) -> Announce:
 
 
 def _deleted(obj: Object, child: ChildFacts, template: str) -> Announce:
-    """Announce the deletion of a child.
-
-    template: the text for one or several children, with `{}` in place of their names.
-    """
+    """Announce the deletion of a child; `{}` in `template` stands for the names of the children."""
     fold = Fold(template, child.name, Reference.to(obj), waits=True)
     note = template.format(child.name)
     return replace(_event(obj, "LWSDeleted", "Delete", note, Reference.to(child.obj)), fold=fold)

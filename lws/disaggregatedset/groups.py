@@ -28,8 +28,7 @@ def child_facts(
 ) -> ChildFacts:
     """Collect the facts of a child.
 
-    groups: the groups found by their leader pods; None if these pods are not watched, in which case the
-      child's status counts.
+    groups: found by their leader pods; None if these are not watched: then the child's status counts.
     left: the number of existing groups, groups of a former child of the same name included.
     """
     desired, status = fields.REPLICAS.in_effect(child), child.get("status") or {}
@@ -86,9 +85,7 @@ def _starting(
 
 
 def _unready_since(child: Object, now: datetime) -> datetime | None:
-    """Return when a group of the child stopped being ready, according to the child's status; None if
-    unknown.
-    """
+    """Return since when a group of the child is unready, by the child's status; None if unknown."""
     available = find((child.get("status") or {}).get("conditions"), AVAILABLE)
     if available is None:
         return moment_of(child["metadata"].get("creationTimestamp"))

@@ -1,6 +1,4 @@
-"""Compute the names, labels and revision keys of a DisaggregatedSet's objects, as upstream does, and find the
-child that a name belongs to.
-"""
+"""Compute names, labels and keys of a DisaggregatedSet's objects, as upstream does, and parse names."""
 
 from __future__ import annotations
 
@@ -82,19 +80,16 @@ _STRUCTS = Structs(
 
 
 def key_of(roles: Mapping[str, Object], probe: int = 0) -> str:
-    """Compute the revision key of roles.
+    """Compute the revision key of roles (name → spec), whose order changes the key.
 
-    roles: name → spec; the order of roles changes the key.
-    probe: 0 for upstream's key; other numbers give other keys for the same roles, to avoid a collision.
+    probe: 0 for upstream's key; other numbers give the same roles other keys, to avoid a collision.
     """
     text = hashed_text(roles) + (str(probe) if probe else "")
     return sha256(text.encode()).hexdigest()[:_LENGTH]
 
 
 def hashed_text(roles: Mapping[str, Object]) -> str:
-    """Encode the roles as the JSON text that upstream hashes: name and template of each role, and
-    `groupIdentity` if it is `Hash`.
-    """
+    """Encode the JSON text that upstream hashes: name, template and, if `Hash`, `groupIdentity` of roles."""
     given = [
         {
             "name": name,

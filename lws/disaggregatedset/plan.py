@@ -1,6 +1,4 @@
-"""Plan one pass over a DisaggregatedSet: record its revision, take each slice one step further, maintain its
-Services and scalers, and update its status.
-"""
+"""Plan one pass over a DisaggregatedSet: its revision, a step of each slice, Services, scalers, status."""
 
 from __future__ import annotations
 
@@ -87,9 +85,7 @@ def _plan_record(targets: RoleTargets, target: TargetRevision) -> Plan:
 
 
 def _plan_adoption(targets: RoleTargets, target: TargetRevision) -> Plan:
-    """Adopt orphans before anything else, because their groups count in every step. Write the status only if
-    the API server has rejected a write.
-    """
+    """Adopt orphans first, as their groups count in every step. Write the status only after a rejection."""
     snapshot = targets.snapshot
     adoption = together(*(adopt(snapshot.owner, orphan) for orphan in snapshot.orphans))
     if not snapshot.rejections:
@@ -118,7 +114,6 @@ def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
 
 
 def _history(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> Iterator[Plan]:
-    """Plan to restore edited revisions and to prune old ones, unless this pass records a revision."""
     if not target.actions:
         yield plan_history_upkeep(targets.snapshot, target)
         name = targets.snapshot.obj["metadata"]["name"]
@@ -129,7 +124,6 @@ def _history(targets: RoleTargets, target: TargetRevision, steps: Sequence[Cours
 
 
 def _upkeep(targets: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
-    """Plan the edits of roles that take effect on existing children."""
     snapshot, spec = targets.snapshot, targets.spec
     # A taken-over set stays unchanged until its first edit.
     is_edited = target.content.generation != snapshot.obj["metadata"].get("generation", 0)
@@ -143,7 +137,6 @@ def _upkeep(targets: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
 
 
 def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course], planned: Plan) -> Plan:
-    """Plan the status of the set after this pass, with its Events."""
     snapshot, spec = targets.snapshot, targets.spec
     obj = snapshot.obj
     problems = problems_of(snapshot, planned.problems)

@@ -49,11 +49,7 @@ def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str,
 def handlers_with(
     siblings: Siblings, gang: GangProvider | None, scheduler: Callable[[], Scheduler] = lambda: NO_SCHEDULER
 ) -> Mapping[str, Handler]:
-    """Return the handlers of all `ENDPOINTS`.
-
-    gang: the gang scheduler, if one is configured.
-    scheduler: a function that returns the scheduler for `scheduling` of roles.
-    """
+    """Return the handlers of all `ENDPOINTS`; `gang` is None if no gang scheduler is configured."""
 
     def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
         return errors_in(new, old, others, scheduler())
@@ -77,9 +73,7 @@ def _begin(parts: Parts, active: ActiveSets, cluster: Cluster) -> Term:
 
 
 def _applier(parts: Parts, memory: DisaggregatedMemory, cluster: Cluster) -> Applier:
-    """Build the applier of writes. A rejected write, and the end of a rejection, trigger a pass that updates
-    the status of the set.
-    """
+    """Build the applier of writes. A rejection and its end trigger a pass that updates the set's status."""
 
     def rejected(action: Action, error: ApiError, owner: Reference) -> None:
         memory.refusals.record(action, error, owner)

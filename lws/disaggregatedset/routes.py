@@ -1,8 +1,6 @@
-"""Map changes of objects to passes over DisaggregatedSets, each with the seconds by which the pass may be
-delayed.
+"""Map changes of objects to passes over DisaggregatedSets, each with the seconds it may be delayed.
 
-The controller reference decides to which set an object belongs. Labels only show which set may adopt an
-orphan.
+The controller reference decides to which set an object belongs; labels show which may adopt an orphan.
 """
 
 from __future__ import annotations
@@ -26,10 +24,7 @@ PASS = "disaggregatedset"
 
 
 class Routes:
-    """The routes of one engine.
-
-    is_ours: reports whether passes over DisaggregatedSets wrote this state of an object.
-    """
+    """The routes of one engine; `is_ours` reports whether our passes wrote this state of an object."""
 
     def __init__(self, store: Store, is_ours: Callable[[Object], bool] = lambda obj: False) -> None:
         self._store = store
@@ -37,7 +32,6 @@ class Routes:
 
     @property
     def by_kind(self) -> dict[str, Route]:
-        """The routes by the kind of the changed object."""
         return {
             KIND: self._of_set,
             SCALER_KIND: self._of_scaler,
@@ -78,9 +72,7 @@ class Routes:
         return self._woken(before, after, 0.0 if before is not None else timing.CHILD_SECONDS)
 
     def _of_statefulset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """Trigger a pass when a leader StatefulSet changes, which shows created and deleted groups earlier
-        than the status of its LeaderWorkerSet.
-        """
+        """Trigger a pass: leader StatefulSets show created and deleted groups earlier than the status."""
         owner = controller_of(after or before or {})
         if owner is None or owner.get("kind") != CHILD_KIND:
             return ()
@@ -121,9 +113,7 @@ class Routes:
         return self._woken(before, after, self.delay(before, after))
 
     def _woken(self, before: Object | None, after: Object | None, within: float) -> Iterable[Wake]:
-        """Return the keys of the sets to which the object belongs, except sets that are deleted or
-        terminating.
-        """
+        """Return the keys of the object's sets, except sets that are deleted or terminating."""
         namespace = (after or before or {})["metadata"]["namespace"]
         names = {name for obj in (before, after) if obj is not None and (name := _owner_of(obj))}
         owning = {name: self._store.get(KIND, namespace, name) for name in sorted(names)}
@@ -147,16 +137,13 @@ class Routes:
         return self._of_report(before, after)
 
     def delay_of_groups_gone(self, child: Object) -> float:
-        """Return the seconds by which the pass may be delayed after groups of a child were deleted. Its
-        siblings lose groups at the same time, and one pass over all of them is enough.
-        """
+        """Return the delay after groups of a child were deleted: one pass serves all siblings' losses."""
         return 0.0 if self._is_last(child, self._has_no_surplus) else timing.CHILD_SECONDS
 
     def _has_no_surplus(self, child: Object) -> bool:
         return bool(groups_of(self._leaders_of(child)) <= fields.REPLICAS.in_effect(child))
 
     def _of_report(self, before: Object, after: Object) -> float:
-        """Return the delay after a change of the status only."""
         if groups_of(after) < groups_of(before) and self._leaders_of(after) is None:
             # There is no StatefulSet that shows deleted groups earlier.
             return 0.0
@@ -231,9 +218,7 @@ def _has_acted(child: Object) -> bool:
 
 
 def _is_available(child: Object) -> bool:
-    """Report whether the child's controller has observed the current generation and all its groups are
-    ready.
-    """
+    """Report whether the child's controller has seen the present generation and all groups are ready."""
     return _has_acted(child) and is_true(_conditions(child), AVAILABLE)
 
 

@@ -76,10 +76,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class SlicePlacement:
-    """The placement of the pods of a slice.
-
-    topology: the node label whose value all pods of the slice share.
-    """
+    """The placement of a slice's pods, which share the value of the node label `topology`."""
 
     type: PlacementType
     topology: str

@@ -129,7 +129,6 @@ def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any], slices: int) -
 
 
 def _additions(obj: Object, observed: ObservedRoles) -> dict[str, Any]:
-    """Return the fields that upstream's status does not have."""
     slices = {child.slice_index for child in observed.children if child.existing}
     return {
         "currentRevision": observed.current,
@@ -243,10 +242,7 @@ _MOST_COUNTS = 200
 
 @dataclass(frozen=True, slots=True)
 class RoleCounts:
-    """The groups of one role over all slices and revisions.
-
-    updated: the number of its groups on the target revision.
-    """
+    """The groups of one role over all slices and revisions, of which `updated` are on the target revision."""
 
     name: str
     existing: int = 0
@@ -255,7 +251,6 @@ class RoleCounts:
 
     @property
     def stored(self) -> dict[str, Any]:
-        """The entry of the role in the status."""
         counts = {
             "replicas": self.existing,
             "readyReplicas": self.ready,
@@ -265,10 +260,7 @@ class RoleCounts:
 
 
 def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) -> tuple[RoleCounts, ...]:
-    """Count the groups of these roles.
-
-    key: the target revision.
-    """
+    """Count the groups of these roles; `key` is the target revision."""
     by_role = {name: [child for child in children if child.role == name] for name in roles}
     return tuple(
         RoleCounts(
@@ -282,10 +274,7 @@ def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) 
 
 
 def slice_counts(children: Iterable[ChildFacts], key: str, rolling: Collection[int]) -> list[dict[str, Any]]:
-    """Count groups by slice and revision, the target revision first.
-
-    rolling: the slices in a rollout. If there is not room for all slices, these are omitted last.
-    """
+    """Count groups by slice and revision, the target first. If room is short, `rolling` slices go last."""
     order = sorted(children, key=lambda each: (each.slice_index, each.key != key, each.key, each.role))
     by_slice = groupby(order, lambda each: each.slice_index)
     slices = [(index, _revisions(of_slice)) for index, of_slice in by_slice]
@@ -315,10 +304,7 @@ def _count(child: ChildFacts) -> dict[str, Any]:
 
 
 def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Return all problems of a set.
-
-    encountered: the problems that this pass has met.
-    """
+    """Return all problems of a set, including those that this pass has encountered."""
     # Rejections come last, because the other problems may have caused them.
     own = (*_unreadable(snapshot), *_of_children(snapshot.children))
     return (*encountered, *own, *map(rejected, snapshot.rejections))
@@ -376,11 +362,7 @@ DESIRED, EXISTING, READY, UPDATED, STUCK = "desired", "existing", "ready", "upda
 def figures_of(
     name: str, revision: str, desired: Mapping[str, int | None], status: DisaggregatedStatus, is_rolling: bool
 ) -> Figures:
-    """Return the gauges of a set.
-
-    revision: the name of the target revision.
-    desired: groups by role; None if no number is specified.
-    """
+    """Return the gauges of a set at this revision; desired groups are None if no number is specified."""
     numbers: dict[tuple[str, str], float] = {(ROLLING, ""): is_rolling, (STUCK, ""): status.is_stalled}
     for role in status.roles:
         numbers[DESIRED, role.name] = desired.get(role.name) or 0

@@ -43,9 +43,7 @@ def _nothing(value: Any, obj: Mapping[str, Any]) -> None:
 
 
 def _own_data(data: Any, revision: Mapping[str, Any]) -> Any:
-    """Keep the data of DisaggregatedSets only. Revisions of StatefulSets carry the labels of their pods, so
-    they match too.
-    """
+    """Keep only DisaggregatedSets' data: StatefulSets' revisions match too, with their pods' labels."""
     owner = controller_of(revision)
     if owner is not None and owner.get("kind") != KIND:
         return None
@@ -69,9 +67,7 @@ CHILDREN = StoredFields(
     (StoredField("metadata.ownerReferences"), *(StoredField(f"status.{name}") for name in _COUNTS)),
     others=NONE,
 )
-"""The fields of LeaderWorkerSets to keep, in addition to the fields that passes over LeaderWorkerSets
-read.
-"""
+"""The fields of LeaderWorkerSets to keep beyond those that passes over LeaderWorkerSets read."""
 
 # The children of the LeaderWorkerSets are watched for LeaderWorkerSets already.
 DISAGGREGATED_SET = Workload(
@@ -79,7 +75,6 @@ DISAGGREGATED_SET = Workload(
     NAME_LABEL,
     (LEADERWORKERSETS, SERVICES, CONTROLLER_REVISIONS, ROLE_SCALERS),
 )
-"""The kinds that are watched for DisaggregatedSets."""
 
 TABLES = (
     StoredFields(KIND, _WHOLE, others=NONE),

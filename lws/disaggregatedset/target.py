@@ -158,9 +158,8 @@ _ORDERS_TRIED = 24
 def reconstruct(
     obj: Object, key: str, running: Iterable[ChildFacts], is_alone: bool = True
 ) -> Reconstruction[RolesRecord] | None:
-    """Reconstruct a revision from its children; None if none of them can be read.
+    """Reconstruct a revision from `running`, the children of its key; None if none of them can be read.
 
-    running: the children of the key.
     is_alone: whether no child has another key. A role without a child was then deleted, not added since.
     """
     readable = (child for child in running if not spec_fault(child.obj))
@@ -188,9 +187,7 @@ def reconstruct(
 
 
 def _in_order(desired: RolesRecord, by_role: Mapping[str, ChildFacts]) -> dict[str, Object]:
-    """Return the roles that children show: first roles of the set in its order, then others by their
-    creation.
-    """
+    """Return the roles that children show: the set's in its order, then others by their creation."""
     kept = [name for name in desired.roles if name in by_role]
     others = sorted(by_role.keys() - set(kept), key=lambda name: (_created(by_role[name]), name))
     return {name: _part_shown(name, by_role[name].obj) for name in (*kept, *others)}
@@ -205,9 +202,7 @@ def _proven(key: str, parts: Mapping[str, Object]) -> tuple[Object, ...] | None:
 
 
 def _age(child: ChildFacts) -> tuple[str, int]:
-    """Return the sort key for age. The oldest child is the most reliable, because later ones may be manual
-    copies.
-    """
+    """Return the sort key for age: the oldest is most reliable, as later ones may be manual copies."""
     return _created(child), child.slice_index
 
 
@@ -248,9 +243,7 @@ def stripped(spec: Object) -> dict[str, Any]:
 
 
 def placement_shown(spec: Object) -> dict[str, Any] | None:
-    """Return the placement policy with which a child was created; None if the child has no terms of a
-    policy.
-    """
+    """Return the placement policy with which a child was created; None if it shows no terms of one."""
     template = spec["leaderWorkerTemplate"].get("workerTemplate") or {}
     affinity = (template.get("spec") or {}).get("affinity") or {}
     anti = list(_own_terms(affinity.get("podAntiAffinity") or {}))

@@ -51,13 +51,10 @@ class Reconstruction(Generic[C]):
 class Codec(ABC, Generic[C]):
     """The history of one set in one pass, and how its kind compares revisions.
 
-    owner: the set.
-    adopter: the owner reference for orphans; None if the set must not adopt.
-    revisions: the revisions that the set controls or may adopt.
-    taken: ControllerRevisions of other owners whose names the set could use for its revisions.
-    desired: the state that the spec describes.
-    carried: keys of running objects. A key among them that is neither recorded nor reconstructed is not
-    reused.
+    owner: the set. adopter: the owner reference for orphans; None if the set must not adopt. revisions: those
+    that the set controls or may adopt. taken: ControllerRevisions of other owners whose names the set could
+    use. desired: the state that the spec describes. carried: keys of running objects; one that is neither
+    recorded nor reconstructed is not reused.
     """
 
     format: Format[C]
@@ -78,10 +75,7 @@ class Codec(ABC, Generic[C]):
 
     @abstractmethod
     def preference(self, revision: Revision[C]) -> tuple[bool, ...]:
-        """Return the sort key of one of several equal revisions.
-
-        The revision with the highest key restarts no pods. Among equal keys, the newest revision is chosen.
-        """
+        """Return a sort key: the highest restarts no pods. Of equal keys, the newest revision is chosen."""
 
     @abstractmethod
     def rebuilt(self) -> Iterable[Reconstruction[C]]:
@@ -120,11 +114,9 @@ class Codec(ABC, Generic[C]):
 class Target(Generic[C]):
     """The target revision.
 
-    content: the revision itself.
-    records: revisions by key, including the target and the revisions that `actions` record.
-    actions: writes that must precede any action on the target.
-    collisions: the new `status.collisionCount`; None if this pass records no target, or records it without a
-    hash collision.
+    records: revisions by key, including the target and those that `actions` record. actions: writes that must
+    precede any action on the target. collisions: the new `status.collisionCount`; None if this pass records
+    no target, or records it without a hash collision.
     """
 
     content: Revision[C]
@@ -146,7 +138,6 @@ class Target(Generic[C]):
 
     @property
     def is_new(self) -> bool:
-        """Whether this pass records the target revision."""
         return not self.content.uid
 
 
@@ -175,10 +166,7 @@ def recognise(
     is_equal: Callable[[Revision[C]], bool],
     preference: Callable[[Revision[C]], tuple[bool, ...]] = lambda revision: (),
 ) -> Revision[C] | None:
-    """Return the revision to reuse among those that are equal, usable and not terminating, or None.
-
-    The preferred revision is chosen, and the newest one if several are preferred equally.
-    """
+    """Return the most preferred, then newest, of the equal, usable, not terminating revisions; else None."""
     equal = (
         revision
         for revision in revisions
@@ -188,11 +176,7 @@ def recognise(
 
 
 def plan_reuse(existing: Revision[C], newest: int, owner: Object | None) -> tuple[Action, ...]:
-    """Make a revision the newest without changing its key, and adopt it if it is an orphan.
-
-    newest: the highest number in the history.
-    owner: the owner reference for an orphan; None if the set must not adopt.
-    """
+    """Make a revision newer than number `newest` under its old key. `owner` adopts an orphan, unless None."""
     patch: dict[str, object] = {}
     why = "an orphan of the set is adopted"
     if existing.number < min(newest, HIGHEST_NUMBER):
@@ -205,11 +189,7 @@ def plan_reuse(existing: Revision[C], newest: int, owner: Object | None) -> tupl
 
 
 def _filled(codec: Codec[C]) -> tuple[list[Revision[C]], list[Create], bool]:
-    """Record the running states that no revision records.
-
-    Return their revisions with ascending numbers, the creates, and whether the last revision equals the
-    desired state.
-    """
+    """Record the running states without a revision. Report also whether the last one is the desired state."""
     filled, creates, is_desired = list[Revision[C]](), list[Create](), False
     generation = metadata_of(codec.owner).get("generation", 0)
     for rebuilt in codec.rebuilt():
@@ -231,7 +211,6 @@ def _record(
     creates: Sequence[Create],
     records: Mapping[str, Revision[C]],
 ) -> Target[C]:
-    """Record the desired state under the first key that no other template has."""
     history = [*filled, *usable(codec.revisions)]
     key_at, unexplained = codec.desired.key_at, codec.carried - records.keys()
     probe = free_probe(key_at, unexplained | keys_of_others(history, codec.is_equal))
@@ -249,7 +228,6 @@ def _record(
 
 
 def _place(codec: Codec[C], fingerprint: str, filled: Sequence[Revision[C]]) -> Place:
-    """Return a free number and name for a revision that is recorded after the revisions in `filled`."""
     lowest = filled[-1].number + 1 if filled else next_number(codec.revisions)
     taken = {*map(name_of, codec.taken), *(revision.name for revision in codec.revisions)}
     return free_place(codec.owner, fingerprint, lowest, taken)
@@ -258,10 +236,7 @@ def _place(codec: Codec[C], fingerprint: str, filled: Sequence[Revision[C]]) -> 
 def _create(
     codec: Codec[C], revision: Revision[C], place: Place, why: str, announce: tuple[Announce, ...]
 ) -> Create:
-    """Return the create of a revision, with an Event for each skipped name that belongs to another owner.
-
-    Revisions of a deleted set with the same name are not reported, because they will be garbage collected.
-    """
+    """Return the create, with an Event for each name that was skipped and will not be garbage-collected."""
     owner = codec.owner
     for other in codec.taken:
         controller = controller_of(other) or {}
@@ -337,10 +312,7 @@ def prunable(
 
 
 def former_name(target: Target[C], keys: Iterable[str]) -> str:
-    """Return the name of the previous revision, for a `status.currentRevision` that is not set yet.
-
-    keys: keys of running objects, in order of preference.
-    """
+    """Return the name for an unset `status.currentRevision`: of the first former revision among `keys`."""
     others = (key for key in keys if key != target.key and key in target.records)
     return next((target.records[key].name for key in others), target.name)
 

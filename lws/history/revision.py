@@ -1,7 +1,4 @@
-"""Model ControllerRevisions: their fields, names and labels, and their order in the history.
-
-Each kind supplies a `Format`, which describes how its revisions are stored.
-"""
+"""Model ControllerRevisions, stored as a kind's `Format` says: fields, names, labels and their order."""
 
 from __future__ import annotations
 
@@ -51,15 +48,12 @@ C = TypeVar("C", bound=Content)
 class Revision(Generic[C]):
     """A decoded ControllerRevision, or one to create, whose reference has no UID.
 
-    number: the field `revision`; the newest revision has the highest number.
-    key: the revision key, a label of all objects that are created from the revision.
-    record: the content of the revision.
-    created: the creation time in RFC 3339.
-    labels: the stored labels for the name of the set and the key.
-    broken: why the revision cannot be used, in words; empty if it can.
-    generation: the generation of the set if the record was rebuilt from running objects; None otherwise.
-    is_sealed: whether a checksum proves the metadata of the revision.
-    edits: the patch that restores the annotations of the revision.
+    number: the field `revision`; the newest revision has the highest number. key: the revision key, a label
+    of all objects created from the revision. created: the creation time in RFC 3339. labels: the stored
+    labels for the name of the set and the key. broken: why the revision cannot be used, in words; empty if it
+    can. generation: that of the set if the record was rebuilt from running objects; None otherwise.
+    is_sealed: whether a checksum proves the metadata of the revision. edits: the patch that restores its
+    annotations.
     """
 
     reference: Reference
@@ -88,12 +82,9 @@ class Revision(Generic[C]):
 class Format(Generic[C]):
     """How a kind stores its revisions.
 
-    name_label, key_label: labels for the name of the set and the revision key.
-    fingerprint: the pattern of the hash in the names of revisions.
-    annotations: returns the annotations of a new revision.
-    fault: returns why a stored revision cannot be used; empty if it can.
-    children: what is created from a revision, as messages call it.
-    blocks_deletion: see `owner_reference`.
+    name_label, key_label: labels for the name of the set and the revision key. fingerprint: the pattern of
+    the hash in names. annotations: returns those of a new revision. fault: returns why a stored revision
+    cannot be used; empty if it can. children: what messages call the objects created from a revision.
     """
 
     name_label: str
@@ -143,10 +134,7 @@ def build(format: Format[C], owner: Object, draft: Revision[C]) -> dict[str, Any
 
 
 def read(format: Format[C], stored: Object, broken: str, key: str, record: C, **proven: Any) -> Revision[C]:
-    """Return the decoded revision of a stored ControllerRevision; never raises.
-
-    proven: fields that the checksum of the revision proves.
-    """
+    """Return a decoded ControllerRevision; never raises. proven: fields that its checksum proves."""
     number, labels = stored.get("revision"), labels_of(stored)
     return Revision(
         reference=Reference.to(stored),
@@ -172,10 +160,7 @@ def checksum(revision: Object, annotation: str) -> Object:
 
 
 def is_ours(format: Format[C], revision: Object, owner: Object) -> bool:
-    """Report whether the set controls the revision or may adopt it (ControllerRef rules).
-
-    An orphan must have the name that the set would use for its data.
-    """
+    """Report whether the set controls the revision, or may adopt it by its name (ControllerRef rules)."""
     if controller_of(revision) is not None:
         return is_controlled_by(revision, uid_of(owner))
     is_named = re.fullmatch(rf"{re.escape(stem_of(owner))}-{format.fingerprint}-[0-9]+", name_of(revision))
@@ -214,11 +199,7 @@ def next_number(revisions: Iterable[Revision[C]]) -> int:
 
 
 def storable(number: int) -> int:
-    """Return the number, limited to `HIGHEST_NUMBER`.
-
-    A user may have given the highest number to a revision. Revisions with equal numbers are ordered by
-    creation time.
-    """
+    """Return the number, at most `HIGHEST_NUMBER`, which a user may have set; ties are sorted by creation."""
     return min(number, HIGHEST_NUMBER)
 
 

@@ -68,8 +68,6 @@ _Difference = tuple[list[Any], Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """A placeholder for a long list with many different elements."""
-
     count: int
 
 
@@ -83,9 +81,8 @@ def canonical(value: Any) -> Any:
 
 
 def explain(old: Any, new: Any, words: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """Return one line for each difference, such as `container main image: a:1 → a:2`.
+    """Return one line for each difference, such as `container main image: a:1 → a:2`, with elements by name.
 
-    Elements of lists are identified by name if they have one.
     words: how to call fields in the lines, in addition to `_WORDS`. An empty word omits the field.
     """
     before, after = _unlike(_by_name(canonical(old)), _by_name(canonical(new)))

@@ -45,11 +45,10 @@ def is_false(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool
 def with_condition(
     conditions: Iterable[Mapping[str, Any]] | None, desired: Condition, generation: int, now: datetime
 ) -> list[dict[str, Any]]:
-    """Return all conditions, with `desired` in place of the stored condition of its type, or appended.
+    """Return the conditions with `desired` in place of the stored one of its type, or appended.
 
-    generation: the observedGeneration of the condition.
-    now: the new `lastTransitionTime` if the status changes; a new reason, message or generation does not
-    change it (rule of metav1.Condition).
+    generation: the observedGeneration. now: the new `lastTransitionTime` if the status changes; a new reason,
+    message or generation does not change it (rule of metav1.Condition).
     """
     stored = [dict(condition) for condition in conditions or ()]
     status = "True" if desired.is_true else "False"
@@ -112,12 +111,10 @@ def reason_of(words: str, otherwise: str) -> str:
 class Rejection:
     """A rejected request.
 
-    subject: the affected object, as the start of a sentence.
-    words: the message of the API server.
-    is_reported: whether an Event about the set has already reported the rejection.
-    otherwise: the reason if the message contains no known part.
-    action: the `action` of Events about the rejection.
-    kind: the kind of the object that we tried to write; empty if another client's write was rejected.
+    subject: the affected object, as the start of a sentence. words: the message of the API server.
+    is_reported: whether an Event about the set has already reported it. otherwise: the reason if the message
+    contains no known part. action: the `action` of Events about it. kind: what we tried to write; empty for
+    another client's write.
     """
 
     subject: str
@@ -129,10 +126,8 @@ class Rejection:
 
     @property
     def reason(self) -> str:
-        """The reason in one word; `otherwise` if the message contains no known part."""
         return reason_of(self.words, self.otherwise)
 
     @property
     def message(self) -> str:
-        """The subject and the message of the API server in one sentence."""
         return f"{self.subject}: {self.words}"

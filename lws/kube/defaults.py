@@ -1,7 +1,6 @@
-"""Set the defaults that the API server sets on pod templates and claim templates.
+"""Set the API server's defaults in pod and claim templates, which have the form of `lws.kube.typed`.
 
-The templates must be in the form that `lws.kube.typed` writes. Pods get more defaults than the templates they
-are created from; those are not included.
+Pods get more defaults than the templates they are created from; those are not included.
 """
 
 from __future__ import annotations
@@ -95,8 +94,7 @@ _POD_SPEC = _plain(
 def _pod_spec(spec: Fields) -> None:
     _POD_SPEC(spec)
     spec.setdefault("securityContext", {})
-    # `serviceAccount` is the old name of `serviceAccountName`. Both are stored, and the new one takes
-    # precedence.
+    # `serviceAccount` is the old name of `serviceAccountName`. Both are stored; the new one takes precedence.
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -152,10 +150,7 @@ def _pull_policy(image: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _tag(image: str) -> str:
-    """Return the tag of an image; `latest` if it has neither tag nor digest.
-
-    The result is empty if the image has only a digest, or if the text is not the name of an image.
-    """
+    """Return the tag of an image: `latest` without tag and digest, "" for only a digest or no image name."""
     match = _IMAGE.fullmatch(image)
     if match is None or re.fullmatch(r"[a-f0-9]{64}", image) or len(match["path"]) > 255:
         return ""

@@ -1,7 +1,4 @@
-"""Read labels, annotations, owners and deletion of objects of any shape, and build metadata for new objects.
-
-No function changes its arguments.
-"""
+"""Read metadata of objects of any shape, and build it for new ones. No function changes its arguments."""
 
 from __future__ import annotations
 
@@ -114,10 +111,8 @@ def is_controlled_by(obj: Mapping[str, Any], uid: str) -> bool:
 
 
 def owner_reference(owner: Mapping[str, Any], blocks_deletion: bool = True) -> dict[str, Any]:
-    """Build the reference by which `owner` controls a child.
+    """Build the reference by which `owner` controls a child. Raises KeyError if the owner lacks a part of it.
 
-    owner: an object with apiVersion, kind, metadata.name and metadata.uid, which the API server requires
-    (KeyError if one is missing).
     blocks_deletion: whether a foreground deletion of the owner waits for the child.
     """
     metadata = owner["metadata"]
@@ -138,11 +133,7 @@ def child_metadata(
     annotations: Mapping[str, str] | None = None,
     blocks_deletion: bool = True,
 ) -> dict[str, Any]:
-    """Build the metadata of an object that we create.
-
-    owner: the controller of the object, in the same namespace.
-    blocks_deletion: see `owner_reference`.
-    """
+    """Build the metadata of an object that we create for its controller `owner`, in the same namespace."""
     return {
         "name": name,
         "namespace": namespace_of(owner),
@@ -177,8 +168,7 @@ def inherited(values: Mapping[str, str] | None) -> dict[str, str]:
 def without_tool_keys(child: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Extend a merge patch so that it also removes labels and annotations of deployment tools from a child.
 
-    Earlier releases and upstream copied them from the owner. They are removed only together with another
-    change, never by a write of their own.
+    Earlier releases and upstream copied them from the owner. They are removed only along with another change.
     """
     metadata = dict(patch.get("metadata") or {})
     for field in ("labels", "annotations"):
@@ -242,10 +232,9 @@ def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
 
 
 def as_query(selector: Mapping[str, Any]) -> str:
-    """Convert a label selector of the API to the text form of queries; empty if it selects everything.
+    """Convert a label selector to the text form of queries; empty if it selects everything.
 
-    Raises ValueError for an operator that the API does not define, because a query without it would select
-    more.
+    Raises ValueError for an operator unknown to the API, because a query without it would select more.
     """
     return ",".join(_requirements(selector))
 

@@ -1,7 +1,4 @@
-"""Validate names of Kubernetes objects, and limit a set's name so that the names derived from it are valid.
-
-Errors are worded as the API server words them.
-"""
+"""Validate names as the API server does, and limit a set's name so that names derived from it are valid."""
 
 from __future__ import annotations
 
@@ -14,9 +11,7 @@ SUBDOMAIN_LENGTH = 253
 """Maximum bytes of a DNS subdomain (RFC 1123), the longest name that an object can have."""
 
 _REVISION_HASH_LENGTH = 10
-"""Maximum length of the hash in the name of a StatefulSet's ControllerRevision.
-The hash is an unsigned 32-bit number in decimal digits, which are then encoded.
-"""
+"""Maximum length of a StatefulSet revision's hash: an unsigned 32-bit number in encoded decimal digits."""
 _KEY_LENGTH = 8
 """Number of digits of a group's key in its host name."""
 _INT32_MAX = 2**31 - 1
@@ -111,10 +106,7 @@ def label_value_errors(value: str) -> list[str]:
 
 
 def generate_name_errors(prefix: str) -> list[str]:
-    """Return the errors of `prefix` as the generateName of an object whose name must be a DNS-1035 label.
-
-    The prefix may end in a dash, because the API server appends letters and digits.
-    """
+    """Return the errors of a generateName for a DNS-1035 label: it may end in a dash, as more is appended."""
     masked = prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
     return dns1035_label_errors(masked)
 
@@ -140,9 +132,7 @@ def parent_and_ordinal(name: str) -> tuple[str, int]:
 class DerivedName:
     """A name that is derived from the name of a set.
 
-    purpose: where Kubernetes uses the derived name.
-    pattern: the form of the derived name, as shown to users.
-    added: number of bytes in addition to the name of the set.
+    purpose: where Kubernetes uses it. pattern: its form, for users. added: bytes beyond the set's name.
     """
 
     purpose: str
@@ -183,11 +173,7 @@ def tightest_derived_name(highest_index: int, size: int) -> DerivedName:
 
 
 def tightest_name_with_key(size: int) -> DerivedName:
-    """Return the tightest derived name of a set whose groups have keys in place of indices.
-
-    The host names of such groups are `<name>-<key>`.
-    size: number of pods per group; 1 or more.
-    """
+    """Return the tightest derived name for groups of `size` pods whose host names are `<name>-<key>`."""
     host = 1 + _KEY_LENGTH
     if size == 1:
         return DerivedName("the host name of leader pods", "<name>-<key>", host)

@@ -21,11 +21,7 @@ OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 
 @dataclass(frozen=True, slots=True)
 class NodeLossPolicy:
-    """How pods on lost nodes are treated.
-
-    after: time without Ready after which a node counts as lost.
-    force_delete: whether pods on lost nodes are force-deleted.
-    """
+    """How pods on lost nodes are treated. after: time without Ready after which a node counts as lost."""
 
     after: timedelta = timedelta(minutes=5)
     force_delete: bool = False
@@ -33,11 +29,10 @@ class NodeLossPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Why a node does not terminate its pods.
+    """Why a node does not terminate its pods; `why` ends a sentence that begins with the node.
 
-    why: the end of a sentence that begins with the node.
-    since: when the node stopped being Ready; None if unknown.
-    is_collected: whether the pod garbage collector of Kubernetes force-deletes the pods of the node.
+    since: when the node stopped being Ready; None if unknown. is_collected: whether Kubernetes' pod garbage
+    collector force-deletes its pods.
     """
 
     node: str
@@ -56,10 +51,7 @@ class StuckPod:
 
 
 def loss_of(name: str, node: Mapping[str, Any] | None) -> Loss | None:
-    """Return why the node does not terminate its pods; None if it is Ready.
-
-    node: None if no node of this name exists.
-    """
+    """Return why a node, None if missing, does not terminate its pods; None if it is Ready."""
     if node is None:
         return Loss(name, "does not exist any more", is_collected=True)
     conditions = (node.get("status") or {}).get("conditions")
@@ -77,8 +69,7 @@ def loss_of(name: str, node: Mapping[str, Any] | None) -> Loss | None:
 def why_unfit(name: str, node: Mapping[str, Any] | None, pod: Mapping[str, Any]) -> str:
     """Return why a pod with this spec could not run on the node even if the node had room; empty if it could.
 
-    The text is the end of a sentence that begins with the node. A selector that cannot be read counts as one
-    that does not match.
+    The text is the end of a sentence that begins with the node. An unreadable selector matches nothing.
     node: None if it does not exist.
     """
     if loss := loss_of(name, node):
@@ -171,11 +162,10 @@ def stuck_pods(
     now: datetime,
     policy: NodeLossPolicy,
 ) -> tuple[StuckPod, ...]:
-    """Return the pods that are stuck on a lost node, sorted by name.
+    """Return the pods that are stuck on a lost node, sorted by name. nodes: of overdue pods; None if missing.
 
     A node counts as lost when it has not been Ready for `policy.after`. If Kubernetes deletes the pods of the
     node itself, that time is unknown, and the end of the pod's grace period takes its place.
-    nodes: the nodes of overdue pods by name; None for a node that does not exist.
     """
     stuck = []
     for pod in pods:

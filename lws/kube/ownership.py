@@ -1,7 +1,4 @@
-"""Decide whether an object with the name of a child may be written, adopted, or must be left alone.
-
-The decision follows the ControllerRef rules.
-"""
+"""By the ControllerRef rules, decide whether to write, adopt or leave alone an object with a child's name."""
 
 from __future__ import annotations
 
@@ -33,10 +30,9 @@ def ownership_of(
     is_like_ours: Callable[[Mapping[str, Any]], bool],
     owners_alive: Collection[str],
 ) -> Ownership:
-    """Return the relation of `obj` to the owner with `owner_uid`.
+    """Return the relation of `obj` to the owner with `owner_uid`. owners_alive: UIDs of live controllers.
 
     is_like_ours: reports whether an object without a controller is like a child of ours.
-    owners_alive: UIDs of other controllers that still exist.
     """
     if obj is None:
         return Ownership.ABSENT
@@ -52,10 +48,7 @@ def ownership_of(
 
 
 def may_adopt(owner: Mapping[str, Any], reread: Mapping[str, Any] | None) -> bool:
-    """Report whether a live read returned the same owner, and that owner is not terminating.
-
-    Otherwise the garbage collection of the owner would delete the adopted objects.
-    """
+    """Report whether the reread owner is the same and stays. Its deletion would delete what it adopts."""
     if reread is None or is_terminating(reread):
         return False
     return bool(metadata_of(reread).get("uid") == metadata_of(owner).get("uid"))

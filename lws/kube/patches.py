@@ -16,10 +16,9 @@ Operation = dict[str, Any]
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the merge patch from `before` to `after`; None if they are equal.
+    """Return the merge patch from `before` to `after`, which must not contain None; None if they are equal.
 
-    Objects are patched field by field, all other values are replaced as a whole. In the patch, null removes a
-    field. `after` must not contain None, which a merge patch cannot express.
+    Objects are patched field by field, all other values are replaced. In the patch, null removes a field.
     """
     # Most documents are equal, and comparing them as a whole is much faster.
     if before == after:
@@ -68,11 +67,7 @@ def is_merged_into(before: Mapping[str, Any], patch: Mapping[str, Any], after: M
 
 
 def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
-    """Yield the operations (add, remove, replace) that turn `before` into `after`, in order.
-
-    The comparison is fast if the documents differ in few places.
-    path: the JSON Pointer of both documents.
-    """
+    """Yield the JSON patch from `before` to `after`, both at `path`; fast if they differ in few places."""
     if before is after:
         return
     if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -136,13 +131,10 @@ def changed_paths(
 ) -> list[Path]:
     """Return the paths at which an apply of `intent` by `manager` would change `stored`.
 
-    An apply that changes nothing still costs a request, and a reconcile by the StatefulSet controller.
-
-    A path differs if its intended value is not the stored one. It also differs if managedFields list it for
-    an apply by the manager and the intent lacks it, because the apply would remove it. A path that the
-    manager owns and the object lacks was dropped by the server, for example by a feature gate: applying it
-    again would not restore it.
-
+    Even an apply without changes costs a request, and a reconcile by the StatefulSet controller. A path
+    differs if its intended value is not the stored one, or if the apply would remove it: managedFields list
+    it for an apply by the manager, and the intent lacks it. A path that the manager owns and the object lacks
+    was dropped by the server, for example by a feature gate: applying it again would not restore it.
     is_tolerated: reports whether a path may stay although it is no longer intended.
     """
     intent, owned = _as_stored(intent), _owned_fields(stored, manager)
@@ -151,10 +143,7 @@ def changed_paths(
 
 
 def was_dropped_below(intent: Mapping[str, Any], stored: Mapping[str, Any], manager: str, path: Path) -> bool:
-    """Report whether the server dropped an intended field below this path because a feature gate is off.
-
-    Once the gate is on, an apply of the same intent would set the field.
-    """
+    """Report whether the server dropped an intended field below this path, because a feature gate is off."""
     desired, actual, owned = _as_stored(intent), stored, _owned_fields(stored, manager)
     for part in path:
         desired, actual, owned = desired.get(part) or {}, actual.get(part) or {}, owned.get(f"f:{part}") or {}
@@ -165,10 +154,7 @@ def was_dropped_below(intent: Mapping[str, Any], stored: Mapping[str, Any], mana
 
 
 def is_owned(stored: Mapping[str, Any], manager: str, path: Path) -> bool:
-    """Report whether an apply by the manager without this path would remove it.
-
-    path: a path that contains no list.
-    """
+    """Report whether an apply by the manager without this path, which contains no list, would remove it."""
     owned: Mapping[str, Any] | None = _owned_fields(stored, manager)
     for part in path:
         owned = owned.get(f"f:{part}") if owned is not None else None
@@ -202,10 +188,7 @@ def digest(intent: Mapping[str, Any]) -> str:
 
 
 def _as_stored(intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the intent without the zero values that the API server drops from a pod template.
-
-    Zeros that the API server keeps (`runAsUser: 0`) stay.
-    """
+    """Drop the zero values that the API server drops from a pod template; others (`runAsUser: 0`) stay."""
     spec = intent.get("spec")
     if not isinstance(spec, Mapping) or not isinstance(spec.get("template"), Mapping):
         return intent
@@ -279,7 +262,6 @@ def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -
 
 
 def _abandoned_elements(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -> Iterator[Path]:
-    """Yield the abandoned paths in a list merged by keys."""
     intended, existing = _selected(owned, intent), _selected(owned, stored)
     for selector, elements in existing.items():
         below = (*path, selector[2:])

@@ -1,7 +1,4 @@
-"""Read the state of a pod from its status: ready, running, pending, unscheduled, failed, restarted.
-
-The functions never change pods, which come from the API server or the trimmed store.
-"""
+"""Read the state of a pod from its status. Pods, complete or trimmed by the store, are never changed."""
 
 from __future__ import annotations
 
@@ -23,13 +20,11 @@ whose Workload it evicts by priority or because a user has deactivated it.
 
 @dataclass(frozen=True, slots=True)
 class ContainerEnd:
-    """The last termination of a container.
+    """The last termination of a container; None and "" stand for what is unknown.
 
-    exit_code, reason: None and "" if unknown.
-    at: the time as the kubelet writes it (RFC 3339, UTC, whole seconds, so that strings compare as times); ""
-    if unknown.
-    is_sidecar: whether the container is a restartable init container (KEP-753).
-    is_first: whether the last termination is also the first.
+    at: the time as the kubelet writes it (RFC 3339, UTC, whole seconds, so that strings compare as times).
+    is_sidecar: whether the container is a restartable init container (KEP-753). is_first: whether the last
+    termination is also the first.
     """
 
     container: str
@@ -44,10 +39,8 @@ class ContainerEnd:
 class NodeWait:
     """The wait of a pod that the scheduler could not place or that is gated.
 
-    since: the creation of the pod.
-    until: when the pod was scheduled; None if it still waits.
-    gate: the first scheduling gate of the pod; empty if it has none.
-    pod, node: the name of the pod and the only node that it may run on; both are empty if other nodes are
+    since: its creation. until: when it was scheduled; None if it still waits. gate: its first scheduling
+    gate, if any. pod, node: its name and the only node that it may run on; both are empty if other nodes are
     possible.
     """
 
@@ -59,7 +52,6 @@ class NodeWait:
 
     @property
     def words(self) -> str:
-        """What a pod that may only run on one node waits for."""
         return f"pod {self.pod} must return to node {self.node} and cannot be scheduled there"
 
 
@@ -99,10 +91,7 @@ def reason_of(pod: Mapping[str, Any]) -> str:
 
 
 def wait_for_node(pod: Mapping[str, Any]) -> NodeWait | None:
-    """Return the past or present wait of a pod for its node, because the pod is gated or no node fits.
-
-    The result is None if the pod was scheduled at once, or if no scheduler has processed it yet.
-    """
+    """Return a pod's present or past wait for its node; None if placed at once, or seen by no scheduler."""
     scheduled = find(_status(pod).get("conditions"), SCHEDULED)
     since = moment_of(pod["metadata"].get("creationTimestamp"))
     if scheduled is None or since is None:
@@ -128,11 +117,9 @@ def has_gate(pod: Mapping[str, Any], name: str) -> bool:
 
 
 def disruption_of(pod: Mapping[str, Any]) -> str:
-    """Return why the pod is disrupted: evicted, preempted, drained, node shut down or deleted; "" if it is
-    not.
+    """Return why the pod is disrupted: evicted, preempted, drained, deleted, node shut down; "" if it is not.
 
-    Only a condition shows a disruption. The reason Evicted does not suffice, because a pod that exceeds its
-    ephemeral storage is evicted too.
+    Only a condition shows it. The reason Evicted may also mean that the pod exceeded its ephemeral storage.
     """
     for kind in DISRUPTED:
         condition = find(_status(pod).get("conditions"), kind)
@@ -149,10 +136,9 @@ def deletion_requested_at(pod: Mapping[str, Any]) -> datetime | None:
 
 
 def restarted_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
-    """Return the last end of each restarted container of a Running or Pending pod.
+    """Return the last end of each restarted container of a Running or Pending pod, init containers first.
 
-    They are in the order of the status, init containers first. A Failed or Succeeded pod has none, because it
-    is replaced and not restarted.
+    A Failed or Succeeded pod has none, because it is replaced and not restarted.
     """
     if not (is_running(pod) or is_pending(pod)):
         return ()
@@ -191,10 +177,7 @@ def left_pending_at(pod: Mapping[str, Any], exempt: Collection[str] = ()) -> str
 
 
 def first_start_of(pod: Mapping[str, Any], containers: Collection[str]) -> str:
-    """Return when the last of these containers was first started; "" if unknown.
-
-    A container that has restarted more than once no longer shows its first start, and is ignored.
-    """
+    """Return the latest first start of these containers, but for those restarted twice; empty if none."""
     entries = _status(pod).get("containerStatuses") or ()
     return max(
         (_first_start(entry, containers) for entry in entries if entry.get("name") in containers), default=""
@@ -244,10 +227,7 @@ _MOST_WEIGHT = 100
 
 
 def term(expressions: list[dict[str, Any]], topology: str) -> dict[str, Any]:
-    """Return a term for pods that match all expressions, on nodes with the same value of a label.
-
-    topology: the key of the label.
-    """
+    """Return a term for pods that match all expressions, on nodes with the same value of label `topology`."""
     return {"labelSelector": {"matchExpressions": expressions}, "topologyKey": topology}
 
 
@@ -283,8 +263,7 @@ def with_preferred_node(affinity: Mapping[str, Any], name: str) -> dict[str, Any
 def with_required_node(affinity: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return an affinity that only the node of this name satisfies, if it satisfied the given affinity.
 
-    Terms are alternatives, so the name is added to each of them, unless it has the name already. An empty
-    term matches no node and stays empty.
+    Terms are alternatives, so each gets the name once. An empty term matches no node and stays empty.
     """
     kind: Mapping[str, Any] = affinity.get("nodeAffinity") or {}
     stored = (kind.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()

@@ -40,8 +40,7 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 class Quantity:
     """The number `mantissa` × 10^`exponent`, never finer than a nano unit. Comparison is by value.
 
-    notation: the family of suffixes in which the quantity is read and written.
-    text: the original spelling, if Kubernetes keeps it; empty if Kubernetes writes the canonical one.
+    notation: the family of suffixes. text: the original spelling, if Kubernetes keeps it; else empty.
     """
 
     mantissa: int
@@ -64,7 +63,6 @@ class Quantity:
         return self.value < other.value
 
     def __str__(self) -> str:
-        """Return the text that Kubernetes writes for this quantity in JSON."""
         return self.text or _written(self)
 
     def plus(self, other: Quantity) -> Quantity:
@@ -121,18 +119,14 @@ def parse(value: str | int | float) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def canonical(value: str | int | float, smallest: int = NANO) -> str:
-    """Return the quantity as Kubernetes writes it, rounded up to 10^`smallest`.
-
-    Raises ValueError if the value is not a quantity.
-    """
+    """Return a quantity as Kubernetes writes it, rounded up to 10^`smallest`. ValueError if it is invalid."""
     return str(parse(value).rounded_up(smallest))
 
 
 def scaled(value: int | str, total: int, round_up: bool) -> int:
-    """Resolve an int-or-percent value against `total`. Integers are returned unchanged.
+    """Resolve a percentage of `total`, or return an integer as it is. Raises ValueError for other strings.
 
     round_up: True for maxSurge, False for maxUnavailable.
-    Raises ValueError for a string that is not a percentage.
     """
     if isinstance(value, int):
         return value

@@ -25,10 +25,9 @@ class _Fault(Exception):
 
 
 class Shapes:
-    """Checks values against the types of `table`, and reports the first fault of a value.
+    """Reports the first fault of a value against the types of `table` and their required fields.
 
-    required: type → fields that must be set.
-    closed: types in which a field outside the table is a fault.
+    A field outside the table is a fault in a closed type.
     """
 
     def __init__(
@@ -39,11 +38,7 @@ class Shapes:
         self._closed = frozenset(closed)
 
     def fault(self, code: str, value: Any, path: str) -> str:
-        """Return the first fault of a value, with its path; empty if the value has none.
-
-        code: the type of the value, as `Table` writes it.
-        path: the path of the value.
-        """
+        """Return the first fault of a value of the type `code`, with its path; empty if it has none."""
         try:
             self._check(code, value, path)
         except _Fault as fault:
@@ -51,9 +46,7 @@ class Shapes:
         return ""
 
     def readable(self, fields: Mapping[str, str], values: Any) -> dict[str, Any]:
-        """Return an object with null in place of each of `fields` that has a fault; empty for any other
-        value.
-        """
+        """Return an object with null for each of `fields` that has a fault; empty for any other value."""
         return {
             name: None if name in fields and self.fault(fields[name], value, name) else value
             for name, value in (values if is_mapping(values) else {}).items()
@@ -97,10 +90,9 @@ class Shapes:
 
 
 class Numbers:
-    """Finds numbers and quantities that a typed client cannot decode.
+    """Finds numbers and quantities that keep a typed client from creating and even listing objects.
 
-    Such a client can neither create nor list objects that contain them. Values that do not have the shape of
-    their type are ignored.
+    Values that do not have the shape of their type are ignored.
     """
 
     def __init__(self, table: Table) -> None:
@@ -115,10 +107,7 @@ class Numbers:
             is_more, self._with_numbers = numeric != self._with_numbers, numeric
 
     def faults(self, code: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:
-        """Yield path, value and error of each number that cannot be decoded, worded as in a typed client.
-
-        code: the type of the value, as `Table` writes it.
-        """
+        """Yield path, value and error, worded as in a typed client, of each number that cannot be decoded."""
         code = code.lstrip("*=?")
         if code in _NUMBERS:
             if fault := _NUMBERS[code](value):
@@ -168,10 +157,9 @@ def has_more_values(value: Any, most: int) -> bool:
 
 
 def json_fault(value: Any, path: str) -> str:
-    """Return the fault that keeps a value from being sent as JSON; empty if there is none.
+    """Return why a value cannot be sent as JSON: excessive numbers, invalid Unicode or nesting; else empty.
 
-    Faults are excessive numbers, invalid Unicode and excessive nesting. The API server stores raw data, such
-    as the data of ControllerRevisions, unchecked.
+    The API server stores raw data, such as the data of ControllerRevisions, unchecked.
     """
     if is_deep(value):
         return f"{path} has more than {_DEEPEST} levels"

@@ -28,8 +28,7 @@ def partition_of(statefulset: Mapping[str, Any]) -> int:
 def max_unavailable_of(statefulset: Mapping[str, Any]) -> int | None:
     """Return the stored `maxUnavailable`; None if the API server dropped it, which means 1.
 
-    The API server drops it if the feature MaxUnavailableStatefulSet is off. Percentages, which we never
-    write, count as 1.
+    It does so if the feature MaxUnavailableStatefulSet is off. Percentages, which we never write, count as 1.
     """
     stored = _rolling_update(statefulset).get("maxUnavailable")
     if stored is None:
@@ -86,10 +85,7 @@ def is_short(statefulset: Mapping[str, Any]) -> bool:
 
 
 def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | None:
-    """Return when `manager` last changed the StatefulSet by server-side apply, in whole seconds.
-
-    The result is None if managedFields show no apply by the manager.
-    """
+    """Return when `manager` last applied, in whole seconds; None if managedFields show no apply by it."""
     moments = [
         entry["time"]
         for entry in metadata_of(statefulset).get("managedFields") or ()
@@ -100,10 +96,7 @@ def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | Non
 
 
 def _leaves_generation_out(statefulset: Mapping[str, Any]) -> bool:
-    """Report whether the status has counts but no observedGeneration.
-
-    The API server initialises counts with 0, so only other values show that the status was written.
-    """
+    """Report whether the status was written (its counts are not the initial 0) without observedGeneration."""
     status = _status(statefulset)
     has_counted = any(status.get(field) for field in ("replicas", "currentRevision", "updateRevision"))
     return has_counted and status.get("observedGeneration") is None

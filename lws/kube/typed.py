@@ -86,10 +86,7 @@ class Normaliser:
                 self._structs[name].add(key, code, self._shape)
 
     def write(self, type_name: str, value: Mapping[str, Any]) -> Fields:
-        """Return the encoded value as a new mapping.
-
-        It may share parts with `value`, so neither may be changed later.
-        """
+        """Return the encoded value as a new mapping, which may share parts with `value`: change neither."""
         written: Fields = self._structs[type_name](value)
         return written
 
@@ -203,11 +200,7 @@ _NO_TIME = "0001-01-01T00:00:00Z"
 
 
 class Structs:
-    """Encodes values of the types in `table` as Go structs.
-
-    The result has the same fields in the same order as in Go, without unknown fields, which `Normaliser`
-    keeps.
-    """
+    """Encodes values of the types in `table` as Go structs: their fields in order, without unknown ones."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

@@ -37,10 +37,7 @@ def guessed_revision(lws: Object, revision: Reference, key: str, guessed: str) -
 
 
 def edited_revision(lws: Object, revision: Reference, fields: Iterable[str]) -> Announce:
-    """Return the Event about an edited revision.
-
-    fields: labels and annotations of the revision that differ from what was recorded.
-    """
+    """Return the Event about a revision whose labels and annotations in `fields` were edited."""
     note = (
         f"ControllerRevision {revision.name} was edited: {', '.join(sorted(fields))}. It counts as it was "
         f"recorded, and is put back"
@@ -57,11 +54,8 @@ def created_leaders(lws: Object, revision: Reference | None) -> tuple[Announce, 
 def moved_leaders(
     lws: Object, stored: Object, rollout: Rollout, revision: Reference, is_begun: bool
 ) -> tuple[Announce, ...]:
-    """Return the Events for a lower partition and for the removal of surge groups.
-
-    is_begun: whether the StatefulSet already has the template. If not, no group has moved so far, and surplus
-    groups never will.
-    """
+    """Return the Events for a lower partition and for the removal of surge groups. is_begun: whether the
+    StatefulSet already has the template. If not, no group has moved so far, and surplus groups never will."""
     found = []
     partition, replicas = rollout.partition, rollout.replicas
     before = partition_of(stored) if is_begun else min(replicas, desired_replicas(stored))

@@ -1,5 +1,4 @@
-"""Fields of a LeaderWorkerSet that decisions read, by path, with the types, defaults and limits of the
-models.
+"""Fields of a LeaderWorkerSet that decisions read, by path, with types, defaults and limits of the models.
 
 The set may have been stored under any version of the CRD: fields may be missing, null or of the wrong type.
 """

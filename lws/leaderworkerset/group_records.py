@@ -2,8 +2,7 @@
 `restarts`, how often the group was recreated.
 
 Stored records may contain anything. A record that is missing or unreadable neither delays nor causes a
-restart. Members are recorded because only a new UID shows that a pod was replaced while no manager was
-running.
+restart. Members are recorded because only a new UID shows that a pod was replaced while no manager ran.
 """
 
 from __future__ import annotations
@@ -33,10 +32,8 @@ _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 # No slots, because `text` is cached.
 @dataclass(frozen=True)
 class Members:
-    """Leader and workers of a group, each as 8 hexadecimal digits of a hash of their UIDs.
-
-    The record is stored as `leader-workers`. Different UIDs have the same hash with a probability of 2^-32.
-    """
+    """Leader and workers of a group, each as 8 hexadecimal digits of a hash of their UIDs. The record is
+    stored as `leader-workers`. Different UIDs have the same hash with a probability of 2^-32."""
 
     leader: str
     workers: str
@@ -78,11 +75,10 @@ def _parsed(text: str) -> Members | None:
 def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, Members]:
     """Return the members to record, by index.
 
-    ready: indices of ready groups; only these are certainly complete.
-
-    Members are recorded when the group is first complete under its leader, and kept while the leader exists:
-    the restart policy compares later workers with them. With restartPolicy None nothing is recorded, so that
-    pods that were replaced before a change of the policy do not restart their group.
+    ready: indices of ready groups; only these are certainly complete. Members are recorded when the group is
+    first complete under its leader, and kept while the leader exists: the restart policy compares later
+    workers with them. With restartPolicy None nothing is recorded, so that pods that were replaced before a
+    change of the policy do not restart their group.
     """
     if snapshot.spec.restart_policy == RestartPolicy.NONE:
         return {}
@@ -121,12 +117,8 @@ _RECORD = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,12})\.(.*)")
 @dataclass(frozen=True, slots=True)
 class Restarts:
     """Restarts of one group; stored as `count.consecutive.last.key`.
-
-    count: restarts on this revision.
-    consecutive: restarts in a row, without a stable time in between.
-    last: time of the last restart in Unix seconds; 0 if there was none.
-    key: revision key.
-    """
+    count: restarts on this revision. consecutive: restarts in a row, without a stable time in between. last:
+    time of the last restart in Unix seconds; 0 if there was none. key: revision key."""
 
     count: int = 0
     consecutive: int = 0
@@ -164,13 +156,9 @@ def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
 def inherited_restarts(
     lws: Object, live: Collection[int], admitted: Iterable[tuple[int, str]]
 ) -> dict[str, str | None]:
-    """Return the patch of `status.restarts` that moves records from replaced to new Hash groups.
-
-    The replaced groups had other numbers. The records with the most restarts are moved first.
-
-    live: numbers of groups that keep their records.
-    admitted: number and revision key of each new group.
-    """
+    """Return the patch of `status.restarts` that moves records from replaced to new Hash groups. The replaced
+    groups had other numbers. The records with the most restarts are moved first.
+    live: numbers of groups that keep their records. admitted: number and revision key of each new group."""
     stored = (lws.get("status") or {}).get("restarts")
     records = stored if isinstance(stored, Mapping) else {}
     free: dict[str, list[tuple[int, str]]] = {}
@@ -201,10 +189,7 @@ def mark_of(lws: Object, index: int, leader: Object) -> str:
 
 
 def record_patch(index: int, leader: Object, restarts: Restarts | None, mark: str) -> dict[str, Any]:
-    """Return the patch of the status that marks the group of this leader.
-
-    restarts: the new record; None if the restart is not counted.
-    """
+    """Return the status patch that marks a leader's group. restarts: the new record; None if not counted."""
     marked = Members(Members.of(leader["metadata"]["uid"], ()).leader, mark)
     record = {"restarts": {str(index): str(restarts)}} if restarts is not None else {}
     return {**record, "members": {str(index): str(marked)}}

@@ -107,11 +107,10 @@ def handlers_with(
 ) -> Mapping[str, Handler]:
     """Return the handlers of all `ENDPOINTS`.
 
-    gang: the gang scheduler, if configured.
-    scheduler: returns the scheduler for `spec.scheduling`.
-    node_of: (metadata of a pod, namespace) → the node that the pod returns to; None for none.
-    has_former: (pod, namespace) → whether pods of the former group of the same leader name may exist.
-    gates_hash_leader: (pod, namespace) → whether a pass would remove the gate of a Hash leader.
+    gang: the gang scheduler, if configured. scheduler: returns the scheduler for `spec.scheduling`. node_of:
+    (metadata of a pod, namespace) → the node that the pod returns to; None for none. has_former: (pod,
+    namespace) → whether pods of the former group of the same leader name may exist. gates_hash_leader: (pod,
+    namespace) → whether a pass would remove the gate of a Hash leader.
     """
 
     def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
@@ -145,9 +144,8 @@ def may_have_former_group(
     """Report whether workers of a former leader of this name may still run.
 
     The new leader must not join them. True if the store is not current: only a stream that has shown the
-    deletion of the former leader has shown all of its workers.
-
-    fault_of: a function that returns why the spec of a set cannot be read; empty if it can.
+    deletion of the former leader has shown all of its workers. fault_of: a function that returns why the spec
+    of a set cannot be read; empty if it can.
     """
     name, set_name = str(metadata_of(raw).get("name") or ""), labels_of(raw).get(NAME_LABEL, "")
     owner = controller_of(raw) or {}
@@ -168,13 +166,9 @@ def gates_hash_leader(
     namespace: str,
     fault_of: Callable[[Object], str] = spec_fault,
 ) -> bool:
-    """Report whether a leader of a Hash group is gated.
-
-    It is not gated if no pass would remove the gate, because its set is left alone or was deleted without its
-    Deployment. A set that is not known may be new.
-
-    fault_of: a function that returns why the spec of a set cannot be read; empty if it can.
-    """
+    """Report whether a leader of a Hash group is gated. It is not gated if no pass would remove the gate,
+    because its set is left alone or was deleted without its Deployment. A set that is not known may be new.
+    fault_of: a function that returns why the spec of a set cannot be read; empty if it can."""
     set_name = labels_of(raw).get(NAME_LABEL, "")
     lws = store.get(KIND, namespace, set_name)
     if lws is not None:
@@ -389,10 +383,7 @@ def _set_of(snapshot: SetSnapshot | GroupSnapshot | Abandoned) -> Object | None:
 
 
 def _applier(parts: Parts, writes: SetWrites, cluster: Cluster) -> Applier:
-    """Build the executor of plans.
-
-    If a write is rejected, or succeeds again, the set is enqueued, so that its status reports this.
-    """
+    """Build the executor of plans. It enqueues a set to report that a write is rejected or succeeds again."""
 
     def rejected(action: Action, error: ApiError, owner: Reference) -> None:
         writes.refusals.record(action, error, owner)
@@ -428,10 +419,7 @@ REGISTRATION = Registration(
 
 
 def of_set(snapshot: SetSnapshot) -> Fields:
-    """Return the fields of log lines about a set.
-
-    revision: the target revision key; empty if the set is left alone or is being deleted.
-    """
+    """Return a set's log fields. revision: the target key; empty if it is left alone or being deleted."""
     lws = snapshot.lws
     is_left_alone = why_left_alone(lws, snapshot.is_covered, snapshot.scheduler, snapshot.fault) is not None
     key = "" if is_left_alone or is_terminating(lws) else assess(snapshot).target.key
@@ -439,10 +427,7 @@ def of_set(snapshot: SetSnapshot) -> Fields:
 
 
 def of_group(snapshot: GroupSnapshot | Abandoned) -> Fields:
-    """Return the fields of log lines about a group.
-
-    revision: the revision key of the leader; empty if the label is missing.
-    """
+    """Return a group's log fields. revision: the revision key of the leader; empty without the label."""
     if isinstance(snapshot, Abandoned):
         return {}
     leader = snapshot.leader

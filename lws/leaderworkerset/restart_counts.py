@@ -30,9 +30,7 @@ _NO_OBJECT = "invalid group restart counts: expected a JSON object"
 
 
 class InvalidCounts(Exception):
-    """Raised if the counts of a set cannot be read. No group is recreated or recovered until a user fixes
-    them.
-    """
+    """The counts of a set cannot be read: no group is recreated or recovered until a user fixes them."""
 
     @property
     def wait(self) -> Plan:
@@ -82,8 +80,7 @@ def reset(lws: Object, leader: Object) -> Merge | None:
 
 def pruned(lws: Object, replicas: int, key: str) -> Merge | None:
     """Remove the counts of groups from index `replicas` on and, unless `key` is empty, of revisions with
-    other keys; return None if there are none. Raises InvalidCounts.
-    """
+    other keys; return None if there are none. Raises InvalidCounts."""
     counts = counts_in(lws)
     kept = {}
     for count_key, count in counts.items():
@@ -99,10 +96,7 @@ def pruned(lws: Object, replicas: int, key: str) -> Merge | None:
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Counts of Hash groups, whose keys differ from the keys of the groups that they replace.
-
-    stored: count by key.
-    free: keys whose group no longer exists, the highest count first.
-    """
+    stored: count by key. free: keys whose group no longer exists, the highest count first."""
 
     stored: Mapping[str, int]
     free: tuple[str, ...]
@@ -110,9 +104,7 @@ class Counts:
     @classmethod
     def of(cls, lws: Object, owners: Collection[tuple[str, int]]) -> Counts:
         """Read the counts of a set. owners: revision key and number of the groups that exist or are kept.
-
-        Unreadable counts are treated as empty: a condition reports them, and no leader waits for the fix.
-        """
+        Unreadable counts are treated as empty: a condition reports them, and no leader waits for the fix."""
         try:
             counts = counts_in(lws)
         except InvalidCounts:
@@ -121,10 +113,7 @@ class Counts:
         return cls(counts, tuple(sorted(free, key=lambda key: (-counts[key], key))))
 
     def inherited(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return, by key of each new group, the key of the free count that it inherits.
-
-        The count has the same revision as the new group.
-        """
+        """Return, by key of each new group, the key of the free count of its revision that it inherits."""
         free, inherited = list(self.free), {}
         for key in keys:
             former = next((candidate for candidate in free if _revision(candidate) == _revision(key)), None)
@@ -138,12 +127,9 @@ class Counts:
     ) -> Merge | None:
         """Move counts to the groups that inherit them, and remove counts that no group will inherit.
 
-        Return None if nothing changes.
-
-        inherited: as from `inherited`, for groups that start now.
-        released: keys of kept groups that will be deleted.
-        spare: number of groups of each revision that may still be created.
-        only: the only revision that is left; empty if there may be others.
+        Return None if nothing changes. inherited: as from `inherited`, for groups that start now. released:
+        keys of kept groups that will be deleted. spare: number of groups of each revision that may still be
+        created. only: the only revision that is left; empty if there may be others.
         """
         counts = dict(self.stored)
         counts |= {key: counts.pop(former) for key, former in inherited.items()}
@@ -161,20 +147,14 @@ def _revision(key: str) -> str:
 
 
 def _owner(key: str) -> tuple[str, int | None]:
-    """Return the revision key and number of the Hash group that a count belongs to.
-
-    Both are part of the count's key, so edited labels do not matter.
-    """
+    """Return a count's revision key and Hash group number, from its own key: label edits do not matter."""
     revision, _, digits = key.rpartition("/")
     return revision, int(digits[:8], 16) if _HASH_KEY.fullmatch(digits) else None
 
 
 def _merge(lws: Object, counts: Mapping[str, int], why: str) -> Merge:
-    """Replace all counts.
-
-    The write names the resourceVersion of the set, because groups may fail at the same time and no count may
-    be lost.
-    """
+    """Replace all counts. The write names the resourceVersion of the set, because groups may fail at the same
+    time and no count may be lost."""
     text = json.dumps(counts, sort_keys=True, separators=(",", ":")) if counts else None
     metadata: dict[str, Any] = {"annotations": {GROUP_RESTART_COUNTS_ANNOTATION: text}}
     metadata |= {"resourceVersion": metadata_of(lws).get("resourceVersion", "")}
@@ -183,9 +163,7 @@ def _merge(lws: Object, counts: Mapping[str, int], why: str) -> Merge:
 
 def is_exhausted(leader: Object) -> bool:
     """Report whether the group has exhausted its restart budget: it is recreated only on request of a user.
-
-    Mark and finalizer are written together, so a mark without the finalizer was edited and is ignored.
-    """
+    Mark and finalizer are written together, so a mark without the finalizer was edited and is ignored."""
     is_marked = annotations_of(leader).get(RESTART_BUDGET_EXHAUSTED_ANNOTATION) == "true"
     return is_marked and is_kept(leader)
 

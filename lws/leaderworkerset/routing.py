@@ -1,6 +1,4 @@
-"""Map changes of objects to the passes over sets and groups that they trigger, and decide how long each pass
-may be delayed.
-"""
+"""Map changes of objects to the passes over sets and groups that they trigger, with their longest delay."""
 
 from __future__ import annotations
 
@@ -48,11 +46,8 @@ from lws_api.leaderworkerset.v1 import (
 
 
 class Routing:
-    """Map changes of stored objects to the passes that they trigger.
-
-    leader_pods_of: a function that returns the leader pods of a set.
-    is_as_written: a function that reports whether the status of a set is as our last write left it.
-    """
+    """Map changes of stored objects to the passes that they trigger. leader_pods_of: returns the leader pods
+    of a set. is_as_written: reports whether the status of a set is as our last write left it."""
 
     def __init__(
         self,
@@ -86,10 +81,8 @@ class Routing:
         return [(key, self._delay(key, before, after)) for key in keys]
 
     def _woken_by_pod(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """Wake the passes of a changed pod, and the set when a pod of a Hash group is deleted.
-
-        New leaders of the set wait for the last pod of a former group.
-        """
+        """Wake the passes of a changed pod, and the set when a pod of a Hash group is deleted. New leaders of
+        the set wait for the last pod of a former group."""
         woken = self._without_deleted_leaders(before, after)
         if before is None or after is not None or not is_marked_hash(before):
             return woken
@@ -103,8 +96,7 @@ class Routing:
 
     def _woken_by_pod_group(self, before: Object | None, after: Object | None) -> list[Wake]:
         """Wake the passes of a changed PodGroup, and the group if the set owned the PodGroup and it was
-        deleted or edited. The pass over the group recreates or repairs the PodGroup.
-        """
+        deleted or edited. The pass over the group recreates or repairs the PodGroup."""
         woken = self._woken_by_child(before, after)
         owner = controller_of(before) if before is not None else None
         if before is None or owner is None or owner["kind"] != KIND or not _is_lost_or_edited(before, after):
@@ -117,10 +109,8 @@ class Routing:
 
     def _without_deleted_leaders(self, before: Object | None, after: Object | None) -> list[Wake]:
         """Wake the passes of a changed object, except the pass over a Hash group whose leader is deleted.
-
         Such a leader is never recreated, and there is nothing to decide about its workers unless a finalizer
-        keeps them. The deletion of workers caused 4 of 12 passes over each group that a rollout replaced.
-        """
+        keeps them. The deletion of workers caused 4 of 12 passes over each group that a rollout replaced."""
         woken = self._woken_by_child(before, after)
         if not all(_is_hash_worker(obj) for obj in (before, after) if obj is not None):
             return woken
@@ -139,10 +129,8 @@ class Routing:
         return [*woken, *self._groups_of_set(after)] if wakes(before, after) is Wakes.ALL else woken
 
     def _is_own_write(self, before: Object, after: Object) -> bool:
-        """Report whether the change is our own status write, which needs no pass.
-
-        Passes over groups write `restarts`; such a write needs a pass over the set.
-        """
+        """Report whether the change is our own status write, which needs no pass. Passes over groups write
+        `restarts`; such a write needs a pass over the set."""
         if wakes(before, after) is not Wakes.SET or not self._is_as_written(after):
             return False
         if annotations_of(before) != annotations_of(after):
@@ -152,8 +140,7 @@ class Routing:
 
     def _woken_by_leaders(self, before: Object | None, after: Object | None) -> list[Wake]:
         """Wake the passes of a changed leader StatefulSet or Deployment, and all of its groups if it was
-        unknown or an orphan, because no pass has observed these groups.
-        """
+        unknown or an orphan, because no pass has observed these groups."""
         obj = after or before or {}
         woken = [*self._without_deleted_leaders(before, after), *self._kept_groups(obj)]
         owner = controller_of(after) if after is not None and _was_unowned(before) else None
@@ -167,8 +154,7 @@ class Routing:
 
     def _woken_by_replica_set(self, before: Object | None, after: Object | None) -> list[Wake]:
         """Wake the passes of a changed ReplicaSet, and all of its groups if it was unknown or an orphan:
-        until now, its pods could not be recognised as leaders.
-        """
+        until now, its pods could not be recognised as leaders."""
         woken = [*self._woken_by_child(before, after), *self._kept_groups(after or before or {})]
         if after is None or not _was_unowned(before):
             return woken
@@ -206,9 +192,7 @@ class Routing:
 
     def _kept_groups(self, owner: Object) -> Iterator[Wake]:
         """Wake the groups that a finalizer keeps because their restart budget is exhausted.
-
-        owner: the set or its StatefulSet, which decide how long the finalizer keeps the groups.
-        """
+        owner: the set or its StatefulSet, which decide how long the finalizer keeps the groups."""
         for pod in self._store.kept(owner["metadata"]["namespace"], owner["metadata"]["name"]):
             yield from ((key, 0.0) for key in _keys_of_pod(pod) if key.kind == "group")
 
@@ -219,10 +203,7 @@ class Routing:
 
 
 def _is_hash_worker(obj: Object) -> bool:
-    """Report whether the object is a worker pod of a Hash group, or the StatefulSet of such pods.
-
-    Worker pods that our finalizer keeps do not count.
-    """
+    """Report whether this is a worker of a Hash group, not kept by our finalizer, or its StatefulSet."""
     if obj["kind"] == "Pod":
         return is_marked_hash(obj) and not is_leader(obj) and not is_kept(obj)
     owner = controller_of(obj) or {}
@@ -235,10 +216,7 @@ def _was_unowned(before: Object | None) -> bool:
 
 
 def _is_lost_or_edited(before: Object, after: Object | None) -> bool:
-    """Report whether the object was deleted, or its labels or owners were edited.
-
-    Edits of a terminating object do not count.
-    """
+    """Report whether an object was deleted, or its labels or owners edited while it was not terminating."""
     if after is None:
         return True
     one, two = ((labels_of(obj), obj["metadata"].get("ownerReferences")) for obj in (before, after))
@@ -257,11 +235,7 @@ _REPORTED = (observed_generation_of, current_revision_of, update_revision_of)
 def set_delay_of(
     before: Object | None, after: Object | None, leader: Object | None, workers: Object | None
 ) -> float:
-    """Return the seconds by which the pass over the set may be delayed.
-
-    leader: the leader pod of the group that the changed object belongs to.
-    workers: the worker StatefulSet of that group.
-    """
+    """Return the seconds by which the set's pass may be delayed. leader, workers: of the object's group."""
     obj = after or before or {}
     owner_kind = (controller_of(obj) or {}).get("kind")
     if before is None and owner_kind == KIND and obj["kind"] not in ("Workload", "PodGroup"):
@@ -280,11 +254,9 @@ def set_delay_of(
 
 
 def _delay_of_leader(before: Object | None, after: Object | None, workers: Object | None) -> float:
-    """Return the delay for a change of a leader pod.
-
-    There is no delay for a new pod, which may have the wrong revision, or for a group that becomes ready. The
-    delay is long while the pod is scheduled and starts, or if it is gone after its deletion.
-    """
+    """Return the delay for a change of a leader pod. There is no delay for a new pod, which may have the
+    wrong revision, or for a group that becomes ready. The delay is long while the pod is scheduled and
+    starts, or if it is gone after its deletion."""
     if before is None:
         return 0.0
     if after is None:
@@ -299,11 +271,8 @@ def _delay_of_leader(before: Object | None, after: Object | None, workers: Objec
 
 
 def _delay_of_leaders(before: Object | None, after: Object | None) -> float:
-    """Return the delay for a change of the leader StatefulSet.
-
-    If only its counts change, leader pods were deleted or recreated. The set can wait for these unless they
-    belong to a surge.
-    """
+    """Return the delay for a change of the leader StatefulSet. If only its counts change, leader pods were
+    deleted or recreated. The set can wait for these unless they belong to a surge."""
     if before is None or after is None or wakes(before, after) is not Wakes.SET:
         return 0.0
     if _has_observed_write(before, after):
@@ -318,20 +287,14 @@ def _delay_of_leaders(before: Object | None, after: Object | None) -> float:
 
 
 def _has_observed_write(before: Object, after: Object) -> bool:
-    """Report whether the StatefulSet controller has just observed our last write.
-
-    The next part of the step may then follow. A delay here cost 0.1 s for each of 100 groups: 0.960 of the
-    ideal speed with slow pods, 0.977 without it.
-    """
+    """Report whether the StatefulSet controller has just observed our last write: the step may continue. A
+    delay cost 0.1 s for each of 100 groups: 0.960 of the ideal speed with slow pods, 0.977 without."""
     return 0 < observed_generation_of(before) < observed_generation_of(after) and has_seen_template(after)
 
 
 def _delay_of_workers(before: Object | None, after: Object | None, leader: Object | None) -> float:
-    """Return the delay for a change of a worker StatefulSet.
-
-    Workers are created after their leader and deleted with it, so the set only waits until they are ready. If
-    some are missing, the status of the set should soon show why.
-    """
+    """Return the delay for a change of a worker StatefulSet. The set only waits until the workers are ready,
+    as they come and go with their leader. If some are missing, its status should soon show why."""
     if leader is None or is_terminating(leader):
         return timing.STARTING_SET_SECONDS
     if after is None or is_terminating(after):
@@ -344,11 +307,9 @@ def _delay_of_workers(before: Object | None, after: Object | None, leader: Objec
 
 
 def keys_of(before: Object | None, after: Object | None) -> set[Key]:
-    """Return the keys of the sets and groups that a change may concern.
-
-    Keys follow from the controller reference; labels only show which set an orphan may concern. A superfluous
-    key costs a pass that writes nothing, a missing key costs correctness.
-    """
+    """Return the keys of the sets and groups that a change may concern. Keys follow from the controller
+    reference; labels only show which set an orphan may concern. A superfluous key costs a pass that writes
+    nothing, a missing key costs correctness."""
     woken = wakes(before, after) if before is not None and after is not None else Wakes.ALL
     if woken is Wakes.NONE:
         return set()
@@ -449,11 +410,7 @@ ROUTED = frozenset(_ROUTES)
 def group_delay_of(
     before: Object | None, after: Object | None, leader: Object, workers: Object | None
 ) -> float:
-    """Return the seconds by which the pass over the group may be delayed.
-
-    leader: the leader pod of the group.
-    workers: the worker StatefulSet of the group.
-    """
+    """Return the seconds by which the pass over the group of this leader and its workers may be delayed."""
     if is_terminating(leader):
         is_awaited = workers is not None and not is_terminating(workers) and notes_parallel(leader, workers)
         return timing.AT_ONCE if is_awaited else timing.TERMINATING_GROUP_SECONDS
@@ -472,10 +429,7 @@ def group_delay_of(
 
 
 def _has_failed(before: Object | None, after: Object | None) -> bool:
-    """Report whether a pod of the group fails or starts to terminate by this change.
-
-    Later changes of the pod do not count.
-    """
+    """Report whether a pod fails or starts to terminate by this change; later changes do not count."""
     if before is None or after is None or after["kind"] != "Pod":
         return False
     if is_terminating(after):

@@ -55,7 +55,6 @@ class GroupFacts:
 
     @cached_property
     def uid(self) -> str:
-        """UID of the leader pod."""
         return uid_of(self.leader)
 
     @cached_property
@@ -75,7 +74,6 @@ class GroupFacts:
 
     @cached_property
     def leader_terminating(self) -> bool:
-        """Whether the leader pod has a deletion timestamp."""
         return is_terminating(self.leader)
 
     @cached_property
@@ -116,9 +114,7 @@ class GroupFacts:
     @cached_property
     def is_complete(self) -> bool:
         """Whether all worker pods of the group are ready, and their number matches the size of the group.
-
-        Users may scale the worker StatefulSet, so its replicas can differ from the size.
-        """
+        Users may scale the worker StatefulSet, so its replicas can differ from the size."""
         replicas = desired_replicas(self.workers) if self.workers is not None else 0
         return len(self.worker_uids) == replicas and self.size in (None, replicas + 1)
 
@@ -126,11 +122,8 @@ class GroupFacts:
 @dataclass(frozen=True, slots=True)
 class Teardown:
     """A Hash group that has pods but no live leader.
-
-    group: the key of the group.
-    is_current: whether the group has the revision of the Deployment.
-    is_kept: whether the group has used up its restarts by upstream's rules, so that its pods are kept.
-    """
+    group: the key of the group. is_current: whether the group has the revision of the Deployment. is_kept:
+    whether the group has used up its restarts by upstream's rules, so that its pods are kept."""
 
     group: str
     is_current: bool
@@ -156,11 +149,8 @@ class NodesOfGroup:
 @dataclass(frozen=True, slots=True)
 class PrewarmFacts:
     """Facts that `rolloutStrategy.prewarm` needs.
-
-    jobs: pre-warming Jobs that the set controls.
-    nodes: nodes of the pods of each group, by index of the group.
-    refused: why the API server rejects the pods of Jobs that have none, by UID of the Job.
-    """
+    jobs: pre-warming Jobs that the set controls. nodes: nodes of the pods of each group, by index of the
+    group. refused: why the API server rejects the pods of Jobs that have none, by UID of the Job."""
 
     jobs: tuple[Object, ...] = ()
     nodes: Mapping[int, NodesOfGroup] = field(default_factory=dict)
@@ -198,8 +188,7 @@ class SetSnapshot:
     a node that does not exist.
     policies: settings of the manager.
     teardowns: Hash groups that have pods but no live leader; only known while a leader is gated.
-    occupied: number of indices that leaders of a lost StatefulSet occupy; only known with
-    `spec.startStrategy`.
+    occupied: number of indices that leaders of a lost StatefulSet occupy; only with `spec.startStrategy`.
     has_replica_sets: whether there are ReplicaSets that the Deployment of the set controls or may adopt.
     is_covered: whether the pod webhook receives pods of the namespace. If False, nothing else is read.
     scheduler: the scheduler that serves `spec.scheduling`.
@@ -246,7 +235,6 @@ class SetSnapshot:
 
     @cached_property
     def spec(self) -> SetSpec:
-        """Desired state of the set."""
         return SetSpec.of(self.lws)
 
     @property

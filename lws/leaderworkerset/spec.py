@@ -1,7 +1,6 @@
 """Read the spec of a LeaderWorkerSet from the plain object, with the defaults of the API.
 
-In: a LeaderWorkerSet as any client stored it: fields may be absent or have meaningless values. Out: plain
-values.
+In: a set as any client stored it: fields may be absent or have meaningless values. Out: plain values.
 """
 
 from __future__ import annotations
@@ -87,11 +86,8 @@ class RestartBackoff:
 
 @dataclass(frozen=True, slots=True)
 class StartWaves:
-    """`startStrategy` as numbers.
-
-    seed: number of groups in the first wave.
-    growth: a factor. In later waves, at most `growth` times the number of ready groups may exist.
-    """
+    """`startStrategy` as numbers. seed: number of groups in the first wave. growth: a factor. In later waves,
+    at most `growth` times the number of ready groups may exist."""
 
     seed: int
     growth: int
@@ -107,12 +103,8 @@ class StartWaves:
 
 @dataclass(frozen=True, slots=True)
 class Prewarm:
-    """`rolloutStrategy.prewarm`.
-
-    deadline: in seconds.
-    parallelism: nodes at a time.
-    command: command to run on each node; empty for none.
-    """
+    """`rolloutStrategy.prewarm`. deadline: in seconds. parallelism: nodes at a time. command: command to run
+    on each node; empty for none."""
 
     deadline: int
     parallelism: int
@@ -143,15 +135,11 @@ class SetSpec:
     """The spec of a set, and the annotations that belong to it.
 
     An attribute that is annotated with a field has the value of that field, with defaults, or what is derived
-    from it.
-
-    lws: the set itself, for its metadata and status.
-    restart_policy: `Default`, the former name of `None`, is read as `None`.
-    waits_for_start: whether no group is recreated before its pods have left Pending.
-    restart_budget: upstream's limit; None if it is not set or if `max_group_restarts` is set.
-    restart_backoff: upstream's delay; None for ours.
-    exempt_containers, exempts_sidecars: containers whose restarts do not count (KEP-753).
-    leader_template: the worker template if the set has no leader template.
+    from it. lws: the set itself, for its metadata and status. restart_policy: `Default`, the former name of
+    `None`, is read as `None`. waits_for_start: whether no group is recreated before its pods have left
+    Pending. restart_budget: upstream's limit; None if it is not set or if `max_group_restarts` is set.
+    restart_backoff: upstream's delay; None for ours. exempt_containers, exempts_sidecars: containers whose
+    restarts do not count (KEP-753). leader_template: the worker template if the set has no leader template.
     placement: as from `placement_annotations`.
     """
 
@@ -266,10 +254,7 @@ for _name, _source, _read in _attributes():
 
 
 def has_hash_groups(lws: Object) -> bool:
-    """Report whether groups have keys instead of indices (groupIdentity Hash).
-
-    Their leaders are pods of a Deployment.
-    """
+    """Report whether groups have keys, not indices, and a Deployment makes leaders (groupIdentity Hash)."""
     return bool(fields.GROUP_IDENTITY.of(lws) == GroupIdentity.HASH)
 
 
@@ -291,10 +276,8 @@ def node_return_of(lws: Object) -> NodeReturn | None:
 
 
 def effective_node_return(lws: Object) -> NodeReturn | None:
-    """Return `node_return_of` the set, or None if it has no effect.
-
-    Exclusive topologies take precedence, and Hash groups have no stable names to return by.
-    """
+    """Return `node_return_of` the set, or None if it has no effect. Exclusive topologies take precedence, and
+    Hash groups have no stable names to return by."""
     placed = placement_annotations(lws)
     is_exclusive = any(key in placed for key in _EXCLUSIVE)
     return None if is_exclusive or has_hash_groups(lws) else node_return_of(lws)
@@ -338,19 +321,15 @@ def subdomain_policy_of(lws: Object) -> SubdomainPolicy:
 
 def placement_annotations(lws: Object) -> dict[str, str]:
     """Return annotations that determine where groups run, as pod templates contain them (KEP-115).
-
-    Annotations without effect are left out, so that an edit of them starts no rollout.
-    """
+    Annotations without effect are left out, so that an edit of them starts no rollout."""
     return _placement(annotations_of(lws), has_subgroups=fields.SUBGROUP.of(lws) is not None)
 
 
 def placement_given(pod: Object, template: Object, requested: Mapping[str, str]) -> dict[str, str]:
     """Return annotations about placement that a pod (or a template in use) has from its set.
-
     template: the template that the user wrote for the pod. Annotations of this template take effect for the
-    pod and belong to the template, unless the set requests the same.
-    requested: as from `placement_annotations`.
-    """
+    pod and belong to the template, unless the set requests the same. requested: as from
+    `placement_annotations`."""
     existing, own = annotations_of(pod), annotations_of(template)
     return {
         key: existing[key]
@@ -361,9 +340,7 @@ def placement_given(pod: Object, template: Object, requested: Mapping[str, str])
 
 def group_topology(placement: Mapping[str, str]) -> str:
     """Return the node label whose value is the same for all pods of a group; empty if there is none.
-
-    placement: as from `placement_annotations`, or annotations of a template that contains them.
-    """
+    placement: as from `placement_annotations`, or annotations of a template that contains them."""
     return placement.get(EXCLUSIVE_TOPOLOGY_ANNOTATION) or placement.get(SHARED_TOPOLOGY_ANNOTATION) or ""
 
 

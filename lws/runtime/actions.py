@@ -17,9 +17,8 @@ ROLLING = "rolling"
 class Tally:
     """An increment of a counter, counted after the write that carries it.
 
-    kind, name: kind and name of the workload.
-    word: the counter's name in plans.
-    label: the value of the counter's additional label, such as a reason.
+    kind, name: the workload. word: the counter's name in plans. label: the value of the counter's additional
+    label, such as a reason.
     """
 
     kind: str
@@ -32,11 +31,10 @@ class Tally:
 class Figures:
     """Gauges of a workload, or of a part of it, until the next pass over the same key.
 
-    kind, name: kind and name of the workload.
-    numbers: the values by word and label, summed over the parts of a workload.
-    revision: the target revision key; empty if unknown.
-    rolling_since: the start of the current rollout (RFC 3339); empty if unknown.
-    groups: by UID of the leader pod, its creation time (RFC 3339) if its group is ready; otherwise empty.
+    kind, name: the workload. numbers: the values by word and label, summed over the parts of a workload.
+    revision: the target revision key. rolling_since: the start of the current rollout (RFC 3339). Both are
+    empty if unknown. groups: by UID of the leader pod, its creation time (RFC 3339) if its group is ready;
+    otherwise empty.
     """
 
     kind: str
@@ -93,13 +91,11 @@ class Reference:
 class Fold:
     """How to combine an Event with others of its kind.
 
-    template: the note of the combined Event, with {} for the names of the members.
-    member: the name of the member that the Event is about.
-    related: the object that all members belong to.
-    change: the counts of the member before and after. Of several changes, the first and the last count are
-    reported.
-    waits: whether even the first few Events are combined instead of being written one by one.
-    is_shared: whether Events are combined although each regards another object.
+    template: the note of the combined Event, with {} for the names of the members. member: the name of the
+    member that the Event is about. related: the object that all members belong to. change: the counts of the
+    member before and after; of several changes, the first and the last count are reported. waits: whether
+    even the first few Events are combined instead of being written one by one. is_shared: whether Events are
+    combined although each regards another object.
     """
 
     template: str
@@ -114,9 +110,8 @@ class Fold:
 class Announce:
     """A Kubernetes Event (events.k8s.io/v1), emitted after the write that it reports.
 
-    fold: how to combine the Event with others, a little later; None for an Event that is written alone.
-    once: whether each manager writes the Event only once, although every pass plans it while the condition
-    lasts.
+    fold: how to combine the Event with others, a little later; None for an Event that is written alone. once:
+    whether each manager writes the Event only once, although every pass plans it while the condition lasts.
     ends: whether delayed Events about the object are written before this one.
     """
 
@@ -136,9 +131,8 @@ class Apply:
     """Server-side apply of the whole intent by the field manager `lws`.
 
     uid: the UID of the object in the snapshot; empty if there was none. Without it the apply is not forced,
-    so that it cannot take fields of another owner's new object.
-    failure: an Event for a rejection. The error is appended to its note.
-    tallies: increments that are counted after success.
+    so that it cannot take fields of another owner's new object. failure: an Event for a rejection; the error
+    is appended to its note. tallies: increments that are counted after success.
     """
 
     intent: Object
@@ -168,13 +162,11 @@ class Create:
 class Merge:
     """A JSON merge patch (RFC 7386) of an object that we control, guarded by its UID.
 
-    A patch with a `resourceVersion` is written to that version only. If the object has changed, the next pass
-    plans again.
+    A patch with a `resourceVersion` is written to that version only; otherwise the next pass plans again.
 
-    subresource: `status` for records that must be stored before the next action of the sequence. `Status`
-    writes all other fields of a status.
-    is_strategic: whether this is a strategic merge patch, which merges lists by key. Only built-in kinds
-    support it.
+    subresource: `status` for records that must be stored before the next action of the sequence; `Status`
+    writes all other fields of a status. is_strategic: whether this is a strategic merge patch, which merges
+    lists by key and exists only for built-in kinds.
     """
 
     target: Reference
@@ -191,8 +183,7 @@ class Delete:
 
     grace_seconds: the grace period of a pod. 0 forces the deletion, None uses the pod's own grace period.
     version: the resourceVersion that the object must still have; empty for any. If it differs, the next pass
-    plans again.
-    tallies: increments that are counted after success.
+    plans again. tallies: increments that are counted after success.
     """
 
     target: Reference
@@ -206,14 +197,11 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class SetOwner:
-    """Add or remove an owner of an object. Other owners stay.
+    """Add the owner to an object, or remove it if `is_owner` is false. Other owners stay.
 
     The object is read live, and written only if it has the same UID, is not terminating and has no other
-    controller. If it changes meanwhile, nothing is written and the next pass plans again.
-
-    owner: the owner reference.
-    is_owner: whether to add the owner; otherwise it is removed.
-    patch: other changes for the same write.
+    controller. If it changes meanwhile, nothing is written and the next pass plans again. `patch` holds other
+    changes for the same write.
     """
 
     target: Reference
@@ -226,13 +214,11 @@ class SetOwner:
 
 @dataclass(frozen=True, slots=True)
 class SetFinalizer:
-    """Add or remove a finalizer of an object. Other finalizers stay.
+    """Add a finalizer to an object, or remove it if `is_there` is false. Other finalizers stay.
 
     The object is read live. A finalizer cannot be added to a terminating object, and counts as removed if the
     object is missing. If the object changes meanwhile, nothing is written and the next pass plans again.
-
-    is_there: whether to add the finalizer; otherwise it is removed.
-    patch: other changes for the same write.
+    `patch` holds other changes for the same write.
     """
 
     target: Reference
@@ -253,16 +239,13 @@ def target_of(action: Action) -> Reference:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A JSON merge patch of the status subresource, guarded by the UID. It is planned only if it changes the
-    status.
+    """A JSON merge patch of the status, guarded by the UID and planned only if it changes the status.
 
-    can_wait: whether it may be batched with later statuses.
-    is_first: whether it is the first status of its target, which only reports that creation has begun. It may
-    be batched with the result of the creation.
-    before: the status that the patch is based on. If the stored status was another one, a further pass runs.
-    None skips the check.
-    only_after_failure: whether it is written only if another write of the plan fails. Otherwise the next pass
-    reports more.
+    can_wait: whether it may be batched with later statuses. is_first: whether it is the first status of its
+    target, which only reports that creation has begun; it may be batched with the result of the creation.
+    before: the status that the patch is based on. If the stored status was another one, a further pass runs;
+    None skips the check. only_after_failure: whether it is written only if another write of the plan fails.
+    Otherwise the next pass reports more.
     """
 
     target: Reference
@@ -276,9 +259,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Postponable:
-    """Actions of a plan that may be delayed if `target` was written a moment ago, to be batched with later
-    ones.
-    """
+    """Actions that may wait, if `target` was written a moment ago, to be batched with later ones."""
 
     target: Reference
     actions: tuple[Action, ...]
@@ -288,9 +269,8 @@ class Postponable:
 class Problem:
     """A reason why an object of an owner cannot be written.
 
-    reason: one word, such as NameClash or QuotaExceeded.
-    is_reported: whether an Event has already reported the problem.
-    action: the `action` of Events about the problem.
+    reason: one word, such as NameClash or QuotaExceeded. is_reported: whether an Event has already reported
+    the problem. action: the `action` of Events about the problem.
     """
 
     reason: str
@@ -303,18 +283,13 @@ class Problem:
 class Plan:
     """Everything that one pass does, or a part of it.
 
-    sequences: rows of actions that are independent of each other. Each runs in order and stops at its first
-    failure.
-    statuses: statuses, which are written last, even after failures.
-    announce: Events that no write carries, such as a rejection or a wait.
-    again_after: the seconds until the next pass, if no event triggers it.
-    waiting_for: what the pass waits for, as a phrase for the log.
-    stuck_pods: the number of pods stuck in Terminating on lost nodes.
-    problems: problems that the caller reports in a condition or an Event.
-    postponable: the actions in `sequences` that may be delayed.
-    standing: the states of the owner, by which metrics count owners.
-    figures: the gauges of the owner.
-    owner: the workload that the plan is for. Its status reports rejected writes.
+    sequences: independent rows of actions. Each runs in order and stops at its first failure. statuses:
+    written last, even after failures. announce: Events that no write carries, such as a rejection or a wait.
+    again_after: the seconds until the next pass, if no event triggers it. waiting_for: what the pass waits
+    for, as a phrase for the log. stuck_pods: the number of pods stuck in Terminating on lost nodes. problems:
+    what the caller reports in a condition or an Event. postponable: the actions in `sequences` that may be
+    delayed. standing: the states of the owner, by which metrics count owners. figures: the gauges of the
+    owner. owner: the workload that the plan is for. Its status reports rejected writes.
     """
 
     sequences: tuple[tuple[Action, ...], ...] = ()
@@ -368,11 +343,7 @@ def soonest(waits: Iterable[float | None]) -> float | None:
 
 
 class Key(NamedTuple):
-    """A queue key: what a pass reconciles.
-
-    kind: the kind of pass, unique among all kinds of workload.
-    name: the name of an object.
-    """
+    """A queue key: the kind of pass, unique among all kinds of workload, and the object to reconcile."""
 
     kind: str
     namespace: str

@@ -61,9 +61,7 @@ class OwnerLocks:
 
     @asynccontextmanager
     async def creating(self, uid: str) -> AsyncIterator[bool]:
-        """Yield whether children may be created for this owner. A deletion of the owner waits for this
-        context.
-        """
+        """Yield whether children may be created for this owner. Its deletion waits for this context."""
         while uid in self._deleting:
             await self._deleting[uid].wait()
         if uid in self._deleted:
@@ -81,9 +79,7 @@ class OwnerLocks:
 
     @asynccontextmanager
     async def deleting(self, uid: str) -> AsyncIterator[None]:
-        """Block creations for this owner. They stay blocked afterwards unless the deletion raises an
-        error.
-        """
+        """Block creations for this owner, and keep them blocked unless the deletion raises an error."""
         while uid in self._deleting:
             await self._deleting[uid].wait()
         ended = self._deleting[uid] = asyncio.Event()
@@ -124,14 +120,12 @@ class Statuses(Protocol):
 class WriteHooks:
     """Functions that receive the results of writes, so that no plan is older than our own writes.
 
-    put: called with each object that the API server returned.
-    applied: called with each successful apply and the object that it returned.
-    rejected, succeeded: called with each rejected or successful action and the owner of its plan.
-    name_taken: called with each create whose name belongs to another object.
-    deleting: the UIDs of objects that running plans delete.
-    deleted: called with each object that no longer exists after a write, and with the response: the last
-    state of a pod, a Status for other kinds, or an empty mapping if the object was already gone.
-    statuses: a record that receives each status write before it is sent, and its result.
+    put: called with each object that the API server returned. applied: called with each successful apply and
+    the object that it returned. rejected, succeeded: called with each such action and the owner of its plan.
+    name_taken: called with each create whose name belongs to another object. deleting: the UIDs of objects
+    that running plans delete. deleted: called with each object that no longer exists after a write, and with
+    the response: the last state of a pod, a Status for other kinds, or an empty mapping if the object was
+    already gone. statuses: a record that receives each status write before it is sent, and its result.
     """
 
     put: Callable[[Mapping[str, Any]], None]
@@ -148,10 +142,9 @@ class WriteHooks:
 class Outcome:
     """The result of carrying out a plan.
 
-    errors: the failures. A sequence stops at its first one, or after a row of concurrent deletions.
-    forced: the number of forced deletions.
-    overtaken: whether another client changed an object first. Nothing failed, but a further pass is needed.
-    tallies: increments of counters for successful writes.
+    errors: the failures. A sequence stops at its first one, or after a row of concurrent deletions. forced:
+    the number of forced deletions. overtaken: whether another client changed an object first. Nothing failed,
+    but a further pass is needed. tallies: increments of counters for successful writes.
     """
 
     errors: list[ClusterError] = field(default_factory=list)
@@ -166,10 +159,7 @@ class Outcome:
 
 
 class Applier:
-    """Carries out plans on one cluster.
-
-    locks: the owner locks that it shares with other appliers; by default, its own.
-    """
+    """Carries out plans on one cluster, with owner locks that it may share with other appliers."""
 
     def __init__(
         self, cluster: Cluster, recorder: EventRecorder, hooks: WriteHooks, locks: OwnerLocks | None = None
@@ -262,8 +252,7 @@ class Applier:
         return True
 
     async def _locked(self, action: Action) -> bool:
-        """Carry out an action under the lock of the owner that it deletes, or for which it creates or adopts
-        an object.
+        """Carry out an action under the lock of the owner that it deletes, or adds an object to.
 
         Return False if another pass has deleted the owner.
         """
@@ -324,8 +313,7 @@ class Applier:
     async def _apply(self, action: Apply) -> None:
         intent = action.intent
         if action.uid:
-            # With the UID, the apply fails instead of creating an object or changing another one of this
-            # name.
+            # With the UID, the apply fails instead of creating an object or changing another one.
             intent = {**intent, "metadata": {**intent["metadata"], "uid": action.uid}}
         stored = await self._cluster.apply(intent, force=bool(action.uid))
         self._hooks.put(stored)
@@ -372,7 +360,7 @@ class Applier:
     async def _is_another(self, target: Reference) -> bool:
         """Report whether the object no longer exists or another object has its name.
 
-        A 409 alone does not prove that the UID differs, because a webhook may respond with 409 too.
+        A 409 alone does not prove it, because a webhook may respond with 409 too.
         """
         try:
             existing = await self._cluster.get(target.kind, target.namespace, target.name)
@@ -420,10 +408,7 @@ class Applier:
         return stored
 
     def _record_pruned(self, uid: str, patch: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
-        """Record the fields of a status that an older CRD dropped.
-
-        Sending them again for the same resourceVersion would change nothing.
-        """
+        """Record the fields that an older CRD dropped: resending them for this version changes nothing."""
         status = stored.get("status") or {}
         dropped = {key: value for key, value in patch.items() if value is not None and key not in status}
         self._pruned.pop(uid, None)
@@ -474,10 +459,9 @@ async def write_owner(cluster: Cluster, action: SetOwner, see: Callable[[Mapping
     """Add or remove an owner of an object, and return the object.
 
     A list of owners can only be replaced as a whole, so the new list is built from a live read, and the write
-    carries the resourceVersion of that read. Raises `Overtaken` if the live object is not as planned: it has
-    another controller, was replaced, is terminating or has changed since the read.
-
-    see: called with the live object if it is not as planned, because the next plan must see it.
+    carries the resourceVersion of that read. If the live object is not as planned (it has another controller,
+    was replaced, is terminating or has changed since the read), `see` is called with it, because the next
+    plan must see it, and `Overtaken` is raised.
     """
     live = await _read(cluster, action.target)
     if not _is_as_planned(live, action):
@@ -495,9 +479,7 @@ async def write_finalizer(
 ) -> Object | None:
     """Add or remove a finalizer, and return the object; None if it no longer exists.
 
-    Raises `Overtaken` if the finalizer cannot be added or the object has changed since it was read.
-
-    see: as for `write_owner`.
+    Raises `Overtaken` if it cannot be added or the object has changed. `see` is as for `write_owner`.
     """
     try:
         live = await _read(cluster, action.target)
@@ -518,10 +500,9 @@ async def write_finalizer(
 
 
 async def write_merge(cluster: Cluster, action: Merge, see: Callable[[Mapping[str, Any]], None]) -> Object:
-    """Apply a merge patch and return the object. Raises `Overtaken` if the patch is for another version of
-    it.
+    """Apply a merge patch and return the object. `see` is as for `write_owner`.
 
-    see: as for `write_owner`.
+    Raises `Overtaken` if the patch is for another version of the object.
     """
     if "resourceVersion" not in (action.patch.get("metadata") or {}):
         return await cluster.merge(action.target, action.patch, subresource=action.subresource)

@@ -34,11 +34,10 @@ _SERVICE_DEFAULTS: Mapping[str, Any] = {
 class ChildOwner:
     """For whom a child exists.
 
-    kind, name: the workload, named in messages.
-    reference: the controller of the child, which is the workload or the leader pod of a group.
-    is_alive: the controller was read live and is not being deleted, so it may adopt.
-    adoption: the reason for an adoption, with {kind} for the kind of the child.
-    until_alive: what an adoption waits for while `is_alive` is false.
+    kind, name: the workload, named in messages. reference: the controller of the child, which is the workload
+    or the leader pod of a group. is_alive: the controller was read live and is not being deleted, so it may
+    adopt. adoption: the reason for an adoption, with {kind} for the kind of the child. until_alive: what an
+    adoption waits for while `is_alive` is false.
     """
 
     kind: str
@@ -62,15 +61,11 @@ class Child:
 
 
 Repairs = Callable[[Object, Object], "Mapping[str, Object] | Plan"]
-"""A function from (stored, intent) to patches that make a child's spec as intended, by reason, or to a plan
-to follow instead.
-"""
+"""A function from (stored, intent) to patches of a child's spec by reason, or to a plan to follow instead."""
 
 
 def plan_child(owner: ChildOwner, child: Child, create: Create, repairs: Repairs | None = None) -> Plan:
-    """Create, adopt or repair a child that should exist. For every kind, its labels are restored
-    (`label_patches`).
-    """
+    """Create, adopt or repair a child that should exist, and restore its labels (`label_patches`)."""
     if (blocked := plan_obstacle(owner, child)) is not None:
         return blocked
     if child.stored is None:
@@ -90,9 +85,7 @@ def plan_unwanted(owner: ChildOwner, stored: Object | None, why: str) -> Plan:
 
 
 def plan_obstacle(owner: ChildOwner, child: Child) -> Plan | None:
-    """Return what to do about an existing object that blocks the name; None if the child can be created or
-    repaired.
-    """
+    """Return what to do about an object that blocks the name; None if nothing does."""
     stored, ownership = child.stored, child.ownership
     if stored is None or ownership == Ownership.OURS:
         return None
@@ -116,10 +109,7 @@ def adopt(owner: ChildOwner, orphan: Object) -> Plan:
 
 
 def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
-    """Restore all edited fields in one write.
-
-    patches: a merge patch for each reason; those that are empty are ignored.
-    """
+    """Restore all edited fields in one write, from merge patches by reason. Empty ones are ignored."""
     needed = {why: patch for why, patch in patches.items() if patch}
     if not needed:
         return Plan()
@@ -131,17 +121,14 @@ def label_patches(
 ) -> dict[str, Object]:
     """Return patches that restore the labels of a child, by reason (see `repair`).
 
-    Only the desired labels are restored; labels that somebody added stay. Watches select objects by the name
-    label.
+    Watches select objects by the name label. Labels that somebody added stay.
     """
     labels = missing_labels(stored, desired)
     return {why: {"metadata": {"labels": labels}}} if labels else {}
 
 
 def difference(fields: Iterable[str]) -> str:
-    """Return the reason to write fields of a child: either they were edited, or the desired state has
-    changed.
-    """
+    """Return the reason to write these fields of a child: an edit, or a change of the desired state."""
     return f"differs from what is wanted: {', '.join(fields)}"
 
 
@@ -176,9 +163,7 @@ def _is_as_desired(field: str, current: Object, desired: Object) -> bool:
 
 
 def _with_node_ports(desired: Object, current: Object) -> list[dict[str, Any]]:
-    """Return the desired ports with their allocated node ports, because a merge patch replaces the whole
-    list.
-    """
+    """Return the desired ports with their allocated node ports: a merge patch replaces the whole list."""
     if desired["type"] == _CLUSTER_IP:
         return list(desired["ports"])
     allocated = {

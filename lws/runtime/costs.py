@@ -16,9 +16,7 @@ from datetime import timedelta
 from lws import timing
 
 PASS_SHARE = 0.02
-"""Share of a core for the passes over one key. Passes run in the only thread, and reviews of pods wait for
-them.
-"""
+"""Share of a core for the passes over one key. Reviews of pods wait for passes: there is only one thread."""
 
 ALL_PASSES_SHARE = 0.04
 """Share of a core for the passes over all sets. If it is exceeded, each key is delayed longer.
@@ -77,18 +75,16 @@ def status_pause(groups: int) -> float:
 
 
 def read_pause(read: float) -> timedelta:
-    """Return the time until the next read of Events: at most the interval of reads for one StatefulSet.
+    """Return the time until the next read of Events, by the seconds that the last one took.
 
-    read: the seconds that the last read took.
+    It is at most the interval of reads for one StatefulSet.
     """
     pause = max(timing.FAILED_CREATES_FRESH, timedelta(seconds=read / READ_SHARE))
     return min(pause, timing.FAILED_CREATES_READ_AGAIN)
 
 
 def delay_after(duration: float) -> float:
-    """Return the seconds from the beginning of a pass of this duration until events may start the next
-    one.
-    """
+    """Return the seconds from the beginning of a pass of this duration until events may start the next."""
     return duration / PASS_SHARE
 
 
@@ -100,10 +96,7 @@ class PassLoad:
         self._at = 0.0
 
     def delay_after(self, duration: float, now: float) -> float:
-        """Return the result of `delay_after`, or more if the passes over all sets exceed their share.
-
-        now: the time by any clock.
-        """
+        """Return `delay_after`, or more if passes over all sets exceed their share. now: by any clock."""
         self._taken = self._taken * math.exp((self._at - now) / timing.PASS_LOAD_SECONDS) + duration
         self._at = now
         excess = max(1.0, self._taken / timing.PASS_LOAD_SECONDS / ALL_PASSES_SHARE)

@@ -47,9 +47,8 @@ _CONCURRENT_PASSES = 32
 class Surroundings:
     """What an engine is built from. These parts outlive the engine.
 
-    identity: the holder identity in Leases.
-    listen: a function that installs our signal handlers after kopf has installed its own.
-    registrations: the kinds of workload to serve.
+    identity: the holder identity in Leases. listen: a function that installs our signal handlers after kopf
+    has installed its own. registrations: the kinds of workload to serve.
     """
 
     settings: Settings
@@ -62,10 +61,7 @@ class Surroundings:
 
 
 class Engine:
-    """The streams and passes over one history of the cluster.
-
-    Callers call `start`, `ended` and `take_down`, in this order.
-    """
+    """The streams and passes over one history of the cluster. Call `start`, `ended`, `take_down` in order."""
 
     def __init__(self, within: Surroundings) -> None:
         cluster, metrics = within.cluster, within.metrics
@@ -296,8 +292,8 @@ class Engine:
 class Triggers:
     """Puts the keys that a change concerns into a queue.
 
-    route_of: a function that returns the route of a changed object, or None.
-    forget: a function that is called with each deleted object.
+    route_of: a function that returns the route of a changed object, or None. forget: a function that is
+    called with each deleted object.
     """
 
     def __init__(
@@ -312,10 +308,7 @@ class Triggers:
         self._keys: list[Callable[[Scope], Iterable[Key]]] = []
 
     def add(self, keys: Callable[[Scope], Iterable[Key]]) -> None:
-        """Add the keys of a controller.
-
-        keys: a function that returns all keys of the controller in some namespaces.
-        """
+        """Add a controller by a function that returns all of its keys in some namespaces."""
         self._keys.append(keys)
 
     def on_change(self, before: Object | None, after: Object | None) -> None:

@@ -27,10 +27,7 @@ class NotLeading(ClusterError):
 
 
 class Overtaken(ClusterError):
-    """Another client changed the object between plan and write, so nothing was written.
-
-    The next pass plans again.
-    """
+    """Another client changed the object first, so nothing was written. The next pass plans again."""
 
 
 class ApiError(ClusterError):
@@ -46,17 +43,14 @@ class ApiError(ClusterError):
 
     @property
     def is_namespace_terminating(self) -> bool:
-        """True if the namespace is terminating or gone: nothing can be created in it, and nothing is
-        reported.
-        """
+        """True if the namespace is terminating or gone: nothing can be created, and nothing is reported."""
         return "NamespaceTerminating" in self.causes or (self.status == 404 and self.about == "namespaces")
 
     @property
     def is_kind_unknown_yet(self) -> bool:
         """True if the owner's CRD was created a moment ago and admission does not know it yet.
 
-        The plugin OwnerReferencesPermissionEnforcement has not discovered the CRD: it retries every 30
-        seconds.
+        The plugin OwnerReferencesPermissionEnforcement retries discovery every 30 seconds.
         """
         return self.status == 403 and "cannot find RESTMapping" in self.message
 
@@ -118,9 +112,8 @@ def api_error(
 ) -> ApiError:
     """Return the exception for an HTTP error response.
 
-    body: the decoded `v1 Status`; None if the body was something else.
-    fallback: the message if the body has none.
-    retry_after: the Retry-After header. Without it, the Status may contain a delay.
+    body: the decoded `v1 Status`; None if the body was something else. fallback: the message if the body has
+    none. retry_after: the Retry-After header. Without it, the Status may contain a delay.
     """
     body = body or {}
     details = body.get("details")
@@ -138,10 +131,7 @@ def api_error(
 
 
 def _seconds(retry_after: object) -> float | None:
-    """Parse a number of seconds; None if it is not valid, because HTTP also allows a date.
-
-    The number is capped, because a proxy may have sent it.
-    """
+    """Parse seconds, capped because a proxy may send them; None for anything else: HTTP allows a date."""
     try:
         seconds = float(str(retry_after))
     except ValueError:

@@ -41,10 +41,7 @@ class _Series:
 
 
 class EventRecorder:
-    """Writes Events one after the other. `announce` never waits.
-
-    reporter, instance: the reportingController and reportingInstance of the Events.
-    """
+    """Writes Events one by one, as this reportingController and reportingInstance. `announce` never waits."""
 
     def __init__(
         self, cluster: Cluster, reporter: str, instance: str, clock: Callable[[], float] = time.monotonic
@@ -311,9 +308,6 @@ def changed(changes: Iterable[tuple[str, int, int]]) -> str:
 
 
 def _first_of(texts: Sequence[str], members: Sequence[int]) -> str:
-    """Join the first ten texts, and count the members in the others.
-
-    members: the number of members in each text.
-    """
+    """Join the first ten texts, and count the others by the number of members in each of them."""
     more = sum(members[_RUNS:])
     return ", ".join(texts[:_RUNS]) + (f" and {more} more" if more else "")

@@ -41,10 +41,9 @@ Rule = Callable[[Object, Object], Wakes]
 class StoredField:
     """One field that decisions read.
 
-    path: `section.name`, or `name` at the top of the object.
-    wakes: the passes that a change of the field triggers.
-    excerpt: a function that returns the part to keep; by default, all of it is kept.
-    default: the value to keep if the field is absent.
+    path: `section.name`, or `name` at the top of the object. wakes: the passes that a change of the field
+    triggers. excerpt: a function that returns the part to keep; by default, all of it. default: the value to
+    keep if the field is absent.
     """
 
     path: str
@@ -59,7 +58,6 @@ class StoredField:
 
     @property
     def name(self) -> str:
-        """The name of the field within its section."""
         return self.path.rpartition(".")[2]
 
 
@@ -137,9 +135,7 @@ class StoredFields:
 
     @cached_property
     def _changed(self) -> Callable[[Object, Object], Iterator[Wakes | Rule]]:
-        """A function that yields the passes that each changed field triggers, without fields that trigger
-        none.
-        """
+        """A function that yields what each changed field triggers, without fields that trigger nothing."""
         others = NONE if self.others is None else self.others
         # The fields that change most often are last in an object.
         parts = [(section, self._rules(section)) for section in (*reversed(self._sections), "")]

@@ -49,11 +49,8 @@ class Rollback:
     def compare(self, subject: str, version: str, read: int, cached: int) -> None:
         """Compare an object in a consistent list as of `version` with the newest known version of the object.
 
-        Raises RolledBack if the list should contain the known version but contains an older one. A restored
-        etcd may continue its revision numbers although its objects are old.
-
-        read: the version of the object in the list.
-        cached: the newest known version of the object.
+        Raises RolledBack if the list should contain the known (`cached`) version but contains an older one
+        (`read`): a restored etcd may continue its revision numbers although its objects are old.
         """
         if read < cached <= version_number(version):
             self._notice(subject, read, cached)
@@ -61,9 +58,8 @@ class Rollback:
     def check(self, subject: str, version: str, newest: int) -> int:
         """Return the resourceVersion of a consistent read as a number; 0 if it is not a number.
 
-        Raises RolledBack if the read is older than an earlier one.
-
-        newest: the newest version of this resource that was seen before the read began.
+        Raises RolledBack if the read is older than `newest`, the newest version of this resource that was
+        seen before the read began.
         """
         read = version_number(version)
         if 0 < read < newest:
@@ -87,10 +83,7 @@ _PAGE = "100"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What all streams share.
-
-    rollback: the record that is notified if a list is older than an earlier one.
-    """
+    """What all streams share, such as the record that is notified if a list is older than an earlier one."""
 
     cluster: Cluster
     rollback: Rollback = field(default_factory=Rollback)
@@ -98,10 +91,7 @@ class Source:
 
 
 class Informer:
-    """Keeps the store current with one collection.
-
-    other_labels: labels that select the objects of other streams of this kind.
-    """
+    """Keeps the store current with one collection, apart from objects of streams with `other_labels`."""
 
     def __init__(
         self,
@@ -126,7 +116,7 @@ class Informer:
     def silent_for(self) -> float:
         """Seconds since the last object, bookmark, list or error.
 
-        Errors count because an API server that does not respond is not a fault of this process.
+        Errors count: an API server that does not respond is not a fault of this process.
         """
         return self._clock() - self._heard_at
 
@@ -302,11 +292,7 @@ class KopfStream:
         return self._clock() - self._agreed_at
 
     async def refresh(self) -> None:
-        """Wait until the store has every object at least in the version that the API server had before the
-        call.
-
-        Raises ClusterError.
-        """
+        """Wait until the store is as new as the API server was before the call. Raises ClusterError."""
         pause = timing.CATCH_UP.first
         behind = await self._behind(None)
         while behind:

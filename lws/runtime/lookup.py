@@ -10,10 +10,7 @@ from lws.runtime.store import Store
 
 
 class Lookup:
-    """Finds objects in the store, or by a live read if an object of another owner may exist.
-
-    label: the label by which watches select objects.
-    """
+    """Finds objects in the store, by the label of watches, or live if another owner's object may exist."""
 
     def __init__(self, cluster: Cluster, store: Store, label: str) -> None:
         self._cluster = cluster
@@ -25,10 +22,8 @@ class Lookup:
     ) -> Object | None:
         """Return the object with this name; None if there is none.
 
-        Our own objects come from the store. Any other object is read live, because watches select by label
-        and may not show objects of other owners.
-
-        look_when_absent: whether to read live if the store has no object of this name.
+        Our own objects come from the store. Any other object is read live, also if the store has none and
+        `look_when_absent` is set: watches select by label and may not show objects of other owners.
         """
         stored = self._store.get(kind, namespace, name)
         if stored is None and not look_when_absent:

@@ -29,15 +29,12 @@ class Kind:
     """A kind of pass: its functions, and how metrics and logs present it.
 
     observe: a function from (namespace, name, now) to the snapshot; None if there is no object to reconcile.
-    plan: a pure function from the snapshot to the plan.
-    apply: a function that carries out a plan.
-    label: the controller's name in metrics.
-    due: a function that returns the part of a plan to carry out now; by default, all of it.
-    fields: a function that returns the fields of a snapshot for each debug log line of its pass.
-    is_linear: whether the cost of a pass grows with the number of groups. Passes of all such kinds share a
-    part of a core (`lws.runtime.costs`).
-    owner: a function that returns the workload that a snapshot belongs to. Rejections by the API server are
-    recorded for this workload.
+    plan: a pure function from the snapshot to the plan. apply: a function that carries out a plan. label: the
+    controller's name in metrics. due: a function that returns the part of a plan to carry out now; by
+    default, all of it. fields: a function that returns the fields of a snapshot for each debug log line of
+    its pass. is_linear: whether the cost of a pass grows with the number of groups. Passes of all such kinds
+    share a part of a core (`lws.runtime.costs`). owner: a function that returns the workload of a snapshot,
+    for which rejections by the API server are recorded.
     """
 
     observe: Callable[[str, str, datetime], Awaitable[Any]]
@@ -61,9 +58,8 @@ class Term:
 
     A term is discarded as a whole, because other managers may act after it ends.
 
-    passes: the passes by kind of key.
-    routes: the routes by kind of the changed object.
-    forget: functions that are called with each deleted object.
+    passes: the passes by kind of key. routes: the routes by kind of the changed object. forget: functions
+    that are called with each deleted object.
     """
 
     passes: Mapping[str, Kind]
@@ -102,9 +98,7 @@ class Terms:
         return term.passes if term is not None else {}
 
     def route_of(self, obj: Object) -> Route | None:
-        """Return the route of a changed object; None if this process does not act on it or the change
-        concerns no pass.
-        """
+        """Return the route of a changed object; None if no pass of this process concerns it."""
         term = self._term_of(obj["metadata"].get("namespace", ""))
         return term.routes.get(obj["kind"]) if term is not None else None
 
@@ -119,10 +113,7 @@ class Terms:
 
 
 class Loop:
-    """Runs the passes that are due. The queue calls `work`.
-
-    passes_over: a function that returns the passes of a namespace by kind of key.
-    """
+    """Runs the passes that are due. `passes_over` returns those of a namespace; the queue calls `work`."""
 
     def __init__(
         self,
@@ -141,9 +132,7 @@ class Loop:
         self._pass_load = costs.PassLoad()
 
     async def work(self, key: Key) -> Again:
-        """Run one pass over a key, and return when the next one runs. Cluster errors are logged, not
-        raised.
-        """
+        """Run a pass over a key, and return when the next one runs. Cluster errors are logged, not raised."""
         kind = self._passes_over(key.namespace).get(key.kind)
         if kind is None:
             return Again()
@@ -190,8 +179,7 @@ class Loop:
             return Again(rest=0.0)
         plan = kind.decide(snapshot)
         _describe(kind, snapshot, plan)
-        # If the namespace was lost meanwhile, another manager shows these figures, and no pass of this
-        # process would reset them.
+        # If the namespace was lost meanwhile, another manager shows these figures; nothing here resets them.
         if key in self._current:
             self._count_stuck(key, plan.stuck_pods)
             self._count_standing(key, plan.standing)
@@ -218,9 +206,7 @@ class Loop:
         return min(max(timing.MIN_PASS_DELAY_SECONDS, delay), timing.MAX_PASS_DELAY_SECONDS)
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
-        """Stop counting the stuck pods and states of lost namespaces, because their next leader counts
-        them.
-        """
+        """Stop counting stuck pods and states of lost namespaces, because their next leader counts them."""
         self._current = {key for key in self._current if not is_meant(key.namespace)}
         for key in [key for key in self._stuck_pods if is_meant(key.namespace)]:
             del self._stuck_pods[key]

@@ -1,7 +1,7 @@
 """Run the manager process.
 
-This file builds the parts of the process, and `engine.py` builds the parts that cache the state of the
-cluster. No other file wires parts together.
+This file builds the parts of the process, `engine.py` those that cache the state of the cluster, and no other
+file wires parts together.
 
 In: Settings. Out: the exit code, after a signal or after a part of the process failed.
 """
@@ -136,9 +136,7 @@ class Manager:
         return DebugServer(address, lambda: self._engine.queued(), lambda: self._engine.cached())
 
     def _check_of(self, stream: str) -> Check:
-        """Return the check of a stream, by the engine that runs when the probe arrives. It may lack the
-        stream.
-        """
+        """Return the check of a stream in the engine of that moment, which may lack the stream."""
         return lambda: self._engine.checks().get(stream, lambda: None)()
 
 
@@ -147,11 +145,9 @@ def _identity() -> str:
 
 
 async def run(settings: Settings, kubeconfig: str | None, registrations: tuple[Registration, ...]) -> int:
-    """Run the manager until a signal arrives, and return the exit code.
+    """Run the manager for these kinds of workload until a signal arrives, and return the exit code.
 
     Raises ClusterError if no cluster is configured, OSError if a port is taken.
-
-    registrations: the kinds of workload that the manager serves.
     """
     await check_ports(settings)
     configuration = await load_configuration(kubeconfig)

@@ -31,8 +31,7 @@ _KOPF = Path(kopf.__file__).parent
 class _Backoffs:
     """The seconds between attempts of a kopf request, without end.
 
-    After the last value of its own list, kopf gives up. The process would end, although a restart does not
-    help.
+    After the last value of its own list, kopf would end the process, although a restart does not help.
     """
 
     def __iter__(self) -> Iterator[float]:
@@ -42,8 +41,7 @@ class _Backoffs:
 class _NoMemory(kopf.DiffBaseStorage):
     """Disables kopf's record of the last handled state, because no handler asks what has changed since.
 
-    kopf's own storage copies the whole object several times per event, 0.26 ms for a template of one
-    container.
+    kopf's own storage copies the object several times per event: 0.26 ms for a template of one container.
     """
 
     def build(self, **_: Any) -> kopf.BodyEssence:
@@ -75,10 +73,7 @@ def build_settings(server: kopf.WebhookServerProtocol | None) -> kopf.OperatorSe
 def build_registry(
     cluster: Cluster, store: Store, registrations: Iterable[Registration], reviewing: Settings | None
 ) -> kopf.OperatorRegistry:
-    """Register every handler of the process with kopf.
-
-    reviewing: the settings for answering reviews; None if webhooks are off.
-    """
+    """Register every handler of the process with kopf; those of reviews only if `reviewing` is given."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -115,9 +110,7 @@ async def run_operator(
     stop: asyncio.Event,
     on_start: Callable[[], None],
 ) -> None:
-    """Run kopf until `stop` is set. Raises kopf's fatal errors.
-
-    No task of kopf is left afterwards, so it can be run again.
+    """Run kopf until `stop` is set. Raises its fatal errors. No task is left, so that it can be run again.
 
     on_start: called once kopf runs. From then on kopf handles SIGINT and SIGTERM, so the caller installs its
     own handlers again here.
@@ -138,19 +131,16 @@ async def run_operator(
 
 
 def _is_no_refusal(record: logging.LogRecord) -> bool:
-    """Report whether a log record is not about a rejected object.
-
-    This is a module-level function because a logger adds the same filter only once.
-    """
+    """Report whether a record is not about a rejected object. A logger adds the same filter only once."""
     return _REFUSAL not in record.getMessage()
 
 
 def _streams_of_kopf() -> list[asyncio.Task[Any]]:
     """Return the tasks that outlive kopf.
 
-    If one stream of kopf fails, its other streams continue and would feed the store in addition to the
-    streams of the next run. Pause waiters are left out: they end with their streams, and a stream whose
-    waiter ends first forgets that it was cancelled.
+    If one stream of kopf fails, its others continue and would feed the store in addition to those of the next
+    run. Pause waiters are left out: they end with their streams, and a stream whose waiter ends first forgets
+    that it was cancelled.
     """
     return [
         task

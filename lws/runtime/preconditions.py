@@ -76,7 +76,7 @@ class Definitions:
     async def served(self, before: Iterable[Registration] = ()) -> tuple[Registration, ...]:
         """Return the kinds that can be served now.
 
-        before: the kinds served until now. They stay while the API server does not respond, and for
+        The kinds served until now (`before`) stay while the API server does not respond, and for
         `DENIED_KIND_SECONDS` if it denies access.
         """
         served = tuple(before)

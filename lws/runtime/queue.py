@@ -1,8 +1,7 @@
 """A keyed work queue.
 
 Each key has at most one pass at a time. Passes over different keys run concurrently. Keys that are added
-twice share a pass. Failed passes are retried with a backoff. Keys may be added from anywhere on the event
-loop.
+twice share a pass. Failed passes are retried with a backoff. Add keys from anywhere on the event loop.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ _NEVER, _AT_ONCE = float("inf"), float("-inf")
 class Again:
     """The result of a pass: when the next pass over the key runs.
 
-    after: the seconds until the next pass at the latest; None if only an event starts it.
-    failed: whether to retry after a backoff.
-    rest: the seconds from the beginning of the pass until events may start the next one; None for the window
-    of the queue.
+    after: the seconds until the next pass at the latest; None if only an event starts it. failed: whether to
+    retry after a backoff. rest: the seconds from the beginning of the pass until events may start the next
+    one; None for the window of the queue.
     """
 
     after: float | None = None
@@ -43,8 +41,7 @@ Work = Callable[[Hashable], Awaitable[Again]]
 class Meter(Protocol):
     """A recorder of the progress of each key (see `QueueSeries`).
 
-    It is called with `due` first, and then with `dropped`, or with `begun` and `ended`. `retried` reports a
-    pass that runs again after a backoff.
+    `due` is called first, then `dropped`, or `begun` and `ended`. `retried` reports a pass after a backoff.
     """
 
     def due(self, key: Any) -> None: ...
@@ -62,9 +59,8 @@ class Meter(Protocol):
 class _Entry:
     """A waiting or running key. All times are by the clock of the event loop.
 
-    timer: the timer that starts the next pass at `due_at`.
-    dirty_by: the time by which events during the running pass need another one; infinite if there were none.
-    rested_at: the time before which events start no pass.
+    timer: starts the next pass at `due_at`. dirty_by: the time by which events during the running pass need
+    another one; infinite if there were none. rested_at: the time before which events start no pass.
     """
 
     timer: asyncio.Handle | None = None
@@ -79,9 +75,8 @@ class _Entry:
 class Queue:
     """A keyed work queue. The first event of a quiet key starts a pass at once.
 
-    window: seconds after that event. Events within this window share one pass at its end.
-    concurrency: the maximum number of concurrent passes.
-    takes: a filter for keys. Keys for which it returns False are ignored.
+    window: seconds after that event, in which all events share one pass, at the end. concurrency: the maximum
+    number of concurrent passes. takes: a filter for keys. Keys for which it returns False are ignored.
     """
 
     def __init__(
@@ -152,9 +147,8 @@ class Queue:
         return self._is_open and self._takes(key)
 
     def add(self, key: Hashable, within: float = 0.0) -> None:
-        """Enqueue a key.
+        """Enqueue a key, to begin a pass within so many seconds, or earlier if another event needs it.
 
-        within: the seconds until its pass begins at the latest. It begins earlier if another event needs it.
         `timing.AT_ONCE` also skips the delay after the last pass.
         """
         if not self._is_taken(key):
@@ -236,8 +230,7 @@ class OnePerIteration:
     """Lets one waiter continue per iteration of the event loop.
 
     A burst of changes makes a hundred passes due at once. In a single iteration they would take a tenth of a
-    second. During that time no review of a pod would be answered, and the API server needs a review for every
-    pod.
+    second, without any answer to reviews of pods, which the API server needs for every pod.
     """
 
     def __init__(self) -> None:

@@ -31,9 +31,9 @@ class WrittenStatuses:
         self._written: OrderedDict[str, Object] = OrderedDict()
 
     def expect(self, target: Reference, patch: Object) -> Object | None:
-        """Record a write before it is sent, because the stream may deliver the result before the response.
+        """Record a write before it is sent, and return the status that it is based on; None if unknown.
 
-        Return the status that the write is based on; None if it is unknown.
+        The stream may deliver the result before the response.
         """
         stored = self._store.get(target.kind, target.namespace, target.name)
         if stored is None or stored["metadata"]["uid"] != target.uid:
@@ -44,19 +44,16 @@ class WrittenStatuses:
         return before
 
     def written(self, stored: Object, before: Object | None, patch: Object) -> None:
-        """Record the response to a write.
+        """Record the response to a write of a patch, which is based on the status `before`.
 
-        Nothing is recorded if the store has a later version, or if the response contains a concurrent change.
-
-        before, patch: the status that the write is based on, and the patch.
+        Nothing is recorded if the store has a later version, or the response contains a concurrent change.
         """
         if self._store.version_of(stored) > version_number(stored["metadata"].get("resourceVersion", "")):
             return
         now = self._store.trimmed(stored).get("status") or {}
         if before is not None and not is_merged_into(before, patch, now):
             return
-        # An object that was deleted before the response is not recorded, because no later event would remove
-        # its record.
+        # An object deleted before the response is not recorded: no later event would remove its record.
         if self._store.has(stored["kind"], namespace_of(stored), name_of(stored), uid_of(stored)):
             self._record(uid_of(stored), now)
 
@@ -84,16 +81,11 @@ class WrittenStatuses:
 class RecentWrites(Generic[_Revision]):
     """The records of one term for one kind of workload.
 
-    kind: the kind of the workload.
-    parse: a function that decodes a revision.
-    fault: a function that returns why the spec of a set cannot be read; empty if it can.
-    shortest, active: as for `Throttle`.
+    parse: a function that decodes a revision. fault: a function that returns why the spec of a set cannot be
+    read; empty if it can. shortest, active: as for `Throttle`.
 
-    Attributes:
-    refusals: rejected writes.
-    taken: objects that have names which our creates need.
-    throttle: delays for writes after recent ones.
-    statuses: our last writes to statuses.
+    Attributes: `refusals`, rejected writes; `taken`, objects that have names which our creates need;
+    `throttle`, delays for writes after recent ones; `statuses`, our last writes to statuses.
     """
 
     def __init__(
@@ -117,10 +109,7 @@ class RecentWrites(Generic[_Revision]):
         self._checked = Faults(fault)
 
     def _is_stored(self, obj: Object) -> bool:
-        """Report whether the store has an object, so that it may be recorded.
-
-        No later event would remove the record of an object that was deleted before the response arrived.
-        """
+        """Report whether an object is stored. If it is not, no later event would remove a record of it."""
         return self._store.has(obj["kind"], namespace_of(obj), name_of(obj), uid_of(obj))
 
     def due(self, plan: Plan) -> Plan:
@@ -144,9 +133,7 @@ class RecentWrites(Generic[_Revision]):
             self.refusals.forget_set(namespace_of(obj), name_of(obj))
 
     def parsed(self, revision: Object) -> _Revision:
-        """Return a decoded revision. Each version is decoded once: its data is immutable, its number is
-        not.
-        """
+        """Return a revision, decoded once per version: its data is immutable, its number is not."""
         metadata = revision["metadata"]
         return self._parsed.of(metadata["uid"], metadata["resourceVersion"], lambda: self._parse(revision))
 

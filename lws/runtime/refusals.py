@@ -31,11 +31,7 @@ _Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A rejected write.
-
-    at: the time of its last rejection.
-    alike: a key that is equal for the same rejection of different objects.
-    """
+    """A rejected write: when it was last rejected, and a key that equal rejections of other objects share."""
 
     at: float
     rejection: Rejection
@@ -87,10 +83,7 @@ class Refusals:
         return tuple(recent[key].rejection for key in sorted(first.values()))
 
     def of_leaders(self, namespace: str, name: str) -> bool:
-        """Report whether writes to the StatefulSet or Deployment of a set's leader pods are rejected.
-
-        Rejected deletions do not count.
-        """
+        """Report whether writes, except deletions, to the leaders' StatefulSet or Deployment are rejected."""
         recent = self._recent(namespace, name)
         kinds = ("StatefulSet", "Deployment")
         return any(key[0] in kinds and key[1] == name and key[2] != Delete.__name__ for key in recent)
@@ -169,7 +162,7 @@ _CHECKED = 16384
 class Faults(Computed[str]):
     """A cache of the reasons why specs cannot be read: reading a large one takes tens of milliseconds.
 
-    fault: a function that returns why the spec of a set cannot be read; empty if it can.
+    fault: a function that returns such a reason; empty if the spec can be read.
     """
 
     def __init__(self, fault: Callable[[Object], str]) -> None:
@@ -182,9 +175,9 @@ class Faults(Computed[str]):
         return self.of(metadata["uid"], metadata.get("generation", 0), lambda: self._fault(obj))
 
 
-# --- Judge an object that has the name that a create needs: it is the object that was to be created, or
-# another one. For each set, also record the names that its revisions cannot have. No stream shows objects
-# without our labels, so nothing else would report these objects to the plan.
+# --- Judge an object that has the name that a create needs: it is the object to be created, or another one.
+# For each set, also record the names that its revisions cannot have. Nothing else would report them to the
+# plan, because no stream shows objects without our labels.
 
 
 _SETS = 4096

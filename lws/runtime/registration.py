@@ -32,11 +32,9 @@ from lws.runtime.webhooks.handlers import Handler
 class Parts:
     """What a controller is built from. Each engine builds its controllers again.
 
-    source: what all streams share.
-    add, resync: functions that enqueue one key, or all keys.
-    locks: the owner locks of all controllers of the engine, because one controller may delete an owner while
-    another creates objects for it.
-    start: a function that runs a coroutine in the background.
+    source: what all streams share. add, resync: functions that enqueue one key, or all keys. locks: the owner
+    locks of all controllers of the engine, because one controller may delete an owner while another creates
+    objects for it. start: a function that runs a coroutine in the background.
     """
 
     settings: Settings
@@ -58,13 +56,10 @@ class Controller:
     """One kind of workload in one engine.
 
     begin: a function that creates passes and routes for one term. It receives a connection that rejects
-    writes outside of the term.
-    keys: a function that returns all keys in some namespaces.
-    tasks: background tasks by name.
-    known: a function that waits until passes may begin.
-    refresh: a function that waits until everything that was stored before the call is known, apart from the
-    streams of the registration. It raises ClusterError.
-    checks: checks for the liveness probe, by name.
+    writes outside of the term. keys: a function that returns all keys in some namespaces. tasks: background
+    tasks by name. known: a function that waits until passes may begin. refresh: a function that waits until
+    everything that was stored before the call is known, apart from the streams of the registration. It raises
+    ClusterError. checks: checks for the liveness probe, by name.
     """
 
     begin: Callable[[Cluster], Term]
@@ -79,14 +74,11 @@ class Controller:
 class Registration:
     """A kind of workload.
 
-    reporter: the controller named in its Events.
-    build: a function that builds its controller for one engine.
-    endpoints: the reviewed resource by handler id.
-    handlers: a function that returns the handlers of all endpoints, by handler id.
-    reads: the fields that its passes read, by kind. Several workloads may read objects of one kind.
-    is_optional: whether it is served only while its CRDs are installed.
-    standings: gauges that count its keys by state.
-    series: metrics of each workload.
+    reporter: the controller named in its Events. build: a function that builds its controller for one engine.
+    endpoints: the reviewed resource by handler id. handlers: a function that returns the handlers of all
+    endpoints, by handler id. reads: the fields that its passes read, by kind. Several workloads may read
+    objects of one kind. is_optional: whether it is served only while its CRDs are installed. standings:
+    gauges that count its keys by state. series: metrics of each workload.
     """
 
     workload: Workload

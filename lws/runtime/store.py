@@ -72,9 +72,8 @@ class _Index:
 class Store:
     """The latest state of every watched object, trimmed to the fields that decisions read.
 
-    reads: the fields that decisions read, by kind.
-    is_current: a function that reports whether all streams have listed and still receive something.
-    unserved: API versions that the API server is known not to serve.
+    reads: the fields that decisions read, by kind. is_current: a function that reports whether all streams
+    have listed and still receive something. unserved: API versions that the API server is known not to serve.
     """
 
     def __init__(
@@ -150,10 +149,7 @@ class Store:
         return index.find((namespace, value), kind)
 
     def labelled_pods(self, label: str, namespace: str, value: str) -> list[Object]:
-        """Pods that carry a label with this value, regardless of owner.
-
-        The first look-up of a label builds its index, which stays in memory.
-        """
+        """Pods with this label, regardless of owner. The first look-up builds an index, which stays."""
         index = self._pods.get(label) or self._indexed(self._pods, label, _pod_key)
         return index.find((namespace, value), "Pod")
 
@@ -167,14 +163,13 @@ class Store:
         return self._kept.find((namespace, owner), "Pod")
 
     def last_disrupted(self, owner_uid: str, name: str) -> str:
-        """UID of the last deleted pod of this owner and name if it was disrupted (`disruption_of`); otherwise
-        empty.
-        """
+        """UID of the last deleted pod of this owner and name if it was disrupted; otherwise empty."""
         return self._disrupted.get((owner_uid, name), "")
 
     def last_unbound(self, owner_uid: str, name: str) -> Object | None:
-        """The last deleted pod of this owner and name; None if it had a node or none to return to, or if its
-        deletion was not seen.
+        """The last deleted pod of this owner and name; None if it had a node or none to return to.
+
+        It is also None if the deletion was not seen.
         """
         return self._unbound.get((owner_uid, name))
 
@@ -208,10 +203,9 @@ class Store:
             self._on_change(stored, trimmed)
 
     def drop(self, obj: Mapping[str, Any]) -> None:
-        """Remove a deleted object.
+        """Remove a deleted object, given its last state with the version of its deletion.
 
-        obj: its last state, with the version of its deletion, or the stored object itself if a live read did
-        not find it.
+        If a live read did not find the object, the stored object itself is given.
         """
         stored = self._objects[obj["kind"]].get(_key(obj))
         if stored is None or stored["metadata"]["uid"] != obj["metadata"]["uid"]:
@@ -229,7 +223,7 @@ class Store:
     ) -> None:
         """Remove objects that a list as of `version` lacks, unless we wrote them later.
 
-        other_labels: labels that select other lists of this kind. Objects that carry one of them are kept.
+        Objects with one of `other_labels` are kept, because other lists of this kind select them.
         """
         as_of = version_number(version)
         for obj in tuple(self._objects[kind].values()):
@@ -261,10 +255,7 @@ class Store:
                 del self._disrupted[next(iter(self._disrupted))]
 
     def _record_unbound(self, stored: Object, last: Mapping[str, Any] | None = None) -> None:
-        """Record a deleted pod that never had a node and that has an affinity which decisions read.
-
-        last: the state at the deletion, if that is known.
-        """
+        """Record a deleted pod that never had a node, not even in its last state, but an affinity to one."""
         owner_uid = _controller_uid(stored)
         if stored["kind"] != "Pod" or owner_uid is None:
             return
@@ -360,10 +351,7 @@ def _version(obj: Mapping[str, Any]) -> int:
 
 
 class SharedKinds:
-    """The fields of an object that the store keeps, and the changes that trigger passes.
-
-    reads: the tables of all workloads. Several tables may be for one kind.
-    """
+    """What the store keeps of objects, and which changes trigger passes. A kind may have several tables."""
 
     def __init__(self, reads: Iterable[StoredFields] = ()) -> None:
         self._tables: dict[str, list[StoredFields]] = {}

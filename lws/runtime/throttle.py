@@ -30,10 +30,8 @@ ActiveSets = OrderedDict[str, float]
 class _Written:
     """The last write of an object.
 
-    at: the time of the write.
-    pause: the seconds until the next status that can be delayed, by the size of the set.
-    saved_at: the time at which a rollout has saved up its whole unused pace. Its next step is due
-    `timing.STEP_BURST_SECONDS` before that time.
+    pause: the seconds until the next status that can be delayed, by the size of the set. saved_at: the time
+    at which a rollout has its whole unused pace; its next step is due `timing.STEP_BURST_SECONDS` earlier.
     """
 
     at: float
@@ -45,10 +43,9 @@ class Throttle:
     """Delays writes of sets and leader StatefulSets after recent ones.
 
     shortest: the minimum seconds between two statuses that only report progress, by kind; by default, they
-    follow from the cost of a status.
-    is_edited: a function that reports whether a status overwrites a change of another client. Such a status
-    is only delayed by a backoff.
-    active: the active sets, shared by all shards of this process.
+    follow from the cost of a status. is_edited: a function that reports whether a status overwrites a change
+    of another client. Such a status is only delayed by a backoff. active: the active sets, shared by all
+    shards of this process.
     """
 
     def __init__(
@@ -68,8 +65,7 @@ class Throttle:
         self._waiting: set[str] = set()
         # By UID: the reasons of Events that were written ahead of a delayed status.
         self._announced: dict[str, frozenset[str]] = {}
-        # By UID, the latest last: the time at which an overwritten status was last restored, and how often in
-        # a row.
+        # By UID, the latest last: when an overwritten status was last restored, and how often in a row.
         self._restored: OrderedDict[str, tuple[float, int]] = OrderedDict()
         # UIDs whose status is being restored. Failed writes do not count.
         self._restoring: set[str] = set()
@@ -190,7 +186,7 @@ class Throttle:
         return _if_positive(last.at + wait - self._clock())
 
     def _wait_of_edited(self, uid: str) -> float | None:
-        """Return the seconds until a status that another client overwrote is restored; None if it is due now.
+        """Return the seconds until an overwritten status is restored; None if it is due now.
 
         The first time it is restored at once. A backoff follows if the other client keeps writing.
         """
@@ -216,5 +212,4 @@ def _groups_of(obj: Mapping[str, Any]) -> int:
 
 
 def _if_positive(wait: float) -> float | None:
-    """Return the wait; None if nothing is left of it."""
     return wait if wait > timing.CLOCK_TOLERANCE_SECONDS else None

@@ -1,1 +1,1 @@
-"""How fast, how light, how quiet: the product and the floor side by side on the local cluster."""
+"""Benchmarks of the product: speed, CPU, memory and requests, compared with the bare control plane."""

@@ -37,13 +37,13 @@ from test.bench.shapes import DEFAULT, Shape, parse
 from test.bench.surroundings import commit
 from test.bench.table import HEAD, columns, rows
 
-# The shape that memory is judged by.
+# The shape for which memory is judged.
 _CROWDED, _CROWD = "1x400x4", 5000
 SERVING = "serving"
 
 
 def main() -> int:
-    """Measure one shape after the other; each result is kept as soon as it is there."""
+    """Measure one shape after the other; store each result as soon as it is complete."""
     given = _arguments()
     directory: Path = given.results
     directory.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def main() -> int:
         say(f"shape {shape.label}")
         result = _measured(given, shape, say)
         result["against"] = given.name or result["against"]
-        # What is looked at while it works is slower.
+        # A profiled process is slower.
         if not given.profile:
             keep_before(path)
             path.write_text(json.dumps(result, indent=1) + "\n")

@@ -1,6 +1,6 @@
-"""Count a controller's requests in the audit log, and measure how soon it requests the workers of a leader.
+"""Count a controller's requests in the audit log, and measure its delay before it creates workers.
 
-The audit log is at level Metadata and is read between two places. The delay runs from the creation of each
+The audit log is at level Metadata and is read between two offsets. The delay runs from the creation of a
 leader pod to the request that creates its workers.
 """
 
@@ -18,13 +18,17 @@ import orjson
 WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 STATEFULSET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controller"
 _EVENTS = "events"
-# The Lease is written whatever happens; reviews are questions, and the last two are about our own scrapes.
+# The Lease is written in any case, reviews are queries, and the last two result from our own scrapes.
 _APART = (_EVENTS, "leases", "tokenreviews", "subjectaccessreviews")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """requests: "verb kind/subresource" → how often. waits: seconds, sorted. refused: answers from 400 on."""
+    """The requests of one user.
+
+    requests: the count of each "verb kind/subresource". waits: seconds, sorted. refused: responses with a
+    status of 400 or above.
+    """
 
     requests: dict[str, int]
     waits: list[float]
@@ -32,24 +36,24 @@ class Asked:
 
     @property
     def events(self) -> int:
-        """Events written."""
+        """Return the number of Events written."""
         return sum(count for what, count in self.requests.items() if is_write(what) and _EVENTS in what)
 
     @property
     def writes(self) -> int:
-        """Writes, but no Events, the Lease and reviews."""
+        """Return the number of writes, without Events, the Lease and reviews."""
         return sum(
             count for what, count in self.requests.items() if is_write(what) and not what.endswith(_APART)
         )
 
     @property
     def lists(self) -> int:
-        """Lists of collections."""
+        """Return the number of lists."""
         return sum(count for what, count in self.requests.items() if what.startswith("list "))
 
 
 class AuditLog:
-    """The log of one cluster, and the user whose requests count."""
+    """The audit log of one cluster, and the user whose requests count."""
 
     def __init__(self, path: Path, user: str) -> None:
         self._path = path
@@ -57,11 +61,11 @@ class AuditLog:
 
     @property
     def end(self) -> int:
-        """The place where the log ends now, in bytes."""
+        """Return the current size of the log in bytes."""
         return self._path.stat().st_size
 
     def between(self, start: int, end: int | None = None) -> Asked:
-        """What was logged from one place to the other."""
+        """Return the requests between two offsets of the log."""
         requests: Counter[str] = Counter()
         refused: Counter[str] = Counter()
         pods: dict[str, float] = {}
@@ -82,18 +86,18 @@ class AuditLog:
         return Asked(dict(sorted(requests.items())), sorted(waits), dict(sorted(refused.items())))
 
     def entries(self, start: int, end: int | None, *words: str) -> list[dict[str, Any]]:
-        """What was logged from one place to the other and has one of these words in it."""
+        """Return the entries between two offsets of the log that contain one of these words."""
         with self._path.open("rb") as log:
             log.seek(start)
             data = log.read() if end is None else log.read(end - start)
         wanted = [word.encode() for word in words]
-        # The last line may be half written.
+        # The last line may be incomplete.
         lines = data[: data.rfind(b"\n") + 1].splitlines()
         return [orjson.loads(line) for line in lines if any(word in line for word in wanted)]
 
 
 def what_of(entry: Mapping[str, Any]) -> str:
-    """Verb, resource and subresource, as in `Asked.requests`; a dry run stores nothing and is no write."""
+    """Return verb, resource and subresource, as in `Asked.requests`. A dry run is not a write."""
     target = entry.get("objectRef") or {}
     if "dryRun=All" in entry["requestURI"]:
         return f"rehearse {entry['verb']} {target.get('resource', '')}"
@@ -102,10 +106,10 @@ def what_of(entry: Mapping[str, Any]) -> str:
 
 
 def is_write(what: str) -> bool:
-    """Of any kind, Events too."""
+    """Report whether this is a write, Events included."""
     return what.partition(" ")[0] in WRITING
 
 
 def seconds_of(stamp: str) -> float:
-    """Since the epoch."""
+    """Return a timestamp as seconds since the epoch."""
     return datetime.fromisoformat(stamp).timestamp()

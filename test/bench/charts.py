@@ -20,7 +20,7 @@ _WAITERS = {
 
 
 def charts(results: Sequence[Result], profile: Mapping[str, Any]) -> dict[str, str]:
-    """Every plot there is something to draw for, in the order of the page."""
+    """Return every plot for which there is data, in the order of the page."""
     drawn = {
         "seconds": bars(_seconds(results, "Seconds to create and to roll out", _MOVING)),
         "seconds-others": bars(_seconds(results, "Seconds to scale, to heal and to delete", _OTHERS)),
@@ -37,7 +37,7 @@ def charts(results: Sequence[Result], profile: Mapping[str, Any]) -> dict[str, s
 
 
 def label(shape: str) -> str:
-    """A shape as it is written for people."""
+    """Return the name of a shape on the page."""
     return parse(shape).label
 
 

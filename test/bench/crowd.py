@@ -1,4 +1,4 @@
-"""Send one request per item, several at a time; the first error is raised."""
+"""Send one request per item, several at a time, and raise the first error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 
 
 def for_each(items: Iterable[Item], call: Callable[[Item], object]) -> None:
-    """Return when every call has ended."""
+    """Call `call` for each item, and return when every call has ended."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for _ in pool.map(call, items):
             pass

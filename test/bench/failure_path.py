@@ -1,13 +1,14 @@
-"""Measure how soon the manager acts on urgent events, beside a controller that decides nothing.
+"""Measure how soon the manager acts on urgent events, compared with a controller that decides nothing.
 
-The shape is at rest or in a rollout. By the audit log of the API server, two delays are measured in
+The shape is settled or in a rollout. Two delays are read from the audit log of the API server, in
 milliseconds: from the status of a worker whose container restarted to the deletion of its leader, and from
-the creation of a leader to that of its workers' StatefulSet. Left out are leaders that a gate held until
-their former group was gone, and the time in which the server stores what must be remembered before a group
-is deleted. The same delays are measured for a null controller, which answers each of these events with a
-read; and, by the manager's own clock, from the event to the request (`own_time`).
+the creation of a leader to the creation of its workers' StatefulSet. Two things are left out: leaders that a
+gate held until their former group was deleted, and the time that the server takes to store the record that
+must precede the deletion of a group. The same delays are measured for a null controller, which answers each
+of these events with a read. A third measurement, by the manager's own clock, runs from the event to the
+request (`own_time`).
 
-    python -m test.bench.failure_path 1x400x4 100             # failures one by one, everything else at rest
+    python -m test.bench.failure_path 1x400x4 100             # failures one by one, everything else settled
     python -m test.bench.failure_path 1x400x4 100 rollout     # from the bottom up, while a rollout comes down
 """
 
@@ -49,7 +50,7 @@ FAILED, MADE = "failed worker to deletion", "new leader to its workers"
 
 
 class Echo:
-    """A controller that watches the pods of sets and answers, by a read, each that is restarted or made."""
+    """A controller that watches the pods of sets, and answers each restarted or new pod with a read."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         access = read_access(cluster.kubeconfig.read_text())
@@ -59,7 +60,7 @@ class Echo:
         self._is_over = False
 
     def start(self) -> None:
-        """From now on, until `stop`."""
+        """Watch from now on, until `stop`."""
         listed = self._api.get(self._pods)
         self._seen = {each["metadata"]["uid"] for each in listed["items"]}
         threading.Thread(
@@ -87,7 +88,7 @@ class Echo:
             self._read(f"{metadata['name'].rpartition('-')[0]}/status")
 
     def _read(self, path: str) -> None:
-        # It may be gone already: that it was asked for is what counts.
+        # The object may be gone already; only the request counts.
         with suppress(ApiError):
             self._api.get(f"{self._pods}/{path}")
 
@@ -98,13 +99,16 @@ def _has_restarted(pod: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Waits:
-    """Seconds for each event: until the manager asked, until the null controller did."""
+    """Seconds of each event until the manager's request, and until the null controller's."""
 
     ours: list[float]
     null: list[float]
 
     def figures(self) -> dict[str, float]:
-        """Milliseconds. own: what the manager took beyond the null controller, event by event."""
+        """Return the quantiles in milliseconds.
+
+        own: the manager's delay beyond the null controller's, computed for each event.
+        """
         own = [max(0.0, one - two) for one, two in zip(self.ours, self.null, strict=True)]
         found: dict[str, float] = {"events": len(own)}
         for name, values in (("ours", self.ours), ("null", self.null), ("own", own)):
@@ -122,10 +126,10 @@ def _quantile(values: list[float], share: float) -> float:
 def measure(
     shape: Shape, times: int, in_rollout: bool = False, say: Callable[[str], None] = print
 ) -> dict[str, dict[str, float]]:
-    """One worker after the other fails while everything else is at rest, or while everything is rolled out.
-    At rest, as many groups are then added.
+    """Measure the delays while one worker after the other fails.
 
-    times: how many; fewer where the rollout is over before.
+    Everything else is settled, or is rolled out meanwhile. In the settled case, as many groups are added
+    afterwards. times: the number of failures; there are fewer if the rollout ends earlier.
     """
     options = Options(nodes=NODES, audit_policy=AUDIT_METADATA)
     with LocalCluster(options) as cluster, tempfile.TemporaryDirectory() as folder:
@@ -158,8 +162,9 @@ def measure(
 def _fail(
     cluster: LocalCluster, shape: Shape, times: int, is_over: Callable[[], bool] = lambda: False
 ) -> None:
-    """Each time a worker of another group, and the next one once that group is there again, until it is over
-    or a rollout has come as far down.
+    """Restart a worker of one group after the other, each time after the previous group is ready again.
+
+    Stop when `is_over`, or when a rollout has come down to the next group.
     """
     pods, ledger = Pods(cluster.api), Ledger(cluster.api, _NAMESPACE, STATEFULSETS, SETS)
     every = [group_name(index, group) for index in range(shape.sets) for group in range(shape.groups)]
@@ -179,7 +184,7 @@ def _fail(
 
 
 def _add(cluster: LocalCluster, shape: Shape, times: int) -> None:
-    """Scale the first set up, each time by one group, and the next one once that group is there."""
+    """Scale the first set up by one group at a time, each time after the previous group is ready."""
     ledger = Ledger(cluster.api, _NAMESPACE, STATEFULSETS, SETS)
     path = f"/apis/leaderworkerset.x-k8s.io/v1/namespaces/{_NAMESPACE}/leaderworkersets/{set_name(0)}"
     for group in range(shape.groups, shape.groups + times):
@@ -194,12 +199,12 @@ def _add(cluster: LocalCluster, shape: Shape, times: int) -> None:
 
 
 def waits_in(audit: AuditLog, place: int) -> dict[str, Waits]:
-    """What the log says of each failure and of each new leader."""
+    """Return the delays after each failure and each new leader in the log."""
     since: dict[tuple[str, str], float] = {}
     ours: dict[tuple[str, str], float] = {}
     null: dict[tuple[str, str], float] = {}
     gated: set[str] = set()
-    # What is remembered before a group goes: the manager waits for the answer meanwhile.
+    # Writes of the record that must precede a deletion; the manager waits for their answers.
     remembering: list[tuple[float, float]] = []
     for entry in audit.entries(place, None, MANAGER, STATEFULSET_CONTROLLER, _ECHO, "/status"):
         target, verb, user = entry.get("objectRef") or {}, entry["verb"], entry["user"]["username"]
@@ -228,14 +233,14 @@ def waits_in(audit: AuditLog, place: int) -> dict[str, Waits]:
 
 def _paired(kind: str, since: dict[Any, float], ours: dict[Any, float], null: dict[Any, float]) -> Waits:
     keys = [key for key in since if key[0] == kind and key in ours and key in null]
-    # An event leaves the API server a moment before the answer to the write is logged.
+    # A watch event leaves the API server a moment before the response to the write is logged.
     return Waits(
         [max(0.0, ours[key] - since[key]) for key in keys], [max(0.0, null[key] - since[key]) for key in keys]
     )
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print it."""
+    """Measure and print the figures."""
     given = [*arguments, *("1x400x4", "100", "rest")[len(arguments) :]]
     print(json.dumps(measure(parse(given[0]), int(given[1]), given[2] == "rollout"), indent=1))
     return 0

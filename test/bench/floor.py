@@ -1,7 +1,7 @@
-"""Measure the control plane itself: the same StatefulSets and pods, created and replaced directly.
+"""Measure the control plane alone: the same StatefulSets and pods, created and replaced directly.
 
-No controller or webhook of ours runs. A phase waits only for pods, not for a condition or the status of a
-set. Services can be created too, which shows what they cost by themselves.
+None of our controllers or webhooks runs. A phase waits only for pods, not for a condition or the status of a
+set. Services can be created too, to show what they cost.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NOT_FOUND = 404
 
 
 class Floor:
-    """One shape in one namespace. Each phase begins where the one before has ended.
+    """The baseline of one shape in one namespace. Each phase begins at the end of the previous one.
 
-    has_services: each set gets the headless Service over all its pods. waits_for_pods: workers are replaced
-    when all former ones are gone, not beside them.
+    has_services: whether each set gets the headless Service over all its pods. waits_for_pods: whether
+    workers are created only after all former ones are gone.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Floor:
 
     @property
     def phases(self) -> dict[str, Callable[[], float]]:
-        """Name → what carries the phase out and returns its seconds."""
+        """Return the function of each phase, which returns its seconds."""
         found = {"create": self._create, "rollout": self._roll, "scale": self._scale, "loss": self._lose}
         if self._shape.half == self._shape.groups:
             del found["scale"]
@@ -68,7 +68,7 @@ class Floor:
         return self._until_ready() - began
 
     def _roll(self) -> float:
-        """In the waves in which a rollout may go: as many groups of each set at a time, from the top."""
+        """Replace as many groups of each set at a time as a rollout may, from the top."""
         began = time.monotonic()
         self._image = NEW
         template = leaders(self._shape, 0, NEW)["spec"]["template"]["spec"]
@@ -111,7 +111,7 @@ class Floor:
         return time.monotonic() - began
 
     def _replace(self, groups: list[tuple[int, int]]) -> None:
-        """Workers first, then their leaders, then new workers, as a recreation in the foreground does it."""
+        """Delete workers, then leaders, then create new workers, as a foreground deletion does."""
         before = {group_name(*each): self._ledger.statefulsets[group_name(*each)].uid for each in groups}
         manner = {"propagationPolicy": "Foreground" if self._waits_for_pods else "Background"}
         for_each(before, lambda name: self._api.delete(f"{self._statefulsets}/{name}", manner))
@@ -128,7 +128,7 @@ class Floor:
         for_each(former, lambda name: self._until_replaced(name, former[name]))
 
     def _leader(self, name: str) -> dict[str, str]:
-        """UID of a leader pod, and whether it is Ready; empty where there is none."""
+        """Return the UID of a leader pod and whether it is Ready; both are empty if it does not exist."""
         try:
             pod = self._api.get(f"{self._pods}/{name}")
         except ApiError as refusal:
@@ -139,7 +139,7 @@ class Floor:
         return {"uid": pod["metadata"]["uid"], "ready": conditions.get("Ready", "")}
 
     def _until_replaced(self, name: str, former: str) -> None:
-        """The status of a StatefulSet may be older than the loss of its pod."""
+        """Wait for the pod itself: the status of a StatefulSet may be older than the loss of its pod."""
         deadline = time.monotonic() + _PATIENCE
         while (found := self._leader(name))["ready"] != "True" or found["uid"] == former:
             if time.monotonic() > deadline:
@@ -173,7 +173,7 @@ class Floor:
 
 
 def until_pods(api: Api, path: str, most: int = 0) -> None:
-    """Return when no more than so many are left; raises TimeoutError."""
+    """Wait until no more than `most` pods are left. Raise TimeoutError."""
     deadline = time.monotonic() + _PATIENCE
     while (left := _count(api.get(f"{path}?limit=1"))) > most:
         if time.monotonic() > deadline:

@@ -1,7 +1,6 @@
 """Targets for the benchmark, and the verdict of one result against them.
 
-Counts must hold on any machine; seconds, ratios and CPU are judged by those who know what else the machine
-did.
+Counts must hold on any machine. Seconds, ratios and CPU need a reader who knows what else the machine did.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from typing import Any
 from test.bench.shapes import parse
 
 _MB = 1e6
-# What the figure to reach for memory is meant for.
+# The number of pods for which the target of memory is meant.
 _PODS = 1_600
-# Of ten times the groups, eleven times the seconds at most.
+# Ten times the groups may take eleven times the seconds.
 _GROWTH = 1.1
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One figure beside its bound. is_count: it must hold on any machine."""
+    """One figure with its bound. is_count: whether it must hold on any machine."""
 
     measure: str
     figure: float
@@ -34,12 +33,12 @@ class Verdict:
 
 
 def verdicts(result: dict[str, Any]) -> list[Verdict]:
-    """What can be judged of one result."""
+    """Return every verdict on one result."""
     return [*_counts(result), *_costs(result), *_seconds(result)]
 
 
 def growth(results: Iterable[dict[str, Any]]) -> list[Verdict]:
-    """What can be judged of results side by side: four times the groups take about four times as long."""
+    """Return the verdicts across results: four times the groups take about four times as long."""
     rollouts = {each["shape"]: each["phases"].get("rollout") for each in results}
     small = rollouts.get("1x100x4")
     larger = {groups: rollouts.get(f"1x{groups}x4") for groups in (400, 1000)}
@@ -59,7 +58,7 @@ def _counts(result: dict[str, Any]) -> Iterator[Verdict]:
     writes = {"create": 6.5 if is_of_one else 1.2, "rollout": 9.0 if is_of_one else 5.0}
     events = {"create": 5.0 if is_of_one else 0.2, "rollout": 6.0 if is_of_one else 0.5}
     for name in ("create", "rollout"):
-        # Groups of sets in between have the costs of their set and those of their own.
+        # Groups of small sets have their own costs and a large part of the costs of their set.
         if name in phases and (is_of_one or result["shape"].startswith("1x")):
             phase = phases[name]
             yield Verdict(f"writes per group, {name}", phase["writes_per_group"], writes[name], True)
@@ -71,7 +70,7 @@ def _counts(result: dict[str, Any]) -> Iterator[Verdict]:
 def _costs(result: dict[str, Any]) -> Iterator[Verdict]:
     phases, shape = result["phases"], parse(result["shape"])
     for name, bound in (("create", 0.012), ("rollout", 0.020)):
-        # There is no figure to reach for rollouts of sets of one.
+        # There is no target for rollouts of sets of one group.
         if name in phases and not (_is_of_one(result) and name == "rollout"):
             yield Verdict(f"CPU s per group, {name}", phases[name]["cpu_per_group"], bound)
     if shape.all_groups * shape.size <= _PODS:

@@ -1,9 +1,9 @@
 """Run as `python -m test.bench.guard`: check the product's costs against its budget.
 
-It compares counts, not seconds. Measured on a local cluster each: 1 × 100 × 4, a few sets of one group, a set
-with Hash groups, failures one by one, a few DisaggregatedSets, and 1 × 40 × 4 of slow pods, for how fully a
-rollout uses its budget. The limits are in budget.json and in the targets. Exits with 0, or with 1 and a line
-for each figure beyond its limit.
+The guard compares counts, not seconds. It measures, each on a local cluster: 1 × 100 × 4, a few sets of one
+group, a set with Hash groups, failures one by one, a few DisaggregatedSets, and 1 × 40 × 4 of slow pods, to
+see how fully a rollout uses its budget. The limits are in budget.json and in the targets. The exit code is 0,
+or 1 with a line for each figure beyond its limit.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ BUDGET = Path(__file__).with_name("budget.json")
 _PHASES = ("create", "rollout")
 _PAIRED = "ds2x2x2x2"
 _PACED = "1x40x4-uniform"
-# So few that a slow machine is done before a status is due that only says how far one is.
+# So few sets that even a slow machine finishes before a status that only reports progress is due.
 _OF_ONE = "2x1x4"
-# Each group costs three writes: the gate of its leader, its workers, and that they are ready.
+# Each group costs three writes: the gate of its leader, its workers, and the status that they are ready.
 _HASH = "1x20x4-hash"
 _AT_REST, _FAILURES = "1x20x4", 20
 
 
 def main() -> int:
-    """Measure without the floor, compare, tell."""
+    """Measure without the baseline, compare with the budget, and print the result."""
     budget, of_paired = budgets()
     found = counts(measure(Order(parse("1x100x4"), phases=_PHASES, has_floor=False, say=_say)))
     found |= counts_of_one(measure(Order(parse(_OF_ONE), phases=_PHASES, has_floor=False, say=_say)))
@@ -52,7 +52,7 @@ def main() -> int:
         ),
     ]
     (paced,) = measure_paced(PacedOrder(parse_cases(_PACED), say=_say))["cases"].values()
-    # Seconds of the control plane are in the other ratio, but not in this one.
+    # The other ratio includes seconds of the control plane; this one does not.
     least = [each for each in paced_verdicts(paced) if each.measure == "utilisation"]
     lines = [(name, f"{had:.2f}", f"≤ {most:g}", _said(had <= most)) for name, had, most in figures]
     lines += [
@@ -64,18 +64,18 @@ def main() -> int:
 
 
 def budgets() -> tuple[dict[str, float], dict[str, float]]:
-    """What is counted of LeaderWorkerSets, what of DisaggregatedSets, and how much of it there may be."""
+    """Return the limits of counts for LeaderWorkerSets, and for DisaggregatedSets."""
     known: dict[str, float] = json.loads(BUDGET.read_text())
     of_paired = {name: most for name, most in known.items() if name.startswith(f"{_PAIRED}: ")}
     return {name: most for name, most in known.items() if name not in of_paired}, of_paired
 
 
 def counts(result: dict[str, Any]) -> dict[str, float]:
-    """Everything that a budget may name."""
+    """Return every figure that a budget may name."""
     found: dict[str, float] = {}
     for name, phase in result["phases"].items():
         found[f"{name}: writes per group"] = phase["writes_per_group"]
-        # Each is a checkpoint and an apply. How many there are is a matter of time.
+        # Each step is a checkpoint and an apply. The number of steps depends on time.
         steps = phase["requests"].get("patch statefulsets", 0)
         found[f"{name}: writes beside steps, per group"] = (phase["writes"] - 2 * steps) / phase["groups"]
         found[f"{name}: steps per second"] = steps / phase["seconds"]
@@ -88,7 +88,7 @@ def counts(result: dict[str, Any]) -> dict[str, float]:
 
 
 def counts_of_one(result: dict[str, Any]) -> dict[str, float]:
-    """What a budget names of sets of one group."""
+    """Return the figures of sets of one group that a budget may name."""
     return {
         f"{_OF_ONE}, {name}: {what} per set": phase[f"{what.lower()}_per_group"]
         for name, phase in result["phases"].items()
@@ -97,12 +97,15 @@ def counts_of_one(result: dict[str, Any]) -> dict[str, float]:
 
 
 def counts_of_hash(result: dict[str, Any]) -> dict[str, float]:
-    """What a budget names of a set with Hash groups."""
+    """Return the figures of a set with Hash groups that a budget may name."""
     return {f"{_HASH}, {name}": figure for name, figure in counts(result).items()}
 
 
 def ratios(failures: dict[str, dict[str, float]]) -> dict[str, float]:
-    """How soon we act beside a controller that decides nothing: medians, as busy machines make both wait."""
+    """Return the manager's delays relative to the null controller's.
+
+    They are medians, because a busy machine delays both.
+    """
     return {f"{name}, ÷ null controller": each["ratio p50"] for name, each in failures.items()}
 
 

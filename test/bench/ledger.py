@@ -1,4 +1,4 @@
-"""Follow StatefulSets and sets of both kinds by streams, and wait until a phase is over.
+"""Follow StatefulSets and sets of both kinds by watch streams, and wait until a phase is over.
 
 The API server is never polled.
 """
@@ -23,12 +23,12 @@ _REST, _LONGEST_REST_SECONDS = 20, 0.5
 
 
 class TooLate(RuntimeError):
-    """A phase did not end; the message says what is missing."""
+    """Raised if a phase does not end; the message says what is missing."""
 
 
 @dataclass(frozen=True)
 class StatefulSet:
-    """ready, updated: pods, as its controller has reported on its present spec; 0 before that."""
+    """A StatefulSet. ready, updated: pods reported for its current spec, 0 before the first report."""
 
     uid: str
     image: str
@@ -44,7 +44,7 @@ class StatefulSet:
 
 @dataclass(frozen=True)
 class Set:
-    """replicas: wanted. ready, updated: as its status counts."""
+    """A set. replicas: the desired number. ready, updated: counters of its status."""
 
     replicas: int
     ready: int
@@ -57,10 +57,10 @@ class Set:
 
 
 class Ledger:
-    """What is in one namespace, kept current by threads until `close`. Without a namespace: in all of them,
-    where no two objects of a kind may have the same name.
+    """The objects of one namespace, kept current by threads until `close`.
 
-    check: called while something is waited for; it raises where waiting is in vain.
+    Without a namespace, these are the objects of all namespaces, and names must be unique within a kind.
+    check: a function that is called during waits, and raises if waiting is in vain.
     """
 
     def __init__(self, api: Api, namespace: str, *kinds: str) -> None:
@@ -72,20 +72,20 @@ class Ledger:
         self._failed: ApiError | None = None
         self.statefulsets: dict[str, StatefulSet] = {}
         self.sets: dict[str, Set] = {}
-        # The generation as which they are available, 0 for none.
+        # The generation for which each set is available, or 0.
         self.disaggregated: dict[str, int] = {}
         for kind in kinds:
             version = self._list(kind)
             threading.Thread(target=self._follow, args=(kind, version), daemon=True).start()
 
     def close(self) -> None:
-        """Take in nothing more."""
+        """Stop following."""
         self._closed = True
 
     def wait(self, missing: Callable[[], str], seconds: float) -> float:
-        """Return when nothing is `missing` (one sentence) any more, with the time.monotonic() of that.
+        """Wait until `missing` returns "" instead of a sentence; return the time.monotonic() of that moment.
 
-        Raises TooLate, and ApiError where a stream cannot go on.
+        Raise TooLate, and ApiError if a stream cannot continue.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -101,8 +101,8 @@ class Ledger:
                 if ended > deadline:
                     raise TooLate(f"after {seconds:.0f} s: {why}")
                 self._news.wait(max(0.0, min(deadline - ended, 1.0)))
-            # Of thousands of objects a look costs more than the change that causes it, and takes the cores
-            # from those who are measured.
+            # With thousands of objects, a check costs more than the change that causes it, and takes CPU time
+            # from the measured processes.
             time.sleep(min(_REST * (ended - began), _LONGEST_REST_SECONDS))
 
     def _path(self, kind: str) -> str:

@@ -1,7 +1,7 @@
-"""Sample how long due work waits until the event loop of a process turns to it.
+"""Sample how long due work waits until the event loop of a process runs it.
 
-Each sample has the wait by the clock, and the CPU time of the loop's thread meanwhile: the part of the wait
-that the process itself caused, whatever else used the cores.
+Each sample has the elapsed time of the wait and the CPU time that the loop's thread used meanwhile. The
+second is the part of the wait that the process itself caused, whatever else used the cores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _PERIOD_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Lag:
-    """One sample. at: time.monotonic() when it was due. waited: seconds. own: CPU seconds of the thread."""
+    """One sample.
+
+    at: time.monotonic() when it was due. waited: seconds. own: CPU seconds of the thread meanwhile.
+    """
 
     at: float
     waited: float
@@ -26,7 +29,7 @@ class Lag:
 
 
 class LoopLag:
-    """Samples the loop that runs in the calling thread, twenty times a second, until `stop`."""
+    """Samples of a loop in the calling thread, twenty times a second, until `stop`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -35,14 +38,14 @@ class LoopLag:
         self.samples: list[Lag] = []
 
     def start(self) -> None:
-        """From now on."""
+        """Sample from now on."""
         threading.Thread(target=self._ask, name="loop lag", daemon=True).start()
 
     def stop(self) -> None:
         self._over.set()
 
     def write(self, path: Path) -> None:
-        """One sample a line."""
+        """Write one sample per line."""
         path.write_text("".join(f"{each.at} {each.waited} {each.own}\n" for each in self.samples))
 
     def _ask(self) -> None:
@@ -60,12 +63,12 @@ class LoopLag:
 
 
 def read(path: Path) -> list[Lag]:
-    """What `write` has written."""
+    """Return the samples that `write` has written."""
     return [Lag(*map(float, line.split())) for line in path.read_text().splitlines()]
 
 
 def quantiles(samples: Iterable[Lag], began: float, ended: float) -> dict[str, float]:
-    """Seconds, of what was due between two moments; nothing where nothing was."""
+    """Return quantiles in seconds of the samples that were due between two moments; empty without samples."""
     within = [each for each in samples if began <= each.at <= ended]
     if not within:
         return {}

@@ -1,4 +1,4 @@
-"""Build the sets to measure, and the StatefulSets of the floor with the same pods."""
+"""Build the sets to measure, and the StatefulSets of the baseline with the same pods."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ _SET = "floor-set"
 
 
 def pod_spec(image: str, grace: int = 0) -> Object:
-    """One container. With a grace of 0 seconds it is gone at once when deleted: none plays a kubelet."""
+    """Return a pod spec with one container.
+
+    With a grace period of 0 seconds, a deleted pod is gone at once, because no program plays its kubelet.
+    """
     return {"terminationGracePeriodSeconds": grace, "containers": [{"name": "server", "image": image}]}
 
 
 def pod_template(shape: Shape, image: str) -> Object:
-    """Pods that end at once, or in a second."""
+    """Return the template of pods that terminate at once, or in a second."""
     if not shape.is_ending:
         return {"spec": pod_spec(image)}
     return {"metadata": {"annotations": {STOPS_AFTER: "1"}}, "spec": pod_spec(image, grace=30)}
@@ -45,7 +48,7 @@ def a_set(shape: Shape, index: int) -> Object:
 
 
 def new_image(shape: Shape) -> Object:
-    """The patch of a set that starts a rollout."""
+    """Return the patch of a set that starts a rollout."""
     return {"spec": {"leaderWorkerTemplate": {"workerTemplate": pod_template(shape, NEW)}}}
 
 
@@ -58,21 +61,21 @@ def group_name(index: int, group: int) -> str:
 
 
 def a_service(index: int) -> Object:
-    """What gives the pods of one set their names, as a controller makes it."""
+    """Return the Service that gives the pods of one set their DNS names, as a controller creates it."""
     name = set_name(index)
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {_SET: name}}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
 def leaders(shape: Shape, index: int, image: str) -> Object:
-    """The StatefulSet of the leaders of one set, rolled by deleting its pods."""
+    """Return the StatefulSet of one set's leaders, which is rolled out by deleting its pods."""
     made = _statefulset(set_name(index), shape.groups, pod_template(shape, image), {_SET: set_name(index)})
     made["spec"]["updateStrategy"] = {"type": "OnDelete"}
     return made
 
 
 def workers(shape: Shape, index: int, group: int, image: str) -> Object:
-    """The StatefulSet of the workers of one group."""
+    """Return the StatefulSet of one group's workers."""
     template = pod_template(shape, image)
     made = _statefulset(group_name(index, group), shape.size - 1, template, {_SET: set_name(index)})
     made["spec"]["ordinals"] = {"start": 1}
@@ -80,7 +83,7 @@ def workers(shape: Shape, index: int, group: int, image: str) -> Object:
 
 
 def _statefulset(name: str, replicas: int, template: Object, also: Mapping[str, str]) -> Object:
-    """also: labels of its pods besides that of the StatefulSet itself."""
+    """Return a StatefulSet. also: labels of its pods in addition to the StatefulSet's own."""
     labels = {"floor": name}
     return {
         "apiVersion": "apps/v1",
@@ -100,11 +103,11 @@ def _statefulset(name: str, replicas: int, template: Object, also: Mapping[str, 
 
 
 def a_foreign_pod(index: int) -> Object:
-    """A pod that is nobody's and is never scheduled."""
+    """Return a pod without an owner that is never scheduled."""
     spec = {**pod_spec(OLD), "schedulerName": "nobody"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"foreign-{index}"}, "spec": spec}
 
 
 def a_foreign_statefulset(index: int) -> Object:
-    """A StatefulSet without pods that has nothing to do with sets."""
+    """Return a StatefulSet without pods that belongs to no set."""
     return _statefulset(f"foreign-{index}", 0, {"spec": pod_spec(OLD)}, {})

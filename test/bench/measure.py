@@ -1,4 +1,4 @@
-"""Measure one shape: the floor, then a controller through the same phases, in one cluster of its own."""
+"""Measure one shape in a cluster of its own: first the baseline, then a controller in the same phases."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Result = dict[str, Any]
 class Order:
     """What to measure.
 
-    phases: names; all where it is empty. foreign: pods, and StatefulSets, of others that come before the sets
-    are deleted. say: is told each line of progress.
+    phases: names of phases, all if empty. foreign: the number of foreign pods, and of foreign StatefulSets,
+    that are created before the sets are deleted. say: a function that receives each line of progress.
     """
 
     shape: Shape
@@ -42,7 +42,7 @@ class Order:
 
 
 def measure(order: Order) -> Result:
-    """Start a cluster, measure, and take it down."""
+    """Start a cluster, measure, and stop the cluster."""
     others, options = Others(), Options(nodes=NODES, audit_policy=AUDIT_METADATA)
     with LocalCluster(options) as cluster:
         for namespace in (_FLOOR, _SERVED_FLOOR, _BENCH):
@@ -64,7 +64,7 @@ def _header(order: Order, others: Others) -> Result:
 
 
 def _measure_floors(cluster: LocalCluster, order: Order) -> Result:
-    """Without and with the Services of the sets, whose endpoints cost the control plane with every pod."""
+    """Measure without and with the sets' Services, whose endpoints cost the control plane with every pod."""
     api, shape = cluster.api, order.shape
     bare = _measure_floor(cluster, order, Floor(api, shape, _FLOOR), "floor")
     served = Floor(api, shape, _SERVED_FLOOR, has_services=True)
@@ -77,7 +77,7 @@ def _measure_floors(cluster: LocalCluster, order: Order) -> Result:
 def _measure_floor(
     cluster: LocalCluster, order: Order, floor: Floor, title: str, phases: tuple[str, ...] = ()
 ) -> Result:
-    """phases: names; all where it is empty."""
+    """Measure one baseline. phases: names of phases, all if empty."""
     found: Result = {}
     for name, run in floor.phases.items():
         if order.phases and name not in (*order.phases, "create", "delete"):
@@ -93,7 +93,7 @@ def _measure_floor(
 
 
 class _Run:
-    """A controller goes through the phases of one shape."""
+    """A run of a controller through the phases of one shape."""
 
     def __init__(self, cluster: LocalCluster, order: Order, subject: Subject) -> None:
         self._cluster = cluster
@@ -118,13 +118,13 @@ class _Run:
         return {"phases": found, **extra}
 
     def _groups_of(self, phase: str) -> Callable[[], int]:
-        """How many it is about, asked after it."""
+        """Return a function for the number of groups in a phase, to be called after the phase."""
         former = self._phases.groups
         found = {"scale": lambda: former - self._phases.groups, "loss": lambda: self._phases.lost}
         return found.get(phase, lambda: former)
 
     def _foreign(self) -> Result:
-        """What belongs to others costs no memory: streams are narrowed by label on the server."""
+        """Measure that foreign objects cost no memory: the server narrows streams by label."""
         count = self._order.foreign
         self._cluster.kubectl("create", "namespace", _FOREIGN)
         self._subject.peak.reset()

@@ -1,4 +1,4 @@
-"""Measure what a phase costs by counters of the controller, the API server and /proc, before and after it."""
+"""Measure what a phase costs, by counters of the controller, the API server and /proc before and after it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ Result = dict[str, Any]
 
 @dataclass
 class Mark:
-    """All counters at one moment. place: in the audit log. own, server: what both say about themselves."""
+    """All counters at one moment.
+
+    place: the offset in the audit log. own, server: the metrics of the controller and of the API server.
+    """
 
     place: int
     cpu: float
@@ -39,42 +42,42 @@ class Mark:
 
 
 class Measured(Protocol):
-    """One controller, or several that act together."""
+    """One controller, or several that share the work."""
 
     @property
     def cpu(self) -> float:
-        """CPU seconds since the start."""
+        """Return the CPU seconds since the start."""
         ...
 
     @property
     def peak(self) -> Peaks:
-        """The largest memory since it was reset."""
+        """Return the largest memory since the last reset."""
         ...
 
     def scrape(self) -> Scrape:
-        """What it says about itself."""
+        """Return the controller's metrics."""
         ...
 
     def server_scrape(self) -> Scrape:
-        """What the API server says."""
+        """Return the API server's metrics."""
         ...
 
 
 class Peaks(Protocol):
-    """A largest figure."""
+    """A maximum over time."""
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Start a new period."""
         ...
 
     @property
     def bytes(self) -> int:
-        """The largest since then."""
+        """Return the maximum in this period."""
         ...
 
 
 class Meter:
-    """Measures who controls. say: is told each line of progress."""
+    """Measures a controller. say: a function that receives each line of progress."""
 
     def __init__(self, cluster: LocalCluster, subject: Measured, say: Callable[[str], None]) -> None:
         self.audit = AuditLog(cluster.audit_log, MANAGER)
@@ -83,7 +86,11 @@ class Meter:
         self._say = say
 
     def phase(self, name: str, run: Callable[[], float], groups: Callable[[], int]) -> Result:
-        """run: carries it out and returns its seconds. groups: asked after that, how many it was about."""
+        """Measure one phase.
+
+        run: carries the phase out and returns its seconds. groups: returns the number of its groups
+        afterwards.
+        """
         self._subject.peak.reset()
         before = self.mark()
         seconds = run()
@@ -112,7 +119,7 @@ class Meter:
         return result
 
     def settled(self) -> Result:
-        """Nothing changes: nothing is to be done."""
+        """Measure a period in which nothing changes."""
         before = self.mark()
         time.sleep(_SETTLED_SECONDS)
         after = self.mark()
@@ -124,7 +131,7 @@ class Meter:
         return {**counts, "core": share, "passes": passes, "requests": asked.requests}
 
     def restart(self, subject: Subject) -> Result:
-        """A new process looks at everything once, and writes nothing."""
+        """Measure a new process, which reconciles everything once and writes nothing."""
         subject.stop()
         place, began = self.audit.end, time.monotonic()
         ready = subject.start()
@@ -138,13 +145,13 @@ class Meter:
         return {"ready": ready, "first_pass": first, **counts}
 
     def mark(self) -> Mark:
-        """Everything that is counted, as it is now."""
-        # The control plane last: looking at everything else costs it something.
+        """Return the current values of all counters."""
+        # The control plane comes last, because reading the other counters costs it CPU time.
         own, server = self._subject.scrape(), self._subject.server_scrape()
         return Mark(self.audit.end, self._subject.cpu, control_plane_cpu(self._cluster), own, server)
 
     def until_quiet(self) -> None:
-        """What follows the end of a phase, such as a last status, belongs to it."""
+        """Wait until writes stop; the ones after the end of a phase, such as a last status, belong to it."""
         deadline = time.monotonic() + _LONGEST_UNREST
         while time.monotonic() < deadline:
             place = self.audit.end
@@ -155,15 +162,17 @@ class Meter:
 
 
 def objects_listed(server: Scrape, requests: Mapping[str, int]) -> dict[str, float]:
-    """Objects that the API server listed, by resource; only of those that the controller asked for: others
-    list pods of a node, or of a namespace, whenever it pleases them.
+    """Return the number of objects that the API server listed, by resource.
+
+    Only resources that the controller lists count, because other clients list pods of a node or namespace at
+    any time.
     """
     found = server.by("apiserver_cache_list_returned_objects_total", "resource")
     return {resource: count for resource, count in found.items() if f"list {resource}" in requests}
 
 
 def quantiles(name: str, of: Callable[[float], float | None]) -> Result:
-    """The median and the 99th percentile."""
+    """Return the median and the 99th percentile."""
     return {f"{name}_p50": of(0.5), f"{name}_p99": of(0.99)}
 
 

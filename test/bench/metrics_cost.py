@@ -1,8 +1,9 @@
 """Measure the share of its CPU time that a manager of 1,600 pods spends on metrics.
 
-The set has 10 groups of 8 pods at rest, as a pass sees it. The figures are the CPU time for metrics of any
-pass and of a pass over a set, each the shortest of thousands of tries, which other work on the machine has
-not disturbed; and its share of the CPU time that a group costs (test/bench/results/REPORT.md).
+The set is settled and has 10 groups of 8 pods, in the form in which a pass reads it. Two figures are the CPU
+time for the metrics of any pass, and of a pass over a set. Each is the shortest of thousands of tries, the
+one least disturbed by other work on the machine. The third is their share of the CPU time that a group costs
+(test/bench/results/REPORT.md).
 
     python -m test.bench.metrics_cost
 """
@@ -23,7 +24,8 @@ from test.unit.builders import make_set
 from test.unit.set_world import settled
 
 GROUPS, SIZE = 10, 8
-# Of a creation, as the page about performance has them: CPU time and passes for each group of a large set.
+# The CPU time and the number of passes of a creation for each group of a large set, from the page about
+# performance.
 GROUP_MICROSECONDS, PASSES_OF_A_GROUP = 9670.0, 5.2
 _CONTROLLERS = {"set": "leaderworkerset", "group": "pod", "disaggregatedset": "disaggregatedset"}
 _TRIES = 4000
@@ -40,7 +42,7 @@ def _served() -> Metrics:
 
 
 def shortest(act: Callable[[], object]) -> float:
-    """Microseconds of CPU time."""
+    """Return the shortest CPU time of many tries, in microseconds."""
     best = min(_timed(act) for _ in range(_TRIES))
     return (best - min(_timed(lambda: None) for _ in range(_TRIES))) / 1000
 
@@ -52,7 +54,7 @@ def _timed(act: Callable[[], object]) -> int:
 
 
 def of_any_pass() -> float:
-    """What the queue and the loop count."""
+    """Measure what the queue and the loop count."""
     metrics, key = _served(), Key("group", "ns", "demo-0")
 
     def once() -> None:
@@ -67,7 +69,7 @@ def of_any_pass() -> float:
 
 
 def of_a_set() -> float:
-    """What a pass over a set finds out for metrics, beside that."""
+    """Measure what a pass over a set computes for metrics in addition."""
     snapshot = settled(make_set(replicas=GROUPS, size=SIZE))
     groups, status = assess(snapshot).groups, SetStatus(snapshot.lws["status"], None)
     workloads, key = _served().workloads, Key("set", snapshot.lws["metadata"]["namespace"], "demo")
@@ -80,10 +82,10 @@ def of_a_set() -> float:
 
 
 def main() -> int:
-    """Print it."""
+    """Measure and print the figures."""
     any_pass, a_set = of_any_pass(), of_a_set()
     print(f"any pass: {any_pass:.1f} µs; over a set of {GROUPS} groups: {a_set:.1f} µs more")
-    # As if every pass over a group woke its set.
+    # This assumes that every pass over a group triggers one over its set.
     share = PASSES_OF_A_GROUP * (2 * any_pass + a_set) / GROUP_MICROSECONDS
     print(f"share of the CPU time of a creation: at most {share:.1%}")
     return 0

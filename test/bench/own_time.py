@@ -1,9 +1,9 @@
 """Record how long a manager takes from an event of a stream to the request that follows it.
 
-`record` wraps the methods of the store and the connection of a manager in this process. Measured are the
-seconds from a restarted container of a worker to the request that deletes its leader, and from a new leader
-to the request for its workers' StatefulSet, without the time in which the manager waits for the API server to
-store what it must remember first.
+`record` wraps the methods of the store and the connection of a manager in this process. Two delays are
+measured, in seconds: from a restarted container of a worker to the request that deletes its leader, and from
+a new leader to the request for its workers' StatefulSet. Neither includes the time in which the manager waits
+for the API server to store a record that must come first.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ FAILED, MADE = "failed", "made"
 
 @dataclass(frozen=True)
 class Own:
-    """What came of one event. at: when it was heard of (time.monotonic). kind: FAILED or MADE; name: of the
-    leader. waited: seconds by the clock; spent: CPU seconds of the thread meanwhile, whatever it did.
+    """The reaction to one event.
+
+    at: the time.monotonic() of the event. kind: FAILED or MADE. name: the leader. waited: elapsed seconds.
+    spent: CPU seconds that the thread used meanwhile for any work.
     """
 
     at: float
@@ -37,18 +39,21 @@ class Own:
 
 @dataclass
 class Recorder:
-    """clock, thread_clock: seconds by the clock, and of CPU time of the thread that calls."""
+    """A recorder of events and the requests that follow them.
+
+    clock: elapsed seconds. thread_clock: CPU seconds of the calling thread.
+    """
 
     clock: Callable[[], float] = time.monotonic
     thread_clock: Callable[[], float] = time.thread_time
     found: list[Own] = field(default_factory=list)
     _heard: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
-    # Of each set, when the answers to its statuses were waited for.
+    # When each status write was sent, and when it was answered.
     _answers: list[tuple[float, float]] = field(default_factory=list)
 
     def heard(self, obj: Mapping[str, Any]) -> None:
-        """The store is given an object."""
+        """Record that the store is given an object."""
         if obj.get("kind") != "Pod":
             return
         metadata = obj["metadata"]
@@ -62,7 +67,7 @@ class Recorder:
             self._heard[FAILED, metadata["name"].rpartition("-")[0]] = now
 
     def asked(self, kind: str, name: str) -> None:
-        """What follows from the event of this kind and leader is asked for."""
+        """Record that the request which follows the event of this kind and leader is sent."""
         heard = self._heard.pop((kind, name), None)
         if heard is None:
             return
@@ -72,17 +77,17 @@ class Recorder:
         self.found.append(Own(since, kind, name, now - since - away, spent))
 
     def answered(self, began: float) -> None:
-        """The API server has stored a status that was sent then."""
+        """Record that the API server has now answered a status write that was sent at `began`."""
         self._answers = [*self._answers[-99:], (began, self.clock())]
 
     def write(self, path: Path) -> None:
-        """One event a line."""
+        """Write one event per line."""
         lines = (f"{each.at} {each.kind} {each.name} {each.waited} {each.spent}\n" for each in self.found)
         path.write_text("".join(lines))
 
 
 def record() -> Recorder:
-    """From now on, for every store and connection of this process."""
+    """Record from now on, for every store and connection of this process."""
     recorder = Recorder()
     put, delete, create, merge = Store.put, Cluster.delete, Cluster.create, Cluster.merge
 
@@ -120,7 +125,7 @@ def record() -> Recorder:
 
 
 def read(path: Path) -> list[Own]:
-    """What `write` has written."""
+    """Return the events that `write` has written."""
     lines = (line.split() for line in path.read_text().splitlines())
     return [
         Own(float(at), kind, name, float(waited), float(spent)) for at, kind, name, waited, spent in lines
@@ -128,8 +133,9 @@ def read(path: Path) -> list[Own]:
 
 
 def figures(events: Iterable[Own], kind: str, since: float) -> dict[str, float]:
-    """Milliseconds of the events of one kind from then on: by the clock, and of CPU time; nothing without
-    any.
+    """Return the delays of events of one kind after `since`, elapsed and in CPU time, in milliseconds.
+
+    The result is empty without events.
     """
     mine = [each for each in events if each.kind == kind and each.at >= since]
     by_name = {"inside": [each.waited for each in mine], "inside, CPU": [each.spent for each in mine]}

@@ -1,4 +1,4 @@
-"""Write what the stored results say: plots, parts of documents between marks, the report of all figures."""
+"""Write the plots, the marked parts of documents, and the report of all figures, from the stored results."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from test.bench.table import HEAD, rows
 from test.bench.thousands import page as thousands
 
 ONCE = "once.json"
-"""What is not measured with every run: a profile, what changes have brought, single observations."""
+"""Data that is not measured in every run: a profile, results of changes, single observations."""
 
 UPSTREAM = "upstream.json"
 """One run of each shape with upstream's manager and with ours, on one machine."""
 
 SINCE = "since"
-"""The directory of results of this commit, and of the one that was run beside upstream, in pairs."""
+"""The directory of results of this commit, paired with the commit that was compared with upstream."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).parent / "results"
@@ -39,7 +39,7 @@ PAGES = (_ROOT / "docs" / "operations" / "performance.md", _ROOT / "docs" / "des
 REPORT = "REPORT.md"
 _BEFORE = "before-"
 _IDLE_CORES = 0.1
-# The shape whose figures are shown by themselves.
+# The shape whose figures are shown separately.
 _SHOWN = "1x400x4"
 _SHOWN_FIGURES = (
     "writes per group, create",
@@ -60,13 +60,13 @@ _PART = re.compile(r"(<!-- (\w+): written by make bench -->\n).*?(<!-- end -->)"
 
 Result = dict[str, Any]
 Costs = dict[str, float]
-"""What a column of the table against upstream is headed → figure."""
+"""A figure for each column of the table against upstream."""
 Judged = Sequence[tuple[str, Verdict]]
-"""Verdicts, each with the shape it is about."""
+"""Verdicts, each with its shape."""
 
 
 def write_pages(results: Path = RESULTS, pictures: Path = PICTURES, pages: Sequence[Path] = PAGES) -> None:
-    """Write the plots, the report beside the results, and of the pages what stands between marks."""
+    """Write the plots, the report next to the results, and the marked parts of the pages."""
     all_, before = _read_all(results)
     ours = [result for result in all_ if result["against"] is None]
     others = [result for result in all_ if result["against"] is not None]
@@ -106,13 +106,13 @@ def _read_if_there(path: Path) -> Result:
 
 
 def keep_before(path: Path) -> None:
-    """The result that is about to be replaced stays, to be compared with the new one."""
+    """Keep the result that is about to be replaced, to compare it with the new one."""
     if path.exists() and not path.name.startswith("against-"):
         path.replace(path.with_name(f"{_BEFORE}{path.name}"))
 
 
 def draw_flames(profiles: Iterable[Path], picture: Path) -> None:
-    """Write the flame graph of the process that was sampled most: the one that rolled."""
+    """Write the flame graph of the process with the most samples, which is the one that did the rollout."""
     texts = [path.read_text() for path in profiles]
     stacks = max(([_stack(line) for line in text.splitlines()] for text in texts), key=_samples)
     picture.write_text(flames(stacks, "Where the CPU time of a rollout goes"))
@@ -125,7 +125,7 @@ def _ten(judged: Judged) -> str:
         if not found:
             continue
         shown = found.get(_SHOWN, next(iter(found.values())))
-        # Sets of one group have bounds of their own.
+        # Sets of one group have separate bounds.
         alike = [each for each in found.values() if each.bound == shown.bound]
         missed = sum(not each.holds for each in alike)
         verdict = f"**missed** by {missed} of {len(alike)} shapes" if missed else "holds"
@@ -135,9 +135,9 @@ def _ten(judged: Judged) -> str:
 
 
 def _against_upstream(measured: Result, since: Sequence[Result]) -> str:
-    """Ratios to upstream; nothing of nothing.
+    """Return ratios to upstream, or "" if nothing was measured.
 
-    since: where a shape was measured again, a result of ours, and one of our commit in `measured`.
+    since: for shapes that were measured again, a result of this commit and one of the commit in `measured`.
     """
     if not measured:
         return ""
@@ -210,7 +210,7 @@ def _machines(results: Sequence[Result]) -> str:
 
 
 def _compared(results: Iterable[Result], before: Iterable[Result]) -> Iterator[str]:
-    """Two runs in a row: what differs between them is what the machine adds."""
+    """Describe the differences between two runs in a row, which are noise of the machine."""
     former = {result["shape"]: result["phases"] for result in before}
     pairs = [
         (result["phases"][name], former[result["shape"]][name])
@@ -245,7 +245,7 @@ def _stack(line: str) -> tuple[list[str], int]:
 
 
 def _read_all(directory: Path) -> tuple[list[Result], list[Result]]:
-    """The results of the last runs, and of those before."""
+    """Return the results of the last runs, and of the runs before."""
     all_: tuple[list[Result], list[Result]] = [], []
     for path in directory.glob("*x*x*.json"):
         if is_paired(path.name.removeprefix(_BEFORE)):

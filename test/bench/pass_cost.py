@@ -1,8 +1,8 @@
 """Measure the CPU time of a pass over a large set, divided into reading and deciding.
 
-The set is in memory as the streams would show it: at rest, in the middle of a rollout, or while it is
+The set is in memory as the streams would report it: settled, in the middle of a rollout, or while it is
 created. Some of its groups change between two passes. The figures are those of the quickest tenth of many
-passes, as other work on the machine makes the rest slower.
+passes, because other work on the machine slows down the rest.
 
     python -m test.bench.pass_cost 500x4 [--profile]
 """
@@ -48,7 +48,7 @@ _UID = "uid-of-leaders-demo"
 
 
 class LargeSet:
-    """A set of so many groups in one of the phases, and a manager's view of it."""
+    """A set of `groups` groups in one of the phases, and a manager's view of it."""
 
     def __init__(self, groups: int, size: int, phase: str) -> None:
         self._groups, self._size, self._phase = groups, size, phase
@@ -59,7 +59,7 @@ class LargeSet:
         )
         self._keys = record(self._before).key, record(self._lws).key
         self.planned = Plan()
-        """What the last pass has decided."""
+        """The plan of the last pass."""
         self._store = Store(lambda before, after: None, TABLES)
         memory = SetWrites(self._store)
         self._observer = Observer(cast(Cluster, None), self._store, memory)
@@ -68,7 +68,7 @@ class LargeSet:
         self._settle()
 
     def pass_(self) -> tuple[float, float]:
-        """Milliseconds of CPU time: until everything is read, until everything is decided."""
+        """Return the CPU time of reading and of deciding, in milliseconds."""
         self._change()
         began = time.thread_time_ns()
         snapshot = _at_once(self._observer.observe_set("default", "demo", NOW))
@@ -136,7 +136,7 @@ class LargeSet:
             yield each
 
     def _settle(self) -> None:
-        """The status says how it is."""
+        """Write a current status."""
         snapshot = _at_once(self._observer.observe_set("default", "demo", NOW))
         found: Plan = plan(snapshot)
         for status in found.statuses:
@@ -147,7 +147,7 @@ class LargeSet:
             self._store.put(self._lws)
 
     def _change(self) -> None:
-        """Groups next to the middle lose their readiness, or get it back."""
+        """Make groups around the middle unready, or ready again."""
         self._turn += 1
         first = self._groups // 2
         for index in range(first, first + (_CHANGED if self._phase != "at rest" else 1)):
@@ -156,7 +156,7 @@ class LargeSet:
 
 
 def measure(groups: int, size: int, phase: str) -> tuple[float, float]:
-    """Milliseconds of one pass: reading, deciding."""
+    """Return the milliseconds of one pass for reading and deciding."""
     subject = LargeSet(groups, size, phase)
     subject.pass_()
     found = zip(*(subject.pass_() for _ in range(_PASSES)), strict=True)
@@ -165,7 +165,7 @@ def measure(groups: int, size: int, phase: str) -> tuple[float, float]:
 
 
 def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """The result of a coroutine that asks nobody."""
+    """Return the result of a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as done:
@@ -183,7 +183,7 @@ def _profiled(act: Callable[[], object]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print it."""
+    """Measure and print the figures."""
     shape = next((each for each in arguments if not each.startswith("-")), "500x4")
     groups, size = map(int, shape.split("x"))
     for phase in PHASES:

@@ -1,6 +1,6 @@
-"""Play the phases of a shape: create sets, roll them out, delete them. Each phase returns its seconds.
+"""Run the phases of a shape: create sets, roll them out, delete them. Each phase returns its seconds.
 
-Objects decide when a phase is over, and the status of every set has to agree.
+A phase is over when the objects show it, and the status of every set has to agree.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _PATIENCE = 1800.0
 
 
 class Phases:
-    """One shape in which a controller acts. check: raises where that one has ended.
+    """The phases of one shape with a controller.
 
-    namespaces: the sets are dealt out to them in turns. lost_of: of so many groups one is lost.
+    check: raises if the controller has ended. namespaces: the sets are distributed over them in turn.
+    lost_of: one of this many groups is lost.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Phases:
         self._shape = shape
         self._namespaces = namespaces
         self._lost_of = lost_of
-        # With several, no other namespace may have sets or StatefulSets.
+        # With several namespaces, no other namespace may have sets or StatefulSets.
         self._ledger = Ledger(api, namespaces[0] if len(namespaces) == 1 else "", STATEFULSETS, SETS)
         self._ledger.check = check
         self._image = OLD
@@ -45,7 +46,7 @@ class Phases:
 
     @property
     def all(self) -> dict[str, Callable[[], float]]:
-        """Name → what carries the phase out, in order."""
+        """Return the function of each phase, in order."""
         found = {"create": self._create, "rollout": self._roll, "scale": self._scale, "loss": self._lose}
         if self._shape.half == self._shape.groups:
             del found["scale"]
@@ -53,12 +54,12 @@ class Phases:
 
     @property
     def groups(self) -> int:
-        """Groups that there are now, over all sets."""
+        """Return the current number of groups over all sets."""
         return self._shape.sets * self._groups
 
     @property
     def lost(self) -> int:
-        """Groups of the phase `loss`."""
+        """Return the number of groups in the phase `loss`."""
         return len(self._some())
 
     def close(self) -> None:
@@ -109,12 +110,12 @@ class Phases:
         for_each(range(self._shape.sets), lambda index: self._api.merge(self._set(index), patch))
 
     def _until_pods(self, most: int) -> None:
-        """Return when there are no more than so many; each namespace has as many sets as any other."""
+        """Wait until at most `most` pods are left, with as many sets in each namespace as in any other."""
         for namespace in self._namespaces:
             until_pods(self._api, f"/api/v1/namespaces/{namespace}/pods", most // len(self._namespaces))
 
     def _until_done(self, former: dict[str, str] | None = None) -> float:
-        """former: name → UID of StatefulSets of workers that have to be others."""
+        """Wait until everything is ready. former: UIDs of worker StatefulSets that must be replaced."""
         former = former or {}
         names = {
             group_name(index, group): self._shape.size - 1
@@ -126,7 +127,7 @@ class Phases:
         def missing() -> str:
             known, wanted = self._ledger.statefulsets, names
             if self._shape.is_hash:
-                # Leaders have none, and the names of workers are drawn by lot.
+                # With Hash groups, leaders have no StatefulSet, and the names of workers are random.
                 count = self._shape.sets * self._groups
                 wanted = dict.fromkeys([*known][:count], self._shape.size - 1)
                 if len(known) < count:
@@ -159,7 +160,7 @@ class Phases:
         return [set_name(index) for index in range(self._shape.sets)]
 
     def _some(self) -> list[tuple[int, str]]:
-        """The groups that are lost, each with the number of its set."""
+        """Return the groups to lose, each with the number of its set."""
         every = [(index, group) for index in range(self._shape.sets) for group in range(self._groups)]
         return [(index, group_name(index, group)) for index, group in every[:: self._lost_of]]
 
@@ -167,6 +168,6 @@ class Phases:
         return f"{self._path(SETS, index)}/{set_name(index)}"
 
     def _path(self, kind: str, index: int) -> str:
-        """Of the objects of one set, or of the set itself."""
+        """Return the path of one set's objects, or of the set itself."""
         root = "/api/v1" if kind == "pods" else f"/apis/{API_VERSION}"
         return f"{root}/namespaces/{self._namespaces[index % len(self._namespaces)]}/{kind}"

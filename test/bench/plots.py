@@ -1,4 +1,4 @@
-"""Draw figures of the bench: bars, lines and flame graphs. Pure."""
+"""Draw figures of the benchmark: bars, lines and flame graphs. The functions are pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _SHADES = ("#f6c177", "#f2ab6b", "#eda063", "#f4b860")
 
 @dataclass(frozen=True)
 class Bars:
-    """A group of bars per label. values: label → one number for each series, None where there is none.
+    """A group of bars per label.
 
-    limits: label → where a mark stands, a figure to reach.
+    values: for each label, one number for each series, or None. limits: for each label, the position of its
+    target.
     """
 
     title: str
@@ -32,7 +33,7 @@ class Bars:
 
 
 def bars(chart: Bars) -> str:
-    """Horizontal bars, each with its number."""
+    """Return horizontal bars, each with its number."""
     numbers = [each for row in chart.values.values() for each in row if each is not None]
     longest = max([*numbers, *chart.limits.values()], default=1.0) or 1.0
     left = 2 * _MARGIN + max((text_width(label) for label in chart.values), default=0.0)
@@ -60,7 +61,7 @@ def bars(chart: Bars) -> str:
 
 @dataclass(frozen=True)
 class Lines:
-    """A line per series through its points (x, y), which come in order of x. unit: of all y."""
+    """A line per series through its points (x, y), sorted by x. unit: of all y."""
 
     title: str
     x: str
@@ -69,7 +70,7 @@ class Lines:
 
 
 def lines(chart: Lines) -> str:
-    """Each line with its last value, and dashed what it would be if it grew in proportion to x."""
+    """Return each line with its last value, and a dashed line for growth in proportion to x."""
     points = [each for row in chart.series.values() for each in row]
     right, highest = (max(each[axis] for each in points) or 1.0 for axis in (0, 1))
     ends = [f"{name} {row[0][1]:.3g} to {row[-1][1]:.3g} {chart.unit}" for name, row in chart.series.items()]
@@ -91,7 +92,7 @@ def lines(chart: Lines) -> str:
     for row, colour in zip(chart.series.values(), _COLOURS, strict=False):
         (x, y), last = row[0], row[-1]
         course = "L".join("{} {}".format(*place(*each)) for each in row)
-        # Where the proportional line leaves the plot, it ends.
+        # The proportional line ends at the edge of the plot.
         end = min(last[0], highest / y * x) if y else last[0]
         straight = "{} {}L{} {}".format(*place(x, y), *place(end, y * end / x))
         canvas.add("path", f"n s-{colour} w", d=f"M{course}")
@@ -101,7 +102,7 @@ def lines(chart: Lines) -> str:
 
 
 def _ends(canvas: Canvas, ends: Sequence[tuple[tuple[float, float], str]]) -> None:
-    """The last value of each line beside its end, none over another."""
+    """Write the last value of each line next to its end, without overlaps."""
     lowest = float(_TALL)
     for ((x, y), words), colour in sorted(
         zip(ends, _COLOURS, strict=False), reverse=True, key=lambda each: each[0][0][1]
@@ -111,7 +112,7 @@ def _ends(canvas: Canvas, ends: Sequence[tuple[tuple[float, float], str]]) -> No
 
 
 def _legend(canvas: Canvas, series: Sequence[str], has_limits: bool) -> float:
-    """Which colour is what; returns where the plot may begin."""
+    """Draw the legend, and return where the plot may begin."""
     left, top = float(_MARGIN), 40
     for name, colour in zip(series, _COLOURS, strict=False):
         canvas.add("rect", f"f-{colour}", x=left, y=top, width=_SWATCH, height=_SWATCH)
@@ -136,7 +137,10 @@ def _shown(value: float, unit: str) -> str:
 
 
 def flames(stacks: Iterable[tuple[Sequence[str], int]], title: str) -> str:
-    """A flame graph: callers below, width is CPU time. stacks: frames from the outside in, and samples."""
+    """Return a flame graph: callers below, width is CPU time.
+
+    stacks: frames, outermost first, and the number of samples.
+    """
     root: _Frame = _Frame("all", {})
     for frames, samples in stacks:
         root.add(frames, samples)

@@ -1,6 +1,7 @@
-"""Measure CPU time, memory and sockets of processes by /proc (proc(5)).
+"""Measure CPU time, memory and sockets of processes from /proc (proc(5)).
 
-Memory is the proportional set size (PSS), whose peak a thread records, and the part in the C library's heap.
+Memory is the proportional set size (PSS), and its part in the C library's heap. A thread records the peak of
+the PSS.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _SAMPLE_SECONDS = 0.5
 
 
 def family(pid: int) -> list[int]:
-    """The process and everything it has started."""
+    """Return the process and all its descendants."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -32,7 +33,7 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """User and system time of all threads, and of children that have ended."""
+    """Return user and system time of all threads, and of children that have ended."""
     total = 0
     for pid in pids:
         with suppress(OSError):
@@ -42,7 +43,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 
 def pss(pids: Iterable[int]) -> int:
-    """Bytes."""
+    """Return the PSS in bytes."""
     total = 0
     for pid in pids:
         with suppress(OSError):
@@ -53,7 +54,7 @@ def pss(pids: Iterable[int]) -> int:
 
 
 def heap(pids: Iterable[int]) -> int:
-    """Bytes in memory of what malloc(3) has asked for; objects of Python have places of their own."""
+    """Return the resident bytes of the malloc(3) heap; Python allocates its objects elsewhere."""
     total = 0
     for pid in pids:
         with suppress(OSError):
@@ -67,7 +68,7 @@ def heap(pids: Iterable[int]) -> int:
 
 
 def sockets(pids: Iterable[int]) -> int:
-    """How many are open."""
+    """Return the number of open sockets."""
     total = 0
     for pid in pids:
         for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
@@ -77,20 +78,23 @@ def sockets(pids: Iterable[int]) -> int:
 
 
 class Others:
-    """What everybody else on this machine takes from now on. A child counts as ours once it has ended."""
+    """CPU time of all other processes of this machine from now on.
+
+    Children count as ours once they have ended.
+    """
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._used = _machine_seconds() - _own_seconds()
 
     def cores(self) -> float:
-        """CPU seconds for each second since then; another machine on the same host does not show."""
+        """Return CPU seconds per second since the start; other machines on the same host are not visible."""
         used = _machine_seconds() - _own_seconds() - self._used
         return max(0.0, used / (time.monotonic() - self._began))
 
 
 def _machine_seconds() -> float:
-    """Of all processes since the machine started: user, nice, system, irq, softirq."""
+    """Return the CPU seconds of all processes since boot: user, nice, system, irq, softirq."""
     fields = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     return sum(fields[place] for place in (0, 1, 2, 5, 6)) / _TICKS
 
@@ -100,7 +104,7 @@ def _own_seconds() -> float:
 
 
 class Peak:
-    """The largest PSS since `reset`, of a process that may be exchanged."""
+    """The largest PSS since `reset`, of a process that may be replaced."""
 
     def __init__(self) -> None:
         self._pids: list[int] = []
@@ -109,7 +113,7 @@ class Peak:
         threading.Thread(target=self._run, daemon=True).start()
 
     def watch(self, pids: list[int]) -> None:
-        """Look at these from now on."""
+        """Watch these processes from now on."""
         self._pids = pids
         self.reset()
 

@@ -1,8 +1,8 @@
-"""Run as `python -m test.bench.profiled OUTPUT manager …`: `lws` with a sampling profiler.
+"""Run as `python -m test.bench.profiled OUTPUT manager …`: run `lws` with a sampling profiler.
 
-It samples the stack 200 times per CPU second, the waits for its event loop, and the delay from events to
-requests. At the end it writes files named by OUTPUT and the process id: folded stacks (frame;frame;frame
-count), waits (`loop_lag`) in `.lag`, and events (`own_time`) in `.own`.
+The profiler samples the stack 200 times per CPU second, the delays of the event loop, and the delays from
+events to requests. At the end it writes files named after OUTPUT and the process id: folded stacks
+(frame;frame;frame count), loop delays (`loop_lag`) in `.lag`, and event delays (`own_time`) in `.own`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DEEPEST = 80
 
 
 def main() -> None:
-    """Sample on CPU time (setitimer(2)), so that waiting costs nothing and shows nowhere."""
+    """Sample by CPU time (setitimer(2)), so that waiting costs nothing and produces no samples."""
     output = Path(f"{sys.argv[1]}.{os.getpid()}")
     stacks: Counter[str] = Counter()
 

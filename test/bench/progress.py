@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def clocked() -> Callable[[str], None]:
-    """What prints a line to standard error, with the seconds since now before it."""
+    """Return a function that prints a line to standard error, preceded by the seconds since now."""
     began = time.monotonic()
 
     def say(line: str) -> None:

@@ -1,8 +1,8 @@
-"""Measure the CPU time that the review of one pod costs the manager, and each part of it.
+"""Measure the CPU time that the review of one pod costs the manager, as a whole and by parts.
 
-The pod is a worker as the API server has it reviewed. The figures are medians of thousands in microseconds:
-whole reviews by HTTPS from another process, through our way to the handlers and through kopf's own; and their
-parts.
+The pod is a worker as the API server sends it for review. The figures are medians of thousands of reviews, in
+microseconds: whole reviews by HTTPS from another process, through our dispatcher and through kopf's own; and
+the parts of a review.
 
     python -m test.bench.review_cost
 """
@@ -52,7 +52,7 @@ for _ in range(int(sys.argv[2])):
 
 
 def a_review() -> bytes:
-    """Of a worker, with what the API server adds to one before it asks webhooks."""
+    """Return the review of a worker, with the fields that the API server adds before it calls webhooks."""
     made = make_worker_pod()
     fields = {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": _fields(made)}
     made["metadata"]["managedFields"] = [fields]
@@ -112,7 +112,7 @@ def _fields(obj: Any) -> Any:
 
 
 class _Cost:
-    """Both ways to the handlers of one registry, and the review that takes them."""
+    """Our dispatcher and kopf's function over one registry, and the review for both."""
 
     def __init__(self) -> None:
         registry = kopf.OperatorRegistry()
@@ -132,7 +132,7 @@ class _Cost:
         self.body = a_review()
 
     def parts(self, run: Callable[[Awaitable[float]], float]) -> dict[str, float]:
-        """Without the way to this process."""
+        """Measure the parts, without the network."""
         review = review_in(self.body, PODS)
         obj = review["request"]["object"]
         patch = patch_of(obj, [lambda raw: pod.admitted(raw, "default")])
@@ -150,7 +150,10 @@ class _Cost:
         return found
 
     async def whole(self) -> dict[str, float]:
-        """With HTTP, TLS and metrics, in turns, so that what else the machine does meets both."""
+        """Measure with HTTP, TLS and metrics.
+
+        The two take turns, so that other work on the machine affects both equally.
+        """
         made = renewed(Certificates(), ("127.0.0.1",), datetime.now(UTC))
         assert made is not None
         found: dict[str, list[float]] = {name: [] for name in self.ways}
@@ -204,8 +207,8 @@ async def _awaited(act: Callable[[], Awaitable[object]]) -> float:
 
 
 def main() -> int:
-    """Print it."""
-    # As a manager has it set.
+    """Measure and print the figures."""
+    # The same level as in a manager.
     logging.getLogger("kopf").setLevel(logging.WARNING)
     cost = _Cost()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

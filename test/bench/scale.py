@@ -23,7 +23,7 @@ BEGIN, END = "<!-- model: written by python -m test.bench.scale -->", "<!-- end 
 
 FLEETS = (1_000, 10_000)
 WINDOWS = {"an hour": 3_600.0, "10 minutes": 600.0}
-# Passes over everything; as in the product.
+# The interval of passes over everything, as in the product.
 _RESYNC_SECONDS = 600.0
 # A manager that uses more of a core than this answers webhooks late.
 _FULL = 0.5
@@ -44,8 +44,10 @@ _FLEET_HEAD = (
 
 @dataclass(frozen=True)
 class Costs:
-    """Of one set, created or rolled out. stream_…: to each manager. told: Events written. acting, following:
-    CPU s of the manager that acts, and of one that does not.
+    """The costs of one set, for its creation or its rollout.
+
+    stream_…: to each manager. told: Events written. acting, following: CPU seconds of the active manager, and
+    of a standby.
     """
 
     stream_events: float
@@ -58,8 +60,10 @@ class Costs:
 
 @dataclass(frozen=True)
 class Model:
-    """Of one set. look: CPU s of passes that find nothing to do. memory: of all its objects.
-    base_memory: of a manager without sets. Bytes.
+    """The costs of one set.
+
+    look: CPU seconds of passes without work. memory: bytes of all its objects. base_memory: bytes of a
+    manager without sets.
     """
 
     create: Costs
@@ -72,27 +76,30 @@ class Model:
 
 @dataclass(frozen=True)
 class Load:
-    """Cores that a manager uses while a fleet is rolled out: acting alone, or only following."""
+    """Cores that a manager uses during the rollout of a fleet: as the only active one, and as a standby."""
 
     acting: float
     following: float
 
     def core(self, managers: int) -> float:
-        """Of each of so many that share evenly: all follow, and each acts for its part."""
+        """Return the cores of each of `managers`: all follow, and each is active for its share."""
         return self.following + (self.acting - self.following) / managers
 
     @property
     def managers(self) -> int | None:
-        """The fewest that have room left; None where following alone is too much for one core."""
+        """Return the smallest sufficient number of managers, or None if following alone exceeds one core."""
         found = (count for count in range(1, _MOST_MANAGERS + 1) if self.core(count) <= _FULL)
         return next(found, None)
 
 
 def model_of(small: dict[str, Any], large: dict[str, Any]) -> Model:
-    """From two measurements of one kind of set: costs by the larger one, memory by the difference."""
+    """Compute the model from two measurements of one kind of set.
+
+    Costs are from the larger one, memory is from the difference.
+    """
     sets = large["sets"]
     more = sets - small["sets"]
-    # The one that only follows: nobody's passes are mixed in.
+    # The memory of the standby, which is not affected by passes.
     grown = large["created"]["pss"][1] - small["created"]["pss"][1]
     memory = grown / more
     return Model(
@@ -120,7 +127,7 @@ def _costs(measured: dict[str, Any], phase: str) -> Costs:
 
 
 def load_of(model: Model, sets: int, seconds: float) -> Load:
-    """What rolling all of them out within so many seconds takes."""
+    """Return the load of rolling out all sets within `seconds`."""
     rate, costs = sets / seconds, model.rollout
     return Load(
         acting=rate * costs.acting + sets * model.look / _RESYNC_SECONDS,
@@ -129,7 +136,7 @@ def load_of(model: Model, sets: int, seconds: float) -> Load:
 
 
 def page_of(small: dict[str, Any], large: dict[str, Any]) -> str:
-    """The part between the marks."""
+    """Return the text between the marks."""
     model = model_of(small, large)
     parts = [
         [_origin(small, large)],
@@ -204,7 +211,7 @@ def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> list[str]:
 
 
 def write_page(page: Path, directory: Path) -> None:
-    """Bring the model in the page up to date; what stands around the marks stays."""
+    """Update the model in the page; text outside the marks stays."""
     results = sorted(
         (json.loads(path.read_text()) for path in directory.glob("*.json")), key=lambda each: each["sets"]
     )
@@ -215,11 +222,11 @@ def write_page(page: Path, directory: Path) -> None:
 
 
 def main() -> int:
-    """Measure if that is asked for, and write the page."""
+    """Measure if requested, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m test.bench.scale", description=__doc__)
     parser.add_argument("--measure", nargs="+", default=(), metavar="SHAPE", help="measure these first")
     for shape in map(parse, parser.parse_args().measure):
-        # Needs a cluster, which the model does not.
+        # Imported here, because only measurements need a cluster.
         from test.bench.unit_costs import measure
 
         MEASURED.mkdir(exist_ok=True)

@@ -14,17 +14,17 @@ Labels = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Scrape:
-    """One look at one process."""
+    """The metrics of one process at one moment."""
 
     series: Mapping[tuple[str, Labels], float]
 
     def total(self, name: str, /, **labels: str) -> float:
-        """The sum over all series of a name that have these labels."""
+        """Return the sum over all series of a name with these labels."""
         wanted = frozenset(labels.items())
         return sum(value for (its, has), value in self.series.items() if its == name and wanted <= has)
 
     def by(self, name: str, label: str) -> dict[str, float]:
-        """Sums of a name by the values of one label."""
+        """Return sums over all series of a name, by the values of one label."""
         found: dict[str, float] = {}
         for (its, labels), value in self.series.items():
             key = dict(labels).get(label)
@@ -33,12 +33,13 @@ class Scrape:
         return found
 
     def since(self, before: Scrape) -> Scrape:
-        """What was added since an earlier look; for counters and histograms."""
+        """Return the increase since an earlier scrape, for counters and histograms."""
         return Scrape({key: value - before.series.get(key, 0.0) for key, value in self.series.items()})
 
     def quantile(self, name: str, share: float, /, **labels: str) -> float | None:
-        """The upper bound in seconds below which this share of observations lies, between two buckets
-        linearly; None without observations.
+        """Return the seconds below which this share of observations is, or None without observations.
+
+        The value is interpolated linearly between two buckets.
         """
         wanted = frozenset(labels.items())
         buckets: dict[float, float] = {}
@@ -61,7 +62,7 @@ class Scrape:
 
 
 def parse(text: str) -> Scrape:
-    """Comments and what is no number are left out."""
+    """Parse the text, without comments and values that are not numbers."""
     series = {}
     for line in text.splitlines():
         found = _LINE.match(line)

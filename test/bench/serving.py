@@ -1,7 +1,7 @@
-"""Measure how long groups do not serve, with and without the fields that shorten it.
+"""Measure how long groups do not serve, with and without the fields that shorten this time.
 
 Run by `make bench SHAPES=serving`. The control plane, the scheduler and the controller are real. Nodes are
-simulated: a pull takes `PULL` seconds unless the node has the image, and pods that load their model share one
+simulated: a pull takes `PULL` seconds unless the node has the image. Pods that load their model share one
 store, which serves one of them in `LOAD` seconds.
 """
 
@@ -41,9 +41,9 @@ Object = dict[str, Any]
 
 
 class Watch(threading.Thread):
-    """Note which groups of a set serve.
+    """Record which groups of a set serve.
 
-    down: by group, seconds in which it did not after it had. served: when it did first.
+    down: for each group, the seconds in which it did not serve after it had. served: when it served first.
     """
 
     def __init__(self, cluster: LocalCluster, size: int) -> None:
@@ -61,7 +61,7 @@ class Watch(threading.Thread):
             try:
                 self.step(now, now - last)
             except ApiError:
-                # The pod is another one by now.
+                # The pod has been replaced meanwhile.
                 continue
             finally:
                 last = now
@@ -71,13 +71,13 @@ class Watch(threading.Thread):
         self.join()
 
     def step(self, now: float, passed: float) -> list[Object]:
-        """Look once, and return all pods."""
+        """Check once, and return all pods."""
         pods: list[Object] = self.api.get(f"/api/v1/namespaces/{_NAMESPACE}/pods")["items"]
         self._note(pods, now, passed)
         return pods
 
     def forget(self) -> None:
-        """What was noted before the set was at rest does not count."""
+        """Drop what was recorded before the set was settled."""
         self.down.clear()
 
     def _note(self, pods: list[Object], now: float, passed: float) -> None:
@@ -93,7 +93,7 @@ class Watch(threading.Thread):
 
 
 class _Kubelets(Watch):
-    """Start the pods of a set on nodes that keep images, too."""
+    """A Watch that also starts the pods of a set, on nodes that keep images."""
 
     def __init__(self, cluster: LocalCluster, size: int) -> None:
         super().__init__(cluster, size)
@@ -108,7 +108,7 @@ class _Kubelets(Watch):
             phase, labels = pod["status"]["phase"], pod["metadata"].get("labels") or {}
             if not node or "deletionTimestamp" in pod["metadata"]:
                 continue
-            # A pull goes on when its pod is gone.
+            # A pull continues after its pod is gone.
             has_image = now - self._pulls.setdefault((node, image), now) >= PULL
             if has_image and phase == "Pending" and GROUP_INDEX_LABEL in labels:
                 loading.append(pod)
@@ -121,16 +121,16 @@ class _Kubelets(Watch):
 
 
 Watching = Callable[[LocalCluster, int], Watch]
-"""From a cluster and the size of groups."""
+"""Creates a Watch from a cluster and the size of groups."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One measurement.
 
-    spec, annotations: of the set. changed: what is off and on, in `spec`, or an annotation if its name has a
-    slash. act: what happens to the set at rest; None for its creation. figure: of the watch and the moment at
-    which it happened.
+    spec: of the set. changed: the field and its value, in `spec`, or an annotation if the name has a slash.
+    act: what happens to the settled set, or None for its creation. figure: the result, from the watch and the
+    time of the act.
     """
 
     what: str
@@ -166,7 +166,7 @@ def leader_deleted(api: Any) -> None:
 
 
 def _leader_deleted_on_busy_nodes(api: Any) -> None:
-    """Other nodes have more room: the scheduler would take them."""
+    """Delete a leader while other nodes have more room, so that the scheduler would prefer them."""
     pods = api.get(f"/api/v1/namespaces/{_NAMESPACE}/pods")["items"]
     for node in {pod["spec"]["nodeName"] for pod in pods}:
         container = {
@@ -233,7 +233,7 @@ CASES = (
 
 
 def measure_serving(say: Callable[[str], None]) -> Mapping[str, Any]:
-    """Start a cluster, measure each case without and with its field, and take it down."""
+    """Start a cluster, measure each case without and with its field, and stop the cluster."""
     with LocalCluster(Options(nodes=NODES)) as cluster:
         return measured(cluster, CASES, _Kubelets, say)
 
@@ -253,7 +253,7 @@ def measured(
 
 
 def serving_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """One row of cells for each case, those of the real node last."""
+    """Yield one row of cells for each case, with cases of the real node last."""
     cases = {**(result.get("cases") or {}), **((result.get(NODE) or {}).get("cases") or {})}
     for what, seconds in cases.items():
         yield (what, *(f"{each:.0f}" for each in seconds))

@@ -1,9 +1,9 @@
 """Measure on one real node how long groups do not serve: `make bench SHAPES=serving NODE=real`, as root.
 
-Kubelet, containerd and processes are real. Images come from a registry of this process, which sends them as
-slowly as `PULL` seconds take. All pods are on one node, so nothing can be seen here of `node-return`.
+Kubelet, containerd and processes are real. Images come from a registry in this process, which slows each pull
+down to `PULL` seconds. All pods are on one node, so this cannot measure `node-return`.
 
-Runs inside of the node's namespaces: `python -m tools.realnode python -m test.bench.serving_node RESULT`.
+Runs in the node's namespaces: `python -m tools.realnode python -m test.bench.serving_node RESULT`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TAGS = itertools.count(1)
 
 
 class _Processes(Watch):
-    """Note which processes of containers end, too. ended: pid → when."""
+    """Also record when processes of containers end. ended: times by pid."""
 
     def __init__(self, cluster: LocalCluster, size: int) -> None:
         super().__init__(cluster, size)
@@ -99,7 +99,7 @@ def _spec(replicas: int, size: int, containers: list[Object]) -> Object:
 
 
 def _new_image(api: Any) -> None:
-    """One that the node has never had."""
+    """Roll out an image that the node has never had."""
     with_containers(api, _server(f"{_REPOSITORY}:{next(_TAGS)}", MEMBER_WARMUP=round(LOAD)))
 
 
@@ -126,7 +126,7 @@ CASES = (
 
 
 class _Registry(BaseHTTPRequestHandler):
-    """Serve an image for each tag that is asked for; no two of them share a layer."""
+    """Serve an image for each requested tag; no two images share a layer."""
 
     kit: Kit
     blobs: ClassVar[dict[str, bytes]] = {}
@@ -187,7 +187,7 @@ class _Registry(BaseHTTPRequestHandler):
 @contextmanager
 def _serving_images(kit: Kit) -> Iterator[None]:
     _Registry.kit = kit
-    # Without it containerd asks by HTTPS.
+    # Without this file, containerd would use HTTPS.
     told = kit.folder / "registries" / f"127.0.0.1:{_PORT}" / "hosts.toml"
     told.parent.mkdir(parents=True)
     told.write_text(f'server = "http://127.0.0.1:{_PORT}"\n')

@@ -1,6 +1,6 @@
 """Shapes to measure, such as 1x400x4 (sets × groups × pods) or 400x4.
 
--hash: with `groupIdentity: Hash`; -ending: with pods that take a second to end.
+A suffix `-hash` sets `groupIdentity: Hash`; `-ending` has pods that take a second to terminate.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Groups of a set from which on it is rolled as one alone would be, even where it is one of several.
+# Sets with at least this many groups are rolled out like a single set, even if there are several.
 _MANY_GROUPS = 100
 _SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)(-hash)?(-ending)?")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """sets × groups in each × pods in each group. max_unavailable: as the rollout is configured."""
+    """A load: sets × groups in each × pods in each group. max_unavailable: of the rollout."""
 
     sets: int
     groups: int
@@ -43,7 +43,7 @@ class Shape:
 
     @property
     def wave(self) -> int:
-        """Groups of one set that may be away at the same time."""
+        """Return how many groups of one set may be unavailable at the same time."""
         return max(1, self.groups // 10) if self._is_large else 1
 
     @property
@@ -52,7 +52,7 @@ class Shape:
 
     @property
     def half(self) -> int:
-        """Groups per set after scaling by half."""
+        """Return the groups per set after scaling by half."""
         return max(1, self.groups // 2)
 
 
@@ -61,7 +61,7 @@ LARGE = "1x1000x8"
 
 
 def parse(text: str) -> Shape:
-    """Raises ValueError, which says what a shape looks like."""
+    """Parse the name of a shape. Raise ValueError with the expected format."""
     found = _SHAPE.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is no shape: write sets x groups x pods, such as 1x400x4, or 400x4")

@@ -1,4 +1,4 @@
-"""Count the events and bytes of the streams that every manager follows, by following the same ones."""
+"""Count the events and bytes of the streams that every manager follows, by following them in parallel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STREAMS: tuple[Resource, ...] = (LEADERWORKERSETS, *LEADER_WORKER_SET.children)
 
 
 class Taps:
-    """One on each stream, from now on."""
+    """Counters on each stream, from now on."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -34,7 +34,10 @@ class Taps:
             threading.Thread(target=self._follow, args=(resource, version), daemon=True).start()
 
     def take(self) -> dict[str, dict[str, int]]:
-        """What came since the last time, by kind. Raises RuntimeError where not everything was counted."""
+        """Return the counts since the last call, by kind.
+
+        Raise RuntimeError if some events were not counted.
+        """
         if self._lost:
             raise RuntimeError(self._lost)
         with self._lock:
@@ -47,11 +50,11 @@ class Taps:
         return found
 
     def list_bytes(self) -> int:
-        """How much a manager reads that starts now."""
+        """Return the bytes that a manager reads when it starts now."""
         return sum(_size(self._api.send(Call("GET", each.path(), query=_query(each)))) for each in STREAMS)
 
     def close(self) -> None:
-        """Follow nothing more."""
+        """Stop following."""
         self._closed = True
 
     def _follow(self, resource: Resource, version: str) -> None:

@@ -1,4 +1,4 @@
-"""Run the controller that is measured as a process of this host, with the ServiceAccount of the chart.
+"""Run the measured controller as a process of this host, with the ServiceAccount of the chart.
 
 Another controller can be measured by its command.
 """
@@ -27,7 +27,7 @@ from tools.localcluster.cluster import COMPONENTS
 _FIRST_PASS_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 _POD_WEBHOOKS = ("mpod.kb.io", "vpod.kb.io")
-# As the chart calls it.
+# The flags that the chart sets.
 _CHART_FLAGS = ("--zap-log-level=2",)
 _WEBHOOK_SECONDS = "apiserver_admission_webhook_admission_duration_seconds"
 _REVIEW_SECONDS, _POD_PATH = "controller_runtime_webhook_latency_seconds", "/mutate--v1-pod"
@@ -37,9 +37,11 @@ _KEPT = (_WEBHOOK_SECONDS, _ETCD_SECONDS, "apiserver_cache_list_returned_objects
 
 @dataclass
 class Subject:
-    """against: the command of another controller, in which {config} and {kubeconfig} are replaced by paths;
-    without them both are appended as flags. profile: where a profile of our own manager goes; runner: the
-    module that runs the manager then.
+    """The measured controller.
+
+    against: the command of another controller, in which {config} and {kubeconfig} are replaced by paths; if
+    they are absent, both are appended as flags. profile: the path of a profile of our own manager. runner:
+    the module that runs the manager then.
     """
 
     cluster: LocalCluster
@@ -51,7 +53,7 @@ class Subject:
     _manager: ManagerProcess | None = None
 
     def start(self) -> float:
-        """Return once it is ready and has finished a first pass, or has none to do; seconds until then."""
+        """Start it; return the seconds until it is ready and has finished a first pass, or has no work."""
         manager = self._manager = self.deployment.manager(*_CHART_FLAGS)
         if self.against is not None:
             manager.command = _filled(self.against, manager.command)
@@ -65,7 +67,10 @@ class Subject:
         return time.monotonic() - began
 
     def until_first_pass(self, began: float) -> float:
-        """Seconds from `began` (time.monotonic) until a pass has ended; there must be something to do."""
+        """Return the seconds from `began` (time.monotonic) until a pass has ended.
+
+        There must be work to do.
+        """
         deadline = time.monotonic() + _FIRST_PASS_SECONDS
         while not self.scrape().total("controller_runtime_reconcile_total"):
             if time.monotonic() > deadline:
@@ -76,12 +81,12 @@ class Subject:
         return time.monotonic() - began
 
     def stop(self) -> None:
-        """An orderly end."""
+        """Stop it in an orderly way."""
         if self._manager is not None and self._manager.is_running:
             self._manager.stop()
 
     def check(self) -> None:
-        """Raises DeploymentError where it has ended unasked."""
+        """Raise DeploymentError if it has ended by itself."""
         if not self._running.is_running:
             raise DeploymentError(f"the controller has ended:\n{self._running.last_words()}")
 
@@ -91,11 +96,11 @@ class Subject:
 
     @property
     def cpu(self) -> float:
-        """CPU seconds since its start."""
+        """Return its CPU seconds since the start."""
         return cpu_seconds(self.pids)
 
     def scrape(self) -> Scrape:
-        """What it says about itself now; nothing while it does not listen."""
+        """Return its current metrics; none while it does not listen."""
         trusting = ssl.create_default_context()
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         token = read_access(self.cluster.kubeconfig.read_text()).token
@@ -109,7 +114,7 @@ class Subject:
         return Scrape({})
 
     def server_scrape(self) -> Scrape:
-        """What the API server says about webhooks and lists."""
+        """Return the API server's metrics of webhooks and lists."""
         lines = self.cluster.kubectl("get", "--raw", "/metrics").splitlines()
         return parse("\n".join(line for line in lines if line.startswith(_KEPT)))
 
@@ -120,7 +125,7 @@ class Subject:
 
 
 def deployed(cluster: LocalCluster, *arguments: str) -> Deployment:
-    """The chart is installed, and the control plane knows the kinds it brings. arguments: for helm."""
+    """Install the chart, and wait until its kinds are served. arguments: for helm."""
     deployment = Deployment(cluster, cluster.workspace / "bench")
     serve_definitions(cluster)
     wait_until_sets_are_collected(cluster)
@@ -133,7 +138,7 @@ def deployed(cluster: LocalCluster, *arguments: str) -> Deployment:
 def running(
     cluster: LocalCluster, against: str | None = None, profile: Path | None = None
 ) -> Iterator[Subject]:
-    """The chart is installed, and the controller runs. against, profile: as `Subject` has them."""
+    """Install the chart and run the controller. against, profile: as in `Subject`."""
     subject = Subject(cluster, deployed(cluster, "--set", "replicaCount=1"), against, profile)
     subject.start()
     try:
@@ -144,34 +149,37 @@ def running(
 
 
 def control_plane_cpu(cluster: LocalCluster) -> float:
-    """CPU seconds of all parts of the control plane and of what plays the kubelets."""
+    """Return the CPU seconds of all control-plane components and of the simulated kubelets."""
     pids = (cluster.component(name).pid for name in COMPONENTS)
     return cpu_seconds(pid for pid in pids if pid is not None)
 
 
 def pod_webhook_quantile(server: Scrape, share: float) -> float | None:
-    """Seconds that the API server waited for the webhook of pods."""
+    """Return the seconds that the API server waited for the pod webhook."""
     found = [webhook_quantile(server, share, webhook) for webhook in _POD_WEBHOOKS]
     return max((each for each in found if each is not None), default=None)
 
 
 def webhook_quantile(server: Scrape, share: float, webhook: str) -> float | None:
-    """Seconds that the API server waited for a webhook of this name, TLS and network included."""
+    """Return the seconds that the API server waited for a webhook of this name, TLS and network included."""
     return server.quantile(_WEBHOOK_SECONDS, share, name=webhook)
 
 
 def review_quantile(own: Scrape, share: float, path: str = _POD_PATH) -> float | None:
-    """Seconds that the controller took for a review, by its own clock. path: of the webhook."""
+    """Return the seconds that the controller took for a review, by its own clock. path: of the webhook."""
     return own.quantile(_REVIEW_SECONDS, share, webhook=path)
 
 
 def etcd_quantile(server: Scrape, share: float) -> float | None:
-    """Seconds that the API server waited for etcd, which does next to nothing for each request here."""
+    """Return the seconds that the API server waited for etcd, which has little work for each request here."""
     return server.quantile(_ETCD_SECONDS, share)
 
 
 def _filled(command: str, ours: Sequence[str]) -> list[str]:
-    """ours: the command of our manager, whose flags name both files."""
+    """Return the words of a command with its paths filled in.
+
+    ours: the command of our manager, whose flags name both files.
+    """
     flags = dict(flag.removeprefix("--").split("=", 1) for flag in ours if flag.startswith("--"))
     words = shlex.split(command)
     if not any("{" in word for word in words):

@@ -1,4 +1,4 @@
-"""Describe where a result was measured: the machine, the commit, the size of the cluster."""
+"""Describe where a result was measured: machine, commit and size of the cluster."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 from test.bench.processes import Others
 
 NODES = 50
-"""Simulated ones, in every cluster that is measured."""
+"""The number of simulated nodes in every measured cluster."""
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @cache
 def commit() -> str:
-    """What is measured, by the name that git gives it; with a plus sign where the tree has changes.
+    """Return the measured commit, with a plus sign if the tree has changes.
 
-    As it is before the page is written, which is a change too.
+    Called before the page is written, because that changes the tree too.
     """
     asked = ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
     return subprocess.run(asked, cwd=_REPOSITORY, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def machine(others: Others) -> dict[str, Any]:
-    """others: what everybody else took meanwhile."""
+    """Describe the machine. others: CPU time of other processes meanwhile."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "cores": os.cpu_count(),

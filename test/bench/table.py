@@ -24,7 +24,7 @@ HEAD = (
 
 
 def rows(results: Iterable[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """One row of cells for each phase of each result."""
+    """Return one row of cells for each phase of each result."""
     return [
         (result["shape"], *_cells(name, phase, result))
         for result in results
@@ -33,12 +33,12 @@ def rows(results: Iterable[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def table(results: Iterable[dict[str, Any]]) -> str:
-    """Columns that are as wide as their widest cell."""
+    """Return a table whose columns are as wide as their widest cell."""
     return columns([HEAD, *rows(results)])
 
 
 def columns(lines: Sequence[Sequence[str]]) -> str:
-    """Cells of every line below each other."""
+    """Return lines with aligned cells."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -60,10 +60,10 @@ def _cells(name: str, phase: dict[str, Any], result: dict[str, Any]) -> Iterable
     yield pair(phase["pod_webhook_p50"], phase["pod_webhook_p99"])
     yield pair(phase["wait_p50"], phase["wait_p99"])
     yield f"{phase['control_plane_cpu']:.1f}"
-    # Whatever else keeps the cores busy makes both larger.
+    # Other work on the machine makes both larger.
     yield f"{phase['cpu'] / phase['control_plane_cpu']:.3f}"
 
 
 def pair(one: float | None, two: float | None) -> str:
-    """Two figures in seconds as milliseconds."""
+    """Return two figures in seconds as milliseconds."""
     return "–" if one is None or two is None else f"{one * 1000:.0f} / {two * 1000:.0f}"

@@ -1,4 +1,4 @@
-"""Measure what a group costs the manager that acts, and one that only follows, as plain data for JSON."""
+"""Measure what a group costs the active manager and a standby, as plain data for JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMESPACE = "bench"
 
 
 def measure(shape: Shape) -> dict[str, Any]:
-    """Two managers, of which one acts, while sets of this shape are created and rolled out."""
+    """Measure two managers, one of them active, while sets of this shape are created and rolled out."""
     others = Others()
     with LocalCluster(Options(nodes=NODES, audit_policy=AUDIT_METADATA)) as cluster:
         cluster.kubectl("create", "namespace", _NAMESPACE)
@@ -87,7 +87,7 @@ class _Run:
         return {"commit": commit(), "pss_empty": empty, "created": created, "phases": found, "look": look}
 
     def _first_look(self) -> dict[str, float]:
-        """CPU seconds of a pass over every set and group, where there is nothing to do."""
+        """Return the CPU seconds of a pass over every set and group without work."""
         self.acting.stop()
         before = cpu_seconds(family(self.following.pid))
         log = self.following.log_path
@@ -96,17 +96,17 @@ class _Run:
         while True:
             time.sleep(_QUIET_SECONDS)
             now = cpu_seconds(family(self.following.pid))
-            # At rest it takes a hundredth of a core.
+            # An idle manager uses a hundredth of a core.
             if now - last < _REST_CORE * _QUIET_SECONDS:
                 return {"cpu": now - before}
             last = now
 
     def _cpu(self) -> list[float]:
-        """Seconds of the one that acts, and of the one that follows."""
+        """Return the CPU seconds of the active manager, and of the standby."""
         return [self.acting.cpu, cpu_seconds(family(self.following.pid))]
 
     def _memory(self) -> list[int]:
-        """Bytes of the same two."""
+        """Return the bytes of the active manager, and of the standby."""
         return [pss(self.acting.pids), pss(family(self.following.pid))]
 
     def _until_quiet(self, audit: AuditLog) -> None:

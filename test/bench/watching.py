@@ -1,6 +1,6 @@
-"""Follow a collection for the time of a measurement.
+"""Follow a collection during a measurement.
 
-Raises ApiError if the API server no longer has some of the events: a gap is never counted over.
+Raises ApiError if the API server no longer has some of the events, so that a gap never goes unnoticed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RETRY_SECONDS = 0.05
 def watched(
     api: Api, path: str, query: Mapping[str, str], version: str, is_closed: Callable[[], bool]
 ) -> Iterator[dict[str, Any]]:
-    """Yield events until `is_closed`. version: what was listed. Raises ApiError."""
+    """Yield events until `is_closed`. version: the version of the list. Raise ApiError."""
     while not is_closed():
         beginning = {"watch": "1", "resourceVersion": version, "timeoutSeconds": _WATCH_SECONDS}
         try:
@@ -27,5 +27,5 @@ def watched(
                 version = event["object"]["metadata"]["resourceVersion"]
                 yield event
         except (OSError, http.client.HTTPException, ValueError):
-            # An idle stream is cut after a while; at the end of a run the cluster goes first.
+            # The server ends an idle stream after a while; at the end of a run, the cluster stops first.
             time.sleep(_RETRY_SECONDS)

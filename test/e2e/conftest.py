@@ -1,4 +1,4 @@
-"""The cluster that these tests share. See test/cluster.py."""
+"""The cluster that these tests share; see test/cluster.py."""
 
 from test.cluster import _local_only, _new_enough, _our_simulation, cluster, local_cluster
 

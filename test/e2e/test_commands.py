@@ -17,7 +17,7 @@ from tools.localcluster import ClusterAccess
 
 @pytest.fixture(scope="module")
 def world(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A namespace with the set `shown`, at rest."""
+    """A namespace with the settled set `shown`."""
     with (
         running_product(cluster, tmp_path_factory.mktemp("commands")),
         a_namespace(cluster, "commands") as world,
@@ -49,7 +49,7 @@ def test_explain_explains(world: World, path: str, words: list[str]) -> None:
     said = world.kubectl("explain", path)
     assert "DESCRIPTION:\n    <empty>" not in said
     assert [word for word in words if word not in said] == []
-    # Every field says something.
+    # Every field has a description.
     fields = said.partition("FIELDS:")[2]
     assert "<no description>" not in fields
 
@@ -81,5 +81,5 @@ def test_a_second_apply_of_the_same_manifest_changes_nothing(world: World) -> No
     before = json.loads(world.kubectl("get", "lws", "shown", "-o", "json"))["metadata"]
     assert world.kubectl("apply", "-f", "-", input=manifest).strip().endswith("unchanged")
     after = json.loads(world.kubectl("get", "lws", "shown", "-o", "json"))["metadata"]
-    # Its status may be written meanwhile.
+    # The status may be written meanwhile.
     assert (before["generation"], before["annotations"]) == (after["generation"], after["annotations"])

@@ -1,6 +1,6 @@
-"""Every manifest in examples/ comes up unchanged on a cluster with the chart installed.
+"""Every manifest in examples/ becomes ready unchanged on a cluster with the chart installed.
 
-Images are never pulled: nodes are simulated. What is tested is everything up to that.
+Nodes are simulated, so images are never pulled; everything before the pull is tested.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def product(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def world(cluster: ClusterAccess, product: Product, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A namespace for one file: the GPUs of the cluster are enough for one at a time."""
+    """A namespace for one file; the cluster has GPUs for only one example at a time."""
     name = re.sub(r"[^a-z0-9]+", "-", request.node.callspec.id.removesuffix(".yaml"))
     with a_namespace(cluster, f"example-{name}") as world:
         yield world
@@ -55,14 +55,14 @@ def world(cluster: ClusterAccess, product: Product, request: pytest.FixtureReque
 
 
 def children_of(world: World, name: str) -> list[str]:
-    """LeaderWorkerSets of a DisaggregatedSet, once all its groups are ready."""
+    """Return the LeaderWorkerSets of a DisaggregatedSet once all its groups are ready."""
     wait = ("wait", f"disaggregatedset/{name}", "--for=condition=Available", "--timeout=180s")
     world.kubectl(*wait)
     return sorted(names_of(world.list(SET, f"{DISAGGREGATED_LABEL}={name}")))
 
 
 def undefined(pod: dict[str, Any]) -> set[str]:
-    """Variables of ours that commands refer to, and that their container does not define."""
+    """Return our variables that commands refer to and that their container does not define."""
     found = set()
     spec = pod["spec"]
     for container in (*spec.get("initContainers", ()), *spec["containers"]):
@@ -95,7 +95,7 @@ def test_an_example_is_accepted_comes_up_and_is_wired(world: World, path: Path) 
 
 @pytest.mark.parametrize("path", [SCHEDULED], ids=["scheduling"])
 def test_an_example_that_needs_a_feature_gate_says_so(world: World, path: Path) -> None:
-    """With the gate: test/integration/gangs/test_scheduling.py."""
+    """test/integration/gangs/test_scheduling.py tests it with the gate."""
     with pytest.raises(
         CommandError, match=r"spec\.scheduling: .*requires the WorkloadAwareScheduling feature gate"
     ):
@@ -103,13 +103,13 @@ def test_an_example_that_needs_a_feature_gate_says_so(world: World, path: Path) 
 
 
 def warnings(world: World) -> list[str]:
-    """About sets of both kinds."""
+    """Return the notes of warnings about sets of both kinds."""
     told = (each for each in world.list("Event") if each["regarding"]["kind"] in KINDS)
     return [each["note"] for each in told if each["type"] == "Warning"]
 
 
 def serve(world: World, example: Example) -> None:
-    """Kinds that a plain cluster lacks."""
+    """Install the kinds that the example needs and a plain cluster lacks."""
     for definition in example.needs:
         world.kubectl("apply", "--server-side", "-f", str(definition))
         world.kubectl("wait", "--for=condition=Established", "-f", str(definition))
@@ -134,7 +134,7 @@ def verify_pods(world: World, name: str) -> None:
 
 @pytest.mark.parametrize("path", [EXAMPLES / "hpa.yaml"], ids=["autoscaled"])
 def test_an_autoscaler_finds_what_it_needs_and_scales_the_set(world: World, path: Path) -> None:
-    """Without metrics it knows one thing only: that 1 group is fewer than the least it may have."""
+    """Without metrics, the autoscaler only knows that 1 group is below its minimum."""
     world.kubectl("apply", "-f", str(path))
     eventually("it is scaled", lambda: world.get(SET, "hpa")["spec"]["replicas"], lambda now: now == 2)
     settle(world, "hpa")
@@ -146,7 +146,7 @@ def test_an_autoscaler_finds_what_it_needs_and_scales_the_set(world: World, path
 
 @pytest.mark.parametrize("path", [EXAMPLES / "disaggregated" / "hpa.yaml"], ids=["autoscaled-role"])
 def test_an_autoscaler_scales_a_role_by_its_scaler(world: World, path: Path) -> None:
-    """The scaler exists before anybody has written to it; the least that the autoscaler allows is 2."""
+    """The scaler exists before any client writes to it; the autoscaler's minimum is 2."""
     world.kubectl("apply", "-f", str(path))
     eventually("it is told", lambda: world.find(SCALER_KIND, "scaled-decode"), lambda now: asked(now) == 2)
     wanted = {"prefill": 1, "decode": 2}
@@ -191,6 +191,6 @@ def asked(scaler: dict[str, Any] | None) -> int:
 
 
 def counts(world: World, name: str) -> dict[str, int]:
-    """Role → groups that its LeaderWorkerSet wants."""
+    """Return the desired groups of each role's LeaderWorkerSet."""
     children = world.list(SET, f"{DISAGGREGATED_LABEL}={name}")
     return {labels_of(each)[ROLE_LABEL]: each["spec"]["replicas"] for each in children}

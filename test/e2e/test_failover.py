@@ -1,4 +1,4 @@
-"""A second manager takes over when the acting one is killed or stopped."""
+"""A second manager takes over when the active one is killed or stopped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def world(cluster: ClusterAccess, product: Product, request: pytest.FixtureReque
 
 @pytest.fixture
 def pair(product: Product) -> list[ManagerProcess]:
-    """Two managers, one of which leads; the other answers webhooks and waits."""
+    """Two managers: one is active, the other answers webhooks and waits."""
     product.deployment.stop()
     first = product.start()
     eventually("it leads", lambda: holder(product), lambda now: now and now in log_of(first))
@@ -46,7 +46,7 @@ def pair(product: Product) -> list[ManagerProcess]:
 
 
 def holder(product: Product) -> str:
-    """The identity of the manager that holds the Lease; empty if nobody does."""
+    """Return the identity of the manager that holds the Lease, or ""."""
     kubectl = product.deployment.access.kubectl
     return kubectl("get", "lease", LEASE, "-n", NAMESPACE, "-o", "jsonpath={.spec.holderIdentity}")
 
@@ -61,7 +61,7 @@ def roll_over(
     pair: list[ManagerProcess],
     end: Callable[[ManagerProcess], object],
 ) -> ManagerProcess:
-    """End the leading manager in the middle of a rollout, and return it when the set is at rest."""
+    """End the active manager in the middle of a rollout, and return it when the set is settled."""
     slow = {"localcluster/ready-after": "2s"}
     world.create(a_set("mid", replicas=3, workers=pod_template(annotations=slow)))
     settle(world, "mid")
@@ -69,7 +69,7 @@ def roll_over(
     world.patch(SET, "mid", new_image("server:2"))
     eventually("it has begun", lambda: images_of(world, "mid"), lambda now: {"server:2"} in now.values())
 
-    # On a machine that has other things to do it may have changed since they were started.
+    # On a busy machine, the holder may have changed since they were started.
     former = eventually("somebody leads", lambda: holder(product))
     leading, standby = sorted(pair, key=lambda each: former not in log_of(each))
     end(leading)
@@ -82,7 +82,8 @@ def roll_over(
 
     assert images_of(world, "mid") == {index: {"server:2"} for index in range(3)}
     assert min(len(ready_groups(frame)) for frame in history.pods()) >= 2
-    # Who dies after deleting a leader and before lowering the partition leaves it to come back as it was.
+    # If a manager dies between deleting a leader and lowering the partition, the group is recreated with its
+    # old revision.
     assert sum(len(leaders) - 2 for leaders in history.leaders().values()) <= 1
     return leading
 
@@ -94,7 +95,7 @@ def test_when_the_leading_manager_is_killed_the_other_takes_over(
     killed = log_of(roll_over(world, product, pair, ManagerProcess.kill))
     held = [frame[LEASE]["spec"] for _, frame in leases.moments() if LEASE in frame]
     changes = [(was, now) for was, now in pairwise(held) if now["acquireTime"] != was["acquireTime"]]
-    # Not before the Lease has run out: the dead cannot say that they are.
+    # The Lease has to expire first, because a killed manager cannot release it.
     was, now = [change for change in changes if change[0]["holderIdentity"] in killed][-1]
     waited = datetime.fromisoformat(now["acquireTime"]) - datetime.fromisoformat(was["renewTime"])
     assert was["holderIdentity"] and waited >= timedelta(seconds=LEASE_SECONDS - 1)
@@ -104,7 +105,7 @@ def test_a_manager_that_is_stopped_hands_over_at_once(
     world: World, product: Product, pair: list[ManagerProcess]
 ) -> None:
     stopped = roll_over(world, product, pair, _stop)
-    # A released Lease is taken without waiting.
+    # A released Lease is acquired without waiting.
     assert "released" in log_of(stopped)
 
 

@@ -1,7 +1,7 @@
-"""What the original's own end-to-end tests of DisaggregatedSets ask for, within the time that they give, by
-the labels that they select with. `test/unit/compat/test_published.py` lists it all.
+"""The assertions of upstream's end-to-end tests of DisaggregatedSets, with its timeouts and label selectors.
 
-They look every 100 ms or so. Here every state that the API server went through is looked at.
+`test/unit/compat/test_published.py` lists all of them. Upstream's tests poll about every 100 ms; this test
+checks every state that the API server went through.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TEAM = {"team": "a"}
 QUEUE = {"kueue.x-k8s.io/queue-name": "q"}
 
 Counts = dict[str, dict[str, int]]
-"""Revision → role → groups that its LeaderWorkerSet wants."""
+"""For each revision and role, the desired groups of its LeaderWorkerSet."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def world(cluster: ClusterAccess, product: Product, request: pytest.FixtureReque
 
 
 def a_role(name: str, replicas: int | None, image: str = "server:1", **budget: Any) -> dict[str, Any]:
-    """replicas: None where a scaler says it. budget: maxSurge, maxUnavailable."""
+    """Return a role. replicas: None if a scaler determines it. budget: maxSurge, maxUnavailable."""
     template = pod_template(image)
     template["metadata"] = {"labels": TEAM}
     spec: dict[str, Any] = {"leaderWorkerTemplate": {"size": 1, "workerTemplate": template}}
@@ -100,7 +100,7 @@ def total(found: Counts, role: str) -> int:
 
 
 def alone(world: World, wanted: dict[str, int], old: str) -> str:
-    """The key of the one revision with groups, once it has all of them and no other has any. old: not it."""
+    """Return the key of the only revision with groups, once it has all of them. It must not be `old`."""
 
     def is_alone(found: Counts) -> bool:
         serving = {key: each for key, each in found.items() if any(each.values())}
@@ -146,7 +146,7 @@ def of_set(world: World, kind: str) -> list[dict[str, Any]]:
 
 
 def endpoints(world: World, role: str) -> int:
-    """Ready ones, in EndpointSlices that carry the labels of the set."""
+    """Return the number of ready endpoints in EndpointSlices with the labels of the set."""
     path = f"/apis/discovery.k8s.io/v1/namespaces/{world.namespace}/endpointslices"
     found = [
         each
@@ -183,7 +183,7 @@ def test_a_rollout(world: World, before: Any, after: Any, budget: dict[str, Any]
 
 
 def test_a_rollout_that_is_overtaken(world: World) -> None:
-    """A→B→C: what ran longest goes last."""
+    """With revisions A→B→C, the one that has run longest is removed last."""
     create(world, a_role("prefill", 4), a_role("decode", 4))
     (first,) = counts(world)
     watched = Watched(world)

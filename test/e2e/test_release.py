@@ -1,4 +1,4 @@
-"""Running sets outlive an upgrade, a removal and a new installation of the chart."""
+"""Running sets survive an upgrade, a removal and a new installation of the chart."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def product(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def world(cluster: ClusterAccess, product: Product) -> Iterator[World]:
-    """A namespace with the set `runs`, at rest."""
+    """A namespace with the settled set `runs`."""
     with a_namespace(cluster, "release") as world:
         world.create(a_set("runs"))
         settle(world, "runs")
@@ -40,9 +40,10 @@ def world(cluster: ClusterAccess, product: Product) -> Iterator[World]:
 
 
 def upgrade(product: Product, *arguments: str) -> None:
-    """`helm upgrade`, as on a cluster where the webhooks are what the chart made them.
+    """Run `helm upgrade`, with webhooks as on a cluster where only the chart writes them.
 
-    Here they point at this host, and Helm's merge would add the Service to the URL, which is refused.
+    Here they point at this host, and Helm's merge would add the Service to the URL, which the API server
+    rejects.
     """
     kubectl = product.deployment.access.kubectl
     for kind, name in WEBHOOKS:

@@ -1,7 +1,7 @@
-"""For each alert: series over which it fires, and series over which it does not.
+"""For each alert, series for which it fires, and series for which it does not.
 
-In the notation of promtool: `a+bxn` is a, then n samples that go up by b; `_` is no sample. One sample a
-minute.
+The notation is promtool's: `a+bxn` is a, followed by n samples that increase by b; `_` is a missing sample.
+There is one sample a minute.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ _PAIR = '{namespace="ns",disaggregatedset="pair",instance="one"}'
 
 @dataclass(frozen=True)
 class Story:
-    """at: the minute of the look. fires, quiet: series → samples."""
+    """One test case of an alert.
+
+    at: the minute of the evaluation. fires, quiet: samples by series.
+    """
 
     alert: str
     at: int
@@ -24,7 +27,7 @@ class Story:
 
 
 def _slow(name: str, label: str, fast: str, slow: str) -> tuple[dict[str, str], dict[str, str]]:
-    """A histogram of which all lies above the bound of its alert, and one of which all lies below."""
+    """Return a histogram completely above the limit of its alert, and one completely below."""
 
     def buckets(first: str) -> dict[str, str]:
         samples = {fast: first, slow: "0+60x60", "+Inf": "0+60x60"}
@@ -49,11 +52,11 @@ STORIES = (
     Story("LWSAbsent", 10, {"up": "0x20"}, {'lws_build_info{version="1"}': "1x20"}),
     Story("LWSAbsent", 4, {}, {"up": "0x20"}),
     Story("LWSNobodyActs", 10, {_LEASE % "one": "0x20", _LEASE % "two": "0x20"}, {_LEASE % "one": "1x20"}),
-    # The Lease is handed over.
+    # The Lease changes its holder.
     Story("LWSNobodyActs", 10, {}, {_LEASE % "one": "1x5 0x15", _LEASE % "two": "0x6 1x14"}),
     Story("LWSSeveralAct", 10, {_LEASE % "one": "1x20", _LEASE % "two": "1x20"}, {_LEASE % "one": "1x20"}),
     Story("LWSPassesFail", 40, {_ERRORS: "0+12x60"}, {_ERRORS: "0+1x60"}),
-    # It is over before the alert has waited long enough.
+    # The errors end before the alert has waited long enough.
     Story("LWSPassesFail", 40, {}, {_ERRORS: "0+12x5 60x60"}),
     Story(
         "LWSBug",
@@ -93,11 +96,11 @@ STORIES = (
         {'lws_certificate_expiry_timestamp_seconds{certificate="webhook"}': "8640000x120"},
     ),
     Story("LWSNoGroupReady", 20, {_READY: "0x30", _DESIRED: "2x30"}, {_READY: "1x30", _DESIRED: "2x30"}),
-    # It asks for none; or its first group is still loading.
+    # The set requests no group, or its first group is still loading.
     Story("LWSNoGroupReady", 20, {}, {_READY: "0x30", _DESIRED: "0x30"}),
     Story("LWSNoGroupReady", 10, {}, {_READY: "0x30", _DESIRED: "2x30"}),
     Story("LWSGroupsMissing", 90, {_READY: "1x120", _DESIRED: "2x120"}, {_READY: "2x120", _DESIRED: "2x120"}),
-    # A surge is no lack.
+    # Surge groups are not missing groups.
     Story("LWSGroupsMissing", 90, {}, {_READY: "3x120", _DESIRED: "2x120"}),
     Story(
         "LWSStalled",
@@ -117,7 +120,7 @@ STORIES = (
         {"lws_leaderworkersets_stalled": "1x60"},
         {"lws_leaderworkersets_stalled": "0x60"},
     ),
-    # LWSStalled says of which set.
+    # LWSStalled names the set.
     Story(
         "LWSSetsStalled",
         20,

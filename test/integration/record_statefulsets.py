@@ -37,7 +37,7 @@ Step = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What a snapshot shows of one pod."""
+    """One pod in a snapshot."""
 
     ordinal: int
     template: str
@@ -48,7 +48,7 @@ class Pod:
 
 @dataclass
 class Recorder:
-    """One StatefulSet, its script and what was seen."""
+    """One StatefulSet, its script and its history."""
 
     api: Api
     name: str
@@ -59,7 +59,7 @@ class Recorder:
     _letters: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> list[Step]:
-        """Play the whole script."""
+        """Run the whole script."""
         self.told = {"replicas": self.random.randint(1, 5), "template": "A", "partition": 0}
         if self.has_feature:
             self.told["maxUnavailable"] = self.random.randint(1, 3)
@@ -72,7 +72,7 @@ class Recorder:
         return self.steps
 
     def _next(self, pods: dict[str, Pod]) -> list[Any]:
-        """What happens next: rollouts are begun and driven on, and now and then something goes wrong."""
+        """Return the next step: begin or continue a rollout, or sometimes cause a failure."""
         living = [pod for pod in pods.values() if not pod.terminating and not pod.ended]
         choices: list[tuple[int, list[Any]]] = [(4, ["spec", self._changed()])]
         choices += [(6, ["ready", pod.ordinal]) for pod in living if not pod.ready]
@@ -85,7 +85,7 @@ class Recorder:
         return self.random.choices([step for _, step in choices], weights)[0]
 
     def _changed(self) -> dict[str, Any]:
-        """Some fields of the spec with new values."""
+        """Return some fields of the spec with new values."""
         replicas = self.random.randint(0, 6)
         changes = {
             "template": self.random.choice([letter for letter in "ABCD" if letter != self.told["template"]]),
@@ -117,7 +117,7 @@ class Recorder:
             self.api.merge(f"{pod}/status", {"status": {"phase": phase, "conditions": [ready]}})
 
     def _note(self, step: list[Any], before: dict[str, Pod]) -> dict[str, Pod]:
-        """Wait until the controller is at rest, and write down what it did."""
+        """Wait until the controller is idle, and record what it did."""
         statefulset, after = self._settled()
         status = statefulset["status"]
         self._letters.setdefault(status["updateRevision"], self.told["template"])
@@ -203,7 +203,7 @@ def _has_reported(statefulset: dict[str, Any], pods: dict[str, Pod]) -> bool:
 
 
 def _record(sequences: int, seed: int, has_feature: bool) -> Iterator[list[Step]]:
-    # The pod collector deletes terminating pods without a node, by name: it may hit the next one.
+    # The pod garbage collector deletes terminating pods without a node by name, which may hit the next pod.
     controllers = "*,-node-ipam-controller,-pod-garbage-collector-controller"
     flags = {"kube-controller-manager": [f"--controllers={controllers}"]}
     options = Options(nodes=1, feature_gates={FEATURE: has_feature}, extra_flags=flags)

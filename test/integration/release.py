@@ -1,4 +1,4 @@
-"""Install Helm releases of our chart or of a stand-in for the original's, and read their objects."""
+"""Install Helm releases of our chart, or of a stand-in for upstream's, and read their objects."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True)
 class Release:
-    """The Helm release `lws` of a cluster; arguments are those of the helm commands."""
+    """The Helm release `lws` of a cluster; arguments are passed to helm."""
 
     cluster: ClusterAccess
 
@@ -59,12 +59,12 @@ class Release:
         self.cluster.helm("uninstall", "lws", *_WHERE, "--wait")
 
     def get(self, kind: str, name: str, namespace: str = NAMESPACE) -> Object:
-        """The live object; CommandError when there is none."""
+        """Return the live object. Raise CommandError if it does not exist."""
         found: Object = json.loads(self.cluster.kubectl("get", kind, name, "-n", namespace, "-o", "json"))
         return found
 
     def list(self, kind: str, namespace: str = NAMESPACE) -> list[Object]:
-        """The live objects of a kind, in one namespace where the kind has namespaces."""
+        """Return the live objects of a kind, in one namespace if the kind is namespaced."""
         found: list[Object] = json.loads(self.cluster.kubectl("get", kind, "-n", namespace, "-o", "json"))[
             "items"
         ]
@@ -74,7 +74,7 @@ class Release:
         return str(self.get(kind, name)["metadata"]["uid"])
 
     def wait_until_sets_are_served(self) -> None:
-        """A definition has no conditions at first, which `kubectl wait` takes for an error."""
+        """Wait for the CRD. At first it has no conditions, which `kubectl wait` treats as an error."""
         for _ in range(720):
             with suppress(CommandError):
                 self.cluster.kubectl("get", "leaderworkersets")
@@ -95,12 +95,12 @@ class Release:
             self.cluster.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
 
     def certificates(self) -> dict[str, str]:
-        """What the Secret holds."""
+        """Return the data of the Secret."""
         data = self.get(*SECRET).get("data", {})
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
     def bundles(self) -> dict[str, bool]:
-        """Webhook entry → whether its CA bundle is the one that was put there."""
+        """Report for each webhook entry whether it has the expected CA bundle."""
         return {
             entry["name"]: entry["clientConfig"].get("caBundle") == _BUNDLE
             for kind, name in WEBHOOKS
@@ -112,15 +112,15 @@ class Release:
 
 
 class HelmAlone:
-    """helm without a cluster, for what it does on files."""
+    """helm without a cluster, for commands on files."""
 
     def __init__(self, workspace: Path) -> None:
         self._program = find_programs(["helm"], LinePrinter())["helm"]
-        # No kubeconfig: a command that asks a cluster fails.
+        # Without a kubeconfig, a command that needs a cluster fails.
         self._environment = {**os.environ, **environment(workspace / "none", workspace)}
 
     def helm(self, *arguments: str) -> str:
-        """What it prints. Raises CommandError with its stderr."""
+        """Return the output. Raise CommandError with its stderr."""
         done = subprocess.run(
             [self._program, *arguments], env=self._environment, capture_output=True, text=True, check=False
         )
@@ -130,26 +130,26 @@ class HelmAlone:
 
 
 class Helm(Protocol):
-    """Who can call helm."""
+    """An object that can call helm."""
 
     def helm(self, *arguments: str) -> str: ...
 
 
 def render(cluster: Helm, *arguments: str, name: str = "lws", chart: Path = CHART) -> list[Object]:
-    """The objects of a release that is never installed."""
+    """Return the objects of a release that is never installed."""
     version = f"--kube-version={RELEASES[chosen_minor()]}"
     text = cluster.helm("template", name, str(chart), *_WHERE, version, *arguments)
     return [document for document in yaml.load_all(text, Loader=_Loader) if document]
 
 
 def find(objects: list[Object], kind: str, name: str) -> Object:
-    """The one object of that kind and name."""
+    """Return the only object of that kind and name."""
     (found,) = [each for each in objects if each["kind"] == kind and each["metadata"]["name"] == name]
     return found
 
 
 def a_set(name: str) -> Object:
-    """A LeaderWorkerSet with every default spelled out, so that a change of its schema cannot show in it."""
+    """Return a LeaderWorkerSet with every default written out, so that a schema change does not affect it."""
     container = {"name": "worker", "image": "registry.k8s.io/pause:3.10", "resources": {}}
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",

@@ -1,4 +1,4 @@
-"""The chart's alerts fire when they should, and only then. Judged by promtool, on the rendered rules."""
+"""The chart's alerts fire when they should, and only then: promtool evaluates the rendered rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def rules(rendered: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the operator would hand to Prometheus."""
+    """The rules as the operator would pass them to Prometheus."""
     path = tmp_path_factory.mktemp("rules") / "rules.yaml"
     path.write_text(yaml.safe_dump(find(rendered, "PrometheusRule", "lws-alerts")["spec"]))
     return path
@@ -47,7 +47,7 @@ def run(promtool: Path, *arguments: str) -> str:
 
 
 def targets(story: Story) -> dict[str, str]:
-    """By what managers are told apart from others that serve series of the same names."""
+    """Return the labels that distinguish managers from others that serve series of the same names."""
     if story.alert == "LWSAbsent":
         return {}
     return {f"lws_build_info{labels}": "1x90" for labels in ("", '{instance="one"}', '{instance="two"}')}
@@ -97,7 +97,7 @@ OTHERS = 'job="other",instance="elsewhere"'
 
 
 def other_program(story: Story) -> dict[str, str]:
-    """The series over which an alert fires, served by another program."""
+    """Return the series for which an alert fires, served by another program."""
     return {
         name.replace('instance="one"', OTHERS).replace('instance="two"', 'job="other",instance="there"')
         if 'instance="' in name
@@ -150,21 +150,21 @@ def test_the_dashboard_is_found_by_its_label_and_every_query_finds_something(
 
 
 def an_hour() -> dict[str, str]:
-    """Every series that is served, with each label said to be its own name."""
+    """Return every served series, with the name of each label as its value."""
     hour = {f'{name}{{instance="instance"}}': "0+1x70" for name in PROCESS}
     for each in series_of(served()):
         labels = ",".join(f'{label}="{label}"' for label in ("instance", *each.labels))
         if each.type == "histogram":
             hour |= {f'{each.name}_bucket{{{labels},le="{bound}"}}': "0+9x70" for bound in ("5", "+Inf")}
         else:
-            # More groups are asked for than there are.
+            # More groups are desired than exist.
             rise = "0+1x70" if each.type == "counter" else "5x70" if "desired" in each.name else "3x70"
             hour[f"{each.name}{{{labels}}}"] = rise
     return hour
 
 
 def filled(query: str) -> str:
-    """A query as Grafana sends it."""
+    """Return a query as Grafana sends it."""
     return query.replace("$namespace", ".*").replace("$__rate_interval", "5m")
 
 

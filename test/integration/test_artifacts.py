@@ -1,4 +1,7 @@
-"""One command makes every artifact of a release, and they name the image and the project. No cluster."""
+"""One command builds every artifact of a release, and all of them name the image and the project.
+
+Needs no cluster.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ IMAGE, ADDRESS = "registry.example.com/lws", "https://example.org/lws"
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make release` makes, but for the image, which test/node builds."""
+    """The output of `make release`, without the image, which test/node builds."""
     directory = tmp_path_factory.mktemp("release") / "dist"
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TAG", f"v{VERSION}")

@@ -1,6 +1,6 @@
 """The chart renders consistent objects for all values.
 
-Nothing is installed: only helm is used, without a cluster.
+Only helm is used: nothing is installed, and no cluster is needed.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def test_the_webhooks_reach_the_manager(helm: Helm, arguments: tuple[str, ...]) 
 
 @pytest.mark.parametrize("arguments", [(), ALL_ON], ids=["default", "all on"])
 def test_certificates_are_never_part_of_the_release(helm: Helm, arguments: tuple[str, ...]) -> None:
-    """What Helm once rendered, it puts back on a rollback and takes away on an upgrade."""
+    """Helm restores what it has rendered on a rollback, and removes it on an upgrade."""
     objects = render(helm, *arguments)
     assert not {"data", "stringData", "type"} & find(objects, "Secret", "lws-webhook-server-cert").keys()
     assert all("caBundle" not in entry["clientConfig"] for entry in webhooks(objects))
@@ -175,7 +175,7 @@ def test_with_cert_manager_the_manager_has_no_business_with_secrets(helm: Helm) 
         for verb in rule["verbs"]
         if resource == "secrets" or resource.endswith("webhookconfigurations")
     }
-    # Its namespaceSelector says where sets can be run.
+    # The manager reads its namespaceSelector to know where sets can run.
     assert verbs == {("mutatingwebhookconfigurations", "get")}
 
 
@@ -221,7 +221,7 @@ def test_metrics_without_the_prometheus_operator(helm: Helm) -> None:
     ]
     assert kinds.count("Service") == 2
     assert "ServiceMonitor" not in kinds
-    # Nobody would use its token.
+    # No client would use its token.
     assert kinds.count("ServiceAccount") == kinds.count("Secret") == 1
 
 
@@ -353,7 +353,7 @@ def test_every_value_does_something_where_it_is_read(helm: Helm, others: str, ke
 
 
 def test_no_value_is_left_out_above() -> None:
-    """A value that is added to the chart is added to the tables."""
+    """A value that is added to the chart has to be added to the tables."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     free_form = {"resources", "podSecurityContext", "securityContext"}
 
@@ -383,7 +383,10 @@ def plain(helm: Helm) -> list[Object]:
 
 
 def render_small(helm: Helm, key: str, value: Any, *arguments: str) -> list[Object]:
-    """With one value changed, and without the definitions where it is not about them: they are large."""
+    """Render with one changed value.
+
+    The CRDs, which are large, are left out unless the value concerns them.
+    """
     about = ("crds", "enableDisaggregatedSet")
     without = () if key.startswith(about) else ("--set", "crds.enabled=false")
     return render(helm, *without, "--set-json", f"{key}={json.dumps(value)}", *arguments)

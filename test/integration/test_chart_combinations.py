@@ -1,7 +1,7 @@
-"""Chart values work together, and combinations that cannot work are refused.
+"""Chart values work together, and combinations that cannot work are rejected.
 
-Among them are OpenShift, the network of the node, a NetworkPolicy, and the values of the original's chart.
-Nothing is installed: only helm is used, without a cluster.
+Among them are OpenShift, the host network, a NetworkPolicy, and the values of upstream's chart. Only helm is
+used: nothing is installed, and no cluster is needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
 
 
 def with_values(helm: Helm, values: Object) -> list[Object]:
-    """What the chart renders, without the definitions where no value is about them: they are large."""
+    """Render the chart, without the CRDs, which are large, unless a value concerns them."""
     if not any(key.startswith(("crds", "enableDisaggregatedSet")) for key in values):
         values = {"crds.enabled": False, **values}
     return render(helm, *(f"--set-json={key}={json.dumps(value)}" for key, value in values.items()))
@@ -42,7 +42,7 @@ def container_of(objects: list[Object]) -> Object:
 
 
 class EachKeyOnce(yaml.SafeLoader):
-    """Of what helm renders, kustomize takes only that."""
+    """A loader that rejects duplicate keys in what helm renders, as kustomize does."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Object:
         keys = [self.construct_object(key) for key, _ in node.value]
@@ -94,14 +94,14 @@ def test_alerts_name_a_runbook_where_it_can_be_read(helm: Helm, url: str, has: b
 
 @pytest.mark.parametrize("group", ["alerts", "userRoles", "networkPolicy", "image.manager"])
 def test_values_of_an_older_chart_alone_are_refused_by_name(helm: Helm, group: str) -> None:
-    """As after `helm upgrade --reuse-values`."""
+    """This happens with `helm upgrade --reuse-values`."""
     with pytest.raises(CommandError, match=f"missing propert(y|ies).*{group.rpartition('.')[2]}"):
         render(helm, f"--set={group}=null")
 
 
 @pytest.fixture
 def chart_with_notes(tmp_path: Path) -> Path:
-    """The chart, with its notes as one more object: helm shows notes only to who has a cluster."""
+    """Return the chart with its notes as one more object, because helm shows notes only with a cluster."""
     copy = tmp_path / "lws"
     shutil.copytree(CHART, copy, ignore=shutil.ignore_patterns("crds"))
     text = (copy / "templates" / "NOTES.txt").read_text()
@@ -223,7 +223,7 @@ ORIGINAL: Object = {
     "gangSchedulingManagement": {"schedulerProvider": "volcano"},
     "featureGates": {},
 }
-"""Every value of the original's chart up to release 0.11."""
+"""Every value of upstream's chart up to release 0.11."""
 
 
 def test_values_of_the_originals_chart_mean_what_they_meant(helm: Helm) -> None:
@@ -253,9 +253,9 @@ ALLOWED_VOLUMES = {
 
 
 def refusals_of_restricted_v2(pod: Object) -> list[str]:
-    """What OpenShift's constraint restricted-v2 would refuse, by its published definition.
+    """Return what OpenShift's constraint restricted-v2 would reject, by its published definition.
 
-    It gives users and groups by the namespace's annotations, so a pod that names one is refused.
+    It assigns users and groups by the namespace's annotations, so a pod that names one is rejected.
     """
     containers = [*pod["containers"], *pod.get("initContainers", [])]
     contexts = [pod.get("securityContext", {}), *(each.get("securityContext", {}) for each in containers)]
@@ -304,9 +304,9 @@ def test_on_the_network_of_the_node_two_managers_do_not_meet(helm: Helm) -> None
     objects = with_values(helm, {"hostNetwork": True, "ports.metrics": 10443, "ports.probes": 10081})
     pod, manager = pod_of(objects), container_of(objects)
     assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
-    # Ports that are declared are host ports there, and the scheduler keeps two of them off one node …
+    # Declared ports are host ports there, and the scheduler keeps two pods with the same ones off one node …
     assert sorted(port["containerPort"] for port in manager["ports"]) == [9443, 10081, 10443]
-    # … so the old pod must go before the new one comes.
+    # … so the old pod must be deleted before the new one is created.
     assert find(objects, *DEPLOYMENT)["spec"]["strategy"] == {
         "type": "RollingUpdate",
         "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1},
@@ -406,7 +406,7 @@ def test_a_network_policy_is_narrowed_and_widened_by_values(helm: Helm) -> None:
     policy = find(with_values(helm, values), *POLICY)["spec"]
     ingress, egress = policy["ingress"], policy["egress"]
     assert allowed(ingress, "webhook-server") and allowed(ingress, 8081)
-    # Without enablePrometheus nobody is let in to the metrics.
+    # Without enablePrometheus, no client may reach the metrics.
     assert not allowed(ingress, 8443, {"namespaceSelector": {}})
     assert allowed(egress, 443, {"ipBlock": {"cidr": "fd00::1/128"}})
     assert not allowed(egress, 443) and not allowed(egress, 6443) and allowed(egress, 3128)

@@ -1,8 +1,8 @@
-"""The chart renders the golden objects word for word.
+"""The chart renders exactly the golden objects.
 
-For each file in charts/values, and those that the documents offer, they are the objects in charts/golden, but
-for the definitions: these are generated and have tests of their own. `UPDATE_GOLDEN=1` writes them again:
-read `git diff` then.
+For each file in charts/values, and for each values file that the documents offer, the expected objects are in
+charts/golden. CRDs are not among them: they are generated and have tests of their own. `UPDATE_GOLDEN=1`
+rewrites the golden files; read `git diff` then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VALUES = sorted(
 
 
 def text_of(objects: list[Object]) -> str:
-    """The objects in one order, whatever helm sorts them by."""
+    """Return the objects in one order, whatever order helm uses."""
     ordered = sorted(objects, key=lambda each: (each["kind"], each["metadata"]["name"]))
     return yaml.safe_dump_all(ordered, sort_keys=True, width=120)
 

@@ -1,6 +1,6 @@
-"""A real API server accepts the chart, keeps it over upgrades, and is clean after an uninstall.
+"""A real API server accepts the chart, keeps its objects over upgrades, and is clean after an uninstall.
 
-The release `lws` gets a cluster of its own, because a chart has cluster-wide objects. No manager runs.
+The release `lws` gets a separate cluster, because a chart has cluster-scoped objects. No manager runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SPARE_DEFAULT = (
 
 @pytest.fixture(scope="module")
 def release() -> Iterator[Release]:
-    """The chart, its webhooks sparing namespace default, in a namespace that admits restricted pods only."""
+    """The chart in a namespace that admits only restricted pods; its webhooks exclude namespace default."""
     if chosen() != LOCAL:
         pytest.skip("installs and removes cluster-wide objects")
     with LocalCluster(Options(nodes=2)) as cluster:
@@ -140,7 +140,7 @@ def test_people_get_their_rights_from_the_clusters_own_roles(
 
 
 def comes_to(allowed: bool, answer: Callable[[], bool]) -> bool:
-    """What is allowed is so after a moment: roles are aggregated and authorizers told behind the scenes."""
+    """Report the answer, and wait if access is expected: aggregated roles take effect with a delay."""
     return not answer() if not allowed else eventually("it is allowed", answer)
 
 
@@ -206,7 +206,7 @@ def test_an_upgrade_with_equal_values_writes_nothing(release: Release) -> None:
 
 
 def written(obj: Object) -> Object:
-    """What Helm writes of an object, and not what controllers add to its status whenever they like."""
+    """Return the parts of an object that Helm writes, without the status, which controllers update."""
     kept = {
         key: value
         for key, value in obj["metadata"].items()
@@ -216,13 +216,13 @@ def written(obj: Object) -> Object:
 
 
 def test_another_port_leaves_pods_of_before_in_reach(release: Release) -> None:
-    """The Deployment is paused, as it were for as long as its rollout takes."""
+    """The Deployment is paused, to simulate the time of its rollout."""
     assert set(webhook_ports(release)) == {9443}
     release.cluster.kubectl(
         "rollout", "pause", "deployment/lws-controller-manager", f"--namespace={NAMESPACE}"
     )
     try:
-        # The label tells that the endpoints are those of the Service as it is now.
+        # The label shows that the endpoints belong to the current state of the Service.
         release.upgrade("--reset-then-reuse-values", "--set", "service.port=9444,commonLabels.port=another")
         eventually(
             "the endpoints are up to date",
@@ -239,7 +239,7 @@ def test_another_port_leaves_pods_of_before_in_reach(release: Release) -> None:
 
 
 def webhook_ports(release: Release) -> list[int]:
-    """At which each pod is called."""
+    """Return the port at which each pod is called."""
     return [
         each["ports"][0]["port"]
         for each in endpoint_slices(release)
@@ -257,7 +257,7 @@ def endpoint_slices(release: Release) -> list[Object]:
 
 
 def test_an_entry_that_has_a_ca_bundle_goes_with_a_server_side_apply_without_it(release: Release) -> None:
-    """Nothing is left of it that validation would refuse, although the manager owns a field of it."""
+    """The whole entry is removed, although the manager owns a field; a rest of it would be invalid."""
     apply = ("apply", "--server-side", "-f", "-")
     where = ("validatingwebhookconfiguration", "torso")
     release.cluster.kubectl(*apply, input=json.dumps(validating(release)))
@@ -277,7 +277,7 @@ def test_an_entry_that_has_a_ca_bundle_goes_with_a_server_side_apply_without_it(
 
 
 def validating(release: Release, *arguments: str) -> Object:
-    """The configuration under a name that no release has."""
+    """Return the configuration under a name that no release has."""
     name = "lws-validating-webhook-configuration"
     rendered = find(
         render(release.cluster, *SPARE_DEFAULT, *arguments), "ValidatingWebhookConfiguration", name

@@ -1,6 +1,6 @@
-"""The objects for the Prometheus operator and cert-manager have only fields that these define.
+"""The objects for the Prometheus operator and cert-manager have only fields that their CRDs define.
 
-Their definitions are on the API server, their controllers are not: nothing is scraped or signed.
+The CRDs are on the API server, but no controller runs: nothing is scraped or signed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ READER = f"system:serviceaccount:{NAMESPACE}:lws-metrics-reader"
 
 
 def sources(module: str) -> Path:
-    """The directory of a module in the version of go.sum, downloaded once and checked against it."""
+    """Return the directory of a module in the version of go.sum, downloaded once and verified."""
     sums = [line.split() for line in (MODULE / "go.sum").read_text().splitlines()]
     (version,) = [each[1] for each in sums if each[0] == module and not each[1].endswith("/go.mod")]
     os.environ.update({key: value for key, value in go_environment({}).items() if key != "GOFLAGS"})
@@ -71,7 +71,7 @@ def definitions() -> list[Object]:
         directory = sources(module)
         for name in names:
             definition = yaml.safe_load((directory / name).read_text())
-            # Those of cert-manager's chart are templates.
+            # The labels in cert-manager's chart are templates.
             definition["metadata"].pop("labels", None)
             found.append(definition)
     return found
@@ -79,7 +79,7 @@ def definitions() -> list[Object]:
 
 @pytest.fixture(scope="module")
 def release(definitions: list[Object]) -> Iterator[Release]:
-    """A cluster that knows the kinds of both operators."""
+    """A cluster with the kinds of both operators."""
     if chosen() != LOCAL:
         pytest.skip("installs and removes cluster-wide objects")
     with LocalCluster(Options(nodes=2)) as cluster:
@@ -92,7 +92,7 @@ def release(definitions: list[Object]) -> Iterator[Release]:
 
 
 def established(cluster: LocalCluster, name: str) -> bool:
-    """A definition has no conditions at first, which `kubectl wait` takes for an error."""
+    """Wait for the CRD. At first it has no conditions, which `kubectl wait` treats as an error."""
     try:
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", name)
     except CommandError:
@@ -117,7 +117,7 @@ def test_a_field_that_is_not_known_would_be_refused(release: Release) -> None:
 
 
 def deprecated(value: Any, schema: Object, path: str) -> Iterator[str]:
-    """The fields of a value whose description says that they are deprecated."""
+    """Yield the fields of a value whose description says that they are deprecated."""
     if "Deprecated" in schema.get("description", "") or "deprecated" in schema.get("description", ""):
         yield path
     if isinstance(value, dict):
@@ -163,17 +163,18 @@ def may(release: Release, path: str) -> bool:
 
 
 def test_the_token_of_the_monitor_reads_metrics_and_nothing_else(release: Release) -> None:
-    """In the release that the test above installed."""
+    """Uses the release that the test above installed."""
     secret = ("secret", "lws-metrics-reader-token")
     eventually("a token", lambda: "token" in release.get(*secret).get("data", {}))
     assert may(release, "/metrics")
     assert not may(release, "/logs")
     verbs = release.cluster.kubectl("auth", "can-i", "--list", f"--as={READER}", f"--namespace={NAMESPACE}")
     rows = [line.split() for line in verbs.splitlines()[1:]]
-    # Everybody may ask what they may do and, since Kubernetes 1.37, read the CAs that the cluster publishes.
+    # Every user may list their own permissions and, since Kubernetes 1.37, read CAs that the cluster
+    # publishes.
     given = ("[", "selfsubject", "clustertrustbundles.certificates.k8s.io")
     assert {row[0] for row in rows if not row[0].startswith(given)} == set()
-    # An upgrade does not take the token back.
+    # An upgrade keeps the token.
     before = release.get(*secret)["data"]
     release.upgrade("--reset-then-reuse-values", "--set", "commonLabels.team=serving")
     assert release.get(*secret)["data"] == before

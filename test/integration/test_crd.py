@@ -1,6 +1,6 @@
 """A real API server accepts our CRD, and stores objects as `lws_api.crds` computes.
 
-The schema is installed under a group of its own, so that neither an installed chart nor its webhooks can
+The schema is installed under a separate group, so that neither an installed chart nor its webhooks can
 interfere.
 """
 
@@ -26,7 +26,7 @@ SHORT_NAME = "lwsschema"
 
 
 def definition() -> dict[str, Any]:
-    """Our CRD, moved to the group of this test."""
+    """Return our CRD, moved to the group of this test."""
     crd = copy.deepcopy(dict(definitions()[KIND]))
     crd["metadata"] = {"name": PLURAL}
     crd["spec"]["group"] = GROUP
@@ -35,7 +35,7 @@ def definition() -> dict[str, Any]:
 
 
 def wait_until_served(cluster: ClusterAccess) -> None:
-    """Discovery and the OpenAPI document follow a new CRD after a moment."""
+    """Wait until discovery and the OpenAPI document include the new CRD."""
     for _ in range(720):
         if f"apis/{GROUP}/v1" in cluster.kubectl("get", "--raw", "/openapi/v3") and PLURAL in cluster.kubectl(
             "api-resources", "--cached=false", "-o", "name", f"--api-group={GROUP}"
@@ -47,8 +47,9 @@ def wait_until_served(cluster: ClusterAccess) -> None:
 
 @pytest.fixture(scope="module")
 def crd(cluster: ClusterAccess) -> Iterator[ClusterAccess]:
-    """A cluster that serves the schema, brought there by client-side apply, which puts the whole CRD into one
-    annotation.
+    """A cluster that serves the schema.
+
+    It is installed by client-side apply, which stores the whole CRD in one annotation.
     """
     cluster.kubectl("apply", "-f", "-", input=json.dumps(definition()))
     wait_until_served(cluster)
@@ -270,7 +271,7 @@ def test_scaling_is_a_subresource_of_its_own(crd: ClusterAccess) -> None:
 
 
 def test_an_applier_replaces_a_reference_as_a_whole(crd: ClusterAccess) -> None:
-    """As under the definition of the original: what the first one said of it is not kept beside it."""
+    """As with upstream's CRD, fields of the previous applier are not kept."""
 
     def applied(who: str, source: dict[str, Any]) -> dict[str, Any]:
         manifest = with_workers({"volumes": [{"name": "v", "configMap": source}]})
@@ -317,7 +318,7 @@ APPLY = {
 def test_it_replaces_a_crd_with_a_conversion_webhook(
     cluster: ClusterAccess, command: tuple[str, ...]
 ) -> None:
-    """The original project's CRD has one, which can never be called."""
+    """Upstream's CRD has one, which can never be called."""
     group = "takeover.test.example.com"
     ours = definition()
     ours["metadata"]["name"] = f"leaderworkersets.{group}"

@@ -1,6 +1,6 @@
 """A real API server accepts the disaggregated CRDs, and stores objects as `lws_api.crds` computes.
 
-The schemas are installed under a group of their own, so that neither an installed chart nor its webhooks can
+The schemas are installed under a separate group, so that neither an installed chart nor its webhooks can
 interfere.
 """
 
@@ -25,7 +25,7 @@ REPLICAS_RULE = "replicas must be zero for all non-External roles or non-zero fo
 
 
 def definition(kind: str) -> dict[str, Any]:
-    """Ours, moved to the group of this test."""
+    """Return our CRD, moved to the group of this test."""
     crd = copy.deepcopy(dict(definitions()[kind]))
     crd["metadata"] = {"name": f"{crd['spec']['names']['plural']}.{GROUP}"}
     crd["spec"]["group"] = GROUP
@@ -35,8 +35,9 @@ def definition(kind: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def crds(cluster: ClusterAccess) -> Iterator[ClusterAccess]:
-    """A cluster that serves the schemas, brought there by client-side apply, which puts each whole definition
-    into one annotation.
+    """A cluster that serves the schemas.
+
+    They are installed by client-side apply, which stores each whole CRD in one annotation.
     """
     for kind in (KIND, SCALER_KIND):
         cluster.kubectl("apply", "-f", "-", input=json.dumps(definition(kind)))
@@ -128,7 +129,7 @@ MODELS = {KIND: DisaggregatedSet, SCALER_KIND: DisaggregatedSetRoleScaler}
 
 
 def tried(cluster: ClusterAccess, manifest: dict[str, Any]) -> dict[str, Any]:
-    """What would be stored. Validation by kubectl is off: it would refuse fields that are pruned."""
+    """Return the object as stored. kubectl's validation is off, because it would reject pruned fields."""
     command = ("create", "--dry-run=server", "--validate=false", "-o", "json", "-f", "-")
     found: dict[str, Any] = json.loads(cluster.kubectl(*command, input=json.dumps(manifest)))
     return found

@@ -1,6 +1,6 @@
-"""`lws doctor` finds nothing in a healthy installation on a real API server, and finds what is broken.
+"""`lws doctor` finds nothing in a healthy installation on a real API server, and finds each defect.
 
-The chart's pods are simulated: what a manager would have written (Secret, CA bundles and Lease) is put there.
+The chart's pods are simulated: the test writes the objects that a manager would (Secret, CA bundles, Lease).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VALIDATING = "validatingwebhookconfiguration/lws-validating-webhook-configuratio
 
 @pytest.fixture(scope="module")
 def release() -> Iterator[Release]:
-    """The chart, as a running manager leaves it."""
+    """The chart, in the state that a running manager leaves."""
     if chosen() != LOCAL:
         pytest.skip("breaks cluster-wide objects")
     with LocalCluster(Options(nodes=2)) as cluster:
@@ -67,7 +67,7 @@ def trust(release: Release, kind: str, name: str, authority: bytes) -> None:
 
 
 def a_lease(ago: timedelta) -> Object:
-    # Longer than these tests take: nobody renews it here.
+    # Longer than these tests take, because it is not renewed here.
     spec = {"holderIdentity": f"{ACCOUNT}-0_1", "leaseDurationSeconds": 3600}
     renewed_at = (datetime.now(UTC) - ago).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return {
@@ -79,7 +79,7 @@ def a_lease(ago: timedelta) -> Object:
 
 
 def examined(release: Release) -> tuple[int, Any]:
-    """Exit code and data of `lws doctor`, called by the admin who names no namespace."""
+    """Return exit code and data of `lws doctor`, called by the admin without a namespace."""
     said = Caller(release.cluster.kubeconfig, None)("doctor", "-o", "json")
     assert said.out, said
     return said.code, said.data
@@ -102,7 +102,7 @@ def test_the_manager_itself_may_ask(release: Release) -> None:
     kubeconfig = release.cluster.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
     said = Caller(kubeconfig, NAMESPACE)("doctor", "-o", "json")
     assert said.code == 0, said
-    # Which its role does not let it read, by purpose; its own rights it may ask for.
+    # The manager's role excludes reading CRDs on purpose; the manager may ask for its own permissions.
     unchecked = {each["check"] for each in said.data["unchecked"]}
     assert "definitions" in unchecked and "permissions" not in {
         each["check"] for each in said.data["findings"]
@@ -185,7 +185,7 @@ def test_what_is_broken_is_found(release: Release, check: str) -> None:
     broken, what = BREAKAGES[check]
     assert findings(release) == []
     with broken(release):
-        # Controllers and authorizers take a moment to hear of it.
+        # Controllers and authorizers notice the change with a delay.
         eventually(
             what, lambda: any(check == each["check"] and what in each["what"] for each in findings(release))
         )

@@ -34,7 +34,7 @@ FAILED = ("Failed", "Degraded")
 
 
 def a_set(letters: str, then: str = "", floor: int = 0, **seen: Any) -> Object:
-    """A set of four after a pass over these groups; then: after another one a minute later."""
+    """Return a set of four after a pass over these groups. then: the groups one minute later."""
     lws: Object = make_set(replicas=4, generation=3, progressDeadlineSeconds=60)
     for look, now in ((letters, NOW), (then, LATER)):
         if look:
@@ -76,7 +76,7 @@ STATES: dict[str, tuple[Object, tuple[str, str]]] = {
     "a group has ended": (a_set("RRRT", exhausted=(3,)), FAILED),
     "a group has ended, and the rollout goes on": (a_set("rRRT", exhausted=(3,)), ("InProgress", "Degraded")),
     "a group is kept": (a_set("RRRu", out_of_restarts=(3,)), FAILED),
-    # kstatus knows a set that has no condition of its own for done.
+    # kstatus treats a set without a condition for completion as done.
     "not seen yet": (make_set(generation=3), ("Current", "Progressing")),
     "left alone": (left_alone(), ("Current", "Progressing")),
     "roles: created": (of_roles(children=()), WAITING),
@@ -90,7 +90,7 @@ STATES: dict[str, tuple[Object, tuple[str, str]]] = {
 
 @pytest.fixture(scope="module")
 def verdicts() -> dict[str, dict[str, str]]:
-    """What both say of each state."""
+    """Both tools' verdicts on each state."""
     data = yaml.safe_load((REPOSITORY / "docs" / "start" / "argocd-cm.yaml").read_text())["data"]
     scripts = {kind: text for key, text in data.items() for kind in KINDS if key.endswith(f"_{kind}")}
     program = find_programs(["gitops"], LinePrinter())["gitops"]

@@ -1,7 +1,6 @@
-"""A cluster moves from the original controller's chart to ours and back without losing its sets.
+"""A cluster moves from upstream's chart to ours and back without losing its sets.
 
-The original release is played by a stand-in chart with the same names, selectors and webhook entries. No
-manager runs.
+A stand-in chart with the same names, selectors and webhook entries plays upstream's release. No manager runs.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ ENTRIES = {"mleaderworkerset.kb.io", "mpod.kb.io", "vdisaggregatedset.kb.io", "v
 
 @pytest.fixture
 def release() -> Iterator[Release]:
-    """A cluster of one's own: what is tested here concerns all of a cluster."""
+    """A separate cluster, because these tests affect a whole cluster."""
     with LocalCluster(Options(nodes=2)) as cluster:
         yield Release(cluster)
 
 
 @pytest.fixture
 def sets(release: Release) -> list[Object]:
-    """Two sets, as stored, made before any webhook could refuse them."""
+    """Two stored sets, created before any webhook could reject them."""
     release.cluster.kubectl("create", "-f", str(GO_DEFINITION))
     release.wait_until_sets_are_served()
     for name in ("first", "second"):
@@ -51,13 +50,13 @@ def sets(release: Release) -> list[Object]:
 
 @pytest.fixture
 def served(sets: list[Object]) -> list[Object]:
-    """The same sets as our definition serves them: fields that are not stored read as their defaults."""
+    """Return the same sets as our CRD serves them, with defaults for fields that are not stored."""
     defaults = {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination"}
     return [{**each, "spec": {**defaults, **each["spec"]}} for each in sets]
 
 
 def run_original(release: Release, *arguments: str) -> None:
-    """The original release, with the certificates and the Lease that its manager would have made."""
+    """Install upstream's release, with the certificates and the Lease that its manager would create."""
     release.install("--wait", *arguments, chart=GO_STAND_IN)
     leave_traces_of_a_manager(release)
 
@@ -116,7 +115,7 @@ def test_a_careless_upgrade_is_refused_and_changes_nothing(release: Release, set
 
     with pytest.raises(CommandError, match="cannot be imported into the current release"):
         release.upgrade("--reset-values")
-    # The values of the original chart, its image among them.
+    # The values of upstream's chart, with its image.
     with pytest.raises(CommandError, match="definitionInTemplates"):
         release.upgrade("--take-ownership", "--reuse-values")
 
@@ -125,7 +124,10 @@ def test_a_careless_upgrade_is_refused_and_changes_nothing(release: Release, set
 
 
 def test_a_definition_among_the_templates_is_not_deleted(release: Release) -> None:
-    """Releases up to 0.7: leaving the release manifest would delete the definition, and with it every set."""
+    """In releases up to 0.7, the CRD is a template of the chart.
+
+    Helm would delete it, and every set with it, when it leaves the release manifest.
+    """
     release.install("--set", "definitionInTemplates=true", "--skip-crds", "--wait", chart=GO_STAND_IN)
     kept = release.uid(*DEFINITION)
 
@@ -158,7 +160,7 @@ def test_an_installation_from_manifests_is_taken_over(release: Release, served: 
 
 
 def assert_is_ours(release: Release) -> None:
-    """Every object is as in a fresh install, apart from what the manager writes."""
+    """Check that every object is as in a fresh install, except for what the manager writes."""
     rendered = render(release.cluster)
     definition = release.get(*DEFINITION)
     assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"

@@ -1,4 +1,4 @@
-"""The local cluster behaves as a cluster, and nothing of it remains."""
+"""The local cluster behaves like a cluster, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def manifest(name: str, annotations: str = "", owners: str = "[]") -> str:
 
 
 def eventually(is_true: Callable[[], bool], what: str) -> None:
-    """Return when `is_true` is; fails after a time that no machine takes for what is waited for here."""
+    """Return when `is_true` returns true; fail after a time that is long enough for any machine."""
     began = time.monotonic()
     while not is_true():
         assert time.monotonic() - began < _SECONDS, f"not within {_SECONDS:g} s: {what}"
@@ -61,7 +61,7 @@ def eventually(is_true: Callable[[], bool], what: str) -> None:
 
 
 def uid_of(cluster: LocalCluster, name: str) -> str | None:
-    """Return the UID of a pod of the default namespace, None when there is no such pod."""
+    """Return the UID of a pod in the default namespace, or None if it does not exist."""
     try:
         return str(cluster.pods.get("default", name)["metadata"]["uid"])
     except ApiError as refusal:
@@ -78,7 +78,7 @@ def _pending_seconds(pod: dict[str, Any]) -> float:
 
 
 def is_alive(pid: int) -> bool:
-    """A process that has ended and only waits for its parent to ask is not alive."""
+    """Report whether a process is alive; a zombie is not."""
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -87,7 +87,7 @@ def is_alive(pid: int) -> bool:
 
 @pytest.fixture
 def apply(local_cluster: LocalCluster) -> Iterator[Callable[..., None]]:
-    """Apply a StatefulSet of three pods and wait for them; it is removed after the test."""
+    """A function that applies a StatefulSet of three pods and waits; it is deleted after the test."""
     names = []
 
     def apply_and_wait(name: str, **settings: str) -> None:

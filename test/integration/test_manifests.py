@@ -1,6 +1,6 @@
 """Plain manifests and their kustomize components equal what the chart renders, and install on a cluster.
 
-No Helm is called on the cluster, and no manager runs.
+The cluster is not accessed with Helm, and no manager runs.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def dist(chart: Chart, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def built(dist: Path, components: tuple[str, ...]) -> list[Object]:
-    """What kustomize makes of the base with components, as users write it."""
+    """Return what kustomize builds from the base with components, as users write it."""
     overlay = dist / KUSTOMIZE / "-".join(["overlay", *components])
     overlay.mkdir(exist_ok=True)
-    # Without the definitions, which no component touches: they are large.
+    # Without the CRDs, which are large and not affected by components.
     base = dist / KUSTOMIZE / "small"
     base.mkdir(exist_ok=True)
     (base / "manager.yaml").write_text((dist / KUSTOMIZE / BASE / "manager.yaml").read_text())
@@ -67,7 +67,7 @@ def by_key(objects: list[Object]) -> dict[tuple[str, str, str, str], Object]:
 
 
 def combinations() -> Iterator[tuple[str, ...]]:
-    """Every choice of components that belong together."""
+    """Yield every valid combination of components."""
     after = "-with-cert-manager"
     for certificates, metrics, policy in itertools.product((False, True), repeat=3):
         suffix = after if certificates else ""
@@ -91,7 +91,7 @@ def test_components_make_what_the_values_make(chart: Chart, dist: Path, componen
     for name in components:
         values |= COMPONENTS[name].after
     if "network-policy" in components and not any(name.startswith("prometheus") for name in components):
-        # Its rule for scrapers is there in any case.
+        # The policy's rule for scrapers is included in any case.
         values["enablePrometheus"] = False
     expected, found = by_key(chart.objects(values)), by_key(built(dist, components))
     if values.get("enablePrometheus") is False:
@@ -114,7 +114,7 @@ def test_every_component_is_tried() -> None:
     ids="+".join,
 )
 def test_components_that_do_not_belong_together_are_refused(dist: Path, components: tuple[str, ...]) -> None:
-    """Else one would silently undo what the other says."""
+    """Otherwise one component would silently revert another."""
     with pytest.raises(ReleaseError, match="accumulat"):
         built(dist, components)
 
@@ -139,7 +139,7 @@ def release() -> Iterator[Release]:
 
 
 def changed(chart: Chart) -> str:
-    """The manifests of the next release: something of every kind of object is other."""
+    """Return the manifests of the next release, with a change in every kind of object."""
     return rendered(
         chart.objects(
             {"webhooks.timeoutSeconds": 5, "commonLabels": {"team": "serving"}, "logLevel": "debug"}
@@ -148,7 +148,7 @@ def changed(chart: Chart) -> str:
 
 
 def written(release: Release, dist: Path) -> dict[str, Object]:
-    """What was written of each object of the manifests."""
+    """Return the written part of each object in the manifests."""
     found: dict[str, Object] = {}
     for each in parsed((dist / MANIFESTS).read_text()):
         stored = release.get(each["kind"], each["metadata"]["name"])
@@ -168,7 +168,7 @@ def test_a_cluster_is_installed_upgraded_and_left_again(
     manifests = str(dist / MANIFESTS)
     definitions, _ = split(parsed((dist / MANIFESTS).read_text()))
 
-    # With the definitions first, a set can be there before webhooks stand in its way.
+    # With the CRDs first, a set can exist before webhooks reject it.
     kubectl("apply", *how, "-f", "-", input=rendered(definitions))
     release.wait_until_sets_are_served()
     kubectl("create", "-f", "-", input=json.dumps(a_set("kept")))

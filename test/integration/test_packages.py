@@ -1,6 +1,6 @@
 """The packages install without the repository, and type checkers see their types.
 
-Needs PyPI or a mirror, as pip is configured; no cluster.
+Needs PyPI or a mirror, as configured for pip, but no cluster.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MISTAKEN = "wrong: str = my_set.spec.leader_worker_template.size\nmy_set.spec.le
 
 @dataclass(frozen=True)
 class Place:
-    """An empty directory with a virtual environment, and nothing of the repository in sight."""
+    """An empty directory with a virtual environment, without access to the repository."""
 
     directory: Path
 
@@ -54,7 +54,7 @@ class Place:
         return self.directory / "environment" / "bin" / "python"
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
-        """Ends as it ends; nothing that points at the repository is passed on."""
+        """Run a command, whatever its exit code, without variables that point at the repository."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         return subprocess.run(
             command, cwd=self.directory, env=kept, capture_output=True, text=True, check=False
@@ -68,7 +68,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The packages, from a copy of what a clone has."""
+    """The packages, built from a copy of what a clone has."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
     copy_source(source)
     build(source, target, lws.__version__, commit_time())
@@ -76,7 +76,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def place_with(directory: Path, dist: Path, *names: str) -> Place:
-    """Somewhere with those packages, and what they need in the versions of the lock."""
+    """Return a place with these packages, and their dependencies in the locked versions."""
     place = Place(directory)
     venv.create(directory / "environment", with_pip=True)
     lock = (ROOT / "requirements" / "runtime.txt").read_text()
@@ -153,7 +153,7 @@ def test_the_plugin_installs_itself_at_its_first_call(dist: Path, tmp_path: Path
     assert first.returncode == 0, first.stderr
     assert "installing its packages, once" in first.stderr and second.stderr == ""
     assert first.stdout == second.stdout and "Usage: kubectl lws" in first.stdout
-    # In its own directory, so that they go when krew removes it.
+    # In its own directory, so that krew removes it as well.
     assert (tmp_path / "store" / "environment").is_dir()
 
 

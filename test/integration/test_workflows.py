@@ -1,4 +1,4 @@
-"""The workflows are valid for GitHub, and call make targets that exist. No cluster."""
+"""The workflows are valid for GitHub, and call make targets that exist. Needs no cluster."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ _ACTIONLINT = Target(
 
 
 def faults(directory: Path = WORKFLOWS) -> list[str]:
-    """What is wrong with the workflows of a directory; BuildError or NoGoError where nothing can be said."""
+    """Return the faults in the workflows of a directory.
+
+    Raise BuildError or NoGoError if they cannot be checked.
+    """
     program = ensure_built(_ACTIONLINT, cache_directory(os.environ), LinePrinter()) / "actionlint"
-    # Neither of these is there everywhere, and a finding must not depend on that.
+    # Neither tool is installed everywhere, and findings must not depend on them.
     command: list[str | Path] = [program, "-no-color", "-oneline", "-shellcheck=", "-pyflakes="]
     paths = sorted(directory.glob("*.yaml"))
     done = subprocess.run([*command, *paths], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -90,7 +93,7 @@ def test_no_release_waits_for_what_nobody_has_seen_pass() -> None:
 
 
 def test_every_action_is_pinned_by_its_commit() -> None:
-    """A tag can be moved to other code by whoever gets hold of it; the version beside it is for people."""
+    """A tag can be moved to other code; the version in the comment is for readers."""
     used = [
         line.partition("uses:")[2].strip()
         for path in sorted(WORKFLOWS.glob("*.yaml"))

@@ -16,7 +16,7 @@ _VARIABLE = "LWS_GIT_COMMIT"
 
 
 def load_another_build(cluster: RealCluster, name: str) -> None:
-    """Have the node know an image of this name that says it is of COMMIT."""
+    """Load an image of this name into the node that claims to be built from COMMIT."""
     (archive,) = (path for path in map(Path, read_kit().archives) if path.name.startswith("current-"))
     image = read_image(archive)
     settings = image.config["config"]

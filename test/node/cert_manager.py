@@ -1,7 +1,7 @@
-"""Play cert-manager where it is not installed: issue Secrets for Certificates and inject the CA.
+"""Play cert-manager on a cluster without it: issue Secrets for Certificates and inject the CA.
 
-The Secrets have cert-manager's layout; the CA goes into the webhook configurations that ask for it, for as
-long as this runs.
+The Secrets have cert-manager's layout. While this runs, the CA is injected into the webhook configurations
+that request it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _ISSUERS = f"/apis/cert-manager.io/v1/namespaces/{NAMESPACE}/issuers"
 _SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 _INJECTED = "cert-manager.io/inject-ca-from"
-# As long as cert-manager's are by default.
+# cert-manager's default lifetime.
 _LIFE = timedelta(days=90)
 _LOOK_SECONDS = 0.3
 _NOT_FOUND = 404
 
 
 class CertManager:
-    """Issues and injects in a thread of its own. Its Issuers sign nothing for others: `selfSigned`."""
+    """Issues and injects in a separate thread. Its Issuers are `selfSigned`: they sign nothing for others."""
 
     def __init__(self, cluster: RealCluster) -> None:
         self._api = cluster.api
@@ -51,16 +51,16 @@ class CertManager:
         self._thread.join()
 
     def issued(self, certificate: str) -> Pair:
-        """What it has made for a Certificate. KeyError before it has."""
+        """Return the pair that it issued for a Certificate. Raise KeyError before that."""
         return self._issued[certificate]
 
     def renew(self, certificate: str) -> None:
-        """Make another, as when two thirds of its life are over."""
+        """Issue another pair, as after two thirds of the lifetime."""
         self._issued[certificate] = _made(self._api.get(f"{_CERTIFICATES}/{certificate}"))
 
     def _run(self) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
-            # Managers that keep their own certificates write to the same objects until they are gone.
+            # Managers with certificates of their own write to the same objects until they are deleted.
             with suppress(ApiError):
                 for each in self._api.get(_CERTIFICATES)["items"]:
                     self._issue(each)
@@ -80,7 +80,7 @@ class CertManager:
             made = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": data}
             self._api.create(_SECRETS, {**made, "metadata": metadata})
         elif not data.items() <= stored.get("data", {}).items():
-            # The type of one that exists cannot be changed.
+            # The type of an existing Secret cannot be changed.
             self._api.merge(f"{_SECRETS}/{secret}", {"metadata": metadata, "data": data})
 
     def _secret(self, name: str) -> dict[str, Any] | None:
@@ -113,7 +113,7 @@ def _made(certificate: dict[str, Any]) -> Pair:
 
 
 def _data(pair: Pair) -> dict[str, str]:
-    # It has signed itself, so it is its own CA.
+    # The certificate is self-signed, so it is its own CA.
     values = {"ca.crt": pair.pem, "tls.crt": pair.pem, "tls.key": pair.key_pem}
     return {key: _encoded(value) for key, value in values.items()}
 

@@ -1,4 +1,4 @@
-"""Create certificates for tests, and read the one that a manager's webhooks present."""
+"""Create certificates for tests, and read the certificate that a manager's webhooks present."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Pair:
 
 
 def authority(life: timedelta) -> Pair:
-    """A CA of its own."""
+    """Return a new CA."""
     key = _key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lws-ca")])
     builder = _builder(key, name, name, life)
@@ -52,7 +52,7 @@ def authority(life: timedelta) -> Pair:
 
 
 def server(names: list[str], life: timedelta, signer: Pair | None = None) -> Pair:
-    """A certificate for these names; without a signer it vouches for itself."""
+    """Return a certificate for these names, self-signed without a signer."""
     key = _key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
     issuer = signer.certificate.subject if signer else subject
@@ -66,7 +66,7 @@ def server(names: list[str], life: timedelta, signer: Pair | None = None) -> Pai
 
 
 def shown_by(pod: Pod) -> x509.Certificate:
-    """What a manager's webhooks show now, to somebody who does not judge it."""
+    """Return the certificate that a manager's webhooks present now, without verification."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
@@ -77,7 +77,7 @@ def shown_by(pod: Pod) -> x509.Certificate:
 
 
 def store(cluster: RealCluster, name: str, data: dict[str, bytes]) -> None:
-    """Put these keys into a Secret of the product; others stay."""
+    """Write these keys to a Secret of the product; other keys stay."""
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
     patch = json.dumps({"data": encoded})
     cluster.kubectl("patch", "secret", name, "-n", NAMESPACE, "--type=merge", "-p", patch)

@@ -1,4 +1,4 @@
-"""Send requests to a Service ten times a second, and record the answers that were lost."""
+"""Send requests to a Service ten times a second, and record the ones without an answer."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ANSWER_SECONDS = 30.0
 
 @dataclass
 class Asked:
-    """What a client was answered."""
+    """The answers to a client."""
 
     answers: list[dict[str, Any]] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     slowest: float = 0.0
-    """Seconds that an answer took at most."""
+    """The longest time until an answer, in seconds."""
 
     def once(self, address: str) -> None:
-        """Ask by a connection of its own, as many clients do."""
+        """Send a request on a new connection, as many clients do."""
         began = time.monotonic()
         try:
             with urllib.request.urlopen(f"http://{address}/", timeout=_ANSWER_SECONDS) as answer:
@@ -39,7 +39,7 @@ class Asked:
 
 @contextmanager
 def asking(address: str) -> Iterator[Asked]:
-    """A client asks ten times a second meanwhile."""
+    """Run a client that sends ten requests a second."""
     asked = Asked()
     with repeated(lambda: asked.once(address), _EVERY_SECONDS):
         yield asked

@@ -1,6 +1,7 @@
 """Fixtures for tests on a real node: one cluster and one release for all of them.
 
-`make test-node` runs pytest inside the namespaces of the node. A test is skipped with what the machine lacks.
+`make test-node` runs pytest inside the namespaces of the node. If the machine lacks a requirement, the tests
+are skipped and the reason names it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def node() -> Iterator[RealCluster]:
 
 @pytest.fixture(scope="session")
 def installed(node: RealCluster) -> Installed:
-    """Install the product on the node as docs/start/install.md does, with the chart's defaults."""
+    """Install the product on the node as docs/start/install.md says, with the chart's defaults."""
     node.helm(
         *("install", "lws", str(CHART), "--namespace", NAMESPACE, "--create-namespace"),
         *("--wait", "--timeout", "300s"),
@@ -48,7 +49,7 @@ def installed(node: RealCluster) -> Installed:
 
 @pytest.fixture(scope="session")
 def product(node: RealCluster, installed: Installed) -> RealCluster:
-    """The node with the product on it; tests that change its settings restore the chart's."""
+    """The node with the product; tests that change its settings restore the chart's."""
     return node
 
 

@@ -1,7 +1,7 @@
 """Build manifests that run a distributed engine of another project as a LeaderWorkerSet.
 
-They are the programs in a ConfigMap, keys, a Service of the leaders, and the set. docs/tasks/serving.md tells
-users what such a set needs so that a rollout loses no answer.
+They are a ConfigMap with the programs, keys, a Service of the leaders, and the set. docs/tasks/serving.md
+tells users what such a set needs so that a rollout loses no request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools.engines import NAME
 
 PORT = 8080
 LABEL = "leaderworkerset.sigs.k8s.io"
-# Longer than it takes until nobody is sent to a pod any more that is being deleted, also beside other tests.
+# Longer than endpoints take to drop a terminating pod, also while other tests run.
 DRAIN_SECONDS = 10
 
 _PROGRAMS = Path(__file__).parent / "engines"
@@ -26,7 +26,7 @@ _PROGRAMS = Path(__file__).parent / "engines"
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine whose leader answers at PORT, once all of its group takes part."""
+    """An engine whose leader answers at PORT once its whole group takes part."""
 
     name: str
     size: int
@@ -34,14 +34,14 @@ class Engine:
     leader: list[str]
     worker: list[str]
     worker_is_ready: dict[str, Any] = field(default_factory=dict)
-    """A readiness probe of workers; none where the leader's asks all pods."""
+    """The readiness probe of workers; empty if the leader's probe checks all pods."""
     keys: bool = False
-    """Whether its pods get into each other by ssh."""
+    """Whether its pods connect to each other by ssh."""
     total: int | None = None
-    """What all ranks add up to, each with its number; none where ranks are not added up."""
+    """The sum of the numbers of all ranks, or None if the engine does not add them."""
 
     def objects(self, tag: str) -> list[dict[str, Any]]:
-        """Everything that is applied, with the image of a tag."""
+        """Return all objects to apply, with the image of a tag."""
         selector = {NAME_LABEL: self.name, f"{LABEL}/worker-index": "0"}
         files = {path.name: path.read_text() for path in sorted(_PROGRAMS.glob("*"))}
         spec = {"selector": selector, "ports": [{"port": PORT}]}
@@ -53,7 +53,7 @@ class Engine:
 
     @property
     def service(self) -> str:
-        """The name of the Service of its leaders."""
+        """Return the name of the Service of its leaders."""
         return f"ask-{self.name}"
 
     def _set(self, tag: str) -> dict[str, Any]:
@@ -110,7 +110,7 @@ ENGINES = (MPI, RAY)
 
 
 def keys() -> dict[str, Any]:
-    """A Secret with which pods get into each other: one key for all, made for a test."""
+    """Return a Secret with one ssh key for all pods, created for a test."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()

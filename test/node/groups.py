@@ -19,7 +19,7 @@ SECONDS = 240.0
 RESTART, AFTER_START, NONE = "RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"
 POLICIES = (RESTART, AFTER_START, NONE)
 SHORT_NAMES = {RESTART: "restart", AFTER_START: "after", NONE: "none"}
-# Long enough for a wrong deletion to be seen: a group is recreated at once, the first time.
+# Long enough to notice a wrong deletion, because the first recreation of a group is not delayed.
 QUIET_SECONDS = 5.0
 
 Pod = dict[str, Any]
@@ -27,7 +27,7 @@ HEALTHY = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 1, "f
 
 
 def member(**fields: Any) -> dict[str, Any]:
-    """A container that says what it was given; `fields` of a container win."""
+    """Return a container that serves its environment. fields: override fields of the container."""
     return {
         "name": "member",
         "image": MEMBERS[0],
@@ -38,7 +38,7 @@ def member(**fields: Any) -> dict[str, Any]:
 
 
 def manifest(name: str, spec: Mapping[str, Any], pod: Mapping[str, Any], size: int = 2) -> dict[str, Any]:
-    """A LeaderWorkerSet of one group, unless `spec` says otherwise; `pod` is the spec of all its pods."""
+    """Return a LeaderWorkerSet, by default with one group. pod: the spec of all its pods."""
     template = {"spec": {"terminationGracePeriodSeconds": 1, **pod}}
     given = dict(spec.get("leaderWorkerTemplate", {}))
     return {
@@ -54,7 +54,7 @@ def manifest(name: str, spec: Mapping[str, Any], pod: Mapping[str, Any], size: i
 
 
 def with_policy(policy: str, **template: Any) -> dict[str, Any]:
-    """The part of a set's spec that says so."""
+    """Return the part of a set's spec with this restart policy."""
     return {"leaderWorkerTemplate": {"restartPolicy": policy, **template}}
 
 
@@ -67,7 +67,7 @@ class Groups:
 
     @contextmanager
     def in_own_namespace(self) -> Iterator[Groups]:
-        """Made before, and deleted with everything in it afterwards."""
+        """Create the namespace, and delete it with everything in it afterwards."""
         self.cluster.kubectl("create", "namespace", self.namespace)
         try:
             yield self
@@ -79,17 +79,17 @@ class Groups:
         self.cluster.kubectl("apply", "-n", self.namespace, "-f", "-", input=json.dumps(listed))
 
     def pods(self, name: str) -> dict[str, Pod]:
-        """The pods of a set by name."""
+        """Return the pods of a set by name."""
         found = self.cluster.pods.matching(self.namespace, f"{NAME_LABEL}={name}")
         return {pod["metadata"]["name"]: pod for pod in found}
 
     def ready(self, name: str, count: int, seconds: float = SECONDS) -> dict[str, Pod]:
-        """The pods of a set, once `count` exist and all are ready."""
+        """Wait until `count` pods of a set exist and all are ready, and return them."""
         self.cluster.pods.wait_ready(self.namespace, f"{NAME_LABEL}={name}", count, seconds)
         return self.pods(name)
 
     def recreated(self, name: str, before: Mapping[str, Pod]) -> dict[str, Pod]:
-        """The pods of a set, once all are ready and none is one of `before`."""
+        """Wait until all pods of a set are ready and none is one of `before`, and return them."""
         old = uids(before)
         return eventually(
             f"{name} to be recreated",
@@ -101,12 +101,12 @@ class Groups:
         )
 
     def status(self, name: str) -> dict[str, Any]:
-        """The status of a set."""
+        """Return the status of a set."""
         found = self.cluster.kubectl("get", "lws", name, "-n", self.namespace, "-o", "json")
         return dict(json.loads(found)["status"])
 
     def told(self, name: str) -> list[str]:
-        """The reasons of the Events about a set."""
+        """Return the reasons of the Events about a set."""
         return [each["reason"] for each in self._events(name)]
 
     def _events(self, name: str) -> list[dict[str, Any]]:
@@ -128,14 +128,14 @@ def uids(pods: Mapping[str, Pod]) -> set[str]:
 
 
 def is_ready(pod: Pod) -> bool:
-    """Ready, and not being deleted."""
+    """Report whether a pod is ready and not terminating."""
     conditions = pod["status"].get("conditions", [])
     leaving = "deletionTimestamp" in pod["metadata"]
     return not leaving and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def statuses(pod: Pod) -> dict[str, Any]:
-    """Container -> its status, init containers included."""
+    """Return the status of each container, init containers included."""
     status = pod["status"]
     listed = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
     return {each["name"]: each for each in listed}

@@ -1,4 +1,4 @@
-"""Change or disrupt a whole node: other kubelet settings, kubelet and containerd stopped, or a power cut."""
+"""Change or disrupt a whole node: change kubelet settings, stop kubelet and containerd, or cut the power."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tools.realnode.settings import Files
 
 SECONDS = 240.0
 
-# What is in memory, and so gone when a machine starts again.
+# Directories in memory, which are empty after a reboot.
 _VOLATILE = (Path("/run/containerd"), Path("/run/netns"))
 _PINNED = "io.cri-containerd.pinned=pinned"
 _SHIM = b"containerd-shim-runc-v2\0"
@@ -34,7 +34,7 @@ _SHIM = b"containerd-shim-runc-v2\0"
 
 @contextmanager
 def other_settings(cluster: RealCluster, settings: Mapping[str, Any]) -> Iterator[None]:
-    """The kubelet runs with these settings meanwhile."""
+    """Run the kubelet with these settings during the block."""
     path = Files(read_kit()).kubelet
     former = path.read_text()
     _restart_kubelet(cluster, path, yaml.safe_dump({**yaml.safe_load(former), **settings}))
@@ -45,13 +45,13 @@ def other_settings(cluster: RealCluster, settings: Mapping[str, Any]) -> Iterato
 
 
 def free_bytes() -> int:
-    """Of the disk that pods are on."""
+    """Return the free bytes of the disk with the pods."""
     return shutil.disk_usage(Files(read_kit()).kubelet_state).free
 
 
 @contextmanager
 def filled(size: int) -> Iterator[None]:
-    """So many bytes of that disk are taken meanwhile."""
+    """Allocate `size` bytes of that disk during the block."""
     with tempfile.TemporaryFile(dir=Files(read_kit()).kubelet_state) as taken:
         os.posix_fallocate(taken.fileno(), 0, size)
         yield
@@ -59,7 +59,7 @@ def filled(size: int) -> Iterator[None]:
 
 @contextmanager
 def cordoned(cluster: RealCluster) -> Iterator[None]:
-    """No new pod comes to the node meanwhile."""
+    """Cordon the node during the block."""
     cluster.kubectl("cordon", REAL_NODE)
     try:
         yield
@@ -68,9 +68,9 @@ def cordoned(cluster: RealCluster) -> Iterator[None]:
 
 
 def written(cluster: RealCluster) -> dict[str, int]:
-    """UID -> bytes in the file systems of a pod's containers, as the kubelet counts them: seconds late.
+    """Return, for each pod UID, the bytes in the file systems of its containers, as the kubelet counts them.
 
-    Nothing from a kubelet that has just started and has not counted yet.
+    The counts are some seconds old; they are empty if the kubelet has just started.
     """
     try:
         found = cluster.api.get(f"/api/v1/nodes/{REAL_NODE}/proxy/stats/summary")
@@ -85,20 +85,20 @@ def written(cluster: RealCluster) -> dict[str, int]:
 
 
 def pin_images(cluster: RealCluster) -> None:
-    """Have the kubelet keep them all, whatever it lacks: they cannot be pulled again."""
+    """Prevent the kubelet from deleting images, because they cannot be pulled again."""
     for name in cluster.images():
         cluster.ctr("images", "label", name, _PINNED)
 
 
 def stop_programs(cluster: RealCluster) -> None:
-    """Without kubelet and containerd: containers go on."""
+    """Stop kubelet and containerd; containers keep running."""
     for name in ("kubelet", "containerd"):
         cluster.component(name).stop()
 
 
 def start_programs(cluster: RealCluster) -> None:
     cluster.component("containerd").start()
-    # A kubelet that meets no containerd ends.
+    # A kubelet without containerd exits.
     eventually("containerd", lambda: _answers(cluster), seconds=SECONDS)
     cluster.component("kubelet").start()
     cluster.component("kubelet").wait_healthy(SECONDS)
@@ -106,7 +106,7 @@ def start_programs(cluster: RealCluster) -> None:
 
 
 def cut_power(cluster: RealCluster) -> None:
-    """Nothing runs any more, and nothing is left but what is on disks."""
+    """Kill every process of the node, so that only data on disks is left."""
     for name in ("kubelet", "containerd"):
         cluster.component(name).kill()
     deadline = time.monotonic() + SECONDS
@@ -138,12 +138,12 @@ def _restart_kubelet(cluster: RealCluster, path: Path, text: str) -> None:
 
 
 def _in_containers() -> Iterator[int]:
-    """Processes below the cgroup of this node, in whichever hierarchy."""
+    """Yield the processes in the cgroups of this node, in every hierarchy."""
     seen = set[int]()
     for root in hierarchies():
         for listed in (root / read_kit().name).rglob("cgroup.procs"):
             with suppress(OSError):
-                # 0 is one of another process namespace: none of this node's is.
+                # 0 stands for a process in another PID namespace, which is not of this node.
                 seen |= {int(pid) for pid in listed.read_text().split()} - {0}
     yield from seen
 
@@ -156,7 +156,7 @@ def _shims() -> Iterator[int]:
 
 
 def _mounted() -> list[str]:
-    """Mount points of containers and of volumes, in the order in which they were mounted."""
+    """Return mount points of containers and of volumes, in the order in which they were mounted."""
     points = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     folders = [*_VOLATILE, Files(read_kit()).kubelet_state]
     return [point for point in points if any(Path(point).is_relative_to(each) for each in folders)]

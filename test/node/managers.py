@@ -1,4 +1,4 @@
-"""Read and change the product's own pods, run `helm upgrade` and back, and review objects meanwhile."""
+"""Read and change the product's own pods, run `helm upgrade` and back, and send reviews meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECONDS = 240.0
 
 _MANAGERS = "control-plane=controller-manager"
 SETS = "apis/leaderworkerset.x-k8s.io/v1"
-# A leader, as a StatefulSet makes it.
+# A leader pod as a StatefulSet creates it.
 _POD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -37,15 +37,15 @@ _POD = {
 
 @dataclass(frozen=True)
 class Installed:
-    """What there was when `helm install` had returned, before any test has changed something."""
+    """The state right after `helm install`, before any test changes it."""
 
     managers: dict[str, Pod]
     holder: str
-    """Who held the Lease, as soon as somebody did."""
+    """The first holder of the Lease."""
 
 
 def managers(cluster: RealCluster) -> dict[str, Pod]:
-    """Those that run or will: of pods that were evicted, a Deployment keeps what is left."""
+    """Return the managers' pods, without the evicted ones that a Deployment keeps."""
     found = cluster.pods.matching(NAMESPACE, _MANAGERS)
     return {
         pod["metadata"]["name"]: pod for pod in found if pod["status"]["phase"] not in ("Failed", "Succeeded")
@@ -57,12 +57,12 @@ def all_ready(pods: dict[str, Pod], count: int = 2) -> bool:
 
 
 def ready_managers(cluster: RealCluster) -> dict[str, Pod]:
-    """Both, once there are no others."""
+    """Wait until exactly two managers exist and are ready, and return their pods."""
     return eventually("two managers", lambda: managers(cluster), all_ready, SECONDS)
 
 
 def standing(pods: dict[str, Pod]) -> dict[str, tuple[str, dict[str, int]]]:
-    """Who they are, and how often their containers were restarted."""
+    """Return the UID of each pod, and the restarts of its containers."""
     return {name: (pod["metadata"]["uid"], restarts(pod)) for name, pod in pods.items()}
 
 
@@ -71,14 +71,14 @@ def get(cluster: RealCluster, *what: str) -> dict[str, Any]:
 
 
 def upgrade(cluster: RealCluster, *settings: str) -> None:
-    """`helm upgrade` of the release with these settings on top of its own; returns once it is through."""
+    """Run `helm upgrade` with these settings in addition to the release's, and wait until it is complete."""
     arguments = ("upgrade", "lws", str(CHART), "-n", NAMESPACE, "--reset-then-reuse-values")
     cluster.helm(*arguments, "--wait", "--timeout", "300s", *settings)
 
 
 @contextmanager
 def upgraded(cluster: RealCluster, *settings: str) -> Iterator[None]:
-    """The release has these settings meanwhile, and none but the chart's own afterwards."""
+    """Upgrade the release to these settings during the block, and to the chart's own afterwards."""
     upgrade(cluster, *settings)
     ready_managers(cluster)
     try:
@@ -88,7 +88,7 @@ def upgraded(cluster: RealCluster, *settings: str) -> Iterator[None]:
 
 
 def to_defaults(cluster: RealCluster) -> None:
-    """The release has the chart's own settings again, as other tests expect it."""
+    """Upgrade the release to the chart's own settings, which other tests expect."""
     arguments = ("upgrade", "lws", str(CHART), "-n", NAMESPACE, "--reset-values")
     cluster.helm(*arguments, "--wait", "--timeout", "300s")
     ready_managers(cluster)
@@ -96,7 +96,7 @@ def to_defaults(cluster: RealCluster) -> None:
 
 @contextmanager
 def reviewed(groups: Groups) -> Iterator[list[str]]:
-    """Have a set and a pod reviewed all the time, without storing them; what was refused, in the end."""
+    """Have a set and a pod reviewed all the time, as dry runs, and collect the rejections."""
     answered, lost = list[str](), list[str]()
 
     def review() -> None:
@@ -112,7 +112,7 @@ def reviewed(groups: Groups) -> Iterator[list[str]]:
 
 
 def ask(groups: Groups) -> None:
-    """Have a set and a pod reviewed. Raises ApiError; AssertionError for a pod that stays as it was."""
+    """Have a set and a pod reviewed. Raise ApiError, or AssertionError if the pod was not changed."""
     asked = f"namespaces/{groups.namespace}"
     api, wanted = groups.cluster.api, manifest("reviewed", {}, {"containers": [member()]})
     api.create(f"/{SETS}/{asked}/leaderworkersets?dryRun=All", wanted)

@@ -1,4 +1,4 @@
-"""Find and scrape the targets of a ServiceMonitor as Prometheus does: scheme, path, port, trust and token."""
+"""Find and scrape the targets of a ServiceMonitor as Prometheus does: scheme, path, port, CA and token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Target:
-    """One address, and how it is asked."""
+    """One address, and how it is scraped."""
 
     address: str
     port: int
@@ -30,7 +30,7 @@ class Target:
     token: str
 
     def scraped(self) -> Scrape:
-        """What it serves to the bearer of the token."""
+        """Return the metrics that it serves to the bearer of the token."""
         status, text = self._ask({"Authorization": f"Bearer {self.token}"})
         assert status == http.client.OK, text
         return Scrape.of(text)
@@ -41,7 +41,7 @@ class Target:
     def _ask(self, headers: dict[str, str]) -> tuple[int, str]:
         connection = http.client.HTTPSConnection(self.address, self.port, timeout=_SECONDS)
         plain = socket.create_connection((self.address, self.port), _SECONDS)
-        # The certificate is for the name that the monitor says, not for an address.
+        # The certificate is for the server name in the monitor, not for an address.
         connection.sock = self.trust.wrap_socket(plain, server_hostname=self.server_name)
         try:
             connection.request("GET", self.path, headers=headers)
@@ -52,7 +52,7 @@ class Target:
 
 
 def targets_of(cluster: RealCluster, name: str) -> list[Target]:
-    """The targets of a ServiceMonitor in the chart's namespace, found as Prometheus finds them."""
+    """Return the targets of a ServiceMonitor in the chart's namespace, found as Prometheus finds them."""
     monitor = get(cluster, "servicemonitor", name, "-n", NAMESPACE)["spec"]
     return [
         Target(
@@ -69,7 +69,7 @@ def targets_of(cluster: RealCluster, name: str) -> list[Target]:
 
 
 def _addresses(cluster: RealCluster, labels: dict[str, str], port: str) -> Iterator[tuple[str, int]]:
-    """Of all pods behind Services with these labels that have a port of this name."""
+    """Yield the addresses of all pods behind Services with these labels and a port of this name."""
     selector = ",".join(f"{key}={value}" for key, value in labels.items())
     for service in get(cluster, "services", "-n", NAMESPACE, "-l", selector)["items"]:
         of_service = f"kubernetes.io/service-name={service['metadata']['name']}"
@@ -95,6 +95,6 @@ def _trust(cluster: RealCluster, endpoint: dict[str, Any]) -> ssl.SSLContext:
 
 
 def _key(cluster: RealCluster, reference: dict[str, str]) -> str:
-    """The text that a reference to a key of a Secret leads to."""
+    """Return the text in the referenced key of a Secret."""
     data = get(cluster, "secret", reference["name"], "-n", NAMESPACE)["data"]
     return base64.b64decode(data[reference["key"]]).decode()

@@ -1,4 +1,4 @@
-"""Serve the kinds of operators that are not installed: the API server stores these objects as they are."""
+"""Serve the kinds of operators that are not installed: the API server stores their objects unchanged."""
 
 from __future__ import annotations
 

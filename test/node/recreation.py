@@ -1,6 +1,6 @@
-"""Measure how long a group takes to be recreated after a worker's process was killed, stretch by stretch.
+"""Measure how long a group takes to be recreated after a worker's process was killed, step by step.
 
-The moments come from the audit log. `make bench-node` prints the seconds as a table.
+The times come from the audit log. `make bench-node` prints the seconds as a table.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ AUDIT: dict[str, object] = {
         {"level": "None"},
     ],
 }
-"""Of a cluster on which this is measured: who wrote what, and when the answer left."""
+"""The audit policy of the measured cluster: who wrote what, and when it was answered."""
 
 STRETCHES = {
     "kubelet": "from the kill until the kubelet reports the restart",
@@ -66,7 +66,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class Recreation:
-    """Moments of one, in seconds since the epoch: the kill, and the end of each stretch."""
+    """The times of one recreation, in seconds since the epoch: the kill, and the end of each step."""
 
     moments: tuple[float, ...]
 
@@ -87,14 +87,14 @@ class Recreation:
 
 
 def measured(groups: Groups, rounds: int) -> list[Recreation]:
-    """Kill one worker's process in each of as many groups, one after the other."""
+    """Kill one worker's process in each of `rounds` groups, one after the other."""
     groups.apply(manifest(_NAME, {"replicas": rounds}, {"containers": [member()]}))
     groups.ready(_NAME, 2 * rounds)
     return [_one(groups, f"{_NAME}-{index}", 2 * rounds) for index in range(rounds)]
 
 
 def table(found: Sequence[Recreation]) -> list[str]:
-    """Lines of Markdown, in milliseconds."""
+    """Return lines of Markdown with milliseconds."""
     rows = {name: [each.stretches[name] for each in found] for name in STRETCHES}
     lines = ["| stretch | p50 in ms | slowest | |", "| --- | --- | --- | --- |"]
     lines += [_row(name, values, STRETCHES[name]) for name, values in rows.items()]
@@ -104,7 +104,7 @@ def table(found: Sequence[Recreation]) -> list[str]:
 
 
 def main() -> int:
-    """Run inside of a node."""
+    """Measure inside a node, and print the table."""
     with RealCluster(read_kit(), Options(audit_policy=AUDIT)) as cluster:
         arguments = ("install", "lws", str(CHART), "--namespace", NAMESPACE, "--create-namespace")
         cluster.helm(*arguments, "--wait", "--timeout", "300s")
@@ -127,7 +127,7 @@ def _one(groups: Groups, leader: str, pods: int) -> Recreation:
 
 
 def _kill(pod: Pod) -> float:
-    """SIGKILL the process in its container; when that was."""
+    """Kill the process in the pod's container with SIGKILL, and return the time."""
     mark = f"pod{pod['metadata']['uid']}"
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -139,7 +139,7 @@ def _kill(pod: Pod) -> float:
 
 
 def _moments(entries: Sequence[Entry], leader: str, worker: str) -> tuple[float, ...]:
-    """When each stretch ended, as far as they have, in order."""
+    """Return the end of each step in order, up to the last one that has ended."""
     marks = (
         lambda each: _is(each, "pods/status", worker, "patch") and _tells_of_restart(each),
         lambda each: _is(each, "pods", leader, "delete") and _is_ours(each),
@@ -153,7 +153,7 @@ def _moments(entries: Sequence[Entry], leader: str, worker: str) -> tuple[float,
         if found is None:
             break
         answered = datetime.fromisoformat(found["stageTimestamp"]).timestamp()
-        # Others see an object before its creator has its answer.
+        # Watchers see an object before its creator has the answer.
         moments.append(max(answered, *moments[-1:], 0.0))
     return tuple(moments)
 
@@ -175,7 +175,7 @@ def _tells_of_restart(entry: Entry) -> bool:
 
 
 def _entries(log: Path, offset: int, namespace: str) -> list[Entry]:
-    """In the order in which answers left: lines are written in that order but for those of one instant."""
+    """Return entries in the order of the answers; lines of the same instant may be swapped in the log."""
     return sorted(_written(log, offset, namespace), key=lambda each: str(each["stageTimestamp"]))
 
 
@@ -183,7 +183,7 @@ def _written(log: Path, offset: int, namespace: str) -> Iterator[Entry]:
     with log.open("rb") as file:
         file.seek(offset)
         for line in file:
-            # The last one may be half written.
+            # The last line may be incomplete.
             if line.endswith(b"\n"):
                 entry: Entry = json.loads(line)
                 if (entry.get("objectRef") or {}).get("namespace") == namespace:

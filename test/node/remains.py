@@ -1,4 +1,4 @@
-"""List what a node leaves on the machine, and which processes still use the namespaces that it had."""
+"""List what a node leaves on the machine, and the processes that still use its former namespaces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNTERS = re.compile(r"packets \d+ bytes \d+")
 
 
 def state_of_machine(system: SystemPrograms) -> dict[str, object]:
-    """What a node makes of every kind there is, and what it must not change."""
+    """Return everything on the machine that a node creates, and everything that it must not change."""
     cgroups = [*CGROUPS.glob(f"{PREFIX}-*"), *CGROUPS.glob(f"*/{PREFIX}-*")]
     return {
         "mounts": sorted(_mounts()),
@@ -38,13 +38,13 @@ def state_of_machine(system: SystemPrograms) -> dict[str, object]:
 
 
 def namespaces_below(pid: int) -> set[str]:
-    """Those of a process and of all below it that are not ours: net:[4026532008] and so on."""
+    """Return the namespaces of a process and its descendants that are not ours, such as net:[4026532008]."""
     ours = set(_namespaces(os.getpid()))
     return {each for process in _family(pid) for each in _namespaces(process)} - ours
 
 
 def users_of(namespaces: Collection[str]) -> list[str]:
-    """Processes in these, or with a file that keeps one of them, and mounts that do."""
+    """Return processes in these namespaces, and processes and mounts that keep one of them."""
     found = [each for each in _kept_by_mounts() if each in namespaces]
     for path in Path("/proc").glob("[0-9]*"):
         held = {*_namespaces(int(path.name)), *_links(path / "fd")}
@@ -64,7 +64,7 @@ def _namespaces(pid: int) -> Iterator[str]:
 
 
 def _links(folder: Path) -> Iterator[str]:
-    """Where the links of a folder lead; nothing of what is gone by now."""
+    """Yield the targets of the links in a folder, without links that have disappeared."""
     with suppress(OSError):
         for each in folder.iterdir():
             with suppress(OSError):
@@ -78,7 +78,7 @@ def _kept_by_mounts() -> Iterator[str]:
 
 
 def _chains(system: SystemPrograms) -> str:
-    """Those of packet filters, without what they count."""
+    """Return the chains of packet filters, without counters."""
     libraries = os.pathsep.join(map(str, system.libraries))
     environment = {**os.environ, **({"LD_LIBRARY_PATH": libraries} if libraries else {})}
     listed = subprocess.run(
@@ -95,7 +95,7 @@ def _text(path: Path) -> str:
 
 
 def _mounts() -> Iterator[str]:
-    """Those that a node makes; others may come and go meanwhile."""
+    """Yield mounts like those of a node; other mounts may change meanwhile."""
     places = {"/run", "/var/lib", "/var/log", *(f"/proc/sys/{name}" for name in KERNEL_SETTINGS)}
     for line in Path("/proc/self/mounts").read_text().splitlines():
         if PREFIX in line or line.split()[1] in places:
@@ -103,7 +103,7 @@ def _mounts() -> Iterator[str]:
 
 
 def _processes() -> Iterator[str]:
-    """Those that belong to a node: they name its files, or its containerd."""
+    """Yield the processes of a node: they name its files, or its containerd."""
     for path in Path("/proc").glob("[0-9]*"):
         try:
             command = (path / "cmdline").read_bytes()

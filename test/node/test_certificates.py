@@ -1,4 +1,4 @@
-"""Certificates of webhooks on a real node: rotated by the manager itself, and by cert-manager."""
+"""Webhook certificates on a real node: rotated by the manager itself, and by cert-manager."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MONITOR = "lws-controller-manager-metrics-monitor"
 
 
 def scaled(cluster: RealCluster, count: int) -> dict[str, Pod]:
-    """The managers, once there are as many."""
+    """Scale the managers, wait, and return their pods."""
     cluster.kubectl("scale", "deployment", DEPLOYMENT, "-n", NAMESPACE, f"--replicas={count}")
     return eventually(
         f"{count} managers", lambda: managers(cluster), lambda pods: all_ready(pods, count), SECONDS
@@ -48,7 +48,7 @@ def ends(pods: dict[str, Pod]) -> list[datetime]:
 
 
 def test_what_ends_soon_is_replaced_while_reviews_are_answered(groups: Groups) -> None:
-    """CA and certificate end within the hour. A manager serves with them, and loses no review over it."""
+    """CA and certificate expire within the hour. A manager replaces them without losing a review."""
     cluster = groups.cluster
     ready_managers(cluster)
     scaled(cluster, 0)
@@ -67,7 +67,7 @@ def test_what_ends_soon_is_replaced_while_reviews_are_answered(groups: Groups) -
             lambda seen: min(seen) > datetime.now(UTC) + LONG,
             SECONDS,
         )
-        # Its CA is another one, too: callers have to connect anew.
+        # The CA is new too, so callers have to connect again.
         eventually("the new one to be used", lambda: is_answered(groups))
     assert lost == []
     assert standing(managers(cluster)) == standing(pods)
@@ -79,7 +79,7 @@ def test_what_ends_soon_is_replaced_while_reviews_are_answered(groups: Groups) -
 
 @pytest.fixture(scope="module")
 def by_cert_manager(product: RealCluster) -> Iterator[CertManager]:
-    """The chart with enableCertManager; afterwards as it was before."""
+    """Enable enableCertManager in the chart, and restore its settings afterwards."""
     define(product, "Certificate", "Issuer", "ServiceMonitor")
     with CertManager(product).running() as issuer:
         upgrade(product, "--set=enableCertManager=true,enablePrometheus=true")
@@ -130,7 +130,8 @@ def test_a_renewed_certificate_is_picked_up_by_managers_that_run(
     by_cert_manager.renew(SERVING)
     renewed = by_cert_manager.issued(SERVING).certificate
     for name in before:
-        # The kubelet writes what a Secret holds when it looks at a pod: once a minute, or when that changes.
+        # The kubelet updates a Secret's files when it syncs a pod: once a minute, or after a change of the
+        # pod.
         cluster.kubectl("annotate", "pod", name, "-n", NAMESPACE, "lws-test/looked-at=again")
     eventually(
         "both to show it",

@@ -1,6 +1,6 @@
-"""Engines that are not ours, distributed over groups: they answer, and go on answering while they are rolled.
+"""Distributed engines of other projects answer requests, also during a rollout of their groups.
 
-For that they are given what docs/tasks/serving.md says.
+They are configured as docs/tasks/serving.md says.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def test_an_engine_is_rolled_and_loses_no_answer(groups: Groups, engine: Engine)
     print(engine.name, len(asked.answers), "answers,", len(asked.lost), "lost; slowest", asked.slowest)
     assert asked.lost == []
     assert {answer.get("total") for answer in asked.answers} == {engine.total}
-    # Whole groups answered, old ones and new ones.
+    # All answers came from whole groups, old ones and new ones.
     answering = {(answer["revision"], tuple(sorted(answer["hosts"]))) for answer in asked.answers}
     assert {revision for revision, _ in answering} == {_revision(before), _revision(after)}
     for _, hosts in answering:

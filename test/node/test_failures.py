@@ -1,4 +1,4 @@
-"""Failures as the kubelet shows them, under each restart policy: what docs/concepts/failures.md promises."""
+"""Failures as the kubelet reports them, under each restart policy, as docs/concepts/failures.md describes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tools.realnode.members import devour, end, fill, sicken
 
 @dataclass(frozen=True)
 class Failure:
-    """One way in which a container of a running pod fails, and how the kubelet tells it."""
+    """One way in which a container of a running pod fails, and how the kubelet reports it."""
 
     pod: dict[str, Any]
     strike: Callable[[Pod], None]
@@ -77,7 +77,7 @@ def name_of(failure: str, policy: str) -> str:
 
 @pytest.fixture(scope="module")
 def running(product: RealCluster) -> Iterator[Groups]:
-    """A set for each case, all started side by side."""
+    """A set for each case, all started at the same time."""
     with Groups(product, "failures").in_own_namespace() as groups:
         groups.apply(
             *(manifest(name_of(*case), with_policy(case[1]), FAILURES[case[0]].pod) for case in CASES)
@@ -129,7 +129,7 @@ def test_an_image_that_does_not_exist(groups: Groups, policy: str) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_an_init_container_that_fails(groups: Groups, policy: str) -> None:
-    """It restarts before the group has started, which counts for one policy of three."""
+    """The init container restarts before the group has started, which only one policy of three counts."""
     failing = {"name": "init", "image": MEMBERS[0], "args": ["exit", "5"]}
     worker = {
         "spec": {"terminationGracePeriodSeconds": 1, "containers": [member()], "initContainers": [failing]}
@@ -158,7 +158,7 @@ def test_an_init_container_that_fails(groups: Groups, policy: str) -> None:
 
 
 def test_a_slow_start_is_no_failure(groups: Groups) -> None:
-    """Its startup probe gives it the time that its liveness probe would not."""
+    """The startup probe allows more time than the liveness probe would."""
     slow = member(env=[{"name": "MEMBER_WARMUP", "value": "6"}], livenessProbe=HEALTHY, startupProbe=STARTED)
     groups.apply(
         *(manifest(SHORT_NAMES[each], with_policy(each), {"containers": [slow]}) for each in POLICIES)
@@ -172,7 +172,7 @@ def test_a_slow_start_is_no_failure(groups: Groups) -> None:
 
 
 def test_a_start_that_takes_too_long(groups: Groups) -> None:
-    """The kubelet ends the worker's container when its startup probe gives up. Its pod is running by then."""
+    """The kubelet kills the worker's container when its startup probe fails. Its pod is running by then."""
     never = member(env=[{"name": "MEMBER_WARMUP", "value": "100000"}], startupProbe=HEALTHY)
     bodies = {"leaderTemplate": member(), "workerTemplate": never}
     templates = {
@@ -202,7 +202,7 @@ def test_a_start_that_takes_too_long(groups: Groups) -> None:
 
 
 def test_a_worker_fills_its_own_disk(groups: Groups) -> None:
-    """It is evicted without the condition DisruptionTarget: a failure of its own, which is counted."""
+    """The worker is evicted without the condition DisruptionTarget, so the eviction counts as a failure."""
     small = member(resources={"limits": {"ephemeral-storage": "16Mi"}})
     groups.apply(
         *(manifest(SHORT_NAMES[each], with_policy(each), {"containers": [small]}) for each in POLICIES)
@@ -229,7 +229,7 @@ def test_a_worker_fills_its_own_disk(groups: Groups) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_process_has_its_time_to_end(groups: Groups, policy: str) -> None:
-    """It takes 8 of its 30 seconds; its group is made anew afterwards, or it alone."""
+    """The process takes 8 of its 30 seconds; only then is the group recreated, or the worker alone."""
     slow = member(env=[{"name": "MEMBER_GRACE", "value": "8"}])
     groups.apply(
         manifest("slow", with_policy(policy), {"containers": [slow], "terminationGracePeriodSeconds": 30})

@@ -1,4 +1,4 @@
-"""Who a process is told to be: seen by a program in every container."""
+"""The identity that a process receives, read by a program in every container."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_variables_come_before_those_that_refer_to_them_and_arguments_are_filled
         leader, index = "-".join(name.split("-")[:2]), [*name.split("-"), "0"][2]
         address = f"{leader}.seen.{groups.namespace}"
         for container in pod["spec"]["containers"]:
-            # The kubelet fills in names of earlier ones, and hands all on in an order of its own.
+            # The kubelet expands names of earlier variables, and passes all of them on in its own order.
             assert [each["name"] for each in container["env"]][:4] == [*FIRST, "ENDPOINT"]
         for port in (8080, 8081):
             given = given_to(pod, port)
@@ -63,7 +63,7 @@ def test_a_worker_finds_its_leader_before_it_is_ready_and_everybody_finds_everyb
         leader = pods["-".join(name.split("-")[:2])]
         given = given_to(pod)
         if name.count("-") == 2:
-            # It asked once, when it started.
+            # The process resolved the name once, when it started.
             assert given.resolved == {given.variables["LWS_LEADER_ADDRESS"]: (address_of(leader),)}
         found = {other: addresses_of(pod, f"{other}.names") for other in pods}
         assert found == {other: [address_of(each)] for other, each in pods.items()}
@@ -103,7 +103,7 @@ def test_subgroups_as_a_process_learns_them(groups: Groups) -> None:
         )
     )
     given = {name: given_to(pod).variables for name, pod in groups.ready("parts", 5).items()}
-    # The leader and the first worker are of one part; with a leader, the parts have an extra pod in all.
+    # The leader and the first worker are in one subgroup; with a leader, one subgroup has an extra pod.
     indices = {name: each["SUBGROUP_INDEX"] for name, each in given.items()}
     assert indices == {"parts-0": "0", "parts-0-1": "0", "parts-0-2": "0", "parts-0-3": "1", "parts-0-4": "1"}
     assert {each["SUBGROUP_SIZE"] for each in given.values()} == {"2"}

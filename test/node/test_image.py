@@ -1,9 +1,10 @@
-"""The image itself, of the sources as they are now: taken apart, and started as a kubelet would.
+"""The image built from the current sources: unpacked, and started as a kubelet would start it.
 
-That is: as user 65532, on a root file system that nobody can write to. The archive is the one that nodes of
-tests get; `make image` as such is tested in test_image_build.py.
+That is as user 65532, on a read-only root file system. The archive is the one that test nodes load; `make
+image` itself is tested in test_image_build.py.
 
-Needs root (mounts), and something that builds images; skipped with what is missing.
+Needs root (mounts) and an image builder. Otherwise the tests are skipped, and the reason names what is
+missing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tools.localcluster.ports import pick_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = 65532
-# By the clock, and of a processor.
+# Limits in elapsed time and in CPU time.
 START_SECONDS = 2.0
 STARTS = 5
 DEADLINE = 120.0
@@ -59,7 +60,7 @@ def image(archive: Path) -> Image:
 
 @pytest.fixture(scope="module")
 def files(image: Image) -> dict[str, bytes]:
-    """Path → content, of files and links."""
+    """Return the content of files and links by path."""
     return {path: content for path, entry, content in image.files() if not entry.isdir()}
 
 
@@ -79,7 +80,7 @@ def root_files(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def started(root_files: Path, image: Image, *command: str) -> subprocess.Popen[str]:
-    """`command` in the image, as a kubelet would start it."""
+    """Start `command` in the image as a kubelet would."""
     return subprocess.Popen(
         ["unshare", "--mount", "--kill-child", "--fork", "sh", "-c", READ_ONLY, str(root_files), *command],
         env=dict(each.partition("=")[::2] for each in image.config["config"]["Env"])
@@ -101,7 +102,7 @@ def test_it_says_what_it_is(image: Image) -> None:
     config = image.config["config"]
     labels = {key.rpartition(".")[2]: value for key, value in config["Labels"].items()}
     assert labels["version"] == lws.__version__
-    # That of an earlier commit, where nothing that goes into the image has changed since.
+    # An earlier commit, if nothing in the image has changed since.
     assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", labels["revision"])
     assert config["User"] == f"{USER}:{USER}"
     assert config["Entrypoint"] == ["lws", "manager"]
@@ -166,9 +167,9 @@ users: [{name: a, user: {token: none}}]
 
 
 def test_the_manager_starts_in_two_seconds_and_ends_when_it_is_told(root_files: Path, image: Image) -> None:
-    """Its API server is away, so it answers its liveness probe and waits.
+    """The API server is unreachable, so the manager answers its liveness probe and waits.
 
-    A busy machine is slow now and then; if it is never faster, the image is slow.
+    A busy machine is slow in some attempts; if all are slow, the image is.
     """
     (root_files / "etc" / "kubeconfig").write_text(KUBECONFIG)
     seconds = list[float]()
@@ -179,10 +180,9 @@ def test_the_manager_starts_in_two_seconds_and_ends_when_it_is_told(root_files: 
 
 
 def seconds_to_answer(root_files: Path, image: Image) -> float:
-    """By the clock, from the start of the process until it answers; it is ended then.
+    """Return the elapsed seconds from the start of the process until it answers; it is ended then.
 
-    Without the time in which it could have gone on and others had the processors: it runs beside suites that
-    take all of them.
+    Time in which it was runnable but had no CPU does not count, because other suites use all cores.
     """
     probes, webhooks = pick_ports(2)
     (root_files / "etc" / "lws.yaml").write_text(
@@ -206,7 +206,7 @@ def seconds_to_answer(root_files: Path, image: Image) -> float:
 
 
 def wait_for_answer(address: str, process: subprocess.Popen[str]) -> Iterator[int]:
-    """The process id of the manager, once it answers."""
+    """Yield the process id of the manager once it answers."""
     deadline = time.monotonic() + DEADLINE
     while time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[0]
@@ -225,7 +225,7 @@ def processor_seconds(pid: int) -> float:
 
 
 def seconds_without_processor(pid: int) -> float:
-    """How long the first thread of a process had to wait for one."""
+    """Return how long the first thread of a process waited for a CPU."""
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
 
 

@@ -1,6 +1,6 @@
-"""`make image` itself: what it says, leaves, and uses again; for that it is run twice. `make test-image`.
+"""`make image` itself: its output, what it leaves, and what a second run reuses. Run by `make test-image`.
 
-Needs root, and something that builds images; skipped with what is missing.
+Needs root and an image builder. Otherwise the tests are skipped, and the reason names what is missing.
 """
 
 from __future__ import annotations
@@ -80,5 +80,5 @@ def test_a_second_build_uses_the_base_of_the_first_and_nothing_is_left_behind(bu
         ["pgrep", "--full", str(cache_directory())], capture_output=True, text=True
     ).stdout.split()
     assert left == []
-    # Logs of the engines' image and archives of other versions and platforms may be beside it.
+    # Logs of the engines' image, and archives of other versions and platforms, may be in the same folder.
     assert {path.suffix for path in RESULTS.iterdir()} == {".json", ".log", ".tar"}

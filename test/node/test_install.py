@@ -1,4 +1,4 @@
-"""The chart with its defaults on a real node: from nothing to answers, and what happens to managers then."""
+"""The chart with its defaults on a real node: the installation, and disruptions of the managers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MONITOR = "lws-controller-manager-metrics-monitor"
 def test_two_replicas_run_that_image_and_none_was_restarted(
     installed: Installed, product: RealCluster
 ) -> None:
-    """As soon as `helm install --wait` returns, on a node that had none of it."""
+    """This holds as soon as `helm install --wait` returns, on a node that had none of it."""
     assert all_ready(installed.managers)
     assert {count for pod in installed.managers.values() for count in restarts(pod).values()} == {0}
     (image,) = {pod["spec"]["containers"][0]["image"] for pod in installed.managers.values()}
@@ -49,7 +49,7 @@ def test_one_of_them_leads_with_the_rights_of_its_pod(installed: Installed) -> N
 
 
 def test_the_api_server_reaches_the_webhooks_by_their_service(groups: Groups) -> None:
-    """With certificates that the manager has made: the API server would not call it otherwise."""
+    """The API server calls only webhooks whose certificates it trusts; the manager created these."""
     configuration = get(
         groups.cluster, "validatingwebhookconfiguration", "lws-validating-webhook-configuration"
     )
@@ -86,9 +86,9 @@ def test_a_manager_is_drained_without_a_lost_review(groups: Groups) -> None:
 
 
 def test_both_replicas_are_killed_at_once_under_writes(groups: Groups) -> None:
-    """Reviews fail closed until one is back; then everything that was asked for is done.
+    """Reviews fail closed until one replica is back. Then all accepted requests are carried out.
 
-    Somebody writes before, during and after; what the API server has taken is acted on, whoever did so.
+    A client writes before, during and after the outage; every set that the API server accepted is reconciled.
     """
     cluster = groups.cluster
     groups.apply(manifest("before", {}, {"containers": [member()]}))
@@ -114,7 +114,7 @@ def test_both_replicas_are_killed_at_once_under_writes(groups: Groups) -> None:
 
 @pytest.fixture(scope="module")
 def scraped(product: RealCluster) -> Iterator[RealCluster]:
-    """With a ServiceMonitor for the tests from here on; the chart has its own settings afterwards."""
+    """Enable a ServiceMonitor for the following tests, and restore the chart's settings afterwards."""
     define(product, "ServiceMonitor")
     with upgraded(product, "--set=enablePrometheus=true"):
         yield product
@@ -146,12 +146,12 @@ def test_another_build_rolls_in_and_back_without_a_lost_review(scraped: RealClus
 
 
 def images(cluster: RealCluster) -> set[str]:
-    """Those of the managers that are ready."""
+    """Return the images of ready managers."""
     return {pod["spec"]["containers"][0]["image"] for pod in managers(cluster).values() if is_ready(pod)}
 
 
 def commits(cluster: RealCluster) -> list[str]:
-    """Of which each manager says it was built; of none where one is on its way out."""
+    """Return the commit that each manager reports, or nothing while one is terminating."""
     try:
         scrapes = [each.scraped() for each in targets_of(cluster, MONITOR)]
     except OSError:
@@ -160,7 +160,7 @@ def commits(cluster: RealCluster) -> list[str]:
 
 
 def _kill(command: bytes) -> int:
-    """SIGKILL every process with this in its command line; only those of this node can be seen."""
+    """Kill every process with this in its command line; only processes of this node are visible."""
     count = 0
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

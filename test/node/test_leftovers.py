@@ -1,4 +1,4 @@
-"""What a node leaves behind: nothing, however it ends. Counted from outside, before and after."""
+"""A node leaves nothing behind, however it ends: counted from outside, before and after."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tools.realnode.settings import NODE_ADDRESS, POD_RANGE
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 900.0
 NODE = (sys.executable, "-u", "-m", "tools.realnode")
-# Another network namespace, in which a device has the addresses of pods and of the node. Kernels that a node
-# runs on make veth devices, and not all make dummies.
+# Another network namespace, in which a device has the addresses of pods and of the node. Kernels that can run
+# a node support veth devices, but not all of them dummies.
 ELSEWHERE = ("unshare", "--net", "sh", "-c")
 ADDRESSES_TAKEN = f"""set -e
 ip link set lo up
@@ -38,7 +38,7 @@ ip address add {NODE_ADDRESS}/32 dev taken
 ip link set taken up
 exec "$@"
 """
-# Of kubelet (health, API) and kube-proxy (health). The listeners live on in the program that comes then.
+# Ports of kubelet (health, API) and kube-proxy (health). The next program inherits the listeners.
 PORTS_TAKEN = """
 import os, socket, sys
 listeners = [socket.create_server(("", port)) for port in (10248, 10250, 10256)]
@@ -51,13 +51,13 @@ ALL_TAKEN = (*ELSEWHERE, ADDRESSES_TAKEN, "sh", sys.executable, "-c", PORTS_TAKE
 
 @pytest.fixture(scope="module")
 def system() -> SystemPrograms:
-    """A machine on which a node can run, with all that is built for one."""
+    """A machine that can run a node, with everything built for it."""
     try:
         require_linux()
         found = require_machine(temporary_folder())
     except MissingError as error:
         pytest.skip(str(error))
-    # Where addresses are taken there is no way to a module proxy.
+    # In the namespace with the taken addresses, no module proxy can be reached.
     subprocess.run([*NODE, "--build-only"], cwd=ROOT, check=True)
     return found
 
@@ -68,7 +68,7 @@ def before(system: SystemPrograms) -> dict[str, object]:
 
 
 def started(*wrapper: str) -> subprocess.Popen[str]:
-    """A node that runs: it has said how it is used."""
+    """Start a node, and wait until it prints how to use it."""
     node = subprocess.Popen([*wrapper, *NODE], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert node.stdout
     told = node.stdout.readline()
@@ -79,7 +79,7 @@ def started(*wrapper: str) -> subprocess.Popen[str]:
 def test_it_is_entered_from_another_terminal_and_ends_with_ctrl_c(
     system: SystemPrograms, before: dict[str, object]
 ) -> None:
-    """Ports and addresses that it has are taken where it is started: they are none of those inside."""
+    """Outside, the ports and addresses of the node are taken, which does not affect the ones inside."""
     node = started(*ALL_TAKEN)
     try:
         assert state_of_machine(system) != before
@@ -136,7 +136,7 @@ def test_the_demo_holds_what_it_says_and_leaves_nothing(
 
 
 def test_what_a_machine_lacks_is_one_line(system: SystemPrograms, tmp_path: Path) -> None:
-    """No apt-get and no runc: such as in a small container."""
+    """There is neither apt-get nor runc, as in a small container."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("unshare", "mount", "nsenter", "sh", "true"):

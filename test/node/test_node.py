@@ -1,6 +1,6 @@
-"""What happens to a whole node, under each restart policy: programs restart, it reboots, its disk is full.
+"""Events of a whole node under each restart policy: programs restart, it reboots, its disk is full.
 
-By its name it runs after the tests of what managers do: theirs are restarted here, too.
+Its name makes this file run after the tests of managers, because it restarts their managers too.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tools.realnode.cluster import RealCluster
 from tools.realnode.members import fill, given_to
 
 _MEGABYTES = 64
-# Others write to the same disk meanwhile.
+# Other programs write to the same disk meanwhile.
 _MARGIN = 2 << 30
-# What is taken, and as much again for what others write: no other test needs so much.
+# The allocated space, and as much again for other programs: no other test needs so much.
 _FREE = 4 * _MARGIN
 PRIORITY = {
     "apiVersion": "scheduling.k8s.io/v1",
@@ -48,7 +48,10 @@ PRIORITY = {
 
 @pytest.fixture(scope="module")
 def running(product: RealCluster) -> Iterator[Groups]:
-    """A set for each policy. Managers are not evicted: what goes while none runs counts as a failure."""
+    """A set for each policy.
+
+    Managers are not evicted, because a pod that is deleted while no manager runs counts as a failure.
+    """
     critical = upgraded(product, "--set=priorityClassName=system-cluster-critical")
     with critical, Groups(product, "node").in_own_namespace() as groups:
         groups.apply(PRIORITY)
@@ -59,7 +62,7 @@ def running(product: RealCluster) -> Iterator[Groups]:
 
 
 def all_ready(groups: Groups) -> dict[str, dict[str, Pod]]:
-    """Policy -> the pods of its set, once all are ready, the product's own among them."""
+    """Wait until all pods are ready, the product's included; return the pods of each policy's set."""
     ready_managers(groups.cluster)
     return {policy: groups.ready(SHORT_NAMES[policy], 2) for policy in POLICIES}
 
@@ -72,7 +75,7 @@ def test_kubelet_and_containerd_restart_and_nobody_notices(running: Groups) -> N
     before = all_ready(running)
     kubelet.stop_programs(running.cluster)
     try:
-        # Processes do not need them.
+        # Processes keep running without kubelet and containerd.
         assert [given_to(pod).hostname for pod in before[RESTART].values()] == list(before[RESTART])
     finally:
         kubelet.start_programs(running.cluster)
@@ -83,7 +86,7 @@ def test_kubelet_and_containerd_restart_and_nobody_notices(running: Groups) -> N
 
 
 def test_the_disk_is_full(running: Groups) -> None:
-    """The kubelet evicts workers, the largest first, and taints the node; no group's restart is counted."""
+    """The kubelet evicts workers, the largest first, and taints the node; no group restart is counted."""
     if (free := kubelet.free_bytes()) < _FREE:
         pytest.skip(
             f"{free / 1e9:.1f} GB are free where pods are, and this wants {_FREE / 1e9:.1f} GB: free some"
@@ -95,9 +98,9 @@ def test_the_disk_is_full(running: Groups) -> None:
     kubelet.pin_images(running.cluster)
     least = kubelet.free_bytes() - _MARGIN
     limit = {"evictionHard": {"nodefs.available": str(least)}}
-    # Until the node has its taint, its kubelet refuses new pods; one that starts refuses its own, too.
+    # Before the taint, the kubelet rejects new pods; a kubelet that starts rejects its own pods too.
     with kubelet.cordoned(running.cluster), kubelet.other_settings(running.cluster, limit):
-        # Before that it evicts any pod, and of a group that goes no worker.
+        # Without these counts it would evict any pod. In a terminating group, it evicts no worker.
         eventually(
             "the kubelet to count what was written",
             lambda: kubelet.written(running.cluster),
@@ -106,7 +109,7 @@ def test_the_disk_is_full(running: Groups) -> None:
         )
         with kubelet.filled(2 * _MARGIN):
             _evict_workers(running, before)
-    # A worker that was replaced in a group that had started counts once it has left Pending.
+    # In a group that had started, a replaced worker counts once it has left Pending.
     for policy in (RESTART, AFTER_START):
         running.recreated(SHORT_NAMES[policy], before[policy])
         assert not running.status(SHORT_NAMES[policy]).get("restarts"), policy
@@ -114,13 +117,13 @@ def test_the_disk_is_full(running: Groups) -> None:
 
 
 def test_the_node_reboots(running: Groups) -> None:
-    """Every container starts again, which two policies take for a failure of the group."""
+    """Every container starts again, which two policies treat as a failure of the group."""
     before = all_ready(running)
     kubelet.cut_power(running.cluster)
     kubelet.start_programs(running.cluster)
     for policy in (RESTART, AFTER_START):
         running.recreated(SHORT_NAMES[policy], before[policy])
-        # Counted, as an eviction is not.
+        # Unlike an eviction, this is counted.
         assert running.status(SHORT_NAMES[policy])["restarts"], policy
     alone = eventually(
         "the containers to restart",
@@ -133,7 +136,7 @@ def test_the_node_reboots(running: Groups) -> None:
 
 
 def _evict_workers(running: Groups, before: Mapping[str, Mapping[str, Pod]]) -> None:
-    """Returns once the node has its taint, and a worker of each set is gone."""
+    """Wait until the node is tainted, and a worker of each set is gone."""
     eventually(
         "the node to be tainted",
         lambda: get(running.cluster, "nodes")["items"][0]["spec"].get("taints", []),
@@ -146,19 +149,19 @@ def _evict_workers(running: Groups, before: Mapping[str, Mapping[str, Pod]]) -> 
         lambda names: {f"{SHORT_NAMES[policy]}-0-1" for policy in POLICIES} <= names,
         SECONDS,
     )
-    # Its Event comes first; a kubelet that ends then forgets what it was about to do.
+    # The Event comes first, and a kubelet that ends then forgets the eviction.
     eventually("them to be gone", lambda: _serving(running, before), lambda names: not names, SECONDS)
 
 
 def _evicted(groups: Groups) -> set[str]:
-    """The pods that the kubelet says it has evicted."""
+    """Return the pods that the kubelet reports as evicted."""
     chosen = ("--field-selector", "involvedObject.kind=Pod,reason=Evicted")
     events = get(groups.cluster, "events", "-n", groups.namespace, *chosen)["items"]
     return {each["involvedObject"]["name"] for each in events}
 
 
 def _serving(groups: Groups, before: Mapping[str, Mapping[str, Pod]]) -> list[str]:
-    """The workers of before that have neither failed nor gone."""
+    """Return the former workers that have neither failed nor been deleted."""
     now = {uid: pod for pods in _pods(groups).values() for uid, pod in _by_uid(pods).items()}
     former = [pods[max(pods)]["metadata"] for pods in before.values()]
     return [
@@ -173,7 +176,7 @@ def _by_uid(pods: Mapping[str, Pod]) -> dict[str, Pod]:
 
 
 def _renewed(cluster: RealCluster) -> str:
-    """When the kubelet was heard from."""
+    """Return the time of the kubelet's last heartbeat."""
     (lease,) = get(cluster, "leases", "-n", "kube-node-lease")["items"]
     return str(lease["spec"]["renewTime"])
 

@@ -1,8 +1,8 @@
 """The steps of docs/operations/handover.md on a real node, there and back, while sets serve.
 
-The release of the original is played: its chart by a stand-in of the same names, selectors, Secret and
-webhook entries, its manager by ours, started as that chart starts it. What differs between two managers on
-the same objects is played in test/integration/takeover.
+Upstream's release is played: its chart by a stand-in with the same names, selectors, Secret and webhook
+entries, its manager by ours, started as that chart starts it. Tests in test/integration/takeover cover the
+differences between two managers on the same objects.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _RIGHTS = "rights-of-the-stand-in"
 
 @pytest.fixture
 def original(product: RealCluster) -> Iterator[Release]:
-    """The release of the original in place of ours; ours with its defaults afterwards."""
+    """Upstream's release in place of ours; afterwards ours with its defaults."""
     (image,) = {pod["spec"]["containers"][0]["image"] for pod in ready_managers(product).values()}
     release = Release(product)
     release.uninstall()
-    # Releases since 0.8 have not recorded that the definition is Helm's.
+    # Since 0.8, upstream's releases do not mark the CRD as managed by Helm.
     product.kubectl("label", *DEFINITION, "app.kubernetes.io/managed-by-")
     product.kubectl("annotate", *DEFINITION, "meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
-    # What the original may do is for how it does things.
+    # The stand-in's roles fit upstream's manager only, so ours gets all permissions.
     account = f"--serviceaccount={NAMESPACE}:{SERVICE_ACCOUNT}"
     product.kubectl("create", "clusterrolebinding", _RIGHTS, "--clusterrole=cluster-admin", account)
     settings = f"image={image},pullPolicy=Never,cpu=100m"
@@ -73,7 +73,7 @@ def test_there_and_back_while_sets_serve(original: Release, groups: Groups) -> N
         each["spec"] for each in stored
     ]
 
-    # Whoever has come back looks after them.
+    # The manager that is back reconciles the groups.
     end(before["serving-1-1"], 3)
     eventually(
         "another group 1",
@@ -87,7 +87,7 @@ def test_there_and_back_while_sets_serve(original: Release, groups: Groups) -> N
 def assert_kept(
     release: Release, groups: Groups, kept: Mapping[tuple[str, str], str], authority: str
 ) -> None:
-    """What must outlive each step; and writes to sets are answered after it."""
+    """Check what must survive each step, and that writes to sets are answered after it."""
     assert {what: release.uid(*what) for what in kept} == kept
     assert release.get(*SECRET)["data"]
     assert release.certificates()["ca.crt"] == authority
@@ -96,7 +96,7 @@ def assert_kept(
 
 @contextmanager
 def served(pods: Mapping[str, Pod]) -> Iterator[list[str]]:
-    """A client asks all of these processes, ten times a second; what was not answered, in the end."""
+    """Send ten requests a second to all of these processes, and collect the ones without an answer."""
     lost = list[str]()
 
     def ask() -> None:

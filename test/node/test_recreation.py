@@ -1,4 +1,7 @@
-"""From the death of a worker's process to new pods: each stretch is seen. `make bench-node` says how long."""
+"""Every step from the death of a worker's process to new pods is recorded.
+
+`make bench-node` prints their durations.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is left when the chart goes, and taken up when it comes again. By its name it is the last to run."""
+"""Sets keep running after the chart is uninstalled, and are managed again after a new installation.
+
+The name of this file makes it run last.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _PREFIX = "written"
 
 @dataclass
 class Written:
-    """What became of the writes, in their order."""
+    """The results of the writes, in order."""
 
     taken: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Written:
 
 @contextmanager
 def writing(groups: Groups) -> Iterator[Written]:
-    """Somebody makes one set after the other meanwhile, none of which asks for groups."""
+    """Create one set after the other during the block, all without groups."""
     written, numbers = Written(), itertools.count()
 
     def write() -> None:
@@ -44,13 +44,13 @@ def writing(groups: Groups) -> Iterator[Written]:
 
 
 def stored(groups: Groups) -> set[str]:
-    """The names of the sets of a writer that there are."""
+    """Return the names of a writer's stored sets."""
     names = {each["metadata"]["name"] for each in groups.cluster.api.get(_path(groups))["items"]}
     return {each for each in names if each.startswith(f"{_PREFIX}-")}
 
 
 def acted_on(groups: Groups) -> set[str]:
-    """Those of them that have their leader StatefulSet."""
+    """Return the names of those sets that have a leader StatefulSet."""
     path = f"/apis/apps/v1/namespaces/{groups.namespace}/statefulsets"
     names = {each["metadata"]["name"] for each in groups.cluster.api.get(path)["items"]}
     return names & stored(groups)

@@ -1,6 +1,6 @@
-"""A small model of how an API server stores what it is given: defaults, bookkeeping, fields that it drops.
+"""Model how an API server stores an object: set defaults and bookkeeping fields, and drop unknown fields.
 
-It knows the kinds that sets produce, and of their defaults those that a comparison could stumble over.
+The model covers the kinds that a set creates, and only the defaults that could affect a comparison.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LIST_KEYS = {
     "volumes": ("name",),
 }
 _KEY_DEFAULTS = {"protocol": "TCP"}
-# Apply tracks no ownership of what identifies the object.
+# The API server tracks no ownership of the fields that identify the object.
 _UNTRACKED = {
     ("apiVersion",),
     ("kind",),
@@ -33,7 +33,7 @@ _UNTRACKED = {
     ("metadata", "namespace"),
     ("metadata", "uid"),
 }
-# Typed fields that say nothing when they are zero.
+# Typed fields that typed clients omit if they are zero.
 _OMITTED = {
     "hostIPC",
     "hostNetwork",
@@ -63,7 +63,10 @@ _versions = itertools.count(100)
 
 
 def stored(obj: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str, Any]:
-    """`obj` after a create or an update by `lws`; managedFields: of Services and budgets only."""
+    """Return `obj` as stored after a create or update by `lws`.
+
+    Only Services and PodDisruptionBudgets get managedFields.
+    """
     made = _json(obj)
     _complete(made)
     name = made["metadata"]["name"]
@@ -80,7 +83,7 @@ def stored(obj: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str, Any
 
 
 def applied(intent: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str, Any]:
-    """`intent` after a server-side apply by `lws`, the feature MaxUnavailableStatefulSet being off."""
+    """Return `intent` after a server-side apply by `lws`; MaxUnavailableStatefulSet is disabled."""
     made = stored(intent, uid, **{"generation": 1, **metadata})
     if made["kind"] == "StatefulSet":
         made["spec"]["updateStrategy"]["rollingUpdate"].pop("maxUnavailable", None)
@@ -98,7 +101,7 @@ def applied(intent: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str,
 
 
 def fields_of(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """`fieldsV1` of an apply of `value`: which fields it owns from then on."""
+    """Return the `fieldsV1` of an apply of `value`: the fields that the apply owns afterwards."""
     if isinstance(value, dict):
         found = {
             f"f:{key}": fields_of(below, (*path, key))
@@ -150,7 +153,7 @@ def _complete_pod(pod: dict[str, Any]) -> None:
 
 
 def _json(value: Any) -> Any:
-    """A copy as it comes back: text that was sent verbatim is decoded, nulls and empty fields are gone."""
+    """Return a copy as the API server does: verbatim text decoded, nulls and empty fields removed."""
     if isinstance(value, Verbatim):
         return json.loads(value.text)
     if isinstance(value, dict):

@@ -1,6 +1,7 @@
-"""What all unit tests share: a garbage collector that does not walk through thousands of collected tests
-again, no trust in anybody whom a test does not name, no module that the image does without, and a few keys
-for certificates.
+"""Settings and fixtures of all unit tests.
+
+The garbage collector skips objects of the test collection. No certificate authority of the machine is
+trusted, and modules that the image leaves out cannot be imported. A few private keys are shared.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from test.unit.without import keep_out
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import rsa
 
-# Nothing that is collected becomes garbage.
+# Objects of the test collection never become garbage.
 gc.disable()
 _NEW_OBJECTS = 20_000
 
-# Reading the authorities of this machine takes 20 ms for each client, and no test talks to anybody whom they
-# vouch for. Some packages read them when they are imported.
+# Reading the machine's certificate authorities takes 20 ms for each client, and no test needs them. Some
+# packages read them when they are imported.
 os.environ["SSL_CERT_FILE"] = os.devnull
 
 keep_out()
@@ -32,7 +33,10 @@ _POOL_SIZE = 4
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What collection made stays until the end: a quarter of the suite's time would go into looking at it."""
+    """Exclude the objects of the collection from garbage collection.
+
+    They live until the end; scanning them would take a quarter of the suite's time.
+    """
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS)
     gc.enable()
@@ -40,8 +44,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def shared_keys() -> Iterator[None]:
-    """Drawing a key takes a twentieth of a second, so tests share a few: those drawn one after the other are
-    different ones, but the fifth is the first again.
+    """Share a few RSA keys among tests, because generating one takes a twentieth of a second.
+
+    Four keys generated one after the other are different; the fifth is the first one again.
     """
     # Imported late: most runs of a few tests need no keys.
     from cryptography.hazmat.primitives.asymmetric import rsa

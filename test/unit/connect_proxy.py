@@ -1,4 +1,4 @@
-"""An HTTP proxy on loopback that opens tunnels for CONNECT requests, and records them."""
+"""Run an HTTP proxy on loopback that opens and records CONNECT tunnels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class ConnectProxy:
-    """port: the end of every tunnel, on loopback. asked: the host and port of each request."""
+    """A CONNECT proxy.
+
+    port: the loopback port at the end of every tunnel. asked: the host and port of each request.
+    """
 
     port: int
     url: str = ""
@@ -18,7 +21,7 @@ class ConnectProxy:
     _pumps: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
+        """Serve one connection."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         method, target, _ = head.splitlines()[0].split(" ")
         assert method == "CONNECT", head
@@ -48,7 +51,7 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 @asynccontextmanager
 async def proxying(port: int) -> AsyncIterator[ConnectProxy]:
-    """A proxy that runs meanwhile; all its tunnels lead to `port`."""
+    """Run a proxy whose tunnels all lead to `port`."""
     proxy = ConnectProxy(port)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

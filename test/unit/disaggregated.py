@@ -1,4 +1,4 @@
-"""Objects of a DisaggregatedSet as an API server would hold them, for tests."""
+"""Objects of a DisaggregatedSet as an API server would store them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ ROLES = {"prefill": 2, "decode": 1}
 
 
 def make_role(name: str, replicas: int | None = 1, image: str = "app:1", **more: Any) -> dict[str, Any]:
-    """One role. replicas: None for one that its scaler says. more: fields of the role."""
+    """Return one role.
+
+    replicas: None if a scaler determines it. more: other fields of the role.
+    """
     rolling = more.pop("rolling", None)
     container = {"name": "main", "image": image}
     template: dict[str, Any] = {"size": 1, "workerTemplate": {"spec": {"containers": [container]}}}
@@ -33,7 +36,7 @@ def make_role(name: str, replicas: int | None = 1, image: str = "app:1", **more:
 def make_disaggregated(
     name: str = "demo", roles: list[dict[str, Any]] | None = None, status: Any = None, **spec: Any
 ) -> dict[str, Any]:
-    """A DisaggregatedSet. spec: fields beside the roles, in camelCase."""
+    """Return a DisaggregatedSet. spec: other fields of the spec, in camelCase."""
     given = roles if roles is not None else [make_role(*each) for each in ROLES.items()]
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 1}
     made: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata}
@@ -42,7 +45,7 @@ def make_disaggregated(
 
 
 def make_child(owner: dict[str, Any], identity: Identity, replicas: int = 1, **more: Any) -> dict[str, Any]:
-    """A LeaderWorkerSet of the set. more: arguments of `make_set`."""
+    """Return a LeaderWorkerSet that `owner` owns. more: arguments of `make_set`."""
     name, labels = owner["metadata"]["name"], child_labels(owner["metadata"]["name"], identity)
     child = make_set(child_name(name, identity), replicas=replicas, size=1, labels=labels, **more)
     child["metadata"]["ownerReferences"] = [owner_reference(owner, blocks_deletion=False)]
@@ -50,7 +53,7 @@ def make_child(owner: dict[str, Any], identity: Identity, replicas: int = 1, **m
 
 
 def make_facts(owner: dict[str, Any], identity: Identity, replicas: int = 1, **more: Any) -> ChildFacts:
-    """A child all of whose groups are ready. more: other facts."""
+    """Return the facts of a child whose groups are all ready. more: facts that differ."""
     facts: dict[str, Any] = {"existing": replicas, "ready": replicas, "is_settled": True, **more}
     return ChildFacts(
         make_child(owner, identity, replicas),
@@ -65,5 +68,8 @@ def make_facts(owner: dict[str, Any], identity: Identity, replicas: int = 1, **m
 def build_revision(
     owner: dict[str, Any], record: RolesRecord, key: str, number: int, generation: int | None = None
 ) -> dict[str, Any]:
-    """The ControllerRevision of a DisaggregatedSet. generation: of the set, if it records children."""
+    """Return the ControllerRevision of a DisaggregatedSet.
+
+    generation: the generation of the set, if the revision records children.
+    """
     return build(FORMAT, owner, draft(owner, key, number, record, key, generation))

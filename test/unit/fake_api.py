@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that plays the API server: it gives the answers of the test in order."""
+"""Run an HTTP server on loopback that plays the API server and returns the test's answers in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request. body: decoded JSON, None without one. at: when it came, by the clock of the loop."""
+    """One request. body: the decoded JSON, or None. at: the time of arrival by the loop's clock."""
 
     method: str
     path: str
@@ -33,24 +33,27 @@ class Seen:
 
 @dataclass(slots=True)
 class FakeApi:
-    """answers: one for each request, in order; what comes after the last one gets HTTP 500."""
+    """A fake API server.
+
+    answers: one for each request, in order. Any further request gets HTTP 500.
+    """
 
     url: str = ""
     answers: list[Answer] = field(default_factory=list)
     requests: list[Seen] = field(default_factory=list)
 
     def will(self, *answers: Answer) -> None:
-        """Have these answered next."""
+        """Add answers for the next requests."""
         self.answers.extend(answers)
 
     def cluster(self, user_agent: str = "test", rate: RateLimit | None = None, **options: Any) -> Cluster:
-        """A connection to this server. To be closed by the caller."""
-        # To load the certificates of the system takes longer than a test, and plain HTTP needs none.
+        """Return a connection to this server, which the caller has to close."""
+        # Loading the system's certificates takes longer than a test, and plain HTTP needs none.
         with patch.object(ssl.SSLContext, "load_default_certs"):
             return Cluster(Configuration(host=self.url), user_agent, rate, **options)
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
-        """What the server does with every request."""
+        """Record the request and return the next answer."""
         raw = await request.read()
         body = orjson.loads(raw) if raw else None
         query, headers = dict(request.query), dict(request.headers)
@@ -71,13 +74,13 @@ def answer_json(body: Any, status: int = 200, headers: Mapping[str, str] | None 
 
 
 def failure(status: int, reason: str = "", message: str = "", **details: Any) -> Answer:
-    """A `v1 Status` that says what went wrong."""
+    """A `v1 Status` that describes a failure."""
     body = {"kind": "Status", "status": "Failure", "code": status, "reason": reason, "message": message}
     return answer_json(body | ({"details": details} if details else {}), status)
 
 
 def plain(status: int, text: str, headers: Mapping[str, str] | None = None) -> Answer:
-    """An answer that is no JSON."""
+    """An answer that is not JSON."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.Response(status=status, text=text, content_type="text/html", headers=headers)
@@ -86,7 +89,7 @@ def plain(status: int, text: str, headers: Mapping[str, str] | None = None) -> A
 
 
 def reset() -> Answer:
-    """The connection breaks before anything is answered."""
+    """A connection that breaks before any answer."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         _cut(request)
@@ -96,7 +99,7 @@ def reset() -> Answer:
 
 
 def silence(seconds: float) -> Answer:
-    """An answer that takes its time."""
+    """An answer that takes `seconds`."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(seconds)
@@ -106,7 +109,10 @@ def silence(seconds: float) -> Answer:
 
 
 def stream(*chunks: bytes | float, cut: bool = False) -> Answer:
-    """The body of a watch: chunks of bytes, pauses in seconds; then the orderly end, or (cut) a reset."""
+    """The body of a watch: chunks of bytes and pauses in seconds.
+
+    cut: whether it ends with a reset instead of an orderly end.
+    """
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -114,7 +120,7 @@ def stream(*chunks: bytes | float, cut: bool = False) -> Answer:
         for chunk in chunks:
             if isinstance(chunk, bytes):
                 await response.write(chunk)
-                # Let it arrive as a chunk of its own.
+                # Without this pause, the chunk would arrive together with the next one.
                 await asyncio.sleep(0.01)
             else:
                 await asyncio.sleep(chunk)
@@ -132,7 +138,7 @@ def _cut(request: web.Request) -> None:
 
 @asynccontextmanager
 async def serving(tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeApi]:
-    """A server that runs meanwhile; with a context it speaks TLS."""
+    """Run a server; with a context, it uses TLS."""
     api = FakeApi()
     application = web.Application(client_max_size=2**24)
     application.router.add_route("*", "/{path:.*}", api.respond)

@@ -1,6 +1,6 @@
-"""An event loop whose clock moves only while nothing else is left to do: an hour passes in a millisecond.
+"""Run coroutines in an event loop whose clock advances only when it is idle: an hour takes a millisecond.
 
-Sockets on loopback work: time stands still while something can be read or written.
+Sockets on loopback work: the clock stops while a socket can be read or written.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Real seconds: what loopback gets to deliver before the clock moves on, and when we call it a hang.
+# Real seconds: the time for loopback to deliver before the clock advances, and the limit for a hang.
 _DELIVERY, _HANG = 0.001, 30.0
 
 
 class _Probe:
-    """Loopback delivers in order: when a byte that is sent now has arrived, so has what was sent before.
+    """Wait until loopback has delivered everything that was sent before.
 
-    A millisecond is enough as long as a machine is not busy; then it delivers whenever it gets to that.
+    Loopback delivers in order: once a byte that is sent now has arrived, so has everything before it. A
+    millisecond is enough unless the machine is busy.
     """
 
     def __init__(self) -> None:
@@ -42,7 +43,7 @@ class _Probe:
 
 
 class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
-    """Advances `now` instead of waiting."""
+    """A selector that advances `now` instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +51,7 @@ class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
         self._probe: _Probe | None = None
 
     def select(self, timeout: float | None = None) -> Any:
-        # The loop always registers its own wake-up pipe.
+        # The loop always registers its own self-pipe.
         has_sockets = len(self.get_map()) > 1
         if timeout is None:
             found = super().select(_HANG if has_sockets else 0)
@@ -58,7 +59,7 @@ class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
                 raise RuntimeError("everything waits and nothing is scheduled: this would hang for ever")
             return found
         if timeout <= 0 and not has_sockets:
-            # Something is ready to run; what wakes the loop up has put it there itself.
+            # A callback is ready to run, so there is nothing to wait for.
             return []
         found = super().select(_DELIVERY if has_sockets and timeout > 0 else 0)
         if not found and has_sockets and timeout > 0:
@@ -76,25 +77,25 @@ class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
 
 
 class FakeTimeLoop(asyncio.SelectorEventLoop):
-    """`time()` is fake; everything else is asyncio's."""
+    """An asyncio event loop whose `time()` is fake."""
 
     def __init__(self) -> None:
         self._fake_selector = _Selector()
         super().__init__(self._fake_selector)
 
     def time(self) -> float:
-        """Fake seconds since some moment."""
+        """Return fake seconds since an arbitrary moment."""
         return self._fake_selector.now
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run to the end in fake time."""
+    """Run a coroutine to its end in fake time."""
     with asyncio.Runner(loop_factory=FakeTimeLoop) as runner:
         return runner.run(main)
 
 
 def in_fake_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """A test function that is run in fake time."""
+    """Decorate a test so that it runs in fake time."""
 
     @functools.wraps(test)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -104,5 +105,5 @@ def in_fake_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
 
 def now() -> float:
-    """The fake time."""
+    """Return the fake time."""
     return asyncio.get_running_loop().time()

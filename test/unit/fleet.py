@@ -1,6 +1,7 @@
-"""A second kind of workload, which the runtime knows only by its registration.
+"""A second kind of workload, which the runtime knows only through its registration.
 
-A Fleet creates one LeaderWorkerSet, keeps its replicas, and reports in its status how many of them are ready.
+A Fleet creates one LeaderWorkerSet, maintains its `replicas`, and reports the number of ready replicas in its
+status.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ SET = "LeaderWorkerSet"
 
 
 def make_fleet(name: str, replicas: int, namespace: str = "default") -> dict[str, Any]:
-    """A Fleet, as users write it."""
+    """Return a Fleet as a user writes it."""
     metadata = {"name": name, "namespace": namespace}
     fleet = {"apiVersion": FLEETS.api_version, "kind": "Fleet", "metadata": metadata}
     return {**fleet, "spec": {"replicas": replicas}}
 
 
 def definition() -> dict[str, Any]:
-    """The CustomResourceDefinition of Fleet."""
+    """Return the CRD of Fleet."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     return {
@@ -79,7 +80,7 @@ class _Observer:
 
 
 def plan(snapshot: Snapshot) -> Plan:
-    """Create or resize the LeaderWorkerSet of a Fleet; one of another owner is left alone."""
+    """Create or resize the LeaderWorkerSet of a Fleet, unless it has another owner."""
     fleet, child = snapshot.fleet, snapshot.child
     target, replicas = Reference.to(fleet), fleet["spec"]["replicas"]
     if child is None:

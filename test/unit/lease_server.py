@@ -1,6 +1,6 @@
-"""Leases as an API server keeps them, and clients whose requests take time or fail.
+"""Leases as an API server stores them, and clients whose requests are slow or fail.
 
-The slower of two clients gets a 409.
+If two clients write the same Lease, the slower one gets a 409.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Object = dict[str, Any]
 
 
 class LeaseServer:
-    """Holds Leases by name."""
+    """An API server that stores Leases by name."""
 
     def __init__(self) -> None:
         self.leases: dict[str, Object] = {}
         self._version = 100
 
     def holder(self, name: str) -> str:
-        """Who holds the Lease; empty for nobody."""
+        """Return the holder of the Lease, or "" if there is none."""
         return str(self.leases[name]["spec"]["holderIdentity"]) if name in self.leases else ""
 
     def get(self, name: str) -> Object:
@@ -46,7 +46,7 @@ class LeaseServer:
         return self._store(lease)
 
     def patch(self, name: str, operations: Sequence[Object]) -> Object:
-        """A JSON patch, as far as Leases take any: all of it, or nothing."""
+        """Apply a JSON patch as a whole or not at all, with the operations that are used on Leases."""
         lease = self.get(name)
         for operation in operations:
             *way, last = [
@@ -74,8 +74,10 @@ class LeaseServer:
 
 
 class LeaseClient:
-    """A process's way to the server. delay: draws seconds of one way. trouble: what becomes of requests, or
-    only of those about the Lease `troubled`.
+    """A process's connection to the server.
+
+    delay: a function that draws the seconds of a request or response on its way. trouble: the error that all
+    requests raise, or only requests for the Lease `troubled`.
     """
 
     def __init__(self, server: LeaseServer) -> None:

@@ -1,4 +1,4 @@
-"""Run one test with many seeds, and say which seed it failed with."""
+"""Run one test with many seeds, and report the seed with which it failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ Test = Callable[..., None]
 
 
 def for_each_seed(count: int) -> Callable[[Test], Test]:
-    """The seeds from 0; a test of its own for each would take longer to set up than to play."""
+    """Decorate a test so that it runs with the seeds 0 to `count` - 1.
+
+    A separate test for each seed would take longer to set up than to run.
+    """
 
     def decorate(test: Test) -> Test:
         @functools.wraps(test)

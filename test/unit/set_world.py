@@ -1,4 +1,4 @@
-"""Carry out plans of a set as an API server would, from one snapshot to that of the next pass."""
+"""Apply plans of a set as an API server would, and return the snapshot of the next pass."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _FIELDS = {"StatefulSet": "leader", "Service": "service", "PodDisruptionBudget":
 
 
 def actions_of(planned: Plan) -> list[Action]:
-    """Every write except the status, sequence after sequence."""
+    """Return every write except the status, sequence by sequence."""
     return [action for sequence in planned.sequences for action in sequence]
 
 
 def settled(lws: dict[str, Any], **changes: Any) -> SetSnapshot:
-    """The set at rest: every object created by our own plans, every group ready, the status written."""
+    """Return a settled set: our plans created its objects, all groups are ready, its status is written."""
     snapshot = SetSnapshot(lws=copy.deepcopy(lws), now=NOW)
     snapshot = carried_out(snapshot, plan(snapshot))
     snapshot = with_groups(snapshot)
@@ -35,7 +35,7 @@ def settled(lws: dict[str, Any], **changes: Any) -> SetSnapshot:
 
 
 def with_groups(snapshot: SetSnapshot) -> SetSnapshot:
-    """The snapshot once the StatefulSet controller has created every leader, and everything is ready."""
+    """Return the snapshot after the StatefulSet controller created every leader and all pods became ready."""
     assert snapshot.leader is not None
     key = snapshot.leader["metadata"]["labels"][REVISION_LABEL]
     count = snapshot.leader["spec"]["replicas"]
@@ -44,7 +44,7 @@ def with_groups(snapshot: SetSnapshot) -> SetSnapshot:
 
 
 def with_reported(snapshot: SetSnapshot) -> SetSnapshot:
-    """The snapshot once the StatefulSet controller has observed the leader StatefulSet."""
+    """Return the snapshot after the StatefulSet controller observed the leader StatefulSet."""
     assert snapshot.leader is not None
     leader = copy.deepcopy(dict(snapshot.leader))
     metadata, replicas = leader["metadata"], leader["spec"]["replicas"]
@@ -56,14 +56,14 @@ def with_reported(snapshot: SetSnapshot) -> SetSnapshot:
 
 
 def with_spec(snapshot: SetSnapshot, lws: dict[str, Any]) -> SetSnapshot:
-    """The snapshot after a user has written the spec, labels and annotations of `lws`."""
+    """Return the snapshot after a user wrote the spec, labels and annotations of `lws`."""
     changed = {**copy.deepcopy(lws), "status": snapshot.lws.get("status", {})}
     changed["metadata"]["generation"] = snapshot.lws["metadata"]["generation"] + 1
     return replace(snapshot, lws=changed)
 
 
 def carried_out(snapshot: SetSnapshot, planned: Plan) -> SetSnapshot:
-    """The snapshot of the next pass if every write of the plan succeeds."""
+    """Return the snapshot of the next pass if every write of the plan succeeds."""
     for action in actions_of(planned):
         snapshot = _after(snapshot, action)
     for status in planned.statuses:
@@ -146,7 +146,7 @@ def _patched(recorded: Recorded, action: Merge | SetOwner) -> Recorded:
 
 
 def _without(group: GroupFacts, uid: str) -> GroupFacts:
-    """The group while its leader or its worker StatefulSet, whichever has the UID, is terminating."""
+    """Return the group with its leader or worker StatefulSet, whichever has the UID, terminating."""
     for part in ("leader", "workers"):
         obj = getattr(group, part)
         if obj is not None and obj["metadata"]["uid"] == uid:
@@ -160,7 +160,7 @@ def _with_status(lws: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any
 
 
 def _patched_json(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply a JSON merge patch (RFC 7386)."""
+    """Return `before` after a JSON merge patch (RFC 7386)."""
     merged = dict(before)
     for field, value in patch.items():
         current = merged.get(field)

@@ -1,8 +1,8 @@
 """Check that no decision depends on fields that the store trims away.
 
-A second observer, whose store keeps whole objects, must come to the same plans, or an AssertionError is
-raised. The fields that were read are recorded by kind. Every object is first dressed with what a cluster adds
-to such ones.
+A second observer, whose store keeps whole objects, must make the same plans; otherwise an AssertionError is
+raised. The fields that were read are recorded by kind. Before that, every object gets the fields that a real
+cluster would add to it.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ ADDED: dict[str, dict[str, Any]] = {
 
 
 def dressed(obj: Object) -> dict[str, Any]:
-    """The object with what users, kubelets and controllers add to such a one, where it has none of that."""
+    """Return the object with absent fields that users, kubelets and controllers would add."""
     made = copy.deepcopy(dict(obj))
     _fill(made, ADDED.get(made["kind"], {}))
     made["metadata"]["managedFields"] = [*(made["metadata"].get("managedFields") or ()), *OF_OTHERS]
@@ -150,7 +150,7 @@ def _dress_pod(pod: dict[str, Any]) -> None:
 
 
 class Watched(dict[str, Any]):
-    """JSON data that notes which fields are read."""
+    """JSON data that records which of its fields are read."""
 
     def __init__(self, data: Object, path: Path, reads: set[Path]) -> None:
         super().__init__({name: _watched(value, (*path, name), reads) for name, value in data.items()})
@@ -179,7 +179,10 @@ def _watched(value: Any, path: Path, reads: set[Path]) -> Any:
 
 
 class Reads:
-    """What was read. tables: by kind, or part of a kind, and how many plans were compared."""
+    """The fields that were read.
+
+    tables: the table of each kind, or part of a kind. compared: the number of compared plans.
+    """
 
     def __init__(self) -> None:
         self.tables: dict[str, StoredFields] = {}
@@ -187,17 +190,17 @@ class Reads:
         self.compared: Counter[str] = Counter()
 
     def watched(self, obj: Object) -> Any:
-        """The object, whole, so that reads of it are noted."""
+        """Return the whole object, so that reads of its fields are recorded."""
         table = table_of(obj)
         if table is None:
             return dict(obj)
-        # The two tables of StatefulSets are two kinds here.
+        # The two tables of StatefulSets count as two kinds here.
         name = f"{table.kind} {'in part' if table.others is None else 'whole'}"
         self.tables[name] = table
         return Watched(obj, (), self.paths[name])
 
     def without_row(self) -> list[str]:
-        """Fields that were read although no row of their table keeps them."""
+        """Return fields that were read although no row of their table keeps them."""
         return sorted(
             f"{name}: {'.'.join(path)}"
             for name, paths in self.paths.items()
@@ -211,7 +214,7 @@ def is_kept(table: StoredFields, path: Path) -> bool:
     if table.others is not None or path in (("apiVersion",), ("kind",)):
         return True
     if (table.kind, path) == ("StatefulSet", ("data",)):
-        # It has none: a ControllerRevision that holds its template is asked the same question.
+        # StatefulSets have no `data`; it is read because ControllerRevisions go through the same code.
         return True
     rows = [tuple(each.path.split(".")) for each in table.fields]
     return any(row[: len(path)] == path[: len(row)] for row in rows)
@@ -219,7 +222,7 @@ def is_kept(table: StoredFields, path: Path) -> bool:
 
 @contextmanager
 def doubled(stores: ModuleType, observers: ModuleType) -> Iterator[Reads]:
-    """Stores and observers that these modules make have a double that sees whole objects."""
+    """Give the stores and observers of these modules a double that sees whole objects."""
     reads = Reads()
 
     class Whole(Store):

@@ -1,4 +1,4 @@
-"""Keeps out what the image does without: a test that needs one of these modules fails as the image would."""
+"""Block the modules that the image leaves out: a test that needs one fails as the image would."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ class _KeptOut(MetaPathFinder):
 
 
 def keep_out() -> None:
-    """From now on none of them can be imported."""
+    """Prevent these modules from being imported from now on."""
     sys.meta_path.insert(0, _KeptOut())

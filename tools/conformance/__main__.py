@@ -1,6 +1,4 @@
-"""Run the tests that prove the API, or write docs/reference/compatibility.md, which lists the parts of the
-API.
-"""
+"""Run the tests that prove the API, or list the parts of the API in docs/reference/compatibility.md."""
 
 from __future__ import annotations
 
@@ -53,16 +51,13 @@ _DIFFERENCES = "Deliberate differences"
 _OF_DISAGGREGATED = f"disaggregatedset_{DIFFERENCES}"
 PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"
 _DEPTH = 3
-"""The number of folders that identify a suite: test/integration/fields has a cluster and a product of its
-own.
-"""
+"""A suite is identified by this number of folders: test/integration/fields has a cluster of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One entry of the table.
+    """One entry of the table: a part of the API, or a difference, which has no name.
 
-    name: the name of the part of the API; empty for a difference.
     what: its meaning, or the difference with its reason.
     test: a node ID of pytest without parameters.
     is_added: whether the original controller does not have this part.
@@ -171,9 +166,7 @@ def suites_of(tests: list[str]) -> list[list[str]]:
 
 
 def _pass(tests: list[str]) -> bool:
-    """Run the tests, and report whether they pass. Skipped tests prove nothing, but no test is skipped on the
-    local cluster.
-    """
+    """Report whether the tests pass. The local cluster skips none, because skipped tests prove nothing."""
     command = [sys.executable, "-m", "pytest", "-q", *tests]
     return subprocess.run(command, cwd=REPOSITORY, check=False).returncode == 0
 

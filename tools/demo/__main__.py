@@ -1,6 +1,4 @@
-"""Start and end the demo. Exit codes: 0 if every check held, 1 if not, 2 for an unknown example, 130 after
-Ctrl-C.
-"""
+"""Start and end the demo. Exit codes: 1 if a check failed, 2 for an unknown example, 130 after Ctrl-C."""
 
 from __future__ import annotations
 

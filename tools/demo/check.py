@@ -10,10 +10,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One verified claim.
-
-    expected, actual: descriptions that are shown if the claim did not hold.
-    """
+    """One verified claim. `expected` and `actual` are shown if it did not hold."""
 
     claim: str
     held: bool

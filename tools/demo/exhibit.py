@@ -49,7 +49,6 @@ class UnknownExampleError(LookupError):
 class Example:
     """One manifest.
 
-    name: its path without suffix.
     comment: the lines at its beginning, without comment signs.
     sets, disaggregated: its LeaderWorkerSets and DisaggregatedSets by name, as written.
     left_alone: the LeaderWorkerSets that another controller reconciles.
@@ -108,11 +107,7 @@ def _by_name(objects: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Mappi
 
 @dataclass(frozen=True, slots=True)
 class Scenery:
-    """A set and the objects around it.
-
-    services, claims: all Services and PersistentVolumeClaims of its namespace.
-    nodes: labels of nodes by name.
-    """
+    """A set, all Services and claims of its namespace, and the labels of nodes by name."""
 
     lws: Object
     pods: Sequence[Object]
@@ -136,7 +131,6 @@ def verify_features(seen: Scenery) -> list[Check]:
 
 
 def _verify_addresses(seen: Scenery) -> list[Check]:
-    """Verify that pods find their leader by a name that a headless Service resolves."""
     headless = {name_of(each) for each in seen.services if each["spec"].get("clusterIP") == "None"}
     astray = [
         name_of(pod)
@@ -187,10 +181,7 @@ def _verify_placement(seen: Scenery) -> list[Check]:
 
 
 def _verify_apart(seen: Scenery, label: str, topology: str) -> list[Check]:
-    """Verify that each group or subgroup is in one topology domain and shares it with no other.
-
-    label: the label that distinguishes groups or subgroups.
-    """
+    """Verify that each group or subgroup, as told by `label`, is alone in one topology domain."""
     domains: dict[str, set[str]] = {}
     for pod in seen.pods:
         if key := _label(pod, label):
@@ -249,7 +240,6 @@ def _label(found: Object, key: str) -> str:
 
 
 def _variable(pod: Object, name: str) -> str:
-    """Return the value of a variable in any container of the pod; empty if there is none."""
     entries = [entry for each in pod["spec"]["containers"] for entry in each.get("env") or ()]
     return next((str(entry.get("value", "")) for entry in entries if entry["name"] == name), "")
 
@@ -260,10 +250,7 @@ def children_of(view: View, name: str) -> list[str]:
 
 
 def is_whole(view: View, written: Mapping[str, Any], least: Mapping[str, int]) -> bool:
-    """Report whether every role has its LeaderWorkerSet in every slice, with all groups.
-
-    least: the minimum of groups by the name of a scaler.
-    """
+    """Report whether every role has its set in every slice, with all groups (`least` by scaler's name)."""
     name = written["metadata"]["name"]
     found = {_place(each): name_of(each) for each in _sets(view, name)}
     return found.keys() == _places(written) and all(
@@ -325,9 +312,7 @@ def _apply(scene: Scene, show: Show, example: Example) -> list[Check]:
 
 
 def _is_there(view: View, written: Mapping[str, Any], least: Mapping[str, int]) -> bool:
-    """Report whether a DisaggregatedSet is complete. Services come last, once all roles have a ready
-    group.
-    """
+    """Report whether a DisaggregatedSet is complete. Services come last, after a ready group per role."""
     return is_whole(view, written, least) and all(check.held for check in verify_roles(view, written))
 
 

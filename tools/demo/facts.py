@@ -75,11 +75,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class SetFacts:
-    """The spec of a set, and what its status says.
+    """The spec of a set and what its status says.
 
     has_indices: whether groups have indices instead of keys.
     is_observed: whether the status is about the present spec.
-    conditions: the conditions, sorted by type.
     """
 
     name: str
@@ -127,10 +126,7 @@ def pod_of(found: Object) -> Pod | None:
 
 
 def host_of(set_name: str, group: str) -> str:
-    """Return the host name of a leader.
-
-    group: the index or key of the group, from the label of its pods.
-    """
+    """Return the host name of a leader; `group` is the index or key from the label of its pods."""
     return f"{set_name}-{group[:8] if len(group) == _KEY_LENGTH else group}"
 
 
@@ -194,10 +190,7 @@ def _state(found: Object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A leader and its own workers, without workers that a former leader has left behind.
-
-    leader: None while the group has no leader.
-    """
+    """A leader (None while there is none) and its own workers, without any that a former leader left."""
 
     index: int
     size: int
@@ -206,7 +199,6 @@ class Group:
 
     @property
     def pods(self) -> tuple[Pod, ...]:
-        """The leader, if there is one, and its workers."""
         return self.workers if self.leader is None else (self.leader, *self.workers)
 
     @property
@@ -258,10 +250,7 @@ Moment = tuple[Pod, ...]
 
 @dataclass(frozen=True)
 class View:
-    """All followed objects at one time.
-
-    leaders: UID of a worker StatefulSet → UID of the leader pod that owns it.
-    """
+    """All followed objects at one time; `leaders` maps UIDs of worker StatefulSets to UIDs of leaders."""
 
     objects: Mapping[Kind, tuple[Object, ...]]
     leaders: Mapping[str, str]

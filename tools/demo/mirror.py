@@ -20,11 +20,7 @@ _GONE = 410
 
 
 class NotInTime(RuntimeError):
-    """An awaited state did not come in time.
-
-    wanted: a description of the state.
-    view: the objects that exist instead.
-    """
+    """An awaited state, described by `wanted`, did not come in time; `view` is what exists instead."""
 
     def __init__(self, wanted: str, seconds: float, view: View) -> None:
         super().__init__(f"{wanted}: not within {seconds:.0f} s")
@@ -47,10 +43,7 @@ def collections(manager_namespace: str) -> dict[Kind, str]:
 
 
 class Mirror:
-    """Follows collections, each in a thread of its own, from `start` on.
-
-    on_change: called after every change, from one of these threads.
-    """
+    """Follows collections, each in a thread of its own, which calls `on_change` after every change."""
 
     def __init__(self, api: Api, paths: Mapping[Kind, str], on_change: Callable[[], None]) -> None:
         self._api = api
@@ -62,9 +55,7 @@ class Mirror:
         self._ended = threading.Event()
 
     def start(self, seconds: float = 30.0) -> Mirror:
-        """Begin to follow, and return once every collection was read. Raises NotInTime if one cannot be
-        read.
-        """
+        """Begin to follow, and return once every collection was read. Raises NotInTime."""
         for kind, path in self._paths.items():
             # The threads are daemons: each ends with its stream, possibly as late as the API server.
             arguments = (kind, path)
@@ -100,9 +91,7 @@ class Mirror:
             return self._record.since(mark)
 
     def until(self, is_true: Callable[[View], bool], seconds: float, wanted: str) -> View:
-        """Return the first view that `is_true` accepts. Raises NotInTime if there is none within
-        `seconds`.
-        """
+        """Return the first view that `is_true` accepts. Raises NotInTime after `seconds`."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while not is_true(view := self._record.view()):

@@ -12,11 +12,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """One Event about the set.
-
-    age: seconds since it was last seen.
-    count: how often it was seen.
-    """
+    """One Event about the set: seconds since it was last seen, and how often it was seen."""
 
     age: float
     is_warning: bool
@@ -27,11 +23,7 @@ class EventLine:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The visible state of a set.
-
-    facts: None while no set exists.
-    events: the Events, newest first.
-    """
+    """The visible state of a set: no facts while none exists, and the Events, newest first."""
 
     facts: SetFacts | None
     groups: tuple[Group, ...]

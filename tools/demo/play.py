@@ -33,8 +33,7 @@ _SERIES = "controller_runtime_reconcile_total"
 class Manifest:
     """A set whose groups all have one template and are updated one at a time.
 
-    container: the name of the first container.
-    image: the image of the first container.
+    container, image: the name and image of the first container.
     """
 
     name: str
@@ -49,9 +48,7 @@ class Manifest:
 
 
 def read_manifest(text: str) -> Manifest:
-    """Parse the LeaderWorkerSet of a manifest. Raises KeyError if the manifest lacks a field that the tour
-    needs.
-    """
+    """Parse the LeaderWorkerSet of a manifest. Raises KeyError if a field that the tour needs is missing."""
     found = yaml.safe_load(text)
     template = found["spec"]["leaderWorkerTemplate"]
     container = template["workerTemplate"]["spec"]["containers"][0]
@@ -65,9 +62,7 @@ def read_manifest(text: str) -> Manifest:
 
 
 def slowly_starting(text: str, start_time: str) -> str:
-    """Return the manifest with pods that take some time, such as "2s", to start on simulated nodes, so that
-    there is more to see.
-    """
+    """Return the manifest with pods that take some time ("2s") to start, so that there is more to see."""
     found = yaml.safe_load(text)
     metadata = found["spec"]["leaderWorkerTemplate"]["workerTemplate"].setdefault("metadata", {})
     metadata.setdefault("annotations", {})[_READY_AFTER] = start_time
@@ -87,11 +82,7 @@ def image_patch(image: str) -> str:
 
 @dataclass(frozen=True)
 class Play:
-    """One set, and everything that can happen to it.
-
-    file: the manifest, which contains one set.
-    kept: the UIDs of objects that existed before the set and stay.
-    """
+    """One set, its manifest `file`, and everything that can happen to it; objects in `kept` are older."""
 
     scene: Scene
     show: Show
@@ -105,8 +96,7 @@ class Play:
         self.scene.cluster.kubectl("--namespace", NAMESPACE, *arguments)
 
     def until(self, goal: Goal, wanted: str) -> View:
-        """Wait until the set is in the desired state, and then read all objects from the API server,
-        independently of all streams.
+        """Wait for the desired state, then read all objects from the API server, independently of streams.
 
         Raises NotInTime.
         """
@@ -114,9 +104,7 @@ class Play:
         return self.scene.mirror.fresh()
 
     def until_empty(self) -> View:
-        """Wait until nothing of the set is left, and then read all objects from the API server. Raises
-        NotInTime.
-        """
+        """Wait until nothing of the set is left, then read as `until` does. Raises NotInTime."""
         self._until(lambda view: is_empty(view, self.kept), "everything to be gone")
         return self.scene.mirror.fresh()
 
@@ -125,9 +113,7 @@ class Play:
         self._until(lambda view: holder(view) not in ("", former), "the new manager to take over the Lease")
 
     def until_passes(self, wanted: Mapping[str, int]) -> Mapping[str, int]:
-        """Wait until the manager has made at least this many passes, and return the numbers of its passes.
-        Raises NotInTime.
-        """
+        """Wait for at least these numbers of passes, and return the present ones. Raises NotInTime."""
         said = "the new manager to look at every object"
         self.show.wait_for(said)
         token = read_access(self.scene.cluster.kubeconfig.read_text()).token
@@ -165,8 +151,6 @@ def passes_in(text: str) -> Mapping[str, int]:
 
 
 def read_passes(port: int, token: str) -> Mapping[str, int]:
-    """Read the passes of the manager whose metrics are at this port of the host; none while it does not
-    answer.
-    """
+    """Read the passes of the manager whose metrics are at this port; none while it does not answer."""
     status, text = ask(f"https://127.0.0.1:{port}/metrics", token, seconds=2)
     return passes_in(text) if status == http.client.OK else {}

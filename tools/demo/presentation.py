@@ -46,9 +46,7 @@ _EXPECTED = (*FAILURES, DeploymentError, NotInTime)
 
 
 def draw_checks(checks: Iterable[Check]) -> RenderableType:
-    """Draw a mark and the claim of each check. If the claim did not hold, draw what was expected and
-    found.
-    """
+    """Draw a mark and the claim of each check, with what was expected and found if it did not hold."""
     table = Table.grid(padding=(0, 1))
     for check in checks:
         if check.held:
@@ -61,9 +59,7 @@ def draw_checks(checks: Iterable[Check]) -> RenderableType:
 
 
 def draw_build(build: Progress) -> RenderableType:
-    """Draw a bar for the current build, and the time it has taken. The bar pulses while the progress is
-    unknown.
-    """
+    """Draw a bar for the current build, which pulses while progress is unknown, and its time."""
     bar = _bar(build.fraction or 0.0, 1.0, _BAR, pulses=build.fraction is None)
     part = "" if build.fraction is None else f"{build.fraction:.0%}"
     table = Table.grid(padding=(0, 1))
@@ -72,9 +68,7 @@ def draw_build(build: Progress) -> RenderableType:
 
 
 def draw_picture(picture: Picture, height: int) -> RenderableType:
-    """Draw the table of groups, conditions, bars, and as many of the newest Events as fit into `height`
-    lines.
-    """
+    """Draw groups, conditions, bars, and as many of the newest Events as fit into `height` lines."""
     facts = picture.facts
     if facts is None:
         return Text("no LeaderWorkerSet here", style="dim")
@@ -225,9 +219,7 @@ class LiveShow(Show):
 
 
 def present(once: bool, example: Example | None = None) -> int:
-    """Play the example or the tour, stay unless `once`, and remove everything. Return 0 if every check held,
-    otherwise 1.
-    """
+    """Play the example or the tour, stay unless `once`, and remove everything. Return 1 if a check failed."""
     show = choose_show()
     try:
         stage = WITH_WORKLOADS if example is not None and example.needs_workloads else PLAIN
@@ -272,9 +264,7 @@ def _stay(scene: Scene, show: Show, example: Example | None) -> None:
 
 
 def choose_show() -> Show:
-    """Choose a display: control codes are for terminals only. Characters that the stream cannot encode are
-    replaced.
-    """
+    """Choose a display: terminals get control codes. Characters that stdout cannot encode are replaced."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":

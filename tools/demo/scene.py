@@ -68,11 +68,7 @@ def verify_webhooks(configurations: Sequence[Object], port: int) -> Check:
 
 @dataclass(frozen=True)
 class Stage:
-    """The settings of a scene.
-
-    options: options of the cluster.
-    values: values of the chart, in addition to the values of every demo.
-    """
+    """Options of the cluster, and values of the chart in addition to those of every demo."""
 
     options: Options = field(default_factory=Options)
     values: Sequence[str] = ()
@@ -86,7 +82,6 @@ WITH_WORKLOADS = Stage(
     ),
     ("gangSchedulingManagement.schedulerProvider=kubernetes", "featureGates.WorkloadAwareScheduling=true"),
 )
-"""The stage for sets with `spec.scheduling`."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +95,7 @@ class Scene:
 
 @contextmanager
 def set_up(show: Show, stage: Stage) -> Iterator[Scene]:
-    """Build what is missing, start everything, and show what was verified. Everything is removed after the
-    block.
-    """
+    """Build what is missing, start everything, show what was verified, and remove it all after the block."""
     show.begin("Set up: Kubernetes, the chart, the manager")
     _build(show)
     with ExitStack() as stack:
@@ -130,9 +123,7 @@ def set_up(show: Show, stage: Stage) -> Iterator[Scene]:
 
 
 def _build(show: Show) -> None:
-    """Build all binaries before the cluster starts, because a running cluster would slow the compiler
-    down.
-    """
+    """Build all binaries first, because a running cluster would slow the compiler down."""
     show.wait_for("binaries, which takes minutes the first time")
     find_programs(all_programs(), show.build)
 
@@ -152,10 +143,9 @@ def _start_cluster(stack: ExitStack, show: Show, options: Options) -> LocalClust
 def _introduce_kind(cluster: LocalCluster) -> None:
     """Make the cluster behave as if it had known the new kinds for half a minute.
 
-    The garbage collector discovers kinds when it starts, and then every 30 s. So does the check of owner
-    references in the API server, which starts with the first object that has a blocking owner: here the
-    Deployment of the chart. Everything works without this function too, but the audience would have to wait
-    twice.
+    The garbage collector discovers kinds at its start and every 30 s, and so does the API server's check of
+    owner references, from the first object with a blocking owner on: here the Deployment of the chart.
+    Without this function everything works, but the audience would have to wait twice.
     """
     cluster.kubectl("apply", "--server-side", "-f", str(_DEFINITIONS))
     deadline = time.monotonic() + _KNOWN_SECONDS

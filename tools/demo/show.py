@@ -1,6 +1,4 @@
-"""Define what a display of the tour can show, and the display for streams that are no terminal: lines of
-text.
-"""
+"""Define what a display of the tour can show, and the one for streams that are no terminal: text."""
 
 from __future__ import annotations
 

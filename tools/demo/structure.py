@@ -1,6 +1,4 @@
-"""Check that a set consists of what its spec requests, that its status agrees, and that it is at rest.
-Pure.
-"""
+"""Check that a set consists of what its spec requests, that its status agrees, and that it rests. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +14,7 @@ _COUNTS = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The desired state of a set.
-
-    image: the image of every pod.
-    gone: the UIDs of pods that must be replaced by then.
-    """
+    """The desired state of a set: the image of every pod, and UIDs of pods that must be replaced by then."""
 
     name: str
     replicas: int
@@ -29,9 +23,7 @@ class Goal:
 
 
 def is_reached(view: View, goal: Goal) -> bool:
-    """Report whether the set has the desired state: Available, every pod ready, and StatefulSets without
-    pending work.
-    """
+    """Report whether the set is Available, every pod is ready, and StatefulSets have no pending work."""
     facts = view.set(goal.name)
     if facts is None or facts.replicas != goal.replicas or not is_at_rest(view, goal.name):
         return False
@@ -39,10 +31,7 @@ def is_reached(view: View, goal: Goal) -> bool:
 
 
 def is_at_rest(view: View, name: str, least: int = 0) -> bool:
-    """Report whether the set has everything that its spec requests, and nothing changes.
-
-    least: the minimum of groups that the set will have in the end.
-    """
+    """Report whether a set of at least `least` groups has all that its spec requests and is not changing."""
     facts = view.set(name)
     if facts is None or not facts.replicas == facts.ready == facts.updated >= least:
         return False
@@ -61,9 +50,7 @@ def is_empty(view: View, kept: Collection[str]) -> bool:
 
 
 def _has_finished(statefulset: Object) -> bool:
-    """Report whether the controller of a StatefulSet has observed the spec and reports that all pods are
-    available.
-    """
+    """Report whether a StatefulSet's status is about its spec, and all its pods are available."""
     metadata, spec, status = statefulset["metadata"], statefulset["spec"], statefulset.get("status") or {}
     counts = {status.get(count, 0) for count in _COUNTS}
     return (
@@ -115,9 +102,7 @@ def verify_environment(view: View, wanted: SetFacts, namespace: str) -> list[Che
 
 
 def verify_objects(view: View, wanted: SetFacts) -> list[Check]:
-    """Verify the StatefulSets with their owners, the headless Service, and the revision whose key every pod
-    has.
-    """
+    """Verify the StatefulSets with owners, the headless Service, and the revision whose key all pods have."""
     pods = view.pods(wanted.name)
     leaders = {f"{pod.name} owned by {pod.uid}" for pod in pods if pod.is_leader}
     statefulsets = view.objects[Kind.STATEFULSET]

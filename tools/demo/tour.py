@@ -71,9 +71,7 @@ def update(play: Play) -> list[Check]:
 
 
 def lose_worker(play: Play) -> list[Check]:
-    """Make a container of a worker pod die and start again in place, as a kubelet would report it, and check
-    that its group is recreated.
-    """
+    """Make a worker's container die and restart in place, and check that its group is recreated."""
     manifest, mirror = play.manifest, play.scene.mirror
     victim = f"{manifest.name}-{VICTIM_GROUP}-{VICTIM_INDEX}"
     before, mark = mirror.fresh().pods(manifest.name), mirror.mark()
@@ -114,9 +112,7 @@ def scale(play: Play) -> list[Check]:
 
 
 def restart_manager(play: Play) -> list[Check]:
-    """Kill the manager with SIGKILL, so that it does not release the Lease, start it again, and check that
-    nothing has changed.
-    """
+    """Kill the manager with SIGKILL, which keeps the Lease, restart it, and check that nothing changed."""
     manifest, mirror, manager = play.manifest, play.scene.mirror, play.scene.manager
     former, pid = holder(mirror.view()), manager.pid
     pods, mark = mirror.fresh().pods(manifest.name), mirror.mark()
@@ -192,9 +188,7 @@ def verify_untouched(before: View, after: View) -> list[Check]:
 
 
 def verify_gone(view: View, kept: Collection[str]) -> list[Check]:
-    """Verify that of every followed kind only objects that existed before are left. Events are history and
-    stay.
-    """
+    """Verify that of every followed kind only older objects are left, apart from Events, which stay."""
     checks = []
     for kind in (Kind.SET, Kind.POD, *CHILDREN):
         left = {each["metadata"]["uid"]: each["metadata"]["name"] for each in view.objects[kind]}

@@ -1,6 +1,4 @@
-"""Build an image with inference engines from locked Debian and PyPI packages, for tests that distribute a
-model over the pods of a group on a real node.
-"""
+"""Build an image of inference engines from locked Debian and PyPI packages, for tests on a real node."""
 
 from __future__ import annotations
 

@@ -59,9 +59,7 @@ class Workshop:
     cache: Path
 
     def base(self, platform: str) -> str:
-        """Return a base for `platform` that the builder has: $BASE, the base of the Dockerfile, or one built
-        from Debian packages.
-        """
+        """Return a base that the builder has: $BASE, the Dockerfile's, or one built from Debian packages."""
         wanted = os.environ.get("BASE") or REGISTRY_BASE
         # A base that is here already may be old or for another platform, so pulling comes first.
         if self.steps.succeeds(self.builder.pull(wanted, platform)):
@@ -81,9 +79,7 @@ class Workshop:
         return add_to_builder(base, self._key(base), self.builder, self.steps)
 
     def forget(self, tag: str) -> None:
-        """Remove an image from the store of buildah. The result is the archive, so the store keeps only the
-        base.
-        """
+        """Remove an image from buildah's store, which keeps only the base: the result is the archive."""
         if self.builder.name == BUILDAH:
             self.steps.succeeds(self.builder.forget(tag))
 
@@ -133,10 +129,7 @@ def clear_remains(cache: Path, mounts: Path = Path("/proc/self/mounts")) -> None
 
 @contextmanager
 def workshop(machine: Machine, name: str, needed: int = _NEEDED_BYTES) -> Iterator[tuple[Workshop, Path]]:
-    """Provide a workshop and a temporary folder for one process, while other processes wait.
-
-    Raises LackingError before anything is built.
-    """
+    """Provide a workshop and a temporary folder for one process at a time. Raises LackingError."""
     builder, cache = choose_builder(machine, os.environ.get("BUILDER", "")), cache_directory()
     for directory in (cache, RESULTS):
         require_space(directory, needed)

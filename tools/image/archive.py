@@ -27,9 +27,7 @@ class Image:
     names: tuple[str, ...]
     """The names under which `ctr images import` and similar commands register the image."""
     config: dict[str, Any]
-    """The configuration that the OCI image specification defines: architecture, config.User, config.Labels,
-    …
-    """
+    """The configuration of the OCI specification: architecture, config.User, config.Labels, …"""
     layers: tuple[bytes, ...]
     """The layers as they are stored, compressed or not."""
 
@@ -39,9 +37,7 @@ class Image:
         return sum(len(each if each.startswith(_GZIP) else zlib.compress(each)) for each in self.layers)
 
     def files(self) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
-        """Yield path without leading slash, entry and content of every file and link; links have no
-        content.
-        """
+        """Yield path without leading slash, entry, and content (links have none) of every file and link."""
         for layer in self.layers:
             unpacked = gzip.decompress(layer) if layer.startswith(_GZIP) else layer
             with tarfile.open(fileobj=io.BytesIO(unpacked)) as tar:

@@ -1,7 +1,6 @@
 """Build a base for the image from Debian packages if there is no registry.
 
-The base is cached by a hash of its recipe and of Debian's package lists, so that security updates cause a new
-base.
+It is cached by a hash of its recipe and of Debian's package lists, so security updates cause a new base.
 """
 
 from __future__ import annotations
@@ -54,9 +53,7 @@ class DebianBase:
     fetch: Fetch = _fetch
 
     def key(self) -> str:
-        """Return a hash of what the base is built from. Raises ImageError if Debian's lists cannot be
-        read.
-        """
+        """Return a hash of what the base is built from. Raises ImageError without Debian's lists."""
         parts = [SUITE, self.architecture, *PACKAGES, _SOURCES, *_NOT_KEPT]
         for mirror, suite in ((MIRROR, SUITE), (SECURITY_MIRROR, f"{SUITE}-security")):
             release = self.fetch(f"{mirror}/dists/{suite}/InRelease")

@@ -1,6 +1,4 @@
-"""Choose the program that builds images on this machine, the platforms it builds for, and its commands and
-settings.
-"""
+"""Choose the program that builds images here, its platforms, and its commands and settings."""
 
 from __future__ import annotations
 
@@ -127,9 +125,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Builder:
-    """A builder and the place where it keeps images. buildah gets a store of its own, so that nothing is left
-    elsewhere.
-    """
+    """A builder and the place of its images. buildah has its own store, so nothing is left elsewhere."""
 
     name: str
     store: Path
@@ -177,9 +173,7 @@ class Builder:
 
 
 def pip_settings(listed: str) -> dict[str, str]:
-    """Parse the output of `pip config list`, lines of the form key='value'. Later lines override earlier
-    ones, as in pip.
-    """
+    """Parse the output of `pip config list`: lines key='value', of which the last one wins, as in pip."""
     settings = {}
     for line in listed.splitlines():
         key, _, value = line.partition("=")

@@ -60,10 +60,7 @@ class Identity:
 
 
 def identify(repository: Path, tag: str = "", git: Git | None = None) -> Identity:
-    """Determine the identity from `repository`.
-
-    tag: replaces the tag that the chart requests.
-    """
+    """Determine the identity from `repository`. `tag` replaces the tag that the chart requests."""
     git = git or _git_in(repository)
     revision = git(["rev-parse", "HEAD"]) or UNKNOWN
     changed = revision != UNKNOWN and git(["status", "--porcelain"])

@@ -1,6 +1,4 @@
-"""Run the long steps of a build: report progress, shorten failures to one line, and leave no processes
-behind.
-"""
+"""Run the long steps of a build: report progress, shorten failures to a line, leave no processes behind."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ class Steps:
         self._log, self._report = log, report
 
     def run(self, step: str, command: list[str]) -> None:
-        """Run a command, and report from time to time how long it has taken. Raises ImageError if it
-        fails.
-        """
+        """Run a command, and report now and then how long it has taken. Raises ImageError if it fails."""
         began, start = time.monotonic(), self._log.stat().st_size
         self._report(Progress(step, 0, None))
         with self._log.open("a") as output:

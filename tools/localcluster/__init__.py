@@ -1,7 +1,4 @@
-"""A real Kubernetes control plane with simulated nodes on this machine, for demos, tests and benchmarks.
-
-`LocalCluster` is a context manager.
-"""
+"""A real Kubernetes control plane with simulated nodes on this machine: `with LocalCluster() as cluster:`."""
 
 from tools.linux import NotLinuxError
 from tools.localcluster.access import ClusterAccess, CommandError

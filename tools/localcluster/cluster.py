@@ -59,9 +59,7 @@ class LocalCluster(ClusterAccess):
         self.stop()
 
     def start(self) -> Self:
-        """Build what is missing, start every component, and return when pods can be scheduled to all
-        nodes.
-        """
+        """Build what is missing, start all components, and return when pods can be scheduled to all nodes."""
         if self._plan is not None:
             raise ComponentError("this cluster is already running")
         require_linux()
@@ -98,12 +96,10 @@ class LocalCluster(ClusterAccess):
 
     @property
     def kubeconfig(self) -> Path:
-        """The admin's kubeconfig."""
         return self._running.kubeconfig(ADMIN)
 
     @property
     def server(self) -> str:
-        """The address of the API server."""
         return self._running.server
 
     @property
@@ -113,7 +109,6 @@ class LocalCluster(ClusterAccess):
 
     @property
     def logs(self) -> Path:
-        """The directory with one log for each component."""
         return self._running.state / "logs"
 
     @property
@@ -123,7 +118,6 @@ class LocalCluster(ClusterAccess):
 
     @property
     def api(self) -> Api:
-        """A client with the admin's rights."""
         if self._api is None:
             raise ComponentError("this cluster is not running: call start() first")
         return self._api
@@ -135,7 +129,6 @@ class LocalCluster(ClusterAccess):
 
     @property
     def workspace(self) -> Path:
-        """The state directory, which is removed at the end."""
         return self._running.state
 
     def binary(self, name: str) -> Path:
@@ -178,9 +171,7 @@ class LocalCluster(ClusterAccess):
         return self._plan
 
     def _bring_up(self) -> None:
-        """Start all components. The API server waits for etcd by itself, so both start at the same time. The
-        other components would give up sooner, so they start afterwards.
-        """
+        """Start etcd and the API server, which waits for it, before the others, which would not wait."""
         first, then = ["etcd", "kube-apiserver"], [*self._components][2:]
         for names in (first, then):
             self._start_all(names)
@@ -207,7 +198,6 @@ class LocalCluster(ClusterAccess):
 
 
 def _prepare(state: Path, programs: dict[str, Path], options: Options) -> Plan:
-    """Write every file that a component reads."""
     plan = Plan(state, programs, Ports(*pick_ports(6)), write_credentials(state / "pki"), options)
     plan.audit_log.parent.mkdir()
     plan.kubeconfig(ADMIN).parent.mkdir()

@@ -1,6 +1,4 @@
-"""Run one component of the control plane: start, stop, kill and restart it, and revive it if it ends by
-itself.
-"""
+"""Start, stop, kill and restart one component of the control plane, and revive it if it ends by itself."""
 
 from __future__ import annotations
 
@@ -29,10 +27,7 @@ class ComponentError(RuntimeError):
 
 @dataclass(frozen=True)
 class Blueprint:
-    """How to run a component, and in which directory.
-
-    health: an address that answers with status 200; "" if running is the only criterion.
-    """
+    """How to run a component. `health`: an address that answers with status 200; "" if running is enough."""
 
     name: str
     command: Sequence[str]
@@ -42,9 +37,7 @@ class Blueprint:
 
 
 class Guard:
-    """A child process that outlives this one. If this process is killed, the guard ends the components and
-    removes the state directory.
-    """
+    """A child process that outlives this one, to end the components and remove the state directory."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
@@ -100,18 +93,14 @@ class Component:
             self._spawn()
 
     def revive(self) -> None:
-        """Start the program again if it was healthy and has ended without being stopped or killed by this
-        object.
-        """
+        """Start the program again if it was healthy and has ended without being stopped or killed by us."""
         with self._lock:
             if self._keep_alive and self._child is not None and self._child.poll() is not None:
                 self._guard.forget(self._child.pid)
                 self._spawn()
 
     def wait_healthy(self, timeout: float) -> None:
-        """Wait until the program is healthy; raises ComponentError if it dies or `timeout` seconds pass
-        first.
-        """
+        """Wait until the program is healthy; raises ComponentError if it dies or `timeout` seconds pass."""
         deadline = time.monotonic() + timeout
         while not self._is_healthy():
             if self._child is None or self._child.poll() is not None:
@@ -130,9 +119,7 @@ class Component:
         self._end(signal.SIGKILL, _STOP_SECONDS)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal, such as SIGSTOP, to the running program; raises ComponentError if it does not
-        run.
-        """
+        """Send a signal, such as SIGSTOP, to the program; raises ComponentError if it does not run."""
         if self._child is None or self.pid is None:
             raise ComponentError(f"{self.name} is not running{self.last_words()}")
         self._child.send_signal(number)

@@ -1,6 +1,4 @@
-"""Compute command lines, from flags.yaml, and health addresses of the components of the control plane.
-Pure.
-"""
+"""Compute command lines, from flags.yaml, and health addresses of the control plane's components. Pure."""
 
 from __future__ import annotations
 
@@ -37,11 +35,9 @@ class Options:
 
     nodes: the number of simulated nodes; 0 runs no simulation.
     audit_policy: an audit.k8s.io Policy; None for no audit log.
-    feature_gates: feature gates of the API server, the controller manager and the scheduler.
     extra_flags: program → flags that are appended to ours; the last value of a flag wins.
     node_grace_seconds: the time for which a node may be silent before it counts as dead.
-    node_address: the address of this machine at which pods of real nodes reach the API server; empty if nodes
-      are simulated.
+    node_address: where pods of real nodes reach the API server; empty if nodes are simulated.
     """
 
     nodes: int = 8
@@ -55,7 +51,6 @@ class Options:
 
     @property
     def simulates(self) -> bool:
-        """Whether the nodes of the cluster are simulated."""
         return self.nodes > 0 and not self.node_address
 
     @property

@@ -30,9 +30,7 @@ def surviving(lines: Iterable[str]) -> list[int]:
 
 
 def belongs(pid: int, state: str, proc: Path = Path("/proc")) -> bool:
-    """Report whether process `pid` exists and names `state` on its command line. The system reuses process
-    IDs for other programs.
-    """
+    """Report whether process `pid` still names `state` on its command line: the system reuses IDs."""
     try:
         command = (proc / str(pid) / "cmdline").read_bytes()
     except OSError:

@@ -37,8 +37,7 @@ def waits_for_kubelet(metadata: dict[str, Any]) -> bool:
 
 
 def stopping_time(metadata: dict[str, Any]) -> float | None:
-    """Return the seconds that the containers take to stop: 0, or the value of the pod's annotation; None for
-    ever.
+    """Return the seconds that the containers take to stop: 0, or the pod's annotation; None for ever.
 
     A container that is slower than the grace period is killed when the period ends.
     """
@@ -65,9 +64,7 @@ class Kubelet:
         self._lock = threading.Lock()
 
     def consider_node(self, node: dict[str, Any]) -> None:
-        """Note whether a node is dead, so that its pods wait until it is revived, and whether it has a
-        kubelet of its own.
-        """
+        """Note whether a node is dead, so that its pods wait, and whether it has a kubelet of its own."""
         name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
         with self._lock:
             (self._dead.add if DEAD_LABEL in labels else self._dead.discard)(name)
@@ -129,9 +126,7 @@ class Kubelet:
         return node, dead, others
 
     def _write_last_status(self, path: str, uid: str) -> None:
-        """Write a status in which the containers have ended. It is visible only if finalizers keep the
-        pod.
-        """
+        """Write a status in which the containers have ended, visible only if finalizers keep the pod."""
         pod = self._api.get(path)
         if pod["metadata"]["uid"] == uid:
             now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -142,9 +137,7 @@ class Kubelet:
 
 
 def main() -> None:
-    """Act as kubelet and as provisioner of volumes until killed, with the kubeconfig named on the command
-    line.
-    """
+    """Act as kubelet and provisioner of volumes until killed, with the kubeconfig on the command line."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     access = read_access(Path(sys.argv[1]).read_text())
     api = Api(access.server, access.ca, access.token, user_agent="localcluster-kubelet")

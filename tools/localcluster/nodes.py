@@ -38,9 +38,7 @@ _EXISTS_OR_GONE = (404, 409)
 
 
 def build_node(index: int, zones: int, nodes_per_pool: int) -> dict[str, Any]:
-    """Return node number `index`. Neighbouring nodes form a pool, and the pools are distributed over the
-    zones in turn.
-    """
+    """Return node number `index`. Neighbours form a pool; pools are distributed over the zones in turn."""
     name = f"node-{index}"
     pool = index // nodes_per_pool
     labels = {

@@ -21,10 +21,7 @@ SIGTERMED = 143
 
 
 class PodView:
-    """The pods of any cluster.
-
-    read: returns the object at a path with a query string.
-    """
+    """The pods of any cluster; `read` returns the object at a path with a query string."""
 
     def __init__(self, read: Callable[[str], dict[str, Any]]) -> None:
         self._read = read
@@ -55,25 +52,19 @@ class PodView:
 
 
 class Pods(PodView):
-    """The pods of simulated nodes, with methods that make them fail. These raise ApiError, LookupError or
-    TimeoutError.
-    """
+    """The pods of simulated nodes. Methods that change them raise ApiError, LookupError or TimeoutError."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api.get)
         self._api = api
 
     def restart_container(self, namespace: str, name: str, container: str, exit_code: int = 1) -> None:
-        """End one container, which may be an init container, with `exit_code`, and start it again in
-        place.
-        """
+        """End one container, maybe an init container, with `exit_code`, and start it again in place."""
         reason = "OOMKilled" if exit_code == SIGKILLED else "Error"
         self._change(namespace, name, lambda pod: restarted(pod, container, exit_code, reason, _now()))
 
     def fail(self, namespace: str, name: str, reason: str = "Evicted", message: str = "") -> None:
-        """End the pod for good, with phase Failed and `reason`, as a kubelet does in a node-pressure
-        eviction.
-        """
+        """End the pod for good, with phase Failed and `reason`, as a node-pressure eviction does."""
         self._change(namespace, name, lambda pod: ended(pod, SIGKILLED, _now(), reason, message))
 
     def set_ready(self, namespace: str, name: str, ready: bool) -> None:
@@ -125,10 +116,7 @@ def restarted(pod: Pod, container: str, exit_code: int, reason: str, now: str) -
 
 
 def ended(pod: Pod, exit_code: int, now: str, reason: str = "", message: str = "") -> Patch:
-    """Return the status after every container has ended for good.
-
-    reason, message: fields of the pod's status.
-    """
+    """Return the status after every container has ended for good; `reason` and `message` are the pod's."""
     statuses = copy.deepcopy(pod.get("status", {}).get("containerStatuses", []))
     for status in statuses:
         why = "Completed" if exit_code == 0 else "Error"
@@ -142,9 +130,7 @@ def ended(pod: Pod, exit_code: int, now: str, reason: str = "", message: str = "
 
 
 def with_readiness(pod: Pod, ready: bool, now: str) -> Patch:
-    """Return the status after the readiness probes have begun to succeed or to fail. The containers of a pod
-    that has not started yet are started.
-    """
+    """Return the status once readiness probes succeed or fail; containers that have not started start."""
     statuses = copy.deepcopy(pod.get("status", {}).get("containerStatuses", [])) or _started(pod, now)
     for status in statuses:
         status["ready"] = ready
@@ -175,8 +161,6 @@ def _terminated(status: dict[str, Any], exit_code: int, reason: str, now: str) -
 
 
 def _patch(pod: Pod, status: dict[str, Any]) -> Patch:
-    """Build a patch with UID and version, so that the API server rejects it if it would hit another pod or
-    undo a newer status.
-    """
+    """Build a patch with UID and version, so that it can hit no other pod and undo no newer status."""
     metadata = {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
     return {"metadata": metadata, "status": status}

@@ -51,9 +51,7 @@ def can_listen(port: int) -> bool:
 
 
 def claimed(directory: Path, held: list[int]) -> Iterator[int]:
-    """Yield ports that no other process gets while the files in `held` are open, block after block. It yields
-    none if other processes have claimed all blocks.
-    """
+    """Yield ports that no other process gets while the files in `held` are open; none if all are claimed."""
     # The module does not exist on Windows, where this function is never called.
     import fcntl
 
@@ -76,7 +74,6 @@ _LOCK = threading.Lock()
 
 @cache
 def _left() -> Iterator[int]:
-    """Return the ports that this process has claimed and not yet returned."""
     return claimed(Path(tempfile.gettempdir()) / f"localcluster-ports-{os.getuid()}", _HELD)
 
 

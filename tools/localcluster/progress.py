@@ -11,11 +11,7 @@ from typing import IO
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of one step at one moment.
-
-    elapsed: seconds since the step began.
-    fraction: the part that is done, from 0 to 1; None if unknown.
-    """
+    """The progress of one step: seconds since it began, and the fraction done, 0 to 1 or None if unknown."""
 
     step: str
     elapsed: float

@@ -30,8 +30,7 @@ _PROMETHEUS = "github.com/prometheus/prometheus/cmd"
 class Target:
     """One binary.
 
-    module: the Go module in which it is built.
-    package: its package `main`, which may be a file in another directory.
+    module, package: the Go module, and its package `main` or a file in another directory.
     programs: the names under which it is called.
     sources: files of other directories from which it is built.
     tags: build tags, which may leave parts out.
@@ -88,15 +87,11 @@ FOR_TESTS: tuple[Target, ...] = (
     KUEUE,
     plain_target("gitops", _SOURCES / "gitops"),
 )
-"""The targets that only tests of alerts, dashboards, GitOps and neighbours need. They are built when first
-needed.
-"""
+"""The targets that only tests of alerts, dashboards, GitOps and neighbours need, built when first needed."""
 
 
 def targets(minor: str = DEFAULT) -> tuple[Target, ...]:
-    """Return the targets of a local cluster of this version ("1.32"). Their programs have the same names in
-    every version.
-    """
+    """Return the targets of a local cluster of this version ("1.32"); all versions have the same programs."""
     if minor == DEFAULT:
         kubernetes = Target(
             name="kubernetes",
@@ -138,9 +133,7 @@ def build_command(go: Path, target: Target, output: Path) -> list[str]:
 
 
 def packages_command(go: Path, target: Target) -> list[str]:
-    """Return the command that prints one line for each package of `target`, and downloads sources as
-    needed.
-    """
+    """Return the command that prints a line for each package of `target`, and downloads sources as needed."""
     return [str(go), "list", "-mod=readonly", *_tags(target), "-deps", target.package]
 
 

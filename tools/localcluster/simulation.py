@@ -27,9 +27,7 @@ def kubelet_blueprint(kubeconfig: Path, logs: Path) -> Blueprint:
 
 
 def add_nodes(api: Api, options: Options) -> None:
-    """Create the nodes and the storage class of their volumes, and return when pods can be scheduled to all
-    nodes.
-    """
+    """Create nodes and the storage class of their volumes; return when all nodes accept pods."""
     api.create(CLASSES, STORAGE_CLASS)
     nodes = [build_node(index, options.zones, options.nodes_per_pool) for index in range(options.nodes)]
     with ThreadPoolExecutor(8) as pool:

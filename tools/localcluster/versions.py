@@ -22,9 +22,7 @@ TESTED: Mapping[str, frozenset[str]] = {
     "1.36": frozenset({INTEGRATION, END_TO_END, OTHERS}),
     "1.37": frozenset({INTEGRATION, END_TO_END}),
 }
-"""The suites that have passed on each version. test/unit/docs/test_versions.py checks that the documents say
-the same.
-"""
+"""The suites that have passed on each version. test_versions.py compares this with the documents."""
 VARIABLE = "K8S"
 
 
@@ -33,9 +31,7 @@ class UnknownVersionError(RuntimeError):
 
 
 def chosen_minor(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the minor version that $K8S names ("1.37"); DEFAULT if it names none. Raises
-    UnknownVersionError.
-    """
+    """Return the minor version in $K8S ("1.37"), by default DEFAULT. Raises UnknownVersionError."""
     minor = environment.get(VARIABLE) or DEFAULT
     if minor not in RELEASES:
         raise UnknownVersionError(

@@ -219,9 +219,7 @@ ACTS: tuple[tuple[str, Callable[[Stage], list[Check]]], ...] = (
 
 
 def _refusal(stage: Stage) -> str:
-    """Return the rejection of a rollout that could never take a step. Only the webhook rejects it, not the
-    CRD.
-    """
+    """Return the rejection of a rollout that could never take a step, which only the webhook rejects."""
     stuck = "  rolloutStrategy: {rollingUpdateConfiguration: {maxUnavailable: 0}}\n"
     wrong = MANIFEST.read_text("utf-8").replace("  replicas:", f"{stuck}  replicas:")
     try:
@@ -235,9 +233,7 @@ _EXPECTED = (*FAILURES, NodeError, NotInTimeError)
 
 
 def main() -> int:
-    """Play every act, stop after the first one with a failed check, and keep the cluster unless --once is
-    given.
-    """
+    """Play every act until a check fails, and keep the cluster unless --once is given."""
     show = Show(sys.stdout)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)

@@ -1,3 +1,1 @@
-"""The types of Kubernetes that our kinds embed: a pinned extract of its OpenAPI document, and structural
-schemas built from it.
-"""
+"""The Kubernetes types that our kinds embed: a pinned extract of OpenAPI, and structural schemas from it."""

@@ -21,12 +21,9 @@ KUBERNETES = "1.37.2"
 PATH = Path(__file__).with_name(f"kubernetes-{KUBERNETES}.json")
 
 EMBEDDED = ("io.k8s.api.core.v1.PodTemplateSpec", "io.k8s.api.core.v1.PersistentVolumeClaim")
-"""The types that our kinds embed."""
 
 _LEFT_OUT = frozenset({"description", "enum"})
-"""Keywords that are left out. A CRD that repeats enums would reject values that only a later API server
-knows.
-"""
+"""Keywords that are left out. Enums in a CRD would reject values that only a later API server knows."""
 
 Schemas = dict[str, dict[str, Any]]
 """Type name → its OpenAPI schema."""
@@ -85,9 +82,7 @@ def read(path: Path = PATH) -> Schemas:
 
 
 def extract(document: Mapping[str, Any]) -> Schemas:
-    """Return the embedded types and all types to which they refer. Raises KeyError if the document lacks one
-    of them.
-    """
+    """Return the embedded types and all that they refer to. Raises KeyError if the document lacks one."""
     schemas = document["components"]["schemas"]
     wanted: Schemas = {}
     missing = list(EMBEDDED)
@@ -100,9 +95,7 @@ def extract(document: Mapping[str, Any]) -> Schemas:
 
 
 def rendered(schemas: Schemas) -> str:
-    """Return the text of the extract: sorted, with one type per line, so that a difference shows the changed
-    type.
-    """
+    """Return the text of the extract: sorted, with one type per line, so that differences are readable."""
     lines = (
         f"{json.dumps(name)}:{json.dumps(schema, sort_keys=True, separators=(',', ':'))}"
         for name, schema in sorted(schemas.items())

@@ -1,3 +1,1 @@
-"""Draw the pictures of the documentation as SVG, from texts and figures that tests or real runs have
-produced.
-"""
+"""Draw the pictures of the documentation as SVG, from results of tests and real runs."""

@@ -47,19 +47,12 @@ class Canvas:
         self._page = self.add("rect", "f-page s-rule", x=0.5, y=0.5, rx=6)
 
     def add(self, shape: str, kind: str, **attributes: float | str) -> ET.Element:
-        """Add a shape.
-
-        kind: its classes, `f-COLOUR` for the fill and `s-COLOUR` for the line.
-        """
+        """Add a shape; `kind` is its classes, `f-COLOUR` for the fill and `s-COLOUR` for the line."""
         values = {name.replace("_", "-"): _number(value) for name, value in attributes.items()}
         return ET.SubElement(self._root, shape, {"class": kind, **values})
 
     def text(self, x: float, y: float, words: str, kind: str = "f-text", anchor: str = "start") -> None:
-        """Add a line of text.
-
-        y: its base line.
-        anchor: the end of the text that is at x.
-        """
+        """Add a line of text with base line y; `anchor` is the end of the text that is at x."""
         extra = {} if anchor == "start" else {"text-anchor": anchor}
         self.add("text", kind, x=x, y=y, **extra).text = words
 
@@ -112,9 +105,7 @@ def _style() -> str:
 
 
 def draw_sign(canvas: Canvas, x: float, y: float, letter: str) -> None:
-    """Draw a circle: filled if new, dashed if not ready, crossed out while terminating; a dot if the group is
-    missing.
-    """
+    """Draw a circle: filled if new, dashed if not ready, crossed if terminating; a dot if it is missing."""
     if letter == MISSING:
         canvas.add("circle", "f-old", cx=x, cy=y, r=2)
         return

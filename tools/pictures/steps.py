@@ -48,11 +48,7 @@ _STEP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One pass.
-
-    groups: a letter for each group, before the pass.
-    replicas, partition: the values that the leader StatefulSet gets.
-    """
+    """One pass: a letter for each group before it, and the values that the leader StatefulSet gets."""
 
     groups: str
     replicas: int
@@ -71,11 +67,7 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A whole story.
-
-    chapters: the chapters in order.
-    last: a letter for each group at the end.
-    """
+    """The chapters of a story, and a letter for each group at the end."""
 
     chapters: tuple[Chapter, ...]
     last: str
@@ -204,9 +196,7 @@ class Moment:
 
 
 def parse_failure(text: str) -> Iterator[tuple[str, str, list[Moment]]]:
-    """Yield headings, the place of pods (“group” or “node”) and moments. Raises ValueError if a line cannot
-    be parsed.
-    """
+    """Yield headings, the place of pods (“group” or “node”) and moments. Raises ValueError for a bad line."""
     for block in text.partition("\n\n")[2].strip("\n").split("\n\n"):
         heading, columns, *lines = block.splitlines()
         yield heading.removesuffix(":"), columns.split()[1].rstrip("s"), [_moment(line) for line in lines]
@@ -263,9 +253,7 @@ def _left(moment: Moment, index: int) -> float:
 
 
 def drawn_slice(title: str, rows: Sequence[Row]) -> str:
-    """Draw the rollout of a slice: a line for each row, with the groups of each role, old ones first, and the
-    changes.
-    """
+    """Draw the rollout of a slice: for each row the groups of each role, old ones first, and the changes."""
     steps = [_changes(before, after) for before, after in pairwise(rows)]
     canvas = Canvas(_WIDTH, title, ". ".join(steps))
     places, left = {}, float(MARGIN)

@@ -16,10 +16,7 @@ _BOLD, _FAINT = 1, 2
 
 
 def drawn_terminal(text: str, title: str) -> str:
-    """Draw a window that contains these lines.
-
-    title: a description for readers who cannot see the picture.
-    """
+    """Draw a window with these lines; `title` describes it for readers who cannot see it."""
     plain = _STYLED.sub("", text)
     lines = text.splitlines()
     columns = max(map(len, plain.splitlines()))
@@ -50,9 +47,7 @@ def _runs(line: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _kind(codes: tuple[int, ...]) -> str:
-    """Return the classes of a style. rich ends every style before the next one begins, so one sequence
-    describes all of it.
-    """
+    """Return the classes of a style. rich ends each style before the next, so one sequence says it all."""
     colour = next((_COLOURS[code] for code in codes if code in _COLOURS), "text")
     if _FAINT in codes and colour == "text":
         colour = "muted"

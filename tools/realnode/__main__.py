@@ -25,10 +25,7 @@ _HERE = [sys.executable, "-m", "tools.realnode.entry"]
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Check the machine, build the node, enter its namespaces and run the command there.
-
-    given: arguments that replace the command line.
-    """
+    """Check the machine, build and enter a node, and run a command. `given` replaces the command line."""
     arguments = _parsed(given)
     try:
         require_linux()

@@ -45,9 +45,7 @@ _TIMES = 5
 
 
 class RealCluster(LocalCluster):
-    """A `LocalCluster` with one real node, whose programs are components like the programs of the control
-    plane.
-    """
+    """A `LocalCluster` with one real node, whose programs are components like the others."""
 
     def __init__(self, kit: Kit, options: Options | None = None, report: Report | None = None) -> None:
         chosen = replace(options or Options(), nodes=0, node_address=NODE_ADDRESS)
@@ -69,10 +67,7 @@ class RealCluster(LocalCluster):
         return done.stdout
 
     def load(self, archive: Path) -> None:
-        """Import the images of an archive into the node, with the command that README.md recommends to users.
-
-        Raises NodeError, for example if the archive is truncated.
-        """
+        """Import an archive's images, as README.md recommends. Raises NodeError, e.g. if truncated."""
         # The daemon unpacks for the usual snapshotter; for any other, the client must unpack.
         options = [] if self._kit.overlay else ["--local", "--snapshotter", snapshotter(self._kit)]
         try:
@@ -122,7 +117,6 @@ class RealCluster(LocalCluster):
         return [Blueprint(name, commands[name], self.logs / f"{name}.log", health[name]) for name in PARTS]
 
     def _variables(self) -> dict[str, str]:
-        """Return the variables by which programs of the node find each other."""
         folders = [
             str(Path(self._kit.programs[name]).parent) for name in ("containerd-shim-runc-v2", "runc", "nft")
         ]
@@ -182,9 +176,7 @@ class Clock:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Raise NodeError in place of an error of the block if the clock has jumped. Other errors pass
-        unchanged.
-        """
+        """Raise NodeError in place of an error of the block if the clock has jumped since."""
         try:
             yield
         except Exception as error:
@@ -198,10 +190,7 @@ class Clock:
 
 
 def reason(archive: Path, folder: Path, said: str) -> str:
-    """Explain why `archive` could not be imported into `folder`, and what to do.
-
-    said: the error of the import.
-    """
+    """Explain why importing `archive` into `folder` failed with `said`, and what to do."""
     if _FULL in said.lower():
         free, needed = shutil.disk_usage(folder).free, _TIMES * archive.stat().st_size
         return (

@@ -1,8 +1,7 @@
 """Clean up after a node, however it ended. This file runs as a script, outside of the namespaces.
 
-It reads the name of the node from stdin, and then waits until the owner of the node ends. Afterwards neither
-cgroups nor files of the node are left; mounts, devices and processes end with the namespaces. It imports no
-other file of this repository, so that it stays small.
+It reads the node's name from stdin, waits until the node's owner ends, and removes its cgroups and files;
+mounts, devices and processes end with the namespaces. It imports no other file of ours, to stay small.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ _POLL_SECONDS = 0.05
 
 
 def started_at(pid: int, proc: Path = Path("/proc")) -> str:
-    """Return when a process started, in ticks since the machine started; empty if there is no such
-    process.
-    """
+    """Return when a process started, in ticks since the machine started; empty if there is none."""
     try:
         return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
     except OSError:

@@ -35,9 +35,7 @@ _GZIP = b"\x1f\x8b"
 PAUSE = "localhost/pause:1"
 COREDNS = "localhost/coredns:1"
 MEMBERS = ("localhost/member:1", "localhost/member:2", "localhost/member:3")
-"""Images with the same program and different names, for rollouts. The program is a process of a group, see
-go/member/main.go.
-"""
+"""One program, a process of a group (go/member/main.go), as images with different names, for rollouts."""
 # The images of examples that need only the shape of groups. They contain our own program of this kind.
 _EXAMPLES = ("registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.9")
 
@@ -78,9 +76,7 @@ class SmallImage:
     names: tuple[str, ...]
     program: Path
     command: tuple[str, ...] = ()
-    """Arguments that come before the container's arguments; without them the program is started by its own
-    name.
-    """
+    """Arguments before the container's; without them the program is started by its own name."""
     labels: dict[str, str] = field(default_factory=dict)
     ballast: bytes = b""
     """The content of a second file, for images that take time to pull."""

@@ -1,8 +1,7 @@
 """Run a command as the first process in the namespaces: `python -m tools.realnode.inside COMMAND`.
 
-Mounts, addresses and cgroups exist before the command starts. Signals are passed on to the command, and
-orphaned processes are reaped. This process returns the command's exit code, and the kernel then kills all
-other processes.
+Mounts, addresses and cgroups exist before it starts. Signals are passed on to it, and orphans are reaped.
+This process returns its exit code, and the kernel then kills all other processes.
 """
 
 from __future__ import annotations
@@ -58,10 +57,7 @@ def set_up_network(kernel: Path = Path("/proc/sys/net")) -> None:
 
 
 def set_up_mounts(state: Path, overlay: bool) -> None:
-    """Hide the folders to which programs write. Raises NodeError.
-
-    overlay: whether the present content of these folders stays visible.
-    """
+    """Hide the folders to which programs write; `overlay` keeps their content visible. Raises NodeError."""
     for place in _WRITTEN:
         upper, work = (state / "written" / kind / place.name for kind in ("upper", "work"))
         for folder in (upper, work):

@@ -31,7 +31,6 @@ class Given:
 
     @property
     def names(self) -> list[str]:
-        """The names of the variables in order."""
         return [name for name, _ in self.environment]
 
 
@@ -71,9 +70,7 @@ def devour(pod: Mapping[str, Any], port: int = PORT) -> None:
 
 
 def fill(pod: Mapping[str, Any], megabytes: int) -> None:
-    """Make the process write this number of megabytes to its own file system, and return when they are on the
-    disk.
-    """
+    """Make the process write this many megabytes to its own file system; return when they are on the disk."""
     _ask(pod, "POST", f"/fill?megabytes={megabytes}")
 
 

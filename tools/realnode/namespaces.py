@@ -1,7 +1,6 @@
 """Run a command in such a way that nothing of it is left behind.
 
-The command runs in network, mount and process namespaces of its own, which the kernel removes with the last
-process. The guard removes the rest.
+The kernel removes its network, mount and process namespaces with the last process, the guard the rest.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ from tools.realnode.kit import VARIABLE, Kit, NodeError
 from tools.realnode.preparation import NAMESPACES
 
 PID_FILE = "unshare.pid"
-"""A file in the folder of a node. It contains the ID of the process whose only child is the first process in
-the namespaces.
-"""
+"""A file in a node's folder: the ID of the process whose only child is the first process inside."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -32,10 +29,9 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def own_state() -> Iterator[Path]:
-    """Create a folder for the files of a node.
+    """Create a folder for the files of a node, and first remove what killed nodes have left.
 
-    A process that outlives this one removes the folder and the cgroups of the same name afterwards. Remains
-    of killed nodes are removed first.
+    Another process removes the folder and the cgroups of the same name once this one has ended.
     """
     for name in guard.remains():
         guard.remove(name)

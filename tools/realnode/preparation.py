@@ -1,6 +1,4 @@
-"""Check that this machine can run a node, and find, fetch and build what the node needs. This runs outside of
-the namespaces.
-"""
+"""Check that this machine can run a node, and find, fetch and build what it needs, outside the namespaces."""
 
 from __future__ import annotations
 
@@ -58,10 +56,7 @@ class Machine:
 
 
 def lacks(machine: Machine, *folders: Path) -> list[str]:
-    """Return everything that keeps a node from running.
-
-    folders: the folders that the node fills.
-    """
+    """Return everything that keeps a node, which fills `folders`, from running."""
     found = [
         f"{program} is not installed: install {package}"
         for program, package in _PROGRAMS.items()
@@ -187,9 +182,7 @@ def _folder(cache: Path, missing: list[str]) -> Path:
 
 
 def _unpack(packages: list[str], root: Path) -> None:
-    """Download packages with all dependencies that are not installed, and unpack them in another folder that
-    is then renamed to `root`.
-    """
+    """Download and unpack packages with all missing dependencies elsewhere, then rename that to `root`."""
     wanted = " ".join(packages)
     if lacking := lacking_packages(root.parent):
         raise MissingError("; ".join(lacking))
@@ -205,9 +198,7 @@ def _unpack(packages: list[str], root: Path) -> None:
 
 
 def _settings(scratch: Path) -> list[str]:
-    """Return options by which apt puts lists and packages into a scratch folder and leaves the machine's own
-    alone.
-    """
+    """Return options by which apt uses a scratch folder and leaves the machine's lists and packages alone."""
     for folder in ("lists/partial", "cache/archives/partial"):
         (scratch / folder).mkdir(parents=True)
     options = [
@@ -230,9 +221,7 @@ def _fetch(command: list[str], wanted: str) -> None:
 
 
 def require_machine(state_folder: Path, machine: Machine | None = None) -> SystemPrograms:
-    """Return the programs of the system. If anything is lacking, raise MissingError with all of it before
-    anything is built.
-    """
+    """Return the programs of the system, or raise MissingError with all that is lacking before any build."""
     cache = cache_directory()
     found = lacks(machine or Machine(), cache, state_folder)
     if chosen_minor() != DEFAULT:

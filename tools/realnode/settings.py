@@ -1,6 +1,4 @@
-"""Write the settings of each program of a node, from the files beside this one, and define the node's
-addresses.
-"""
+"""Write the settings of a node's programs from the files beside this one, and define its addresses."""
 
 from __future__ import annotations
 
@@ -49,10 +47,9 @@ def write_settings(files: Files, ca: Path, proxy_kubeconfig: Path) -> None:
 
 
 def pod_network(addresses: Path) -> dict[str, Any]:
-    """Return the CNI configuration.
+    """Return the CNI configuration; the folder `addresses` records which addresses are taken.
 
-    addresses: the folder that records which addresses are taken. Each pod gets a pair of devices and is
-    routed, so that nothing depends on the bridge filter of the kernel.
+    Each pod gets a routed pair of devices, so that nothing depends on the kernel's bridge filter.
     """
     ranges, routes = [[{"subnet": POD_RANGE}]], [{"dst": "0.0.0.0/0"}]
     assignment = {"type": "host-local", "dataDir": str(addresses), "ranges": ranges, "routes": routes}

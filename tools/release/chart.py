@@ -40,9 +40,7 @@ KUSTOMIZE = "kustomize"
 
 @dataclass(frozen=True)
 class Component:
-    """The chart's values before and after a component is applied. Its patches are the difference of the
-    manifests.
-    """
+    """The chart's values before and after; a component's patches are the difference of the manifests."""
 
     before: Values
     after: Values
@@ -72,7 +70,6 @@ def _components() -> Mapping[str, Component]:
 
 
 COMPONENTS = _components()
-"""Name → component."""
 
 
 def kustomization(resources: Sequence[str], components: Sequence[str] = ()) -> str:
@@ -130,9 +127,7 @@ class _Plain(_Dumper):  # type: ignore[misc, valid-type]
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    """Write texts of several lines as blocks, because files and patches within a manifest are read line by
-    line.
-    """
+    """Write texts of several lines as blocks: files and patches in a manifest are read line by line."""
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
@@ -200,18 +195,14 @@ class Chart:
     helm: Path
 
     def objects(self, values: Mapping[str, Any]) -> list[Object]:
-        """Return the plain manifests for values, given by dotted path. Raises ReleaseError if helm rejects
-        the values.
-        """
+        """Return the manifests for values, given by dotted path. Raises ReleaseError if helm rejects them."""
         given = [f"--set-json={path}={json.dumps(value)}" for path, value in values.items()]
         where = [f"--namespace={NAMESPACE}", f"--kube-version={KUBERNETES_VERSION}"]
         text = run([self.helm, "template", "lws", self.directory, *where, *given], self.directory)
         return plain(parsed(text))
 
     def package(self, target: Path, version: str) -> Path:
-        """Create the package for `helm install` and `helm push`. Raises ReleaseError if it has another
-        version.
-        """
+        """Create the package for `helm install` and `helm push`. Raises ReleaseError for another version."""
         run([self.helm, "package", self.directory, "--destination", target], self.directory)
         made = target / f"lws-{version}.tgz"
         if not made.is_file():
@@ -220,9 +211,7 @@ class Chart:
 
 
 def write_manifests(chart: Chart, target: Path) -> None:
-    """Write manifests.yaml, and the same objects as a base for kustomize with a component for each larger
-    choice.
-    """
+    """Write manifests.yaml, and a base for kustomize with a component for each larger choice."""
     every = chart.objects({})
     (target / MANIFESTS).write_text(rendered(every), encoding="utf-8")
     definitions, others = split(every)

@@ -1,6 +1,4 @@
-"""Write THIRD_PARTY_LICENCES.md from locks and package metadata, and reject licences that are not
-permissive.
-"""
+"""Write THIRD_PARTY_LICENCES.md from locks and package metadata, and reject non-permissive licences."""
 
 from __future__ import annotations
 
@@ -45,9 +43,7 @@ images, `….cdx.json`, list Debian packages too. Go modules that tests compile 
 
 
 class LicenceError(ValueError):
-    """The licence of a package is unknown or not accepted; the message names the package and says what to
-    do.
-    """
+    """The licence of a package is unknown or not accepted; the message says which, and what to do."""
 
 
 @dataclass(frozen=True)

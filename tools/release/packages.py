@@ -1,8 +1,7 @@
-"""Build the packages of a release: wheels, source distributions, and the archive from which krew installs
-`kubectl lws`.
+"""Build wheels, source distributions, and the archive from which krew installs `kubectl lws`.
 
 Compiled packages differ with each interpreter and platform, so the archive contains only our own packages.
-The first call of the plugin installs the others, and checks each against its hash.
+The plugin's first call installs the others, and checks each against its hash.
 """
 
 from __future__ import annotations
@@ -72,10 +71,7 @@ def files_below(directory: Path) -> Mapping[str, bytes]:
 
 
 def archive(files: Mapping[str, bytes], seconds: int, executable: frozenset[str] = frozenset()) -> bytes:
-    """Return a compressed archive of these files.
-
-    seconds: the date of everything in it, in seconds since 1970.
-    """
+    """Return a compressed archive whose files all have one date, in seconds since 1970."""
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", mtime=seconds, filename="") as compressed,

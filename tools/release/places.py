@@ -19,9 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = "https://example.com/lws-controller"
-"""A placeholder for the address of the repository, which has none yet. `make release PROJECT_URL=…` replaces
-it.
-"""
+"""A placeholder for the repository's address, which `make release PROJECT_URL=…` replaces."""
 NUMBER = r"\d+\.\d+\.\d+"
 _NUMBER = re.compile(NUMBER)
 _REPOSITORY = "repository: localhost/lws\n"
@@ -144,9 +142,7 @@ def copy_source(target: Path, root: Path = ROOT) -> None:
 
 
 def put_in(target: Path, repository: str, home: str = "") -> None:
-    """Write the repository of the image and the address of the project into a copy of the sources. Empty
-    values change nothing.
-    """
+    """Write the image's repository and the project's address, unless empty, into a copy of the sources."""
     values = target / "charts" / "lws" / "values.yaml"
     text = values.read_text(encoding="utf-8")
     if text.count(_REPOSITORY) != 1:

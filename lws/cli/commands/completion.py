@@ -1,7 +1,4 @@
-"""`lws completion`: print the script by which a shell completes `lws`, and serve kubectl's completion.
-
-In every shell that kubectl supports, it completes `kubectl lws` by calling `kubectl_complete-lws`.
-"""
+"""`lws completion`: print the script that completes `lws` in a shell, and serve `kubectl_complete-lws`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`lws diff`: show the differences between two revisions of a set, with the exit codes of `kubectl diff`.
-
-A wide terminal also shows both revisions side by side.
-"""
+"""`lws diff`: show how revisions differ, side by side if there is room, with exit codes of `kubectl diff`."""
 
 from __future__ import annotations
 

@@ -48,8 +48,7 @@ _SETS = "sets"
 class Finding:
     """A problem.
 
-    where: the affected object, as `Kind namespace/name`.
-    what: what is wrong, to be read after `where`.
+    where: the affected object, as `Kind namespace/name`. what: what is wrong, to be read after `where`.
     do: what helps, a sentence in the imperative.
     """
 
@@ -60,11 +59,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """A check that could not run.
-
-    what: what should have been checked.
-    needs: the permission or fact that is missing.
-    """
+    """A check of `what` that could not run, because of the permission or fact that it `needs`."""
 
     what: str
     needs: str
@@ -512,11 +507,9 @@ def check_clashes(facts: Installation) -> Iterator[Result]:
 
 
 def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetime) -> Iterator[Finding]:
-    """Check whether a set has stopped making progress.
+    """Check whether a set has stopped making progress. data: its `status_data`.
 
     Paused sets wait for their users, and sets with another manager for that manager: they are not findings.
-    data: the set's `status_data`.
-    stored: the set as it was read.
     """
     if data["settled"] or data["paused"] or other_manager(stored):
         return
@@ -574,8 +567,7 @@ def _of_lease(facts: Installation, where: str, lease: Object) -> Iterator[Findin
 def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, ...], when: datetime) -> str:
     """Return what is wrong with a certificate, to be read after “it is”; empty if nothing is wrong.
 
-    bundles: bundles of trusted CAs; if there are none, the issuer is not checked.
-    names: host names for which the certificate must be valid.
+    bundles: of trusted CAs; without them, the issuer is not checked. names: hosts for which it must be valid.
     """
     try:
         chain = [read(part) for part in split(certificate)] or [read(certificate)]

@@ -67,11 +67,7 @@ def _print(name: str, computed: str, text: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """How to find the keys of a kind.
-
-    computed: returns the key of a set without a history, and the text of which the key is the hash.
-    recorded: returns the key of a stored set's target revision.
-    """
+    """How to find a kind's keys: computed without a history, with the hashed text, or the target's."""
 
     computed: Callable[[Object], tuple[str, str]]
     recorded: Callable[[Session, Object], Awaitable[str]]

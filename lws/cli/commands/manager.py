@@ -151,8 +151,7 @@ _SPARE_BYTES = 512 * 1024
 
 def before_imports() -> None:
     """Collect garbage less often, return large buffers once they are free, and allow more open files."""
-    # Thousands of objects are created and freed, hardly ever in cycles. Searching for cycles less often saves
-    # 5 % of the CPU time.
+    # Thousands of objects are created and freed, rarely in cycles. Fewer searches save 5 % of CPU time.
     gc.set_threshold(_NEW_OBJECTS)
     # glibc keeps large buffers for reuse after they are freed: 5 MB for pages of lists.
     # Other C libraries have no such call, and on Windows no C library can be loaded without a name.
@@ -170,8 +169,7 @@ def before_imports() -> None:
 def _open_as_many_files_as_allowed() -> None:
     """Raise the limit of open files to the maximum, as Go programs do.
 
-    Many container runtimes start processes with a limit of 1,024. As many probe clients would exhaust it, and
-    then the Lease could not be renewed.
+    Often it is 1,024, which as many probe clients would exhaust; then the Lease could not be renewed.
     """
     # Windows has no such limit.
     with suppress(ImportError, OSError, ValueError):

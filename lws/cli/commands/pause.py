@@ -33,8 +33,7 @@ def resume(name: NamedSet, output: str | None, target: ClusterOptions) -> int:
 async def _set_paused(session: Session, name: NamedSet, paused: bool | None, output: str | None) -> int:
     obj = await find(session, name)
     check(obj, bool(paused))
-    # Resuming removes the field, which is its default, so that tools that compare whole specs find no
-    # difference.
+    # Resuming removes the field, its default, so that tools that compare whole specs find no difference.
     patch = {"spec": {"rolloutStrategy": {"paused": paused}}}
     reference = Reference(obj["apiVersion"], obj["kind"], session.namespace, name)
     after = await session.cluster.merge_patch(reference, patch, FIELD_MANAGER)

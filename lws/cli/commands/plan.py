@@ -1,7 +1,4 @@
-"""`lws plan`: predict what applying a manifest does to sets: which groups restart, why, and in which steps.
-
-Nothing is written.
-"""
+"""`lws plan`: predict, without a write, which groups a manifest would restart, why, and in which steps."""
 
 from __future__ import annotations
 
@@ -66,10 +63,8 @@ _PACED_BY_DEPLOYMENT = Text("steps: the Deployment controller paces rollouts of 
 class Planned:
     """What an apply would do to one set.
 
-    obj: the set as it would be stored.
-    action: `created`, `configured` or `unchanged`, as in kubectl.
-    blocks: what is shown below the headline.
-    data: the plan as data.
+    obj: the set as it would be stored. action: `created`, `configured` or `unchanged`, as in kubectl. blocks:
+    what is shown below the headline. data: the plan as data.
     """
 
     obj: Object
@@ -174,7 +169,6 @@ async def _planned(session: Session, manifest: Object, options: PlanOptions) -> 
 async def _tried(
     session: Session, manifest: Object, stored: Object | None, options: PlanOptions
 ) -> dict[str, Any]:
-    """Return the set as the API server would store it, from a dry run."""
     try:
         if options.server_side:
             return await session.cluster.try_apply(manifest, force=options.force_conflicts)
@@ -222,9 +216,8 @@ def _name_of(manifest: Object) -> str:
 def apply_patch(manifest: Object, stored: Object) -> dict[str, Any]:
     """Return the merge patch of `kubectl apply` (RFC 7386).
 
-    It contains fields of the manifest that differ from the stored ones. Fields that the manifest had when it
-    was last applied and lacks now are null. Fields that others have set stay, such as defaults. Lists are
-    replaced as a whole.
+    It contains fields of the manifest that differ from the stored ones, and null for fields that only the
+    last applied manifest had. Fields that others set, such as defaults, stay. Lists are replaced as a whole.
     """
     metadata = manifest["metadata"]
     # There are always annotations, because kubectl's own record is one.
@@ -262,11 +255,7 @@ def _merge(original: Any, desired: Mapping[str, Any], stored: Mapping[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class _Plans:
-    """Plans for one kind of sets.
-
-    created: plans a new set, and on request the steps of a later update.
-    changed: plans the change of a stored set into another.
-    """
+    """Plans for one kind: of a new set, on request with a later update, and of a change of a stored set."""
 
     created: Callable[[Object, datetime, bool], Planned]
     changed: Callable[[Session, Object, Object, bool], Awaitable[Planned]]
@@ -417,13 +406,10 @@ def _moved(before: int | None, after: int) -> str:
 class DisaggregatedImpact:
     """What a change does to a DisaggregatedSet.
 
-    before, after: the target revision before and after the change.
-    counts: role → number of groups over all slices before and after; None if the role's scaler is missing.
-    restarts: role → number of groups on other revisions.
-    staying: number of groups that already run the target revision.
-    template: changes that affect pods, one line each.
-    at_once: all other changes, one line each.
-    waiting: paths of edits that wait for the next revision.
+    before, after: the target revisions. counts: role → number of groups over all slices before and after;
+    None if the role's scaler is missing. restarts: role → number of groups on other revisions. staying:
+    number of groups that already run the target revision. template: changes that affect pods, one line each;
+    at_once: all others. waiting: paths of edits that wait for the next revision.
     """
 
     before: TargetRevision
@@ -499,7 +485,6 @@ def _roles_verdict(effect: DisaggregatedImpact) -> Text:
 
 
 def _creation(obj: Object, now: datetime) -> Iterator[Text]:
-    """Yield what is created for a DisaggregatedSet."""
     spec, snapshot = parse(obj), DisaggregatedSnapshot(obj, now)
     key = target_revision(snapshot).key
     targets = RoleTargets(snapshot, spec, key)
@@ -565,10 +550,7 @@ async def _changed_roles(session: Session, stored: Object, after: Object, steps:
 
 
 def roles_steps_blocks(ahead: StepsAhead, key: str) -> Iterator[Block]:
-    """Show the steps in a table with one row for each slice that a pass changes.
-
-    key: the key of the target revision.
-    """
+    """Show the steps in a table with a row for each slice that a pass changes; `key` is the target's."""
     numbers = {revision.key: revision.number for revision in ahead.end.revisions}
     rows = (_roles_row(number, step, key, numbers) for number, step in enumerate(ahead.steps, start=1))
     return _steps(("STEP", "SLICE", "OLD", "NEW", "WHAT"), rows, ahead.waiting_for)

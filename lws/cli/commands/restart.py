@@ -1,7 +1,4 @@
-"""`lws restart`: restart every group of a set in one rollout.
-
-The command sets the annotation of `kubectl rollout restart` in the pod templates.
-"""
+"""`lws restart`: restart all groups of a set in a rollout, by the annotation of `kubectl rollout restart`."""
 
 from __future__ import annotations
 
@@ -81,7 +78,6 @@ _PATCHES: Mapping[str, Callable[[Object, datetime], dict[str, Any]]] = {KIND: _o
 
 
 def _annotated(spec: Object, now: datetime) -> dict[str, Any]:
-    """Return the merge patch for the spec of a LeaderWorkerSet."""
     annotated = {"metadata": {"annotations": {RESTARTED_AT_ANNOTATION: timestamp(now)}}}
     parts = [part for part in _PODS if spec[_TEMPLATE].get(part) is not None]
     return {_TEMPLATE: dict.fromkeys(parts, annotated)}

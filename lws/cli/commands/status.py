@@ -48,8 +48,7 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-# Lines for headings, conditions and the last line. A picture that is higher than the terminal cannot be
-# redrawn.
+# Lines for headings, conditions and the last line. A picture higher than the terminal cannot be redrawn.
 _LINES_BESIDE_GROUPS = 20
 _AT_ONCE = 8
 
@@ -115,10 +114,7 @@ async def _list(session: Session, output: str | None) -> int:
 
 
 async def _sets_of(session: Session, kind: SetKind) -> Sequence[Object] | None:
-    """Return the sets of a kind, none if the cluster lacks the kind.
-
-    If the user may not list an optional kind, warn and return None, so that the other sets are shown.
-    """
+    """Return the sets of a kind: none without its CRD; None, after a warning, if listing it is forbidden."""
     try:
         return await find_sets(session, kind)
     except UnknownKind:
@@ -205,11 +201,7 @@ def _may_pass(error: ClusterError, is_known: bool) -> bool:
 
 
 def status_blocks(state: SetState, most: int | None = None, wide: bool = False) -> Iterator[Block]:
-    """Show the state of one set.
-
-    most: maximum number of rows; those that wait are shown first. None shows all rows.
-    wide: whether to show more columns.
-    """
+    """Show the state of one set. most: maximum number of rows, waiting ones first; None shows all rows."""
     metadata, view = state.obj["metadata"], _VIEWS[state.obj["kind"]]
     yield Text(f"{state.obj['kind']} {metadata['namespace']}/{metadata['name']}", "bold")
     number = state.number(state.key)
@@ -319,11 +311,7 @@ def _table(
     row_of: Callable[[_Line], tuple[Text, ...]],
     what: str,
 ) -> Iterator[Block]:
-    """Yield a table of the rows that fit, and a line about the hidden ones.
-
-    Rows that wait take precedence, but all shown rows stay in order.
-    what: what the rows are, in words.
-    """
+    """Yield a table of the rows that fit, in order but preferring waiting ones, and a line about the rest."""
     order = sorted(range(len(lines)), key=lambda position: not waits(lines[position]))
     cut = len(lines) if most is None else most
     if shown := sorted(order[:cut]):
@@ -463,12 +451,7 @@ def _roles_details(state: DisaggregatedReport) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """How to show a kind of sets.
-
-    notes: yields one sentence each.
-    table: shows the groups or LeaderWorkerSets.
-    counts, details: return parts of the data.
-    """
+    """How to show a kind of sets: notes (one sentence each), a table of its parts, and parts of the data."""
 
     notes: Callable[[Any], Iterator[str]]
     table: Callable[[Any, int | None, bool], Iterator[Block]]

@@ -33,8 +33,7 @@ from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
 from lws_api.leaderworkerset.v1 import KIND
 
 FIELD_MANAGER = "lws-undo"
-# Field managers of tools that keep their own record of what they applied, and write without server-side
-# apply.
+# Field managers of tools that keep their own record of what they applied, without server-side apply.
 _CLIENT_SIDE_APPLIERS = ("argocd-controller", "helm", "kubectl-client-side-apply")
 
 _TEMPLATE, _NETWORK = "leaderWorkerTemplate", "networkConfig"
@@ -119,11 +118,10 @@ async def _undo(session: Session, name: NamedSet, options: UndoOptions) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How to roll back a kind of sets, given its history.
+    """How to roll back a kind of sets, if `check` raises no Refusal.
 
-    check: raises a Refusal if the rollback is impossible.
-    operations: returns the JSON patch (RFC 6902) for the set as it is when it is written.
-    consequences: yields what follows for the set after the write.
+    operations: returns the JSON patch (RFC 6902) for the set as it is when it is written. consequences:
+    yields what follows for the set.
     """
 
     check: Callable[[Object, Any], None]

@@ -26,12 +26,7 @@ _ROLE = re.compile(r"spec\.roles\[([0-9]{1,3})\]")
 
 @dataclass(frozen=True, slots=True)
 class RoleFacts:
-    """One role.
-
-    path: its field path.
-    raw: the role as the user wrote it.
-    spec: the spec of its LeaderWorkerSets.
-    """
+    """One role: its field path, the role as the user wrote it, and the spec of its LeaderWorkerSets."""
 
     path: str
     name: str
@@ -60,10 +55,7 @@ class RoleFacts:
 
 @dataclass(frozen=True, slots=True)
 class PlacementValues:
-    """The placement policy.
-
-    topology: the node label; empty if none is set.
-    """
+    """The placement policy; `topology` is a node label, empty if none is set."""
 
     type: str
     topology: str
@@ -76,10 +68,7 @@ class PlacementValues:
 
 @dataclass(frozen=True, slots=True)
 class SetFacts:
-    """The facts of one DisaggregatedSet.
-
-    roles: the roles in the order of the spec.
-    """
+    """The facts of one DisaggregatedSet, with its roles in the order of the spec."""
 
     name: str
     slices: int
@@ -94,9 +83,7 @@ class SetFacts:
         return next((role for role in self.roles if role.name == name), None)
 
     def by_names(self, text: str) -> str:
-        """Replace the indices of roles in a path or a warning by their names, because indices depend on the
-        order of roles.
-        """
+        """Replace indices of roles in a path or warning by names: indices depend on the order of roles."""
 
         def named(match: re.Match[str]) -> str:
             index = int(match[1])
@@ -106,9 +93,7 @@ class SetFacts:
 
 
 def identity_of(error: FieldError, facts: SetFacts) -> tuple[str, ...]:
-    """Return a value that identifies an error across versions of the set, independently of the order of
-    roles.
-    """
+    """Return a value that identifies an error across versions of the set, whatever the order of roles."""
     # The detail of NOT_SUPPORTED is left out, because it lists the names of other roles, which may change.
     detail = "" if error.complaint is Complaint.NOT_SUPPORTED else error.detail
     return error.complaint, facts.by_names(error.path), detail, rendered(error.value)
@@ -132,9 +117,7 @@ def facts_of(raw: Mapping[str, Any]) -> SetFacts:
 
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """Return an error for each value of the wrong type. Normally the schema of the CRD has already rejected
-    such values.
-    """
+    """Return an error for each value of the wrong type, which the CRD's schema normally rejects already."""
     roles = value_at(raw, ("spec", "roles"))
     errors = list(_wrong(raw, _OF_SETS))
     if roles is not None and not isinstance(roles, list):

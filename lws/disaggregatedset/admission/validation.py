@@ -65,11 +65,10 @@ def errors_in(
 ) -> list[FieldError]:
     """Return all reasons to reject `new`.
 
-    old: the stored set; None or empty on create.
-    others: the sets of the namespace, whose scalers must not have the names of scalers of `new`.
-    scheduler: the scheduler for `scheduling` of roles.
+    `old` is the stored set, None or empty on create. The names of scalers of `new` must not be those of
+    `others`, the sets of the namespace. `scheduler` is for `scheduling` of roles.
 
-    An update is rejected only for errors that it adds. It must stay possible to edit an annotation or remove
+    An update is rejected only for errors that it adds: it must stay possible to edit an annotation or remove
     a finalizer of a set that an older release admitted.
     """
     if _needs_no_check(new, old):
@@ -110,16 +109,13 @@ def warnings_in(
 
 
 def _role_errors(facts: SetFacts, other: SetFacts | None, scheduler: Scheduler) -> Iterator[FieldError]:
-    """Yield errors of the roles that differ from `other`, the set before or after the update, and errors of
-    the scalers of all roles.
-    """
+    """Yield errors of roles that differ from `other`, the set before or after, and of all scalers."""
     for role in facts.roles:
         yield from role_errors(facts, role, other, scheduler)
         yield from scaler_errors(facts, role)
 
 
 def _set_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """Yield errors of the set as a whole, except errors about names."""
     yield from placement_errors(facts)
     yield from start_order_errors(facts)
     yield from reserved_errors(facts)
@@ -143,9 +139,7 @@ def _needs_no_check(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bo
 
 
 def start_order_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """Yield errors of `startAfter`: at most one for each cycle, with a text that does not depend on the order
-    of roles.
-    """
+    """Yield errors of `startAfter`: at most one per cycle, with the same text for any order of roles."""
     names = [role.name for role in facts.roles]
     awaited = {
         role.name: [awaited_role for awaited_role in role.start_after if awaited_role in names]
@@ -214,9 +208,7 @@ def placement_warnings(facts: SetFacts) -> Iterator[str]:
 
 
 def _exclusive_annotation(role: RoleFacts) -> str:
-    """Return the first annotation that places groups in the metadata of a role or its templates; empty if
-    there is none.
-    """
+    """Return the first annotation in the metadata of a role or its templates that places groups, or ""."""
     keys = (key for _, place in _places(role) for key in _EXCLUSIVE if key in annotations_of(place))
     return next(keys, "")
 
@@ -226,9 +218,7 @@ _REMEMBERED = (INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION)
 
 
 def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """Yield errors about labels that identify the children of sets, and about annotations that record the
-    start of a rollout.
-    """
+    """Yield errors about labels that identify children, and annotations that record a rollout's start."""
     for role in facts.roles:
         same = {NAME_LABEL: facts.name, ROLE_LABEL: role.name}
         for path, place in _places(role):
@@ -256,7 +246,6 @@ def reserved_warnings(facts: SetFacts) -> Iterator[str]:
 
 
 def _places(role: RoleFacts) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield metadata path and object for the role and for each of its templates."""
     yield f"{role.path}.metadata", role.raw
     for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE):
         template = role.at(*field.path)
@@ -314,7 +303,6 @@ def _groups(
 
 
 def _count(raw: Mapping[str, Any], role: str, field: str) -> int | None:
-    """Return a number of groups of a role in the status; None if the status does not contain it."""
     statuses = value_at(raw, ("status", "roleStatuses"))
     for status in statuses if isinstance(statuses, list) else ():
         if is_mapping(status) and status.get("name") == role and type(status.get(field)) is int:
@@ -384,10 +372,9 @@ def _is_same(role: RoleFacts, other: SetFacts | None) -> bool:
 
 
 def _set_of(facts: SetFacts, role: RoleFacts) -> dict[str, Any]:
-    """Return the LeaderWorkerSet of a role as it would be stored, with the longest name that such a
-    LeaderWorkerSet can have.
+    """Return the LeaderWorkerSet of a role as it would be stored, with its longest possible name.
 
-    The large pod templates are shared with the role, because defaulting does not change them.
+    It shares the large pod templates with the role, because defaulting does not change them.
     """
     spec = dict(role.at("spec"))
     for field in (fields.TEMPLATE, fields.STRATEGY, fields.NETWORK):
@@ -403,10 +390,7 @@ def _set_of(facts: SetFacts, role: RoleFacts) -> dict[str, Any]:
 
 
 def name_errors(facts: SetFacts, before: SetFacts | None) -> list[FieldError]:
-    """Return errors about names.
-
-    before: the stored set; None on create.
-    """
+    """Return errors about names; `before` is the stored set, None on create."""
     lengths = [error for role in facts.roles if (error := _length_error(facts, role, before)) is not None]
     existing = set[tuple[str, str]]()
     if before is not None:
@@ -579,10 +563,7 @@ def scaling_warnings(facts: SetFacts) -> Iterator[str]:
 
 
 def scaling_change_warnings(old: Mapping[str, Any], before: SetFacts, facts: SetFacts) -> Iterator[str]:
-    """Yield warnings about roles that lose groups because their scaler is no longer used.
-
-    old: the stored set with its status.
-    """
+    """Yield warnings about roles that lose groups as their scaler is no longer used; `old` has its status."""
     for role in facts.roles:
         earlier = before.role(role.name)
         if earlier is None or not earlier.is_external or role.is_external:

@@ -30,10 +30,7 @@ _LIMITS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 def build_child(
     owner: Object, role: Role, placement: SlicePlacement | None, at: tuple[int, str], replicas: int
 ) -> dict[str, Any]:
-    """Build the LeaderWorkerSet of a role.
-
-    at: the index of the slice and the revision key.
-    """
+    """Build the LeaderWorkerSet of a role `at` a slice index and a revision key."""
     slice_index, key = at
     name, identity = owner["metadata"]["name"], Identity(slice_index, key, role.name)
     labels = child_labels(name, identity)
@@ -84,10 +81,7 @@ def strategy_of(role: Role) -> dict[str, Any]:
 def placed(
     affinity: Mapping[str, Any] | None, placement: SlicePlacement, set_name: str, slice_index: int
 ) -> dict[str, Any]:
-    """Return the affinity of the pods of a slice.
-
-    affinity: the user's affinity, whose terms come first.
-    """
+    """Return the affinity of a slice's pods, in which the terms of `affinity`, the user's, come first."""
     index = str(slice_index)
     own = _expression(NAME_LABEL, "In", set_name)
     beside = term([own, _expression(SLICE_LABEL, "In", index)], placement.topology)
@@ -130,9 +124,7 @@ def initial_of(child: Object) -> int | None:
 
 
 def others_initial_of(child: Object) -> int:
-    """Return the number of groups that the role had on other revisions, if there were several; 0 if it is not
-    recorded.
-    """
+    """Return the role's number of groups on other revisions, if there were several; 0 if not recorded."""
     return _count(child, OTHERS_INITIAL_REPLICAS_ANNOTATION) or 0
 
 

@@ -1,8 +1,6 @@
-"""Plan the DisaggregatedSetRoleScalers of roles with external scaling: their creation, first value and
-status.
+"""Plan the scalers of roles with external scaling: their creation, first value and status.
 
-Autoscalers write to the scaler of a role through its scale subresource. The value is the total over all
-slices.
+Autoscalers write the total over all slices to the scale subresource of a DisaggregatedSetRoleScaler.
 """
 
 from __future__ import annotations
@@ -48,10 +46,7 @@ _BOUND = Condition("Ready", True, "Bound", "Scaler bound to a live Disaggregated
 
 
 def plan_scalers(seen: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> Plan:
-    """Plan a scaler for each role with external scaling, and delete other scalers.
-
-    key: the target revision.
-    """
+    """Plan a scaler for each role with external scaling at revision `key`, and delete other scalers."""
     external = [role.name for role in spec.roles if role.is_external]
     existing = _existing_scalers(seen)
     seeds = {role: seed(seen, spec.slices, role, key) for role in external}
@@ -130,7 +125,6 @@ def _keep(seen: DisaggregatedSnapshot, scaler: Object, role: str, replicas: int)
 
 
 def _excess(role: str, scaler: Object, slices: int) -> Plan:
-    """Report a requested number of groups that is too large."""
     total = _replicas(scaler) or 0
     if total <= slices * REPLICAS.most:
         return Plan()

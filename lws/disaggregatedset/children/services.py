@@ -32,9 +32,8 @@ def plan_services(
     key: str,
     recorded: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Plan:
-    """Plan the Services of all slices.
+    """Plan the Services of all slices; `key` is the target revision.
 
-    key: the target revision.
     recorded: revision key → names of roles. The LeaderWorkerSets show the roles of other revisions.
     """
     totals, owned = scaler_counts(seen), _identified(seen)
@@ -97,9 +96,7 @@ def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
 
 
 def _roles_in_use(children: Mapping[str, ChildFacts], recorded: Collection[str] | None) -> set[str]:
-    """Return the roles of an old revision, except roles that have no desired groups now and had none when the
-    rollout began.
-    """
+    """Return the roles of an old revision that have, or had when the rollout began, desired groups."""
     idle = {role for role, child in children.items() if not child.desired and not initial_of(child.obj)}
     return set(children if recorded is None else recorded) - idle
 
@@ -136,7 +133,6 @@ def _is_whole(stored: Object, labels: Mapping[str, str]) -> bool:
 
 
 def _identified(seen: DisaggregatedSnapshot) -> list[_Owned]:
-    """Return the Services of the set that are not terminating, each with the identity of its child."""
     suffix = service_name("")
     identified = []
     for service in seen.services:

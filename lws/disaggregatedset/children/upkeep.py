@@ -1,5 +1,4 @@
-"""Decide which edits of a role take effect at once on a running LeaderWorkerSet, and which edits wait for the
-next revision.
+"""Decide which edits of a role change a running LeaderWorkerSet at once, and which wait for a revision.
 
 The stored child is compared with the current role and with the recorded role. The result is one write at
 most, which never restarts a pod.
@@ -63,8 +62,7 @@ def live_role(role: Role) -> LiveRole:
 def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: Role | None) -> Plan:
     """Restore edited fields of a child, and apply the fields of its role that take effect at once.
 
-    live: the role in the current spec; None if it was removed, or if the set was not edited since the child
-      was taken over.
+    live: the role in the spec; None if removed, or if the set was not edited since the child was taken over.
     recorded: the role in the child's revision; None if unknown.
     """
     identity = identity_of(set_name, child["metadata"]["name"])
@@ -115,9 +113,7 @@ def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple
 def _with(
     stored: Mapping[str, str], given: Mapping[str, str] | None, former: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Return the stored values together with the role's values, without values that the role had when it was
-    recorded.
-    """
+    """Return the stored values with the role's, without those that the role had when it was recorded."""
     removed = inherited(former).keys()
     return {**{key: value for key, value in stored.items() if key not in removed}, **inherited(given)}
 

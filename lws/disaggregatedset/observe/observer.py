@@ -102,9 +102,7 @@ class DisaggregatedObserver:
         )
 
     def _own(self, obj: Object) -> dict[str, _Own]:
-        """Return the set's LeaderWorkerSets by name, each with its identity and the reason why it cannot be
-        read.
-        """
+        """Return the set's LeaderWorkerSets by name, each with its identity and why it cannot be read."""
         name, own = obj["metadata"]["name"], {}
         for child in self._store.controlled_by(obj["metadata"]["uid"], CHILD_KIND):
             identity = identity_of(name, child["metadata"]["name"])
@@ -242,14 +240,11 @@ class Leftovers:
         return lingering, orphaned
 
     def existing(self, child: Object, has_statefulset: bool, began: int | None) -> int:
-        """Count the existing groups of a child, including groups of a predecessor and groups that a
-        StatefulSet may still create before it is scaled down.
+        """Count a child's existing groups, a predecessor's, and those that a StatefulSet may still create.
 
-        has_statefulset: whether the child has a StatefulSet of its own.
+        has_statefulset: whether the child has a StatefulSet of its own. If so, the result is 0 without a
+          rollout: its leader pods are counted instead.
         began: the child's groups at the start of the current rollout; None without a rollout.
-
-        The result is 0 if the child has a StatefulSet and there is no rollout: its leader pods are counted
-        instead.
         """
         if has_statefulset and began is None:
             return 0
@@ -257,15 +252,12 @@ class Leftovers:
         return self._left_of(metadata["namespace"], metadata["name"], most)
 
     def _left_of(self, namespace: str, name: str, groups: int) -> int:
-        """Count the existing or future groups of the children of this name, up to a maximum."""
         leaders = self._live_statefulset(namespace, name)
         still_desired = desired_replicas(leaders) if leaders is not None else 0
         return max(still_desired, self._leaders_of(namespace, name, groups))
 
     def _leaders_of(self, namespace: str, name: str, groups: int) -> int:
-        """Count the leader pods of the children of this name, including leaders right above the recorded
-        number, because the status may be stale.
-        """
+        """Count this name's leader pods, also right above the recorded number, which may be stale."""
         count = 0
         for index in range(_MOST):
             pod = self._store.get("Pod", namespace, f"{name}-{index}")
@@ -285,9 +277,7 @@ class Leftovers:
 
 
 def _is_of(leaders: Object, name: str) -> bool:
-    """Report whether a StatefulSet belongs to a child of this name: by its owner, or by its label if it has
-    no owner.
-    """
+    """Report whether a StatefulSet belongs to a child of this name, by owner or, if it has none, label."""
     owner = controller_of(leaders)
     if owner is None:
         return labels_of(leaders).get(CHILD_NAME_LABEL) == name

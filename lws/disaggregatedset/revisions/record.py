@@ -31,7 +31,6 @@ class RolesRecord:
     """A recorded target state, from which children are created.
 
     parts: the roles in order, as the user spelled them, without numbers of groups.
-    placement: the placement policy; None without one.
     """
 
     parts: tuple[Object, ...]
@@ -39,12 +38,10 @@ class RolesRecord:
 
     @cached_property
     def roles(self) -> Mapping[str, Object]:
-        """The spec of the LeaderWorkerSets of each role, in the order of the roles."""
         return {part["name"]: part["spec"] for part in self.parts}
 
     @cached_property
     def metadata(self) -> Mapping[str, Object]:
-        """The metadata of the LeaderWorkerSets of each role."""
         return {part["name"]: part.get("metadata") or {} for part in self.parts}
 
     @cached_property
@@ -84,9 +81,7 @@ def record(obj: Object) -> RolesRecord:
 
 
 def part_of(role: Object) -> dict[str, Any]:
-    """Return a role as it is recorded, without its number of groups and their replacement policy, because
-    changes of these start no rollout.
-    """
+    """Return a role as recorded, without number of groups and replacement policy, which start no rollout."""
     part = {name: role[name] for name in _OF_A_ROLE if role.get(name) is not None}
     spec = {name: value for name, value in role["spec"].items() if name not in _NOT_RECORDED}
     if not hash_identity(spec):
@@ -96,9 +91,7 @@ def part_of(role: Object) -> dict[str, Any]:
 
 
 def read(revision: Object) -> RecordedRoles:
-    """Decode a revision; never raise an error. If the revision cannot be used, `broken` contains the
-    reason.
-    """
+    """Decode a revision; never raise an error. `broken` says why it cannot be used."""
     broken, noted = _fault(revision), _proof(revision)
     decoded = NOTHING if broken else _recorded(revision["data"]["spec"])
     generation = _generation(noted) if noted else None
@@ -132,9 +125,7 @@ def _fault(revision: Object) -> str:
 
 
 PROOF_ANNOTATION = "disaggregatedset.x-k8s.io/revision-record"
-"""The annotation with a checksum of name and data. Keys verify data too, but not the data of reconstructed
-revisions.
-"""
+"""The annotation with a checksum of name and data, as keys cannot verify reconstructed revisions."""
 
 _SUM_LENGTH = 16
 
@@ -155,9 +146,7 @@ def _proof(revision: Object) -> Object:
 
 
 def _generation(noted: Object) -> int | None:
-    """Return the generation that the set had when its running children were recorded; None if they were
-    not.
-    """
+    """Return the set's generation when its running children were recorded; None if they were not."""
     generation = noted.get("generation")
     return None if generation is None else int(generation)
 
@@ -197,8 +186,7 @@ def role_form(spec: Object) -> str:
 
 
 def describe(old: RolesRecord, new: RolesRecord) -> list[str]:
-    """Describe the changes, one per line, for example `role decode worker template container main image: a:1
-    → a:2`.
+    """Describe the changes, one per line: `role decode worker template container main image: a:1 → a:2`.
 
     Removed roles come first, then the other roles in their new order. Only fields that affect pods count; the
     order of roles does not.
@@ -282,7 +270,6 @@ def _undone_template(role: Object, recorded: Object) -> dict[str, Any]:
 
 
 def _undone_identity(now: Object, recorded: Object) -> dict[str, str]:
-    """Return the recorded `groupIdentity` if it differs from the current one."""
     if hash_identity(now) == hash_identity(recorded):
         return {}
     return {fields.GROUP_IDENTITY.name: hash_identity(recorded) or fields.GROUP_IDENTITY.stored_default}

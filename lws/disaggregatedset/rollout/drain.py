@@ -21,10 +21,8 @@ class Drain:
     """A choice of counts to lower, built up step by step.
 
     may_empty: whether a whole revision may be deleted.
-    to_delete: the number of groups to delete, by role.
-    spare: the number of ready groups that may be deleted, by role.
-    hope: like `spare`, but counting starting groups as ready, so that they are not deleted faster than ready
-      ones.
+    to_delete, spare: by role, the groups to delete and the ready groups that may be deleted.
+    hope: `spare` if starting groups were ready, so that these are not deleted faster than ready ones.
     left: key → role → groups that remain.
     """
 
@@ -177,8 +175,7 @@ def with_lost(state: SliceState, lost: Mapping[str, Mapping[str, Lost]]) -> Slic
 def most_groups(role: RoleTarget) -> int:
     """Return the maximum number of groups of a recreated child: more would take the room of new groups.
 
-    The number is at least 1, even for a removed role, because the child's revision cannot serve without the
-    role.
+    It is at least 1, even for a removed role, without which the child's revision cannot serve.
     """
     return max(1, role.target)
 

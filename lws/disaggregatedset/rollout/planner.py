@@ -1,5 +1,4 @@
-"""Decide the next step of a slice, or what the slice waits for, from the counts of its children, its targets
-and its budgets.
+"""Decide the next step of a slice, or what it waits for, from counts of children, targets and budgets.
 
 While all groups are ready and the targets do not change, the steps are upstream's, in its order of decisions.
 A step that would raise a role above its maximum, or fall below the minimum of ready groups, is replaced by
@@ -92,9 +91,7 @@ def _settle(state: SliceState) -> SliceStep:
 
 
 def _created(state: SliceState) -> dict[str, int]:
-    """Return the group counts with which missing children of the target revision are created, in proportion
-    to their siblings.
-    """
+    """Return the counts of missing children of the target revision, in proportion to their siblings."""
     pace = pace_of(state)
     existing = [role for role in state.roles if role.target and role.name not in state.missing]
     step = min((state.new.of(role.name).desired * pace.steps // role.target for role in existing), default=0)
@@ -107,9 +104,7 @@ def _created(state: SliceState) -> dict[str, int]:
 
 
 def _corrected(state: SliceState) -> SliceStep | None:
-    """Correct the slice before any other step: lower new counts to the target, and delete old revisions that
-    do not serve or are partial.
-    """
+    """Before any other step, lower new counts to the target, and delete unserving or partial revisions."""
     drain = Drain(state)
     for revision in state.old:
         desired = [count.desired for count in revision.counts.values()]
@@ -177,9 +172,7 @@ def _exchange(state: SliceState, pace: Proportions, old: Counts, new: Counts) ->
 
 
 def _last_of_a_role(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
-    """Delete the last group of a role although other roles of its revision stay, because the new groups need
-    its place.
-    """
+    """Delete the last group of a role though its revision's other roles stay: new groups need its place."""
     desired = pace.next_new(new)
     drain = Drain(state)
     for role, before, now, after in zip(state.roles, old, new, desired, strict=True):
@@ -197,9 +190,7 @@ def _exchanged(state: SliceState, desired: Counts, drain: Drain) -> SliceStep | 
 
 
 def _past_broken_groups(state: SliceState) -> SliceStep | None:
-    """Delete one healthy old group if broken groups below it exhaust the budget alone and no group is
-    starting.
-    """
+    """Delete a healthy old group if broken ones below it exhaust the budget alone and none is starting."""
     for role in state.roles:
         desired = state.old_desired(role.name) + state.new.of(role.name).desired
         if desired - 1 < state.min_ready(role) or state.old_starting(role.name):
@@ -251,9 +242,7 @@ Counts = tuple[int, ...]
 class Proportions:
     """The pace of a rollout, which moves all roles in proportion.
 
-    roles: the targets of the roles.
-    initial: the old groups of each role when the rollout began.
-    steps: the number of steps.
+    `initial` holds the old groups of each role when the rollout began.
     """
 
     roles: tuple[RoleTarget, ...]
@@ -303,11 +292,10 @@ def _ceil(number: int, divisor: int) -> int:
 def raised(
     state: SliceState, desired: tuple[int, ...], left: Mapping[str, int]
 ) -> tuple[dict[str, int], bool]:
-    """Return the counts to raise now, by role, and whether other counts are to be raised as soon as there is
-    room.
+    """Return the counts to raise now, by role, and whether others are raised once there is room.
 
-    left: the old groups of each role after the step, if the step lowers any. A role for which the spec leaves
-    no room is neither raised nor waited for.
+    `left` holds the old groups of each role after the step, if it lowers any. A role for which the spec
+    leaves no room is neither raised nor waited for.
     """
     rising = {
         role: count

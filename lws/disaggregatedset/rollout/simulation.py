@@ -19,11 +19,7 @@ _STEPS_AT_MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The counts after one step.
-
-    old: key → role → `spec.replicas`.
-    new: role → `spec.replicas` of the target revision.
-    """
+    """The counts after a step: `spec.replicas` by key and role of old revisions, by role of the target."""
 
     old: Mapping[str, Mapping[str, int]]
     new: Mapping[str, int]

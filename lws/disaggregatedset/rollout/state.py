@@ -13,10 +13,9 @@ class Count:
     """The groups of one child.
 
     desired: `spec.replicas`.
-    present: the number of desired or of existing groups, whichever is greater; terminating groups included.
-    ready: the number of ready groups.
+    present: desired or existing groups, whichever are more; terminating groups included.
     is_settled: whether its controller has observed `desired` and all groups are ready.
-    initial: the value of `desired` when the rollout to the current target began; None if unknown.
+    initial: `desired` when the rollout to the current target began; None if unknown.
     broken_on_top: the number of consecutive groups, from the highest index down, that are not ready. Lowering
       the child by this number costs no ready group.
     starting: the number of groups that are not ready yet but may be soon.
@@ -50,9 +49,7 @@ class Count:
 
     @property
     def serving(self) -> int:
-        """The number of ready groups that certainly remain among `desired`, because the highest indices are
-        deleted first.
-        """
+        """The number of ready groups that surely remain: the highest indices are deleted first."""
         if self.is_settled:
             return self.desired
         return min(self.desired, max(0, self.ready - max(0, self.present - self.desired)))
@@ -128,9 +125,7 @@ class SliceState:
         return sum(revision.of(role).desired for revision in self.old)
 
     def old_initial(self, role: str) -> int:
-        """Count the groups that the role had on old revisions when the rollout began. A child without a
-        record counts with its current number.
-        """
+        """Count the role's old groups when the rollout began; without a record, a child's current number."""
         counts = (revision.of(role) for revision in self.old)
         return sum(count.desired if count.initial is None else count.initial for count in counts)
 
@@ -151,9 +146,7 @@ class SliceState:
         return sum(revision.of(role).starting for revision in self.old)
 
     def once_started(self, role: str) -> int:
-        """Count the ready groups that the role will have once its starting groups on old revisions are
-        ready.
-        """
+        """Count the ready groups that the role will have once its starting old groups are ready."""
         return (
             sum(revision.of(role).once_started.serving for revision in self.old) + self.new.of(role).serving
         )
@@ -262,10 +255,9 @@ def _blocked(state: SliceState) -> str:
 
 
 def restarts(groups: Mapping[str, int], is_paused: bool, is_under_way: bool = False) -> str:
-    """Describe the restarted groups, for example `5 groups (prefill 2, decode 3) restart, by a rollout of all
-    roles in step`; empty if there are none.
+    """Describe restarted groups: `5 groups (prefill 2, decode 3) restart, by a rollout of all roles in step`.
 
-    is_under_way: whether a rollout that began before the change restarts them.
+    The text is empty without groups. `is_under_way` says that a rollout which began before restarts them.
     """
     if not groups:
         return ""

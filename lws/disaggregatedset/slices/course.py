@@ -1,6 +1,4 @@
-"""Plan the pass over each slice of a DisaggregatedSet, with the record of its rollout, and decide which
-slices may begin a rollout.
-"""
+"""Plan each slice of a DisaggregatedSet and record its rollout; decide which slices may begin one."""
 
 from __future__ import annotations
 
@@ -57,8 +55,6 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class _SliceBefore:
-    """The state of a slice before its step."""
-
     targets: RoleTargets
     slice: SliceFacts
     roles: Roles
@@ -72,7 +68,6 @@ class _SliceBefore:
 
     @property
     def summary(self) -> SliceProgress:
-        """The facts about this slice that matter to other slices."""
         memory, children = self.slice.memory, self.slice.children
         is_known = memory is not None and memory.key == self.slice.key
         records = len(memory.initial) if memory is not None and is_known else len(children)
@@ -111,10 +106,9 @@ def waiting_slices(steps: Iterable[Course]) -> tuple[str, ...]:
 
 
 def _former(targets: RoleTargets) -> RoleTargets | None:
-    """Return the targets of slices that are added while a rollout is paused: the previous revision, with the
-    current numbers of groups.
+    """Return targets for slices added while a rollout is paused: the previous revision, with live numbers.
 
-    The result is None if there is no rollout, or if no ControllerRevision records the previous revision.
+    The result is None without a rollout, or if no ControllerRevision records the previous revision.
     """
     snapshot, spec = targets.snapshot, targets.spec
     old = [
@@ -134,9 +128,7 @@ def _former(targets: RoleTargets) -> RoleTargets | None:
 
 
 def _with_live_numbers(targets: RoleTargets, role: Role, key: str) -> Role:
-    """Return a recorded role with its current numbers. A removed role has as many groups as in another
-    slice.
-    """
+    """Return a recorded role with live numbers; a removed role has as many groups as in another slice."""
     live = targets.spec.role(role.name)
     if live is not None:
         numbers = replace(role, replicas=live.replicas, is_external=live.is_external)
@@ -189,10 +181,7 @@ def _before_step(targets: RoleTargets, index: int) -> _SliceBefore:
 
 
 def _course(before: _SliceBefore, why: str) -> Course:
-    """Plan one slice.
-
-    why: why its rollout has to wait, in words; empty if it may continue.
-    """
+    """Plan one slice. `why` says why its rollout has to wait; it is empty if it may continue."""
     within = before.slice
     is_waiting = within.is_rolling and bool(why)
     step = next_step(before.state, paused=within.spec.paused or is_waiting)
@@ -251,10 +240,8 @@ class SliceProgress:
     """The progress of one slice, as far as it matters to other slices.
 
     has_old: whether groups of other revisions exist or are desired.
-    has_begun: whether the rollout of the slice has begun.
     is_settled: whether all desired groups of the target revision exist and are ready.
-    records: the number of LeaderWorkerSets in the record of the rollout, or in the record to write if the
-      rollout begins now.
+    records: the number of LeaderWorkerSets in the rollout's record, or in the one to write if it begins now.
     """
 
     index: int
@@ -272,12 +259,9 @@ class SliceProgress:
 def slices_that_may_step(
     progress: Iterable[SliceProgress], slices: int, most: int | None = None
 ) -> frozenset[int]:
-    """Return the indices of slices whose rollout may start or continue. Settled and removed slices are never
-    among them.
+    """Return the indices of slices whose rollout may start or continue; none is settled or removed.
 
-    slices: the desired number of slices.
-    most: `maxUpdatingSlices`; None for no limit. A number below 1 counts as 1.
-
+    `slices` is the desired number, `most` is `maxUpdatingSlices`: None for no limit; below 1 counts as 1.
     Rollouts that have begun continue even above the limit. Others begin in the order of their indices.
     """
     remaining = sorted((each for each in progress if each.index < slices), key=lambda each: each.index)
@@ -320,9 +304,7 @@ def plan_removed_slices(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec
 
 
 def legacy_children(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> list[ChildFacts]:
-    """Return the children on the target revision that must be recreated because their pods lack the label
-    that distinguishes slices.
-    """
+    """Return the target revision's children that must be recreated: their pods lack the slice label."""
     if spec.slices == 1:
         return []
     targets = {role.name for role in spec.roles}

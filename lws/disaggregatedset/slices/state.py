@@ -27,10 +27,7 @@ from lws.runtime.actions import Object
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The targets of all roles in a slice, removed roles included.
-
-    desired: the names of the roles in the spec.
-    """
+    """The targets of all roles in a slice, removed ones included; `desired` names the roles in the spec."""
 
     targets: tuple[RoleTarget, ...]
     desired: frozenset[str]
@@ -41,8 +38,7 @@ class RolloutMemory:
     """The record of a slice's rollout.
 
     key: the target revision.
-    initial: name of a child → its desired groups when the rollout began.
-    targets: role → its desired groups when the rollout began.
+    initial, targets: desired groups when it began, by the name of a child and by role.
     """
 
     key: str
@@ -51,7 +47,6 @@ class RolloutMemory:
 
     @property
     def stored(self) -> dict[str, Any]:
-        """The entry of the slice in the status."""
         return {
             "revision": self.key,
             "initialReplicas": dict(sorted(self.initial.items())),
@@ -90,9 +85,7 @@ def _counts(known: Mapping[str, Any], field: str) -> dict[str, int]:
 
 
 def initial_of(child: ChildFacts, key: str, memory: RolloutMemory | None) -> int | None:
-    """Return the number of groups that a child had when the rollout to this revision began; None if
-    unknown.
-    """
+    """Return a child's number of groups when the rollout to this revision began; None if unknown."""
     if memory is not None and memory.key != key:
         return None
     if memory is not None and child.name in memory.initial:
@@ -101,9 +94,7 @@ def initial_of(child: ChildFacts, key: str, memory: RolloutMemory | None) -> int
 
 
 def newest_first(children: Iterable[ChildFacts], revisions: Iterable[RecordedRoles]) -> list[str]:
-    """Sort the keys of children by revision, newest first. Keys without a revision follow, sorted by the age
-    of their children.
-    """
+    """Sort children's keys by revision, newest first; then keys without one, by the age of children."""
     number = {revision.key: revision.number for revision in revisions}
     newest: dict[str, str] = {}
     for child in children:
@@ -113,10 +104,7 @@ def newest_first(children: Iterable[ChildFacts], revisions: Iterable[RecordedRol
 
 
 def counts_of(children: Iterable[ChildFacts], key: str, memory: RolloutMemory | None) -> dict[str, Count]:
-    """Count the groups of the children of one revision, by role.
-
-    key: the target revision.
-    """
+    """Count the groups of the children of one revision, by role; `key` is the target revision."""
     # If a role has two children, the one without the slice in its name is ignored.
     counts: dict[str, Count] = {}
     for child in sorted(children, key=lambda child: not child.is_legacy):
@@ -144,10 +132,9 @@ def deleted_since(set_name: str, children: Iterable[ChildFacts], memory: Rollout
 
 
 def deleted_by_annotations(state: SliceState, children: Iterable[ChildFacts]) -> dict[str, int]:
-    """Return role → groups of the children that were deleted since the rollout began, from the annotations of
-    children. These replace a record that the status has lost.
+    """Return role → groups of children deleted since the rollout began, from annotations.
 
-    children: the children of the target revision.
+    These replace a record that the status has lost. `children` are those of the target revision.
     """
     initial = {child.role: others_initial_of(child.obj) for child in children if not child.is_terminating}
     deleted = {role: count - state.old_initial(role) for role, count in initial.items()}
@@ -170,10 +157,7 @@ def others_at_start(set_name: str, memory: RolloutMemory, role: str) -> int:
 def slice_state(
     children: Sequence[ChildFacts], roles: Roles, keys: Sequence[str], memory: RolloutMemory | None
 ) -> SliceState:
-    """Build the state of a slice from its children.
-
-    keys: the target revision, then the old revisions, newest first.
-    """
+    """Build the state of a slice; `keys` are the target revision, then the old ones, newest first."""
     desired, *old = keys
     by_key = {key: [child for child in children if child.key == key] for key in keys}
     standing = [each for each in by_key[desired] if not each.is_terminating]
@@ -194,11 +178,7 @@ def slice_state(
 
 @dataclass(frozen=True, slots=True)
 class RoleTargets:
-    """The targets of a set's roles.
-
-    key: the target revision.
-    records: revision key → content of the revision.
-    """
+    """The targets of a set's roles; `records` maps a revision key to its content, `key` is the target's."""
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
@@ -219,10 +199,7 @@ class RoleTargets:
         }
 
     def in_slice(self, index: int, memory: RolloutMemory | None) -> Roles:
-        """Return the target of each role in a slice, removed roles included.
-
-        memory: the record of the slice's rollout.
-        """
+        """Return the targets of all roles in a slice, removed ones included; `memory` is its record."""
         names = frozenset(role.name for role in self.spec.roles)
         known = {each.role for each in self.snapshot.of_slice(index)}
         targets = [self._target(role, index, memory) for role in self.spec.roles]

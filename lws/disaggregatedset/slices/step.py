@@ -1,7 +1,6 @@
-"""Turn one step of a slice into writes, in this order: baselines, creates, raised counts, lowered counts,
-deletes.
+"""Turn one step of a slice into baselines, creates, raised counts, lowered counts, deletes.
 
-The writes are one sequence, so that a failure does not affect other slices.
+The writes are one sequence in this order, so that a failure does not affect other slices.
 """
 
 from __future__ import annotations
@@ -29,11 +28,7 @@ from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 @dataclass(frozen=True, slots=True)
 class SliceFacts:
-    """One slice of a DisaggregatedSet.
-
-    key: the target revision.
-    memory: the record of the slice's rollout.
-    """
+    """One slice of a DisaggregatedSet: `key` is the target revision, `memory` the record of its rollout."""
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
@@ -53,9 +48,7 @@ class SliceFacts:
         )
 
     def child(self, role: str, key: str) -> ChildFacts | None:
-        """Return the child of a role at a revision. If there are two, return the one with a slice in its
-        name.
-        """
+        """Return the child of a role at a revision; of two, the one with a slice in its name."""
         of_role = [child for child in self.children if (child.role, child.key) == (role, key)]
         return min(of_role, key=lambda each: each.is_legacy, default=None)
 
@@ -74,17 +67,13 @@ def plan_step(within: SliceFacts, state: SliceState, step: SliceStep) -> Plan:
 
 
 def baseline(within: SliceFacts, roles: Roles, lost: Mapping[str, int]) -> RolloutMemory:
-    """Build the record with which the rollout of a slice begins.
-
-    lost: name → groups of deleted children.
-    """
+    """Build the record with which a slice's rollout begins; `lost` holds groups of deleted children."""
     initial = {**lost, **{child.name: child.desired for child in within.children if not child.is_terminating}}
     return RolloutMemory(within.key, initial, {target.name: target.target for target in roles.targets})
 
 
 def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
-    """Yield writes of the baselines that upstream records on children, also on children of the target
-    revision.
+    """Yield writes of upstream's baselines on children, also of the target revision.
 
     If a pass has written the record to the status but not to a child, the next pass writes it to the child.
     """
@@ -151,9 +140,7 @@ def annotated(create: Create, key: str, value: str) -> Create:
 
 
 def _name_conflict(within: SliceFacts, role: Role) -> Plan | None:
-    """Plan what to do about another object that has the name of the child; None if there is no such
-    object.
-    """
+    """Plan what to do about another object with the name of the child; None if there is none."""
     snapshot = within.snapshot
     name = child_name(snapshot.obj["metadata"]["name"], Identity(within.index, within.key, role.name))
     if name in snapshot.unreadable:
@@ -166,9 +153,7 @@ def _name_conflict(within: SliceFacts, role: Role) -> Plan | None:
 
 
 def _too_early(within: SliceFacts, state: SliceState, role: Role) -> Plan | None:
-    """Plan to wait for the roles that must start before this one. In a rollout, roles do not wait for one
-    another.
-    """
+    """Plan to wait for the roles that must start earlier; in a rollout, roles do not wait for others."""
     if within.is_rolling:
         return None
     counts = {each.name: state.new.of(each.name) for each in state.roles}
@@ -181,7 +166,6 @@ def _too_early(within: SliceFacts, state: SliceState, role: Role) -> Plan | None
 
 
 def _counts(within: SliceFacts, step: SliceStep) -> tuple[list[Action], list[Action]]:
-    """Return the writes that raise counts, and the writes that lower counts."""
     raised: list[Action] = []
     lowered: list[Action] = []
     for key, counts in ((within.key, step.new), *step.old.items()):
@@ -244,10 +228,9 @@ def leftovers(within: SliceFacts, state: SliceState) -> dict[str, int]:
 
 
 def lost_before(within: SliceFacts, roles: Roles) -> dict[str, int]:
-    """Return name → groups of children of old revisions that were deleted before the rollout begins, as the
-    status shows them.
+    """Return name → groups of old children deleted before the rollout begins, as the status shows them.
 
-    These groups count in the baseline, except surplus groups. A revision without any child has lost none.
+    They count in the baseline, except surplus groups. A revision without any child has lost none.
     """
     most = {target.name: most_groups(target) for target in roles.targets}
     set_name = within.snapshot.obj["metadata"]["name"]
@@ -266,8 +249,7 @@ def creations(
 ) -> Iterator[Create]:
     """Yield creates of lost children, each with the groups that the step leaves to it.
 
-    A child is recreated only once all groups of its predecessor are deleted, because terminating groups
-    count.
+    Terminating groups count, so a child is recreated only once its predecessor's groups are deleted.
     """
     for revision in state.old:
         for name, count in revision.counts.items():
@@ -300,9 +282,7 @@ def _of_rollout(within: SliceFacts) -> Iterator[tuple[Identity, Lost]]:
 def _of_waiting_slice(
     targets: RoleTargets, within: SliceFacts, roles: Roles
 ) -> Iterator[tuple[Identity, Lost]]:
-    """Yield the children that a slice should have on its only revision while its rollout may not begin
-    yet.
-    """
+    """Yield the children due on a slice's only revision while its rollout may not begin yet."""
     keys = {child.key for child in within.children}
     waits = within.spec.paused or within.spec.max_updating_slices is not None
     if not waits or len(keys) != 1 or within.key in keys:
@@ -317,9 +297,7 @@ def _of_waiting_slice(
 
 
 def _is_rejected(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
-    """Report whether the child cannot be created: its name is taken, the API server rejects it, or it exists
-    but cannot be read. No step may wait for such a child.
-    """
+    """Report whether no step may wait for the child: it is rejected, unreadable, or its name is taken."""
     name = _name_of(snapshot, identity)
     subject = f"cannot create {CHILD_KIND} {name}"
     exists = (CHILD_KIND, name) in snapshot.strangers or name in snapshot.unreadable
@@ -327,7 +305,6 @@ def _is_rejected(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
 
 
 def _name_of(snapshot: DisaggregatedSnapshot, identity: Identity) -> str:
-    """Return the name that the recreated child will have."""
     return child_name(snapshot.obj["metadata"]["name"], replace(identity, is_legacy=False))
 
 
@@ -346,7 +323,6 @@ def last_seen(obj: Mapping[str, Any], slice_index: int, key: str) -> dict[str, i
 
 
 def _entries(holder: Any, field: str, key: str = "", value: object = None) -> Iterator[Mapping[str, Any]]:
-    """Yield the entries of a list in which `key` has this value; all entries by default."""
     entries = holder.get(field) if is_mapping(holder) else None
     for entry in entries if isinstance(entries, list) else ():
         if is_mapping(entry) and (not key or entry.get(key) == value):

@@ -13,11 +13,8 @@ _BUDGETS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 
 
 def default(raw: dict[str, Any]) -> None:
-    """Set the defaults that upstream's webhook sets, in place. Repeating it changes nothing.
-
-    Fields that upstream's API lacks are never set, because clients compare whole specs. Values of the wrong
-    type are left for the schema to reject.
-    """
+    """Set the defaults that upstream's webhook sets, in place; repeating it changes nothing. Fields that
+    upstream's API lacks are never set: clients compare whole specs. The schema rejects wrong types."""
     spec = _object_in(raw, fields.SPEC)
     if spec is None:
         return

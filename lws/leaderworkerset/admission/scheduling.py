@@ -42,10 +42,7 @@ def scheduling_errors(
     spec: SetSpec,
     scheduler: Scheduler = ASSUMED,
 ) -> Iterator[FieldError]:
-    """Errors of `spec.scheduling`.
-
-    old: the stored set; None on create. scheduler: the scheduler that serves `spec.scheduling`.
-    """
+    """Errors of `spec.scheduling`. old: the stored set; None on create."""
     after, before = SCHEDULING.of(new), SCHEDULING.of(old) if old else None
     if after is None:
         if before is not None:

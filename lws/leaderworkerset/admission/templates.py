@@ -91,10 +91,7 @@ def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
 
 
 def _missing_containers(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
-    """An error for a template without containers.
-
-    The CRD requires containers only if there is a `spec`.
-    """
+    """An error for a template without containers, which the CRD requires only if there is a `spec`."""
     if not fields.value_at(template, ("spec", "containers")):
         field = "spec" if template.get("spec") is None else "spec.containers"
         yield required(f"{path}.{field}", "must have at least one container")
@@ -115,10 +112,8 @@ def _unsupported_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iter
 
 
 def _host_name_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
-    """An error for a host name in the leader template of a Hash set.
-
-    Workers of a Hash group are named after the host name of their leader, which must be unique.
-    """
+    """An error for a host name in the leader template of a Hash set. Workers of a Hash group are named after
+    the host name of their leader, which must be unique."""
     leaders = fields.LEADER_TEMPLATE if fields.LEADER_TEMPLATE.of(raw) is not None else fields.WORKER_TEMPLATE
     host = leaders.field("spec").field("hostname")
     if has_hash_groups(raw) and spec.size > 1 and host.of(raw):
@@ -127,10 +122,7 @@ def _host_name_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldEr
 
 
 def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
-    """Whether pods are created from the template.
-
-    With size 1, a separate worker template is not used.
-    """
+    """Whether pods are created from the template; with size 1, a separate worker template is not used."""
     return spec.size > 1 or path == str(fields.LEADER_TEMPLATE) or fields.LEADER_TEMPLATE.of(raw) is None
 
 
@@ -152,10 +144,8 @@ def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
-    """Warnings for TPU containers without a known port, or with different ports in leaders and workers.
-
-    Each pod assumes that all others have the same TPU containers and ports as itself.
-    """
+    """Warnings for TPU containers without a known port, or with different ports in leaders and workers. Each
+    pod assumes that all others have the same TPU containers and ports as itself."""
     pods = _tpu_pods(raw)
     if spec.size < 2:
         pods[fields.WORKER_TEMPLATE] = []
@@ -248,11 +238,9 @@ _LEADER_USES_TPUS = (
 @dataclass(frozen=True, slots=True)
 class _Template:
     """One pod template and its use.
-
     leads, works: whether leaders and workers are created from the template. set_annotations: the annotations
     of the set. has_policy: whether the set has a `subGroupPolicy`. has_own_subdomain: whether each group has
-    a subdomain of its own.
-    """
+    a subdomain of its own."""
 
     path: str
     labels: Mapping[str, Any]
@@ -317,10 +305,7 @@ def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
 
 
 def _effect(template: _Template, key: str, value: Any) -> str:
-    """The unexpected effect of one label or annotation, in words.
-
-    It is empty if there is no such effect, or if the label or annotation is rejected.
-    """
+    """The unexpected effect of a label or annotation, in words; empty for none, or if it is rejected."""
     if key in _ALWAYS_SET:
         return "" if template.leads and key in _NOT_IN_LEADERS else _OVERWRITTEN
     if key == REPLICAS_ANNOTATION:
@@ -421,10 +406,7 @@ def _excepted_errors(raw: Mapping[str, Any], annotations: Mapping[str, str]) -> 
 def _too_long_errors(
     annotations: Mapping[str, str], keys: Iterable[str] = PLACEMENT_ANNOTATIONS
 ) -> Iterator[FieldError]:
-    """Errors for long annotations, because each is read for every created pod.
-
-    A long annotation that is stored already is accepted.
-    """
+    """Errors for long annotations, because each is read for every created pod; stored ones are accepted."""
     for annotation in keys:
         value = annotations.get(annotation)
         if isinstance(value, str) and byte_length(value) > _LONGEST:

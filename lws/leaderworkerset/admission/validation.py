@@ -138,10 +138,7 @@ def _added(
     now: tuple[Mapping[str, Any], SetSpec],
     then: _Stored,
 ) -> list[FieldError]:
-    """The errors of a rule that the stored set does not have already.
-
-    now, then: the new and the stored set, each with its spec.
-    """
+    """The errors of a rule for the set `now` that it does not also report for the stored set, `then`."""
     old, before = then
     existing = {str(error) for error in rule(old, before)} if old and before is not None else set()
     return [error for error in rule(*now) if str(error) not in existing]
@@ -178,9 +175,7 @@ def warnings_in(
     new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: GangProvider | None = None
 ) -> list[str]:
     """Problems of `new` that do not prevent storing it. Warnings that applied to `old` are not repeated.
-
-    old: the stored set; None or empty on create. gang: the provider that schedules groups as gangs.
-    """
+    old: the stored set; None or empty on create. gang: the provider that schedules groups as gangs."""
     if _needs_no_check(new, old) or shape_errors(new):
         return []
     spec = SetSpec.of(new)
@@ -267,10 +262,8 @@ def _limit_errors(spec: SetSpec) -> list[FieldError]:
 
 
 def _no_progress_errors(spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
-    """An error if maxUnavailable and maxSurge are both 0, because no rollout could progress.
-
-    Only an update that changes them is rejected. Scaling a stored set to this state is not.
-    """
+    """An error if maxUnavailable and maxSurge are both 0, because no rollout could progress. Only an update
+    that changes them is rejected. Scaling a stored set to this state is not."""
     if not _allows_no_step(spec) or (before is not None and not _limits_changed(spec, before)):
         return []
     return [invalid(fields.MAX_UNAVAILABLE, spec.max_unavailable, "must not be 0 when `maxSurge` is 0")]
@@ -305,10 +298,8 @@ def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> li
 
 
 def _name_length_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
-    """An error if the StatefulSet controller could not create every pod of the set, surge groups included.
-
-    An update is checked only if replicas, size or surge grow, so that stored sets stay editable.
-    """
+    """An error if the StatefulSet controller could not create every pod of the set, surge groups included. An
+    update is checked only if replicas, size or surge grow, so that stored sets stay editable."""
     name, replicas, size, surge = _name_of(new), *_extent(spec)
     if has_hash_groups(new) or (before is not None and not _grew(spec, before)):
         return []
@@ -401,10 +392,7 @@ def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
-    """Warnings for duplicate names of PVC templates.
-
-    StatefulSets use the last PVC template of a name.
-    """
+    """Warnings for duplicate names of PVC templates, of which StatefulSets use the last."""
     names = [metadata_of(claim).get("name") for claim in _claims(raw)]
     last = {str(name): place for place, name in enumerate(names)}
     for place, name in enumerate(names):
@@ -414,10 +402,7 @@ def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-    """Errors for changed PVC templates, which are immutable as in a StatefulSet.
-
-    Equivalent notations are allowed.
-    """
+    """Errors for changed PVC templates, immutable as in a StatefulSet; equivalent notations are allowed."""
     after, before = _claims(new), _claims(old)
     if after == before or _form(after) == _form(before):
         return []
@@ -539,10 +524,8 @@ def _own_group_warnings(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _scheduler_warnings(raw: Mapping[str, Any]) -> list[str]:
-    """A warning if leaders and workers have different schedulers.
-
-    Each scheduler sees only its own pods, and waits indefinitely for the other pods of the group.
-    """
+    """A warning if leaders and workers have different schedulers. Each scheduler sees only its own pods, and
+    waits indefinitely for the other pods of the group."""
     schedulers = {
         path: fields.value_at(template, ("spec", "schedulerName")) for path, template in templates_of(raw)
     }
@@ -560,11 +543,8 @@ _DOWN = ("NotReady", "Broken")
 
 
 def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[str]:
-    """A warning about unready groups that a scale-down keeps.
-
-    StatefulSets delete the highest index first, ready or not. The scale subresource calls no webhook, so
-    users who scale by it get an Event.
-    """
+    """A warning about unready groups that a scale-down keeps. StatefulSets delete the highest index first,
+    ready or not. The scale subresource calls no webhook, so users who scale by it get an Event."""
     if spec.replicas >= before.replicas or has_hash_groups(old):
         return []
     down = {index: name for name, index in _groups_that_are_down(old)}
@@ -667,10 +647,7 @@ def unsupported_errors(raw: Mapping[str, Any], scheduler: Scheduler = ASSUMED) -
 def clash_errors(
     new: Mapping[str, Any], old: Mapping[str, Any] | None, others: Iterable[Mapping[str, Any]]
 ) -> list[FieldError]:
-    """Errors for names that both this and another set need.
-
-    On update, only newly needed names are checked.
-    """
+    """Errors for names that both this and another set need; on update, only for newly needed names."""
     name = metadata_of(new).get("name")
     if not isinstance(name, str):
         return []
@@ -701,10 +678,7 @@ def clash_errors(
 
 
 def _group_named(name: str, set_name: str) -> int:
-    """The index of the set's group whose objects have exactly this name, or -1.
-
-    For example, `a-01` is not the name of a group of `a`.
-    """
+    """The index of the set's group whose objects have exactly this name, or -1: `a-01` is no group of `a`."""
     index = parent_and_ordinal(name)[1]
     return index if name == f"{set_name}-{index}" else -1
 
@@ -712,10 +686,8 @@ def _group_named(name: str, set_name: str) -> int:
 def _service_errors(
     new: Mapping[str, Any], old: Mapping[str, Any] | None, other: Mapping[str, Any]
 ) -> Iterator[FieldError]:
-    """Errors for two sets that need one Service name.
-
-    A set's leader Service may have the same name as the Service for all pods of another set.
-    """
+    """Errors for two sets that need one Service name. A set's leader Service may have the same name as the
+    Service for all pods of another set."""
     name, its_name = str(metadata_of(new).get("name")), str(metadata_of(other).get("name"))
     needed, has = _is_shared(new), _has_leader_service(new)
     was_needed, had = (_is_shared(old), _has_leader_service(old)) if old else (False, False)

@@ -89,10 +89,7 @@ def ownership_of_pod_group(
 
 
 def may_be_adopted(obj: Object) -> bool:
-    """Report whether an object has no controller and may be ours.
-
-    User-created objects may exist indefinitely.
-    """
+    """Report whether an object has no controller and may be ours. Users' objects may never have one."""
     if controller_of(obj) is not None:
         return False
     return obj["kind"] not in ("Service", "PodDisruptionBudget") or (

@@ -42,12 +42,8 @@ _CORDONED = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "e
 @dataclass(frozen=True, slots=True)
 class Need:
     """What to pull to one node.
-
-    leads: whether a leader of a group to be replaced runs on the node.
-    works: whether workers of such a group run on the node.
-    group: index of one of these groups.
-    images: images that the groups do not use yet, in the order of the templates.
-    """
+    leads: whether a leader of a group to be replaced runs on the node. works: whether workers of such a group
+    run on the node. group: index of one of these groups. images: those that they do not use yet, in order."""
 
     leads: bool = False
     works: bool = False
@@ -119,12 +115,8 @@ def judge_prewarming(
     stored: LeaderStatefulSet | None,
 ) -> Prewarming | None:
     """Return the state of prewarming; None if no rollout waits for it.
-
-    stored: the leader StatefulSet.
-
-    Prewarming begins before the first group is updated, or when the partition is lowered and more groups may
-    be updated. It does not begin again for the same revision and partition.
-    """
+    stored: the leader StatefulSet. Prewarming begins before the first group is updated, or when the partition
+    is lowered and more groups may be updated. It does not begin again for the same revision and partition."""
     spec, now = snapshot.spec, snapshot.now
     settings, record = spec.prewarm, recorded_prewarming(snapshot.lws, target.name)
     if settings is None or spec.paused or stored is None:
@@ -181,10 +173,8 @@ def has_ended(job: Object) -> bool:
 
 
 def _needs(snapshot: SetSnapshot, groups: Iterable[GroupState], settings: Prewarm) -> dict[str, Need]:
-    """Return what to pull, by node: nodes of higher groups first, in the order of the rollout.
-
-    Groups that are not ready are left out: they serve nothing while their new pods pull images.
-    """
+    """Return what to pull, by node: nodes of higher groups first, in the order of the rollout. Groups that
+    are not ready are left out: they serve nothing while their new pods pull images."""
     spec, facts = snapshot.spec, {group.index: group for group in snapshot.groups}
     nodes: Mapping[int, NodesOfGroup] = snapshot.prewarm.nodes if snapshot.prewarm is not None else {}
     new = (_images(spec.leader_template), _images(spec.worker_template))
@@ -241,10 +231,8 @@ def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _failures(
     snapshot: SetSnapshot, names: Mapping[str, str], jobs: Mapping[str, Object], needs: Mapping[str, Need]
 ) -> Iterator[tuple[str, str]]:
-    """Yield node and reason of each failure.
-
-    Of the rejected writes, only creates of these Jobs count, not creates of Jobs for a former revision.
-    """
+    """Yield node and reason of each failure. Of the rejected writes, only creates of these Jobs count, not
+    creates of Jobs for a former revision."""
     creates = {f"cannot create Job {name}" for name in names}
     rejected = next(
         (rejection.words for rejection in snapshot.rejections if rejection.subject in creates), ""
@@ -270,8 +258,8 @@ def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: Target
     """Create missing Jobs, at most `parallelism` running at a time, and delete Jobs that no rollout needs."""
     facts, settings = snapshot.prewarm, snapshot.spec.prewarm
     if facts is None or (state is not None and state.is_over):
-        # Until the status records the end of prewarming, only the ended Jobs show it: keep them. The status is
-        # our own write, which starts no pass that would delete them.
+        # Until the status records the end of prewarming, only the ended Jobs show it: keep them. The next
+        # pass deletes them; the record is our own write, which starts no pass.
         return Plan(again_after=_SOON if facts is not None and facts.jobs else None)
     names = _names(snapshot, target, state.needs) if state is not None else {}
     # Do not interrupt a pull because the group of the node is briefly not ready.
@@ -473,12 +461,9 @@ def _is_new(volume: Mapping[str, Any], images: Collection[str]) -> bool:
 
 
 def _pull_container(pods: Iterable[Mapping[str, Any]], number: int, image: str) -> dict[str, Any]:
-    """Build a container that only pulls an image.
-
-    Its security context is copied from the container of the set with this image, which the namespace admits.
-    Its requests are 0, so that it fits on a full node; requests and limits are set because a quota may
-    require them.
-    """
+    """Build a container that only pulls an image. Its security context is copied from the container of the
+    set with this image, which the namespace admits. Its requests are 0, so that it fits on a full node;
+    requests and limits are set because a quota may require them."""
     containers = (container for pod in pods for container in _containers(pod))
     like = next((container for container in containers if container.get("image") == image), {})
     container = {
@@ -497,10 +482,7 @@ def _pull_container(pods: Iterable[Mapping[str, Any]], number: int, image: str) 
 
 
 def _command_container(pod: Mapping[str, Any], command: tuple[str, ...]) -> dict[str, Any]:
-    """Build a container that runs the user's command.
-
-    It is like the first container of the set, but without devices, ports and probes.
-    """
+    """Build the container for the user's command: the set's first one without devices, ports and probes."""
     like: Mapping[str, Any] = next(iter(pod.get("containers") or ()), {})
     kept = ("image", "imagePullPolicy", "workingDir", "envFrom", "env", "securityContext")
     volumes = {volume.get("name") for volume in pod.get("volumes") or ()}

@@ -35,11 +35,8 @@ TargetRevision: TypeAlias = Target[Record]
 
 
 def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> TargetRevision:
-    """Return the target revision of a set.
-
-    ownership: ownership of the leader StatefulSet. Only a StatefulSet that is ours, or about to be adopted,
-    shows which key is running.
-    """
+    """Return the target revision of a set. ownership: ownership of the leader StatefulSet. Only a StatefulSet
+    that is ours, or about to be adopted, shows which key is running."""
     leader = snapshot.leader if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
     return history.choose(_codec(snapshot, leader))
 
@@ -96,7 +93,6 @@ class _SetCodec(Codec[Record]):
 
     @cached_property
     def template(self) -> Object | None:
-        """The leader template in use."""
         return self.leader["spec"]["template"] if self.leader is not None else None
 
     @cached_property

@@ -69,10 +69,7 @@ _TEMPLATE, _STRATEGY = ("spec", "template"), ("spec", "updateStrategy")
 
 @dataclass(frozen=True, slots=True)
 class LeaderStep:
-    """A part of the plan, and the position of the rollout after it.
-
-    has_moved: whether the position changes.
-    """
+    """A part of the plan, the position of the rollout after it, and whether the position changes."""
 
     plan: Plan
     position: Position | None = None
@@ -140,11 +137,8 @@ def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) ->
 def _unseen_surge(
     snapshot: SetSnapshot, state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout
 ) -> float | None:
-    """Seconds until other controllers have had time to see the surge; None if no step has to wait for it.
-
-    The first step after the surge never waits. A later step may remove the surge while other controllers
-    still rely on it.
-    """
+    """Seconds until other controllers have had time to see the surge; None if no step has to wait for it. The
+    first step never waits. A later step may remove the surge while other controllers still rely on it."""
     continues = rollout.partition < stored.partition < state.replicas or rollout.replicas < stored.replicas
     is_scaled = not stored.is_current or stored.last_replicas != state.replicas
     if not continues or is_scaled or state.paused or state.prewarming or not state.outdated:
@@ -222,11 +216,8 @@ def _beside_template(
     intent: Object, stored: Object, paths: Sequence[patches.Path]
 ) -> Mapping[str, Any] | None:
     """Return a patch to use instead of an apply, if the API server dropped template fields before; else None.
-
-    If the feature gate of these fields was enabled since, an apply for a mere change of replicas or labels
-    would add them, and the StatefulSet controller would roll every leader at its own pace. The next template
-    includes these fields.
-    """
+    If their feature gate was enabled since, an apply for a mere change of replicas or labels would add them,
+    and the StatefulSet controller would roll every leader at its own pace. The next template has them."""
     if any(path[:2] in (_TEMPLATE, _STRATEGY) for path in paths):
         # Steps of a rollout are always applied: the time of the apply shows how long a report on it may take.
         return None
@@ -241,10 +232,8 @@ def is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> boo
 
 
 def is_kept(path: patches.Path) -> bool:
-    """Whether the path is a label or annotation of a deployment tool, which earlier releases copied.
-
-    It is kept until the next rollout.
-    """
+    """Whether the path is a label or annotation of a deployment tool that earlier releases copied, and which
+    is kept until the next rollout."""
     return path[:1] == ("metadata",) and path[1] in ("labels", "annotations") and belongs_to_a_tool(path[-1])
 
 
@@ -254,10 +243,7 @@ def _with_leftovers(
     groups: Sequence[GroupState],
     writes: tuple[Apply | Merge, ...],
 ) -> tuple[Apply | Merge, ...]:
-    """Add the Event about unready groups that a scale-down keeps.
-
-    stored: the StatefulSet before the scale-down.
-    """
+    """Add the Event about unready groups that a scale-down of the `stored` StatefulSet keeps."""
     replicas = snapshot.spec.replicas
     if stored.last_replicas is None or replicas >= stored.last_replicas:
         return writes
@@ -278,10 +264,8 @@ def _why_moved(index: int) -> str:
 
 
 def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> frozenset[int]:
-    """Indices of the groups that the step moves to the new revision.
-
-    This controller or the StatefulSet controller deletes their leaders with the step or after it.
-    """
+    """Indices of the groups that the step moves to the new revision. This controller or the StatefulSet
+    controller deletes their leaders with the step or after it."""
     end = min(stored.partition if stored.is_current else stored.replicas, rollout.replicas)
     covered = range(rollout.partition, end)
     return frozenset(
@@ -304,10 +288,8 @@ def _tallies(snapshot: SetSnapshot, choice: TargetRevision, indices: frozenset[i
 
 
 def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete]:
-    """Delete the workers of leaders that the StatefulSet controller deletes.
-
-    The garbage collector would delete these workers only after their leader is gone.
-    """
+    """Delete the workers of leaders that the StatefulSet controller deletes. The garbage collector would
+    delete these workers only after their leader is gone."""
     stored = state.statefulset
     if stored is None or not stored.is_current or ends_in_parallel(snapshot.lws):
         return

@@ -42,11 +42,8 @@ _CREATED = Condition(CREATED, True, "SchedulingPrerequisitesCreated", "schedulin
 
 @dataclass(frozen=True, slots=True)
 class SchedulingStep:
-    """A part of the plan.
-
-    condition: the condition of the set; None to keep the stored one. is_first: whether the step must be done
-    before any pod is created.
-    """
+    """A part of the plan. condition: the condition of the set; None to keep the stored one. is_first: whether
+    the step must be done before any pod is created."""
 
     plan: Plan
     condition: Condition | None = None
@@ -154,10 +151,7 @@ def _failure(snapshot: SetSnapshot, kind: str, name: str) -> Announce:
 
 
 def _members(snapshot: SetSnapshot, part: Part) -> int:
-    """The number of pods of the set during a rollout, at least 1.
-
-    Groups that are not replaced yet have the size of their revision.
-    """
+    """The number of pods of the set, at least 1; groups not yet replaced have the size of their revision."""
     spec = snapshot.spec
     by_index = {group.index: group.size for group in snapshot.groups if not group.leader_terminating}
     sizes = [size for index, size in sorted(by_index.items())[: spec.replicas] if size]
@@ -197,7 +191,6 @@ def drift_of(stored: Object, intent: Object) -> Problem | None:
 
 
 def _unneeded(snapshot: SetSnapshot, scheduled: Scheduled) -> Iterator[Delete]:
-    """Delete the PodGroups that no leader needs."""
     lws = snapshot.lws
     needed = {name for group in snapshot.groups for name in pod_groups_of_group(lws, group.leader).values()}
     if level_of(lws) is Level.SET and (snapshot.groups or snapshot.spec.replicas):

@@ -35,10 +35,8 @@ from lws_api.leaderworkerset.v1 import (
 @dataclass(frozen=True, slots=True)
 class Abandoned:
     """A group whose set, StatefulSet, ReplicaSet or leader does not exist any more.
-
     pods: the pods that the finalizer keeps, the leader last. leader: the leader pod; None if it does not
-    exist. workers: the worker StatefulSet of a terminating leader.
-    """
+    exist. workers: the worker StatefulSet of a terminating leader."""
 
     pods: tuple[Object, ...] = ()
     leader: Object | None = None
@@ -47,10 +45,8 @@ class Abandoned:
 
 
 def plan_exhaustion(group: GroupSnapshot) -> Plan:
-    """End a group that has used up its restarts.
-
-    The leader is annotated before it is deleted, so that an interrupted end is continued.
-    """
+    """End a group that has used up its restarts. The leader is annotated before it is deleted, so that an
+    interrupted end is continued."""
     leader, index = group.leader, labels_of(group.leader).get(GROUP_INDEX_LABEL, "")
     note = f"Restart budget exhausted; terminated group {index} and stopped automatic recovery"
     delete = Delete(
@@ -114,9 +110,7 @@ def plan_kept(group: GroupSnapshot) -> Plan | None:
 
 def plan_kept_alone(group: GroupSnapshot, why: str) -> Plan:
     """Keep the pods of a group whose set is left alone; release them if their namespace is being deleted.
-
-    why: the reason for leaving the set alone.
-    """
+    why: the reason for leaving the set alone."""
     kept = () if other_manager(group.lws) else _kept(group)
     if kept and group.is_namespace_ending:
         return _released(kept, _NAMESPACE_ENDS)
@@ -189,8 +183,7 @@ def plan_termination(leader: Object, workers: Object | None, lws: Object | None)
 
     The deletion is in the foreground: until the last worker is gone, the StatefulSet blocks the name that the
     workers of the next leader need. Deleting only the pods would not help, because the StatefulSet would
-    recreate them.
-    lws: the set; None if it does not exist any more.
+    recreate them. lws: the set; None if it does not exist any more.
     """
     workers = left_workers(leader, workers)
     if workers is None:

@@ -1,7 +1,6 @@
 """Decide whether a failed pod requires its whole group to be recreated.
 
-The decision depends on the state of objects, not on events, so failures that happened while the manager was
-down are also found.
+The decision depends on objects, not on events, so failures while the manager was down are also found.
 """
 
 from __future__ import annotations
@@ -92,9 +91,7 @@ def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
 
 
 def ignores_losses(group: GroupSnapshot, size: int) -> bool:
-    """Whether failures of pods do not recreate the group: because of its restart policy, or because the group
-    has not started yet.
-    """
+    """Whether failures do not recreate the group: by its restart policy, or before the group has started."""
     if group.spec.restart_policy == RestartPolicy.NONE:
         return True
     if not group.spec.waits_for_start:
@@ -107,20 +104,15 @@ def ignores_losses(group: GroupSnapshot, size: int) -> bool:
 
 
 def is_to_be_judged(group: GroupSnapshot, size: int) -> bool:
-    """Whether a replaced worker will count as a failure once all pods have left Pending.
-
-    No event shows when the pods leave Pending, so the caller must check again.
-    """
+    """Whether a replaced worker will count as a failure once all pods have left Pending. No event shows when
+    the pods leave Pending, so the caller must check again."""
     is_ignored = ignores_losses(group, size) and group.spec.restart_policy != RestartPolicy.NONE
     return is_ignored and any(_replaced(group, members(group, size), size))
 
 
 def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
-    """The workers of this leader.
-
-    Workers of its predecessor are left out, and so are workers beyond the size of the group, which exist if a
-    user has scaled up the StatefulSet.
-    """
+    """The workers of this leader. Workers of its predecessor are left out, and so are workers beyond the size
+    of the group, which exist if a user has scaled up the StatefulSet."""
     workers = own_workers(group.leader, group.worker_statefulset)
     if workers is None:
         return ()
@@ -134,10 +126,7 @@ def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
 
 
 def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str) -> Iterator[Incident]:
-    """Failures that the pods themselves show.
-
-    since: the time up to which container restarts belong to the start of the group.
-    """
+    """Failures that the pods themselves show. since: until when container restarts belong to the start."""
     exempt, spares_sidecars = group.spec.exempt_containers, group.spec.exempts_sidecars
     for pod in pods:
         name, disruption = pod["metadata"]["name"], disruption_of(pod)
@@ -185,11 +174,8 @@ def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> I
 
 
 def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> Incident:
-    """The incident for a worker that was replaced unseen.
-
-    The status records one hash of all workers, so it does not show which worker is new. An observed
-    disruption does; otherwise the youngest worker is named, by its age in whole seconds.
-    """
+    """The incident for a worker that was replaced unseen. The status records one hash of all workers, so only
+    an observed disruption shows which is new; else it names the youngest, by age in whole seconds."""
     for pod in workers:
         if pod["metadata"]["name"] in disrupted:
             return Incident(pod["metadata"]["name"], _AFTER_DISRUPTION, True, _created(pod))

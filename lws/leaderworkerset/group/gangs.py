@@ -41,9 +41,7 @@ _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL)
 @dataclass(frozen=True, slots=True)
 class Marks:
     """The fields by which a pod names its gang.
-
-    scheduling_group: the value of `spec.schedulingGroup.podGroupName`. gate: a scheduling gate to add.
-    """
+    scheduling_group: the value of `spec.schedulingGroup.podGroupName`. gate: a scheduling gate to add."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -72,11 +70,8 @@ class GangProvider(ABC):
 
     @abstractmethod
     def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:
-        """The marks for a pod that is being created.
-
-        labels: the labels of the pod. size: the number of pods of its group. unique: letters and digits that
-        no other pod gets.
-        """
+        """The marks for a pod that is being created. labels: the labels of the pod. size: the number of pods
+        of its group. unique: letters and digits that no other pod gets."""
 
     @abstractmethod
     def name_of(self, leader: Object) -> str:
@@ -84,11 +79,8 @@ class GangProvider(ABC):
 
     @abstractmethod
     def pod_group(self, restored: Object, leader: Object) -> Object:
-        """Build the PodGroup of a group.
-
-        Its owner is the leader pod; with `spec.scheduling` and Volcano, its owner is the set.
-        restored: the set as recorded in the revision of the group, with current annotations.
-        """
+        """Build the PodGroup of a group, owned by the leader pod; with `spec.scheduling` and Volcano, by the
+        set. restored: the set as recorded in the revision of the group, with current annotations."""
 
 
 def name_by_labels(labels: Mapping[str, str]) -> str:
@@ -125,10 +117,7 @@ def gang_of_group(restored: Object, is_marked: bool) -> dict[str, Any]:
 def build_pod_group(
     api_version: str, name: str, leader: Object, spec: Mapping[str, Any], owner: Object | None = None
 ) -> dict[str, Any]:
-    """Build a PodGroup in the leader's namespace with the labels of its group.
-
-    owner: the owner of the PodGroup; the leader if None.
-    """
+    """Build a PodGroup in the leader's namespace with the labels of its group. owner: the leader if None."""
     labels = {key: labels_of(leader)[key] for key in _IDENTITY}
     metadata = child_metadata(leader if owner is None else owner, name, labels)
     return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": dict(spec)}
@@ -140,20 +129,15 @@ _PASSED_ON = "volcano.sh/"
 
 
 def may_be_gangs_of(pod: Object) -> set[str]:
-    """Names of the Volcano PodGroups that a pod may belong to, by its annotation and by its labels.
-
-    Either of them may have been edited, so both names are returned.
-    """
+    """Names of Volcano PodGroups that a pod may belong to, by annotation and labels: either may be edited."""
     return {name_by_labels(labels_of(pod)), annotations_of(pod).get(_GROUP_NAME_ANNOTATION, "")}
 
 
 @dataclass(frozen=True, slots=True)
 class Volcano(GangProvider):
-    """The PodGroups of Volcano: pods find theirs by an annotation, and even a group of one pod has one.
-
-    With `spec.scheduling` the set owns the PodGroup, as in upstream. The next leader of the same name reuses
-    it, and the pass over the set deletes it when no pod of the group is left.
-    """
+    """The PodGroups of Volcano: pods find theirs by an annotation, and even a group of one pod has one. With
+    `spec.scheduling` the set owns the PodGroup, as in upstream. The next leader of the same name reuses it,
+    and the pass over the set deletes it when no pod of the group is left."""
 
     api_version: str = "scheduling.volcano.sh/v1beta1"
     versions: Sequence[str] = ("scheduling.volcano.sh/v1beta1",)
@@ -216,10 +200,7 @@ def timeout_seconds(value: object) -> int | None:
 
 
 def _name(labels: Mapping[str, str]) -> str:
-    """The name of the PodGroup, shortened to fit into a label value.
-
-    Revision keys of old releases may be too long.
-    """
+    """The name of the PodGroup, shortened to fit into a label value: keys of old releases may be too long."""
     name = name_by_labels(labels)
     if len(name) <= LABEL_LENGTH:
         return name
@@ -238,11 +219,9 @@ _WITHOUT_PREEMPTION = f"{_GROUP}/v1alpha2"
 
 @dataclass(frozen=True, slots=True)
 class Kubernetes(GangProvider):
-    """The PodGroups of Kubernetes, whose name a leader gets on creation and passes on to its workers.
-
-    The name is unique to the leader. Kubernetes keeps a PodGroup until no pod names it, so the PodGroup of
-    the previous leader would remain if the next leader waited for it. A group of one pod needs none.
-    """
+    """The PodGroups of Kubernetes, whose name a leader gets on creation and passes on to its workers. The
+    name is unique to the leader. Kubernetes keeps a PodGroup until no pod names it, so the PodGroup of the
+    previous leader would remain if the next leader waited for it. A group of one pod needs none."""
 
     api_version: str = f"{_GROUP}/v1alpha2"
     versions: Sequence[str] = (f"{_GROUP}/v1beta1", f"{_GROUP}/v1alpha3", f"{_GROUP}/v1alpha2")
@@ -263,10 +242,8 @@ class Kubernetes(GangProvider):
         return name if name.startswith(f"{name_by_labels(labels_of(leader))}-") else ""
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
-        """Build the PodGroup of a group.
-
-        It does not block the deletion of its owner, the leader: a pod on a lost node may keep it in use.
-        """
+        """Build the PodGroup of a group. It does not block the deletion of its owner, the leader: a pod on a
+        lost node may keep it in use."""
         set_spec = SetSpec.of(restored)
         members = first_members(set_spec, is_marked=True)
         spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": members}}}
@@ -284,12 +261,9 @@ _INCARNATION_LENGTH = 5
 
 
 def workload_marks(labels: Mapping[str, str], annotations: Mapping[str, str], unique: str) -> Marks | None:
-    """The marks of a pod whose set has `spec.scheduling`; None for a pod without a Workload.
-
-    Workers have the marks in their template. A leader adds unique characters to the name of the Workload, for
-    the same reason as in `Kubernetes`.
-    unique: as in `GangProvider.marks`.
-    """
+    """The marks of a pod whose set has `spec.scheduling`; None for a pod without a Workload. Workers have the
+    marks in their template. A leader adds unique characters to the name of the Workload, for the same reason
+    as in `Kubernetes`. unique: as in `GangProvider.marks`."""
     workload, stored = annotations.get(WORKLOAD_NAME_ANNOTATION), annotations.get(SCHEDULING_LEVEL_ANNOTATION)
     if not workload or stored is None:
         return None
@@ -308,11 +282,9 @@ def workload_marks(labels: Mapping[str, str], annotations: Mapping[str, str], un
 
 
 def hand_on(statefulset: Object, lws: Object, leader: Object) -> Object:
-    """Make the pods of a worker StatefulSet name the PodGroup of their leader or of its workers.
-
-    This is done even while PodGroups are not served, because the leader waits for the whole group. A
-    schedulingGroup that the template already has is kept.
-    """
+    """Make the pods of a worker StatefulSet name the PodGroup of their leader or of its workers. This is done
+    even while PodGroups are not served, because the leader waits for the whole group. A schedulingGroup that
+    the template already has is kept."""
     has_workload = WORKLOAD_NAME_ANNOTATION in annotations_of(leader)
     name = pod_group_of_workers(lws, leader) if has_workload else Kubernetes().name_of(leader)
     template = statefulset["spec"]["template"]

@@ -42,10 +42,8 @@ def build_worker_statefulset(
     restored: SetSpec, leader: Object, placement: Placement | None = None
 ) -> dict[str, Any]:
     """Build the StatefulSet of a group's workers. The leader pod owns it, and it is deleted with the leader.
-
     restored: the set as recorded in the leader's revision, with its current labels and annotations except the
-    placement annotations. placement: the node selector and tolerations to add to the template.
-    """
+    placement annotations. placement: the node selector and tolerations to add to the template."""
     lws, name = restored.lws, group_name(leader)
     of_leader = leader["metadata"]["labels"]
     identity = {

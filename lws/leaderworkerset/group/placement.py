@@ -1,6 +1,4 @@
-"""Compute where the pods of a group may run: in which topology domain, exclusive or shared (KEP-115), and on
-which dedicated nodes.
-"""
+"""Compute in which topology domain (exclusive or shared, KEP-115) and on which dedicated nodes groups run."""
 
 from __future__ import annotations
 
@@ -30,11 +28,8 @@ _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The node selector and tolerations of a group's workers.
-
-    waiting_for: the facts that must be known first; empty if all are known. is_stuck: whether only a user can
-    end the wait.
-    """
+    """The node selector and tolerations of a group's workers. waiting_for: the facts that must be known
+    first; empty if all are known. is_stuck: whether only a user can end the wait."""
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
     waiting_for: str = ""
@@ -45,10 +40,8 @@ class Placement:
 @dataclass(frozen=True, slots=True)
 class Peers:
     """Pods that share a topology domain, and the pods that are kept out of it.
-
     label: the label that holds the key of the peers. key: its value. scope: the reach of the exclusion, which
-    keeps out pods with other keys in the same set, the namespace, or all namespaces.
-    """
+    keeps out pods with other keys in the same set, the namespace, or all namespaces."""
 
     label: str
     key: str
@@ -64,11 +57,8 @@ def peers_of(annotations: Mapping[str, str], labels: Mapping[str, str], label: s
 
 
 def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
-    """Add affinity to the peers of a pod, and anti-affinity to other pods with a key.
-
-    If the user has set required terms of both kinds for this topology, nothing is added.
-    topology: a label of nodes.
-    """
+    """Add affinity to the peers of a pod, and anti-affinity to other pods with a key. If the user has set
+    required terms of both kinds for this topology, nothing is added. topology: a label of nodes."""
     if has_both_terms(affinity, topology):
         return dict(affinity)
     apart: list[dict[str, Any]] = [
@@ -99,10 +89,8 @@ def shared(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str
 
 
 def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
-    """The set as recorded in the revision, for the group of this leader.
-
-    Revisions of earlier releases record no topology; for these, the topology of the leader pod is used.
-    """
+    """The set as recorded in the revision, for the group of this leader. Revisions of earlier releases record
+    no topology; for these, the topology of the leader pod is used."""
     restored = restore(lws, revision)
     if revision.record.topology is not None:
         return restored
@@ -124,10 +112,7 @@ def is_placed(lws: Object, revision: Recorded | None, leader: Object) -> bool:
 
 
 def worker_placement(restored: Object, leader: Object, node: Object | None) -> Placement:
-    """Compute where the workers run: on the nodes of the group, near the node of the leader.
-
-    node: the node of the leader; None if unknown.
-    """
+    """Compute where the workers run: on the nodes of the group, near the leader's node (None if unknown)."""
     annotations, pod = placement_annotations(restored), leader["metadata"]["name"]
     _, index = parent_and_ordinal(pod)
     try:
@@ -164,11 +149,9 @@ def _together(peers: Peers, topology: str) -> dict[str, Any]:
 
 
 def subgroup_of(worker: int, size: int, subgroup_size: int) -> int:
-    """The 0-based index of the subgroup of a pod; 0 for the leader, unless it is excluded.
-
-    If only the workers can be divided evenly, the leader is an additional pod of the first subgroup.
-    subgroup_size: the number of pods of a subgroup, at least 1.
-    """
+    """The 0-based index of the subgroup of a pod; 0 for the leader, unless it is excluded. If only the
+    workers can be divided evenly, the leader is an additional pod of the first subgroup.
+    subgroup_size: the number of pods of a subgroup, at least 1."""
     if worker > 0 and _leader_is_extra(size, subgroup_size):
         return (worker - 1) // subgroup_size
     return worker // subgroup_size
@@ -191,9 +174,7 @@ def count_of(size: int, subgroup_size: int, *, leader_excluded: bool) -> int:
 
 def subgroup_key(group: str, index: int) -> str:
     """The key of a subgroup: 40 hex digits, the SHA-1 of `<group>/<index>`; unique only within a namespace.
-
-    group: the name of the leader pod, or the key of a Hash group.
-    """
+    group: the name of the leader pod, or the key of a Hash group."""
     text = f"{group}/{index}".encode(errors="surrogatepass")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 

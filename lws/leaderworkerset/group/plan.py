@@ -150,10 +150,7 @@ def _plan_group(group: GroupSnapshot) -> Plan:
 
 
 def _recreate(group: GroupSnapshot, why: str, reason: str, announce: tuple[Announce, ...] = ()) -> Plan:
-    """Delete the leader and, with it, its workers, so that the group is recreated.
-
-    reason: one of `RECREATION_REASONS`.
-    """
+    """Recreate the group: delete the leader and its workers. reason: one of `RECREATION_REASONS`."""
     tallies = (recreated(group.lws, reason),)
     return Plan(((Delete(Reference.to(group.leader), "Foreground", why, announce, tallies=tallies),),))
 
@@ -229,10 +226,8 @@ def _pod_group_repairs(group: GroupSnapshot, stored: Object, intent: Object) -> 
 
 
 def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
-    """Recreate a gang whose workers were created for the previous leader.
-
-    Such workers do not join the PodGroup of this leader, which waits for them.
-    """
+    """Recreate a gang whose workers were created for the previous leader. Such workers do not join the
+    PodGroup of this leader, which waits for them."""
     leader, workers = group.leader, own_workers(group.leader, group.worker_statefulset)
     if group.scheduled is None or workers is None or node_of(leader) or not are_groups_gangs(group.lws):
         return None
@@ -248,10 +243,8 @@ def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
 
 
 def _plan_admission(group: GroupSnapshot) -> Plan:
-    """Remove the scheduling gate of a leader with an index once no other pod of its group exists.
-
-    The pass over the set admits leaders of Hash groups, because they replace groups of other keys.
-    """
+    """Remove the scheduling gate of a leader with an index once no other pod of its group exists. The pass
+    over the set admits leaders of Hash groups, because they replace groups of other keys."""
     leader, index = group.leader, group_id(group.leader)
     if is_of_hash_group(leader) or not has_gate(leader, GROUP_REPLACEMENT_GATE):
         return Plan()
@@ -278,10 +271,7 @@ def _without_gate(group: GroupSnapshot) -> GroupSnapshot:
 
 
 def _is_of_former_leader(group: GroupSnapshot) -> bool:
-    """Whether the worker StatefulSet belongs to a former leader.
-
-    It may still create pods until the garbage collector deletes it.
-    """
+    """Whether a former leader's worker StatefulSet is left: it creates pods until it is garbage-collected."""
     owner = controller_of(group.worker_statefulset) if group.worker_statefulset is not None else None
     others = {uid_of(group.leader), *group.owners_alive}
     return owner is not None and owner["kind"] == "Pod" and owner["uid"] not in others
@@ -341,10 +331,8 @@ def _plan_child(
 
 
 def _mistaken_leader(group: GroupSnapshot) -> Plan:
-    """Report a worker that looks like a leader, and create nothing for it.
-
-    An API server without start ordinals gives a worker index 0.
-    """
+    """Report a worker that looks like a leader, and create nothing for it. An API server without start
+    ordinals gives a worker index 0."""
     pod = group.leader["metadata"]
     note = (
         f"leader pod {pod['namespace']}/{pod['name']} contains mistake annotation "
@@ -365,11 +353,8 @@ def _unlabelled_leader(group: GroupSnapshot) -> Plan:
 
 
 def _missing_revision(group: GroupSnapshot) -> Plan:
-    """Plan a group whose revision is neither recorded nor shown by a StatefulSet: restart it, wait, or
-    recreate it.
-
-    A group that has not failed is recreated only if another source than the label confirms its revision key.
-    """
+    """Plan a group whose revision is neither recorded nor shown by a StatefulSet: restart, wait, or recreate.
+    Without a failure, it is recreated only if another source than the label confirms its revision key."""
     key, leader = labels_of(group.leader).get(REVISION_LABEL, ""), group.leader["metadata"]["name"]
     size = group.size
     restart = plan_restart(group, size)
@@ -445,10 +430,8 @@ def plan_scheduling_retry(group: GroupSnapshot, topology: str) -> Plan:
 
 
 def plan_group_ready(group: GroupSnapshot, size: int) -> Plan:
-    """Report in a condition of a Hash leader whether its workers are ready.
-
-    The condition is a readiness gate of the leader, so that the Deployment counts groups.
-    """
+    """Report in a condition of a Hash leader whether its workers are ready. The condition is a readiness gate
+    of the leader, so that the Deployment counts groups."""
     if size == 1 or not is_of_hash_group(group.leader):
         return Plan()
     workers = own_workers(group.leader, group.worker_statefulset)
@@ -474,10 +457,8 @@ def plan_group_ready(group: GroupSnapshot, size: int) -> Plan:
 
 
 def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
-    """Wait for the node of the leader.
-
-    Scheduling the leader triggers another pass. Nodes are not watched, so a scheduled leader is rechecked.
-    """
+    """Wait for the node of the leader. Scheduling the leader triggers another pass. Nodes are not watched, so
+    a scheduled leader is rechecked."""
     scheduled = bool((group.leader.get("spec") or {}).get("nodeName"))
     warning = group_event(group, "FailedCreate", "Create", placement.waiting_for, "Warning")
     return Plan(
@@ -488,11 +469,9 @@ def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
 
 
 def _names_taken(group: GroupSnapshot) -> Plan | None:
-    """Wait for pods of the previous workers, for a limited time.
-
-    If a leader is deleted in the background, the garbage collector deletes the pods of its workers last. A
-    StatefulSet whose pod names they block doubles its backoff with each attempt.
-    """
+    """Wait for pods of the previous workers, for a limited time. If a leader is deleted in the background,
+    the garbage collector deletes the pods of its workers last. A StatefulSet whose pod names they block
+    doubles its backoff with each attempt."""
     longest = timedelta()
     for pod in group.former_workers:
         since, patience = (
@@ -511,9 +490,7 @@ def _names_taken(group: GroupSnapshot) -> Plan | None:
 
 def plan_node_loss(group: GroupSnapshot) -> Plan:
     """Force-delete stuck pods if the policy requests it. The pass over the set reports that they are stuck.
-
-    Pods whose node does not exist or is out of service are left to Kubernetes, which deletes them itself.
-    """
+    Pods whose node does not exist or is out of service are left to Kubernetes, which deletes them itself."""
     pods, nodes, policy = group.terminating, group.nodes, group.policies.node_loss
     stuck = stuck_pods(pods, nodes, group.now, policy)
     uid = uid_of(group.leader)
@@ -542,11 +519,9 @@ def plan_label_repairs(edited: Iterable[Edited]) -> Plan:
 
 
 def plan_existing_workers(existing: Object, intent: Object) -> Plan:
-    """Restore replicas, first ordinal and labels of workers; a restored template would restart pods.
-
-    Workers that were adopted from a previous leader may have another revision, and therefore another number
-    of pods. A missing first ordinal is not restored: the API server dropped it and would drop it again.
-    """
+    """Restore replicas, first ordinal and labels of workers; a restored template would restart pods. Workers
+    that were adopted from a previous leader may have another revision, and therefore another number of pods.
+    A missing first ordinal is not restored: the API server dropped it and would drop it again."""
     desired_labels = intent["spec"]["template"]["metadata"]["labels"]
     key = key_of_template(existing) or desired_labels[REVISION_LABEL]
     replicas, desired = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]

@@ -1,7 +1,6 @@
 """Decide whether a failed group is recreated now, later, or kept for diagnosis.
 
-`failures` decides whether a group has failed. `lws.leaderworkerset.group_records` records how often a group
-was recreated.
+`failures` decides whether a group has failed, and `lws.leaderworkerset.group_records` counts its restarts.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
 
     The restart is recorded in the status first, and only once: if the deletion then fails, it is repeated
     without being counted again. A restart for a disruption (eviction, preemption, drain) is not counted and
-    has no backoff.
-    size: the number of pods of the group, as in `incident_of`.
+    has no backoff. size: the number of pods of the group, as in `incident_of`.
     """
     incident, index = incident_of(group, size), group_number(group.leader)
     mark = mark_of(group.lws, index, group.leader)
@@ -86,10 +84,7 @@ def _counted_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: 
 
 
 def _restart(group: GroupSnapshot, incident: Incident, past: Restarts | None) -> Plan:
-    """Record the restart, then delete the group.
-
-    past: the earlier restarts of the group; None for a restart that is not counted.
-    """
+    """Record the restart, then delete the group. past: earlier restarts; None if this one is not counted."""
     number, name = group_number(group.leader), group_id(group.leader)
     counted = past.incremented(group.now) if past is not None else None
     why = f"group {name} is recreated because of a disruption, which is not counted"
@@ -120,9 +115,7 @@ def _deletion(group: GroupSnapshot, incident: Incident) -> tuple[Delete, ...]:
 
 def _delayed(group: GroupSnapshot, incident: Incident, times: str, due: datetime) -> Plan:
     """Delay the deletion of the leader, because a deleted leader is recreated at once.
-
-    times: a phrase that says how often the group was recreated.
-    """
+    times: a phrase that says how often the group was recreated."""
     note = (
         f"group {group_id(group.leader)} was recreated {times}; next attempt not before "
         f"{timestamp(due)}: pod {incident.pod}: {incident.why}"
@@ -178,10 +171,8 @@ def _unaffordable(group: GroupSnapshot, incident: Incident) -> Plan | None:
 
 def _at_the_latest(group: GroupSnapshot, incident: Incident, states: Sequence[GroupState]) -> datetime:
     """The latest time of the restart, which must be limited because a stuck rollout never frees its budget.
-
     It is the longest backoff after the last deletion of a group that is not ready. So waiting groups are
-    recreated one at a time, and each waits for at most one turn per group.
-    """
+    recreated one at a time, and each waits for at most one turn per group."""
     longest, replicas = timedelta(seconds=timing.RESTART_DELAY.longest), group.spec.replicas
     ready = {state.index for state in states if state.ready}
     end = MOST_GROUP_NUMBER if is_of_hash_group(group.leader) else replicas - 1
@@ -199,11 +190,8 @@ def _deleted_at(group: GroupSnapshot, sibling: GroupFacts) -> datetime:
 
 
 def _is_affordable(group: GroupSnapshot, states: Sequence[GroupState]) -> bool:
-    """Whether the budget of a rollout allows the restart.
-
-    Restarting a group that is not ready costs nothing. The budget is at least one group, so a restart is
-    never delayed if all other groups are ready.
-    """
+    """Whether the budget of a rollout allows the restart. Restarting a group that is not ready costs nothing.
+    The budget is at least one group, so a restart is never delayed if all other groups are ready."""
     index = group_number(group.leader)
     serves = any(state.index == index and state.ready for state in states)
     if not serves or not any(state.outdated for state in states):

@@ -29,10 +29,8 @@ _FIRST_PORT = 8476
 @dataclass(frozen=True, slots=True)
 class Slice:
     """Pods whose TPUs work together, each with the same number of TPU containers.
-
     leader: the name of the leader pod and of the slice. subdomain: the subdomain of all pods. pods: the
-    indices of the pods in the group, in order; 0 is the leader.
-    """
+    indices of the pods in the group, in order; 0 is the leader."""
 
     leader: str
     subdomain: str
@@ -46,10 +44,8 @@ class Slice:
 
 
 def tpu_containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The containers of a pod spec that use TPUs: containers first, then init containers.
-
-    Init containers that end before the others start are included only if no other container uses TPUs.
-    """
+    """The containers of a pod spec that use TPUs: containers first, then init containers. Init containers
+    that end before the others start are included only if no other container uses TPUs."""
     init = [container for container in _objects(pod.get("initContainers")) if _requests_tpus(container)]
     sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
     running = [container for container in _objects(pod.get("containers")) if _requests_tpus(container)]
@@ -62,10 +58,8 @@ def is_configured(containers: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The port of each TPU container, as text for its environment.
-
-    As in upstream, a port is empty if only the container itself knows it and other containers need it.
-    """
+    """The port of each TPU container, as text for its environment. As in upstream, a port is empty if only
+    the container itself knows it and other containers need it."""
     ports = []
     for index, container in enumerate(containers):
         variable = next((env for env in _environment(container) if env.get("name") == PORT_ENV), None)
@@ -81,11 +75,8 @@ def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def variables(slice: Slice, pod: int, containers: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The variables of each TPU container of a pod, in order, to append to its environment.
-
-    pod: the index of the pod in the group. Raises ValueError if it is not in the slice, or if a pod would
-    need too many addresses.
-    """
+    """The variables of each TPU container of a pod, in order, to append to its environment. pod: its index in
+    the group. Raises ValueError if it is not in the slice, or if a pod would need too many addresses."""
     if pod not in slice.pods:
         raise ValueError(f"pod {pod} of the group is not in its TPU slice")
     count, ports = len(containers), ports_of(containers)

@@ -1,8 +1,7 @@
 """Find out why StatefulSet controllers cannot create pods, from their FailedCreate Events.
 
 Events are read live, in the background. One read serves all StatefulSets of a namespace: the API server scans
-all Events of the namespace for each read, and the cause (a busy cluster, a quota) usually affects several
-StatefulSets.
+all Events of the namespace for each read, and the cause (a busy cluster, a quota) usually affects several.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ _NOTHING: _Failure = (_NEVER, "")
 @dataclass(frozen=True, slots=True)
 class BackgroundTasks:
     """Functions that a background read needs.
-
-    start: runs a coroutine outside of the passes.
-    wake: enqueues the set with this namespace and name.
-    """
+    start: runs a coroutine outside of the passes. wake: enqueues the set with this namespace and name."""
 
     start: Callable[[Coroutine[Any, Any, None]], object]
     wake: Callable[[str, str], None]
@@ -53,12 +49,9 @@ class BackgroundTasks:
 @dataclass(slots=True)
 class _Namespace:
     """State of the reads of one namespace.
-
-    read_at: time of the last read, whether it succeeded or not.
-    pause: minimum time until the next read.
-    failures: the last Event about each StatefulSet, by UID.
-    waiting: UIDs of the StatefulSets that sets wait for, by name of the set.
-    """
+    read_at: time of the last read, whether it succeeded or not. pause: minimum time until the next read.
+    failures: the last Event about each StatefulSet, by UID. waiting: UIDs of the StatefulSets that sets wait
+    for, by name of the set."""
 
     read_at: datetime = _NEVER
     pause: timedelta = timing.FAILED_CREATES_FRESH
@@ -72,11 +65,9 @@ NO_TASKS = BackgroundTasks(lambda work: work.close(), lambda namespace, name: No
 
 
 class FailedCreates:
-    """Read FailedCreate Events in the background and cache the results.
-
-    No pass waits for a read: a pass uses the last result, and its set is enqueued if the new result differs.
-    clock: a clock in seconds that measures the duration of a read.
-    """
+    """Read FailedCreate Events in the background and cache the results. No pass waits for a read: a pass uses
+    the last result, and its set is enqueued if the new result differs.
+    clock: a clock in seconds that measures the duration of a read."""
 
     def __init__(
         self,
@@ -92,9 +83,7 @@ class FailedCreates:
 
     def ask(self, namespace: str, name: str, uids: Collection[str], now: datetime) -> None:
         """Start a read of the Events of a namespace, unless the last one was recent.
-
-        name: the set that waits for Events about the StatefulSets with these UIDs.
-        """
+        name: the set that waits for Events about the StatefulSets with these UIDs."""
         state = self._namespaces.setdefault(namespace, _Namespace())
         if not state.is_being_read and now - state.read_at < state.pause:
             return
@@ -183,12 +172,8 @@ class _Short:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """StatefulSets of a set that are short of pods.
-
-    recheck_after: seconds until this may have changed; None if no pod is missing.
-    refused_at: time of the last rejected pod of each StatefulSet that has been short of pods for a while, by
-    UID.
-    """
+    """StatefulSets of a set that are short of pods. recheck_after: seconds until this may have changed; None
+    if no pod is missing. refused_at: time of the last rejected pod, by UID of a StatefulSet long short."""
 
     rejections: tuple[Rejection, ...] = ()
     recheck_after: float | None = None
@@ -204,9 +189,7 @@ class Shortages:
 
     def of_set(self, namespace: str, name: str, statefulsets: Iterable[Object], now: datetime) -> Shortage:
         """Return the shortage of a set, and request its Events if they are due.
-
-        statefulsets: StatefulSets of the leaders and of the workers of the set, in this order.
-        """
+        statefulsets: StatefulSets of the leaders and of the workers of the set, in this order."""
         short = {
             statefulset["metadata"]["uid"]: statefulset
             for statefulset in statefulsets

@@ -35,8 +35,7 @@ async def former_node(
     the node, or if another controller runs the set.
 
     Every replica watches sets and pods, so each knows the node, except of pods that ended before the replica
-    started. read: reads a node live, because nodes are not watched. A node that cannot be read is preferred,
-    not required.
+    started. read: reads a node live, as nodes are not watched. An unreadable node is preferred, not required.
     """
     lws = store.get(KIND, namespace, labels_of(raw).get(NAME_LABEL, ""))
     if lws is None or node_return_of(lws) is None or other_manager(lws):
@@ -65,10 +64,8 @@ async def node_for_review(cluster: Cluster, name: str) -> Object:
 @dataclass(frozen=True, slots=True)
 class WaitingPods:
     """Pods of a set that have long waited for the node that they must return to.
-
-    nodes: those nodes that were due to be read, by name; None for a node that does not exist.
-    recheck_after: seconds until the next read; None if no pod waits.
-    """
+    nodes: those nodes that were due to be read, by name; None for a node that does not exist. recheck_after:
+    seconds until the next read; None if no pod waits."""
 
     pods: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
@@ -83,18 +80,14 @@ class _Read:
     pause: float = 0.0
 
     def following(self, now: datetime) -> _Read:
-        """Return the read that follows a read at this time."""
         pause = timing.NODE_OF_RETURN.following(self.pause) or timing.NODE_OF_RETURN.first
         return _Read(now + timedelta(seconds=pause), pause)
 
 
 class NodesOfReturn:
     """Read nodes that pods wait to return to, at growing intervals, because nodes are not watched. One
-    instance per term of leadership.
-
-    The interval belongs to set and node, not to a pod: even if successors of deleted pods wait for the same
-    node again, pods are deleted more and more rarely.
-    """
+    instance per term of leadership. The interval belongs to set and node, not to a pod: even if successors of
+    deleted pods wait for the same node again, pods are deleted more and more rarely."""
 
     def __init__(
         self, store: Store, read: Callable[[Collection[str]], Awaitable[Mapping[str, Object | None]]]

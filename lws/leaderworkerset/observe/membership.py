@@ -54,12 +54,9 @@ _INDEX = attrgetter("index")
 @dataclass(frozen=True, slots=True)
 class _CachedGroup:
     """Facts of a group, and the objects that they were derived from.
-
-    named: name of the ControllerRevision or ReplicaSet that the leader was created from.
-    made: revision key of that template; None if unknown.
-    is_member: whether the leader has a name that the set uses.
-    is_open: whether the facts also depend on other objects.
-    """
+    named: name of the ControllerRevision or ReplicaSet that the leader was created from. made: revision key
+    of that template; None if unknown. is_member: whether the set uses the leader's name. is_open: whether
+    facts depend on other objects, too."""
 
     pod: Object
     workers: Object | None
@@ -93,10 +90,8 @@ def _pods_of(store: Store, leaders: Object) -> Iterable[Object]:
 
 
 def workers_of(store: Store, leader: Object) -> Object | None:
-    """Return the StatefulSet with the name of the workers of this leader pod, regardless of owner.
-
-    Upstream 0.11.0 gave the workers of a Hash group the name of the leader pod.
-    """
+    """Return the StatefulSet with the name of the workers of this leader pod, regardless of owner. Upstream
+    0.11.0 gave the workers of a Hash group the name of the leader pod."""
     namespace, name = namespace_of(leader), name_of(leader)
     workers = store.get("StatefulSet", namespace, group_name(leader))
     if is_of_hash_group(leader) and own_workers(leader, workers) is None:
@@ -106,9 +101,7 @@ def workers_of(store: Store, leader: Object) -> Object | None:
 
 def former_pods(store: Store, namespace: str, leader: str, own: str = "") -> tuple[Object, ...]:
     """Return the workers of former leaders that had the name of this one, with any index and revision.
-
-    Orphans are left out: the next StatefulSet adopts them. own: UID of the StatefulSet of the current leader.
-    """
+    Orphans are left out: the next StatefulSet adopts them. own: UID of the current leader's StatefulSet."""
     key = group_key(namespace, leader)
     pods = store.labelled_pods(GROUP_KEY_LABEL, namespace, key)
     workers = worker_statefulset_named(store, namespace, leader)
@@ -124,10 +117,8 @@ def former_pods(store: Store, namespace: str, leader: str, own: str = "") -> tup
 
 
 def worker_statefulset_named(store: Store, namespace: str, leader: str) -> Object | None:
-    """Return the worker StatefulSet with the name of a leader, regardless of which leader controls it.
-
-    A leader StatefulSet of another set with this name is not returned.
-    """
+    """Return the worker StatefulSet with the name of a leader, regardless of which leader controls it. A
+    leader StatefulSet of another set with this name is not returned."""
     found = store.get("StatefulSet", namespace, leader)
     return found if found is not None and (controller_of(found) or {}).get("kind") == "Pod" else None
 
@@ -214,10 +205,8 @@ class Membership:
         return tuple(sorted(facts, key=_INDEX))
 
     def hides_workers(self, pod: Object) -> bool:
-        """Report whether the store has a worker of this live leader, but not its StatefulSet.
-
-        The StatefulSet may have lost the label that watches select. A gated leader has no workers yet.
-        """
+        """Report whether the store has a worker of this live leader, but not its StatefulSet. The StatefulSet
+        may have lost the label that watches select. A gated leader has no workers yet."""
         if is_terminating(pod) or has_gate(pod, GROUP_REPLACEMENT_GATE):
             return False
         namespace, name = pod["metadata"]["namespace"], group_name(pod)
@@ -228,11 +217,7 @@ class Membership:
         return owner is not None and (owner["kind"], owner["name"]) == ("StatefulSet", name)
 
     def origin_of(self, pod: Object, leaders: Object, workers: Object | None) -> Origin:
-        """Return the revision that a leader pod was created from.
-
-        leaders: the StatefulSet or Deployment that controls the leader pod.
-        workers: the StatefulSet that the leader pod controls.
-        """
+        """Return the revision that a leader pod was created from, by its controller and its workers."""
         return origin_of(pod, leaders, workers, self._made_from(_named_revision(pod), leaders))
 
     def _made_from(self, named: str, leaders: Object) -> str | None:
@@ -279,9 +264,7 @@ def _has_own_service(leader: Object) -> bool:
 
 def _may_have_conflict(group: GroupFacts, workers: Object | None) -> bool:
     """Report whether facts of the group depend on objects of other owners.
-
-    workers: the StatefulSet with the name of the workers, regardless of owner.
-    """
+    workers: the StatefulSet with the name of the workers, regardless of owner."""
     return group.workers is not workers or _has_own_service(group.leader)
 
 
@@ -294,11 +277,8 @@ def _named_revision(pod: Object) -> str:
 
 def _facts_of(pod: Object, workers: Object | None, pods: Sequence[Object], made: str | None) -> GroupFacts:
     """Derive the facts of a group from its objects.
-
-    workers: the StatefulSet with the name of the workers.
-    pods: the pods that this StatefulSet controls.
-    made: revision key of the template from which the pod's controller created it; None if unknown.
-    """
+    workers: the StatefulSet with the name of the workers. pods: the pods that this StatefulSet controls.
+    made: revision key of the template from which the pod's controller created it; None if unknown."""
     own = own_workers(pod, workers)
     live = [worker for worker in pods if not is_terminating(worker)] if own is not None else []
     waiting = [] if is_terminating(pod) else [pod, *live]
@@ -324,9 +304,7 @@ def _wait_of(pod: Object) -> NodeWait | None:
 
 class Owners:
     """Find the controllers of objects in the store.
-
-    workload: the kind of workload whose objects may need the names of these objects.
-    """
+    workload: the kind of workload whose objects may need the names of these objects."""
 
     def __init__(self, store: Store, workload: Workload) -> None:
         self._store = store

@@ -133,11 +133,10 @@ async def _everywhere(namespace: str) -> bool:
 class Environment:
     """Inputs of a snapshot that are not objects.
 
-    policies: settings of the manager.
-    covers: a function that reports whether the pod webhook receives pods of a namespace.
-    gang: a function that returns the gang scheduler; None without one, or while its API is not served.
-    scheduler: the scheduler that serves `spec.scheduling`.
-    workloads: a function that reports whether the API server serves Workloads; None if they are not watched.
+    policies: settings of the manager. covers: a function that reports whether the pod webhook receives pods
+    of a namespace. gang: a function that returns the gang scheduler; None without one, or while its API is
+    not served. scheduler: the scheduler that serves `spec.scheduling`. workloads: a function that reports
+    whether the API server serves Workloads; None if they are not watched.
     """
 
     policies: Policies = field(default_factory=Policies)
@@ -271,10 +270,7 @@ class Observer:
         return NodesOfGroup(node_of(group.leader), frozenset(map(node_of, workers)) - {""})
 
     def _occupied(self, lws: Object) -> int:
-        """Return the highest index of a live leader plus 1.
-
-        A new StatefulSet with fewer replicas would delete the leaders above.
-        """
+        """Return the highest index of a live leader plus 1: fewer replicas would delete the leaders above."""
         spec = SetSpec.of(lws)
         if spec.start_strategy is None:
             return 0
@@ -284,9 +280,7 @@ class Observer:
 
     async def _scheduled(self, lws: Object, *names: str) -> Scheduled | None:
         """Read the objects of `spec.scheduling`; return None for a set without a Workload.
-
-        names: the PodGroups of one group; if empty, all PodGroups of the set are read.
-        """
+        names: the PodGroups of one group; if empty, all PodGroups of the set are read."""
         workloads = self._environment.workloads
         if workloads is None or not needs_workload(lws, self._environment.scheduler):
             return None
@@ -317,10 +311,8 @@ class Observer:
         return tuple(FormerGang(each, has_pods=name_of(each) in used) for each in former)
 
     def _teardowns(self, lws: Object, children: _Children) -> tuple[Teardown, ...]:
-        """Find Hash groups that have pods but no live leader.
-
-        This reads all pods of the set, so it is done only while a leader is gated.
-        """
+        """Find Hash groups that have pods but no live leader. This reads all pods of the set, so it is done
+        only while a leader is gated."""
         leader, groups = children.leader, children.groups
         if leader is None or leader["kind"] != "Deployment":
             return ()
@@ -407,11 +399,8 @@ class Observer:
     async def observe_group(
         self, namespace: str, name: str, now: datetime
     ) -> GroupSnapshot | Abandoned | None:
-        """Read everything about the group of a leader pod.
-
-        Return None if the pod, or a readable set that owns it, does not exist and no pods of the group are
-        kept.
-        """
+        """Read everything about the group of a leader pod. Return None if the pod, or a readable set that
+        owns it, does not exist and no pods of the group are kept."""
         leader = self._store.get("Pod", namespace, name)
         lws = self.members.set_of_leader(leader) if leader is not None else None
         leaders = leaders_of(self._store, lws) if lws is not None else None
@@ -492,10 +481,8 @@ class Observer:
     ) -> GroupSnapshot:
         """Return the group with its revision, its pods as they should be and the edits to restore, even if
         labels and annotations of the pods were edited.
-
-        leaders: the StatefulSet that controls the leader of the group.
-        workers: the StatefulSet with the name of the workers, regardless of owner.
-        """
+        leaders: the StatefulSet that controls the leader of the group. workers: the StatefulSet with the name
+        of the workers, regardless of owner."""
         pod, lws = group.leader, group.lws
         own = own_workers(pod, workers)
         pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
@@ -532,20 +519,15 @@ class Observer:
         return find(self._history.recorded(lws), key), unrecorded[0] if unrecorded else None
 
     async def _marks(self, pod: Object, marks: PodMarks, own: Object | None) -> PodMarks:
-        """Leave out the group labels of a leader that the pod webhook has not mutated.
-
-        Such a pod lacks more than labels, and must not look complete.
-        """
+        """Leave out the group labels of a leader that the pod webhook has not mutated. Such a pod lacks more
+        than labels, and must not look complete."""
         if own is not None or not lacks_group(pod):
             return marks
         live = await self._lookup.reread(pod)
         return marks if live is not None and was_admitted(live) else without_group(marks)
 
     def _kept(self, namespace: str, name: str, leader: Object | None) -> tuple[Object, ...]:
-        """Find the workers that the finalizer keeps.
-
-        name: the name of the leader pod, or the host name of a deleted Hash leader.
-        """
+        """Find workers kept by the finalizer. name: the leader's, or a deleted Hash leader's host name."""
         owners = {name} if leader is None else {name, group_name(leader)}
         kept = [pod for owner in sorted(owners) for pod in self._store.kept(namespace, owner) if is_kept(pod)]
         if leader is not None:

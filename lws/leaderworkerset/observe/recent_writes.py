@@ -23,12 +23,9 @@ _APPLIED = 65536
 
 
 class SetWrites(RecentWrites[Recorded]):
-    """Record of our own writes to LeaderWorkerSets and their objects.
-
-    applied: digest of the last intent and the resulting generation, by UID of the applied object. If other
-    clients change the result, the intent is still applied only once.
-    deleting: UIDs of pods that passes are deleting.
-    """
+    """Record of our own writes to LeaderWorkerSets and their objects. applied: digest of the last intent and
+    the resulting generation, by UID of the applied object. If other clients change the result, the intent is
+    still applied only once. deleting: UIDs of pods that passes are deleting."""
 
     def __init__(
         self, store: Store, clock: Callable[[], float] = time.monotonic, active: ActiveSets | None = None
@@ -40,10 +37,8 @@ class SetWrites(RecentWrites[Recorded]):
 
     @property
     def drops_start_ordinal(self) -> bool:
-        """Whether the API server recently dropped the `spec.ordinals.start` of a StatefulSet.
-
-        This expires, because API servers are upgraded.
-        """
+        """Whether the API server recently dropped the `spec.ordinals.start` of a StatefulSet. This expires,
+        because API servers are upgraded."""
         return self._clock() - self._dropped_at < timing.DROPPED_FIELD_SECONDS
 
     def put(self, obj: Mapping[str, Any]) -> None:
@@ -62,9 +57,8 @@ class SetWrites(RecentWrites[Recorded]):
         """Drop a pod that one of our deletions removed, if it never had a node.
 
         Only the last state of a pod proves that it never ran. If the stream breaks before it reports the
-        deletion, the list that follows does not contain the pod.
-
-        answer: the response to a deletion after which the object no longer exists; empty if there was none.
+        deletion, the list that follows does not contain the pod. answer: the response to a deletion after
+        which the object no longer exists; empty if there was none.
         """
         if answer.get("kind") == "Pod" and not node_of(answer):
             self._store.drop(answer)

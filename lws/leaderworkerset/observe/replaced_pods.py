@@ -21,14 +21,10 @@ from lws_api.leaderworkerset.v1 import RestartPolicy
 @dataclass(slots=True)
 class _Group:
     """Pods of one group as passes have seen them.
-
-    leader: UID of the leader pod.
-    pods: UIDs of the worker pods by name.
-    replaced: names of pods that were replaced under this leader.
-    disrupted: names of pods whose predecessors were disrupted.
-    ignored: whether the restart policy was None at the last pass.
-    starts: first start of the exempt containers by UID of the pod; the pod itself only shows the last start.
-    """
+    leader: UID of the leader pod. pods: UIDs of the worker pods by name. replaced: names of pods that were
+    replaced under this leader. disrupted: names of pods whose predecessors were disrupted. ignored: whether
+    the restart policy was None at the last pass. starts: first start of the exempt containers by UID of the
+    pod; the pod itself only shows the last start."""
 
     leader: str
     pods: dict[str, str] = field(default_factory=dict)
@@ -50,9 +46,8 @@ class ReplacedPods:
     """Record which workers of each group were replaced. One instance per term of leadership.
 
     last_disrupted: a function of owner UID and pod name. It returns the UID of the owner's last pod with this
-    name if that pod was disrupted, else an empty string.
-    last_unbound: a function with the same arguments. It returns the last pod itself if that pod never had a
-    node.
+    name if that pod was disrupted, else an empty string. last_unbound: a function with the same arguments. It
+    returns the last pod itself if that pod never had a node.
     """
 
     def __init__(
@@ -116,8 +111,7 @@ class ReplacedPods:
 
     def _waited_in_vain(self, pod: Object) -> str:
         """Return the UID of the predecessor of a pod if the predecessor never ran, because it waited for the
-        node that it had to return to; else an empty string.
-        """
+        node that it had to return to; else an empty string."""
         owner = controller_of(pod)
         last = self._last_unbound(owner["uid"], name_of(pod)) if owner is not None else None
         return uid_of(last) if last is not None and must_return_to(last) else ""

@@ -48,8 +48,7 @@ class TerminatingPods:
 
     def of_group(self, leader: Object) -> tuple[Object, ...]:
         """Return the leader and its workers if they are terminating, and terminating workers of a previous
-        leader that block names of this group.
-        """
+        leader that block names of this group."""
         namespace, set_name = leader["metadata"]["namespace"], labels_of(leader).get(NAME_LABEL, "")
         pods = self._store.terminating_pods(NAME_LABEL, namespace, set_name)
         # Matched by name: if this StatefulSet does not own such a pod, the owner no longer exists.
@@ -67,10 +66,8 @@ class TerminatingPods:
         )
 
     def former_workers(self, leader: Object, size: int) -> tuple[Object, ...]:
-        """Return pods of a deleted worker StatefulSet that block names of a new one of this size.
-
-        Orphans are left out: the new StatefulSet adopts them.
-        """
+        """Return pods of a deleted worker StatefulSet that block names of a new one of this size. Orphans are
+        left out: the new StatefulSet adopts them."""
         namespace, name = leader["metadata"]["namespace"], group_name(leader)
         indices = range(1, min(size, _MOST_WORKERS))
         pods = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)
@@ -81,10 +78,7 @@ class TerminatingPods:
         return await self.read({node_of(pod) for pod in pods if is_overdue(pod, now)})
 
     async def read(self, names: Iterable[str]) -> dict[str, Object | None]:
-        """Read these nodes, by name; None for a node that does not exist.
-
-        Nodes that cannot be read are left out.
-        """
+        """Read these nodes, by name; None for a node that does not exist. Unreadable nodes are left out."""
         nodes: dict[str, Object | None] = {}
         for name in sorted(names):
             try:

@@ -79,9 +79,7 @@ _FNV_OFFSET, _FNV_PRIME, _FNV_MASK = 2166136261, 16777619, 0xFFFFFFFF
 
 def canonical_text(spec: Object) -> str:
     """The `data` of this spec's ControllerRevision: a strategic merge patch that restores two sub-trees.
-
-    Upstream writes the same bytes (as UTF-8), but without fields that it does not know.
-    """
+    Upstream writes the same bytes (as UTF-8), but without fields that it does not know."""
     template, network = _parts(spec, _AS_WRITTEN)
     template[PATCH_MARKER] = network[PATCH_MARKER] = "replace"
     return serialised({"spec": {"leaderWorkerTemplate": template, "networkConfig": network}})
@@ -100,9 +98,7 @@ def equality_form(spec: Object) -> str:
 
 def serialised(value: Any, sort_keys: bool = True) -> str:
     """JSON as Go's encoding/json writes it, without spaces and safe inside HTML.
-
-    sort_keys: whether keys are sorted, as for a Go map, or keep their order, as for a struct.
-    """
+    sort_keys: whether keys are sorted, as for a Go map, or keep their order, as for a struct."""
     text = json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False)
     for character, escape in _ESCAPES:
         text = text.replace(character, escape)
@@ -111,9 +107,7 @@ def serialised(value: Any, sort_keys: bool = True) -> str:
 
 def key_of(text: str, probe: int = 0) -> str:
     """The hash of canonical text: FNV-1 with 32 bits, in an alphabet without vowels.
-
-    probe: 0 for upstream's key; any other number gives another key for the same text.
-    """
+    probe: 0 for upstream's key; any other number gives another key for the same text."""
     return next(islice(keys_of(text), probe, None))
 
 

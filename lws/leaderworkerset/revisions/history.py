@@ -47,11 +47,8 @@ _PARTS = ("leaderWorkerTemplate", "networkConfig")
 @dataclass(frozen=True, eq=False)
 class Record:
     """The content of a revision.
-
-    spec: `leaderWorkerTemplate` and `networkConfig`, in the notation of the user.
-    topology: the placement annotations, which change pods as the spec does; None if an earlier release
-    recorded the revision without them.
-    """
+    spec: `leaderWorkerTemplate` and `networkConfig`, in the notation of the user. topology: the placement
+    annotations, which change pods as the spec does; None if an earlier release has not recorded them."""
 
     spec: Object
     topology: Mapping[str, str] | None
@@ -80,19 +77,14 @@ Recorded: TypeAlias = Revision[Record]
 
 
 def record(lws: Object) -> Record:
-    """The record of the current spec.
-
-    Its text, form and key are computed when they are first used.
-    """
+    """The record of the current spec; its text, form and key are computed when they are first used."""
     spec = lws["spec"]
     return Record({part: spec.get(part) for part in _PARTS}, placement_annotations(lws))
 
 
 def parse(revision: Object) -> Recorded:
-    """Decode a stored ControllerRevision without ever raising.
-
-    If the revision cannot be used, its field `broken` contains the reason.
-    """
+    """Decode a stored ControllerRevision without ever raising. If the revision cannot be used, its field
+    `broken` contains the reason."""
     broken, annotations, seal = _fault(revision), annotations_of(revision), seal_of(revision)
     stored = {} if broken else revision["data"]["spec"]
     spec = {part: without_marker(stored[part]) for part in _PARTS if stored.get(part) is not None}
@@ -108,21 +100,16 @@ def parse(revision: Object) -> Recorded:
 
 
 def is_ours(revision: Object, lws: Object) -> bool:
-    """Whether the set controls the revision or may adopt it (ControllerRef rules).
-
-    Revisions of StatefulSets have the same labels, but are broken as revisions of a set, because their name
-    does not contain the hash of the data. An orphan without a key belongs to no pods.
-    """
+    """Whether the set controls the revision or may adopt it (ControllerRef rules). Revisions of StatefulSets
+    have the same labels, but are broken as revisions of a set, because their name does not contain the hash
+    of the data. An orphan without a key belongs to no pods."""
     has_key = controller_of(revision) is not None or bool(labels_of(revision).get(REVISION_LABEL))
     return has_key and history.is_ours(FORMAT, revision, lws)
 
 
 def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool:
-    """Whether a revision is equivalent to the record.
-
-    running: the leader template in use. It shows the topology annotations of revisions of earlier releases;
-    if it is None, these revisions match any topology.
-    """
+    """Whether a revision is equivalent to the record. running: the leader template in use, which shows the
+    topology annotations of revisions of earlier releases; if it is None, these match any topology."""
     topology = revision.record.topology
     if revision.record.form != record.form:
         return False
@@ -139,10 +126,8 @@ def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool
 
 
 def restore(lws: Object, recorded: Recorded) -> Object:
-    """The live set with the recorded template, network configuration and topology annotations.
-
-    Raises ValueError for a broken revision, because missing parts must not be taken from the live set.
-    """
+    """The live set with the recorded template, network configuration and topology annotations. Raises
+    ValueError for a broken revision, because missing parts must not be taken from the live set."""
     if recorded.broken:
         raise ValueError(recorded.broken)
     topology = recorded.record.topology
@@ -251,11 +236,8 @@ FORMAT = Format(NAME_LABEL, REVISION_LABEL, "[a-z0-9]+", _annotations, _fault)
 
 
 def identified(revisions: Iterable[Recorded], carried: Callable[[], Collection[str]]) -> tuple[Recorded, ...]:
-    """Determine the key of each revision.
-
-    carried: a function that returns the keys of the objects of the set and of recreated leaders; only called
-    if a key is uncertain.
-    """
+    """Determine the key of each revision. carried: a function that returns the keys of the objects of the set
+    and of recreated leaders; only called if a key is uncertain."""
     parsed = tuple(revisions)
     if all(map(_is_certain, parsed)):
         return parsed
@@ -284,21 +266,16 @@ def _identified(revision: Recorded, parsed: Collection[Recorded], carried: Colle
 
 
 def _has_that_key(other: Recorded, revision: Recorded) -> bool:
-    """Whether the label of `revision` is the key of `other`, which has other content.
-
-    If the key of `other` is uncertain, its hash is compared instead.
-    """
+    """Whether the label of `revision` is the key of `other`, which has other content. If the key of `other`
+    is uncertain, its hash is compared instead."""
     key = other.key if _is_certain(other) else _hash_of(other)
     return key == revision.key and _is_unlike(other, revision)
 
 
 def _gives_way(revision: Recorded, others: Iterable[Recorded], carried: Collection[str]) -> bool:
-    """Whether the label of `revision` rather belongs to a rival with the same label and other content.
-
-    If no object has the label as its key, `revision` gives way to any rival. Otherwise it gives way to a
-    newer rival whose hash is the key of no object: that rival was recorded for pods with the key in its
-    label.
-    """
+    """Whether the label of `revision` rather belongs to a rival with the same label and other content. If no
+    object has the label as its key, `revision` gives way to any rival. Otherwise it gives way to a newer
+    rival whose hash is the key of no object: that rival was recorded for pods with the key in its label."""
     rivals = [
         other
         for other in others

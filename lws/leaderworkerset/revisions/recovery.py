@@ -153,10 +153,7 @@ def _shape(
     others: Mapping[str, Any],
     policy: SubdomainPolicy,
 ) -> dict[str, Any]:
-    """The part of a spec that a revision records, with stripped templates.
-
-    templates: the pod templates of leaders and of workers.
-    """
+    """The part of a spec that a revision records, with stripped templates of leaders and of workers."""
     leader, workers = templates
     return {
         "leaderWorkerTemplate": {
@@ -195,11 +192,8 @@ def _claims_form(shape: Object) -> str:
 
 
 def _stripped(template: Object, placement: Mapping[str, str], domain: str) -> dict[str, Any]:
-    """A pod template without the fields that controllers add.
-
-    placement: the placement annotations. domain: the node label whose value all pods of a group share, and
-    which workers have in their node selector.
-    """
+    """A pod template without the fields that controllers add. placement: the placement annotations. domain:
+    the node label whose value all pods of a group share, and which workers have in their node selector."""
     metadata, pod = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
     metadata["labels"] = without(labels_of(template), _OUR_LABELS)
     metadata["annotations"] = without(annotations_of(template), _OUR_ANNOTATIONS)

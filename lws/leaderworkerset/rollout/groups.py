@@ -35,10 +35,8 @@ class GroupState:
     formed: all objects of the group exist: the leader and, unless the size is 1, the worker StatefulSet.
     outdated: the leader or its worker StatefulSet has another revision key than the target.
     terminating: the leader is being deleted. It may still serve for a while, but never counts as ready.
-    leader_ready: the leader is Running, Ready and not terminating. A StatefulSet controller sees nothing
-    else.
-    replaceable: the leader is not on the update revision of the leader StatefulSet, so a new one would
-    differ.
+    leader_ready: the leader is Running, Ready and not terminating. A StatefulSet controller sees only this.
+    replaceable: the leader is not on the update revision of its StatefulSet, so a new one would differ.
     gate: the scheduling gate of the leader; empty if it has none.
     pod: name of the leader pod of a Hash group; empty in a set whose groups have indices.
     kept: the group has used up its restarts. Its leader stays terminating until a user requests a new group
@@ -73,10 +71,8 @@ class GroupState:
     @property
     def broken(self) -> bool:
         """Whether the group is outdated, not ready and not terminating: replacing it costs no availability.
-
         Time plays no role: an outdated group that is still starting counts as broken too, because replacing
-        it costs nothing either. Groups on the target revision are never broken: they get time to start.
-        """
+        it costs nothing either. Groups on the target revision are never broken: they get time to start."""
         return self.outdated and not self.ready and (self.kept or not self.terminating)
 
     @property
@@ -89,14 +85,11 @@ class GroupState:
 class LeaderStatefulSet:
     """Position of a rollout, as stored in the leader StatefulSet.
 
-    replicas, partition: as stored.
-    last_replicas: `spec.replicas` of the set when the StatefulSet was last applied; None if missing or
-    unreadable.
-    is_current: whether its template has the target key.
-    observed: whether its controller has observed the current generation.
-    awaited: whether its controller has not observed the last write, but the write is recent, so that it is
-    expected to.
-    max_unavailable: as stored; None if the feature MaxUnavailableStatefulSet is off.
+    replicas, partition: as stored. last_replicas: `spec.replicas` of the set when the StatefulSet was last
+    applied; None if missing or unreadable. is_current: whether its template has the target key. observed:
+    whether its controller has observed the current generation. awaited: whether its controller has not
+    observed the last write, but the write is recent, so that it is expected to. max_unavailable: as stored;
+    None if the feature MaxUnavailableStatefulSet is off.
     """
 
     replicas: int
@@ -110,13 +103,8 @@ class LeaderStatefulSet:
 
 @dataclass(frozen=True, slots=True)
 class DesiredGroups:
-    """The revision that groups are compared with.
-
-    key: the target revision key.
-    size_of: pods per group for each recorded key.
-    update_revision: name of the leader StatefulSet's own update revision; empty before its controller's first
-    report.
-    """
+    """The revision that groups are compared with. size_of: pods per group for each recorded key.
+    update_revision: the StatefulSet's own; empty before its controller's first report."""
 
     key: str
     size_of: Mapping[str, int]
@@ -124,10 +112,7 @@ class DesiredGroups:
 
 
 def group_states(facts: Iterable[GroupFacts], desired: DesiredGroups) -> tuple[GroupState, ...]:
-    """Return the state of every group that has a leader pod, by index.
-
-    The size of a group is the size of its own revision.
-    """
+    """Return the state of every group that has a leader pod, by index, with the size of its own revision."""
     cache_keys: dict[str | None, Hashable] = {}
     states = []
     for group in sorted(facts, key=_INDEX):
@@ -186,11 +171,8 @@ def _group_state(group: GroupFacts, desired: DesiredGroups) -> GroupState:
 
 @dataclass(frozen=True, slots=True)
 class LeaderDeployment:
-    """Status of the Deployment of Hash leaders.
-
-    replicas, ready, updated: leader pods as the Deployment counts them.
-    is_current: whether its controller has observed the template, and no leader has another revision.
-    """
+    """Status of the Deployment of Hash leaders: leader pods as it counts them.
+    is_current: whether its controller has observed the template, and no leader has another revision."""
 
     replicas: int = 0
     ready: int = 0

@@ -50,11 +50,10 @@ def deletion_of(
     order, because workers without a deleted leader would be recreated.
 
     In the foreground, 22 of the 66 requests for a group of four are the garbage collector's look-ups and
-    finalizers. The next leader is created before the last old pod is gone; the pod webhook gates it.
-
-    The leader alone is deleted in the foreground if the manager does not see its workers: the garbage
-    collector then has to find them before it deletes the leader. Hash groups are deleted in the same way,
-    because their leaders are replaced at once in any case.
+    finalizers. The next leader is created before the last old pod is gone; the pod webhook gates it. The
+    leader alone is deleted in the foreground if the manager does not see its workers: the garbage collector
+    then has to find them before it deletes the leader. Hash groups are deleted in the same way, because their
+    leaders are replaced at once in any case.
     """
     own = own_workers(leader, workers)
     if own is None or is_terminating(own) or is_of_hash_group(leader):
@@ -67,10 +66,8 @@ def deletion_of(
 
 
 def left_workers(leader: Object, workers: Object | None) -> Object | None:
-    """Return the worker StatefulSet of a terminating leader unless it is being deleted or orphaned.
-
-    The garbage collector would delete it only after the leader is gone.
-    """
+    """Return the worker StatefulSet of a terminating leader unless it is being deleted or orphaned. The
+    garbage collector would delete it only after the leader is gone."""
     own = own_workers(leader, workers)
     if own is None or not is_terminating(leader) or is_terminating(own):
         return None
@@ -80,12 +77,9 @@ def left_workers(leader: Object, workers: Object | None) -> Object | None:
 @dataclass(frozen=True, slots=True)
 class Leader:
     """A leader pod that is not terminating, or that is kept.
-
-    created: creation time in RFC 3339.
-    is_gated: whether the pod has the gate of group replacement.
-    is_current: whether the pod has the revision of the Deployment.
-    has_ended: whether the pod has ended, so that its ReplicaSet has replaced it.
-    """
+    created: creation time in RFC 3339. is_gated: whether the pod has the gate of group replacement.
+    is_current: whether the pod has the revision of the Deployment. has_ended: whether the pod has ended, so
+    that its ReplicaSet has replaced it."""
 
     name: str
     created: str
@@ -112,12 +106,9 @@ def leader_of(pod: Object, revision: str) -> Leader:
 
 def teardowns_of(pods: Sequence[Object], revision: str, lost: Collection[str] = ()) -> tuple[Teardown, ...]:
     """Return the groups of a set that are terminating.
-
-    revision: revision key of the Deployment.
-    lost: names of leaders that a lost Deployment has left, whose groups are deleted or adopted.
-
-    Gated leaders are left out: they have never been scheduled, hold no node, and have no workers.
-    """
+    revision: revision key of the Deployment. lost: names of leaders that a lost Deployment has left, whose
+    groups are deleted or adopted. Gated leaders are left out: they have never been scheduled, hold no node,
+    and have no workers."""
     leaders = [pod for pod in pods if is_leader(pod) and not is_terminating(pod) and name_of(pod) not in lost]
     # Workers without the label of their group name its leader.
     live = {name for pod in leaders for name in (_group(pod), name_of(pod))}
@@ -175,10 +166,8 @@ def _replacing(
 
 
 def unwanted(kept: Collection[Leader], leaders: Collection[Leader], replicas: int) -> Iterator[Leader]:
-    """Return the kept groups that a scale-down removes.
-
-    In each revision the oldest kept groups stay, one for each group that is missing besides them.
-    """
+    """Return the kept groups that a scale-down removes. In each revision the oldest kept groups stay, one for
+    each group that is missing besides them."""
     for is_current in (True, False):
         of_revision = [leader for leader in kept if leader.is_current == is_current]
         gates = [leader.is_gated for leader in leaders if leader.is_current == is_current]

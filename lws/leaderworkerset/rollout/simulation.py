@@ -22,12 +22,7 @@ _GONE, _CREATED, _FORMED, _LEADER_READY, _READY = range(-1, 4)
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStep:
-    """One step of the controller.
-
-    partition, replicas: fields of the leader StatefulSet before the step; None if it does not exist yet.
-    groups: state of the groups before the step.
-    rollout: the step itself, with its reason.
-    """
+    """One step, and what precedes it: the StatefulSet's fields (None before it exists) and the groups."""
 
     partition: int | None
     replicas: int | None
@@ -37,12 +32,8 @@ class SimulatedStep:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """Result of a simulated rollout.
-
-    steps: steps in order.
-    groups: state of the groups at the end.
-    waiting_for: what the rollout waits for at the end; empty if it is done.
-    """
+    """Result of a simulated rollout. steps: steps in order. groups: state of the groups at the end.
+    waiting_for: what the rollout waits for at the end; empty if it is done."""
 
     steps: tuple[SimulatedStep, ...]
     groups: tuple[GroupState, ...]
@@ -114,9 +105,7 @@ class _Model:
 
     def apply(self, rollout: Rollout, is_former: bool = False) -> None:
         """Delete all leaders that the step replaces, then update the StatefulSet.
-
-        is_former: whether the StatefulSet is created with the previous revision.
-        """
+        is_former: whether the StatefulSet is created with the previous revision."""
         self._is_rolling |= is_former
         self._terminate(list(rollout.replace))
         updated = replace(

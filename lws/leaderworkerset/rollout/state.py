@@ -87,11 +87,8 @@ class RolloutState:
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """Desired position of the leader StatefulSet, and the groups that are replaced with that step.
-
-    replace: indices of the groups to replace, highest first.
-    why: what changes and why; empty for no change.
-    waiting_for: what must happen before the next step; empty for nothing.
-    """
+    replace: indices of the groups to replace, highest first. why: what changes and why; empty for no change.
+    waiting_for: what must happen before the next step; empty for nothing."""
 
     partition: int
     replicas: int
@@ -168,21 +165,16 @@ class RolloutFacts:
     @cached_property
     def allowance(self) -> int:
         """How many healthy outdated groups may be replaced now, including groups at or above the partition.
-
         This is the rest of the budget. It is still 1 if broken outdated groups alone have used up the budget
-        and none of them can be replaced before a healthy group.
-        """
+        and none of them can be replaced before a healthy group."""
         remaining = self.ready - self.must_stay
         return 1 if remaining <= 0 and self._only_broken_groups_use_budget() else max(0, remaining)
 
     @cached_property
     def starts(self) -> int:
-        """How many more groups may start on the target revision, by the start strategy.
-
-        Missing groups below the partition do not count if they may be recreated on the previous revision.
-        Surge groups without a node do not count either: they may need the node of a group that they would
-        hold up.
-        """
+        """How many more groups may start on the target revision, by the start strategy. Missing groups below
+        the partition do not count if they may be recreated on the previous revision. Surge groups without a
+        node do not count either: they may need the node of a group that they would hold up."""
         stored, strategy = self.stored, self.state.start_strategy
         if strategy is None:
             return self.ceiling + stored.replicas
@@ -245,8 +237,7 @@ class RolloutFacts:
 
         All of them may, unless a replaced group is not ready: then the new revision may be broken, while the
         broken groups may only have lost a node. Until the replaced group is ready, no more groups than the
-        budget are risked. Surge groups do not count: they may be waiting for resources that broken groups
-        hold.
+        budget are risked. Surge groups do not count: they may wait for resources that broken groups hold.
         """
         moved = range(self.stored.partition, min(self.desired, self.stored.replicas))
         unsettled = self.unsettled_among(moved)
@@ -257,10 +248,8 @@ class RolloutFacts:
     def reach(self, allowance: int, starts: int) -> tuple[int, int]:
         """Return how far the partition may be lowered: the lowest safe partition, and the lowest one that
         `most_risked` allows.
-
-        allowance: number of healthy outdated groups that may be replaced.
-        starts: number of groups that may start.
-        """
+        allowance: number of healthy outdated groups that may be replaced. starts: number of groups that may
+        start."""
         needed, risks_left = self.stored.partition, self.most_risked
         for group in self._outdated_from_the_top:
             index = group.index
@@ -289,9 +278,7 @@ class RolloutFacts:
 
     def shrunk(self, fewest: int, partition: int) -> int:
         """Return the number of groups to shrink to: `fewest`, or more to keep enough groups ready.
-
-        partition: outdated groups at or above this index are being replaced and do not count as ready.
-        """
+        partition: outdated groups at or above this index are being replaced and do not count as ready."""
         if fewest >= self.stored.replicas or self.is_plain_scale_down:
             return fewest
         staying = 0
@@ -322,10 +309,7 @@ def statefulset_max_unavailable(spec: SetSpec) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """How a missing leader StatefulSet is created.
-
-    former: the revision to create it with; None for the target revision.
-    """
+    """How to create a missing leader StatefulSet. former: its revision; None for the target revision."""
 
     rollout: Rollout
     former: Recorded | None = None
@@ -410,9 +394,7 @@ def counted(groups: int) -> str:
 
 def restarts(groups: Sequence[int], budget: Budget, paused: bool, has_indices: bool = True) -> str:
     """Describe which groups restart and how: "groups 0 to 3 restart, by a rollout, one at a time".
-
-    has_indices: whether to name groups by index. Otherwise: "4 groups restart, …".
-    """
+    has_indices: whether to name groups by index. Otherwise: "4 groups restart, …"."""
     if not groups:
         return ""
     subject = named(groups) if has_indices else counted(len(groups))

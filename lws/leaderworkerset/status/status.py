@@ -113,10 +113,9 @@ class StatusInput:
 class SetStatus:
     """Status of a set, and what it takes to write it.
 
-    intended: the whole status.
-    patch: JSON merge patch from the stored status; None if that is up to date.
-    announce: Events for conditions that become true.
-    due_in: seconds until the set is stalled if nothing happens; None if it is already stalled, or cannot be.
+    intended: the whole status. patch: JSON merge patch from the stored status; None if that is up to date.
+    announce: Events for conditions that become true. due_in: seconds until the set is stalled if nothing
+    happens; None if it is already stalled, or cannot be.
     """
 
     intended: Mapping[str, Any]
@@ -128,12 +127,9 @@ class SetStatus:
 @dataclass(frozen=True, slots=True)
 class _Scope:
     """Counts of the desired groups.
-
-    is_updating: whether a group from `floor` on is outdated.
-    is_stopped: whether all groups that are not ready have used up their restarts by upstream's rules.
-    is_stuck: the same, also by `spec.maxGroupRestarts`.
-    has_surplus: whether there are more Hash groups than desired.
-    """
+    is_updating: whether a group from `floor` on is outdated. is_stopped: whether all groups that are not
+    ready have used up their restarts by upstream's rules. is_stuck: the same, also by
+    `spec.maxGroupRestarts`. has_surplus: whether there are more Hash groups than desired."""
 
     replicas: int
     ready: int
@@ -220,10 +216,8 @@ def _pace(spec: SetSpec, observed: StatusInput, scope: _Scope, summary: Summary)
 
 
 def _recorded(stored: Mapping[str, Any], observed: StatusInput) -> dict[str, Any]:
-    """Return facts that cannot be observed again: members, restarts, position of the rollout.
-
-    Passes over groups count restarts. Restarts of groups that are no longer desired are removed here.
-    """
+    """Return facts that cannot be observed again: members, restarts, position of the rollout. Passes over
+    groups count restarts. Restarts of groups that are no longer desired are removed here."""
     restarts = stored.get("restarts") or {}
     existing = {group.index for group in observed.groups} if restarts else set()
     indices = {
@@ -260,11 +254,9 @@ def _counters(lws: Object, observed: StatusInput) -> dict[str, Any]:
 
 
 def _updated(observed: StatusInput) -> int:
-    """Return the number of groups on the target revision.
-
-    During a surge, the number stays below the desired number until all desired groups are settled: otherwise
-    Kueue considers the rollout complete and deletes the surge pods that still replace others.
-    """
+    """Return the number of groups on the target revision. During a surge, the number stays below the desired
+    number until all desired groups are settled: otherwise Kueue considers the rollout complete and deletes
+    the surge pods that still replace others."""
     if observed.deployment is not None:
         return observed.deployment.updated
     updated, desired = sum([group.updated for group in observed.groups]), observed.replicas
@@ -331,10 +323,8 @@ def _false(type_: str, scope: _Scope) -> Condition:
 
 
 def _degraded(observed: StatusInput) -> Condition:
-    """Return Degraded, which is True if a group has used up upstream's limit of restarts.
-
-    The condition Failed reports `spec.maxGroupRestarts`.
-    """
+    """Return Degraded, which is True if a group has used up upstream's limit of restarts. The condition
+    Failed reports `spec.maxGroupRestarts`."""
     if observed.exhausted:
         return _DEGRADED
     message = _REPORTED_BY_FAILED if observed.out_of_restarts else _NOT_EXHAUSTED
@@ -359,11 +349,9 @@ def conditions_after(
     """Return all conditions after a pass: the desired ones, Stalled, and Reconciling while groups are created
     or replaced and the set is not stalled.
 
-    before: conditions as stored.
-    reasons: why groups are not settled, for Stalled. Stalled is absent until it is true once, and without a
-    deadline.
-
-    kstatus does not know Progressing: without Reconciling it considers a set in a rollout finished.
+    before: conditions as stored. reasons: why groups are not settled, for Stalled. Stalled is absent until it
+    is true once, and without a deadline. kstatus does not know Progressing: without Reconciling it considers
+    a set in a rollout finished.
     """
     by_type = {condition.type: condition for condition in desired}
     is_due = due_in == 0 or find(before, STALLED) is not None
@@ -446,20 +434,15 @@ def can_wait(
 
 def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], desired: int) -> bool:
     """Report whether the last surplus group is deleted, which no condition shows: the set stays Available.
-
     Autoscalers read the number of groups: batched, the last of fifty sets that were scaled down at once
-    reported it after 13 s. desired: number of groups, the surge included.
-    """
+    reported it after 13 s. desired: number of groups, the surge included."""
     before, after = stored.get("replicas"), patch.get("replicas", desired + 1) or 0
     return is_integer(before) and before > desired == after
 
 
 def has_surged(stored: Mapping[str, Any], patch: Mapping[str, Any], replicas: int) -> bool:
-    """Report whether there are more groups above `replicas` than the stored status shows.
-
-    Kueue admits pods of the surge by the status, while fewer than `replicas` groups are updated. Until then
-    these pods are gated.
-    """
+    """Report whether there are more groups above `replicas` than the stored status shows. While fewer than
+    `replicas` groups are updated, Kueue keeps pods of the surge gated until the status shows them."""
     after = {**stored, **patch}
     existing, updated = _count(after, "replicas"), _count(after, "updatedReplicas")
     is_needed_again = updated < replicas <= _count(stored, "updatedReplicas")
@@ -513,12 +496,8 @@ RECREATION_REASONS = (
 
 
 def figures_of(lws: Object, status: Mapping[str, Any], replicas: int, failed: int) -> Figures:
-    """Return the numbers of a set.
-
-    status: the intended status.
-    replicas: number of desired groups.
-    failed: number of groups that have used up their restarts.
-    """
+    """Return the numbers of a set. status: the intended status. replicas: number of desired groups. failed:
+    number of groups that have used up their restarts."""
     conditions = status.get("conditions")
     rolling = is_true(conditions, UPDATE_IN_PROGRESS)
     numbers: dict[tuple[str, str], float] = {
@@ -537,18 +516,12 @@ def figures_of(lws: Object, status: Mapping[str, Any], replicas: int, failed: in
 
 
 def lacks_progress(conditions: Sequence[Mapping[str, Any]] | None) -> bool:
-    """Report whether the set is stalled by its deadline.
-
-    Stuck groups have a metric and an alert of their own.
-    """
+    """Report whether the set is stalled by its deadline; stuck groups have their own metric and alert."""
     return is_true(conditions, STALLED) and (find(conditions, STALLED) or {}).get("reason") != _STUCK.reason
 
 
 def starts_of(groups: Iterable[GroupFacts], ready: Collection[int]) -> dict[str, str]:
-    """Return the creation time of the leaders of ready groups, "" for other groups, by UID.
-
-    ready: indices of ready groups.
-    """
+    """Return the creation time of the leaders of groups with `ready` indices, "" for other groups, by UID."""
     return {group.uid: group.created if group.index in ready else "" for group in groups}
 
 

@@ -27,11 +27,8 @@ _CLAIMS, _RETENTION = fields.CLAIMS.name, fields.CLAIM_RETENTION.name
 
 
 def build_leader_storage(lws: Object, stored: Object | None = None) -> dict[str, Any]:
-    """Build the PVC fields of the leader StatefulSet's spec; empty if the set has none.
-
-    stored: the existing StatefulSet, if any. Earlier releases copied only some fields of claims, and what
-    they stored cannot be changed.
-    """
+    """Build the PVC fields of the leader StatefulSet's spec; empty if the set has none. stored: the existing
+    one, whose claims cannot be changed: earlier releases copied only some of their fields."""
     storage = _claims(lws)
     if storage and stored is not None and not patches.covers(storage, stored["spec"]):
         namespace = namespace_of(lws)
@@ -55,11 +52,8 @@ def claims_of(lws: Object) -> list[Mapping[str, Any]]:
 
 
 def retention_of(lws: Object) -> Mapping[str, str] | None:
-    """The retention policy of PVCs: whenDeleted and whenScaled, each Retain by default; None if unset.
-
-    Both fields are always present because upstream owns both: an owned field without a value would cause a
-    write.
-    """
+    """The retention policy of PVCs: whenDeleted and whenScaled, each Retain by default; None if unset. Both
+    are always present because upstream owns both: an owned field without a value would cause a write."""
     policy = fields.CLAIM_RETENTION.of(lws)
     if policy is None:
         return None
@@ -75,11 +69,9 @@ def common_claim(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
 
 
 def claims_at_risk(lws: Object, workers: Iterable[Object | None]) -> list[str]:
-    """Names of worker StatefulSets whose PVCs are deleted whenever their group is recreated.
-
-    Upstream creates such StatefulSets if the set has `whenDeleted: Delete`. The controller does not edit
-    them, because the user of the set has not requested it.
-    """
+    """Names of worker StatefulSets whose PVCs are deleted whenever their group is recreated. Upstream creates
+    such StatefulSets if the set has `whenDeleted: Delete`. The controller does not edit them, because the
+    user of the set has not requested it."""
     if not claims_of(lws):
         return []
     return [
@@ -91,10 +83,7 @@ def claims_at_risk(lws: Object, workers: Iterable[Object | None]) -> list[str]:
 
 
 def risk_of_claims(statefulsets: Sequence[str]) -> str:
-    """The warning about worker StatefulSets whose PVCs are at risk.
-
-    statefulsets: their names, at least one.
-    """
+    """The warning about these worker StatefulSets (names, at least one), whose PVCs are at risk."""
     more = f" and {len(statefulsets) - 1} more" if len(statefulsets) > 1 else ""
     return (
         f"worker StatefulSet {statefulsets[0]}{more}: whenDeleted is Delete, as upstream created it: PVCs of "
@@ -104,12 +93,10 @@ def risk_of_claims(statefulsets: Sequence[str]) -> str:
 
 
 def plan_owners(lws: Object, groups: Iterable[int], claims: Collection[Object]) -> tuple[SetOwner, ...]:
-    """Make the set an owner of its workers' PVCs if they are to be deleted with it, and otherwise not.
-
-    PVCs that a StatefulSet controls are left to it.
+    """Make the set an owner of its workers' PVCs if they are to be deleted with it, and otherwise not. PVCs
+    that a StatefulSet controls are left to it.
     groups: the indices of existing groups; PVCs of other indices may belong to an earlier set of this name.
-    claims: all PVCs with the name label of the set.
-    """
+    claims: all PVCs with the name label of the set."""
     is_desired = (retention_of(lws) or {}).get("whenDeleted") == DELETE
     if not claims:
         return ()

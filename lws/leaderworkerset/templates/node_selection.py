@@ -40,10 +40,7 @@ def selects_by_group(annotations: Mapping[str, str]) -> bool:
 
 
 def nodes_of_group(annotations: Mapping[str, str], namespace: str, set_name: str, index: int) -> GroupNodes:
-    """Evaluate the annotations for one group.
-
-    Raises ValueError, with a suggestion, if no pod could be created with the result.
-    """
+    """Evaluate the annotations for one group. Raises ValueError, with a suggestion, if they allow no pod."""
     variables = {
         GROUP_INDEX_REFERENCE: str(index),
         GROUP_NAME_REFERENCE: f"{set_name}-{index}",

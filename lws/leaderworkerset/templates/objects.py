@@ -44,10 +44,7 @@ from lws_api.leaderworkerset.v1 import (
 
 @dataclass(frozen=True, slots=True)
 class RollingUpdate:
-    """The rolling update of the leader StatefulSet.
-
-    max_unavailable: a number of groups, at least 1.
-    """
+    """The rolling update of the leader StatefulSet. max_unavailable: a number of groups, at least 1."""
 
     partition: int
     replicas: int
@@ -58,9 +55,7 @@ def build_leader_statefulset(
     spec: SetSpec, key: str, update: RollingUpdate, stored: Object | None = None
 ) -> dict[str, Any]:
     """Build the leader StatefulSet as the complete intent of a server-side apply.
-
-    stored: the existing StatefulSet, which is read for fields that cannot be changed.
-    """
+    stored: the existing StatefulSet, which is read for fields that cannot be changed."""
     lws, name = spec.lws, name_of(spec.lws)
     statefulset: dict[str, Any] = {
         "apiVersion": "apps/v1",
@@ -83,10 +78,8 @@ def build_leader_statefulset(
 
 
 def _role(stored: Object | None, key: str) -> dict[str, str]:
-    """The role label of the StatefulSet; its pods do not get it.
-
-    It is added only together with a new template, so that an upgrade or a takeover writes nothing.
-    """
+    """The role label of the StatefulSet; its pods do not get it. It is added only together with a new
+    template, so that an upgrade or a takeover writes nothing."""
     labels = labels_of(stored) if stored is not None else {}
     # The label of the StatefulSet itself may have been edited, so the label of its template comes first.
     inside = labels_of(value_at(stored or {}, ("spec", "template")) or {})
@@ -98,12 +91,10 @@ def _role(stored: Object | None, key: str) -> dict[str, str]:
 def build_leader_deployment(
     spec: SetSpec, key: str, is_paused: bool, stored: Object | None = None
 ) -> dict[str, Any]:
-    """Build the Deployment of the leaders of Hash groups as the complete intent of a server-side apply.
-
-    The Deployment controller paces rollouts.
+    """Build the Deployment of the leaders of Hash groups as the complete intent of a server-side apply. The
+    Deployment controller paces rollouts.
     is_paused: whether the Deployment is paused, so that its controller starts no rollout. stored: as in
-    `build_leader_statefulset`.
-    """
+    `build_leader_statefulset`."""
     name = name_of(spec.lws)
     template = _leader_pod_template(spec, key, stored)
     template["metadata"]["annotations"][GROUP_IDENTITY_ANNOTATION] = GroupIdentity.HASH.value

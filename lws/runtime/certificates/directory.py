@@ -23,9 +23,8 @@ class CertificateDirectory:
     """Supplies one server with the certificate in the files of a directory.
 
     install: a function that receives certificate and key (PEM). It raises ValueError, and keeps the former
-    ones, if they cannot be used.
-    on_read: a function that is called after each attempt to read changed files, with its success.
-    clock: a function that returns the current time, timezone-aware.
+    ones, if they cannot be used. on_read: a function that is called after each attempt to read changed files,
+    with its success. clock: a function that returns the current time, timezone-aware.
     """
 
     def __init__(

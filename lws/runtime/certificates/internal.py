@@ -52,9 +52,8 @@ class InternalCertificates:
     """Supplies one server with certificates that it issues itself.
 
     install: a function that receives certificate and key (PEM). It raises ValueError, and keeps the former
-    ones, if they cannot be used.
-    clock: a function that returns the current time, timezone-aware.
-    on_check: a function that is called after each check with its success and its duration in seconds.
+    ones, if they cannot be used. clock: a function that returns the current time, timezone-aware. on_check: a
+    function that is called after each check with its success and its duration in seconds.
     """
 
     def __init__(
@@ -106,10 +105,7 @@ class InternalCertificates:
             await asyncio.sleep(pause * random.uniform(0.9, 1.1))
 
     async def check(self) -> None:
-        """Repair the Secret and the webhook configurations, and serve the certificate.
-
-        Raises ClusterError.
-        """
+        """Repair Secret and webhook configurations, and serve the certificate. Raises ClusterError."""
         certificates = self._known = await self._stored()
         # If no usable certificate is served, serve the stored one before API servers have seen its CA.
         if not self._is_usable(self._served, certificates):
@@ -141,9 +137,7 @@ class InternalCertificates:
         log.info("webhooks are served with a certificate that expires on %s", self.expires)
 
     async def _stored(self) -> Certificates:
-        """Return the certificates in the Secret, repaired if needed. Of several replicas, the first one
-        wins.
-        """
+        """Return the certificates in the Secret, repaired if needed. Of several replicas, the first wins."""
         for _ in range(_ATTEMPTS):
             secret = await self._secret()
             stored = _certificates_in(secret)
@@ -250,8 +244,7 @@ def _decoded(value: Any) -> bytes:
 def _trust(configuration: Object, bundle: str) -> Object | None:
     """Return the merge patch that sets the CA bundle of every webhook; None if all webhooks have it.
 
-    A merge patch replaces the whole list. It contains the resourceVersion, so that a concurrent change by
-    another client is not overwritten.
+    It replaces the whole list, so its resourceVersion protects concurrent changes by other clients.
     """
     webhooks = configuration.get("webhooks") or []
     if all(webhook["clientConfig"].get("caBundle") == bundle for webhook in webhooks):

@@ -51,10 +51,9 @@ class KeyPair:
 class Certificates:
     """The CA and the serving certificate, as stored in the Secret.
 
-    authority: the CA that signs serving certificates.
-    server: the serving certificate.
-    retired: earlier CAs that clients still trust, because another replica may still serve a certificate that
-    one of them signed; also a self-signed serving certificate, as cert-manager creates it.
+    authority: the CA that signs serving certificates. retired: earlier CAs that clients still trust, because
+    another replica may still serve a certificate that one of them signed; also a self-signed serving
+    certificate, as cert-manager creates it.
     """
 
     authority: KeyPair = KeyPair()
@@ -293,7 +292,7 @@ def names_in(certificate: x509.Certificate) -> set[str]:
 def _still_trusted(stored: Certificates, now: datetime) -> tuple[bytes, ...]:
     """Return the retired CAs that clients still must trust.
 
-    A day after the current CA was created there are none, because every replica uses the current CA by then.
+    There are none a day after the current CA was created, because every replica uses it by then.
     """
     current = stored.authority.certificate
     created = read(current).not_valid_before_utc + timing.CERTIFICATE_BACKDATING

@@ -31,8 +31,7 @@ class Authorizer:
     """
 
     def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
-        # Not under the rate limit of writes, because bursts of writes and of scrapes must not delay each
-        # other.
+        # Not under the rate limit of writes: bursts of writes and of scrapes must not delay each other.
         self._cluster = cluster.paced(None)
         self._users = _Cache(clock)
         self._unknown = _Cache(clock)

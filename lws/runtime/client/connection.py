@@ -41,11 +41,9 @@ _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
 
 
 def decoded(raw: bytes, what: str) -> dict[str, Any]:
-    """Return the JSON object in a successful response.
+    """Return the JSON object in a successful response to the request `what`.
 
-    Raises Unreachable for anything else, because then a proxy has responded and not the API server.
-
-    what: the request, for the message.
+    Raises Unreachable for anything else: a proxy has responded and not the API server.
     """
     payload = _json(raw)
     if not isinstance(payload, dict):
@@ -142,9 +140,7 @@ class RateLimit:
 def renewal_rate(shards: int, retry_period: float, clock: Callable[[], float] = time.monotonic) -> RateLimit:
     """Return the rate limit for one manager's Leases: twice the number of writes in each retry period.
 
-    The shared membership Lease may need several attempts.
-
-    shards: the maximum number of Leases of shards that the manager holds.
+    A manager holds at most `shards` Leases of shards. The membership Lease may need several attempts.
     """
     writes = 2 * (shards + _ATTEMPTS)
     return RateLimit(writes / retry_period, writes, clock)
@@ -338,7 +334,7 @@ class Cluster:
     ) -> dict[str, Any]:
         """Send a JSON merge patch. A UID in the reference protects other objects of the same name.
 
-        is_strategic: whether to merge lists by key (strategic merge patch), for built-in kinds only.
+        A strategic merge patch (`is_strategic`) merges lists by key and exists only for built-in kinds.
         """
         if target.uid:
             patch = {**patch, "metadata": {**patch.get("metadata", {}), "uid": target.uid}}
@@ -464,11 +460,9 @@ def _encode(value: object) -> object:
 
 
 class SilenceTimeout:
-    """A context that raises Unreachable after `seconds` without data.
+    """A context that raises Unreachable after `seconds` without data of the stream that is called `what`.
 
     One timer checks at intervals, because a timer for every piece would cost as much as decoding it.
-
-    what: the name of the stream in the error.
     """
 
     def __init__(self, what: str, seconds: float) -> None:

@@ -49,11 +49,9 @@ class Context:
 
 
 async def load_configuration(kubeconfig: str | None) -> Configuration:
-    """Return the configuration of a manager: a kubeconfig's current context, or the pod's service account.
+    """Return a manager's configuration: a kubeconfig's current context; for None, the pod's service account.
 
     Raises ClusterError with a message that says what to do.
-
-    kubeconfig: the path of the kubeconfig; None for the service account.
     """
     if kubeconfig is not None:
         path = Path(kubeconfig).expanduser()
@@ -90,10 +88,7 @@ async def load_context(
 
 
 def context_names(kubeconfig: str | None, environment: Mapping[str, str]) -> list[str]:
-    """Return the contexts that `load_context` knows, in their order in the files.
-
-    Raises ClusterError for files that cannot be used.
-    """
+    """Return the contexts that `load_context` knows, in order. Raises ClusterError for unusable files."""
     names: dict[str, None] = {}
     for path in _paths(kubeconfig, environment):
         try:
@@ -360,10 +355,7 @@ def _sendable(value: object, field: str) -> str:
 
 
 def _persist(merger: KubeConfigMerger) -> None:
-    """Write new tokens to the files.
-
-    A provider may revoke a refresh token after its use, so the next command needs the new one.
-    """
+    """Write new tokens to the files for the next command: a provider may revoke a used refresh token."""
     try:
         merger.save_changes()
     except OSError as error:

@@ -1,7 +1,4 @@
-"""Resources and verbs that the code uses. Tests compare them with the RBAC of the chart.
-
-In: nothing. Out: the URL of each kind, and the verbs per resource.
-"""
+"""The URLs and verbs of resources that the code uses. Tests compare the verbs with the RBAC of the chart."""
 
 from __future__ import annotations
 
@@ -28,7 +25,6 @@ class Resource:
 
     @property
     def version(self) -> str:
-        """The version within its group."""
         return self.api_version.rpartition("/")[2]
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -46,10 +42,8 @@ class Resource:
 class Workload:
     """A kind of workload and the kinds of its children.
 
-    resource: the kind itself. All of its objects are watched.
-    label: the label of all children, whose value is the name of the workload. Children are watched by it.
-    children: the kinds of children.
-    owners: the kinds of children that control other children.
+    resource: the kind itself. All of its objects are watched. label: the label of all children, by which they
+    are watched. Its value is the name of the workload. owners: the kinds of children that control others.
     """
 
     resource: Resource
@@ -177,9 +171,7 @@ DISAGGREGATED_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType
         (LEADERWORKERSETS.group, LEADERWORKERSETS.plural): frozenset({"create", "patch", "delete"}),
     }
 )
-"""(API group, resource) → verbs that the code uses cluster-wide for DisaggregatedSets, in addition to
-`VERBS`.
-"""
+"""(API group, resource) → verbs that the code uses for DisaggregatedSets, in addition to `VERBS`."""
 
 NAMESPACED_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
     {

@@ -43,11 +43,7 @@ class UserConfiguration(Configuration):
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How long credentials are valid.
-
-    reload_in: the seconds until newer credentials may exist.
-    left: the seconds until these credentials expire.
-    """
+    """How long credentials are valid: seconds until newer ones may exist, and until these expire."""
 
     reload_in: float = math.inf
     left: float = math.inf
@@ -65,8 +61,7 @@ class Renewal:
     """The `refresh_api_key_hook` of one configuration.
 
     The hooks of the kubernetes client run within the request that needs them. This hook renews credentials in
-    the background while the current ones are valid: a Lease is lost after ten seconds, and a plugin may take
-    longer.
+    the background while they are valid: a Lease is lost after ten seconds, a plugin may take longer.
     """
 
     def __init__(self, load: Load, clock: Callable[[], float] = time.monotonic) -> None:
@@ -84,10 +79,7 @@ class Renewal:
         configuration.refresh_api_key_hook = self  # type: ignore[assignment]
 
     async def __call__(self, configuration: Configuration) -> None:
-        """Renew the credentials before a request if they may be outdated.
-
-        Raises Unreachable if they have expired and there are no new ones.
-        """
+        """Renew credentials that may be outdated before a request. Raises Unreachable if none are valid."""
         now = self._clock()
         if now < self._reload_at:
             return
@@ -158,7 +150,7 @@ class Transport:
         self._configuration = configuration
         self.base = URL(configuration.host.rstrip("/") + "/")
         self._server = _server(self.base)
-        # Determined once. aiohttp's `trust_env` does it in a thread per request, knows no CIDR, and sends
+        # Determined once: aiohttp's `trust_env` takes a thread per request, knows no CIDR, and sends
         # passwords from ~/.netrc.
         self._proxy = proxy_for(self.base, configuration.proxy, os.environ)
         self._trust = Trust(configuration)
@@ -170,11 +162,9 @@ class Transport:
         )
 
     def session_of_another_client(self, user_agent: str) -> aiohttp.ClientSession:
-        """Return a session for a client that gives up after a rejection but retries a request without a
-        response.
+        """Return a session, which the caller closes, for a client that retries only after a missing response.
 
-        To this client, a rejection of credentials or of too many requests looks like a missing response. The
-        caller closes the session.
+        To it, a rejection of credentials or of too many requests looks like a missing response.
         """
         return aiohttp.ClientSession(
             headers={"User-Agent": user_agent},
@@ -291,10 +281,10 @@ _Stamp = tuple[str, int, int, int] | None
 
 
 class Trust:
-    """The TLS context of a configuration, as the kubernetes client creates it.
+    """The TLS context of a configuration, as the kubernetes client creates it once.
 
-    The client creates its context once. This class recreates it after a CA was rotated or a certificate was
-    renewed. Raises OSError (ssl.SSLError) if the first context cannot be created.
+    It is recreated after a CA was rotated or a certificate was renewed. Raises OSError (ssl.SSLError) if the
+    first context cannot be created.
     """
 
     def __init__(self, configuration: Configuration, clock: Callable[[], float] = time.monotonic) -> None:
@@ -332,10 +322,7 @@ class Trust:
 
 
 def _stamp(path: str) -> _Stamp:
-    """Return a value that changes with the content of the file.
-
-    Kubernetes volumes replace a link, and other tools replace the file.
-    """
+    """Return a value that changes with the file: Kubernetes volumes replace a link, other tools the file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -353,10 +340,9 @@ _SCHEMES = frozenset({"http", "https"})
 def proxy_for(server: URL, configured: str | None, environment: Mapping[str, str]) -> URL | None:
     """Return the proxy for requests to `server`; None for a direct connection.
 
-    The environment is read as by Go programs, so that kubectl uses the same proxy: the kubernetes client and
-    aiohttp know no CIDR in NO_PROXY. Raises ClusterError for an unusable proxy.
-
-    configured: the `proxy-url` of the kubeconfig, which takes precedence.
+    `configured`, the `proxy-url` of the kubeconfig, takes precedence. The environment is read as by Go
+    programs, so that kubectl uses the same proxy: the kubernetes client and aiohttp know no CIDR in NO_PROXY.
+    Raises ClusterError for an unusable proxy.
     """
     if configured:
         return _parsed(configured, "proxy-url of the kubeconfig")
@@ -367,11 +353,10 @@ def proxy_for(server: URL, configured: str | None, environment: Mapping[str, str
 
 
 def needs_proxy(server: URL, exceptions: str) -> bool:
-    """Report whether requests to `server` use the proxy.
+    """Report whether requests to `server` use the proxy, by the comma-separated list in $NO_PROXY.
 
-    exceptions: $NO_PROXY, a list separated by commas. A part is `*`; an address; a CIDR; a domain, which
-    includes its subdomains; or a domain with a leading dot or `*.`, for its subdomains only. Addresses and
-    domains may end with a port.
+    A part is `*`; an address; a CIDR; a domain, which includes its subdomains; or a domain with a leading dot
+    or `*.`, for its subdomains only. Addresses and domains may end with a port.
     """
     host = (server.host or "").lower().rstrip(".")
     address = _address(host)

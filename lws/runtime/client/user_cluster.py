@@ -23,9 +23,7 @@ class UserCluster(Cluster):
         self.learn(DISAGGREGATED_SETS, ROLE_SCALERS)
 
     async def listed(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
-        """Return all objects of a kind in a namespace that match a label selector, each with kind and
-        version.
-        """
+        """Return all objects of a kind in a namespace that match a label selector, with kind and version."""
         resource = self._resources[kind]
         query = {"labelSelector": selector} if selector else {}
         # Items of a list lack kind and version.

@@ -33,10 +33,7 @@ Check = Callable[[], str | None]
 
 
 def split_address(address: str) -> tuple[str | None, int]:
-    """Split `host:port` as Go programs write it: an empty host means every interface.
-
-    Raises ValueError for any other form.
-    """
+    """Split `host:port` as Go does, an empty host meaning every interface. Raises ValueError otherwise."""
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{address!r} is not an address of the form host:port")
@@ -58,7 +55,6 @@ class PlainServer:
 
     @property
     def port(self) -> int:
-        """The open port."""
         port: int = self._runner.addresses[0][1]
         return port
 
@@ -178,11 +174,9 @@ _PER_SECOND = 100
 
 
 async def sampled(thread: int, seconds: float) -> Counter[str]:
-    """Sample the stacks of a thread for so many seconds, and count equal stacks.
+    """Sample the stacks of a thread (its identifier) for so many seconds, and count equal stacks.
 
     A stack is `outermost;…;innermost`, each frame `module.function`.
-
-    thread: the identifier of the thread.
     """
     counts: Counter[str] = Counter()
     stop = threading.Event()

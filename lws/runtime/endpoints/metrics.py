@@ -1,7 +1,4 @@
-"""Metrics of the process: upstream's series under the same names, and our own.
-
-Series of workloads are in `workloads.py`.
-"""
+"""Metrics of the process: upstream's series under the same names, and ours (`workloads.py` has more)."""
 
 from __future__ import annotations
 
@@ -58,10 +55,7 @@ class _Maker:
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """A state that keys of a kind can be in, and the gauge that counts these keys.
-
-    word: the name of the state in plans.
-    """
+    """A state that keys of a kind can be in, called `word` in plans, and the gauge that counts these keys."""
 
     kind: str
     word: str
@@ -70,10 +64,7 @@ class KeyState:
 
 
 class Metrics:
-    """All series of the process.
-
-    is_each_set_shown: whether each set has its own series; otherwise only sums over all sets are shown.
-    """
+    """All series of the process: for each set if `is_each_set_shown`, otherwise sums over all sets."""
 
     def __init__(self, is_each_set_shown: bool = True) -> None:
         # Upstream has no `_created` series.
@@ -115,7 +106,6 @@ class Metrics:
 
     @property
     def collectors(self) -> Iterable[Collector]:
-        """The sources of the series."""
         return tuple(self._registry._collector_to_names)
 
     def text(self) -> bytes:
@@ -135,12 +125,6 @@ _NEVER = {
 # Cached for each controller, because looking up a label takes as long as counting.
 @dataclass(slots=True)
 class _ControllerSeries:
-    """The series of one controller.
-
-    results: the counters by result.
-    running: the number of running passes.
-    """
-
     results: dict[str, Counter]
     errors: Counter
     panics: Counter
@@ -294,8 +278,7 @@ class ProcessSeries(Collector):
 DECISIONS = ("allowed", "denied", "failed")
 """Results of a review.
 
-`failed` means that there was no decision, because of a bug, because the manager was not ready, or because the
-review was for another webhook.
+`failed` means that there was no decision: a bug, a manager that was not ready, or another webhook's review.
 """
 
 
@@ -322,11 +305,7 @@ class ReviewSeries:
         self._decisions = make.counter("lws_webhook_decisions", "Admission reviews by decision.", "decision")
 
     def serve(self, webhooks: Iterable[str], in_flight: Callable[[str], int]) -> None:
-        """Show the series of these webhooks.
-
-        in_flight: a function that returns the number of reviews of a webhook that are being answered. It is
-        called on each scrape.
-        """
+        """Show the series of these webhooks. `in_flight` counts running reviews, on each scrape."""
         for webhook in webhooks:
             path = f"/{webhook}"
             for code in ("200", "500"):
@@ -339,8 +318,8 @@ class ReviewSeries:
     def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
         """Count a request that was answered with this HTTP status.
 
-        webhook: the path without its slash; empty for an unknown path.
-        decision: one of `DECISIONS`; empty if the request was not a review.
+        webhook: the path without its slash; empty for an unknown path. decision: one of `DECISIONS`; empty if
+        the request was not a review.
         """
         path = f"/{webhook}"
         self._requests.labels(path, str(code)).inc()

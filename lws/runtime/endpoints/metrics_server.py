@@ -1,7 +1,4 @@
-"""Serve /metrics over HTTPS.
-
-The API server verifies the bearer token of each client. Clients without access get 401, 403, 429 or 500.
-"""
+"""Serve /metrics over HTTPS. The API server verifies bearer tokens; others get 401, 403, 429 or 500."""
 
 from __future__ import annotations
 

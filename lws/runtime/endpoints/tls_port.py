@@ -33,7 +33,6 @@ from lws.config import Tls
 class ServerTls:
     """The TLS side of a server. No handshake succeeds before the first `install`.
 
-    context: the SSL context for the server.
     Raises ssl.SSLError for ciphers that OpenSSL does not know.
     """
 
@@ -97,10 +96,7 @@ def _as_file(content: bytes) -> Iterator[str]:
 
 
 MOST_WAITING = 512
-"""Maximum number of clients that are not served yet.
-
-With all other open files, it stays below the common limit of 1,024 file descriptors.
-"""
+"""Maximum number of clients not served yet: with all open files, below the common 1,024 descriptors."""
 
 _BACKLOG = 128
 
@@ -111,9 +107,7 @@ log = logging.getLogger(__name__)
 class _Client:
     """A client that is served.
 
-    since: the time when it connected or last got an answer.
-    is_waiting: whether its request is being answered.
-    was_answered: whether it got an answer before.
+    since: when it connected or last got an answer. was_answered: whether it got an answer before.
     """
 
     since: float
@@ -137,11 +131,7 @@ class _Client:
 
 
 class TlsPort:
-    """A TLS port that limits its clients.
-
-    serve: a function that creates the protocol of a client.
-    most: the maximum number of clients that are served at a time.
-    """
+    """A TLS port that serves at most `most` clients at a time, each by a protocol that `serve` creates."""
 
     def __init__(self, serve: Callable[[], asyncio.Protocol], tls: ssl.SSLContext, most: int) -> None:
         self._serve, self._tls, self._most = serve, tls, most
@@ -157,17 +147,13 @@ class TlsPort:
 
     @property
     def port(self) -> int:
-        """The open port."""
         if self._listening is None:
             raise RuntimeError("the port is not open")
         port: int = self._listening.getsockname()[1]
         return port
 
     def open(self, host: str | None, port: int) -> None:
-        """Open the port. Raises OSError if that fails.
-
-        host: a host name or IP address; None for every interface.
-        """
+        """Open the port of a host name or IP address, or of every interface. Raises OSError if that fails."""
         self._listening = _listening(host, port)
         self._listen(self._listening)
 
@@ -271,8 +257,7 @@ class TlsPort:
         del self._served[client]
         self._dropped += 1
         if self._dropped % self._most == 0:
-            # Dropped connections are reference cycles of 0.5 MB each with half a body, which would stay for
-            # long.
+            # Dropped connections are reference cycles of 0.5 MB with half a body, which would stay for long.
             gc.collect()
 
     async def _begin(self, client: _Client, sock: socket.socket) -> None:

@@ -38,11 +38,10 @@ _Owner = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSeries:
-    """One series of a kind of workload.
+    """A series of a kind of workload.
 
-    word: its name in figures and tallies.
-    label: an additional label.
-    values: all values of the label; empty if users choose them.
+    word: its name in figures and tallies. label: an additional label. values: all values of the label; empty
+    if users choose them.
     """
 
     kind: str
@@ -55,16 +54,13 @@ class WorkloadSeries:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the series' labels."""
         return (_NAMESPACE, self.kind.lower(), *((self.label,) if self.label else ()))
 
 
 @dataclass(slots=True)
 class _Record:
-    """The state of one workload.
+    """The figures of one workload and its groups.
 
-    own: the figures of the workload itself.
-    parts: the figures of its groups.
     measured: UIDs of leader pods whose start was measured or cannot be measured.
     """
 
@@ -78,11 +74,7 @@ class _Record:
 
 
 class Workloads(Collector):
-    """The series of all workloads.
-
-    is_each_shown: whether each workload has its own series; otherwise all workloads of a kind are summed up
-    under empty labels.
-    """
+    """The series of all workloads, or, unless `is_each_shown`, sums by kind under empty labels."""
 
     def __init__(
         self, registry: CollectorRegistry, is_each_shown: bool = True, clock: Callable[[], float] = time.time
@@ -145,10 +137,7 @@ class Workloads(Collector):
         record.parts[key] = figures
 
     def count(self, namespace: str, tallies: Iterable[Tally]) -> None:
-        """Count writes in this namespace.
-
-        Writes for a workload that was deleted meanwhile count only in sums.
-        """
+        """Count writes in this namespace, only in sums if their workload was deleted meanwhile."""
         for tally in tallies:
             owner = (tally.kind, namespace, tally.name)
             is_late = owner in self._lately_deleted
@@ -203,7 +192,7 @@ class Workloads(Collector):
     def _measure_starts(self, record: _Record, figures: Figures, is_first: bool) -> None:
         """Measure the start of each group that has become ready.
 
-        Groups that exist at the first observation are not measured, because they may have been ready before.
+        Groups that exist at the first observation may have been ready before, so they are not measured.
         """
         groups = figures.groups
         if is_first:
@@ -266,10 +255,7 @@ def _family(series: WorkloadSeries) -> CounterMetricFamily | GaugeMetricFamily:
 
 
 def _place_in_sums(series: WorkloadSeries, label: str = "") -> tuple[str, ...]:
-    """Return the labels of a sum.
-
-    Labels that users choose are left out, because they would create as many series as there are sets.
-    """
+    """Return the labels of a sum, without those that users choose: there would be a series for each set."""
     further = (label if series.values else "",) if series.label else ()
     return ("", "", *further)
 

@@ -18,10 +18,7 @@ from lws.runtime.errors import ClusterError
 from lws.runtime.leadership.lease import Lease
 
 Scope = Callable[[str], bool]
-"""A function that reports whether a group of namespaces contains this one.
-
-The same function is passed when the namespaces are gained and when they are lost.
-"""
+"""A function that reports whether a scope contains this namespace: the same object at gain and loss."""
 
 OnChange = Callable[[Scope], None]
 """A function that is called with gained or lost namespaces."""
@@ -39,10 +36,7 @@ class Election(Protocol):
     """An election, as the candidate in this process sees it."""
 
     def may_write(self, namespace: str) -> bool:
-        """Report whether this process, and certainly no other one, acts on the namespace right now.
-
-        This is checked before every write.
-        """
+        """Report, before every write, whether this process and certainly no other acts on the namespace."""
 
     def time_left(self, namespace: str) -> float:
         """Seconds within which a write that is sent now must end."""
@@ -58,10 +52,7 @@ class Election(Protocol):
 
 
 class Unelected:
-    """No election, because the configuration guarantees a single process.
-
-    name: the name of the Lease that is not used.
-    """
+    """No election, because the configuration guarantees a single process. name: that of the unused Lease."""
 
     def __init__(self, name: str, on_leading: OnLeading) -> None:
         self._name = name
@@ -130,8 +121,7 @@ class Takeover:
     """Delays passes over gained namespaces.
 
     refresh: a function that waits until the store has everything that was written before the call. It raises
-    `ClusterError` if that fails.
-    begin: a function that is called with namespaces whose passes may begin.
+    `ClusterError` if that fails. begin: a function that is called with namespaces whose passes may begin.
     """
 
     def __init__(self, refresh: Callable[[], Awaitable[None]], begin: OnChange) -> None:

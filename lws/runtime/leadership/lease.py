@@ -44,9 +44,8 @@ def since_boot() -> float:
 class LeaseTimes:
     """The durations of a Lease in seconds.
 
-    duration: how long other managers wait for a silent holder.
-    renew_deadline: how long we act after our last renewal.
-    retry_period: the interval between attempts to acquire or renew the Lease.
+    duration: how long other managers wait for a silent holder. renew_deadline: how long we act after our last
+    renewal. retry_period: the interval between attempts to acquire or renew the Lease.
     """
 
     duration: float = 15.0
@@ -56,11 +55,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate for a Lease.
-
-    identity: the identity of the candidate.
-    rollback: the record that is notified if a Lease is older than before.
-    """
+    """A candidate for a Lease, and the record that is notified if a Lease is older than before."""
 
     namespace: str
     name: str
@@ -103,9 +98,7 @@ class Lease:
 
     @property
     def is_ours(self) -> bool:
-        """True if we hold the Lease or can still renew it, because no other manager can have acquired
-        it yet.
-        """
+        """True if we hold the Lease, or can still renew it because nobody can have acquired it yet."""
         return self._holds and self._clock() - self._renewed_at < self._times.duration
 
     @property
@@ -232,7 +225,6 @@ class Lease:
             return await write
 
     async def _read(self) -> dict[str, Any]:
-        """Read the Lease live."""
         async with self._timeout():
             lease = await self._cluster.get("Lease", self._namespace, self.name)
         self._check_version(lease)
@@ -247,7 +239,6 @@ class Lease:
         self._newest = self._rollback.check(f"lease {self.name}", version, self._newest)
 
     def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
-        """Return the Lease with us as its holder."""
         spec = lease.get("spec") or {}
         now, is_ours = micro_time(), spec.get("holderIdentity") == self.identity
         desired = {
@@ -272,8 +263,8 @@ class Lease:
     def _may_take(self, spec: dict[str, Any]) -> bool:
         """Report whether the Lease may be acquired.
 
-        A Lease that was deleted, or emptied by a client other than its holder, must expire first too, because
-        its holder may not know.
+        One that was deleted, or emptied by a client other than its holder, must expire too: the holder may
+        not know.
         """
         # Measured after the response, because the holder may have renewed the Lease until then.
         now = self._clock()

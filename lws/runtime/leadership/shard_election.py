@@ -1,7 +1,6 @@
 """Share the namespaces among several managers by shards.
 
-In: a membership Lease and one Lease per shard. Out: whether a write is allowed at that moment, and a call
-when a shard is gained or lost.
+In: a membership Lease, one Lease per shard. Out: whether a write is allowed now; calls on gain and loss.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ MANAGER_ANNOTATION = f"{PREFIX}/manager-"
 
 _FORMER_ANNOTATION = f"{PREFIX}/managers"
 
-# Retry periods of silence after which other managers compete for a member's shards. They acquire the shards
-# when the Leases of the member expire.
+# Retry periods of silence after which others compete for a member's shards, whose Leases must still expire.
 _PERIODS_HEARD = 3
 
 
@@ -43,10 +41,8 @@ _PERIODS_HEARD = 3
 class _Heard:
     """The last annotation of a manager.
 
-    text: the value of the annotation.
-    at: the time at which it changed, by our clock.
-    who: the identity of the manager; empty if it cannot be read.
-    holds: the shards of the manager.
+    text: its value. at: when it changed, by our clock. who: the manager's identity; empty if it cannot be
+    read. holds: the shards of the manager.
     """
 
     text: str
@@ -94,10 +90,7 @@ class ShardMembership(Lease):
             log.debug("lease %s: %s has changed", self.name, key)
 
     async def _try_release(self) -> bool:
-        """Remove our entry. The last manager also releases the Lease.
-
-        Return False if another manager has just joined.
-        """
+        """Remove our entry; the last manager releases the Lease. Return False if another has just joined."""
         lease, self._stored = self._stored, None
         try:
             lease = lease or await self._cluster.get("Lease", self._namespace, self.name)
@@ -139,7 +132,7 @@ class ShardMembership(Lease):
         return await super()._taken(lease)
 
     async def _join(self, lease: dict[str, Any]) -> dict[str, Any]:
-        """Add or renew our own entry, and return the Lease. lease: the last known state of the Lease."""
+        """Add or renew our own entry in the last known state of the Lease, and return the Lease."""
         duration = max(int(lease["spec"].get("leaseDurationSeconds") or 0), self._duration_seconds())
         own = self._entry()
         operations = [
@@ -234,8 +227,7 @@ Tenure = tuple[int, int]
 class ShardElection:
     """An election for an even share of the Leases `<name>-0` to `<name>-<shards - 1>`, or for all if alone.
 
-    is_idle: a function that reports whether no pass runs and no write is in flight in some namespaces. A
-    shard is released only then.
+    is_idle: whether no pass runs and no write is in flight in a scope; only then its shard is released.
     """
 
     def __init__(
@@ -271,10 +263,7 @@ class ShardElection:
         return self._shard_of(namespace) in self._acting
 
     async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
-        """Compete for shards indefinitely.
-
-        Each Lease has its own task, so that no renewal waits for another shard or another manager's Lease.
-        """
+        """Compete for shards, with a task for each Lease, so that no renewal waits for another Lease."""
         # From now on, measure how long other holders have not renewed.
         await asyncio.gather(*(lease.observe() for lease in self._leases))
         decide = partial(self._decide, on_gain, on_loss)
@@ -297,8 +286,7 @@ class ShardElection:
             await self._pause(began)
 
     async def _keep(self, shard: int, decide: Callable[[], None]) -> None:
-        """Renew the Lease of a shard while it is held, acquire it while it is this manager's turn, and
-        release it if it exceeds the share.
+        """Renew the Lease of a shard while it is held, acquire it in turn, and release it beyond the share.
 
         The release waits until passes have ended, and then for one more period in which Events are written.
         """
@@ -387,27 +375,19 @@ def _is_in(shard: int, shards: int, namespace: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How the shards of one manager should change.
-
-    acquires: free shards that the manager should acquire.
-    yields: shards that the manager holds and other managers should have.
-    """
+    """How the shards of one manager should change: free ones to acquire, and held ones to yield to others."""
 
     acquires: frozenset[int] = frozenset()
     yields: frozenset[int] = frozenset()
 
 
 def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> Share:
-    """Compute the share of one manager.
+    """Compute the share of the manager `who`, one of `managers` (identity → shards that the manager holds).
 
     Shares differ by at most one shard. Managers that hold more keep the surplus, so that the fewest shards
     move. Each manager decides for itself from the entries that it has read. If two managers read different
     entries, the Leases prevent that both hold the same shard.
-
-    managers: identity → shards that the manager holds.
-    who: the identity of the manager, which is one of `managers`.
     """
-    # Number of shards that each manager should hold.
     least, left_over = divmod(shards, len(managers))
     ranked = sorted(managers, key=lambda manager: (-len(managers[manager]), manager))
     targets = {manager: least + (rank < left_over) for rank, manager in enumerate(ranked)}

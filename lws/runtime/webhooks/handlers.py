@@ -82,9 +82,7 @@ def validator(
 
 
 Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""A function that returns the changed object and leaves its argument as it is. It may raise an exception to
-reject the object.
-"""
+"""A function that returns the changed object, leaving its argument alone, or raises to reject it."""
 
 _MUTATING = "mutate-"
 # The only way from a handler back to its review: kopf itself would apply changes in its `patch.fns`.
@@ -92,10 +90,7 @@ _COLLECTED: ContextVar[list[Change]] = ContextVar("changes of the current review
 
 
 def is_mutating(webhook: str) -> bool:
-    """Report whether the webhook with this id is mutating.
-
-    Handlers of mutating webhooks add changes, and receive only the identity of the object.
-    """
+    """Report whether a webhook is mutating: its handlers add changes, and get only an object's identity."""
     return webhook.startswith(_MUTATING)
 
 

@@ -59,10 +59,7 @@ class MisdirectedReview(BadReview):
 
 
 def review_in(body: bytes, resource: Resource) -> dict[str, Any]:
-    """Parse, check and trim the review in the body of a request. Raises BadReview.
-
-    resource: the resource that the endpoint reviews.
-    """
+    """Parse, check and trim the review of `resource` in the body of a request. Raises BadReview."""
     try:
         review = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -90,10 +87,7 @@ def review_in(body: bytes, resource: Resource) -> dict[str, Any]:
 def answer(
     review: Mapping[str, Any], response: Mapping[str, Any], patch: Sequence[Mapping[str, Any]] = ()
 ) -> Answer:
-    """Return the answer to a review: kopf's response with a JSON Patch.
-
-    A rejection gets the status reason that clients check.
-    """
+    """Return kopf's response with a JSON Patch; a rejection gets the status reason that clients check."""
     payload = response["response"]
     status = payload.get("status")
     if status is None:
@@ -168,30 +162,22 @@ Without a limit, 2,000 clients that stopped after 1 MB of a body made the proces
 """
 
 _MOST_CLIENTS = 128
-"""Maximum number of clients that are served concurrently.
-
-An API server keeps 25 idle connections, and one event loop answers one review at a time.
-"""
+"""Maximum number of concurrent clients. An API server keeps 25 idle connections; reviews run one by one."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A listen address.
-
-    host: a host name or IP address; empty for all interfaces.
-    port: a port; 0 for any free one.
-    """
+    """A listen address. An empty host is every interface, port 0 any free port."""
 
     host: str = ""
     port: int = 9443
 
 
 class _HttpError(Exception):
-    """An HTTP error in place of an answer.
+    """An HTTP error in place of an answer, with a message of one line.
 
-    text: a message of one line.
     decision: the decision for metrics; empty if the request is not a review. Any client may send one.
     """
 
@@ -208,9 +194,8 @@ class _HttpError(Exception):
 class AdmissionServer:
     """The admission server for kopf (`settings.admission.server`).
 
-    endpoints: the reviewed resource by handler id.
-    tls: the TLS side of the server. The port opens once it has a certificate.
-    observer: the series that count every answer.
+    endpoints: the reviewed resource by handler id. tls: the TLS side of the server. The port opens once it
+    has a certificate. observer: the series that count every answer.
     """
 
     def __init__(
@@ -276,9 +261,8 @@ class AdmissionServer:
     async def close_gently(self, seconds: float) -> None:
         """Keep answering for so many seconds, with `Connection: close`. The caller cancels `run` afterwards.
 
-        API servers keep connections for 90 s. A review that is in flight when its connection is closed is
-        lost, because Go's net/http does not retry a POST. So API servers must stop using the connection
-        first.
+        API servers keep connections for 90 s, and must stop using one before it is closed: a review in flight
+        would be lost, because Go's net/http does not retry a POST.
         """
         self._is_closing = True
         if self.is_listening:

@@ -21,10 +21,7 @@ _CONTROLLER = "cert-rotator"
 
 
 class Serving:
-    """The certificates and the admission server of one process.
-
-    endpoints: the reviewed resource by handler id.
-    """
+    """Certificates and admission server of one process. endpoints: the reviewed resource by handler id."""
 
     def __init__(
         self, settings: Settings, cluster: Cluster, metrics: Metrics, endpoints: Mapping[str, Resource]

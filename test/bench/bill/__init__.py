@@ -1,1 +1,1 @@
-"""What the control plane spends on a group of a rollout, and on whose behalf."""
+"""What a group costs the control plane during a rollout, by purpose."""

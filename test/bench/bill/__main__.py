@@ -22,7 +22,7 @@ _RESULTS = RESULTS / "bill"
 
 
 def main() -> int:
-    """Measure the shape beside the floors, or by itself with each of the settings."""
+    """Measure the shape and its baselines, or only the shape with each of the settings."""
     given, say = _arguments(), clocked()
     given.results.mkdir(parents=True, exist_ok=True)
     for setting in given.settings or (USUAL,):

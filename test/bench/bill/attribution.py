@@ -1,14 +1,14 @@
 """Attribute the API server's requests and CPU time to the purposes that they serve, for each group.
 
-The requests are counted by sender and kind; the CPU profile is given in blocks. CPU time is divided as
+The input is the number of requests by sender and kind, and the CPU profile by blocks. CPU time is divided as
 follows:
 
-- what handles a verb, evenly among the requests of that verb;
-- calls of webhooks, evenly among the pods that were created;
-- notifying watchers, evenly among writes;
-- reading, checking and logging requests, evenly among all of them;
-- all the rest (garbage collection, scheduling, the connection to etcd), in proportion to what these have come
-  to, as it serves them all.
+- handling of a verb: evenly among the requests of that verb;
+- webhook calls: evenly among the pods that were created;
+- notification of watchers: evenly among writes;
+- reading, checking and logging of requests: evenly among all requests;
+- the rest (garbage collection, scheduling, the connection to etcd): in proportion to the sums of the parts
+  above, because it serves all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from test.bench.bill.blocks import OVERHEAD, REVIEWS, VERBS, WATCHES
 from test.bench.bill.requests import OURS
 
 Request = Sequence[Any]
-"""Who, what, how often, seconds of waiting."""
+"""Client, verb and kind, count, seconds of waiting."""
 
 PODS, NAMES, FOREGROUND = (
     "pods and StatefulSets",
@@ -41,14 +41,17 @@ _BENCH = "admin"
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one purpose, for each group. requests: Events and reviews too. cpu: ms of the API server."""
+    """The cost of one purpose for each group.
+
+    requests: Events and reviews included. cpu: milliseconds of the API server.
+    """
 
     requests: float
     cpu: float
 
 
 def costs(bill: Mapping[str, Any], groups: int, has_reviews: bool) -> dict[str, Cost]:
-    """Purpose → its cost. The CPU of all purposes together is that of the API server."""
+    """Return the cost of each purpose. The CPU times sum to the CPU time of the API server."""
     counted: dict[str, float] = dict.fromkeys(PURPOSES, 0.0)
     weighed: dict[str, float] = dict.fromkeys(PURPOSES, 0.0)
     weights = _weights(bill)
@@ -68,7 +71,7 @@ def costs(bill: Mapping[str, Any], groups: int, has_reviews: bool) -> dict[str, 
 
 
 def purpose_of(who: str, what: str) -> str:
-    """Why a request is sent."""
+    """Return the purpose of a request."""
     resource = what.partition(" ")[2]
     if resource == "events":
         return EVENTS
@@ -78,14 +81,14 @@ def purpose_of(who: str, what: str) -> str:
         return FOREGROUND
     if who == OURS:
         return ELSE if resource == "leases" or not is_write(what) else DECIDED
-    # Without a controller the bench makes the same StatefulSets, and deletes the same pods.
+    # Without a controller, the benchmark itself creates these StatefulSets and deletes these pods.
     if who in _RUNNING and "leases" not in resource:
         return PODS
     return DECIDED if who == _BENCH and is_write(what) else ELSE
 
 
 def _weights(bill: Mapping[str, Any]) -> Callable[[str], float]:
-    """What one request costs by the profile alone, by what it is."""
+    """Return a function from the verb and kind of a request to its cost in the profile."""
     handled: Counter[str] = Counter()
     writes = 0.0
     for _, what, count, _ in bill["requests"]:

@@ -1,4 +1,4 @@
-"""Divide the API server's CPU time into blocks of work, by its profile.
+"""Divide the API server's CPU profile into blocks of work.
 
 A stack, outermost function first, counts to the first block in the order below that has one of its functions.
 """
@@ -13,7 +13,7 @@ from test.bench.bill.pprof import Stack
 REVIEWS, WATCHES, OVERHEAD, REST = "reviews", "watches", "requests as such", "rest"
 VERBS = ("create", "update", "patch", "delete", "get", "list")
 
-# Block → parts of names of functions.
+# For each block, parts of function names.
 _BLOCKS: Mapping[str, tuple[str, ...]] = {
     REVIEWS: ("plugin/webhook/", "net/http.(*persistConn)", "net/http.(*Transport)"),
     WATCHES: (
@@ -40,7 +40,7 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
 
 
 def seconds_by_block(profile: Mapping[Stack, float]) -> dict[str, float]:
-    """Every block that was seen, the largest first."""
+    """Return the seconds of every block in the profile, the largest first."""
     found: Counter[str] = Counter()
     for stack, seconds in profile.items():
         found[block_of(stack)] += seconds  # type: ignore[assignment]
@@ -48,7 +48,10 @@ def seconds_by_block(profile: Mapping[Stack, float]) -> dict[str, float]:
 
 
 def block_of(stack: Stack) -> str:
-    """Go's garbage collector and scheduler are in the rest: they serve all others."""
+    """Return the block of a stack.
+
+    Go's garbage collector and scheduler serve all blocks, and count as the rest.
+    """
     for name, parts in _BLOCKS.items():
         if any(part in function for function in stack for part in parts):
             return name

@@ -1,7 +1,7 @@
-"""Measure one rollout with the costs of the control plane: without a controller, and with ours.
+"""Measure what one rollout costs the control plane, without a controller and with ours.
 
-These are CPU seconds of each of its programs, requests by sender and kind, and the CPU profile of the API
-server by blocks of work.
+Measured are the CPU seconds of each control-plane program, requests by sender and kind, and the CPU profile
+of the API server by blocks of work.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from tools.localcluster.access import read_access
 from tools.localcluster.cluster import COMPONENTS
 
 BACKGROUND, BARE, SERVED, OURS = "floor, background", "floor", "floor with Services", "the product"
-# Name → with Services, waiting for the pods of a group before its new ones are made.
+# For each baseline: whether it has Services, and whether new pods of a group wait until its old ones are
+# gone.
 _FLOORS = {BACKGROUND: (False, False), BARE: (False, True), SERVED: (True, True)}
 _PROFILE_SECONDS = 5
 _QUIET_SECONDS, _LONGEST_UNREST = 2.0, 30.0
@@ -44,9 +45,10 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """flags: program → its flags besides the usual. has_floors: measure what it takes without us too.
+    """What to measure.
 
-    say: is told each line of progress.
+    flags: additional flags of each program. has_floors: whether the baselines are measured too. say: a
+    function that receives each line of progress.
     """
 
     shape: Shape
@@ -56,7 +58,7 @@ class Task:
 
 
 def measure(task: Task) -> Result:
-    """Start a cluster, measure, and take it down."""
+    """Start a cluster, measure, and stop the cluster."""
     options = Options(nodes=NODES, audit_policy=AUDIT_METADATA, extra_flags=task.flags)
     others, found = Others(), {}
     with LocalCluster(options) as cluster:
@@ -83,7 +85,7 @@ def measure(task: Task) -> Result:
 
 
 def _made(cluster: LocalCluster, name: str) -> str:
-    """The namespace of what is measured: nobody meets what another one has left."""
+    """Create a separate namespace for one measurement, without leftovers of another, and return it."""
     namespace = re.sub(r"\W+", "-", name).lower()
     cluster.kubectl("create", "namespace", namespace)
     return namespace
@@ -98,7 +100,7 @@ class _Bill:
     def of(
         self, name: str, phases: Mapping[str, Callable[[], float]], subject: Subject | None = None
     ) -> Result:
-        """The bill of the rollout, which a creation goes before."""
+        """Return the bill of a rollout, after creating the set."""
         phases["create"]()
         self._until_quiet()
         place, before = self._log.stat().st_size, self._cpu(subject)
@@ -120,7 +122,7 @@ class _Bill:
         }
 
     def _cpu(self, subject: Subject | None) -> dict[str, float]:
-        """CPU seconds of each program since its start."""
+        """Return the CPU seconds of each program since its start."""
         pids = {name: self._cluster.component(name).pid for name in COMPONENTS}
         found = {name: cpu_seconds([pid]) for name, pid in pids.items() if pid is not None}
         return found if subject is None else {**found, requests.OURS: subject.cpu}
@@ -150,7 +152,7 @@ class _Bill:
             return data
 
     def _until_quiet(self) -> None:
-        """What follows the end of a phase belongs to it, whoever writes it."""
+        """Wait until writes stop: the ones after the end of a phase belong to it, whoever sends them."""
         deadline = time.monotonic() + _LONGEST_UNREST
         while time.monotonic() < deadline:
             place = self._log.stat().st_size
@@ -160,6 +162,6 @@ class _Bill:
 
 
 def _is_moving(log: Path, place: int) -> bool:
-    """Report whether an object that sets are made of has been written."""
+    """Report whether an object of a kind that sets consist of has been written."""
     asked = requests.between(log, place, log.stat().st_size)
     return any(is_write(what) and what.split()[1].startswith(_MOVING) for _, what in asked)

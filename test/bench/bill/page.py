@@ -1,4 +1,4 @@
-"""Say what the control plane spends on a group: the section of the report."""
+"""Render the section of the report about what a group costs the control plane."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNMEASURED = "Not measured yet: `python -m test.bench.bill` writes it here."
 _WAYS = (BACKGROUND, BARE, SERVED, OURS)
 _API_SERVER = "kube-apiserver"
 _PROGRAMS = (_API_SERVER, "kube-controller-manager", "etcd", "kube-scheduler")
-# Requests of fewer than this for each group are not shown.
+# Kinds of requests with fewer than this for each group are not shown.
 _FEWEST = 1.5
 _COLLECTOR = "generic-garbage-collector"
 
@@ -22,7 +22,7 @@ Result = dict[str, Any]
 
 
 def section(results: Sequence[Result]) -> str:
-    """The section of the report: the largest bill beside the floors, and all settings."""
+    """Return the section of the report: the largest bill with its baselines, and all settings."""
     whole = [each for each in results if BARE in each["bills"]]
     if not whole:
         return _UNMEASURED

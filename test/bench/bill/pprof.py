@@ -12,7 +12,7 @@ from collections.abc import Iterator
 Stack = tuple[str, ...]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-# Numbers of fields in Profile, Sample, Location, Line and Function.
+# Field numbers in Profile, Sample, Location, Line and Function.
 _SAMPLE, _LOCATION, _FUNCTION, _STRING = 2, 4, 5, 6
 _SAMPLE_LOCATIONS, _SAMPLE_VALUES = 1, 2
 _ID, _LOCATION_LINES, _LINE_FUNCTION, _FUNCTION_NAME = 1, 4, 1, 2
@@ -20,7 +20,10 @@ _NANO = 1e-9
 
 
 def stacks(data: bytes) -> Counter[Stack]:
-    """Functions from the outside in → CPU seconds. Raises ValueError where it is no profile."""
+    """Return the CPU seconds of each stack, outermost function first.
+
+    Raise ValueError if the data is no valid profile.
+    """
     names: list[str] = []
     named: dict[int, int] = {}
     placed: dict[int, list[int]] = {}
@@ -38,18 +41,18 @@ def stacks(data: bytes) -> Counter[Stack]:
             placed[place] = [_number(line[_LINE_FUNCTION]) for line in lines]
         elif number == _SAMPLE:
             found = list(_fields(_bytes(value)))
-            # Of CPU profiles the last value is nanoseconds.
+            # In CPU profiles, the last value is in nanoseconds.
             samples.append((_numbers(found, _SAMPLE_LOCATIONS), _numbers(found, _SAMPLE_VALUES)[-1]))
     result: Counter[Stack] = Counter()
     for places, nanoseconds in samples:
-        # Innermost first: places, and the functions that the compiler has put into one.
+        # Innermost first: locations, each with its inlined functions.
         functions = [names[named[each]] for place in places for each in placed[place]]
         result[tuple(reversed(functions))] += nanoseconds * _NANO  # type: ignore[assignment]
     return result
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Numbers of fields with what they have, in the wire format of protocol buffers."""
+    """Yield field numbers and values, decoded from the wire format of protocol buffers."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -69,7 +72,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _numbers(fields: list[tuple[int, int | bytes]], number: int) -> list[int]:
-    """Of a repeated field, packed or not."""
+    """Return the values of a repeated field, packed or not."""
     found: list[int] = []
     for its, value in fields:
         if its == number and isinstance(value, bytes):
@@ -83,7 +86,7 @@ def _numbers(fields: list[tuple[int, int | bytes]], number: int) -> list[int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number, and where it ends."""
+    """Return the number, and the offset after it."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -1,4 +1,4 @@
-"""Count requests to the API server, and their seconds, by client and kind, from the audit log."""
+"""Count the API server's requests and the seconds that they took, by client and kind, from the audit log."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _LONG = frozenset({"watch", "connect"})
 
 @dataclass
 class Asked:
-    """count: requests. seconds: from their arrival to their answers, all together."""
+    """The requests of one kind. seconds: the sum of the times from arrival to response."""
 
     count: int = 0
     seconds: float = 0.0
 
 
 Requests = dict[tuple[str, str], Asked]
-"""Who and what ("verb resource/subresource") → how often and how long."""
+"""For each client and "verb resource/subresource", the count and the seconds."""
 
 
 def between(path: Path, start: int, end: int) -> Requests:
-    """What was logged from one place to the other."""
+    """Return the requests between two offsets of the log."""
     with path.open("rb") as log:
         log.seek(start)
-        # The last line may be half written.
+        # The last line may be incomplete.
         lines = log.read(end - start).rpartition(b"\n")[0].splitlines()
     return tally(map(orjson.loads, lines))
 
 
 def tally(entries: Iterable[Mapping[str, Any]]) -> Requests:
-    """Long-running ones are left out: what they cost is in what others write."""
+    """Count requests, except long-running ones, whose cost is part of the cost of writes."""
     found: Requests = {}
     for entry in entries:
         if entry["verb"] in _LONG or entry.get("stage") == "ResponseStarted":
@@ -51,12 +51,12 @@ def tally(entries: Iterable[Mapping[str, Any]]) -> Requests:
 
 
 def who(user: str) -> str:
-    """In the words of the page."""
+    """Return the name of a client on the page."""
     if user == MANAGER:
         return OURS
     return user.removeprefix(_ACCOUNT).removeprefix("system:")
 
 
 def writes(requests: Requests) -> int:
-    """How many may have changed something that others watch."""
+    """Return the number of requests that may have changed a watched object."""
     return sum(asked.count for (_, what), asked in requests.items() if is_write(what))

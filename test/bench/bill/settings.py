@@ -1,4 +1,4 @@
-"""Settings of the control plane to compare: name on the page → flags by program."""
+"""Settings of the control plane to compare: for each name on the page, the flags of each program."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ TOLD: Mapping[str, str] = {
     "gc-5": "`--concurrent-gc-syncs=5`",
     "gc-60": "`--concurrent-gc-syncs=60`",
 }
-"""What the page calls them."""
+"""Their names on the page."""

@@ -1,1 +1,1 @@
-"""What DisaggregatedSets cost, beside the same LeaderWorkerSets without them."""
+"""What DisaggregatedSets cost, compared with the same LeaderWorkerSets created directly."""

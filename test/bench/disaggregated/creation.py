@@ -1,6 +1,6 @@
-"""Measure how long a DisaggregatedSet with slices and a scaled role takes until it is available.
+"""Measure how long a DisaggregatedSet with slices and a scaled role takes to become available.
 
-What was written is in the audit log.
+Its writes are counted from the audit log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PATIENCE = 600.0
 
 
 def a_sliced_set(shape: PairedShape) -> Object:
-    """Its last role has a scaler."""
+    """Return a DisaggregatedSet with slices, whose last role has a scaler."""
     made = a_disaggregated_set(shape, 0, OLD)
     *roles, last = made["spec"]["roles"]
     spec = {field: value for field, value in last["spec"].items() if field != "replicas"}
@@ -29,7 +29,7 @@ def a_sliced_set(shape: PairedShape) -> Object:
 
 
 def create_sliced(api: Api, shape: PairedShape, namespace: str, check: Callable[[], None]) -> float:
-    """check: raises where the controller has ended."""
+    """Create a set with slices and return the seconds. check: raises if the controller has ended."""
     known = Ledger(api, namespace, SETS, DISAGGREGATED)
     known.check = check
     began = time.monotonic()

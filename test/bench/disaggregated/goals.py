@@ -1,7 +1,7 @@
 """Targets for DisaggregatedSets, and the verdict of one result against them.
 
-Counts must hold on any machine; the rest is judged beside the same LeaderWorkerSets, measured in the same
-run.
+Counts must hold on any machine. Other figures are compared with the same LeaderWorkerSets, measured in the
+same run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from test.bench.disaggregated.shape import PairedShape, parse
 from test.bench.goals import Verdict
 
 PASS = "disaggregatedset"
-"""How metrics name passes over DisaggregatedSets."""
+"""The name of passes over DisaggregatedSets in metrics."""
 
 _WORKLOADS = (LEADER_WORKER_SET, DISAGGREGATED_SET)
 _TIME, _COST = 1.3, 1.25
@@ -25,9 +25,9 @@ _REVIEW_MS, _WAIT_SECONDS = 25.0, 1.0
 _SETS, _SERVICES, _REVISIONS = "leaderworkersets", "services", "controllerrevisions"
 _SCALERS = "disaggregatedsetrolescalers"
 _STATUSES = "patch disaggregatedsets/status"
-# Of one set: when it is created, and for each step of its rollout.
+# For one set: when it is created, and for each step of its rollout.
 _PASSES_OF_CREATION, _PASSES_OF_A_STEP = 13, 7
-# The status before the first step, and after the last.
+# One before the first step, and one after the last.
 _STATUSES_BESIDE_STEPS = 2
 _ANY = 10**9
 
@@ -35,18 +35,19 @@ Result = dict[str, Any]
 
 
 def paired_verdicts(result: Result) -> list[Verdict]:
-    """What can be judged of one result."""
+    """Return every verdict on one result."""
     return [*paired_counts(result), *_ratios(result), *_seconds(result)]
 
 
 def paired_counts(result: Result) -> Iterator[Verdict]:
-    """What holds on any machine: of the set that has most of it."""
+    """Yield verdicts that hold on any machine, for the set with the most of each write."""
     shape, phases = parse(result["shape"]), result["phases"]
     yield from _writes("create", phases["create"], _on_creation(shape), 2)
     yield from _writes("rollout", phases["rollout"], _in_rollout(shape), shape.steps + _STATUSES_BESIDE_STEPS)
     if sliced := result.get("sliced"):
         yield from _writes("create with slices and a scaler", sliced, _on_creation_of_slices(shape), 2)
-    # Begun, ended, one for each role in each step, and each deletion of a child.
+    # One at the beginning, one at the end, one for each role in each step, and one for each deletion of a
+    # child.
     rolled = phases["rollout"]["most_of_a_set"]
     events = shape.role_count * shape.steps + shape.role_count + 2
     yield Verdict("Events of a set, rollout", _events(rolled), events, True)
@@ -64,9 +65,9 @@ def paired_counts(result: Result) -> Iterator[Verdict]:
 
 
 def _writes(name: str, phase: Result, expected: dict[str, int], statuses: int) -> Iterator[Verdict]:
-    """Each at most as often as expected, and nothing else."""
+    """Yield a verdict for each write: at most as often as expected, and no others."""
     most = phase["most_of_a_set"]
-    # A slow machine has more to say meanwhile.
+    # A slow machine reports progress more often meanwhile.
     statuses += int(phase["seconds"] / timing.DISAGGREGATED_STATUS_SECONDS)
     for what in sorted(expected):
         yield Verdict(f"{what} of a set, {name}", most.get(what, 0), expected[what], True)
@@ -75,8 +76,9 @@ def _writes(name: str, phase: Result, expected: dict[str, int], statuses: int) -
 
 
 def least_ratio(result: Result) -> float | None:
-    """CPU ÷ alone of a client that only sends the writes and takes in what comes of them; None where that was
-    not measured.
+    """Return the CPU time with a client that only sends the writes and reads the results, divided by `alone`.
+
+    None if this was not measured.
     """
     alone, least = (result.get(side) or {} for side in ("alone", "least"))
     if not alone or not least:
@@ -91,22 +93,26 @@ def _on_creation(shape: PairedShape) -> dict[str, int]:
 
 
 def _on_creation_of_slices(shape: PairedShape) -> dict[str, int]:
-    """One of the roles has a scaler, which says twice how it is."""
+    """Return the expected writes. One role has a scaler, whose status is written twice."""
     children = {what: count * SLICES for what, count in _on_creation(shape).items()}
     scaler = {f"create {_SCALERS}": 1, f"patch {_SCALERS}/status": 2}
     return {**children, f"create {_REVISIONS}": 1, **scaler}
 
 
 def _in_rollout(shape: PairedShape) -> dict[str, int]:
-    """One write for each count that changes, and the baseline of each old child."""
+    """Return the expected writes.
+
+    There is one for each count that changes, and one for the baseline of each old child.
+    """
     gone = dict.fromkeys((f"delete {_SETS}", f"delete {_SERVICES}"), shape.role_count)
     return {**_on_creation(shape), **gone, f"patch {_SETS}": shape.changes + shape.role_count}
 
 
 def _lists(phase: Result, seconds: float) -> int:
-    """Without those of streams, which begin anew or compare themselves with what there is, now and then and
-    once more where they were behind, and of Events, which passes over LeaderWorkerSets read whose pods do not
-    come.
+    """Return the number of lists, except those of streams and of Events.
+
+    Streams restart, and compare themselves with the API server at intervals, twice if they were behind.
+    Passes over LeaderWorkerSets list Events when pods are missing.
     """
     often = 3 + 3 * int(seconds / timing.COMPARE_SETS_SECONDS)
     streams = (each for workload in _WORKLOADS for each in (workload.resource, *workload.children))

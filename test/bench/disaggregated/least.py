@@ -1,8 +1,8 @@
-"""Measure the least that passes over DisaggregatedSets can cost: a client that writes but decides nothing.
+"""Measure the minimum cost of passes over DisaggregatedSets: a client that writes but decides nothing.
 
-It runs on a cluster without webhooks and without a manager. It sends what a set needs through the client of
-the product, and takes answers and streams into the store of the product: no controller on top of both can
-need fewer requests or less CPU time.
+The client runs on a cluster without webhooks and without a manager. It sends the requests that a set needs
+through the product's client, and puts answers and streams into the product's store. A controller that uses
+both cannot need fewer requests or less CPU time.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ Writes = Iterator[Coroutine[Any, Any, Object]]
 
 
 def measure_least(kubeconfig: str, shape: PairedShape, namespace: str) -> dict[str, dict[str, float]]:
-    """Phase → requests and CPU seconds of all sets. The namespace is there, and nothing in it."""
+    """Return requests and CPU seconds of all sets for each phase. The namespace must exist and be empty."""
     return asyncio.run(_measure(kubeconfig, shape, namespace))
 
 
 async def _measure(kubeconfig: str, shape: PairedShape, namespace: str) -> dict[str, dict[str, float]]:
     cluster = Cluster(await load_configuration(kubeconfig), "bench")
-    # The product makes none.
+    # The product never creates DisaggregatedSets itself.
     cluster.learn(DISAGGREGATED_SET.resource)
     seen, source = Seen(namespace), Source(cluster)
     kinds = {DISAGGREGATED_SET.resource: "", **dict.fromkeys(DISAGGREGATED_SET.children, NAME_LABEL)}
@@ -74,7 +74,7 @@ async def _measure(kubeconfig: str, shape: PairedShape, namespace: str) -> dict[
 
 
 class Seen:
-    """A sink of streams that counts what they bring of one namespace."""
+    """A sink of streams that counts the events of one namespace."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -98,7 +98,7 @@ class Seen:
         return self.store.version_of(obj)
 
     async def until(self, events: int) -> None:
-        """Return when the streams have brought so many, and count anew."""
+        """Wait until the streams have brought `events` events, then reset the count."""
         deadline = time.monotonic() + _PATIENCE
         while self._events < events:
             if time.monotonic() > deadline:
@@ -109,7 +109,10 @@ class Seen:
 
 @dataclass
 class Client:
-    """requests: sent in this phase. told: those of them that a stream tells."""
+    """A client that writes but decides nothing.
+
+    requests: the number sent in this phase. told: the number of those that a stream reports.
+    """
 
     cluster: Cluster
     seen: Seen
@@ -118,7 +121,7 @@ class Client:
     told: int = 0
 
     async def play(self, sets: Iterable[Writes]) -> dict[str, float]:
-        """The writes of each set one after the other, several sets at a time."""
+        """Send the writes of each set in order, several sets at a time."""
         self.requests = self.told = 0
         slots, began = asyncio.Semaphore(_AT_ONCE), time.process_time()
         await asyncio.gather(*(self._carry_out(each, slots) for each in sets))
@@ -131,18 +134,20 @@ class Client:
                 answer = await write
                 self.requests += 1
                 self.told += answer["kind"] != "Event"
-                # A deletion that is done at once is answered with a Status.
+                # The answer to a deletion that takes effect at once is a Status.
                 if answer["kind"] not in ("Event", "Status"):
                     self.seen.store.put(answer)
 
     def create(self, owner: Object) -> Writes:
-        """What a new set needs."""
+        """Yield the writes that a new set needs."""
         yield from self._made(owner, OLD, _OLD_KEY, 1, self.shape.groups)
         yield from self._statuses(owner, "create")
 
     def roll(self, owner: Object) -> Writes:
-        """What its rollout needs: a record, baselines, new children, counts, an Event for each step, the end
-        of the old ones.
+        """Yield the writes of a rollout.
+
+        These are a record, baselines, new children, counts, an Event for each step, and the deletion of old
+        children.
         """
         for role in self.shape.roles:
             patch = {"metadata": {"annotations": {INITIAL_REPLICAS_ANNOTATION: str(self.shape.groups)}}}

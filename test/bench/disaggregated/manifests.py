@@ -18,7 +18,7 @@ def a_disaggregated_set(shape: PairedShape, index: int, image: str) -> Object:
 
 
 def new_roles(shape: PairedShape, image: str) -> Object:
-    """The patch that starts a rollout; roles are a list, which is replaced as a whole."""
+    """Return the patch that starts a rollout; roles are a list, which is replaced as a whole."""
     spec = {"replicas": shape.groups, "leaderWorkerTemplate": _template(shape, image)}
     return {"spec": {"roles": [{"name": role, "spec": spec} for role in shape.roles]}}
 
@@ -28,7 +28,7 @@ def disaggregated_name(index: int) -> str:
 
 
 def a_role_set(shape: PairedShape, name: str, replicas: int, image: str) -> Object:
-    """What a set makes for a role, without labels that would concern it."""
+    """Return the LeaderWorkerSet of a role, without the labels of a DisaggregatedSet."""
     return {
         "apiVersion": leaderworkerset.API_VERSION,
         "kind": leaderworkerset.KIND,

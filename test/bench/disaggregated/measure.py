@@ -25,7 +25,11 @@ _WEBHOOK = "vdisaggregatedset.kb.io"
 
 @dataclass(frozen=True)
 class PairedOrder:
-    """What to measure. has_alone: the other side too, and one set by itself. say: is told of progress."""
+    """What to measure.
+
+    has_alone: whether the LeaderWorkerSets alone and a single set are measured too. say: a function that
+    receives progress.
+    """
 
     shape: PairedShape
     has_alone: bool = True
@@ -33,7 +37,7 @@ class PairedOrder:
 
 
 def measure_paired(order: PairedOrder) -> Result:
-    """Start a cluster, measure, and take it down."""
+    """Start a cluster, measure, and stop the cluster."""
     others, options = Others(), Options(nodes=NODES, audit_policy=AUDIT_METADATA)
     with LocalCluster(options) as cluster:
         for namespace in (_ALONE, _PAIRED, _SLICED, _LEAST):
@@ -60,7 +64,7 @@ def measure_paired(order: PairedOrder) -> Result:
 
 
 def _least(cluster: LocalCluster, order: PairedOrder) -> Result:
-    """What the writes alone cost, once nobody reviews them and acts on them."""
+    """Measure what the writes alone cost, without webhooks and without a manager."""
     cluster.kubectl("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "--all")
     found = measure_least(str(cluster.kubeconfig), order.shape, _LEAST)
     for name, each in found.items():
@@ -78,7 +82,7 @@ class _Run:
         self._meter = Meter(cluster, subject, order.say)
 
     def alone(self) -> Result:
-        """By a process of its own, so that memory of one side does not show on the other."""
+        """Measure the other side with a separate process, so that its memory does not count here."""
         player = Alone(self._cluster.api, self._order.shape, _ALONE, self._subject.check)
         found = {name: self._phase(f"alone, {name}", run) for name, run in player.phases.items()}
         player.close()
@@ -104,7 +108,7 @@ class _Run:
         return {"phases": found, "settled": settled, "single": single, "restart": restart}
 
     def sliced(self) -> Result:
-        """After all others are gone: their names are told apart by the name of the set only."""
+        """Measure slices after all other sets are deleted: only the set's name tells writes apart."""
         api, shape, check = self._cluster.api, self._order.shape, self._subject.check
         return self._paired_phase(
             "create, with slices and a scaler", partial(create_sliced, api, shape, _SLICED, check)

@@ -1,4 +1,4 @@
-"""Say what was measured of DisaggregatedSets: the section of the report, lines for a terminal."""
+"""Render the results of DisaggregatedSets: the section of the report, and lines for a terminal."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Result = dict[str, Any]
 
 
 def read_paired(directory: Path) -> list[Result]:
-    """The results that are stored, the smallest first."""
+    """Return the stored results, the smallest first."""
     found = [json.loads(path.read_text("utf-8")) for path in directory.glob("ds*.json")]
     return sorted((each for each in found if is_paired(each["shape"])), key=lambda each: int(each["groups"]))
 
 
 def paired_section(results: Sequence[Result]) -> str:
-    """The section of the report."""
+    """Return the section of the report."""
     return "\n\n".join(part for each in results for part in _parts(each)) or _UNMEASURED
 
 
 def paired_rows(result: Result) -> Iterator[tuple[str, ...]]:
-    """One row of cells for each phase."""
+    """Yield one row of cells for each phase."""
     sets = _sets(result)
     for name, phase in result["phases"].items():
         alone = result["alone"].get(name)
@@ -47,7 +47,7 @@ def paired_rows(result: Result) -> Iterator[tuple[str, ...]]:
 
 
 def judged(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str, str]]:
-    """One row of cells for each figure that has a bound."""
+    """Yield one row of cells for each figure with a bound."""
     for each in verdicts:
         yield each.measure, _cell(each.figure), f"≤ {each.bound:g}", "holds" if each.holds else "**missed**"
 
@@ -69,7 +69,7 @@ def _parts(result: Result) -> Iterator[str]:
 
 
 def _least(result: Result) -> Iterator[str]:
-    """What no controller can take less than."""
+    """Yield the minimum that any controller needs."""
     ratio = least_ratio(result)
     if ratio is None:
         return
@@ -87,7 +87,7 @@ def _sets(result: Result) -> int:
 
 
 def _written(phase: Result) -> dict[str, int]:
-    """Without Events."""
+    """Return the writes without Events."""
     return {what: count for what, count in phase["written"].items() if not what.endswith(" events")}
 
 

@@ -1,6 +1,7 @@
-"""Play the phases of a shape with DisaggregatedSets, and with LeaderWorkerSets alone.
+"""Run the phases of a shape with DisaggregatedSets, and with LeaderWorkerSets alone.
 
-The LeaderWorkerSets are moved by hand through the same steps. Each phase returns its seconds.
+In the second case, this client takes the LeaderWorkerSets through the same steps. Each phase returns its
+duration in seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _IMAGES = {False: OLD, True: NEW}
 
 
 class _Player:
-    """One shape in one namespace. check: raises where the controller has ended."""
+    """One shape in one namespace. check: raises if the controller has ended."""
 
     def __init__(self, api: Api, shape: PairedShape, namespace: str, check: Callable[[], None]) -> None:
         self._api = api
@@ -50,7 +51,7 @@ class _Player:
         until_pods(self._api, self._pods)
 
     def _until_ready(self, sets: int, image: str | None = None) -> None:
-        """So many LeaderWorkerSets have their groups, ready. image: of all of them, None for any."""
+        """Wait until `sets` LeaderWorkerSets have all groups ready. image: of all of them, None for any."""
         known = self._ledger
 
         def missing() -> str:
@@ -78,7 +79,7 @@ class _Player:
 
 
 class Paired(_Player):
-    """DisaggregatedSets."""
+    """The phases with DisaggregatedSets."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -86,11 +87,11 @@ class Paired(_Player):
 
     @property
     def phases(self) -> dict[str, Callable[[], float]]:
-        """Name → what carries the phase out, in order."""
+        """Return the function of each phase, in order."""
         return {"create": self._create, "rollout": self._roll, "delete": self._delete}
 
     def roll_one(self, image: str) -> float:
-        """Only the first set, with everything at rest."""
+        """Roll out only the first set, while all others are settled."""
         began = time.monotonic()
         self._change(disaggregated_name(0), image)
         self._until_available()
@@ -135,13 +136,13 @@ class Paired(_Player):
 
 
 class Alone(_Player):
-    """The same LeaderWorkerSets. seconds_of_steps: of the last rollout, row by row."""
+    """The phases with the same LeaderWorkerSets. seconds_of_steps: for each row of the last rollout."""
 
     seconds_of_steps: tuple[float, ...] = ()
 
     @property
     def phases(self) -> dict[str, Callable[[], float]]:
-        """Name → what carries the phase out, in order."""
+        """Return the function of each phase, in order."""
         return {"create": self._create, "rollout": self._roll, "delete": self._delete}
 
     def _create(self) -> float:
@@ -151,7 +152,10 @@ class Alone(_Player):
         return time.monotonic() - began
 
     def _roll(self) -> float:
-        """All sets a row at a time: no set goes on before all others have come as far."""
+        """Roll out all sets one row at a time.
+
+        A row begins when all sets have completed the one before.
+        """
         began = time.monotonic()
         self._make(is_new=True, replicas=0)
         counts = [self._shape.counts(row) for row in self._shape.rows]
@@ -202,5 +206,5 @@ class Alone(_Player):
         ]
 
     def _name(self, index: int, is_new: bool, role: str) -> str:
-        """As long as the name that a DisaggregatedSet gives."""
+        """Return a name as long as the name of a DisaggregatedSet's child."""
         return f"ds-{index}-0-{'bbbbbbbb' if is_new else 'aaaaaaaa'}-{role}"

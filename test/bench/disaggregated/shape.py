@@ -18,7 +18,10 @@ _OLD = "old"
 
 @dataclass(frozen=True)
 class PairedShape:
-    """sets × roles in each × groups of each role × pods of each group, in one slice, with default budgets."""
+    """A load: sets × roles in each × groups of each role × pods of each group.
+
+    There is one slice, and budgets are the defaults.
+    """
 
     sets: int
     role_count: int
@@ -39,7 +42,7 @@ class PairedShape:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Of a rollout of one set, the first and the last row included, as the product plans them."""
+        """Return the rows of one set's rollout as the product plans them, with the first and the last one."""
         targets = tuple(RoleTarget(role, self.groups) for role in self.roles)
         return simulate(start(targets, dict.fromkeys(self.roles, self.groups), _OLD))
 
@@ -49,7 +52,7 @@ class PairedShape:
 
     @property
     def changes(self) -> int:
-        """Children whose count changes, over all steps of one set."""
+        """Return the number of changed counts of children, over all steps of one set."""
         counts = [self.counts(row) for row in self.rows]
         return sum(
             before.get(key, 0) != after.get(key, 0)
@@ -58,7 +61,7 @@ class PairedShape:
         )
 
     def counts(self, row: Row) -> dict[tuple[bool, str], int]:
-        """(is it new, role) → groups of that child."""
+        """Return the number of groups of each child, by (whether it is new, role)."""
         old, new = row.old.get(_OLD, {}), row.new
         sides = ((False, old), (True, new))
         return {(is_new, role): side.get(role, 0) for is_new, side in sides for role in self.roles}
@@ -70,7 +73,7 @@ def is_paired(text: str) -> bool:
 
 
 def parse(text: str) -> PairedShape:
-    """Raises ValueError, which says what a shape looks like."""
+    """Parse the name of a shape. Raise ValueError with the expected format."""
     found = _SHAPE.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is no shape: write sets x roles x groups x pods, such as {DEFAULT}")

@@ -25,8 +25,10 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Written:
-    """by_set: set → "verb kind/subresource" → how often. waits: seconds from the last change of a pod of a
-    set until its next step, sorted.
+    """The writes of passes over DisaggregatedSets.
+
+    by_set: for each set, the count of each "verb kind/subresource". waits: sorted seconds from the last
+    change of a pod of a set to its next step.
     """
 
     by_set: Mapping[str, Mapping[str, int]]
@@ -34,13 +36,13 @@ class Written:
 
     @property
     def most(self) -> dict[str, int]:
-        """What → how often for the set that has most of it."""
+        """Return the count of each write for the set that has most of it."""
         names = sorted({what for each in self.by_set.values() for what in each})
         return {what: max(each.get(what, 0) for each in self.by_set.values()) for what in names}
 
     @property
     def in_all(self) -> dict[str, int]:
-        """What → how often for all sets together."""
+        """Return the count of each write over all sets."""
         found: Counter[str] = Counter()
         for each in self.by_set.values():
             found.update(each)
@@ -48,7 +50,7 @@ class Written:
 
 
 def written(audit: AuditLog, start: int, end: int) -> Written:
-    """What was logged from one place to the other."""
+    """Return the writes between two offsets of the log."""
     entries = audit.entries(start, end, MANAGER, '"pods"')
     return Written(_by_set(entries), tuple(sorted(_waits(entries))))
 
@@ -62,7 +64,7 @@ def _by_set(entries: Iterable[Entry]) -> dict[str, dict[str, int]]:
 
 
 def _is_of_set(entry: Entry) -> bool:
-    """Report whether a pass over the DisaggregatedSet wrote it, and not one over its LeaderWorkerSets."""
+    """Report whether a pass over the DisaggregatedSet wrote it, and not a pass over its LeaderWorkerSets."""
     target = entry.get("objectRef") or {}
     kind, name, part = (target.get(each) or "" for each in ("resource", "name", "subresource"))
     if not is_write(what_of(entry)) or not _OF_SET.match(name):
@@ -82,7 +84,10 @@ def _set_of(entry: Entry) -> str:
 
 
 def _waits(entries: Iterable[Entry]) -> Iterator[float]:
-    """Of each step that a change of pods had come before; a step is the writes until the next such change."""
+    """Yield the delay of each step after a change of pods.
+
+    A step is all writes until the next such change.
+    """
     changed: dict[str, float] = {}
     ours = ((_moment(entry), entry) for entry in entries if _set_of(entry))
     for moment, entry in sorted(ours, key=lambda each: each[0]):
@@ -94,6 +99,6 @@ def _waits(entries: Iterable[Entry]) -> Iterator[float]:
 
 
 def _moment(entry: Entry) -> float:
-    """When a pod had changed, when a step was asked for."""
+    """Return the end of a change of a pod, or the time at which a step was requested."""
     is_step = what_of(entry) == _STEP
     return seconds_of(entry["requestReceivedTimestamp" if is_step else "stageTimestamp"])

@@ -1,8 +1,8 @@
 """Run as `python -m test.bench.memory [SHAPE]`: show what a manager's memory consists of after a rollout.
 
-The shape is one such as 200x1x4. The first table has, before and after each phase, the MB of the process, the
-part of them in the C library's heap, where TLS has its buffers, and the open connections. The second has the
-MB kept of each kind at the end.
+A shape is, for example, 200x1x4. The first table has, before and after each phase, the MB of the process, the
+part of them in the C library's heap, where TLS has its buffers, and the number of open connections. The
+second has the MB of the objects of each kind at the end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAMESPACE, _MB = "bench", 1e6
 
 
 def main() -> int:
-    """Print both tables."""
+    """Measure and print both tables."""
     shape, say = parse(sys.argv[1] if len(sys.argv) > 1 else "200x1x4"), clocked()
     say(f"{shape.label}: a cluster, and a manager")
     with tempfile.TemporaryDirectory() as directory, LocalCluster(Options(nodes=NODES)) as cluster:
@@ -46,7 +46,7 @@ def main() -> int:
             for name in PHASES:
                 say(f"{name}: {phases.all[name]():.1f} s")
                 lines.append(_line(name, subject))
-            # Last: to look at everything takes memory of its own, which the process keeps.
+            # This comes last: inspecting all objects takes memory, which the process keeps.
             os.kill(subject.pids[0], signal.SIGUSR1)
             eventually("it says what it keeps", kept.exists, seconds=60)
         finally:

@@ -1,4 +1,4 @@
-"""Run as `python -m test.bench.memory.inside OUTPUT manager …`: `lws`, which reports what its store holds.
+"""Run as `python -m test.bench.memory.inside OUTPUT manager …`: run `lws`, and report what its store holds.
 
 At each SIGUSR1 it writes JSON: {kind: [objects, bytes]}.
 """
@@ -17,8 +17,9 @@ LOOK_UPS = "look-ups"
 
 
 def size_of(value: Any, seen: set[int]) -> int:
-    """Bytes of what is in dicts, lists, tuples and sets, themselves included, without what is in `seen`, to
-    which all of it is added: what several objects share is counted once.
+    """Return the bytes of a value with everything in its dicts, lists, tuples and sets.
+
+    Objects in `seen` are skipped, and all others are added to it, so that shared objects count once.
     """
     total, rest = 0, [value]
     while rest:
@@ -36,7 +37,7 @@ def size_of(value: Any, seen: set[int]) -> int:
 
 
 def main() -> None:
-    """Sizes are taken in the handler of the signal: nothing else runs meanwhile."""
+    """Run `lws` with a signal handler that measures sizes; nothing else runs meanwhile."""
     output = Path(sys.argv[1])
     sys.argv = ["lws", *sys.argv[2:]]
     from lws.cli import main as run
@@ -50,7 +51,7 @@ def main() -> None:
             for kind, number in store.sizes().items()
         }
         found[LOOK_UPS] = [0, sum(size_of(vars(each), seen) for each in vars(store)["_indices"])]
-        # Whoever waits for the file finds it whole.
+        # A reader that waits for the file finds it complete.
         half = output.with_suffix(".half")
         half.write_text(json.dumps(found))
         os.replace(half, output)

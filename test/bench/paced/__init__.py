@@ -1,1 +1,1 @@
-"""How fully rollouts use their budget where pods take time to start."""
+"""How fully rollouts use their budget if pods take time to start."""

@@ -14,12 +14,12 @@ _CASE = re.compile(r"(\d+x\d+x\d+)-(\w+?)(?:-surge(\d+))?")
 
 DEFAULT = ("1x40x4-uniform", "1x40x4-tail", "1x100x4-uniform", "1x100x4-tail", "1x40x4-uniform-surge2")
 ALL = "paced"
-"""What stands for all of them."""
+"""Stands for all cases."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """unavailable, surge: the budget of the rollout, in groups."""
+    """A rollout of slow pods. unavailable, surge: the budget of the rollout, in groups."""
 
     name: str
     shape: Shape
@@ -33,7 +33,7 @@ class Case:
 
     @property
     def order(self) -> range:
-        """Groups in the order in which a rollout takes them: from the top, the surge first."""
+        """Return the groups in the order of a rollout: from the top, surge groups first."""
         return range(self.shape.groups + self.surge - 1, -1, -1)
 
     @property
@@ -42,18 +42,18 @@ class Case:
 
     @property
     def made(self) -> dict[str, Any]:
-        """What of a set's `spec` differs from that of other shapes; all pods start at once."""
+        """Return the part of a set's `spec` that differs from other shapes; all pods start at once."""
         template = self._template(OLD, {})
         limits = {"maxUnavailable": self.unavailable, "maxSurge": self.surge}
         strategy = {"type": "RollingUpdate", "rollingUpdateConfiguration": limits}
         return {"leaderWorkerTemplate": template, "rolloutStrategy": strategy, "replicas": self.shape.groups}
 
     def rolled(self, image: str) -> dict[str, Any]:
-        """The patch that starts a rollout in which leaders take their time, and their workers none."""
+        """Return the patch that starts a rollout with slow leaders and fast workers."""
         return {"spec": {"leaderWorkerTemplate": self._template(image, self.startup.annotations)}}
 
     def seconds_of(self, index: int) -> float:
-        """How long a group takes to be ready, from the moment its leader is on a node."""
+        """Return the seconds that a group takes to become ready after its leader is on a node."""
         return self.startup.of(f"{self.set_name}-{index}")
 
     def _template(self, image: str, annotations: dict[str, str]) -> dict[str, Any]:
@@ -65,12 +65,12 @@ class Case:
 
 
 def is_paced(text: str) -> bool:
-    """It names a rollout of slow pods, or all of them."""
+    """Report whether the text names a rollout of slow pods, or all of them."""
     return text.strip() == ALL or "-" in text.strip().removesuffix("-ending").removesuffix("-hash")
 
 
 def parse_cases(text: str) -> list[Case]:
-    """Raises ValueError, which says what a case looks like."""
+    """Parse the name of a case, or of all cases. Raise ValueError with the expected format."""
     return [_parsed(each) for each in (DEFAULT if text.strip() == ALL else [text.strip()])]
 
 

@@ -1,4 +1,4 @@
-"""Compute how fully a rollout used its budget, and how near it came to the best possible schedule.
+"""Compute how fully a rollout used its budget, and how close it came to the best possible schedule.
 
 The best schedule refills each free slot of the budget at once.
 """
@@ -12,17 +12,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One group: from when on it was missing, or made on top, and when it was ready. Seconds of any clock."""
+    """The turn of one group, in seconds of any clock.
+
+    taken: when it was deleted, or created as a surge group. ready: when it was ready.
+    """
 
     taken: float
     ready: float
 
 
 def utilisation(turns: Sequence[Turn], budget: int, began: float) -> float:
-    """Groups in their turn ÷ (budget × time), from the change until the last group was taken: after that
-    there is nothing left to take, and nobody could use the budget.
+    """Return the used share of the budget: seconds of groups in their turn ÷ (budget × time).
 
-    1.0 where the budget is as large as the set: then all are taken at once.
+    The time runs from the change until the last group was taken, because no group is left for the budget
+    afterwards. The share is 1.0 if the budget covers the whole set, because all groups are taken at once.
     """
     ended = max((turn.taken for turn in turns), default=began)
     if ended <= began or len(turns) <= budget:
@@ -32,7 +35,7 @@ def utilisation(turns: Sequence[Turn], budget: int, began: float) -> float:
 
 
 def ideal(startups: Iterable[float], slots: int) -> float:
-    """Seconds until all are ready, if each free slot is refilled at once with the next in order."""
+    """Return the seconds until all are ready if each free slot is refilled at once with the next in order."""
     free = [0.0] * slots
     ended = 0.0
     for seconds in startups:

@@ -1,4 +1,4 @@
-"""Minimum figures for how fully a rollout uses its budget."""
+"""Targets for how fully a rollout uses its budget."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OF_IDEAL, UTILISATION = 0.97, 0.95
 
 @dataclass(frozen=True)
 class AtLeast:
-    """One figure beside its least."""
+    """One figure with its minimum."""
 
     measure: str
     figure: float
@@ -23,7 +23,7 @@ class AtLeast:
 
 
 def paced_verdicts(figures: Mapping[str, Any]) -> tuple[AtLeast, ...]:
-    """What can be judged of one rollout."""
+    """Return every verdict on one rollout."""
     return (
         AtLeast("of the ideal", figures["of_ideal"], OF_IDEAL),
         AtLeast("utilisation", figures["utilisation"], UTILISATION),

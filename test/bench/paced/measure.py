@@ -1,4 +1,4 @@
-"""Measure rollouts of slow pods: one cluster, one controller after the other, one rollout after the other."""
+"""Measure rollouts of slow pods in one cluster: each controller in turn, one rollout after the other."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class PacedOrder:
-    """What to measure. against: another controller goes through the same, in the same cluster, before ours.
+    """What to measure.
 
-    say: is told each line of progress.
+    against: another controller that runs the same rollouts first, in the same cluster. say: a function that
+    receives each line of progress.
     """
 
     cases: Sequence[Case]
@@ -41,7 +42,7 @@ class PacedOrder:
 
 
 def measure_paced(order: PacedOrder) -> Result:
-    """Start a cluster, measure, and take it down."""
+    """Start a cluster, measure, and stop the cluster."""
     others, options = Others(), Options(nodes=NODES, audit_policy=AUDIT_METADATA)
     with LocalCluster(options) as cluster:
         cluster.kubectl("create", "namespace", _NAMESPACE)
@@ -60,7 +61,7 @@ def _measured(cluster: LocalCluster, order: PacedOrder, subject: Subject) -> dic
 
 
 class _Rollout:
-    """One set is made of pods that start at once, rolled to pods that take their time, and deleted."""
+    """One set: created with fast pods, rolled out to slow pods, and deleted."""
 
     def __init__(
         self, cluster: LocalCluster, subject: Subject, case: Case, say: Callable[[str], None]
@@ -125,11 +126,11 @@ class _Rollout:
 
 
 def figures(case: Case, turns: dict[int, Turn] | Any, began: float) -> Result:
-    """What the turns of a rollout say.
+    """Return the figures of a rollout, computed from its turns.
 
-    turnaround: median seconds of a turn beside the start of its leader: what goes, goes in order, and is
-    made and placed anew. of_same_turns: the ideal of groups that take their whole turn; what is missing there
-    is nothing but slots that nobody refilled.
+    turnaround: median seconds of a turn without the start of its leader: the old pods are deleted, and new
+    ones are created and scheduled. of_same_turns: the ideal of groups that take their whole turn; it is below
+    1 only because of slots that were not refilled.
     """
     order = [index for index in case.order if index in turns]
     lengths = {index: turn.ready - turn.taken for index, turn in turns.items()}

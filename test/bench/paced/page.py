@@ -1,4 +1,4 @@
-"""Say what was measured of rollouts of slow pods: the section of the report, lines for a terminal."""
+"""Render the results of rollouts with slow pods: the section of the report, and lines for a terminal."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Result = dict[str, Any]
 
 
 def keep(directory: Path, result: Result) -> None:
-    """Store a result; of rollouts that it lacks the former figures stay."""
+    """Store a result, with the former figures of rollouts that it lacks."""
     path = directory / RESULT
     former: Result = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    # The first result that is written is itself a change of the tree.
+    # Writing the first result changes the tree.
     if former and former["commit"].removesuffix("+") == result["commit"].removesuffix("+"):
         merged = {part: {**former[part], **result[part]} for part in ("cases", "against")}
         result = {**result, **merged, "commit": former["commit"]}
@@ -42,7 +42,7 @@ def keep(directory: Path, result: Result) -> None:
 
 
 def paced_section(path: Path) -> str:
-    """The section of the report, from a stored result."""
+    """Return the section of the report, from a stored result."""
     if not path.exists():
         return _UNMEASURED
     result: Result = json.loads(path.read_text("utf-8"))
@@ -54,7 +54,7 @@ def paced_section(path: Path) -> str:
 
 
 def paced_rows(cases: Mapping[str, Result]) -> Iterator[tuple[str, ...]]:
-    """One row of cells for each rollout."""
+    """Yield one row of cells for each rollout."""
     for name, each in cases.items():
         yield (
             name,

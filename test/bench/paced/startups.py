@@ -1,6 +1,6 @@
 """Distributions of how long pods take to become ready, the same in every run.
 
-A distribution is an annotation for the nodes of the local cluster; the name of a pod alone decides its
+A distribution is an annotation for the nodes of the local cluster. Only the name of a pod decides its
 seconds.
 """
 
@@ -17,7 +17,10 @@ _PLACES = 65521
 
 @dataclass(frozen=True)
 class Startup:
-    """seconds: a pod takes the one at the place that its name leads to; none are waited for without any."""
+    """A distribution of start times.
+
+    seconds: the possible times, of which the name of a pod selects one. Pods start at once if it is empty.
+    """
 
     name: str
     about: str
@@ -25,11 +28,11 @@ class Startup:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """Of a pod template."""
+        """Return the annotations of a pod template."""
         return {ANNOTATION: ",".join(f"{each:g}s" for each in self.seconds)} if self.seconds else {}
 
     def of(self, pod: str) -> float:
-        """Seconds that a pod of this name takes; as tools/localcluster/stages.yaml has it."""
+        """Return the seconds of a pod of this name, by the same rule as tools/localcluster/stages.yaml."""
         if not self.seconds:
             return 0.0
         place = 0
@@ -39,7 +42,7 @@ class Startup:
 
 
 def _shuffled(*seconds: float) -> tuple[float, ...]:
-    """Neighbours among groups are not to be neighbours in time."""
+    """Shuffle the times, so that neighbouring groups do not have neighbouring times."""
     mixed = list(seconds)
     random.Random(_SEED).shuffle(mixed)
     return tuple(mixed)

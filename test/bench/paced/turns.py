@@ -1,4 +1,4 @@
-"""Record when each group was replaced and was ready again, from the stream of its leader pod."""
+"""Record when each group was replaced and when it was ready again, from the stream of its leader pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.localcluster.api import Api, ApiError, Call
 
 
 class Turns:
-    """Follows one set from now on. image: of the new revision. clock: of the seconds in its turns."""
+    """The turns of one set from now on. image: of the new revision. clock: for the seconds of the turns."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class Turns:
         threading.Thread(target=self._watch, args=(version,), daemon=True).start()
 
     def close(self) -> None:
-        """Take in nothing more."""
+        """Stop following."""
         self._closed = True
 
     def wait(self, groups: int, seconds: float, check: Callable[[], None]) -> None:
-        """Return when so many groups are ready on the new revision. check: raises where that is in vain."""
+        """Wait until `groups` groups are ready on the new revision. check: raises if waiting is in vain."""
         deadline = self._clock() + seconds
         with self._news:
             while not all(index in self._ready for index in range(groups)):
@@ -63,18 +63,21 @@ class Turns:
 
     @property
     def turns(self) -> Mapping[int, Turn]:
-        """Of each group that is ready on the new revision."""
+        """Return the turn of each group that is ready on the new revision."""
         with self._news:
             return {index: Turn(self._taken[index], ready) for index, ready in sorted(self._ready.items())}
 
     @property
     def repeated(self) -> int:
-        """Leaders beyond the first that were made of a group meanwhile: lost, or back on the old revision."""
+        """Return how many leaders were created for groups in addition to the first ones.
+
+        The previous leaders were lost, or were on the old revision.
+        """
         with self._news:
             return sum(max(0, len(uids) - 1) for uids in self._uids.values())
 
     def take(self, pod: Mapping[str, Any]) -> None:
-        """Take in a leader pod as it is now."""
+        """Process the current state of a leader pod."""
         now, metadata = self._clock(), pod["metadata"]
         index = int(metadata["labels"][GROUP_INDEX_LABEL])
         is_new = pod["spec"]["containers"][0]["image"] == self._image

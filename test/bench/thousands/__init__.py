@@ -1,1 +1,1 @@
-"""Sets of thousands of groups: what one manager, or several that share, take for them."""
+"""What sets of thousands of groups cost one manager, or several that share them."""

@@ -22,7 +22,7 @@ _RESULTS = RESULTS / "thousands"
 
 
 def main() -> int:
-    """Measure one number of managers after the other; each result is kept as soon as it is there."""
+    """Measure one number of managers after the other; store each result as soon as it is complete."""
     given, say = _arguments(), clocked()
     given.results.mkdir(parents=True, exist_ok=True)
     for shape in map(parse, given.shapes):

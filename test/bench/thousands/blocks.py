@@ -1,4 +1,4 @@
-"""Divide a manager's CPU time into blocks of work, by its folded stacks.
+"""Divide a manager's CPU time into blocks of work, from its folded stacks.
 
 A sample counts to the first block in the order below that has a function of its stack.
 """
@@ -12,7 +12,7 @@ DECODING = "decoding"
 OTHER = "sockets, HTTP, event loop"
 _APART = ("imports at the start", "measuring")
 
-# Name → what a frame begins with (module.function).
+# For each block, the beginnings of frames (module.function).
 _BLOCKS: Mapping[str, tuple[str, ...]] = {
     _APART[0]: ("<frozen importlib",),
     _APART[1]: ("loop_lag.",),
@@ -29,7 +29,10 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
 
 
 def shares(stacks: Mapping[str, int]) -> dict[str, float]:
-    """Block → its share of all samples but those of imports and of the measuring itself, largest first."""
+    """Return each block's share of the samples, the largest first.
+
+    Samples of imports and of the profiler itself do not count.
+    """
     found: Counter[str] = Counter()
     for stack, samples in stacks.items():
         found[block_of(stack.split(";"))] += samples

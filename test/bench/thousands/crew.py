@@ -1,4 +1,4 @@
-"""Run one manager, or as many as there are shards, and measure each of these processes."""
+"""Run one manager, or one for each shard, and measure each of these processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHARE_SECONDS = 120.0
 
 
 class Crew:
-    """managers: in the order in which they were started; each has a peak of its own."""
+    """The managers of a measurement, in the order of their start; each has a separate peak."""
 
     def __init__(self, managers: list[Subject], endpoint: Endpoint | None) -> None:
         self.managers = managers
@@ -30,11 +30,11 @@ class Crew:
 
     @property
     def cpu(self) -> float:
-        """CPU seconds of all since their starts."""
+        """Return the CPU seconds of all since their starts."""
         return sum(each.cpu for each in self.managers)
 
     def scrape(self) -> Scrape:
-        """What they count, added up."""
+        """Return the sums of their metrics."""
         series: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
         for each in self.managers:
             for key, value in each.scrape().series.items():
@@ -49,7 +49,7 @@ class Crew:
             each.check()
 
     def restart_first(self) -> float:
-        """Seconds from its end until the new process is ready."""
+        """Restart the first manager; return the seconds until the new process is ready."""
         self.managers[0].stop()
         ready = self.managers[0].start()
         if self._endpoint is not None:
@@ -58,7 +58,7 @@ class Crew:
         return ready
 
     def until_shared(self) -> None:
-        """Return once the only one is in charge, or each holds one shard."""
+        """Wait until the only manager is active, or each manager holds one shard."""
         if len(self.managers) == 1:
             eventually("it acts", lambda: self.scrape().total(_HOLDS), seconds=_SHARE_SECONDS)
             return
@@ -70,7 +70,7 @@ class Crew:
         )
 
     def groups_of_each(self, namespaces: list[str], groups: int) -> list[int]:
-        """groups: of each namespace. Each manager's part of them."""
+        """Return the number of groups of each manager. groups: the number in each namespace."""
         count = len(self.managers)
         if count == 1:
             return [groups * len(namespaces)]
@@ -78,13 +78,13 @@ class Crew:
         return [groups * sum(shard_of(name, count) in shards for name in namespaces) for shards in held]
 
     def share_reviews(self) -> None:
-        """Have the API server call all of them in turns, where there are several."""
+        """Have the API server call all managers in turn, if there are several."""
         if self._endpoint is not None:
             self.managers[0].deployment.point_webhooks_at(self._endpoint.port)
 
 
 class _Peaks:
-    """The sum of the largest PSS of each."""
+    """The sum of the largest PSS of each manager."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
@@ -99,7 +99,7 @@ class _Peaks:
 
 
 class _Turns(list[ManagerProcess]):
-    """Each time another one is the first, as a Service spreads connections."""
+    """A list that starts with another manager at each iteration, as a Service distributes connections."""
 
     def __iter__(self) -> Iterator[ManagerProcess]:
         start = next(self._starts)
@@ -112,9 +112,9 @@ class _Turns(list[ManagerProcess]):
 
 @contextmanager
 def working(cluster: LocalCluster, count: int, profiles: Path) -> Iterator[Crew]:
-    """The chart is installed, and so many managers act, each on a shard where there are several.
+    """Install the chart and run `count` managers, each with a shard if there are several.
 
-    profiles: where each leaves `manager-N.PID` and `manager-N.PID.lag` at its end.
+    profiles: the directory in which each leaves `manager-N.PID` and `manager-N.PID.lag` at its end.
     """
     shards = ("--set", f"configuration.sharding.shards={count}") if count > 1 else ()
     deployment = deployed(cluster, "--set", "replicaCount=1", *shards)
@@ -134,6 +134,6 @@ def working(cluster: LocalCluster, count: int, profiles: Path) -> Iterator[Crew]
 
 
 def _shards(scrape: Scrape) -> set[int]:
-    """Those that a manager holds; empty where it acts alone."""
+    """Return the shards that a manager holds; none if it is the only one."""
     found = (re.search(r"-(\d+)$", name) for name, value in scrape.by(_HOLDS, "name").items() if value)
     return {int(each[1]) for each in found if each is not None}

@@ -1,4 +1,4 @@
-"""Targets for thousands of groups, beside a result of 400 groups by the same command."""
+"""Targets for thousands of groups, relative to a result of 400 groups by the same command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Result = dict[str, Any]
 
 
 def verdicts(result: Result, reference: Result | None) -> Iterator[Verdict]:
-    """Growth is judged of one manager beside one: several decode each event several times."""
+    """Yield the verdicts on one result.
+
+    Growth is judged only for one manager, because each of several managers decodes every event.
+    """
     phases = result["phases"]
     if reference is not None and result["managers"] == 1 and result["shape"] != REFERENCE:
         for name in _MOVING:
@@ -38,12 +41,15 @@ def verdicts(result: Result, reference: Result | None) -> Iterator[Verdict]:
 
 
 def bytes_of_a_pod(result: Result) -> float:
-    """Of one manager, each of which keeps all: the most at the end of a creation, over the base."""
+    """Return the bytes per pod of one manager: the largest growth by the end of a creation.
+
+    Each manager keeps all objects.
+    """
     grown = (late - early for early, late in zip(result["base_pss"], result["created_pss"], strict=True))
     return float(max(grown) / result["pods"])
 
 
 def balance(result: Result) -> float:
-    """The CPU time of the manager that took most in a rollout, beside the mean of all."""
+    """Return the largest CPU time of a manager in a rollout, relative to the mean."""
     each = result["phases"]["rollout"]["cpu_of_each"]
     return float(max(each) * len(each) / sum(each))

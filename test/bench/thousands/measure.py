@@ -1,4 +1,4 @@
-"""Measure one large shape: created, looked at again by a new process, rolled out, healed."""
+"""Measure one large shape: creation, start of a new process, rollout and recovery."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from test.bench.thousands.crew import Crew, working
 from test.harness.audit import MANAGER
 from tools.localcluster import LocalCluster, Options
 
-# What everybody asks of the API server would be gigabytes.
+# The requests of all clients would be gigabytes.
 AUDIT_MANAGER = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -48,7 +48,10 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """What to measure. profiles: a directory for them. say: is told each line of progress."""
+    """What to measure.
+
+    profiles: a directory for them. say: a function that receives each line of progress.
+    """
 
     shape: Shape
     managers: int
@@ -57,12 +60,12 @@ class Task:
 
     @property
     def namespaces(self) -> list[str]:
-        """One for each set: a namespace is one manager's work."""
+        """Return one namespace for each set, because a namespace belongs to one manager."""
         return [f"fleet-{index}" for index in range(self.shape.sets)]
 
 
 def measure(task: Task) -> Result:
-    """Start a cluster, measure, and take it down."""
+    """Start a cluster, measure, and stop the cluster."""
     others, options = Others(), Options(nodes=NODES, audit_policy=AUDIT_MANAGER)
     with LocalCluster(options) as cluster:
         for namespace in task.namespaces:
@@ -82,7 +85,7 @@ def measure(task: Task) -> Result:
 
 
 def _with_lags(result: Result, lags: list[Lag]) -> Result:
-    """The waits of each phase, by the moments between which it ran."""
+    """Add the loop delays of each phase, selected by the times of its beginning and end."""
     for phase in result["phases"].values():
         phase["loop"] = quantiles(lags, phase.pop("began"), phase.pop("ended"))
     return result
@@ -126,7 +129,7 @@ class _Run:
         return {**measured, "cpu_of_each": each, "began": began, "ended": time.monotonic()}
 
     def _restart(self) -> Result:
-        """A new process in place of the first manager."""
+        """Measure a new process in place of the first manager."""
         first, began, place = self._crew.managers[0], time.monotonic(), self._meter.audit.end
         found: Result = {"ready": self._crew.restart_first()}
         if len(self._crew.managers) == 1:
@@ -141,7 +144,7 @@ class _Run:
         return found
 
     def _until_all_passes(self, began: float) -> float:
-        """Seconds until as many passes have ended as there are sets and groups."""
+        """Return the seconds until as many passes have ended as there are sets and groups."""
         keys, deadline = self._task.shape.all_groups + self._task.shape.sets, began + _LOOK_SECONDS
         while self._crew.scrape().total(_PASSES) < keys:
             if time.monotonic() > deadline:
@@ -150,5 +153,5 @@ class _Run:
         return time.monotonic() - began
 
     def _memory(self) -> list[int]:
-        """Bytes of each."""
+        """Return the bytes of each manager."""
         return [pss(each.pids) for each in self._crew.managers]

@@ -1,4 +1,4 @@
-"""Say what thousands of groups take: the section of the report."""
+"""Render the section of the report about thousands of groups."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Result = dict[str, Any]
 
 
 def section(results: Sequence[Result]) -> str:
-    """The section of the report."""
+    """Return the section of the report."""
     if not results:
         return _UNMEASURED
     results = sorted(results, key=lambda each: (each["managers"], each["pods"], each["shape"]))
@@ -79,7 +79,7 @@ def _phase_rows(result: Result) -> Iterator[tuple[str, ...]]:
 
 
 def _comparable(results: Iterable[Result]) -> list[Result]:
-    """All of shapes that several managers have shared."""
+    """Return all results of shapes that were also measured with several managers."""
     known = list(results)
     shapes = {each["shape"] for each in known if each["managers"] > 1}
     return [each for each in known if each["shape"] in shapes]

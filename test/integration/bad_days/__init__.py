@@ -1,1 +1,1 @@
-"""What befalls the product on bad days, and what it must come through without help."""
+"""Faults that the product must survive without help, one at a time."""

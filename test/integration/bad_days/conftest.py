@@ -1,4 +1,4 @@
-"""Bad days have a control plane of their own, with the chart installed once."""
+"""A separate control plane for the bad days, with the chart installed once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["package_product", "product", "pytest_runtest_makereport", "stage", "
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[LocalCluster]:
-    """A control plane for these tests alone."""
+    """A separate control plane for these tests."""
     with a_control_plane(Options(nodes=4, audit_policy=AUDIT_METADATA)) as cluster:
         allow_finalizers(cluster)
         yield cluster

@@ -1,6 +1,6 @@
 """Read the writes of each manager from the audit log, told apart by the token of the request.
 
-The log is that of a local cluster, at level Metadata.
+The log is the one of a local cluster, at level Metadata.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 @dataclass(frozen=True)
 class Write:
-    """One request that changes something, and when the API server received it."""
+    """One request that changes an object, and the time at which the API server received it."""
 
     at: datetime
     verb: str
@@ -30,21 +30,21 @@ class Write:
 
 
 class Ledger:
-    """The audit log from the moment of making this."""
+    """The audit log from the creation of this object on."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._began = path.stat().st_size
 
     def writes_of(self, credential: str) -> list[Write]:
-        """What the bearer of a token has written; reviews of tokens and access change nothing."""
+        """Return the writes of the bearer of a token, without reviews of tokens and access."""
         return [_write(entry) for entry in self._entries() if _is_write(entry, credential)]
 
     def _entries(self) -> Iterator[dict[str, Any]]:
         with self._path.open("rb") as log:
             log.seek(self._began)
             for line in log.read().splitlines(keepends=True):
-                # The last line may be half written.
+                # The last line may be incomplete.
                 if line.endswith(b"\n"):
                     yield json.loads(line)
 

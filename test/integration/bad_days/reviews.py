@@ -1,4 +1,4 @@
-"""Build reviews as the API server sends them to webhooks, and malformed ones, and send them."""
+"""Build and send reviews as the API server sends them to webhooks, valid and malformed ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Review:
 
 
 def set_review(path: str, number: int, **changes: Any) -> Review:
-    """An update of a set that nobody has seen before."""
+    """Return the review of an update of a set that does not exist."""
     new, old = (_stored(a_set(f"set-{number}", replicas), number) for replicas in (3, 2))
     return Review(
         path, _review(number, _SETS, {"operation": "UPDATE", "object": new, "oldObject": old, **changes})
@@ -40,7 +40,7 @@ def set_review(path: str, number: int, **changes: Any) -> Review:
 
 
 def pod_review(number: int) -> Review:
-    """The creation of a leader pod."""
+    """Return the review of a new leader pod."""
     pod = {"apiVersion": "v1", "kind": "Pod", **pod_template()}
     labels = {NAME_LABEL: f"set-{number}", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
     pod["metadata"] = {"name": f"set-{number}-0", "namespace": "default", "labels": labels}
@@ -49,17 +49,17 @@ def pod_review(number: int) -> Review:
 
 
 def address_of(manager: ManagerProcess) -> str:
-    """Where a manager serves its webhooks."""
+    """Return the URL of a manager's webhooks."""
     return f"https://127.0.0.1:{manager.webhook_port}"
 
 
 def trust(cluster: ClusterAccess) -> ssl.SSLContext:
-    """What the API server trusts when it calls webhooks."""
+    """Return a context that trusts what the API server trusts when it calls webhooks."""
     return ssl.create_default_context(cadata=ca_bundles(cluster)[0].decode())
 
 
 def ca_bundles(cluster: ClusterAccess) -> list[bytes]:
-    """The CA bundle of every webhook that is configured; empty where there is none."""
+    """Return the CA bundle of every configured webhook, empty if it has none."""
     found = []
     for kind in ("mutating", "validating"):
         name = f"lws-{kind}-webhook-configuration"
@@ -69,7 +69,7 @@ def ca_bundles(cluster: ClusterAccess) -> list[bytes]:
 
 
 def secret_of(cluster: ClusterAccess) -> dict[str, bytes]:
-    """What the Secret of the webhook certificates holds."""
+    """Return the data of the Secret with the webhook certificates."""
     shown = cluster.kubectl("get", "secret", "lws-webhook-server-cert", "-n", NAMESPACE, "-o", "json")
     return {key: base64.b64decode(value) for key, value in (json.loads(shown).get("data") or {}).items()}
 

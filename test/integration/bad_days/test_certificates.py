@@ -46,7 +46,7 @@ def test_two_managers_that_start_at_once_agree(stage: Stage, cluster: LocalClust
 def test_what_somebody_spoils_is_repaired_while_the_manager_runs(
     stage: Stage, cluster: LocalCluster, world: World
 ) -> None:
-    """A CA bundle that is gone and a certificate that ends tomorrow, together: each look repairs all."""
+    """A CA bundle is removed and the certificate expires tomorrow: each check repairs both."""
     manager = stage.start()
     authority, shown = secret_of(cluster)["ca.crt"], served_by(manager, cluster)
     store_certificate_that_ends_tomorrow(cluster)
@@ -61,7 +61,7 @@ def test_what_somebody_spoils_is_repaired_while_the_manager_runs(
 
 
 def admits(world: World) -> bool:
-    """A set is let through both webhooks."""
+    """Report whether both webhooks admit a set."""
     try:
         world.api.create(f"{world.path(SET)}?dryRun=All", a_set("probe"))
     except ApiError as refusal:
@@ -83,7 +83,7 @@ def empty_bundles(cluster: LocalCluster) -> None:
 
 
 def served_by(manager: ManagerProcess, cluster: LocalCluster) -> bytes:
-    """The certificate (DER) that a manager shows, checked as the API server checks it."""
+    """Return the certificate (DER) that a manager presents, verified as the API server does."""
     address = ("127.0.0.1", manager.webhook_port)
     context = trust(cluster)
     name = f"lws-webhook-service.{NAMESPACE}.svc"
@@ -99,7 +99,7 @@ def ends_at(certificate: bytes) -> datetime:
 
 
 def store_certificate_that_ends_tomorrow(cluster: LocalCluster) -> None:
-    """Made by the CA in the Secret, for the names of the one that it takes the place of."""
+    """Store a certificate that the CA in the Secret signs for the same names as the one that it replaces."""
     stored = secret_of(cluster)
     authority = x509.load_pem_x509_certificate(stored["ca.crt"])
     signer = serialization.load_pem_private_key(stored["ca.key"], password=None)

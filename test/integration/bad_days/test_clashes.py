@@ -1,6 +1,6 @@
-"""Foreign objects that take names a set needs while it runs are left alone and reported.
+"""Objects of other owners that take names a running set needs are left alone and reported.
 
-All of them exist at once: that they are gone is noticed within half a minute, and not earlier.
+All of them exist at once, because a manager needs up to half a minute to notice their deletion.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ STATEFULSET: dict[str, Any] = {
         },
     },
 }
-# The second group of the first two sets needs what the strangers have; the third lost its leader StatefulSet.
+# The second groups of the first two sets need names that other objects have; the third set lost its leader
+# StatefulSet.
 STRANGERS = {
     "served": (SERVICE, "served-1"),
     "worked": (STATEFULSET, "worked-1"),
@@ -71,7 +72,7 @@ def test_strangers_that_come_later(product: Product, world: World) -> None:
         lambda: condition(world.get(SET, "led"), "Available").get("status"),
         lambda status: status == "False",
     )
-    # Other groups do not wait for the one that cannot be completed.
+    # Other groups do not wait for the incomplete one.
     for name in ("served", "worked"):
         complete = {f"{name}-2", f"{name}-2-1"}
         eventually("the third group is complete", lambda: complete <= pod_uids(world, name).keys())  # noqa: B023
@@ -85,7 +86,7 @@ def test_strangers_that_come_later(product: Product, world: World) -> None:
 
 
 def strangers_in(world: World) -> Iterator[tuple[str, Identity]]:
-    """Without the version: their own controllers write their status."""
+    """Yield the objects of other owners, without versions, because their controllers write their status."""
     found = identities(world, "Service", "StatefulSet")
     for manifest, name in STRANGERS.values():
         key = f"{manifest['kind']} {name}"
@@ -93,7 +94,7 @@ def strangers_in(world: World) -> Iterator[tuple[str, Identity]]:
 
 
 def told(world: World, name: str, about: str) -> None:
-    """The condition and a warning name what is in the way."""
+    """Wait until the condition and a warning name the conflicting object."""
     eventually(
         f"the condition of {name} about {about}",
         lambda: condition(world.get(SET, name), "ReplicaFailure"),

@@ -1,6 +1,6 @@
 """A manager that cannot start ends with one line and an exit code, never with a traceback.
 
-A manager that can start but has no access to the API server does not end.
+A manager that starts but has no access to the API server keeps running.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.local_only
 
 
 def ended(*arguments: str) -> tuple[int, str]:
-    """Exit code and stderr of `lws manager`."""
+    """Return exit code and stderr of `lws manager`."""
     paths = os.pathsep.join(str(REPOSITORY / part) for part in ("", "api"))
     done = subprocess.run(
         [sys.executable, "-m", "lws", "manager", *arguments],
@@ -41,7 +41,7 @@ def is_one_line(told: str) -> bool:
 
 
 def flag(manager: ManagerProcess, name: str) -> Path:
-    """The file that the last flag of that name gives to a manager."""
+    """Return the file in the last flag of that name."""
     (*_, value) = (each.partition("=")[2] for each in manager.command if each.startswith(f"--{name}="))
     return Path(value)
 
@@ -83,7 +83,7 @@ def test_a_port_that_is_taken(stage: Stage, section: str) -> None:
 def test_a_manager_that_nobody_lets_in_waits_and_says_for_what(
     stage: Stage, part: dict[str, str], missing: str
 ) -> None:
-    """It ends only for what is wrong with its command line: all else may be mended meanwhile."""
+    """The manager ends only for errors in its command line; everything else may be fixed meanwhile."""
     manager = stage.manager()
     path = flag(manager, "kubeconfig")
     kubeconfig = yaml.safe_load(path.read_text())

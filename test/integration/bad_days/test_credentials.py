@@ -37,13 +37,13 @@ API = "client.authentication.k8s.io/v1"
 
 
 class Tunnels:
-    """A proxy in a thread of its own."""
+    """A proxy in a separate thread."""
 
     def __init__(self, proxy: ConnectProxy, loop: asyncio.AbstractEventLoop) -> None:
         self.proxy, self._loop = proxy, loop
 
     def cut(self) -> None:
-        """Close all of them; new ones are let through."""
+        """Close all tunnels; new ones are allowed."""
         asyncio.run_coroutine_threadsafe(self.proxy.stop(), self._loop).result(10.0)
 
 
@@ -66,7 +66,7 @@ def tunnels(port: int) -> Iterator[Tunnels]:
 
 
 class Plugin:
-    """A credential plugin, and tokens that end when the test takes their Secret away."""
+    """A credential plugin, and tokens that expire when the test deletes their Secret."""
 
     def __init__(self, directory: Path, cluster: LocalCluster) -> None:
         self._answer, self._runs, self._program = (directory / each for each in ("answer", "runs", "plugin"))
@@ -77,7 +77,7 @@ class Plugin:
 
     @property
     def user(self) -> dict[str, object]:
-        """What the kubeconfig says of it."""
+        """Return the user entry of the kubeconfig."""
         return {"exec": {"apiVersion": API, "command": sys.executable, "args": ["-S", str(self._program)]}}
 
     @property
@@ -85,7 +85,7 @@ class Plugin:
         return len(self._runs.read_text())
 
     def hand_out(self, name: str) -> str:
-        """From now on a new token, which lives as long as the Secret of this name."""
+        """Return a new token from now on, which is valid as long as the Secret of this name exists."""
         kubectl = self._cluster.kubectl
         kubectl("create", "secret", "generic", name, "-n", NAMESPACE)
         bound = ("--bound-object-kind=Secret", f"--bound-object-name={name}")
@@ -95,7 +95,7 @@ class Plugin:
         return token
 
     def end(self, name: str, token: str) -> None:
-        """Let the tokens of a Secret end, and wait until the API server no longer knows them."""
+        """Revoke the tokens of a Secret, and wait until the API server rejects them."""
         self._cluster.kubectl("delete", "secret", name, "-n", NAMESPACE)
         eventually("the token is refused", lambda: self._status(token), lambda status: status == 401)
 

@@ -1,4 +1,4 @@
-"""Every set comes up and rolls while the API server is slow, closes watches and expires their versions."""
+"""Sets become ready and roll out while the API server is slow, closes watches and expires versions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from test.harness.world import SET, World
 pytestmark = pytest.mark.local_only
 
 NAME = "web"
-# Slow answers cost a Lease as short as that of the other tests.
+# With slow answers, a Lease as short as in the other tests would be lost.
 LONGER_LEASE = (
     "--leader-elect-lease-duration=30s",
     "--leader-elect-renew-deadline=20s",
@@ -37,7 +37,7 @@ LONGER_LEASE = (
 
 
 def dawdling() -> Rule:
-    """Every answer takes two seconds."""
+    """Delay every answer by two seconds."""
 
     def rule(asked: Asked) -> Fault | None:
         return None if asked.is_watch else Delay(2.0)
@@ -46,7 +46,7 @@ def dawdling() -> Rule:
 
 
 def hanging_up() -> Rule:
-    """No watch lives longer than a second."""
+    """End every watch after a second."""
 
     def rule(asked: Asked) -> Fault | None:
         return CutAfter(1.0) if asked.is_watch else None
@@ -55,7 +55,7 @@ def hanging_up() -> Rule:
 
 
 def forgetting() -> Rule:
-    """Every second watch cannot be resumed, which the API server says in the stream."""
+    """Make every second watch impossible to resume, with an error event in the stream."""
     kinds: tuple[Fault, ...] = (CutAfter(1.0), ErrorEvent(410))
     faults = itertools.cycle(kinds)
 
@@ -92,7 +92,7 @@ def test_a_set_comes_up_and_rolls(
 
 
 def test_a_disaggregated_set_comes_up_and_rolls(stage: Stage, world: World) -> None:
-    """Five kinds of streams end all the time, and what is decided from them keeps every promise."""
+    """Five kinds of streams end again and again, and every decision keeps the guarantees."""
     with stage.proxy() as proxy:
         stage.start(*LONGER_LEASE, proxy=proxy)
         proxy.rule = forgetting()
@@ -108,7 +108,7 @@ def test_a_disaggregated_set_comes_up_and_rolls(stage: Stage, world: World) -> N
 
 
 def test_a_stream_that_cannot_go_on_costs_no_restart(stage: Stage, world: World) -> None:
-    """All is listed again without a restart, which would not help while the cause lasts."""
+    """Everything is listed again. A restart would not help as long as the cause persists."""
 
     def broken(asked: Asked) -> Fault | None:
         return ErrorEvent(500) if asked.is_watch and asked.collection == "leaderworkersets" else None

@@ -1,4 +1,4 @@
-"""Exactly one manager acts, whatever happens to the other one."""
+"""Exactly one manager is active, whatever happens to the other one."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.local_only
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 REFUSED = r"DisaggregatedSet: .*forbidden"
-# As the stage configures it: a Lease lasts longer than its holder acts without a renewal.
+# As the stage configures it. A Lease lasts longer than its holder is active without a renewal.
 DEADLINE = 4.0
 
 
 def holder(api: Api) -> str:
-    """Who holds the Lease; empty for nobody."""
+    """Return the holder of the Lease, or ""."""
     return str(api.get(LEASE)["spec"].get("holderIdentity") or "")
 
 
@@ -45,7 +45,7 @@ def is_there(api: Api) -> bool:
 
 
 def start_two(stage: Stage) -> tuple[ManagerProcess, ManagerProcess]:
-    """One that leads, and one that waits and answers the webhooks."""
+    """Start an active manager, and one that waits and answers the webhooks."""
     acting = stage.start()
     eventually("the first one leads", lambda: "held by this manager" in acting.log_path.read_text())
     return acting, stage.start()
@@ -82,7 +82,7 @@ def test_a_manager_that_ends_hands_over_at_once_and_one_that_is_killed_soon(
     world.create(a_set("web", replicas=2, size=2))
     settle(world, "web")
     assert first.stop() == 0
-    # A released Lease is taken without waiting.
+    # A released Lease is acquired without waiting.
     assert "released" in first.log_path.read_text()
     eventually("the second takes over", lambda: took_over(second))
     world.patch(SET, "web", new_image("server:2"))
@@ -94,7 +94,7 @@ def test_a_manager_that_ends_hands_over_at_once_and_one_that_is_killed_soon(
     second.kill()
     world.patch(SET, "web", scaled_to(3))
     eventually("the third takes over", lambda: took_over(third))
-    # The Lease of the dead is respected: it might only be slow.
+    # The Lease of a killed manager is respected, because the manager might only be slow.
     waited = renewals(ledger, third)[0] - renewals(ledger, second)[-1]
     assert waited > timedelta(seconds=DEADLINE)
     settle(world, "web")
@@ -193,7 +193,7 @@ def without_its_lease(asked: Asked) -> Fault | None:
 def test_a_worker_that_was_replaced_while_another_manager_led_costs_no_healthy_group(
     stage: Stage, world: World
 ) -> None:
-    """The policy of then allowed it; the manager that leads again has seen the worker of before."""
+    """The policy at that time allowed it; the manager that becomes active again knows the former worker."""
 
     def settle_under(policy: str) -> None:
         changed = world.patch(SET, "web", {"spec": {"leaderWorkerTemplate": {"restartPolicy": policy}}})
@@ -229,6 +229,6 @@ def test_a_worker_that_was_replaced_while_another_manager_led_costs_no_healthy_g
 
 
 def renewals(ledger: Ledger, manager: ManagerProcess) -> list[datetime]:
-    """When it has written the Lease."""
+    """Return the times at which a manager wrote the Lease."""
     written = ledger.writes_of(credential_of(manager))
     return [each.at for each in written if each.resource == "leases" and each.code < 300]

@@ -1,6 +1,6 @@
 """Pods on a lost node are reported first, and force-deleted if the manager is configured to do so.
 
-The control plane is a separate one, where Kubernetes waits 40 s for a silent node.
+The test has its own control plane, in which Kubernetes waits 40 s for a silent node.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ METRIC = "lws_pods_held_by_lost_nodes"
 
 @dataclass
 class Stage:
-    """Two sets with a pod each on the node that dies, and managers, one after the other."""
+    """Two sets with one pod each on the node that is lost, and managers, one after the other."""
 
     cluster: LocalCluster
     deployment: Deployment
@@ -62,7 +62,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def manager(stage: Stage) -> ManagerProcess:
-    """One that only tells, and the node is dead."""
+    """Start a manager that only reports lost nodes, and stop the node."""
     manager, world = stage.manager(force=False), stage.world
     for name, leader, worker in (("leads", DOOMED, "node-0"), ("works", "node-1", DOOMED)):
         world.create(a_set(name, 1, 2, workers=drawn_to(worker), group={"leaderTemplate": drawn_to(leader)}))
@@ -75,7 +75,7 @@ def manager(stage: Stage) -> ManagerProcess:
 
 
 def drawn_to(node: str) -> dict[str, Any]:
-    """A pod that goes to this node if it can, and is deleted soon after the node is lost."""
+    """Return a pod that prefers this node, and is deleted soon after the node is lost."""
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     preferred = {"weight": 100, "preference": {"matchExpressions": [here]}}
     taints = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -98,7 +98,7 @@ def losses_told(world: World, name: str) -> list[Event]:
 
 
 def held(stage: Stage, manager: ManagerProcess) -> float:
-    """The metric, as Prometheus would read it: with the token of somebody who may. -1 if nobody says."""
+    """Return the metric as Prometheus reads it, with an authorized token, or -1 if it is missing."""
     token = stage.cluster.kubectl("create", "token", "default", "-n", "kube-system").strip()
     request = urllib.request.Request(
         f"https://127.0.0.1:{manager.metrics_port}/metrics", headers={"Authorization": f"Bearer {token}"}
@@ -142,7 +142,7 @@ def test_a_manager_that_is_asked_to_frees_the_groups_by_force(stage: Stage, mana
             lambda found: found.get("reason") == "NodeLost",
             LOST_SECONDS,
         )
-    # The leader of the lost worker is a new one already, which waits at its gate.
+    # The leader of the lost worker has been replaced already, and waits at its gate.
     before = {
         name: {pod["metadata"]["uid"] for pod in pods_of(world, name) if not gate_of(pod)} for name in SETS
     }
@@ -164,7 +164,7 @@ def test_a_manager_that_is_asked_to_frees_the_groups_by_force(stage: Stage, mana
 
 
 def test_a_node_out_of_service_is_left_to_kubernetes(stage: Stage, manager: ManagerProcess) -> None:
-    """Its pod garbage collector deletes such pods by force; users who ask us to do it do not mean these."""
+    """The pod garbage collector force-deletes such pods; `nodeLoss.forceDelete` does not apply to them."""
     world, cluster = stage.world, stage.cluster
     stage.manager(force=True)
     cluster.revive_node(DOOMED)

@@ -49,7 +49,7 @@ REPLICAS = 3
 
 @pytest.fixture
 def old_kubernetes(world: World) -> Iterator[None]:
-    """An API server that drops the field, in the namespace of the test."""
+    """Drop the field on the API server, in the namespace of the test."""
     api = world.api
     api.create(f"{ADMISSION}/mutatingadmissionpolicies", POLICY)
     selector = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
@@ -104,7 +104,7 @@ def test_users_are_told_and_nothing_multiplies(product: Product, world: World) -
 
 
 def multiplied(world: World) -> set[str]:
-    """StatefulSets of StatefulSets."""
+    """Return StatefulSets that were created for StatefulSets."""
     return names_of(world.list("StatefulSet")) - {"web", *(f"web-{index}" for index in range(REPLICAS))}
 
 

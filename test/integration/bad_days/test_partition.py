@@ -1,4 +1,4 @@
-"""Nothing is lost that happened while the API server was unreachable."""
+"""Changes that happen while the API server is unreachable are not lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.local_only
 
 API_SERVER = "kube-apiserver"
 AWAY_SECONDS = 30.0
-# All parts together, each of which says at every attempt that it cannot reach the API server.
+# For all parts together; each logs every failed attempt to reach the API server.
 LINES_PER_SECOND = 7.0
 
 
@@ -31,7 +31,7 @@ def cut_off(asked: Asked) -> Fault | None:
 
 
 class Attentive:
-    """A good day, on which somebody notes which watches there are."""
+    """A rule without faults that records the watches."""
 
     def __init__(self) -> None:
         self.streams: set[str] = set()
@@ -43,7 +43,7 @@ class Attentive:
 
 
 class Forgetful:
-    """After a long absence no watch can be resumed; those that begin where a list ended are none of these."""
+    """A rule by which no watch can be resumed after a long outage; new watches work."""
 
     def __init__(self) -> None:
         self.streams: set[str] = set()
@@ -70,7 +70,7 @@ def test_what_happens_behind_the_back_of_a_manager_is_carried_out(
         world.patch(SET, "scaled", scaled_to(2))
         cluster.pods.restart_container(world.namespace, "broken-0-1", "server", exit_code=1)
         world.delete(SET, "deleted")
-        # The garbage collector may take half a minute to get to know a new kind.
+        # The garbage collector may take half a minute to discover a new kind.
         eventually("the deleted set takes its pods along", lambda: not pod_uids(world, "deleted"))
         ledger = Ledger(cluster.audit_log)
         proxy.rule = forgetful = Forgetful()
@@ -87,7 +87,7 @@ def test_what_happens_behind_the_back_of_a_manager_is_carried_out(
 
 
 class Hidden:
-    """StatefulSets are written, but nobody hears of it, and none is seen."""
+    """A rule by which writes of StatefulSets succeed, but no list or watch shows StatefulSets."""
 
     def __init__(self) -> None:
         self.is_written = False

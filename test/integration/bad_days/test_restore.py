@@ -22,7 +22,7 @@ pytestmark = pytest.mark.local_only
 STORE, API_SERVER = "etcd", "kube-apiserver"
 CLIENTS = ("kube-controller-manager", "kube-scheduler", "kwok", "kubelet")
 LISTED = {"leaderworkersets", *(each.plural for each in LEADER_WORKER_SET.children)}
-# One that lasts until etcd is back: its holder may write at once.
+# A Lease that lasts until etcd is back, so that its holder may write at once.
 LONG_LEASE = (
     "--leader-elect-lease-duration=120s",
     "--leader-elect-renew-deadline=110s",
@@ -71,7 +71,7 @@ def is_about_sets(request: Request, world: World) -> bool:
 
 @contextmanager
 def stopped(cluster: LocalCluster, *names: str) -> Iterator[None]:
-    """These are not there meanwhile; they come back in the opposite order."""
+    """Stop these components during the block, and start them again in reverse order."""
     for name in names:
         cluster.stop_component(name)
     try:

@@ -1,4 +1,4 @@
-"""Webhooks stand malformed, oversized and very many reviews."""
+"""Webhooks withstand malformed, oversized and very many reviews."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MEBIBYTE = 2**20
 
 @pytest.fixture
 async def webhooks(product: Product, cluster: LocalCluster) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client of the manager's webhooks, as the API server is one."""
+    """A client that calls the manager's webhooks as the API server does."""
     async with client_of(product.manager, cluster) as session:
         yield session
 
@@ -105,25 +105,25 @@ async def test_what_is_just_small_enough_is_answered(webhooks: aiohttp.ClientSes
         assert answer.status == 200
 
 
-# Did each of 10,000 reviews leave but a quarter of a kilobyte behind, it would be more.
+# 10,000 reviews that each leave a quarter of a kilobyte behind would exceed this.
 LEAK = 2.5 * MEBIBYTE
 
 
-# Before the next one: what is so large leaves traces in any heap.
+# This test runs before the next one, whose large reviews leave traces in the heap.
 async def test_memory_does_not_grow_with_reviews(stage: Stage, cluster: LocalCluster) -> None:
     manager = stage.start()
     numbers = itertools.count(1)
     async with client_of(manager, cluster) as webhooks:
         await answered(webhooks, numbers, 1_000)
         growth = [await grown_by(manager.pid, answered(webhooks, numbers, 10_000))]
-        # A heap may grow once, for a while, on a busy machine; what is left behind is left behind each time.
+        # On a busy machine, a heap may grow once for a while; a leak grows every time.
         while growth[-1] >= LEAK and len(growth) < 5:
             growth.append(await grown_by(manager.pid, answered(webhooks, numbers, 10_000)))
     assert min(growth) < LEAK
 
 
 async def grown_by(pid: int, work: Awaitable[object]) -> int:
-    """Bytes that a process has grown by once the work is done."""
+    """Return the bytes by which a process grows during the work."""
     before = resident_bytes(pid)
     await work
     return resident_bytes(pid) - before
@@ -149,7 +149,7 @@ def connection_to(manager: ManagerProcess, cluster: LocalCluster) -> http.client
 
 
 async def answered(webhooks: aiohttp.ClientSession, numbers: Iterator[int], count: int) -> None:
-    """Have that many different reviews answered, 16 at a time."""
+    """Send `count` different reviews, 16 at a time."""
     reviews = map(a_review, itertools.islice(numbers, count))
 
     async def send() -> None:

@@ -21,7 +21,7 @@ from tools.localcluster import ApiError, LocalCluster
 
 pytestmark = pytest.mark.local_only
 
-# Helm hands over what the chart renders: Services lead nowhere on a cluster without a network.
+# Helm sends what the chart renders, but on a cluster without a network, Services do not work.
 POST_RENDERER = """#!{python}
 import sys, yaml
 
@@ -36,7 +36,7 @@ yaml.safe_dump_all(documents, sys.stdout)
 
 @pytest.fixture
 def to_this_host(product: Product, tmp_path: Path) -> str:
-    """The flag that has helm point webhooks at the manager."""
+    """Return the flag with which helm points webhooks at the manager."""
     script = tmp_path / "to-this-host"
     port = product.manager.webhook_port
     script.write_text(POST_RENDERER.format(python=sys.executable, port=port))
@@ -52,7 +52,7 @@ def test_webhooks_answer_all_the_time(
     secret, bundles, before = secret_of(cluster), ca_bundles(cluster), specs(identities(world))
     failures: list[str] = []
     with asking(world, failures) as asked:
-        # None so short that a machine with other things to do would need longer.
+        # None is too short for a busy machine.
         for seconds in (28, 29, 30):
             product.deployment.install(to_this_host, "--set", f"webhooks.timeoutSeconds={seconds}")
         eventually("it was asked often", lambda: asked, lambda seen: len(seen) > 20)
@@ -65,7 +65,7 @@ def test_webhooks_answer_all_the_time(
 
 @contextmanager
 def asking(world: World, failures: list[str]) -> Iterator[list[int]]:
-    """Have sets admitted all the time, without creating any."""
+    """Have sets reviewed all the time, without creating any."""
     asked: list[int] = []
 
     def ask() -> None:

@@ -1,1 +1,1 @@
-"""What must hold whatever fails: read off the API server's own record, by a checker of its own."""
+"""What must hold during any fault, checked against the API server's audit log by independent code."""

@@ -1,7 +1,7 @@
-"""Chaos has a control plane of its own, with an audit log of all that is done to it.
+"""A separate control plane for chaos, with an audit log of all writes.
 
-Faults happen at the same moments in every run; CHAOS_SEED chooses others, "random" new ones. The audit log is
-copied to CHAOS_LOG at the end.
+Faults happen at the same moments in every run. CHAOS_SEED chooses others: a number, or "random" for new ones
+each time. The audit log is copied to CHAOS_LOG at the end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def dice(request: pytest.FixtureRequest) -> random.Random:
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[LocalCluster]:
-    """A control plane for these tests alone."""
+    """A separate control plane for these tests."""
     with a_control_plane(Options(nodes=6, audit_policy=AUDIT_CHAOS)) as cluster:
         allow_finalizers(cluster)
         yield cluster

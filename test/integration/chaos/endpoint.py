@@ -1,7 +1,7 @@
-"""Play the Service in front of several managers, through which the API server reaches their webhooks.
+"""Play the Service through which the API server reaches the webhooks of several managers.
 
-It is a port of this host that leads to the first manager that answers, in the given order. Bytes pass as they
-are.
+It is a port of this host that forwards to the first manager that answers, in the given order, without
+changing any bytes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _HOST = "127.0.0.1"
 
 
 class Endpoint:
-    """Use it as a context manager. `managers` may be replaced at any time. `latency`: seconds that bytes take
-    in each direction, none without it.
+    """A context manager for the port.
+
+    managers: may be replaced at any time. latency: seconds that bytes take in each direction, by default 0.
     """
 
     def __init__(self, managers: Sequence[ManagerProcess] = ()) -> None:
@@ -65,10 +66,10 @@ class Endpoint:
                 await self._join(reader, writer, *there)
                 return
         except asyncio.CancelledError:
-            # The end of all; asyncio would report a connection that ends so.
+            # The loop is ending; asyncio would report a connection that is cancelled.
             return
         finally:
-            # What was passed on arrives: an abort would drop what is still buffered.
+            # Close instead of abort, so that buffered bytes still arrive.
             writer.close()
 
     async def _join(
@@ -78,7 +79,7 @@ class Endpoint:
         far_reader: asyncio.StreamReader,
         far_writer: asyncio.StreamWriter,
     ) -> None:
-        """Either end closes both."""
+        """Forward in both directions until one end closes, then close both."""
         ways = {
             asyncio.ensure_future(self._pass_on(reader, far_writer)),
             asyncio.ensure_future(self._pass_on(far_reader, writer)),

@@ -1,8 +1,8 @@
-"""Check that every promise about a set was kept at every moment.
+"""Check that every guarantee about a set held at every moment.
 
-It knows what is promised, and nothing of how it is kept. A manager sees what others do a moment later. So an
-action counts as wrong only if it was wrong by all that it may have seen: the world at any time within
-`_UNSEEN`. Its own actions it knows at once.
+The checks know the guarantees, not the implementation. A manager sees changes of other clients a moment
+later. So an action counts as wrong only if it was wrong in every state that the manager may have seen: the
+states of the last `_UNSEEN` seconds. A manager knows its own actions at once.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from test.integration.chaos.replay import Frame, Pod, Step, pod_of
 
 STATEFULSET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controller"
 _UNSEEN = timedelta(seconds=3)
-# A write that a manager was entitled to may take that long to the API server's door, on a machine under load.
+# On a busy machine, a permitted write of a manager may take this long to reach the API server.
 _ON_ITS_WAY = timedelta(seconds=3)
-# Between an answer and its entry in the log, likewise.
+# The same for the time between an answer and its entry in the log.
 _UNLOGGED = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
 class Violation:
-    """position: of the step that broke a promise."""
+    """A violated guarantee. position: of the step that violated it."""
 
     position: int
     what: str
 
 
 def violations(name: str, steps: Sequence[Step]) -> list[Violation]:
-    """What was wrong with the set of that name."""
+    """Return the violations for the set of that name."""
     return [
         *_too_many_groups(name, steps),
         *_mixed_groups(steps),
@@ -44,10 +44,10 @@ def violations(name: str, steps: Sequence[Step]) -> list[Violation]:
 
 
 def fewest_ready(steps: Iterable[Step], began: datetime, deaths: Collection[datetime] = ()) -> int | None:
-    """The least number of groups that served at any moment since `began`; None if nothing happened.
+    """Return the smallest number of groups that served at any moment since `began`, or None without steps.
 
-    deaths: of the API server. It writes down what it did after it has answered: what came right before a
-    death is known from the snapshot that follows.
+    deaths: times at which the API server died. It logs a request after it answers it. So changes right before
+    a death are known only from the snapshot that follows.
     """
     blind = [(died - _UNLOGGED, died) for died in deaths]
     judged = (
@@ -59,7 +59,7 @@ def fewest_ready(steps: Iterable[Step], began: datetime, deaths: Collection[date
 
 
 def _too_many_groups(name: str, steps: Sequence[Step]) -> Iterator[Violation]:
-    """As many as asked for and the surge on top, and no more."""
+    """Find moments with more groups than `replicas` plus the surge."""
     for position, step in enumerate(steps):
         asked, leaders = step.after.asked, step.after.statefulsets.get(name)
         if asked is None:
@@ -71,7 +71,7 @@ def _too_many_groups(name: str, steps: Sequence[Step]) -> Iterator[Violation]:
 
 
 def _mixed_groups(steps: Sequence[Step]) -> Iterator[Violation]:
-    """A leader and the workers that were made for it are of one revision."""
+    """Find groups whose leader and workers have different revisions."""
     for position, step in enumerate(steps):
         if _pods_of(step.before) == _pods_of(step.after):
             continue
@@ -82,11 +82,11 @@ def _mixed_groups(steps: Sequence[Step]) -> Iterator[Violation]:
 
 
 def _overlaps(steps: Sequence[Step]) -> Iterator[Violation]:
-    """No new leader that may be scheduled before the last of the old workers is gone, whoever deleted the old
-    leader.
+    """Find new leaders that may be scheduled before the last old worker is gone.
 
-    A worker may be late if its StatefulSet recreates it while the garbage collector deletes that: neither
-    waits for the other. A StatefulSet that a manager creates for a terminating leader is not excused.
+    It does not matter which client deleted the old leader. A worker may be late if its StatefulSet recreates
+    it while the garbage collector deletes the StatefulSet: neither waits for the other. This does not excuse
+    a StatefulSet that a manager creates for a terminating leader.
     """
     made_for: dict[str, str] = {}
     first_seen: dict[str, int] = {}
@@ -113,7 +113,7 @@ def _overlaps(steps: Sequence[Step]) -> Iterator[Violation]:
 
 
 def _steps_over_the_floor(name: str, steps: Sequence[Step]) -> Iterator[Violation]:
-    """Nothing that a manager does leaves fewer groups ready than the budget says."""
+    """Find actions of managers that leave fewer groups ready than the budget allows."""
     ours: set[str] = set()
     for position, step in enumerate(steps):
         taken = _taken(name, step) if step.entry.user == MANAGER else {}
@@ -139,8 +139,10 @@ def _steps_over_the_floor(name: str, steps: Sequence[Step]) -> Iterator[Violatio
 
 
 def _restarts_without_reason(name: str, steps: Sequence[Step]) -> Iterator[Violation]:
-    """A leader goes because its revision is old, its group is one too many, or one of its pods was lost; any
-    pod because it waits for the only node that may take it.
+    """Find deletions of pods without a reason.
+
+    A leader is deleted because its revision is old, its group is surplus, or one of its pods was lost. Any
+    pod is deleted because it waits for the only node that may take it.
     """
     for position, step in enumerate(steps):
         if step.entry.user not in (MANAGER, STATEFULSET_CONTROLLER) or step.entry.resource != PODS:
@@ -154,7 +156,7 @@ def _restarts_without_reason(name: str, steps: Sequence[Step]) -> Iterator[Viola
             elif pod.is_leader:
                 has_reason = pod.has_failed or _is_called_off(name, _recent(steps, position), pod)
             else:
-                # The template of workers never changes, nor does their number.
+                # Neither the template nor the number of workers ever changes.
                 has_reason = pod.has_failed or _is_leader_going(step.before, pod)
             if not has_reason:
                 yield Violation(
@@ -163,7 +165,7 @@ def _restarts_without_reason(name: str, steps: Sequence[Step]) -> Iterator[Viola
 
 
 def _taken(name: str, step: Step) -> dict[int, Pod]:
-    """Groups that this step of a manager takes down, by deletion or by what the StatefulSet is told."""
+    """Return groups that a manager takes down in this step, by a deletion or through the StatefulSet."""
     spared = _covered(name, step.before)
     if step.entry.resource == PODS:
         taken = {pod.group: pod for pod in _newly_terminating(step) if pod.is_leader}
@@ -173,7 +175,7 @@ def _taken(name: str, step: Step) -> dict[int, Pod]:
 
 
 def _covered(name: str, frame: Frame) -> dict[int, Pod]:
-    """Leaders that the StatefulSet controller was told to replace or to remove."""
+    """Return leaders that the StatefulSet controller has to replace or remove."""
     told = frame.statefulsets.get(name)
     if told is None:
         return {}
@@ -185,7 +187,7 @@ def _covered(name: str, frame: Frame) -> dict[int, Pod]:
 
 
 def _is_called_off(name: str, frames: Sequence[Frame], leader: Pod) -> bool:
-    """It is not what is asked for any more, or its group is one too many."""
+    """Report whether the leader's template is no longer the target, or its group is surplus."""
     for frame in frames:
         told = frame.statefulsets.get(name)
         if frame.asked is None or told is None:
@@ -196,18 +198,19 @@ def _is_called_off(name: str, frames: Sequence[Frame], leader: Pod) -> bool:
 
 
 def _is_old(name: str, frame: Frame, leader: Pod) -> bool:
-    """The set asks for another image, or the StatefulSet was told another revision."""
+    """Report whether the set requests another image, or the StatefulSet has another revision."""
     told = frame.statefulsets.get(name)
     is_old = frame.asked is not None and leader.image != frame.asked.image
     return is_old or (told is not None and leader.key != told.key)
 
 
 def _incident(steps: Sequence[Step], position: int, leader: Pod) -> bool:
-    """A pod of the group was lost, has failed or has restarted since this leader is there. One that only
-    waited to return to its node is no loss.
+    """Report whether a pod of the group was lost, failed or restarted since this leader was created.
+
+    A pod that only waited to return to its node does not count.
     """
     later: dict[str, str] | None = None
-    # From the last moment to the first, as long as there is this leader.
+    # From the last moment back to the first, as long as this leader exists.
     for step in reversed(steps[: position + 1]):
         frame = step.before
         current = frame.leaders.get(leader.group)
@@ -235,7 +238,7 @@ def _is_leader_going(frame: Frame, worker: Pod) -> bool:
 
 
 def _newly_terminating(step: Step) -> list[Pod]:
-    """Pods that this write deleted."""
+    """Return pods that this write deleted."""
     if step.entry.resource != PODS or step.entry.verb != "delete":
         return []
     found = [step.before.pods.get(step.entry.name)]
@@ -243,7 +246,7 @@ def _newly_terminating(step: Step) -> list[Pod]:
 
 
 def _recent(steps: Sequence[Step], position: int) -> list[Frame]:
-    """The world right before a step, and as it was within the time that a manager may not have seen."""
+    """Return the frame before a step, and earlier frames that a manager may still have seen as current."""
     frames = [steps[position].before]
     since = steps[position].entry.at - _UNSEEN
     for step in reversed(steps[:position]):
@@ -258,11 +261,10 @@ def _pods_of(frame: Frame) -> set[str]:
 
 
 def hash_violations(name: str, changes: Iterable[Change], most: int) -> list[str]:
-    """What was wrong with a set with Hash groups, whose leaders a Deployment replaces. most: groups that may
-    have nodes at a time, terminating ones included.
+    """Return the violations for a set with Hash groups, whose leaders a Deployment replaces.
 
-    A manager deletes a leader only if a pod of its group was lost, has failed or has restarted; of a group
-    that was not complete yet, nobody can tell.
+    most: groups that may have nodes at a time, terminating ones included. A manager deletes a leader only if
+    a pod of its group was lost, failed or restarted. An incomplete group cannot be judged.
     """
     found: list[str] = []
     pods: dict[str, Object] = {}
@@ -287,7 +289,7 @@ def hash_violations(name: str, changes: Iterable[Change], most: int) -> list[str
 
 
 def _take_in(pods: dict[str, Object], change: Change, name: str, failed: set[str]) -> None:
-    """failed: groups that have lost a pod, or of which one has failed or restarted."""
+    """Apply a change to `pods`. failed: groups with a pod that was lost, failed or restarted."""
     if change.is_snapshot:
         pods.clear()
     for title, obj in change.objects.items():
@@ -310,10 +312,11 @@ def _group_of(pod: Object) -> str:
 def writes_out_of_turn(
     entries: Iterable[Entry], names: Mapping[str, str], namespace: str, deadline: timedelta
 ) -> list[str]:
-    """Writes to a namespace by managers that could not be sure to be the only one.
+    """Return writes to a namespace by managers that could not be sure to be the only active one.
 
-    names: credential → what to call the manager. A manager acts from a renewal of its own until `deadline`
-    later, and never after somebody else has taken the Lease; give or take what a request takes to arrive.
+    names: the name of the manager for each credential. A manager is active from a renewal of its own until
+    `deadline` later, and never after another one has acquired the Lease. Both are extended by the time that a
+    request takes to arrive.
     """
     found: list[str] = []
     renewed: dict[str, datetime] = {}

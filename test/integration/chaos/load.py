@@ -1,4 +1,4 @@
-"""Keep rollouts under way while faults happen: the images of sets change all the time."""
+"""Keep rollouts in progress while faults happen: the images of sets change all the time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.localcluster import ApiError
 
 Object = dict[str, Any]
 
-# Users who change sets meet the same failures: webhooks that do not answer, an API server that is away.
+# Users who change sets meet the same failures: webhooks without an answer, an unreachable API server.
 FAILURES = (ApiError, OSError, http.client.HTTPException)
 
 FLEET: dict[str, Object] = {
@@ -52,19 +52,21 @@ FLEET: dict[str, Object] = {
         rolloutStrategy=rolling(maxUnavailable=1, maxSurge=1),
     ),
 }
-"""One group at a time, on warm nodes; one on top at a time, whose pods end together; several at a time, in
-waves, back to their nodes; the only one there is, template and turn at once, whose pods must return; groups
-with keys, whose rollouts a Deployment paces.
+"""The sets, by the way in which they roll out.
+
+one: one group at a time, on warm nodes. surging: one surge group at a time, whose pods terminate together.
+wide: several groups at a time in waves, back to their nodes. sole: a single group, whose template and
+partition change at once and whose pods must return. hashed: Hash groups, whose rollouts a Deployment paces.
 """
 MOST_HASH_GROUPS = {"hashed": 4}
-"""How many groups may have nodes at a time, those that terminate included."""
+"""How many groups may have nodes at a time, terminating ones included."""
 OF_ANOTHER = "elsewhere"
 PAIR = "pair"
-"""A DisaggregatedSet of two roles, one group on top at a time."""
+"""A DisaggregatedSet of two roles, with one surge group at a time."""
 
 
 def create_fleet(world: World, *names: str) -> list[str]:
-    """The sets of these names, or all, at rest."""
+    """Create the sets of these names, or all, and wait until they are settled."""
     wanted = names or tuple(FLEET)
     for name in wanted:
         world.create(FLEET[name])
@@ -73,14 +75,14 @@ def create_fleet(world: World, *names: str) -> list[str]:
 
 
 def create_pair(world: World) -> str:
-    """The DisaggregatedSet, at rest."""
+    """Create the DisaggregatedSet, and wait until it is settled."""
     world.create(a_disaggregated_set(PAIR, roles(3, 2)))
     standing.settle(world, PAIR)
     return PAIR
 
 
 def create_of_another(world: World) -> str:
-    """A set of another controller, which has made its leaders: they are labelled as those of any set."""
+    """Create a set of another controller with its leaders, which have the same labels as in any set."""
     lws = world.create(a_set(OF_ANOTHER, replicas=3, size=1, managedBy="example.com/another"))
     labels = {NAME_LABEL: OF_ANOTHER, WORKER_INDEX_LABEL: "0"}
     template = pod_template(annotations={SIZE_ANNOTATION: "1"})
@@ -110,7 +112,7 @@ def create_of_another(world: World) -> str:
 
 @contextmanager
 def rolling_out(world: World, names: Sequence[str]) -> Iterator[None]:
-    """A new image for each of the sets as soon as the last one has arrived everywhere."""
+    """Give each of the sets a new image as soon as the last one is everywhere."""
     with _changing(world, (name if is_at_rest(world, name) else "" for name in itertools.cycle(names)), 0.2):
         yield
 
@@ -119,10 +121,10 @@ def rolling_out(world: World, names: Sequence[str]) -> Iterator[None]:
 def changing_its_mind(
     world: World, names: Sequence[str], dice: random.Random, seconds: float
 ) -> Iterator[None]:
-    """A new image for one of the sets every so often, whether the last one has arrived or not.
+    """Give a random set a new image at intervals, whether or not the last one is everywhere.
 
-    A group that is still on its way to an image that nobody wants any more counts as broken: replacing it
-    costs nothing, and so the groups that serve may be one fewer than the budget says.
+    A group that is still starting with an outdated image counts as broken. Replacing it costs nothing, so one
+    group fewer than the budget says may serve.
     """
     with _changing(world, (dice.choice(names) for _ in itertools.count()), seconds):
         yield
@@ -130,7 +132,7 @@ def changing_its_mind(
 
 @contextmanager
 def _changing(world: World, turns: Iterator[str], seconds: float) -> Iterator[None]:
-    """turns: whose turn it is, "" for nobody's."""
+    """Change images during the block. turns: the set to change each time, or "" for none."""
     images = (f"server:{number}" for number in itertools.count(2))
 
     def turn() -> None:
@@ -142,7 +144,7 @@ def _changing(world: World, turns: Iterator[str], seconds: float) -> Iterator[No
 
 
 def is_at_rest(world: World, name: str) -> bool:
-    """Nothing of the set is on its way."""
+    """Report whether the set is settled."""
     try:
         return not (standing.unsettled if name == PAIR else unsettled)(world, name)
     except FAILURES:
@@ -150,7 +152,7 @@ def is_at_rest(world: World, name: str) -> bool:
 
 
 def change(world: World, name: str, image: str) -> bool:
-    """Ask for another image; tells whether that was heard."""
+    """Request another image, and report whether the request succeeded."""
     try:
         if name == PAIR:
             world.patch(DISAGGREGATED_SET, name, new_roles(roles(3, 2, image)))
@@ -162,7 +164,7 @@ def change(world: World, name: str, image: str) -> bool:
 
 
 def roll_to_the_end(world: World, names: Sequence[str], image: str, seconds: float = 300.0) -> None:
-    """Wait until all is at rest, ask for one last image, and wait until every group has it."""
+    """Wait until all is settled, request one last image, and wait until every group has it."""
     settle_all(world, names, seconds)
     for name in names:
         eventually(f"{name} is asked for {image}", lambda: change(world, name, image))  # noqa: B023
@@ -176,12 +178,15 @@ def roll_to_the_end(world: World, names: Sequence[str], image: str, seconds: flo
 
 
 def settle_all(world: World, names: Sequence[str], seconds: float) -> None:
-    """Wait until all is at rest."""
+    """Wait until all is settled."""
     settle(world, *(name for name in names if name != PAIR), seconds=seconds)
     standing.settle(world, *(name for name in names if name == PAIR), seconds=seconds)
 
 
 def floors_of(names: Sequence[str]) -> dict[str, int]:
-    """How many groups of each have to serve, always. Those with keys are the Deployment controller's."""
+    """Return how many groups of each set must serve at any time.
+
+    Hash groups are not included, because the Deployment controller replaces them.
+    """
     floors = {"one": 3, "surging": 2, "wide": 3, "sole": 0}
     return {name: floors[name] for name in names if name not in MOST_HASH_GROUPS}

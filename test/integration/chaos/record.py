@@ -1,8 +1,8 @@
-"""Record every write to the objects of a namespace and its author, from the audit log.
+"""Read every write to the objects of a namespace, with its author, from the audit log.
 
-The log is that of a local cluster with `AUDIT_CHAOS`; entries are in the order in which they took effect. The
-API server may die with a write done and not logged; the killer takes a snapshot afterwards, as of the moment
-before the first write that was logged again. It counts as the truth from then on.
+The log is the one of a local cluster with `AUDIT_CHAOS`; entries are in the order in which they took effect.
+An API server that is killed may have made a write without logging it. So the test takes a snapshot after each
+kill, dated before the first write that was logged again; from then on, the snapshot counts as the truth.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KINDS = {
     DISAGGREGATED_SETS: "DisaggregatedSet",
     REVISIONS: "ControllerRevision",
 }
-"""Of the objects that are followed."""
+"""The resources of the objects that are recorded."""
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 _WRITES = ("create", "update", "patch", "delete")
 
@@ -47,7 +47,7 @@ AUDIT_CHAOS: Mapping[str, object] = {
                 {"group": "disaggregatedset.x-k8s.io"},
             ],
         },
-        # Nodes have Leases too.
+        # Other Leases belong to nodes.
         {
             "level": "RequestResponse",
             "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}],
@@ -56,12 +56,12 @@ AUDIT_CHAOS: Mapping[str, object] = {
         {"level": "Metadata"},
     ],
 }
-"""Writes with what came of them, and nothing else."""
+"""Writes with their results, and nothing else."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One write that was answered. at: when it arrived. credential: tells bearers of one account apart."""
+    """One answered write. at: the time of its arrival. credential: distinguishes bearers of one account."""
 
     at: datetime
     verb: str
@@ -80,7 +80,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Change:
-    """What became of one object, or (a snapshot) of all of a kind. version: its place in the order."""
+    """The result for one object, or a snapshot of all objects of a kind.
+
+    version: its position in the order.
+    """
 
     version: int
     entry: Entry
@@ -89,7 +92,7 @@ class Change:
 
 
 class Record:
-    """What happens in one namespace from the moment of making this."""
+    """Everything that happens in one namespace from the creation of this object on."""
 
     def __init__(self, world: World, audit_log: Path) -> None:
         self._world = world
@@ -99,17 +102,17 @@ class Record:
         self.snapshot()
 
     def position(self) -> int:
-        """Where the log ends now."""
+        """Return the current end of the log."""
         return self._log.stat().st_size
 
     def snapshot(self, since: int | None = None) -> None:
-        """Record all present objects, read from the store and not from a cache.
+        """Record all existing objects, read from etcd and not from a cache.
 
-        since: position of the log before the API server or its store came back. If others have written since,
-        the objects are read as they were before that.
+        since: the position in the log before the API server or etcd came back. If other clients have written
+        since, the objects are read in their state before that.
         """
         logged = () if since is None else changes_of(self._here(entries_of(self._log, since)))
-        # The answers to some deletions have no version.
+        # Answers to some deletions have no version.
         first = min((each.version for each in logged if each.version), default=None)
         query = "" if first is None else f"?resourceVersion={first - 1}&resourceVersionMatch=Exact"
         for resource, kind in KINDS.items():
@@ -120,11 +123,11 @@ class Record:
             self._snapshots.append(Change(version, entry, items, is_snapshot=True))
 
     def entries(self) -> list[Entry]:
-        """All writes of anybody to anything, as they were answered."""
+        """Return all answered writes of all clients to all objects."""
         return list(entries_of(self._log, self._began))
 
     def changes(self) -> list[Change]:
-        """What became of the objects of the namespace, in the order of the API server's store."""
+        """Return the changes of objects of the namespace, in the order of etcd."""
         return ordered([*self._snapshots, *changes_of(self._here(self.entries()))])
 
     def _here(self, entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -132,11 +135,11 @@ class Record:
 
 
 def entries_of(log: Path, began: int = 0) -> Iterator[Entry]:
-    """The writes of an audit log from some byte on."""
+    """Yield the writes in an audit log from an offset on."""
     with log.open("rb") as lines:
         lines.seek(began)
         for line in lines:
-            # The last line may be half written; where the API server was killed, one in the middle.
+            # The last line may be incomplete, and so may another one, if the API server was killed.
             if not line.endswith(b"\n"):
                 return
             try:
@@ -148,34 +151,34 @@ def entries_of(log: Path, began: int = 0) -> Iterator[Entry]:
 
 
 def changes_of(entries: Iterable[Entry]) -> Iterator[Change]:
-    """What writes have done to objects that are followed; in the order of the answers."""
+    """Yield the changes of recorded objects by these writes, in the order of the answers."""
     newest, seen = 0, set()
     for entry in entries:
         if not entry.is_done or entry.resource not in KINDS:
             continue
         metadata = entry.answer.get("metadata") or {}
-        # Only a status is left of a StatefulSet that was deleted; of a pod that is bound, not even its name.
+        # The answer for a deleted StatefulSet is only a status; for a bound pod, it lacks even the name.
         if "resourceVersion" not in metadata and entry.verb != "delete":
             continue
         version, is_gone = int(metadata.get("resourceVersion", 0)), _is_gone(entry)
         if entry.verb == "delete" and not is_gone and (metadata["uid"], version) in seen:
-            # Somebody else was faster by an instant: what is shown was never stored.
+            # Another write was slightly faster, so the shown state was never stored.
             continue
         seen.add((metadata.get("uid"), version))
         newest = max(newest, version)
-        # The last that is shown of an object may be as old as what was stored before.
+        # The last state of an object may be as old as the one stored before.
         yield Change(newest if is_gone else version, entry, {entry.name: None if is_gone else entry.answer})
 
 
 def ordered(changes: list[Change]) -> list[Change]:
-    """By version; what is older than the snapshot that it should begin with is left out."""
+    """Return the changes by version, without those older than the first snapshot."""
     snapshots = [each.version for each in changes if each.is_snapshot]
     first = min(snapshots, default=0)
     return sorted((each for each in changes if each.version >= first), key=lambda each: each.version)
 
 
 def _is_gone(entry: Entry) -> bool:
-    """The last that was seen of it: nothing holds it, and it has no time left."""
+    """Report whether this write removed the object: it has no finalizers and no grace period left."""
     metadata = entry.answer.get("metadata") or {}
     if metadata.get("finalizers"):
         return False

@@ -1,6 +1,6 @@
 """Replay the record of a set as steps, each with the frame before and after a write.
 
-Changes are in the order of the store. Of pods and StatefulSets only what a checker looks at is kept.
+Changes are in the order of the store. Of pods and StatefulSets, only the fields that a check reads are kept.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from test.integration.chaos.record import PODS, SETS, STATEFULSETS, Change, Entr
 
 @dataclass(frozen=True)
 class Pod:
-    """owner: UID of its StatefulSet. size: pods of the group, as the leader says. image: of its first
-    container. restarts: of all containers. is_gated: the scheduler has to wait with it. waits_to_return: it
-    has no node, and only one may take it.
+    """A pod.
+
+    owner: UID of its StatefulSet. size: pods of the group, as the leader's annotation says. image: of its
+    first container. restarts: of all containers. is_gated: has a scheduling gate. waits_to_return: it has no
+    node, and only one node may take it.
     """
 
     name: str
@@ -51,7 +53,10 @@ class Pod:
 
 @dataclass(frozen=True)
 class StatefulSet:
-    """owner: UID of the set, or of the leader pod. settled: as many ready as asked for, and reported."""
+    """A StatefulSet.
+
+    owner: UID of the set, or of the leader pod. settled: all desired pods are ready, and the status says so.
+    """
 
     name: str
     uid: str
@@ -64,7 +69,7 @@ class StatefulSet:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the set asks for. image: of the first container of workers, and so of leaders."""
+    """The desired state of a set. image: of the first container of workers, which leaders share."""
 
     replicas: int
     unavailable: int
@@ -73,18 +78,18 @@ class Asked:
 
     @property
     def floor(self) -> int:
-        """Groups that have to stay ready."""
+        """Return the minimum of ready groups."""
         return self.replicas - self.unavailable
 
     @property
     def ceiling(self) -> int:
-        """Groups that may exist."""
+        """Return the maximum of existing groups."""
         return self.replicas + self.surge
 
 
 @dataclass(frozen=True)
 class Frame:
-    """All that belongs to one set, at one moment; by name. asked: None while there is no such set."""
+    """All objects of one set at one moment, by name. asked: None while the set does not exist."""
 
     pods: Mapping[str, Pod] = field(default_factory=dict)
     statefulsets: Mapping[str, StatefulSet] = field(default_factory=dict)
@@ -92,21 +97,21 @@ class Frame:
 
     @cached_property
     def leaders(self) -> dict[int, Pod]:
-        """By group."""
+        """Return leaders by group."""
         return {pod.group: pod for pod in self.pods.values() if pod.is_leader}
 
     @cached_property
     def ready(self) -> frozenset[int]:
-        """Groups that serve, as their pods say."""
+        """Return groups that serve, according to their pods."""
         return frozenset(group for group, leader in self.leaders.items() if self._serves(leader))
 
     @cached_property
     def reported(self) -> frozenset[int]:
-        """Groups that are ready as far as a controller can see: leaders, and what StatefulSets report."""
+        """Return groups that a controller sees as ready, from leaders and the status of StatefulSets."""
         return frozenset(group for group, leader in self.leaders.items() if self._is_reported(leader))
 
     def workers_of(self, leader: Pod) -> list[Pod]:
-        """Those that were made for this very leader."""
+        """Return the workers that were created for this leader."""
         owner = self.statefulsets.get(leader.name)
         if owner is None or owner.owner != leader.uid:
             return []
@@ -133,7 +138,7 @@ class Step:
 
 
 def steps_of(name: str, changes: Iterable[Change]) -> list[Step]:
-    """Every step of the set of that name."""
+    """Return every step of the set of that name."""
     found: list[Step] = []
     frame = Frame()
     for change in changes:
@@ -159,7 +164,7 @@ def _merged(known: Mapping[str, Any], change: Change, name: str, read: Any) -> d
     merged = {} if change.is_snapshot else dict(known)
     for each, obj in change.objects.items():
         if obj is None and each in merged and _is_another(merged[each], change):
-            # What is told late is the end of its predecessor.
+            # This is a late report of the end of a predecessor.
             continue
         merged.pop(each, None)
         if obj is not None and _labels(obj).get(NAME_LABEL) == name:
@@ -173,7 +178,7 @@ def _is_another(known: Any, change: Change) -> bool:
 
 
 def pod_of(obj: Object, group: int | None = None) -> Pod:
-    """What counts of a pod. group: its number, where its label is none."""
+    """Return the fields of a pod that count. group: its number, if its label is not one."""
     metadata, status, labels = obj["metadata"], obj.get("status") or {}, _labels(obj)
     conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
@@ -197,7 +202,7 @@ def pod_of(obj: Object, group: int | None = None) -> Pod:
 
 
 def statefulset_of(obj: Object) -> StatefulSet:
-    """What counts of a StatefulSet."""
+    """Return the fields of a StatefulSet that count."""
     metadata, wanted, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     rolling = (wanted.get("updateStrategy") or {}).get("rollingUpdate") or {}
     replicas = wanted.get("replicas", 1)
@@ -214,14 +219,14 @@ def statefulset_of(obj: Object) -> StatefulSet:
 
 
 def asked_of(obj: Object) -> Asked:
-    """What a set asks for, limits scaled and bounded as its API says."""
+    """Return the desired state of a set, with limits scaled and bounded as its API says."""
     wanted = obj["spec"]
     replicas = wanted.get("replicas", 1)
     strategy = wanted.get("rolloutStrategy") or {}
     budget = strategy.get("rollingUpdateConfiguration") or {}
     unavailable = _scaled(budget.get("maxUnavailable", 1), replicas, math.floor)
     surge = min(_scaled(budget.get("maxSurge", 0), replicas, math.ceil), replicas)
-    # With a surge one group always stays; without any budget at all one goes.
+    # With a surge, one group always stays; without any budget, one group may be unavailable.
     unavailable = min(unavailable, replicas - 1) if surge else max(unavailable, 1)
     template = (wanted.get("leaderWorkerTemplate") or {}).get("workerTemplate") or {}
     return Asked(replicas, unavailable, surge, _image(template.get("spec") or {}))

@@ -1,4 +1,4 @@
-"""Rollouts keep their promises while the API server and etcd die again and again."""
+"""Rollouts keep their guarantees while the API server and etcd are killed again and again."""
 
 from __future__ import annotations
 
@@ -48,8 +48,7 @@ def test_api_server_and_etcd_die_in_the_middle_of_rollouts(
                     cluster.component(name).start()
                 for name in victims:
                     cluster.component(name).wait_healthy(240)
-                # What was done in the last instant may not have been written down, and the manager may be
-                # faster.
+                # The last writes may not have been logged, and the manager may be faster.
                 record.snapshot(resumed)
                 restart_controllers(cluster)
         roll_to_the_end(world, [*names, pair], "server:last")
@@ -59,7 +58,7 @@ def test_api_server_and_etcd_die_in_the_middle_of_rollouts(
 
 @contextmanager
 def kept_running(manager: ManagerProcess) -> Iterator[None]:
-    """As its Deployment would: a manager may end where its stream of sets cannot go on."""
+    """Restart the manager as a Deployment does: it may exit if its stream of sets cannot continue."""
 
     def keep() -> None:
         if not manager.is_running:

@@ -1,6 +1,6 @@
-"""Rollouts keep their promises while pods are deleted and fail, a node is lost, or webhooks are down.
+"""Rollouts keep their guarantees while pods are deleted and fail, a node is lost, or webhooks are down.
 
-Budgets limit what managers do: what others take away is gone. But each loss costs its own group only.
+A budget limits only what managers do, not what others delete. But each loss affects its own group only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.local_only
 
 STRANDED = "stranded"
 LOSSES = 12
-# The more often a group has to be recreated, the longer it may have to wait.
+# The more often a group is recreated, the longer it may have to wait.
 LOSSES_PER_GROUP = 2
 WEBHOOKS_AWAY_SECONDS = 5.0
 
@@ -56,7 +56,7 @@ def test_pods_are_lost_at_random_and_a_node_with_all_that_ran_on_it(
     every = [*names, pair]
     with without_node(world, worker["spec"]["nodeName"]), changing_its_mind(world, every, dice, seconds=4.0):
         lose_pods(world, cluster, dice)
-        # Kubernetes gives a node that is gone 40 s to come back.
+        # Kubernetes waits 40 s for a lost node to return.
         world.gone_or_replaced("Pod", name_of(worker), worker["metadata"]["uid"], seconds=300)
         roll_to_the_end(world, [STRANDED], "server:1")
     roll_to_the_end(world, every, "server:last", seconds=300)
@@ -70,7 +70,7 @@ def test_pods_are_lost_at_random_and_a_node_with_all_that_ran_on_it(
 def test_webhooks_are_down_while_pods_are_created(
     stage: Stage, world: World, cluster: LocalCluster, record: Record, dice: random.Random
 ) -> None:
-    """No pod comes up that was not prepared, and none of the others is touched for that."""
+    """No pod becomes ready without having been reviewed, and no other pod is restarted for that."""
     manager = stage.start()
     names, pair = create_fleet(world), create_pair(world)
     began = now()
@@ -91,7 +91,7 @@ def pods_refused(record: Record) -> bool:
 
 
 def lose_pods(world: World, cluster: LocalCluster, dice: random.Random) -> None:
-    """Delete some pods, have others fail as if they were evicted, or have a container restart."""
+    """Delete some pods, make others fail as if evicted, or restart a container."""
     spared: dict[str, int] = {}
     for victim in victims(world, dice):
         group = f"{labels_of(victim)[NAME_LABEL]} {labels_of(victim)[GROUP_INDEX_LABEL]}"
@@ -101,7 +101,7 @@ def lose_pods(world: World, cluster: LocalCluster, dice: random.Random) -> None:
         try:
             befall(world, cluster, dice, name_of(victim))
         except (LookupError, *FAILURES) as error:
-            # It is gone already, or not even started.
+            # The pod is gone already, or has not even started.
             print(f"spared {name_of(victim)}: {error}")
         time.sleep(dice.uniform(0, 2))
 

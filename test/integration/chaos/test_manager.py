@@ -1,4 +1,4 @@
-"""Rollouts keep their promises while managers are killed, frozen or get a wrong time."""
+"""Rollouts keep their guarantees while managers are killed, frozen or have a wrong clock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.local_only
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
 
 KILLS = int(os.environ.get("CHAOS_KILLS") or "15")
-# Who is killed is followed the sooner, the shorter this is.
+# The shorter the Lease is, the sooner another manager replaces a killed one.
 SHORT_LEASE = (
     "--leader-elect-lease-duration=2s",
     "--leader-elect-renew-deadline=1500ms",
@@ -44,9 +44,9 @@ SHORT_LEASE = (
 SHORT_DEADLINE = timedelta(seconds=1.5)
 # As the stage configures them.
 DEADLINE = timedelta(seconds=4)
-# Longer than requests, streams and Leases live.
+# Longer than requests, streams and Leases last.
 FROZEN_SECONDS = 60.0
-# Not even a machine with many other things to do costs it; hours do.
+# A busy machine does not lose this Lease. A jump of the clock by hours would, if waits used the wall clock.
 LONG_LEASE = (
     "--leader-elect-lease-duration=90s",
     "--leader-elect-renew-deadline=60s",
@@ -58,14 +58,14 @@ JUMPS_HOURS = (1, -5, 30, -24, 0)
 
 @pytest.fixture
 def endpoint(stage: Stage) -> Iterator[Endpoint]:
-    """Where the API server finds the webhooks of the managers that run."""
+    """The address at which the API server finds the webhooks of the running managers."""
     with Endpoint() as endpoint:
         stage.deployment.point_webhooks_at(endpoint.port)
         yield endpoint
 
 
 def start(endpoint: Endpoint, *managers: ManagerProcess) -> Sequence[ManagerProcess]:
-    """All of them, ready and reachable."""
+    """Start all managers, and wait until they are ready and reachable."""
     for manager in managers:
         manager.start()
     for manager in managers:
@@ -77,7 +77,10 @@ def start(endpoint: Endpoint, *managers: ManagerProcess) -> Sequence[ManagerProc
 def acting(
     api: Api, managers: Sequence[ManagerProcess], dead: Collection[str] = ()
 ) -> tuple[ManagerProcess, str]:
-    """The one that holds the Lease, once one of these does, and its identity, which is none of `dead`."""
+    """Wait until one of these managers holds the Lease; return it with its identity.
+
+    The identity is none of `dead`.
+    """
 
     def holder() -> tuple[ManagerProcess, str] | None:
         identity = str(api.get(LEASE)["spec"].get("holderIdentity") or "")
@@ -94,9 +97,9 @@ def acting(
 def test_killed_again_and_again(
     stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random
 ) -> None:
-    """The other takes over in the middle of whatever was being done."""
-    # Of a write whose client goes before it was answered, the audit log says that it failed, done or not. The
-    # proxy stays for the answer.
+    """The other manager takes over in the middle of any action."""
+    # If a client disappears before its write is answered, the audit log shows a failure in any case. The
+    # proxy waits for the answer.
     with stage.proxy() as proxy:
         managers = start(endpoint, *(stage.manager(*SHORT_LEASE, proxy=proxy) for _ in range(2)))
         names = create_fleet(world)
@@ -106,7 +109,7 @@ def test_killed_again_and_again(
             dead: set[str] = set()
             while len(dead) < KILLS:
                 victim, identity = acting(world.api, managers, dead)
-                # Any instant of what it does is as good as any other.
+                # Kill it at a random moment.
                 time.sleep(dice.uniform(0, 1.2))
                 victim.kill()
                 dead.add(identity)
@@ -120,7 +123,7 @@ def test_killed_again_and_again(
 def test_killed_while_hash_groups_are_lost_and_replaced(
     stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random
 ) -> None:
-    """New groups wait for former ones, whoever decides it."""
+    """New groups wait for former ones, whichever manager decides it."""
     name, budget = "hashed", rolling(maxUnavailable=1, maxSurge=1)
     with stage.proxy() as proxy:
         managers = start(endpoint, *(stage.manager(*SHORT_LEASE, proxy=proxy) for _ in range(2)))
@@ -161,11 +164,11 @@ def test_frozen_for_a_minute_while_the_other_works(
             thawed_at = time.monotonic() + FROZEN_SECONDS
             eventually("the other takes over", lambda: acting(world.api, managers)[0] is other, seconds=300)
             time.sleep(max(0.0, thawed_at - time.monotonic()))
-        # It has work queued, and streams full of news.
+        # The resumed manager has queued work and unread events.
         time.sleep(dice.uniform(1, 3))
     roll_to_the_end(world, [*names, pair], "server:last")
     assert frozen.is_running
-    # It is a candidate again, and a good one.
+    # The resumed manager is a candidate again, and works.
     endpoint.managers = (frozen,)
     assert other.stop() == 0
     assert acting(world.api, [frozen])[0] is frozen
@@ -178,7 +181,10 @@ def test_frozen_for_a_minute_while_the_other_works(
 def test_told_a_wrong_time(
     stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random, tmp_path: Path
 ) -> None:
-    """The Lease stays where it is, rollouts go on and lost groups come back: no wait is by the wall clock."""
+    """The Lease keeps its holder, rollouts continue and lost groups are recreated.
+
+    No wait uses the wall clock.
+    """
     skew = tmp_path / "skew"
     skew.write_text("0")
     bent = Path(__file__).with_name("skewed_clock")
@@ -198,7 +204,7 @@ def test_told_a_wrong_time(
     roll_to_the_end(world, names, "server:last")
     played = judge(record, world.namespace, names)
     assert_never_below_the_budget(played, began, floors_of(names))
-    # Hours back, a group that loses workers again does not wait for the hours to pass.
+    # After a jump back by hours, a group that loses workers again does not wait for hours.
     for hours in (0, -6):
         skew.write_text(str(hours * 3600))
         leader, lost = world.uid("Pod", "one-1"), world.uid("Pod", "one-1-1")
@@ -212,16 +218,16 @@ def test_told_a_wrong_time(
 
 
 def test_sent_away_one_after_the_other_under_writes(stage: Stage, endpoint: Endpoint, world: World) -> None:
-    """As the chart configures them: each leads no more at once, and no review is lost with it."""
+    """With the chart's settings, each one releases the Lease at once, and no review is lost."""
     managers = [stage.manager(*LONG_LEASE, "--webhook-shutdown-delay=5s") for _ in range(2)]
     start(endpoint, *managers)
-    # Some of the reviews are always on the way, and lost with their connection.
+    # Some reviews are always in transit, and would be lost with their connection.
     endpoint.latency = 0.02
     with reviewing(world) as lost:
         for _ in range(ROUNDS):
             leaving, _ = acting(world.api, managers)
             (staying,) = (each for each in managers if each is not leaving)
-            # The Service does so for connections that are made from now on.
+            # A Service does this for new connections.
             endpoint.managers = (staying, leaving)
             leaving.send_signal(signal.SIGTERM)
             acting(world.api, [staying])
@@ -232,7 +238,7 @@ def test_sent_away_one_after_the_other_under_writes(stage: Stage, endpoint: Endp
 
 @contextmanager
 def reviewing(world: World) -> Iterator[list[str]]:
-    """Sets are reviewed all the time, without being stored, by several clients; what was refused."""
+    """Have several clients send sets for review, as dry runs, and collect the rejections."""
     lost, answered = list[str](), Counter[int]()
     path = f"{world.path('LeaderWorkerSet')}?dryRun=All"
 
@@ -251,7 +257,7 @@ def reviewing(world: World) -> Iterator[list[str]]:
 
 @contextmanager
 def stopped(manager: ManagerProcess) -> Iterator[None]:
-    """A process that hangs, or whose machine is suspended."""
+    """Stop a process, as if it hung or its machine were suspended."""
     manager.send_signal(signal.SIGSTOP)
     try:
         yield

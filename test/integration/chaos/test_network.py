@@ -1,4 +1,4 @@
-"""Rollouts keep their promises while writes are refused or lost and streams break off."""
+"""Rollouts keep their guarantees while writes are rejected or lost and streams break."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from test.integration.chaos.verdict import assert_never_below_the_budget, judge,
 pytestmark = pytest.mark.local_only
 
 PLAYED = {"Refuse": 30, "Lose": 10, "CutAfter": 30, "ErrorEvent": 5}
-# Slow answers cost a Lease as short as that of the other tests.
+# With slow answers, a Lease as short as in the other tests would be lost.
 USUAL_LEASE = (
     "--leader-elect-lease-duration=15s",
     "--leader-elect-renew-deadline=10s",
@@ -36,8 +36,9 @@ USUAL_LEASE = (
 
 
 def bad_line(dice: random.Random) -> Rule:
-    """Three of ten writes are answered with an error or, though they took effect, not at all. No watch lives
-    longer than a second or two, and some of them cannot be resumed.
+    """Answer three of ten writes with an error, or not at all although they took effect.
+
+    Every watch ends after a second or two, and some of them cannot be resumed.
     """
     refusals: tuple[Fault, ...] = (Refuse(500), Lose(), Refuse(409), Refuse(429, retry_after=1), Refuse(429))
     faults = itertools.cycle(refusals)
@@ -69,5 +70,5 @@ def test_writes_are_refused_and_streams_are_cut(
 
 
 def often(seen: Callable[[str], int | None]) -> Callable[[], bool]:
-    """Every kind of fault was played as often as it takes."""
+    """Return a function that reports whether every kind of fault has happened often enough."""
     return lambda: all((seen(fault) or 0) >= count for fault, count in PLAYED.items())

@@ -1,4 +1,4 @@
-"""Judge the record of a bad day: fail with every promise that was broken."""
+"""Judge the record of a run: fail with every guarantee that was violated."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ _TOLD = 40
 def judge(
     record: Record, namespace: str, names: Sequence[str], disaggregated: str = ""
 ) -> Mapping[str, Sequence[Step]]:
-    """Fail if a promise about any of the sets was broken; returns what happened to each whose groups have
-    indices.
+    """Fail if a guarantee for any of the sets was violated; return the steps of each set with indexed groups.
 
-    disaggregated: name of the DisaggregatedSet, where there is one.
+    disaggregated: the name of the DisaggregatedSet, if there is one.
     """
     changes, found = record.changes(), list[str]()
     hashed = {name: MOST_HASH_GROUPS[name] for name in names if name in MOST_HASH_GROUPS}
@@ -53,7 +52,7 @@ def judge(
 
 
 def _broken_of(name: str, changes: Iterable[Change]) -> list[str]:
-    """Promises about a DisaggregatedSet."""
+    """Return the violated guarantees of a DisaggregatedSet."""
     steps = scenes.steps_of(
         name,
         (
@@ -80,7 +79,7 @@ def _broken_of(name: str, changes: Iterable[Change]) -> list[str]:
 
 
 def told(name: str, steps: Sequence[Step]) -> list[str]:
-    """The last steps, for people: who did what, and how the set stood then."""
+    """Describe the last steps: the client, the write and the state of the set afterwards."""
     return [
         f"{step.entry.at:%H:%M:%S.%f} {step.entry.user.rpartition(':')[2]} {step.entry.verb} "
         f"{step.entry.resource} {step.entry.name} → {_shown(name, step.after)}"
@@ -99,7 +98,7 @@ def _shown(name: str, frame: Frame) -> str:
 
 
 def assert_left_alone(record: Record, name: str) -> None:
-    """No manager has written to a set of another controller, or to what is named after it."""
+    """Check that no manager wrote to a set of another controller, or to objects named after it."""
     entries = [each for each in record.entries() if each.name.startswith(name)]
     assert entries, f"nothing has happened to {name}"
     written = [f"{each.verb} {each.resource} {each.name}" for each in entries if each.user == MANAGER]
@@ -113,10 +112,7 @@ def assert_never_below_the_budget(
     floors: Mapping[str, int],
     deaths: Collection[datetime] = (),
 ) -> None:
-    """Where no pod was lost, the groups that serve were never fewer than the budget allows.
-
-    deaths: of the API server.
-    """
+    """Check that the budget always held in runs without lost pods. deaths: of the API server."""
     fewest = {name: fewest_ready(steps, since, deaths) for name, steps in played.items()}
     short = [name for name, least in fewest.items() if least is None or least < floors[name]]
     for name in short:
@@ -127,7 +123,7 @@ def assert_never_below_the_budget(
 
 
 def _worst(steps: Sequence[Step], since: datetime, deaths: Collection[datetime]) -> int:
-    """The first step after which no fewer groups ever served; -1 where nothing happened."""
+    """Return the first step with the smallest number of serving groups, or -1 without steps."""
     fewest = fewest_ready(steps, since, deaths)
     return next((at for at, step in enumerate(steps) if fewest_ready([step], since, deaths) == fewest), -1)
 
@@ -135,7 +131,7 @@ def _worst(steps: Sequence[Step], since: datetime, deaths: Collection[datetime])
 def assert_one_acts(
     record: Record, namespace: str, managers: Sequence[ManagerProcess], deadline: timedelta
 ) -> None:
-    """No write was issued by a manager that could not be sure of its Lease."""
+    """Check that no manager wrote without being sure of its Lease."""
     names = {credential_of(each): each.log_path.stem for each in managers}
     entries = [each for each in record.entries() if each.namespace in (namespace, NAMESPACE)]
     if not any(each.namespace == namespace and each.credential in names for each in entries):
@@ -146,5 +142,5 @@ def assert_one_acts(
 
 
 def now() -> datetime:
-    """The time that the audit log shows."""
+    """Return the time in the time zone of the audit log."""
     return datetime.now(UTC)

@@ -1,1 +1,1 @@
-"""The commands for people, called as people call them, against the running product."""
+"""The commands of `lws`, called as users call them, against the running product."""

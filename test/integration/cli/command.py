@@ -15,7 +15,7 @@ from lws.cli import main
 
 @dataclass(frozen=True)
 class Said:
-    """What a command left behind."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -27,12 +27,12 @@ class Said:
 
     @property
     def data(self) -> Any:
-        """The output of `-o json`."""
+        """Return the output of `-o json`."""
         return json.loads(self.out)
 
 
 class _Program(click.Command):
-    """The entry point as the runner of click calls it."""
+    """The entry point in the form that click's test runner calls."""
 
     def __init__(self) -> None:
         super().__init__("lws")
@@ -43,13 +43,13 @@ class _Program(click.Command):
 
 @dataclass(frozen=True)
 class Caller:
-    """Somebody at a terminal. The namespace is said with -n unless it is None."""
+    """A user at a terminal. namespace: passed with -n, unless None."""
 
     kubeconfig: Path
     namespace: str | None
 
     def __call__(self, *arguments: str, stdin: str | None = None) -> Said:
-        """Run the command to its end."""
+        """Run a command to its end."""
         options = [] if self.namespace is None else ["-n", self.namespace]
         variables = {"KUBECONFIG": str(self.kubeconfig)}
         result = CliRunner(env=variables).invoke(_Program(), [*arguments, *options], input=stdin)

@@ -15,7 +15,7 @@ _LINES = 50
 
 
 def in_terminal(arguments: list[str], variables: Mapping[str, str], columns: int) -> tuple[int, str]:
-    """Run the command to its end; escape sequences are part of what it says."""
+    """Run the command to its end; return exit code and output, escape sequences included."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, columns, 0, 0))
     plain = {
@@ -30,7 +30,7 @@ def in_terminal(arguments: list[str], variables: Mapping[str, str], columns: int
         while chunk := os.read(ours, 65536):
             said += chunk
     except OSError:
-        # Linux says so when nobody is left who writes.
+        # Linux raises this when no writer is left.
         pass
     finally:
         os.close(ours)

@@ -1,4 +1,4 @@
-"""What commands are asked in vain: each time one clear sentence, an exit code, and nothing changed."""
+"""Commands that cannot succeed print one clear sentence, return an exit code, and change nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_ANSWER = "Unable to connect to the server"
 
 @pytest.fixture
 def demo(world: World) -> Callable[[], object]:
-    """A set at rest with two revisions. Returns what must not change."""
+    """A settled set with two revisions. Return a function for the state that must not change."""
     world.create(a_set("demo", replicas=1))
     settle(world, "demo")
     world.patch(SET, "demo", new_image("server:2"))
@@ -34,7 +34,7 @@ def demo(world: World) -> Callable[[], object]:
 
 
 def add(world: World, like: Object, name: str, changes: Object, metadata: Object) -> None:
-    """Another ControllerRevision, like one of the set but for the changes."""
+    """Create another ControllerRevision, which equals `like` except for the changes."""
     kept = ("labels", "annotations", "ownerReferences")
     described = {key: like["metadata"][key] for key in kept if key in like["metadata"]}
     made = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "data": like["data"], **changes}
@@ -42,9 +42,9 @@ def add(world: World, like: Object, name: str, changes: Object, metadata: Object
 
 
 def refused(lws: Caller, *arguments: str, opening: str = "error") -> str:
-    """Returns the one sentence."""
+    """Return the one sentence of the error."""
     said = lws(*arguments)
-    # For `diff`, 1 is a difference, as for that of kubectl.
+    # In `diff`, as in kubectl's, 1 means a difference.
     assert (said.code, said.out) == (2 if arguments[0] == "diff" else 1, "")
     assert said.err.startswith(f"{opening}: ")
     assert said.err.count("\n") == 1
@@ -69,7 +69,7 @@ def test_names_and_numbers(world: World, lws: Caller, demo: Callable[[], object]
 
 def test_broken_revisions(world: World, lws: Caller, demo: Callable[[], object]) -> None:
     before, (first, second) = demo(), revisions_of(world, "demo")
-    # What the set asks for stays the newest, whatever is added: the controller would raise its number else.
+    # The set's current revision stays the newest; otherwise the controller would raise its number.
     world.patch("ControllerRevision", name_of(second), {"revision": 20})
     add(world, second, "demo-broken-7", {"revision": 7, "data": {"spec": {"other": 1}}}, {})
     add(world, first, "demo-twin-1", {"revision": 1}, {"labels": {**labels_of(first), REVISION_LABEL: "x"}})
@@ -131,7 +131,7 @@ def test_rights(
     assert (said.code, said.out) == (1, "")
     assert 'cannot patch resource "leaderworkersets"' in said.err
 
-    # An administrator whose kubeconfig says that requests are made as the viewer.
+    # An administrator whose kubeconfig impersonates the viewer.
     config = json.loads(world.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json"))
     config["users"][0]["user"]["as"] = f"system:serviceaccount:{world.namespace}:viewer"
     path = tmp_path / "impersonating.yaml"

@@ -1,4 +1,4 @@
-"""Commands on a DisaggregatedSet that runs: what is foreseen happens, and each of them acts."""
+"""Commands on a running DisaggregatedSet: each one works, and predictions come true."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def manifest(image: str, prefill: int = 2) -> dict[str, Any]:
 
 
 def counts(world: World) -> Counts:
-    """Revision → role → groups that LeaderWorkerSets want."""
+    """Return the desired groups of each role and revision."""
     return counted(world.list(SET, f"{NAME_LABEL}=llm"))
 
 
@@ -64,13 +64,13 @@ def test_every_command(world: World, lws: Caller) -> None:
     ]
     key = data["key"]
     assert lws.well("key", NAME).out == f"llm\t{key}\n"
-    # The status of a LeaderWorkerSet may come a little after that of the set that sees its pods.
+    # The status of a LeaderWorkerSet may come slightly later than that of the set which sees its pods.
     every = partial(lws, "status", "-o", "name")
     named = eventually("all are settled", every, lambda said: said.code == 0)
     assert named.lines[-1] == FULL_NAME
     assert lws.well("status").lines[-1].split()[:4] == [NAME, "1", "3/3", "3"]
 
-    # What is foreseen of an apply is what then happens.
+    # The prediction for an apply comes true.
     text = json.dumps(manifest("server:2"))
     (planned,) = lws.well("plan", "-f", "-", "--steps", "-o", "json", stdin=text).data["items"]
     assert planned["restarts"] == {"prefill": 2, "decode": 1}
@@ -79,12 +79,12 @@ def test_every_command(world: World, lws: Caller) -> None:
     world.patch(KIND, "llm", {"spec": manifest("server:2")["spec"]})
     settle(lws)
     happened = iter([counted(moment.frame.values()) for moment in followed.moments()])
-    # A step is one write for each LeaderWorkerSet, so there is more to see than its end.
+    # A step is one write for each LeaderWorkerSet, so states between steps are visible too.
     for step in planned["steps"]:
         assert step["groups"] in happened, planned["steps"]
     assert counts(world) == planned["steps"][-1]["groups"]
 
-    # Paused, a rollout does not begin.
+    # While the set is paused, no rollout begins.
     assert lws.well("pause", NAME).out == f"{FULL_NAME} paused\n"
     refused = lws("restart", NAME)
     assert (refused.code, refused.out) == (1, "")

@@ -1,4 +1,4 @@
-"""`lws history` and `lws diff`: what was recorded, told by a set that has been through a few rollouts."""
+"""`lws history` and `lws diff` on a set that has been through a few rollouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lws plan`: what it foretells is what happens."""
+"""`lws plan`: its predictions come true."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.localcluster.api import Call
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 DISAGGREGATED = sorted((EXAMPLES / "disaggregated").glob("*.yaml"))
-# It is rejected without a feature gate.
+# The set is rejected without a feature gate.
 SCHEDULED = EXAMPLES / "scheduling.yaml"
 SETS = sorted({*EXAMPLES.rglob("*.yaml")} - {*DISAGGREGATED, SCHEDULED})
 NOTHING = "no pod is restarted: nothing changes"
@@ -40,9 +40,9 @@ def documents_in(path: Path) -> list[Object]:
 
 
 def defaulted(world: World, template: Object, claims: list[str]) -> Object:
-    """A pod template as a client with typed models and all defaults writes it: as the API server does.
+    """Return a pod template with all defaults, as a typed client would write it.
 
-    claims: names of volumes that StatefulSets add; without them the API server would refuse the template.
+    claims: names of volumes that StatefulSets add; without them the API server would reject the template.
     """
     template = copy.deepcopy(template)
     volumes = template["spec"].get("volumes", [])
@@ -66,7 +66,7 @@ def defaulted(world: World, template: Object, claims: list[str]) -> Object:
 
 
 def write_defaults(world: World, lws: Object) -> None:
-    """Complete the templates of a set as a typed client does that has read it and writes it back."""
+    """Set all defaults in the templates of a set, like a typed client that reads it and writes it back."""
     templates = lws["spec"]["leaderWorkerTemplate"]
     claims = [claim["metadata"]["name"] for claim in templates.get("volumeClaimTemplates", [])]
     for part in ("leaderTemplate", "workerTemplate"):
@@ -88,7 +88,7 @@ def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Calle
     left_alone = {
         name: f"nothing happens: {other} runs this set (spec.managedBy)" for name, other in others.items()
     }
-    # All files at once: one connection, one answer per set.
+    # All files at once need one connection and one answer per set.
     text = "\n---\n".join(path.read_text() for path in SETS)
     nothing = [
         line
@@ -107,7 +107,7 @@ def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Calle
 
 
 def test_nor_do_those_of_disaggregatedsets(world: World, lws: Caller) -> None:
-    """Sets alone: the rest of an example is for clusters that have more."""
+    """Only the sets: other objects of an example need clusters with more APIs."""
     sets = [
         each for path in DISAGGREGATED for each in documents_in(path) if each["kind"] == DISAGGREGATED_KIND
     ]
@@ -138,7 +138,7 @@ def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
         "  group 0 keeps its revision until the partition is lowered",
         "  worker template container server image: server:1 → server:2",
     ]
-    # Those who have no command of ours hear it as well.
+    # Users without our commands get the warning as well.
     with pytest.raises(CommandError) as warned:
         world.kubectl("apply", "--dry-run=server", "--warnings-as-errors", "-f", "-", input=manifest)
     assert f"Warning: {said.lines[1]}; {said.lines[2].strip()}: {said.lines[3].strip()}" in str(warned.value)
@@ -186,7 +186,7 @@ def test_what_nobody_says_any_more_goes(world: World, lws: Caller) -> None:
     del container["terminationGracePeriodSeconds"]
     text = yaml.safe_dump(manifest)
     assert lws.well("plan", "-f", "-", stdin=text).lines[1] == "group 0 restarts, by a rollout"
-    # Another manager applied it: what that one says stays.
+    # Another field manager applied it, and its fields stay.
     said = lws.well("plan", "-f", "-", "--server-side", "--force-conflicts", stdin=text)
     assert said.lines[1] == NOTHING
 

@@ -25,12 +25,12 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def shell(cluster: ClusterAccess, tmp_path: Path) -> dict[str, str]:
-    """Variables of a shell in which the package is installed."""
+    """The environment of a shell in which the package is installed."""
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
     for name, entry in scripts.items():
         module, _, function = entry.partition(":")
         path = tmp_path / name
-        # What an installation writes.
+        # The script that an installation writes.
         path.write_text(f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     (tmp_path / "kubectl").symlink_to(cluster.binary("kubectl"))
@@ -74,7 +74,7 @@ COMP_WORDS=({words}) COMP_CWORD={position}
 "$(complete -p lws | sed 's/.*-F \\([^ ]*\\) .*/\\1/')" lws
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """,
-    # Its widgets need a terminal: what the function hands to them is seen instead.
+    # zsh's widgets need a terminal, so the test reads what the function passes to them.
     "zsh": """
 autoload -U compinit && compinit -u -D
 source <(lws completion zsh)
@@ -113,7 +113,7 @@ def test_shells_complete_lws(world: World, shell: dict[str, str], name: str) -> 
 
 
 def press_until(command: list[str], variables: dict[str, str], candidates: list[str]) -> None:
-    """Who presses a key does not wait for a slow cluster, and presses it again."""
+    """Complete again until the candidates appear: completion does not wait for a slow cluster."""
 
     def shown() -> list[str]:
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""`lws restart`, `lws pause`, `lws resume` and `lws status` on sets that run."""
+"""`lws restart`, `lws pause`, `lws resume` and `lws status` on running sets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_restart_is_one_rollout_within_the_budget(world: World, lws: Caller) -> 
 
 
 def test_pause_stops_a_rollout_and_resume_lets_it_go_on(world: World, lws: Caller) -> None:
-    """The partition lets one group go first: a pause that comes late would find nothing left to stop."""
+    """The partition lets only one group be replaced, so that a late pause still has an effect."""
     world.create(a_set("demo", rolloutStrategy=rolling(partition=1)))
     settle(world, "demo")
     world.patch(SET, "demo", new_image("server:2"))

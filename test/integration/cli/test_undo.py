@@ -1,4 +1,4 @@
-"""`lws undo`: back to an earlier revision, with no pod restarted that runs it already."""
+"""`lws undo` rolls back to an earlier revision without restarting pods that run it already."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.localcluster.nodes import ZONE_LABEL
 
 
 def two_revisions(world: World, name: str, **spec: Any) -> None:
-    """A set at rest that has been updated once."""
+    """Create a set and update it once, until it is settled."""
     world.create(a_set(name, **spec))
     settle(world, name)
     world.patch(SET, name, new_image("server:2"))

@@ -1,5 +1,5 @@
-"""The running product manages sets on a real control plane as promised.
+"""The running product manages sets on a real control plane.
 
-A package, so that one release of the chart and one manager serve all of its tests and are removed before
-others begin.
+This is a package so that one release of the chart and one manager serve all of its tests, and are removed
+before other tests begin.
 """

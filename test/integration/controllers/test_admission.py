@@ -1,4 +1,4 @@
-"""The API server and the webhooks accept, refuse and default sets, as users see it.
+"""The API server and the webhooks accept, reject and default sets, as users see it.
 
 The rules themselves are tested one by one without a cluster.
 """
@@ -29,12 +29,12 @@ FORBIDDEN, INVALID = 403, 422
 
 @pytest.fixture(scope="module")
 def world(shared_world: World) -> World:
-    """One namespace: nothing but empty sets is stored."""
+    """One namespace for all tests, because only empty sets are stored."""
     return shared_world
 
 
 def empty(name: str, **more: Any) -> dict[str, Any]:
-    """A set of no groups, so that admission is all that happens."""
+    """Return a set without groups, so that nothing but admission happens."""
     return a_set(name, replicas=0, **more)
 
 
@@ -200,7 +200,7 @@ def test_names_have_to_leave_room_for_the_names_of_pods(world: World) -> None:
 
 
 def test_scaling_past_what_the_name_allows_gives_a_condition(world: World) -> None:
-    """The scale subresource does not pass the webhook."""
+    """The scale subresource bypasses the webhook."""
     found = re.search(r"at most (\d+) are", str(refusal(world, a_set("n" * 63, replicas=1, size=2))))
     assert found is not None
     name = "s" * int(found[1])

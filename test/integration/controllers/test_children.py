@@ -136,7 +136,7 @@ def test_a_leader_statefulset_edited_by_hand_is_put_back(world: World) -> None:
 
 
 def test_a_tool_that_prunes_by_a_label_of_the_set_prunes_none_of_its_objects(world: World) -> None:
-    """As Rancher Fleet and kro do: whatever has the label and is not in their manifests is deleted."""
+    """Rancher Fleet and kro delete every object that has the label and is not in their manifests."""
     label = "objectset.rio.cattle.io/hash"
     manifest = a_set("claimed")
     manifest["metadata"]["labels"] = {label: "h", "team": "a"}
@@ -147,7 +147,7 @@ def test_a_tool_that_prunes_by_a_label_of_the_set_prunes_none_of_its_objects(wor
     assert world.kubectl("get", ",".join(kinds), "-l", label, "-o", "name") == ""
     assert {labels_of(each).get("team") for each in world.list("StatefulSet")} == {"a"}
 
-    # As an earlier release left it: no write of its own, but it goes with the next.
+    # In the state that an earlier release left: it causes no write, but the next write removes it.
     world.kubectl("label", "statefulsets", "claimed", "claimed-0", f"{label}=h")
     world.patch(SET, "claimed", {"metadata": {"labels": {"team": "b"}}})
     world.patch("StatefulSet", "claimed-0", {"spec": {"replicas": 3}})

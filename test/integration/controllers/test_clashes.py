@@ -1,6 +1,6 @@
-"""Foreign objects with a name that a set needs are left alone and reported.
+"""Objects of other owners with a name that a set needs are left alone and reported.
 
-One namespace for the whole file: the sets in it wait together until the foreign objects are gone.
+The whole file has one namespace: its sets wait at the same time until those objects are deleted.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
 from tools.localcluster import ApiError
 
-# Of the going of a stranger no event tells, so sets look again now and then; and on a young cluster the
-# garbage collector takes half a minute to learn of a new kind.
+# No event reports the deletion of another owner's object, so sets check again at intervals. On a new cluster,
+# the garbage collector also takes half a minute to discover a new kind.
 GONE_SECONDS = 300
 
 
@@ -63,7 +63,7 @@ def _create_headless(
 
 
 def clash(world: World, name: str, words: str) -> dict[str, Any]:
-    """The condition, once it says so."""
+    """Wait for the condition, and return it."""
     return eventually(
         f"{name} says that {words} is in the way",
         lambda: condition(world.get(SET, name), "ReplicaFailure"),
@@ -72,7 +72,7 @@ def clash(world: World, name: str, words: str) -> dict[str, Any]:
 
 
 def warning_of(world: World, name: str) -> str:
-    """What users are warned of, once they are; one thing, although several writers say it."""
+    """Wait for warnings, and return the only text, which several writers may report."""
 
     def notes() -> set[str]:
         return {each.note for each in events_of(world, name) if each.type == "Warning"}
@@ -83,7 +83,10 @@ def warning_of(world: World, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def world(shared_world: World) -> World:
-    """Strangers first, then the sets that need their names; `b-0` is also what group 0 of `b` needs."""
+    """Objects of other owners, then the sets that need their names.
+
+    Group 0 of `b` also needs the name `b-0`.
+    """
     shared_world.create(foreign_statefulset("taken"))
     shared_world.create(foreign_service("served"))
     shared_world.create(foreign_statefulset("led-0"))
@@ -96,11 +99,11 @@ def world(shared_world: World) -> World:
 
 @pytest.fixture(scope="module")
 def strangers(world: World) -> dict[str, Any]:
-    """What everything in the way looked like before there was a clash; then the sets are made."""
+    """Return the conflicting objects as they were before the conflict, and create the sets."""
     before = {key: each for key, each in specs(identities(world)).items() if not key.endswith(" b")}
     for name in ("taken", "served", "led"):
         world.create(a_set(name, replicas=1))
-    # Autoscalers pass by admission, which would have refused that.
+    # Scaling bypasses admission, which would have rejected this.
     world.kubectl("scale", "lws/b", "--replicas=1")
     return before
 
@@ -128,7 +131,7 @@ def test_a_foreign_statefulset_in_the_place_of_workers_is_left_alone_and_named(
 def test_sets_whose_derived_names_clash_do_not_touch_each_other(
     world: World, strangers: dict[str, Any]
 ) -> None:
-    # `a` came first, so its workers have the name that the leaders of `a-0` need: the set is not even stored.
+    # `a` came first, so its workers have the name that the leaders of `a-0` need, and the set is rejected.
     with pytest.raises(
         ApiError, match="is the name of the StatefulSet or Service of group 0 of LeaderWorkerSet a"
     ):
@@ -138,7 +141,7 @@ def test_sets_whose_derived_names_clash_do_not_touch_each_other(
 
 
 def test_a_users_own_headless_service_satisfies_the_need_and_outlives_the_set(world: World) -> None:
-    """Under the name of a set, and under that of a group; the first even looks as if it were the set's."""
+    """Services with the name of a set and of a group; the first even has the labels of the set."""
     unique = {"subdomainPolicy": "UniquePerReplica"}
     _create_headless(world, "mine", {NAME_LABEL: "mine"}, {NAME_LABEL: "mine"})
     _create_headless(world, "own-0", {}, {NAME_LABEL: "own", GROUP_INDEX_LABEL: "0"})
@@ -204,6 +207,6 @@ def _observed(world: World, name: str) -> bool:
 
 
 def _untouched(world: World, before: dict[str, Any]) -> list[str]:
-    """What differs of the objects that were there before."""
+    """Return the differences in the objects that existed before."""
     after = specs(identities(world))
     return differences(before, {key: each for key, each in after.items() if key in before})

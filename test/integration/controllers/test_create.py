@@ -1,6 +1,6 @@
 """A set of 4 groups of 4 pods has the expected objects, names, labels, variables and owners.
 
-One set for the whole file: its tests only read.
+The whole file has one set, which its tests only read.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ TEMPLATE: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def world(shared_world: World) -> World:
-    """The set, made by `kubectl apply`, and at rest."""
+    """The set, created by `kubectl apply` and settled."""
     manifest = a_set(NAME, REPLICAS, SIZE, workers=TEMPLATE)
     manifest["metadata"] |= {"labels": {"team": "serving"}, "annotations": {"contact": "team"}}
     shared_world.kubectl("apply", "-f", "-", input=manifest)
@@ -77,7 +77,7 @@ def world(shared_world: World) -> World:
 
 @pytest.fixture(scope="module")
 def key(world: World) -> str:
-    """The revision key, as the leader StatefulSet has it."""
+    """The revision key of the leader StatefulSet."""
     return labels_of(world.get("StatefulSet", NAME))[REVISION_LABEL]
 
 
@@ -86,7 +86,7 @@ def group_key(world: World, index: int) -> str:
 
 
 def lws_labels(obj: dict[str, Any]) -> dict[str, str]:
-    """Labels of ours; StatefulSets add some of their own to pods."""
+    """Return only our labels; StatefulSets add labels of their own to pods."""
     return {label: value for label, value in labels_of(obj).items() if label.startswith(PREFIX)}
 
 
@@ -177,7 +177,7 @@ def test_the_leader_statefulset_asks_for_all_groups_at_once(world: World, key: s
     told = {field: spec[field] for field in ("serviceName", "replicas", "podManagementPolicy")}
     assert told == {"serviceName": NAME, "replicas": REPLICAS, "podManagementPolicy": "Parallel"}
     metadata = spec["template"]["metadata"]
-    # Kubernetes before 1.34 shows that a template has no creationTimestamp.
+    # Before 1.34, Kubernetes adds `creationTimestamp: null` to a template.
     assert {name: value for name, value in metadata.items() if value is not None} == {
         "labels": {"app": "server", NAME_LABEL: NAME, WORKER_INDEX_LABEL: "0", REVISION_LABEL: key},
         "annotations": {"note": "kept", SIZE_ANNOTATION: str(SIZE)},

@@ -1,4 +1,4 @@
-"""A deleted set leaves nothing behind; orphaned objects are adopted by the next set of that name."""
+"""A deleted set leaves nothing behind; the next set of its name adopts orphaned objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from test.harness.world import SET, World
 
 
 def nothing_is_left(world: World) -> None:
-    # On a young cluster the garbage collector takes half a minute to learn of a new kind.
+    # On a new cluster, the garbage collector takes half a minute to discover a new kind.
     eventually("nothing is left", lambda: sorted(identities(world)), lambda left: not left)
 
 
@@ -69,7 +69,7 @@ def test_foreground_deletion_takes_workers_before_their_leader(world: World) -> 
 
 
 def test_a_set_that_is_deleted_and_made_again_at_once_is_a_new_set(world: World) -> None:
-    """The old objects still have its names: they are waited for, never taken over."""
+    """The old objects still have its names; it waits for their deletion and never adopts them."""
     slow = {"localcluster/stops-after": "2"}
     world.create(a_set("again", workers=pod_template(annotations=slow)))
     settle(world, "again")
@@ -130,7 +130,7 @@ def test_orphans_are_rolled_where_the_next_set_asks_for_something_else(world: Wo
 
 
 def test_a_set_scaled_into_an_empty_budget_can_be_labelled_rolled_and_deleted(world: World) -> None:
-    """25 % of 2 groups is none at all; the scale subresource passes admission by."""
+    """25 % of 2 groups rounds down to none; the scale subresource bypasses admission."""
     world.create(a_set("empty", replicas=4, size=1, rolloutStrategy=rolling(maxUnavailable="25%")))
     settle(world, "empty")
     world.kubectl("scale", "lws", "empty", "--replicas=2")

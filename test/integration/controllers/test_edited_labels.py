@@ -29,7 +29,7 @@ from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
 
 Marks = tuple[str, ...]
-# Labels by which StatefulSets choose their pods are left out: they release a pod whose labels do not match.
+# Without the selector labels of StatefulSets, which release a pod whose labels do not match.
 EDITABLE: dict[tuple[str, str], tuple[Marks, Marks]] = {
     ("Pod", "marked-0"): (
         (GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL),
@@ -86,7 +86,7 @@ def _owner(world: World, pod: str) -> dict[str, Any]:
 
 
 def marks_of(world: World) -> dict[Any, Any]:
-    """Labels and annotations that were edited, of each object."""
+    """Return the edited labels and annotations of each object."""
     found = {key: world.get(*key) for key in EDITABLE}
     return {
         key: (

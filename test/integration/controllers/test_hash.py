@@ -1,4 +1,4 @@
-"""Sets with groupIdentity Hash, with real Deployment, ReplicaSet and StatefulSet controllers."""
+"""Sets with `groupIdentity: Hash`, with real Deployment, ReplicaSet and StatefulSet controllers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_rollout_replaces_every_group(world: World, budget: dict[str, Any]) ->
 
 
 def test_a_new_leader_is_gated_until_its_former_group_is_gone(groups: World) -> None:
-    """The finalizer keeps a worker of the former group."""
+    """A finalizer keeps one worker of the former group."""
     first, _ = leaders_of(groups, "demo")
     worker = f"{first['spec']['hostname']}-1"
     groups.patch("Pod", worker, {"metadata": {"finalizers": ["example.com/kept"]}})
@@ -113,7 +113,7 @@ def test_a_new_leader_is_gated_until_its_former_group_is_gone(groups: World) -> 
 
 
 def test_groups_start_in_waves(world: World) -> None:
-    """The gate holds the others back; the Deployment has made them all."""
+    """The Deployment creates all leaders, and the gate holds the later ones back."""
     waves = {"seedGroups": 2, "growthFactor": 2}
     world.create(a_hash_set("demo", 5, workers=never_ready(), startStrategy=waves))
 
@@ -139,7 +139,7 @@ def test_scaling_keeps_the_other_groups(groups: World) -> None:
 
 
 def test_a_scale_down_deletes_the_worst_group_as_a_whole(world: World) -> None:
-    """By its leader alone the group that has used up its restarts is as good as the others, and older."""
+    """The leader of the group without restarts left is as ready as the others, and older."""
     world.create(a_hash_set("demo", maxGroupRestarts=0))
     settle(world, "demo")
     (worst, *_), before = leaders_of(world, "demo"), keys_of(world, "demo")
@@ -209,7 +209,7 @@ def test_a_deployment_that_somebody_has_paused_is_reported(groups: World) -> Non
 
 
 def kept_by(world: World) -> set[str]:
-    """Names of the pods that the finalizer keeps."""
+    """Return the names of pods with our finalizer."""
     found = (pod["metadata"] for pod in world.list("Pod"))
     return {each["name"] for each in found if RESTART_BUDGET_FINALIZER in each.get("finalizers", ())}
 
@@ -275,7 +275,7 @@ def test_a_lineage_that_has_used_up_upstreams_limit_ends(
         if way_out == "deletion unattended":
             eventually("the set is gone", lambda: world.find(SET, "demo"), lambda found: found is None)
         elif way_out.endswith("unattended"):
-            # The set is deleted after them.
+            # The set is deleted after its pods.
             eventually("kept pods are left", lambda: names_of_pods(world), lambda now: now == of_group)
         product.ensure_running()
         eventually("nothing is left", lambda: world.list("Pod"), lambda found: not found)

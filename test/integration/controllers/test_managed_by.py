@@ -1,6 +1,6 @@
 """Another controller can run a set: a client dispatches it from one control plane to another.
 
-As MultiKueue does, it creates a copy on the other cluster and writes the status of the copy back here.
+Like MultiKueue, the client creates a copy on the other cluster and copies its status back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHILDREN = ("StatefulSet", "Pod", "Service", "PodDisruptionBudget", "ControllerR
 
 @pytest.fixture
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A namespace of another cluster, with a product of its own."""
+    """A namespace of another cluster with its own installation of the product."""
     if chosen() != LOCAL:
         pytest.skip("starts a second control plane")
     with (
@@ -37,7 +37,7 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def dispatch(here: World, there: World, name: str) -> None:
-    """What a dispatcher does with one set."""
+    """Dispatch one set: copy it there, and copy its status back."""
     lws, copy = here.get(SET, name), there.find(SET, name)
     spec = {key: value for key, value in lws["spec"].items() if key != "managedBy"}
     if copy is None:
@@ -67,7 +67,7 @@ def children_of(world: World, name: str) -> list[Object]:
 
 
 def after_another_set(world: World, name: str) -> None:
-    """The manager has seen all that came before: it has made another set."""
+    """Create another set and wait for it, so that the manager has seen everything before."""
     world.create(a_set(name, 1, 1))
     settle(world, name)
 

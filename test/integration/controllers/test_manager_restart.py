@@ -1,7 +1,7 @@
-"""A new manager continues where the last one stopped, and writes nothing else.
+"""A new manager continues where the last one stopped, and makes no other writes.
 
-Writes are counted in the audit log, by the user name of the chart's ServiceAccount: every request but reads,
-renewals of the Lease apart. Events count too: there is nothing to report.
+Writes are counted in the audit log, by the user name of the chart's ServiceAccount: every request except
+reads and renewals of the Lease. Events count too, because there is nothing to report.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LEASE = "leases"
 
 
 def writes(world: World, audit: AuditLog) -> list[Request]:
-    """What the manager has written, renewals of its Lease apart, and what earlier tests have left to go."""
+    """Return the manager's writes, without renewals of its Lease and deletions of earlier tests' objects."""
     places = (world.namespace, NAMESPACE, "")
     found = [each for each in audit.requests() if each.is_write and each.namespace in places]
     return [each for each in found if each.resource != LEASE]
@@ -49,7 +49,7 @@ def renewals(audit: AuditLog) -> int:
 
 @pytest.mark.our_simulation
 def test_a_rollout_survives_the_death_of_the_manager(world: World, product: Product, pods: Pods) -> None:
-    """New pods wait for the test: so the manager dies in the middle, however slow its killer is."""
+    """The test makes new pods ready itself, so that the manager always dies during the rollout."""
     world.create(a_set("mid", replicas=4))
     settle(world, "mid")
     history = History(world, "mid")
@@ -71,13 +71,14 @@ def test_a_rollout_survives_the_death_of_the_manager(world: World, product: Prod
     eventually("all groups are there", helped, lambda why: not why)
 
     assert images_of(world, "mid") == {index: {"server:2"} for index in range(4)}
-    # Who dies after deleting a leader and before lowering the partition leaves it to come back as it was.
+    # If a manager dies between deleting a leader and lowering the partition, the group is recreated with its
+    # old revision.
     assert sum(len(leaders) - 2 for leaders in history.leaders().values()) <= 1
     assert min(len(ready_groups(frame)) for frame in history.pods()) >= 3
 
 
 def test_what_happens_while_no_manager_runs_is_made_good_by_the_next(world: World, product: Product) -> None:
-    """Nobody answers webhooks meanwhile, so sets can only be scaled, and lost pods have to wait."""
+    """Webhooks are down meanwhile, so sets can only be scaled, and lost pods are not replaced."""
     world.create(a_set("alone", replicas=2, group={"restartPolicy": "None"}))
     settle(world, "alone")
     before = pod_uids(world, "alone")

@@ -11,7 +11,7 @@ from test.harness.world import SET, World
 from tools.localcluster import ApiError
 
 NAMES = ("one", "two", "three")
-# A write that meets the closing door is no error; knocking again and again would be.
+# A write may be rejected while the namespace terminates, but the manager must not retry it again and again.
 MOST_REFUSALS_PER_SET = 12
 
 
@@ -21,7 +21,7 @@ def test_a_terminating_namespace_is_left_in_silence(world: World, product: Produ
         world.create(a_set(name, workers=slow))
     settle(world, *NAMES)
     said = len(product.log())
-    # One of them is just being rolled.
+    # One of the sets is in a rollout.
     world.patch(SET, "one", new_image("server:2"))
 
     path = f"/api/v1/namespaces/{world.namespace}"

@@ -1,4 +1,4 @@
-"""The partition of a set holds back groups until it is lowered."""
+"""The partition of a set keeps groups on their revision until it is lowered."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_canary_stays_alone_until_the_partition_is_lowered(world: World) -> No
 
 
 def test_a_lost_group_below_the_partition_comes_back_as_it_was(world: World) -> None:
-    """Its size, too, is that of its own revision."""
+    """The size of its own revision is restored too."""
     world.create(a_set("as-it-was", replicas=2, size=2, rolloutStrategy=rolling(partition=1)))
     settle(world, "as-it-was")
     changed = new_image("server:2")

@@ -14,7 +14,7 @@ from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
 
 SLOW = "server:2-pulls-300s"
-"""As for the pods of Jobs. Those of the set have their own time."""
+"""An image that pods of Jobs pull for 300 s. Pods of the set become ready by their annotation."""
 
 
 def a_warm_set(name: str, replicas: int = 2, **prewarm: Any) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def nothing_is_left(world: World, name: str) -> None:
 
 
 def held(world: World, name: str, nodes: int) -> None:
-    """The rollout waits for so many nodes."""
+    """Wait until the rollout waits for `nodes` nodes."""
     eventually(
         f"{name} waits for {nodes} nodes",
         lambda: world.get(SET, name)["status"].get("prewarm") or {},
@@ -61,7 +61,8 @@ def test_nodes_get_the_images_and_then_the_rollout_begins(world: World) -> None:
         "each node has a pod", lambda: pods_of_jobs(world, "warm"), lambda p: nodes_of(p) == homes
     )
     assert pod_uids(world, "warm") == before
-    # Whatever has this label is taken for a pod of the set: by its budget, its webhook and its controller.
+    # A pod with this label would count as a pod of the set for its PodDisruptionBudget, webhook and
+    # controller.
     assert not any(NAME_LABEL in labels_of(pod) for pod in warming)
     assert {c["image"] for pod in warming for c in pod["spec"]["containers"]} == {"server:2-pulls-3s"}
     by_job = {
@@ -76,7 +77,7 @@ def test_nodes_get_the_images_and_then_the_rollout_begins(world: World) -> None:
     assert told.note.startswith(f"{len(homes)} of {len(homes)} nodes are prewarmed for revision warm-")
     nothing_is_left(world, "warm")
     assert "prewarm" not in world.get(SET, "warm")["status"]
-    # The next one has no new image.
+    # The next rollout has no new image.
     world.patch(
         SET, "warm", {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"priority": 0}}}}}
     )

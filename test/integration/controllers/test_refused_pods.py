@@ -1,4 +1,4 @@
-"""Refused pods are created soon after the refusals end, however many there were."""
+"""Pods that the API server rejected many times are created soon after it accepts them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from test.harness.quiet import let_time_pass, wait_until_quiet, writes
 from test.harness.waiting import eventually
 from test.harness.world import World
 
-# After one more a StatefulSet controller waits for 5 minutes: 5 ms, doubled each time. It writes 25 Events
-# about one object, and then one every 5 minutes.
+# The StatefulSet controller waits 5 ms, doubled after each rejection; after one more it would wait for 5
+# minutes. It writes 25 Events about one object, and then one every 5 minutes.
 REFUSALS = 16
 SOON = 60.0
 
 
 def test_pods_come_soon_after_they_can_be_made_again(world: World, audit: AuditLog) -> None:
-    """A leader, and a worker of another group."""
+    """Tested for a leader, and for a worker of another group."""
     world.kubectl("create", "serviceaccount", "runner")
     template = pod_template(serviceAccountName="runner")
     world.create(a_set("tired", workers=template, group={"restartPolicy": "None"}))
@@ -34,7 +34,7 @@ def test_pods_come_soon_after_they_can_be_made_again(world: World, audit: AuditL
     for statefulset in ("tired-0", "tired"):
         refuse_many_times(world, statefulset)
     for statefulset in ("tired-0", "tired"):
-        # By then its controller has done what it was going to do before it learned to wait.
+        # By then the StatefulSet controller has finished the retries that it made before the longer waits.
         eventually(f"{statefulset} is made to try again", partial(retried_at, world, statefulset))
     world.kubectl("create", "serviceaccount", "runner")
     eventually("all pods are there", lambda: pod_uids(world, "tired").keys(), uids.keys().__eq__, SOON)
@@ -52,7 +52,7 @@ def retried_at(world: World, statefulset: str) -> str | None:
 
 
 def refuse_many_times(world: World, statefulset: str) -> None:
-    """Any change of a StatefulSet makes its controller try again, and fail."""
+    """Change the StatefulSet repeatedly; every change makes its controller try again, and fail."""
     numbers = itertools.count()
 
     def try_again() -> int:

@@ -64,18 +64,18 @@ def restarts_told(world: World, name: str) -> list[Event]:
 
 
 def restarts_of(world: World, name: str) -> dict[str, str]:
-    """What the status remembers of restarts, by group."""
+    """Return the restarts that the status records, by group."""
     return dict((world.get(SET, name).get("status") or {}).get("restarts") or {})
 
 
 def members_of(world: World, name: str) -> dict[str, str]:
-    """Who belongs to each group, as the status remembers it."""
+    """Return the members of each group that the status records."""
     return dict((world.get(SET, name).get("status") or {}).get("members") or {})
 
 
 @contextmanager
 def lease_held_by_another(world: World) -> Iterator[None]:
-    """Nobody acts meanwhile, for somebody holds the Lease who is no manager, and for long."""
+    """Hold the Lease with another identity, so that no manager is active during the block."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": "a test", "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
@@ -102,7 +102,7 @@ TROUBLES = [
 ]
 
 
-# A pod that goes at once may be another one by the time somebody looks.
+# If a pod is deleted at once, its replacement may exist before the manager checks.
 REPLACED = "it was replaced by another pod of that name"
 ONE_OF_THEM = "it, or another worker as young as it, was replaced by another pod of that name"
 GONE = {"it is being deleted", REPLACED, ONE_OF_THEM}
@@ -216,7 +216,7 @@ def test_a_policy_that_is_changed_takes_effect_at_once_and_restarts_nothing(worl
     assert uids_of_group(world, "turned", 1) == other
 
 
-# --- What happens while nobody looks ------------------------------------------------------------------------
+# --- Failures while no manager is active --------------------------------------------------------------------
 
 
 def test_a_worker_that_was_replaced_while_no_manager_ran(world: World, product: Product) -> None:
@@ -242,7 +242,7 @@ def test_a_worker_that_was_replaced_while_no_manager_ran(world: World, product: 
 def test_a_worker_that_was_ready_again_before_any_manager_led(
     world: World, product: Product, policy: str
 ) -> None:
-    """Somebody else holds the Lease, so the manager answers webhooks and does nothing besides."""
+    """The test holds the Lease, so the manager only answers webhooks."""
     world.create(a_set("led", replicas=2, size=3, **of_policy(policy)))
     settle(world, "led")
     before, other = uids_of_group(world, "led", 0), uids_of_group(world, "led", 1)
@@ -261,7 +261,7 @@ def test_a_worker_that_was_ready_again_before_any_manager_led(
         after = uids_of_group(world, "led", 0)
         assert after["led-0"] == before["led-0"]
         if policy == "None":
-            # What was lost before is not held against the group under another policy.
+            # Earlier losses do not count against the group under another policy.
             patch = {"spec": {"leaderWorkerTemplate": {"restartPolicy": "RecreateGroupOnPodRestart"}}}
             world.patch(SET, "led", patch)
 
@@ -278,7 +278,7 @@ def test_a_worker_that_was_ready_again_before_any_manager_led(
     assert uids_of_group(world, "led", 1) == other
 
 
-# --- How often ----------------------------------------------------------------------------------------------
+# --- Limits of restarts -------------------------------------------------------------------------------------
 
 
 def test_a_group_that_fails_again_and_again_waits_longer_and_longer(world: World, pods: Pods) -> None:
@@ -295,7 +295,7 @@ def test_a_group_that_fails_again_and_again_waits_longer_and_longer(world: World
     assert moments[1] - moments[0] >= 10 and moments[2] - moments[1] >= 20
     put_off = [each for each in events_of(world, "again") if each.reason == "RecreateGroupDelayed"]
     assert all(each.type == "Warning" and each.related == "Pod again-0" for each in put_off)
-    # On a slow machine a delay may be over by the time the group is there again.
+    # On a slow machine, a delay may end before the group is ready again.
     assert {each.note.partition(" in quick succession")[0] for each in put_off} <= {
         "group 0 was recreated once",
         "group 0 was recreated 2 times",
@@ -304,8 +304,9 @@ def test_a_group_that_fails_again_and_again_waits_longer_and_longer(world: World
 
 
 def test_a_group_that_is_evicted_again_and_again_comes_back_at_once_each_time(world: World) -> None:
-    """Its workers go by the Eviction API, as in drains. A failure that is counted would keep it down: none is
-    allowed.
+    """The workers are evicted by the Eviction API, as in a drain.
+
+    The set allows no failure, so an eviction that counts as one would keep the group down.
     """
     world.create(a_set("drained", replicas=1, size=3, maxGroupRestarts=0))
     settle(world, "drained")
@@ -349,7 +350,7 @@ def test_a_group_that_has_used_up_its_restarts_is_kept(world: World, pods: Pods,
 
 
 def kept(world: World) -> set[str]:
-    """Names of the pods that the finalizer keeps."""
+    """Return the names of pods with our finalizer."""
     found = (pod["metadata"] for pod in world.list("Pod"))
     return {each["name"] for each in found if RESTART_BUDGET_FINALIZER in each.get("finalizers", ())}
 
@@ -401,7 +402,7 @@ def test_a_group_that_has_used_up_upstreams_limit_ends(world: World, pods: Pods,
 
 
 def test_a_group_that_has_ended_does_not_keep_its_namespace(world: World, pods: Pods) -> None:
-    """The only one of its set: no other pod is deleted, which would wake us."""
+    """The set has only this group, so no deletion of another pod triggers a pass."""
     world.create(a_set("lone", replicas=1, size=2, group={"maxGroupRestarts": 0}))
     settle(world, "lone")
     container_restart(world, pods, "lone-0-1")
@@ -411,7 +412,7 @@ def test_a_group_that_has_ended_does_not_keep_its_namespace(world: World, pods: 
     eventually("the namespace is gone", lambda: world.cluster.kubectl(*name), lambda found: not found)
 
 
-# --- What does not count ------------------------------------------------------------------------------------
+# --- Losses that do not count -------------------------------------------------------------------------------
 
 
 def test_restarts_of_exempt_containers_do_not_count(world: World, pods: Pods) -> None:

@@ -1,6 +1,6 @@
-"""Revision keys equal those of every earlier release of the original controller.
+"""Revision keys equal those of every earlier release of upstream.
 
-Clients compare them with labels of running pods, so a key that differs is a restart of every group.
+They are compared with labels of running pods, so a different key would restart every group.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VECTORS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("key", VECTORS)
 def test_keys_are_those_that_the_original_controller_gives(shared_world: World, key: str) -> None:
-    """A set of no groups has a revision, too, and is enough to see it."""
+    """A set without groups has a revision too, which is enough here."""
     name = f"vector-{key}"
     manifest = {
         "apiVersion": API_VERSION,

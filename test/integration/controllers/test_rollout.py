@@ -36,7 +36,7 @@ from test.harness.world import SET, World
 
 
 def has_image(world: World, name: str, image: str) -> bool:
-    """Some group has come up with it."""
+    """Report whether a group runs this image."""
     return {image} in images_of(world, name).values()
 
 
@@ -49,7 +49,7 @@ def most_existing(frames: list[Frame]) -> int:
 
 
 def roll(world: World, name: str, image: str = "server:2") -> History:
-    """Roll a set that is at rest, and return what happened."""
+    """Roll out a settled set, and return its history."""
     history = History(world, name)
     world.patch(SET, name, new_image(image))
     settle(world, name)
@@ -68,7 +68,7 @@ def test_groups_are_replaced_one_by_one_from_the_top_and_each_once(world: World)
     assert (fewest_ready(frames), most_existing(frames)) == (2, 3)
     assert {index: len(uids) for index, uids in history.leaders().items()} == {0: 2, 1: 2, 2: 2}
     told = history.leader_specs()
-    # At rest before; then the new template reaches nobody, then one more group each time.
+    # The settled state comes first. Then the new template reaches no group, and one more group each time.
     assert [each.partition for each in told] == [0, 3, 2, 1, 0]
     assert {each.replicas for each in told} == {3}
 
@@ -77,7 +77,7 @@ WAVES = {"seedGroups": 1, "growthFactor": 2}
 
 
 def newest_in_waves(frames: list[Frame], key: str) -> list[tuple[int, int]]:
-    """Existing and ready groups of a revision in each frame."""
+    """Return the number of existing and of ready groups of a revision in each frame."""
     of_key = [
         {name: pod for name, pod in frame.items() if labels_of(pod)[REVISION_LABEL] == key}
         for frame in frames
@@ -190,9 +190,9 @@ def test_a_rollout_uses_its_budget_and_keeps_to_it(
     frames = history.pods()
     assert max(each.replicas for each in history.leader_specs()) == most
     assert most_existing(frames) <= most
-    # How far the budget is used depends on how soon groups are ready again.
+    # How fully the budget is used depends on how soon groups are ready again.
     assert fewest_ready(frames) >= fewest
-    # Of a surge every leader is new; each of the others is replaced once.
+    # Every leader of a surge group is new; each of the others is replaced once.
     assert {len(history.leaders()[index]) for index in range(replicas)} == {2}
     assert history.overlaps() == []
 
@@ -208,8 +208,8 @@ def test_several_changes_in_a_row_end_at_the_newest(world: World) -> None:
     settle(world, "often")
 
     assert images_of(world, "often") == {index: {"server:4"} for index in range(3)}
-    # A group that is still starting on a revision in between is one that serves nobody and is not up to date:
-    # beyond the budget one healthy group may go for it, and no second one.
+    # A group that still starts on an intermediate revision does not serve and is outdated. Its replacement
+    # may cost one healthy group beyond the budget, but not two.
     assert fewest_ready(history.pods()) >= 1
     assert len(set.union(*keys_of(world, "often").values())) == 1
 
@@ -280,7 +280,7 @@ def test_a_rollout_goes_on_when_its_leader_statefulset_is_deleted_as_an_orphan(w
     settle(world, "torn")
 
     assert images_of(world, "torn") == {index: {"server:2"} for index in range(3)}
-    # A group that is going in that instant comes back as it was, and goes once more.
+    # A group that is deleted at that moment is recreated with its old revision, and replaced once more.
     replaced = sorted(len(leaders) for leaders in history.leaders().values())
     assert [*replaced[:2], min(replaced[2], 2)] == [2, 2, 2] and replaced[2] <= 3, replaced
     assert fewest_ready(history.pods()) >= 2

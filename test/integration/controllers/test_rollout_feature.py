@@ -1,7 +1,7 @@
-"""A rollout keeps its budget whether or not StatefulSets honour maxUnavailable themselves.
+"""A rollout keeps its budget whether or not StatefulSets support maxUnavailable themselves.
 
-The feature gate is on by default from Kubernetes 1.37 on. The other setting needs a control plane of its own,
-with a product of its own.
+The feature gate is on by default from Kubernetes 1.37 on. The other setting needs its own control plane and
+its own installation of the product.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ON_BY_DEFAULT = number_of(chosen_minor()) >= number_of("1.37")
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A namespace of a cluster with the feature set as it is not by default."""
+    """A namespace of a cluster with the feature gate in its non-default setting."""
     if chosen() != LOCAL:
         pytest.skip("starts a control plane with a feature gate")
     with (
@@ -60,7 +60,7 @@ def test_a_rollout_uses_its_budget_and_keeps_to_it(
 
     frames = history.pods()
     assert images_of(world, name) == {index: {"server:2"} for index in range(6)}
-    # How far the budget is used depends on how soon groups are ready again.
+    # How fully the budget is used depends on how soon groups are ready again.
     assert min(len(ready_groups(frame)) for frame in frames) >= fewest
     assert max(len(existing_groups(frame)) for frame in frames) <= most
     assert max(each.replicas for each in history.leader_specs()) == most

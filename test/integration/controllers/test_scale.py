@@ -37,13 +37,13 @@ def test_scaling_up_adds_groups_and_leaves_the_others_alone(world: World) -> Non
 
 
 def written_of(world: World, name: str) -> tuple[object, ...]:
-    """What a manager writes to a StatefulSet; its status is written by others."""
+    """Return the parts of a StatefulSet that a manager writes, without its status."""
     stored = world.get("StatefulSet", name)
     return stored["spec"], labels_of(stored), annotations_of(stored), stored["metadata"]["ownerReferences"]
 
 
 def test_scaling_down_takes_the_highest_groups(world: World) -> None:
-    """A surge budget must not keep groups that the user no longer wants."""
+    """The surge budget must not keep groups that the user has removed."""
     world.create(a_set("down", replicas=3, rolloutStrategy=rolling(maxSurge=2)))
     settle(world, "down")
     before = pod_uids(world, "down")

@@ -1,5 +1,6 @@
-"""A kind of workload that is registered alone, in a manager of its own, runs on a real API server beside the
-manager of sets.
+"""A kind of workload that is registered alone runs in its own manager on a real API server.
+
+The manager of sets runs at the same time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 async def test_a_fleet_runs_its_set(world: World, cluster: ClusterAccess) -> None:
-    """What is made, put back and reported follows events: nothing is looked at again by itself."""
+    """Creation, restoration and status follow events, because nothing is checked periodically."""
     path = FLEETS.path(world.namespace)
 
     def ready() -> Any:
@@ -59,7 +60,7 @@ async def _eventually(what: str, see: Callable[[], Any], accept: Callable[[Any],
 
 @contextmanager
 def _defined(world: World) -> Iterator[None]:
-    """The API server knows Fleets meanwhile."""
+    """Install the CRD of Fleets during the block."""
     made = world.api.create(_DEFINITIONS, definition())
     try:
         eventually("Fleets are served", lambda: _is_served(world))
@@ -78,7 +79,7 @@ def _is_served(world: World) -> bool:
 
 @asynccontextmanager
 async def _managed(cluster: ClusterAccess) -> AsyncIterator[None]:
-    """A manager of Fleets and nothing else, in this process."""
+    """Run a manager of Fleets only, in this process."""
     defaults = load(None, {}, {}, namespace_file=Path("there-is-none"))
     settings = replace(
         defaults,

@@ -1,4 +1,4 @@
-"""The status reports what is wrong for as long as it is, and records what no other object shows."""
+"""The status reports a problem for as long as it exists, and records facts that no other object shows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def status_of(world: World, name: str) -> dict[str, Any]:
 
 
 def failure(world: World, name: str, reason: str) -> str:
-    """What ReplicaFailure says, once it is about that."""
+    """Wait until ReplicaFailure has this reason, and return its message."""
     found = eventually(
         f"{name} says {reason}",
         lambda: condition(world.get(SET, name), "ReplicaFailure"),
@@ -48,7 +48,7 @@ def test_a_set_without_progress_is_stalled_and_told_once_until_it_moves(world: W
 
     hold_unready(world, "stuck", 4)
     eventually("the manager has seen it", counts, lambda now: now == {"NotReady": 2})
-    # Not before: how long all that takes is up to the machine.
+    # Set only now, because the steps above take an unknown time.
     world.patch(SET, "stuck", {"spec": {"progressDeadlineSeconds": 4}})
 
     stalled = eventually(
@@ -72,7 +72,7 @@ def test_a_set_without_progress_is_stalled_and_told_once_until_it_moves(world: W
 
 @pytest.mark.our_simulation
 def test_a_set_is_never_stalled_without_a_deadline_nor_while_its_pods_are_gated(world: World) -> None:
-    """Its pods get a node and stay unready there."""
+    """The pods of the set without a deadline get a node and stay unready there."""
     gated = never_ready(schedulingGates=[{"name": "example.com/quota"}])
     never = never_ready()
     world.create(a_set("free", replicas=1, workers=never))
@@ -118,7 +118,7 @@ def test_the_members_of_complete_groups_are_remembered(world: World) -> None:
 
 
 def members(world: World, name: str) -> dict[str, str]:
-    """As they are to be remembered."""
+    """Return the members as the status should record them."""
     pods = pods_of(world, name)
     leaders = {name_of(pod): pod["metadata"]["uid"] for pod in pods if is_leader(pod)}
     return {
@@ -137,7 +137,7 @@ def members(world: World, name: str) -> dict[str, str]:
 
 
 def test_a_status_that_is_emptied_restored_or_edited_is_put_right_at_once(world: World) -> None:
-    """As by `kubectl patch --subresource=status`, or by a tool that restores what it has saved."""
+    """A user may do this with `kubectl patch --subresource=status`, or with a tool that restores a backup."""
     world.create(a_set("told", replicas=1))
     early = eventually("it is said that it begins", lambda: status_of(world, "told"))
     settle(world, "told")
@@ -153,7 +153,10 @@ def test_a_status_that_is_emptied_restored_or_edited_is_put_right_at_once(world:
 
 
 def told_in(world: World, name: str) -> dict[str, Any]:
-    """The part of the status that a pass can compute again: no records, no times, and our true conditions."""
+    """Return the part of the status that a pass recomputes.
+
+    It has no records, no times, and only our true conditions.
+    """
     status = status_of(world, name)
     true = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
     told = {field: each for field, each in status.items() if field not in ("lastProgressTime", "members")}

@@ -62,7 +62,7 @@ def test_workers_wait_for_a_ready_leader_where_the_set_says_so(world: World, pod
     for frame in history.pods():
         assert len(frame) == 1 or is_ready(frame["late-0"])
 
-    # Readiness gates only the making of workers: they stay when it is lost again.
+    # Readiness gates only the creation of workers: they stay if the leader becomes unready again.
     pods.set_ready(world.namespace, "late-0", False)
     eventually(
         "the set says so", lambda: world.get(SET, "late")["status"], lambda now: not now.get("readyReplicas")

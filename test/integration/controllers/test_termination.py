@@ -52,7 +52,7 @@ def is_leader(pod: dict[str, Any]) -> bool:
 
 
 def are_ended_together(frames: list[Frame], former: set[str]) -> bool:
-    """The leader was still there when the last of its workers was terminated."""
+    """Report whether the leader still existed when the last of its workers was terminated."""
 
     def is_together(frame: Frame) -> bool:
         pods = [pod for pod in frame.values() if pod["metadata"]["uid"] in former]

@@ -1,6 +1,7 @@
-"""The manager had enough permissions, did not crash and logged no bug during the other tests of this package.
+"""During the other tests of this package, the manager had enough permissions, did not crash and logged no
+bug.
 
-Runs last: its name sees to that.
+The name of this file makes it run last.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from test.harness.audit import AuditLog
 from test.harness.product import Product
 from tools.localcluster import LocalCluster
 
-# What the namespace lifecycle answers is no matter of permissions, and neither are quotas.
+# Rejections by the namespace lifecycle and by quotas are not missing permissions.
 OTHER_REASONS = ("because it is being terminated", "exceeded quota")
 
 

@@ -1,7 +1,7 @@
-"""Play the original controller: create on a real API server the DisaggregatedSet that a state describes.
+"""Play upstream's controller: create on a real API server the DisaggregatedSet that a state describes.
 
-The LeaderWorkerSets come first, without an owner, so that they get their pods; then the set that controls
-them, and whatever else it has.
+The LeaderWorkerSets come first, without an owner, so that they get their pods. The set that controls them
+follows, with its other objects.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Original:
 
     @property
     def cluster(self) -> Original:
-        """Where a state is written to."""
+        """Return the object that states are written to."""
         return self
 
     def add(self, obj: Mapping[str, Any]) -> Object:
-        """As a cluster in memory does."""
+        """Add an object, as the cluster in memory does."""
         made: Object = copy.deepcopy(dict(obj))
         made["metadata"]["namespace"] = self.world.namespace
         if made["kind"] == KIND:
@@ -42,18 +42,18 @@ class Original:
         return made
 
     def change(self, obj: Object, status: Object) -> None:
-        """As a cluster in memory does."""
+        """Change an object, as the cluster in memory does."""
         obj["status"] = status
 
     def bring_up(self) -> None:
-        """Make the children, and wait for their groups."""
+        """Create the children, and wait for their groups."""
         for each in self._of(SET):
             metadata = {key: value for key, value in each["metadata"].items() if key != "ownerReferences"}
             self.world.create({**each, "metadata": metadata})
         settle(self.world, *map(name_of, self._of(SET)))
 
     def control(self) -> None:
-        """Make the set, and make it the controller of all it has."""
+        """Create the set, and make it the controller of all its objects."""
         (described,) = self._of(KIND)
         made = self.world.create(_without_server_fields(described))
         uid = made["metadata"]["uid"]

@@ -24,7 +24,7 @@ def manifest(image: str = "server:1") -> Object:
 
 
 def created(world: World) -> Object:
-    """At rest, with its Services."""
+    """Create a set and wait until it is settled with its Services."""
     found = world.create(manifest())
     settle(world, "pd")
     eventually("it has Services", lambda: len(world.list("Service", NAME_LABEL)), lambda n: n == 2)
@@ -32,7 +32,7 @@ def created(world: World) -> Object:
 
 
 def made(world: World) -> dict[str, Object]:
-    """What a set makes itself."""
+    """Return the objects that a set creates itself."""
     selector = OWN_REVISIONS.format("pd")
     return {f"{kind} {name_of(each)}": each for kind in MADE for each in world.list(kind, selector)}
 

@@ -1,4 +1,4 @@
-"""Roles with groupIdentity Hash."""
+"""Roles with `groupIdentity: Hash`."""
 
 from __future__ import annotations
 

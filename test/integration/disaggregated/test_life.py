@@ -1,6 +1,6 @@
-"""A DisaggregatedSet is created, rolled, scaled and deleted on a real API server.
+"""A DisaggregatedSet is created, rolled out, scaled and deleted on a real API server.
 
-While its definition is missing, LeaderWorkerSets are reconciled as before.
+While its CRD is missing, LeaderWorkerSets are reconciled as before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SECONDS = 240.0
 
 
 def a_role(name: str, replicas: int | None, image: str = "server:1") -> dict[str, Any]:
-    """replicas: None where a scaler says it."""
+    """Return a role. replicas: None if a scaler determines it."""
     spec = {"leaderWorkerTemplate": {"size": 1, "workerTemplate": pod_template(image)}}
     if replicas is None:
         return {"name": name, "scaling": {"mode": "External"}, "spec": spec}
@@ -47,7 +47,7 @@ def a_disaggregated_set(name: str, image: str = "server:1") -> dict[str, Any]:
 
 
 def counts(world: World, name: str) -> dict[str, dict[str, int]]:
-    """Revision → role → groups that its LeaderWorkerSet wants."""
+    """Return the desired groups of each role and revision."""
     found: dict[str, dict[str, int]] = {}
     for each in world.list(SET, f"{NAME_LABEL}={name}"):
         labels = labels_of(each)
@@ -92,7 +92,7 @@ def test_a_set_is_created_scaled_rolled_and_deleted(world: World) -> None:
     eventually("it is scaled", lambda: counts(world, "pd"), lambda now: now == scaled, seconds=SECONDS)
     available(world, "pd")
 
-    # A change of every pod: the old ones go as the new ones come.
+    # This changes every pod: old ones are deleted as new ones are created.
     world.patch(KIND, "pd", {"spec": a_disaggregated_set("pd", "server:2")["spec"]})
     eventually("it is rolled", lambda: key in counts(world, "pd"), lambda there: not there, seconds=SECONDS)
     available(world, "pd")
@@ -107,7 +107,7 @@ def test_a_set_is_created_scaled_rolled_and_deleted(world: World) -> None:
 
 
 def left(world: World) -> set[str]:
-    """What carries the label of a DisaggregatedSet."""
+    """Return the objects with the label of a DisaggregatedSet."""
     kinds = (SET, SCALER_KIND, "Service", "Pod")
     return {name_of(each) for kind in kinds for each in world.list(kind, NAME_LABEL)}
 
@@ -152,7 +152,7 @@ def test_without_its_definition_leaderworkersets_go_on_and_it_is_served_once_it_
 
 
 def _created(world: World) -> bool:
-    """The webhook may not know the kind yet."""
+    """Report whether the set could be created: the webhook may not know the kind yet."""
     if world.find(KIND, "late") is not None:
         return True
     try:

@@ -1,6 +1,6 @@
-"""A rollout keeps every promise when an object of a DisaggregatedSet is deleted at each of its steps.
+"""A rollout keeps every guarantee when an object of a DisaggregatedSet is deleted at each of its steps.
 
-One rollout for each kind of loss, side by side. All of them end at the newest revision.
+There is one rollout for each kind of loss, all at the same time. All of them end at the newest revision.
 """
 
 from __future__ import annotations
@@ -45,19 +45,22 @@ LEAST_LOSSES = {
     **dict.fromkeys(("old-prefill", "old-decode"), 3),
     **dict.fromkeys(("new-service", "old-service"), 5),
 }
-"""At how many steps each is lost at least. A child that is lost is not there at the next step or two, and
-Services come late and go early. A rollout stands still at six places at least: before it begins, and wherever
-it waits for new groups.
+"""The minimum number of steps at which each is lost.
+
+A lost child is missing at the next step or two, and Services are created late and deleted early. A rollout
+pauses at six states at least: before it begins, and each time it waits for new groups.
 """
 NOT_FOUND = 404
 OLD, NEW = 0, -1
-"""Which of the recorded revisions, oldest first."""
+"""Indices of the recorded revisions, oldest first."""
 
 
 @dataclass
 class Rollout:
-    """One set, its rollout, and what it has lost. keys: of the old revision and of the new one. children:
-    names of LeaderWorkerSets that were deleted. losses: at which counts something was lost.
+    """One set, its rollout and its losses.
+
+    keys: of the old and of the new revision. children: names of deleted LeaderWorkerSets. losses: the counts
+    of groups at which something was lost.
     """
 
     world: World
@@ -105,7 +108,7 @@ def annotations(it: Rollout) -> None:
 
 
 def status(*fields: str) -> Loss:
-    """fields: of the status; none for all."""
+    """Return a loss of these fields of the status, or of all fields."""
 
     def lose(it: Rollout) -> None:
         found = it.world.get(KIND, it.name).get("status") or {}
@@ -116,7 +119,7 @@ def status(*fields: str) -> Loss:
 
 
 def memory(it: Rollout) -> None:
-    """All of it at once."""
+    """Lose all records at once."""
     annotations(it)
     status()(it)
 
@@ -146,7 +149,7 @@ def manifest(name: str, image: str) -> Object:
 
 @pytest.fixture(scope="module")
 def rolled(shared_world: World) -> Iterator[dict[str, Rollout]]:
-    """Every rollout, at its end."""
+    """Run every rollout to its end."""
     world = shared_world
     watch = Watch(world)
     for name in LOSSES:
@@ -159,14 +162,14 @@ def rolled(shared_world: World) -> Iterator[dict[str, Rollout]]:
 
 
 def scale(world: World, name: str) -> None:
-    """As an autoscaler does."""
+    """Scale as an autoscaler does."""
     path = f"{world.path(SCALER_KIND, f'{name}-prefill')}/scale"
     eventually("it has its scaler", lambda: world.find(SCALER_KIND, f"{name}-prefill"))
     world.api.merge(path, {"spec": {"replicas": PREFILL}})
 
 
 def roll(world: World, watch: Watch, name: str) -> Rollout:
-    """Another image, and a loss at each step, until all is at rest."""
+    """Roll out another image, with a loss at each step, until all is settled."""
     it = Rollout(world, watch, name)
     (old,) = watch.counts(name)[0]
     world.patch(KIND, name, new_roles(manifest(name, "server:2")["spec"]["roles"]))
@@ -179,7 +182,10 @@ def roll(world: World, watch: Watch, name: str) -> Rollout:
 
 
 def lose_at_each_step(it: Rollout, seen: list[Counts]) -> bool:
-    """Whether nothing of the old revision is left. seen: counts at which the loss has happened."""
+    """Cause a loss at new counts, and report whether nothing of the old revision is left.
+
+    seen: the counts at which a loss has happened.
+    """
     now = it.watch.counts(it.name)
     if now not in seen and len(seen) < MOST_LOSSES:
         seen.append(now)

@@ -30,7 +30,7 @@ def scraper(cluster: ClusterAccess, product: Product) -> Iterator[Scraper]:
 
 
 def listed() -> dict[str, tuple[str, set[str]]]:
-    """Series → type and labels, as the pages have them."""
+    """Return the type and the labels of each series in the pages."""
     rows = (row for page in PAGES for row in ROW.findall((REFERENCE / page).read_text(encoding="utf-8")))
     return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
@@ -117,7 +117,7 @@ def test_what_is_served_is_what_is_listed_and_follows_the_cluster(
 
 
 def expect_every_series(scrape: Scrape) -> None:
-    """All that is listed is there, as it is listed, and nothing else."""
+    """Check that the listed series are served as listed, and no others."""
     of_the_process = ("process_", "python_")
     served = {name for name in scrape.families if not name.startswith(of_the_process)}
     assert served == listed().keys()

@@ -1,4 +1,4 @@
-"""The real scheduler gives slices a topology domain of their own."""
+"""The real scheduler gives each slice its own topology domain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPU = "nvidia.com/gpu"
 
 
 def zones_of(world: World, topology: str = ZONE_LABEL) -> dict[tuple[str, str], set[str]]:
-    """Set and slice → where its pods are; those that found no place are nowhere."""
+    """Return the zones of each set and slice; "" stands for pods without a node."""
     nodes = {
         each["metadata"]["name"]: labels_of(each).get(topology, "")
         for each in world.api.get("/api/v1/nodes")["items"]
@@ -51,7 +51,7 @@ def test_slices_of_a_set_have_zones_of_their_own_and_keep_them_in_a_rollout(worl
     assert before["pd", "0"] != before["pd", "1"], "the other set may be in either"
     world.patch(KIND, "pd", {"spec": placed("pd", "ExclusiveSlice", "server:2", slices=2)["spec"]})
     settle(world, "pd")
-    # A slice moves as one: its new pods go where its old ones are.
+    # New pods of a slice go to the zone of its old ones.
     assert zones_of(world) == before
     watch.judge("pd")
 
@@ -88,13 +88,13 @@ def is_one(found: list[str]) -> bool:
 
 
 def pending(world: World, name: str) -> str:
-    """What it says that it waits for."""
+    """Return what the status says that the set waits for."""
     status = world.get(KIND, name).get("status") or {}
     return "; ".join(each for each in status.get("pending", ()) if "wait for nodes" in each)
 
 
 def hungry(image: str, **budget: Any) -> list[Object]:
-    """Decode takes all that a zone has: eight of each of its nodes."""
+    """Return roles of which decode fills a zone: eight GPUs of each of its nodes."""
     one = {"containers": [{"name": "server", "image": image, "resources": {"limits": {GPU: "8"}}}]}
     return [
         a_role("prefill", 2, image, budget=budget or None),

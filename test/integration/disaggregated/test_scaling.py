@@ -1,4 +1,7 @@
-"""Scaling acts at once: by an autoscaler, the scaler or the set; at rest and at each step of a rollout."""
+"""Scaling takes effect at once, whether an autoscaler, the scaler or the set requests it.
+
+This holds for a settled set and at each step of a rollout.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ HPA = "HorizontalPodAutoscaler"
 
 
 def definition_of_a_metric() -> Object:
-    """A metrics source without a server: the API server lists its objects in the words of the metrics API."""
+    """Return a CRD that acts as a metrics source: the API server lists its objects like the metrics API."""
     names = {"plural": QUEUE, "kind": "ExternalMetricValue", "listKind": "ExternalMetricValueList"}
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -47,14 +50,14 @@ def metrics(cluster: ClusterAccess) -> Iterator[None]:
 
 
 def set_queue(world: World, length: int) -> None:
-    """How many requests wait, for clients of the metrics API."""
+    """Set the number of waiting requests that clients of the metrics API read."""
     value = {"metricName": QUEUE, "value": str(length), "timestamp": "2026-01-01T00:00:00Z"}
     made = {"apiVersion": f"{METRICS}/v1beta1", "kind": "ExternalMetricValue", "metadata": {"name": "now"}}
     world.kubectl("apply", "-f", "-", input={**made, **value})
 
 
 def an_autoscaler(name: str, scaler: str) -> Object:
-    """One group for each request that waits."""
+    """Return an autoscaler with one group for each waiting request."""
     target = {"type": "AverageValue", "averageValue": "1"}
     return {
         "apiVersion": "autoscaling/v2",
@@ -71,7 +74,7 @@ def an_autoscaler(name: str, scaler: str) -> Object:
 
 
 def scale(world: World, scaler: str, replicas: int) -> None:
-    """As an autoscaler does."""
+    """Scale as an autoscaler does."""
     path = f"{world.path(SCALER_KIND, scaler)}/scale"
     world.api.merge(path, {"spec": {"replicas": replicas}})
 
@@ -85,7 +88,7 @@ def test_an_autoscaler_scales_a_role_at_rest_and_in_a_rollout(world: World, metr
     set_queue(world, 3)
     world.create(a_disaggregated_set("pd", roles(2, 1)))
     settle(world, "pd")
-    # From then on nobody reads its number in the spec.
+    # From then on, the number in the spec is ignored.
     external = [a_role("prefill", 2), a_role("decode", None)]
     world.patch(KIND, "pd", new_roles(external))
     eventually("it has its scaler", lambda: world.find(SCALER_KIND, "pd-decode"))
@@ -107,7 +110,7 @@ def test_an_autoscaler_scales_a_role_at_rest_and_in_a_rollout(world: World, metr
 
 
 WISHES = [(4, 5), (1, 1), (3, 6), (5, 2), (2, 3)]
-"""Of prefill, by the set, and of decode, by its scaler."""
+"""Desired groups of prefill, by the set, and of decode, by its scaler."""
 MOST_WISHES = 6
 
 
@@ -145,7 +148,7 @@ def test_scaling_acts_at_each_step_of_a_rollout(world: World, slices: int) -> No
 
 @pytest.mark.parametrize(("kind", "name"), [(KIND, "pd"), (SCALER_KIND, "pd-prefill")])
 def test_a_status_that_is_emptied_or_edited_is_put_right_at_once(world: World, kind: str, name: str) -> None:
-    """Without the selector of a scaler autoscalers do nothing."""
+    """Without the selector in a scaler's status, autoscalers do nothing."""
     world.create(a_disaggregated_set("pd", [a_role("prefill", None), a_role("decode", 1)]))
     settle(world, "pd")
 

@@ -1,4 +1,4 @@
-"""A router that uses only Services and labels never sees half of a revision."""
+"""A router that uses only Services and labels never sees an incomplete revision."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ GROUPS = {"prefill": 2, "decode": 2, "router": 1}
 ROLES = frozenset(GROUPS)
 SLICES = ("0", "1")
 DRAWER = "test.example.com/decode"
-# Services of a revision are written one right after the other, and so are the counts of its last groups. The
-# API server tells when an object was made in whole seconds.
+# Services of a revision are written one right after the other, and so are the counts of its last groups.
+# Creation times of the API server are in whole seconds.
 TRANSITION_SECONDS = 5.0
 
 
 @pytest.fixture
 def node(world: World, api: Api) -> Iterator[str]:
-    """One that nothing is placed on for the time being."""
+    """The name of a node on which no pod is placed at first."""
     name = name_of(api.get("/api/v1/nodes")["items"][0])
     yield name
     api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {DRAWER: None}}})
@@ -45,7 +45,10 @@ def keys_of_services(world: World, name: str) -> set[str]:
 
 
 def made_within(world: World, name: str) -> dict[str, float]:
-    """Slice → seconds from the first of its Services to the last. One revision has Services then."""
+    """Return, for each slice, the seconds from its first Service to its last.
+
+    Only one revision has Services at that time.
+    """
     times: dict[str, list[float]] = {}
     for each in world.list("Service", f"{NAME_LABEL}={name},{SLICE_LABEL}"):
         if "ownerReferences" in each["metadata"]:
@@ -55,7 +58,7 @@ def made_within(world: World, name: str) -> dict[str, float]:
 
 
 def ready_of(world: World, key: str) -> list[dict[str, int]]:
-    """Slice by slice, role → ready groups of a revision, as the status has them."""
+    """Return the ready groups of a revision for each slice and role, from the status."""
     return [
         {role["name"]: role.get("readyReplicas", 0) for role in each["roles"]}
         for of_slice in status_of(world, "pd").get("sliceStatuses", ())
@@ -69,13 +72,13 @@ def in_each_slice(key: str) -> set[tuple[str, str]]:
 
 
 def all_roles(image: str, drawer: bool = False) -> list[Object]:
-    """drawer: whether decode waits for a node."""
+    """Return all roles. drawer: whether decode waits for a node."""
     pod = {"nodeSelector": {DRAWER: "open"}} if drawer else {}
     return [a_role(name, count, image, **(pod if name == "decode" else {})) for name, count in GROUPS.items()]
 
 
 def foreign_services(name: str, key: str) -> Iterator[Object]:
-    """Of users, who label what they like."""
+    """Yield Services of users, which may have any labels."""
     labels = {NAME_LABEL: name, ROLE_LABEL: "prefill", SLICE_LABEL: "0", REVISION_LABEL: key}
     spec = {"clusterIP": "None", "selector": {NAME_LABEL: name, ROLE_LABEL: "prefill"}}
     for title, of in (("mine", {}), ("labelled", labels), (f"{name}-0-{key}-mine-prv", labels)):
@@ -94,7 +97,7 @@ def test_a_router_never_sees_half_of_a_revision(world: World, api: Api, node: st
     begun = len(router.views())
     foreign = [world.create(each) for each in foreign_services("pd", old)]
 
-    # The new prefill and router come up, the new decode finds no node.
+    # The new prefill and router become ready, but the new decode finds no node.
     world.patch(KIND, "pd", new_roles(all_roles("server:2", drawer=True)))
     eventually("both are recorded", lambda: keys_of(world, "pd"), lambda keys: len(keys) == 2)
     new = keys_of(world, "pd")[-1]
@@ -119,8 +122,9 @@ def test_a_router_never_sees_half_of_a_revision(world: World, api: Api, node: st
 
 
 def check_transitions(world: World, watch: Watch, router: Router, begun: int) -> None:
-    """Requests could always be served, and a half was seen only while a revision came or went. begun: number
-    of views at the beginning.
+    """Check that requests could always be served, and revisions were incomplete only during transitions.
+
+    begun: the number of views at the beginning.
     """
     views = router.views()
     whole = [{index for index, _ in each.whole(ROLES)} for each in views[begun - 1 :]]

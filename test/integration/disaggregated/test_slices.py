@@ -1,4 +1,4 @@
-"""Slices are added and removed, at rest and in the middle of a rollout."""
+"""Slices are added and removed, in a settled set and in the middle of a rollout."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_slices_that_come_in_a_pause_have_the_revision_of_the_others(world: Worl
 
 
 def test_slices_come_and_go_in_a_rollout(world: World) -> None:
-    """Those that come have the new revision from the beginning; the first one rolls on meanwhile."""
+    """New slices have the new revision from the beginning; the rollout of the first one continues."""
     watch = Watch(world)
     world.create(a_disaggregated_set("pd", roles(3, 2)))
     settle(world, "pd")

@@ -1,6 +1,6 @@
-"""DisaggregatedSets as the original leaves them are taken over without a needless change.
+"""DisaggregatedSets in the states that upstream leaves are taken over without a needless change.
 
-All of them are created first, while another holds the Lease; then it is handed over once.
+All of them are created first, while the test holds the Lease; then the Lease is handed over once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.local_only
 NAME = "demo"
 QUIET_SECONDS = 5.0
 PLAYERS = 6
-# The rest of them: test/unit/stories/test_disaggregated_takeover.py.
+# test/unit/stories/test_disaggregated_takeover.py tests the other states.
 RESTS = {
     "legacy": Rest("v0.9.0"),
     "drifted": Rest("v0.10.0", key=DRIFTED),
@@ -46,12 +46,15 @@ RESTS = {
     "external-slices": Rest("v0.10.0", slices=3, external=True, key=DRIFTED),
 }
 ROLLING = {"rolling-1": ("v0.9.0", 1), "rolling-4": ("v0.10.0", 4), "rolling-6": ("reference", 6)}
-"""By which release, and at which step of the first example."""
+"""For each state, the release that left it, and the step of the first example."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """One state. before, after: versions of what is to be left alone. written: by the manager."""
+    """One state.
+
+    before, after: versions of objects that must not change. written: the manager's writes.
+    """
 
     world: World
     watch: Watch
@@ -61,7 +64,7 @@ class Taken:
 
 
 def versions(world: World) -> dict[str, str]:
-    """Of children, Services and scalers; of pods who they are."""
+    """Return the versions of children, Services and scalers, and the identities of pods."""
     found = {
         f"{kind} {name_of(each)}": each["metadata"]["resourceVersion"]
         for kind in (SET, "Service", SCALER_KIND)
@@ -132,7 +135,7 @@ def test_a_rollout_goes_on_with_the_next_step(taken: dict[str, Taken], name: str
 
 
 def rows(watch: Watch, old: str, new: str) -> list[Any]:
-    """Counts of both revisions, without those between two writes of one step."""
+    """Return the counts of both revisions, without states between two writes of one step."""
     found: list[Any] = []
     for step in watch.steps(NAME):
         by_key = {

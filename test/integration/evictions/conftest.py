@@ -1,4 +1,4 @@
-"""Evictions have a cluster of their own, whose nodes no other test drains."""
+"""A separate cluster for evictions, whose nodes no other test drains."""
 
 from __future__ import annotations
 

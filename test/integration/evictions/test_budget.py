@@ -1,4 +1,4 @@
-"""Evictions take no more groups at a time than the PodDisruptionBudget of a set grants."""
+"""Evictions disrupt no more groups at a time than the PodDisruptionBudget of a set allows."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ def asking(name: str, groups: int | None = None, **spec: Any) -> dict[str, Any]:
 
 
 def timely(ready_after: str) -> dict[str, Any]:
-    """Containers stop in no time only where there are none: the manager has to hear of an eviction before."""
+    """Return a template of pods that take 5 s to stop, like real containers.
+
+    So the manager hears of an eviction before the pod is gone.
+    """
     annotations = {"localcluster/ready-after": ready_after, "localcluster/stops-after": "5"}
     return pod_template(annotations=annotations)
 
 
 def wait_until_allowed(world: World, name: str, evictions: int) -> None:
-    """The disruption controller counts in its own time."""
+    """Wait until the disruption controller has updated the allowed evictions."""
     eventually(
         f"{evictions} evictions are allowed",
         lambda: (world.find("PodDisruptionBudget", name) or {}).get("status", {}).get("disruptionsAllowed"),
@@ -43,7 +46,7 @@ def wait_until_allowed(world: World, name: str, evictions: int) -> None:
     ("groups", "startup"),
     [
         pytest.param(1, "LeaderCreated", id="one group"),
-        # Between a leader that is ready and its first worker nothing of the group is missing to a pod count.
+        # While a leader is ready and has no workers yet, a count of pods finds the group complete.
         pytest.param(1, "LeaderReady", id="one group whose workers come late"),
         pytest.param(2, "LeaderCreated", id="two groups"),
     ],
@@ -75,7 +78,7 @@ def test_two_drains_at_a_time_never_take_more_groups_than_are_granted(
 @pytest.mark.our_simulation
 @pytest.mark.parametrize("size", [1, 2])
 def test_as_many_groups_may_go_at_a_time_as_are_granted(world: World, pods: Pods, size: int) -> None:
-    # Pods that come back when the test says so, and groups that are not recreated with the one that went.
+    # Pods that become ready when the test says so, and groups that are not recreated with the evicted one.
     workers = timely(ready_after="1h")
     manifest = a_set("two", GROUPS, size, workers=workers, group={"restartPolicy": "None"})
     manifest["spec"]["podDisruptionBudget"] = {"maxUnavailableGroups": 2}
@@ -94,7 +97,7 @@ def test_as_many_groups_may_go_at_a_time_as_are_granted(world: World, pods: Pods
 
 
 def make_ready(world: World, pods: Pods, name: str, count: int) -> None:
-    """The containers of all pods have started, and everything is there."""
+    """Wait until all pods exist and their containers have started, then make them ready."""
     found = eventually(
         "all pods are there", lambda: running_or_placed(world, name), lambda now: len(now) == count
     )

@@ -1,4 +1,4 @@
-"""Fixtures for tests of single fields: the product with gangs by Volcano, whose scheduler is not there."""
+"""Fixtures for tests of single fields: the product with Volcano gangs, without Volcano's scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Send any object, however wrong, to the API server; fail if it is not answered in time."""
+"""Send any object, however invalid, to the API server, and fail if it does not answer in time."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Object = dict[str, Any]
 
 DRY = {"dryRun": "All"}
 _CONFLICT, _SERVER_ERROR = 409, 500
-# What a webhook does not answer in the time that the API server gives it. Another load may be the reason, so
-# that it counts only where it happens again.
+# Errors of a webhook that does not answer within the timeout of the API server. Other load may be the cause,
+# so an error counts only if it happens again.
 _TOO_LATE = ("deadline exceeded", "timeout", "timed out")
-# What the API server's own RuntimeClass admission answers, with 500, to a name that no object can have.
+# Errors with code 500 of the API server's own RuntimeClass admission, for a name that no object can have.
 _NO_NAME = ("resource name may not be empty", "invalid resource name")
 _ATTEMPTS = 3
-# Written by the API server, and other at each request.
+# Fields that the API server sets, with other values at each request.
 _OF_REQUEST = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation")
 
 
 class Overtaken(Exception):
-    """The object is there already, or in another version."""
+    """Raised if the object exists already, or has another version."""
 
 
 class Gate:
@@ -36,11 +36,14 @@ class Gate:
         self.answers = answers
 
     def create(self, obj: Mapping[str, Any], kind: str) -> Object | None:
-        """What would be stored; None if it is refused."""
+        """Return the object that would be stored, or None if it is rejected."""
         return self._sent(Call("POST", self.world.path(kind), obj, query=DRY))
 
     def replace(self, obj: Mapping[str, Any], kind: str) -> Object | None:
-        """The same for an update of what is stored, in whatever version it is by now."""
+        """Update the stored object, whatever its version is.
+
+        Return the object that would be stored, or None if it is rejected.
+        """
         name = str(obj["metadata"]["name"])
         while True:
             version = self.world.get(kind, name)["metadata"]["resourceVersion"]
@@ -71,6 +74,6 @@ class Gate:
 
 
 def sendable(stored: Mapping[str, Any]) -> Object:
-    """What was stored, as somebody who has read it would create it."""
+    """Return a stored object in the form in which a client that has read it would create it."""
     metadata = {key: value for key, value in stored["metadata"].items() if key not in _OF_REQUEST}
     return {**{key: value for key, value in stored.items() if key != "status"}, "metadata": metadata}

@@ -1,4 +1,4 @@
-"""Generate DisaggregatedSets from the committed definition: valid ones and ones with wrong values."""
+"""Generate DisaggregatedSets from the committed CRD: valid ones, and ones with wrong values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generate LeaderWorkerSets and pods from the committed definition: valid ones and ones with wrong values."""
+"""Generate LeaderWorkerSets and pods from the committed CRD: valid ones, and ones with wrong values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POD_TEMPLATE: Schema = _SPEC["properties"]["leaderWorkerTemplate"]["properties"
 
 
 def _some(**fields: SearchStrategy[Any]) -> SearchStrategy[Object]:
-    """Any of the fields."""
+    """Return a strategy for any subset of the fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
@@ -101,7 +101,7 @@ _NAMES_OF = {
 
 @st.composite
 def good_sets(draw: DrawFn) -> Object:
-    """Small sets as somebody would write who knows the API; the webhook refuses some combinations."""
+    """Small sets as a user with knowledge of the API writes them; the webhook rejects some combinations."""
     template = {"size": draw(st.integers(1, 5)), "workerTemplate": _a_pod_template(draw), **draw(_GROUP)}
     if draw(_DIE) > 5:
         template["leaderTemplate"] = _a_pod_template(draw)
@@ -117,7 +117,7 @@ def good_sets(draw: DrawFn) -> Object:
 
 @st.composite
 def sets(draw: DrawFn) -> Object:
-    """Good ones, such with a few wrong values, and now and then what a schema alone would allow."""
+    """Good sets, good sets with a few wrong values, and some that only the schema allows."""
     lws = draw(_GOOD)
     for _ in range(draw(_FAULTS)):
         lws["spec"] = disturbed(draw, lws["spec"], _SPEC)
@@ -130,7 +130,7 @@ def sets(draw: DrawFn) -> Object:
 
 @st.composite
 def pods(draw: DrawFn) -> Object:
-    """Pods that say they are of a set, as StatefulSets make them, and as nobody ever made them."""
+    """Pods with labels of a set, as StatefulSets create them, and with combinations that never occur."""
     template = _a_pod_template(draw)
     for _ in range(draw(_FEW)):
         template = disturbed(draw, template, _POD_TEMPLATE)
@@ -152,7 +152,7 @@ _GOOD = good_sets()
 
 
 def _a_pod_template(draw: DrawFn) -> Object:
-    """A small one that pods can be made of."""
+    """Return a small template from which pods can be created."""
     spec: Object = {"terminationGracePeriodSeconds": 1, "containers": _containers(draw, draw(_CONTAINERS))}
     if draw(_DIE) > 7:
         spec["initContainers"] = _containers(draw, ("before",))
@@ -172,7 +172,7 @@ def _containers(draw: DrawFn, names: Iterable[str]) -> list[Object]:
 
 
 def _marks(draw: DrawFn, known: Mapping[str, SearchStrategy[str]]) -> dict[str, str]:
-    """A few labels or annotations."""
+    """Return a few labels or annotations."""
     names = [draw(_NAMES_OF[id(known)]) for _ in range(draw(_FEW))]
     return {name: draw(known[name]) for name in names}
 

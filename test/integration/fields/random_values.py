@@ -1,7 +1,7 @@
-"""Generate values for a structural schema: mostly valid ones, now and then others.
+"""Generate values for a structural schema: mostly valid ones, and some invalid ones.
 
-Plain functions on hypothesis' `draw`: creating a strategy for each node of a schema would take longer than
-drawing from all of them.
+These are plain functions on hypothesis' `draw`: creating a strategy for each node of a schema would take
+longer than drawing from all of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NUMBERS = st.sampled_from([0, 1, 2, 3, 4, 5, 80, 420, 8471, 65536, 10**6, 2**31 
 _MISFITS = st.sampled_from(
     [None, True, 0, -1, 2**31, 2**63, 10**30, 1.5, "", "x", "\ud83d\udca5", [], [None], {}, {"x": 1}]
 )
-# One in twenty values is what nobody asked for: nearly every object would be refused by its schema otherwise.
+# One in twenty values is invalid: with more, the schema would reject nearly every object.
 _DIE = st.integers(0, 19)
 _COUNTS = [st.integers(0, most) for most in range(4)]
 _BOOLEANS = st.booleans()
@@ -43,7 +43,7 @@ _MOST_FIELDS, _MOST_ITEMS, _DEEPEST = 3, 2, 12
 
 
 def a_value(draw: DrawFn, schema: Schema, depth: int = 0) -> Any:
-    """A value for a schema."""
+    """Return a value for a schema."""
     if draw(_DIE) == 19:
         return draw(_MISFITS)
     if "enum" in schema:
@@ -77,7 +77,7 @@ def _an_object(draw: DrawFn, schema: Schema, depth: int) -> dict[str, Any]:
 
 
 def disturbed(draw: DrawFn, obj: Any, schema: Schema) -> Any:
-    """`obj` with one value somewhere below it replaced, added or taken away."""
+    """Return `obj` with one value below it replaced, added or removed."""
     known: Mapping[str, Schema] = schema.get("properties", {})
     if isinstance(obj, list) and obj and "items" in schema:
         place = _one(draw, tuple(range(len(obj))))
@@ -85,7 +85,7 @@ def disturbed(draw: DrawFn, obj: Any, schema: Schema) -> Any:
         return [*obj[:place], other, *obj[place + 1 :]]
     if not isinstance(obj, dict) or not known:
         return a_value(draw, schema)
-    # What is there already is more telling than one of the hundred fields that are not.
+    # Existing fields matter more than the hundred absent ones.
     there = tuple(name for name in known if name in obj)
     name = _one(draw, there if there and draw(_BOOLEANS) else tuple(known))
     deed = draw(_DEEDS)

@@ -1,8 +1,8 @@
-"""Whatever is sent is answered in time, and the controller can run whatever is accepted.
+"""Every request is answered in time, and the controller can run every object that is accepted.
 
-2,000 random sets and pods and 1,000 DisaggregatedSets, drawn from the schemas of the committed definitions,
-go through API server and webhooks: the same every day, and with HYPOTHESIS_PROFILE=nightly ten times as many,
-different ones each time.
+2,000 random sets and pods and 1,000 DisaggregatedSets, drawn from the schemas of the committed CRDs, go
+through API server and webhooks. They are the same in every run; with HYPOTHESIS_PROFILE=nightly there are ten
+times as many, and different ones each time.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ STORED: dict[str, Object] = {
 
 
 def examples(count: int) -> Callable[[Any], Any]:
-    """How many objects a test sends."""
+    """Return settings for the number of objects that a test sends."""
     return settings(
         max_examples=count * _FACTOR,
         derandomize=not _NIGHTLY,
         database=None,
         deadline=None,
-        # Which lines only failing examples run is nothing that another process could tell.
+        # The explain phase compares executed lines, but the code under test runs in another process.
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
@@ -60,13 +60,13 @@ def examples(count: int) -> Callable[[Any], Any]:
 
 @pytest.fixture(scope="module")
 def answers() -> Counter[str]:
-    """Of all tests of this file."""
+    """Counts of answers in all tests of this file."""
     return Counter()
 
 
 @pytest.fixture
 def gate(world: World, answers: Counter[str]) -> Gate:
-    """A namespace in which nothing but two empty sets is stored."""
+    """A namespace in which only two empty sets are stored."""
     for manifest in STORED.values():
         world.create(manifest)
     return Gate(world, answers)
@@ -74,7 +74,7 @@ def gate(world: World, answers: Counter[str]) -> Gate:
 
 @pytest.fixture(autouse=True)
 def _nothing_crashes(product: Product) -> Iterator[None]:
-    """Neither the process, nor a review, nor a pass."""
+    """Check that neither the process, nor a review, nor a pass crashes."""
     pid, before = product.manager.pid, len(product.log())
     yield
     assert (product.manager.is_running, product.manager.pid) == (True, pid)
@@ -127,7 +127,7 @@ def test_disaggregated_sets_are_refused_or_stable(gate: Gate, manifest: Object) 
 
 
 def test_both_answers_came_up(answers: Counter[str]) -> None:
-    """Else the properties above would have proven little."""
+    """Otherwise the properties above would have shown little."""
     if not answers:
         pytest.skip("needs the answers to the objects above")
     assert min(answers["accepted"], answers["refused"]) > 0.1 * answers.total(), answers
@@ -147,17 +147,17 @@ def test_what_is_accepted_comes_up_or_says_why_not(world: World) -> None:
         eventually("all are gone", lambda: _mortal_pods(world), lambda left: not left, seconds=300)
     wrong = {name: why for name, why in complaints.items() if why}
     print(*(f"{name}: {why}" for name, why in wrong.items()), sep="\n")
-    # On a machine with other things to do, some that are right have stalled in between.
+    # On a busy machine, some correct sets have been stalled temporarily.
     assert 0 < len(wrong) < RUN, "too few of one kind to prove anything"
 
 
 def _mortal_pods(world: World) -> list[str]:
-    """Pods but those whose template has finalizers, which nobody removes."""
+    """Return the pods without finalizers from their template, which would never be removed."""
     return [name_of(pod) for pod in world.list("Pod") if not pod["metadata"].get("finalizers")]
 
 
 def _candidates() -> list[Object]:
-    """Small sets, half of them with something wrong."""
+    """Return small sets, half of them with a fault."""
     found: dict[str, Object] = {}
 
     # Not every one is small, and not every small one is accepted.
@@ -184,7 +184,7 @@ def _is_small(spec: Any) -> bool:
 def _is_created(world: World, manifest: Object, name: str) -> bool:
     annotations = manifest["metadata"].get("annotations") or {}
     spec = {**manifest["spec"], "progressDeadlineSeconds": STALLS_AFTER_SECONDS}
-    # A paused rollout waits for its user, and so never counts as stalled.
+    # A paused rollout waits for its user, and never counts as stalled.
     strategy = spec.get("rolloutStrategy")
     if isinstance(strategy, dict):
         spec["rolloutStrategy"] = {key: value for key, value in strategy.items() if key != "paused"}
@@ -204,7 +204,7 @@ def _wait_for_words(world: World, names: list[str]) -> None:
 
 
 def _complaint(world: World, name: str) -> str:
-    """What conditions say is wrong; of pods that cannot be scheduled, what the scheduler says."""
+    """Return the problems that conditions report; for unschedulable pods, the scheduler's message."""
     found = (condition(world.get(SET, name), kind) for kind in ("ReplicaFailure", "Stalled"))
     said = [str(each["message"]) for each in found if each.get("status") == "True"]
     for pod in pods_of(world, name):

@@ -1,4 +1,4 @@
-"""Every group has a PodGroup of its own, of its size, for as long as it exists."""
+"""Every group has its own PodGroup, with the size of the group, for as long as the group exists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GPUS = {"resources": {"limits": {"nvidia.com/gpu": "2"}}}
 
 
 def pod_groups(world: World) -> dict[str, dict[str, Any]]:
-    """Group → its PodGroup."""
+    """Return the PodGroup of each group."""
     return {labels_of(each)[GROUP_INDEX_LABEL]: each for each in world.list("PodGroup")}
 
 
@@ -32,7 +32,7 @@ def test_a_group_has_a_pod_group_that_comes_back_and_follows_it(world: World) ->
     queue = {"scheduling.volcano.sh/queue-name": "gold"}
     world.create(a_set("gang", 2, 3, workers=template, annotations=queue))
     settle(world, "gang")
-    # A manager that has just started looks for their API again after a while.
+    # A manager that has just started checks for the API again after a while.
     found = eventually("every group has one", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"})
     assert found["1"]["spec"] == {
         "minMember": 3,

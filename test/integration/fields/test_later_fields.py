@@ -1,4 +1,4 @@
-"""Manifests of later releases of the original are run as they say, or not at all."""
+"""Manifests for later releases of upstream are either run as specified or rejected."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_set_with_a_field_that_only_a_later_definition_has_is_left_alone(
     later = a_set("later", 1, 2, spread="zones")
 
     def is_stored() -> bool:
-        """Not before the API server has read the definition."""
+        """Report whether the API server has loaded the CRD and stores the set."""
         try:
             world.kubectl("create", "--validate=strict", "-f", "-", input=later)
         except CommandError:
@@ -87,7 +87,7 @@ def test_a_set_with_a_field_that_only_a_later_definition_has_is_left_alone(
 
     patch_definition({"op": "add", "path": path, "value": {"type": "string"}})
     try:
-        # Streams that have begun show objects by the definition of then.
+        # Open streams show objects by the CRD from the time of their start.
         product.restart()
         eventually("stored as it is written", is_stored, bool)
         eventually(

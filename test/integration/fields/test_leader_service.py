@@ -1,4 +1,4 @@
-"""Clients reach the leaders through the Service that a set asks for, whatever happens to either."""
+"""Clients reach the leaders through the Service that a set requests, whatever happens to either."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVICE = "served-leader"
 
 
 def backends(world: World) -> set[str]:
-    """Pods that the Service leads to."""
+    """Return the pods behind the Service."""
     path = f"/apis/discovery.k8s.io/v1/namespaces/{world.namespace}/endpointslices"
     slices = world.api.get(f"{path}?labelSelector=kubernetes.io/service-name={SERVICE}")["items"]
     endpoints = [each for one in slices for each in one.get("endpoints") or ()]
@@ -42,7 +42,7 @@ def test_the_service_of_leaders_and_what_scaling_down_leaves(world: World) -> No
 
     cost = {"controller.kubernetes.io/pod-deletion-cost": "-1"}
     world.patch("Pod", "served-0", {"metadata": {"annotations": cost}})
-    # The manager may not know of the mark yet when it scales: whatever it knows then, index 2 goes.
+    # The manager may not have seen the label yet when it scales. In any case, index 2 is removed.
     world.patch(SET, "served", scaled_to(2))
     settle(world, "served")
     assert names_of(world.list("Pod")) >= {"served-0", "served-1"}

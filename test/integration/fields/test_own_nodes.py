@@ -1,4 +1,4 @@
-"""The real scheduler places groups on nodes of their own index, and beside other sets, as the set says."""
+"""The real scheduler places groups on the nodes of their index, and next to other sets, as specified."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_group_runs_on_the_nodes_of_its_index(world: World) -> None:
     }
     world.create(a_set("own", 2, 2, annotations=asked))
     settle(world, "own")
-    # No leader is held back by the gate in its template, and leader and workers agree.
+    # The gate in the template holds no leader back, and leader and workers are on the same pool.
     assert domains(world, "own", POOL_LABEL, GROUP_INDEX_LABEL) == {("0",): {"pool-0"}, ("1",): {"pool-1"}}
     for pod in pods_of(world, "own"):
         index = labels_of(pod)[GROUP_INDEX_LABEL]
@@ -38,7 +38,7 @@ def pools(world: World, name: str) -> dict[tuple[str, ...], set[str]]:
 
 
 def on_two_pools(name: str, annotations: dict[str, str]) -> dict[str, Any]:
-    """A set that has no other nodes to choose from."""
+    """Return a set that may use only the nodes of two pools."""
     expression = {"key": POOL_LABEL, "operator": "In", "values": ["pool-0", "pool-1"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     node_affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
@@ -55,7 +55,7 @@ def test_sets_that_are_exclusive_for_themselves_only_share_pools_with_others(wor
     world.create(on_two_pools("one", alone))
     world.create(on_two_pools("two", alone))
     world.create(on_two_pools("guest", {SHARED_TOPOLOGY_ANNOTATION: POOL_LABEL}))
-    # With the scope of the original, four groups would need four pools.
+    # With upstream's scope, four groups would need four pools.
     settle(world, "one", "two", "guest")
     assert_apart(pools(world, "one"), 2)
     assert_apart(pools(world, "two"), 2)

@@ -1,4 +1,4 @@
-"""The real scheduler gives groups and subgroups a topology domain of their own."""
+"""The real scheduler gives each group and subgroup its own topology domain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SUBGROUPS = {"subGroupPolicy": {"subGroupPolicyType": "LeaderWorker", "subGroupS
 
 
 def domains(world: World, name: str, topology: str, *labels: str) -> dict[tuple[str, ...], set[str]]:
-    """What pods have in common → where they are."""
+    """Return the topology domains of pods, grouped by the values of these labels."""
     nodes = {each["metadata"]["name"]: labels_of(each) for each in world.api.get("/api/v1/nodes")["items"]}
     found: dict[tuple[str, ...], set[str]] = {}
     for pod in pods_of(world, name):
@@ -75,7 +75,7 @@ def test_groups_and_subgroups_have_their_own_place_and_a_new_topology_is_a_rollo
 
     anywhere = {EXCLUSIVE_TOPOLOGY_ANNOTATION: None}
     world.patch(SET, "apart", {"metadata": {"annotations": anywhere}})
-    # The partition holds group 0 back: an annotation is no way around it.
+    # The partition keeps group 0 on its revision; an annotation does not bypass it.
     eventually(
         "group 1 is new",
         lambda: {name for name, uid in pod_uids(world, "apart").items() if before.get(name) == uid},
@@ -92,7 +92,7 @@ def test_groups_and_subgroups_have_their_own_place_and_a_new_topology_is_a_rollo
 def test_a_leader_is_scheduled_when_its_former_group_is_gone_and_not_tied_to_its_nodes(
     world: World,
 ) -> None:
-    """Before that, the affinity to pods of its group would leave it no node."""
+    """Before that, the affinity to pods of its group would leave no node for it."""
     world.create(a_set("moved", 1, 2, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: POOL_LABEL}))
     settle(world, "moved")
     (before,) = domains(world, "moved", POOL_LABEL, GROUP_INDEX_LABEL).values()
@@ -114,13 +114,13 @@ def test_a_leader_is_scheduled_when_its_former_group_is_gone_and_not_tied_to_its
 
 
 def is_gated(world: World, name: str, former: str) -> bool:
-    """The pod has another UID than `former`, and waits at the gate of group replacement."""
+    """Report whether the pod has another UID than `former`, and waits at the gate of group replacement."""
     pod = world.find("Pod", name)
     return pod is not None and pod["metadata"]["uid"] != former and has_gate(pod, GROUP_REPLACEMENT_GATE)
 
 
 def test_marks_in_templates_are_overwritten_or_honoured_and_the_set_runs(world: World) -> None:
-    """As under the original: nobody is told by them who a pod is, and a topology there is one of leaders."""
+    """As in upstream: identity labels in templates are overwritten, and a topology applies to leaders."""
     of_leaders = {
         "labels": {NAME_LABEL: "mine", WORKER_INDEX_LABEL: "7"},
         "annotations": {SIZE_ANNOTATION: "9", EXCLUSIVE_TOPOLOGY_ANNOTATION: POOL_LABEL},
@@ -142,7 +142,7 @@ def test_marks_in_templates_are_overwritten_or_honoured_and_the_set_runs(world: 
 
 
 def nodes_of(world: World, name: str) -> dict[str, str]:
-    """Pod → its node."""
+    """Return the node of each pod."""
     return {name_of(pod): pod["spec"]["nodeName"] for pod in pods_of(world, name)}
 
 
@@ -150,7 +150,7 @@ def nodes_of(world: World, name: str) -> dict[str, str]:
 def test_recreated_pods_return_to_their_nodes_where_the_set_asks_for_that(
     world: World, returns: NodeReturn
 ) -> None:
-    """After a lost leader, a rollout, and a scale-down that is taken back; but to no node that has died."""
+    """After a lost leader, a rollout, and a reverted scale-down, but never to a lost node."""
     world.create(a_set("back", 2, 3, annotations={NODE_RETURN_ANNOTATION: returns}))
     settle(world, "back")
     nodes, before = nodes_of(world, "back"), pod_uids(world, "back")
@@ -193,14 +193,14 @@ def requesting(cpu: str) -> dict[str, Any]:
 
 
 def full(world: World, node: str) -> dict[str, Any]:
-    """A pod that takes all of a node."""
+    """Return a pod that takes all of a node's CPU."""
     cpu = world.api.get(f"/api/v1/nodes/{node}")["status"]["allocatable"]["cpu"]
     spec = requesting(cpu)["spec"] | {"nodeName": node}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"filler-{node}"}, "spec": spec}
 
 
 def blocked(world: World, name: str, pod: str, node: str) -> dict[str, Any]:
-    """The condition that says that a pod waits for its node."""
+    """Wait for the condition that a pod waits for its node, and return it."""
     return eventually(
         "the set says so",
         lambda: condition(world.get(SET, name), REPLICA_FAILURE) or {},
@@ -212,7 +212,7 @@ def blocked(world: World, name: str, pod: str, node: str) -> dict[str, Any]:
 
 
 def test_a_pod_waits_for_the_node_that_it_must_return_to(world: World) -> None:
-    """The set says which pod waits for which node, until there is room."""
+    """The set reports which pod waits for which node, until there is room."""
     required = {NODE_RETURN_ANNOTATION: "Required"}
     world.create(a_set("must", 1, 1, workers=requesting("1"), annotations=required))
     settle(world, "must")
@@ -249,7 +249,7 @@ def test_a_leader_does_not_wait_for_a_node_that_dies_meanwhile(world: World) -> 
 
 
 def test_a_worker_does_not_wait_for_a_node_that_is_cordoned_meanwhile(world: World) -> None:
-    """Its group is not recreated for it, and the others stay."""
+    """The worker's group is not recreated for that, and the other pods stay."""
     world.create(
         a_set(
             "cordon",
@@ -280,7 +280,7 @@ def test_a_worker_does_not_wait_for_a_node_that_is_cordoned_meanwhile(world: Wor
 
 
 def test_pods_do_not_wait_for_a_node_that_is_excepted_meanwhile(world: World) -> None:
-    """At once, without a look at the node."""
+    """This takes effect at once, without reading the node."""
     required = {NODE_RETURN_ANNOTATION: "Required"}
     world.create(a_set("excepts", 1, 1, workers=requesting("1"), annotations=required))
     settle(world, "excepts")

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims outlive their pods, and are deleted when the set says so."""
+"""PersistentVolumeClaims outlive their pods, and are deleted if the set specifies it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def with_claims(name: str, when_deleted: str) -> dict[str, Any]:
 
 
 def claims(world: World) -> dict[str, str]:
-    """Claim → UID."""
+    """Return the UID of each PVC."""
     return {name_of(each): each["metadata"]["uid"] for each in world.list("PersistentVolumeClaim")}
 
 
 def owners(world: World) -> set[tuple[str, ...]]:
-    """Of claims of workers: kinds of their owners."""
+    """Return the kinds of owners of the workers' PVCs."""
     found = [each for each in world.list("PersistentVolumeClaim") if GROUP_KEY_LABEL in labels_of(each)]
     return {tuple(owner["kind"] for owner in each["metadata"].get("ownerReferences") or ()) for each in found}
 

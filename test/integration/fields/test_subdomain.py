@@ -1,4 +1,4 @@
-"""Pods keep the Service that their names need while the subdomain policy changes, both ways."""
+"""Pods keep the Service that their DNS names need while the subdomain policy changes, in both directions."""
 
 from __future__ import annotations
 

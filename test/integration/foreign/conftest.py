@@ -1,7 +1,7 @@
-"""These tests run on a cluster that the tests inside of them take for a foreign one.
+"""A cluster that nested test runs treat as an existing cluster, which they must not change.
 
-It is a control plane without nodes. Each file adds nodes to it, and runs tests there in a pytest of their
-own.
+It is a control plane without nodes. Each file adds nodes to it, and runs tests there in a separate pytest
+process.
 """
 
 from __future__ import annotations

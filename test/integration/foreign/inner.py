@@ -1,4 +1,4 @@
-"""Run tests on a foreign cluster, in a pytest of their own, as a user would call it."""
+"""Run tests on an existing cluster in a separate pytest process, as a user would call it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ CONTROLLERS = "test/integration/controllers"
 
 _SECONDS = 900
 _MARK = "LWS_INNER_TESTS"
-"""A variable that every process of such a run inherits: by it those that outlive it are found."""
+"""A variable that every process of such a run inherits, to find the ones that outlive it."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """results: test → passed, skipped or failed. output: what pytest printed."""
+    """The result of a run. results: for each test, passed, skipped or failed. output: of pytest."""
 
     results: Mapping[str, str]
     output: str
 
 
 def run_tests(report: Path, variables: Mapping[str, str], *tests: str) -> Outcome:
-    """Run tests with these variables; returns when no process of theirs is left."""
+    """Run tests with these variables; return when no process of theirs is left."""
     mark = uuid.uuid4().hex
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}", *tests]
     done = subprocess.run(
@@ -56,7 +56,7 @@ def _results(report: Path) -> dict[str, str]:
 
 
 def _processes_with(variable: str) -> list[str]:
-    """The command lines of processes with this in their environment; those that have ended have none."""
+    """Return the command lines of processes with this in their environment; ended processes have none."""
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:

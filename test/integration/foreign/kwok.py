@@ -1,6 +1,6 @@
-"""Simulate nodes with kwok as in its guide: its own stages and nodes, no kubelet.
+"""Simulate nodes with kwok as its guide describes: its own stages and nodes, no kubelet.
 
-Pods run there at once and are ready, whatever their annotations say.
+Pods are running and ready at once, whatever their annotations say.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SECONDS = 120.0
 
 @contextmanager
 def kwok_as_in_its_guide(cluster: LocalCluster, directory: Path) -> Iterator[None]:
-    """Kwok and its nodes for the time of the block. `directory`: for its files."""
+    """Run kwok with its nodes during the block. directory: for its files."""
     directory.mkdir()
     stages, (port,) = directory / "stages.yaml", pick_ports(1)
     stages.write_text("---\n".join(_stages(_module() / "kustomize" / "stage" / "fast")))
@@ -83,7 +83,7 @@ def _node(name: str) -> dict[str, Any]:
 
 
 def _module() -> Path:
-    """The sources of kwok, of the version that is compiled: they bring its stages, its binary does not."""
+    """Return the sources of the compiled kwok version; they contain its stages, its binary does not."""
     command = [str(find_go(cache_directory())), "mod", "download", "-json", "sigs.k8s.io/kwok"]
     done = subprocess.run(
         command, cwd=KWOK.module, env=go_environment(os.environ), capture_output=True, text=True, check=True
@@ -92,7 +92,7 @@ def _module() -> Path:
 
 
 def _stages(directory: Path) -> Iterator[str]:
-    """The files that a kustomization lists, those of the folders that it lists too."""
+    """Yield the files of a kustomization, and of folders that it lists."""
     for name in yaml.safe_load((directory / "kustomization.yaml").read_text())["resources"]:
         path = directory / name
         if path.is_dir():

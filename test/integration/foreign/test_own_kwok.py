@@ -1,6 +1,6 @@
-"""Tests that need unready pods pass where another kwok simulates the nodes.
+"""Tests of unready pods pass if another kwok simulates the nodes, or are skipped if they need our simulation.
 
-Such a simulation makes pods ready at once, whatever our annotations say, and ends them in its own way.
+Such a simulation makes pods ready at once, whatever our annotations say, and terminates them in its own way.
 """
 
 from __future__ import annotations

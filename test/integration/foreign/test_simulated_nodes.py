@@ -1,7 +1,7 @@
-"""Tests run on simulated nodes beside the kubelets of another cluster, which is as before afterwards.
+"""Tests run on simulated nodes next to the kubelets of another cluster, which is unchanged afterwards.
 
-The other cluster is a control plane of ours with a node that only looks as if it had a kubelet. Of kind, only
-the programs `kind` and `docker` are played: the first hands out that cluster, the second says where it is.
+The other cluster is our own control plane, with a node that only looks as if it had a kubelet. Of kind, only
+the programs `kind` and `docker` are replaced: the first returns that cluster, the second its address.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class KindCluster:
 
 @pytest.fixture(scope="module", autouse=True)
 def _real_node(cluster: LocalCluster) -> Iterator[None]:
-    """As kind makes one: no taint keeps pods away."""
+    """Create a node as kind does, without a taint that keeps pods away."""
     room = {"cpu": "64", "memory": "64Gi", "pods": "110"}
     info = {"kubeletVersion": "v1.36.3"}
     ready = [{"type": "Ready", "status": "True"}]
@@ -70,7 +70,7 @@ def _real_node(cluster: LocalCluster) -> Iterator[None]:
 
 @pytest.fixture
 def machine(cluster: LocalCluster, tmp_path: Path) -> dict[str, str]:
-    """Variables for a machine with kind, Docker and the plugin; the real one where it is installed."""
+    """The environment of a machine with kind, Docker and the plugin, which is the real one if installed."""
     for name, text in (("kind", _KIND.format(kubeconfig=cluster.kubeconfig)), ("docker", _DOCKER)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
@@ -130,7 +130,7 @@ def _create_pod(api: Api, name: str, **spec: Any) -> None:
 
 
 def _state_of(api: Api, name: str) -> Callable[[], tuple[str, str]]:
-    """Phase and node of a pod."""
+    """Return a function for the phase and the node of a pod."""
 
     def look() -> tuple[str, str]:
         try:
@@ -144,7 +144,7 @@ def _state_of(api: Api, name: str) -> Callable[[], tuple[str, str]]:
 
 
 def _claim(api: Api) -> None:
-    """One without a class gets a volume, and the volume goes with it."""
+    """Check that a PVC without a class gets a volume, and that the volume is deleted with it."""
     room = {"requests": {"storage": "1Gi"}}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": room}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec}

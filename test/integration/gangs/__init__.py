@@ -1,4 +1,4 @@
-"""The versions of Kubernetes that these tests run on: its own scheduler places groups as a whole."""
+"""The Kubernetes versions for these tests: their own scheduler places whole groups."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tools.localcluster.versions import chosen_minor, number_of
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """What one version of Kubernetes calls its gangs.
+    """The gang API of one Kubernetes version.
 
-    gates: feature gates that switch them on. version: of the PodGroups that it serves then. scheduled: the
-    condition that says whether a group fits.
+    gates: feature gates that enable it. version: of its PodGroups. scheduled: the condition that reports
+    whether a group fits.
     """
 
     gates: tuple[str, ...]
@@ -21,11 +21,11 @@ class Native:
 
 
 FIRST = "1.36"
-"""The first version that can; components of earlier ones end at once when they are given the gates for it."""
+"""The first version with gangs; components of earlier ones exit at once with these feature gates."""
 
 
 def native() -> Native:
-    """Those of the version that $K8S names."""
+    """Return the gang API of the version in $K8S."""
     if number_of(chosen_minor()) <= number_of(FIRST):
         return Native(("GenericWorkload", "GangScheduling"), "v1alpha2", "PodGroupScheduled")
     return Native(("GenericWorkload",), "v1beta1", "PodGroupInitiallyScheduled")

@@ -1,7 +1,7 @@
-"""Gangs have a cluster of their own, whose scheduler places PodGroups of Kubernetes itself.
+"""A separate cluster for gangs, whose scheduler supports the PodGroups of Kubernetes itself.
 
-That takes feature gates and an API that is off by default. Each file has its own product: a manager creates
-PodGroups for one scheduler.
+That needs feature gates and an API that is off by default. Each file has its own installation of the product,
+because a manager creates PodGroups for one scheduler only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Groups get PodGroups of scheduler-plugins while that API is served, and only then.
+"""Groups get PodGroups of scheduler-plugins only while that API is served.
 
 No scheduler acts on them here.
 """
@@ -30,7 +30,7 @@ Object = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """The chart, and a manager that would make PodGroups of scheduler-plugins."""
+    """The chart, and a manager configured to create PodGroups of scheduler-plugins."""
     with running_product(cluster, tmp_path_factory.mktemp("coscheduling"), *PROVIDER) as product:
         yield product
 
@@ -41,7 +41,7 @@ def path_of(world: World, name: str = "") -> str:
 
 
 def pod_groups(world: World) -> dict[str, Object]:
-    """Group → its PodGroup; none while a definition that is new is not served everywhere."""
+    """Return the PodGroup of each group; empty while a new CRD is not served everywhere."""
     try:
         items = world.api.get(path_of(world))["items"]
     except ApiError as refusal:

@@ -1,4 +1,4 @@
-"""The scheduler of Kubernetes places groups as a whole or not at all, by the manager's PodGroups."""
+"""With the manager's PodGroups, the scheduler of Kubernetes places a group completely or not at all."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Object = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """The chart, and a manager that makes PodGroups of Kubernetes."""
+    """The chart, and a manager that creates PodGroups of Kubernetes."""
     require_version(cluster, FIRST, "earlier schedulers know no PodGroups")
     with running_product(cluster, tmp_path_factory.mktemp("kubernetes"), *PROVIDER) as product:
         yield product
@@ -46,7 +46,7 @@ def path_of(world: World, name: str = "") -> str:
 
 
 def pod_groups(world: World) -> dict[str, Object]:
-    """Name → PodGroup."""
+    """Return the PodGroups by name."""
     return {each["metadata"]["name"]: each for each in world.api.get(path_of(world))["items"]}
 
 
@@ -55,7 +55,7 @@ def pod_groups_of(world: World, index: int) -> list[Object]:
 
 
 def pod_group_name_in(world: World, name: str) -> dict[str, set[str]]:
-    """Group → the PodGroups that its pods name."""
+    """Return the PodGroups that the pods of each group name."""
     found: dict[str, set[str]] = {}
     for pod in pods_of(world, name):
         group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
@@ -64,7 +64,7 @@ def pod_group_name_in(world: World, name: str) -> dict[str, set[str]]:
 
 
 def nodes_of(world: World, name: str, index: int) -> list[str]:
-    """Where the pods of a group are; empty for one that has no node."""
+    """Return the nodes of a group's pods, "" for a pod without a node."""
     mine = [pod for pod in pods_of(world, name) if labels_of(pod)[GROUP_INDEX_LABEL] == str(index)]
     return [str(pod["spec"].get("nodeName") or "") for pod in mine]
 
@@ -91,7 +91,7 @@ def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world
     assert pod_group_name_in(world, "gang") == {"0": names_of([first])}
     before = uids_of_group(world, "gang", 0)
 
-    # One node is left, and the group on top needs two.
+    # One node is left, and the surge group needs two.
     change = new_image("server:2")
     change["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0] |= A_WHOLE_NODE
     world.patch(SET, "gang", change)
@@ -116,7 +116,7 @@ def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world
 
 @pytest.fixture
 def high(world: World) -> Iterator[str]:
-    """A priority class."""
+    """Create a priority class, and return its name."""
     name = f"{world.namespace}-high"
     metadata = {"metadata": {"name": name}}
     world.api.create(
@@ -155,13 +155,13 @@ def test_each_leader_has_its_own_which_stays_for_as_long_as_its_pods(world: Worl
     assert len(made) == 2
     assert pod_group_name_in(world, "gang").keys() == {"0", "1"}
 
-    # Kubernetes keeps what pods name: the group does not notice.
+    # Kubernetes keeps PodGroups that pods name, so the group is not affected.
     (kept,) = pod_groups_of(world, 1)
     world.api.delete(path_of(world, kept["metadata"]["name"]))
     (kept,) = pod_groups_of(world, 1)
     assert kept["metadata"].get("deletionTimestamp")
 
-    # In the background, as users do it: the next leader comes while the workers of this one are there.
+    # This is a background deletion, as users do it: the next leader is created while the old workers exist.
     world.delete("Pod", "gang-0")
     world.gone_or_replaced("Pod", "gang-0", uids["gang-0"])
     settle(world, "gang")

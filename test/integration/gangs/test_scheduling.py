@@ -1,4 +1,4 @@
-"""`spec.scheduling` has the scheduler of Kubernetes place sets, groups and roles as it says."""
+"""The scheduler of Kubernetes places sets, groups and roles as `spec.scheduling` specifies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def stored(world: World, plural: str) -> dict[str, Object]:
-    """Name → Workload or PodGroup."""
+    """Return the Workloads or PodGroups by name."""
     items = world.api.get(f"{API}/{world.namespace}/{plural}")["items"]
     return {each["metadata"]["name"]: each for each in items}
 
@@ -51,7 +51,7 @@ def the_workload(world: World) -> Object:
 
 
 def pod_group_name_in(world: World, name: str) -> dict[str, str]:
-    """Pod → the PodGroup that it names."""
+    """Return the PodGroup that each pod names."""
     return {
         pod["metadata"]["name"]: (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
         for pod in pods_of(world, name)
@@ -72,7 +72,7 @@ def is_made(world: World, name: str) -> None:
 
 
 def pod_groups_are(world: World, name: str) -> dict[str, Object]:
-    """The PodGroups, once they are those that pods name, and no others."""
+    """Wait until the PodGroups are exactly the ones that pods name, and return them."""
 
     def see() -> tuple[set[str], set[str]]:
         return set(stored(world, "podgroups")), set(pod_group_name_in(world, name).values())
@@ -110,7 +110,7 @@ def test_each_group_is_a_gang_of_its_own(world: World) -> None:
     assert named["gang-0"] == named["gang-0-1"] != named["gang-1"] == named["gang-1-1"]
     uids = pod_uids(world, "gang")
 
-    # A leader that comes back waits for the pods of its former group, and has another PodGroup.
+    # A recreated leader waits for the pods of its former group, and gets another PodGroup.
     world.delete("Pod", "gang-0")
     world.gone_or_replaced("Pod", "gang-0", uids["gang-0"])
     settle(world, "gang")
@@ -193,7 +193,7 @@ def count_of(template: Object) -> int:
 
 
 def sizes(world: World, name: str) -> tuple[int, int]:
-    """What Workload and PodGroup of a whole set say, once both say the same."""
+    """Wait until Workload and PodGroup of a set agree, and return its sizes."""
 
     def see() -> tuple[int, int]:
         (template,) = the_workload(world)["spec"]["podGroupTemplates"]
@@ -233,7 +233,7 @@ def test_hash_groups_have_theirs_and_nothing_is_left_of_those_that_go(world: Wor
 
 
 def test_a_gang_waits_as_a_whole(world: World) -> None:
-    """Four nodes with eight devices each, and a group that needs five of them."""
+    """There are four nodes with eight devices each, and a group needs five nodes."""
     template = pod_template()
     template["spec"]["containers"][0] |= {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
     world.create(a_set("large", 1, 5, workers=template, scheduling={}))
@@ -257,7 +257,7 @@ def test_what_others_do_to_its_objects_and_pods(world: World, product: Product) 
     uids, workload = pod_uids(world, "rough"), the_workload(world)
     path, named = f"{API}/{world.namespace}", pod_group_name_in(world, "rough")
 
-    # The Workload comes back, and PodGroups that pods use stay: nobody notices.
+    # The Workload is recreated, and PodGroups in use stay: no pod is affected.
     world.api.delete(f"{path}/workloads/{workload['metadata']['name']}")
     world.api.delete(f"{path}/podgroups/{named['rough-1']}")
     eventually(
@@ -270,7 +270,7 @@ def test_what_others_do_to_its_objects_and_pods(world: World, product: Product) 
     settle(world, "rough")
     assert pod_uids(world, "rough") == uids
 
-    # A failed worker costs its group, which has another PodGroup then.
+    # The group of a failed worker is recreated, with another PodGroup.
     world.delete("Pod", "rough-1-1")
     world.gone_or_replaced("Pod", "rough-1", uids["rough-1"])
     settle(world, "rough")
@@ -288,7 +288,7 @@ def test_what_others_do_to_its_objects_and_pods(world: World, product: Product) 
 
 
 def test_what_kubernetes_does_not_store_is_told_and_no_pod_comes(world: World) -> None:
-    """Without its feature gate TopologyAwareWorkloadScheduling."""
+    """The feature gate TopologyAwareWorkloadScheduling is disabled."""
     rack = {"schedulingConstraints": {"topology": [{"key": "example.com/rack"}]}}
     world.create(a_set("racks", 1, 2, scheduling={"replica": rack}))
     eventually(

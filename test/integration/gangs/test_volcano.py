@@ -1,4 +1,4 @@
-"""With `spec.scheduling`, sets own the PodGroups of Volcano, whose scheduler is not there."""
+"""With `spec.scheduling`, sets own PodGroups of Volcano; its scheduler does not run here."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def path_of(world: World, name: str = "") -> str:
 
 
 def stored(world: World) -> dict[str, Object]:
-    """Name → PodGroup."""
+    """Return the PodGroups by name."""
     return {each["metadata"]["name"]: each for each in world.api.get(path_of(world))["items"]}
 
 
 def those_of_pods(world: World, name: str) -> dict[str, Object]:
-    """The PodGroups, once they are those that pods name, and no others."""
+    """Wait until the PodGroups are exactly the ones that pods name, and return them."""
 
     def see() -> tuple[set[str], set[str]]:
         return set(stored(world)), {annotations_of(pod)[GROUP_NAME] for pod in pods_of(world, name)}
@@ -81,7 +81,7 @@ def test_the_set_owns_them_and_they_go_with_their_pods(world: World, identity: s
         world.api.merge(path_of(world, lost), {"metadata": {"labels": {label: None}}})
         eventually("so does its label", lambda: labels_of(stored(world)[lost]), lambda now: label in now)  # noqa: B023
 
-    # A failed worker costs its group.
+    # The group of a failed worker is recreated.
     index, before = labels_of(made[lost])[GROUP_INDEX_LABEL], pod_uids(world, name)
     of_group = [pod for pod in pods_of(world, name) if labels_of(pod)[GROUP_INDEX_LABEL] == index]
     leader, worker = (

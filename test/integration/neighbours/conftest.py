@@ -20,7 +20,7 @@ __all__ = ["audit", "product", "pytest_runtest_makereport", "world"]
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    """A control plane for these tests alone: no pod is created while Kueue is down."""
+    """A separate control plane for these tests, because no pod can be created while Kueue is down."""
     if chosen() != LOCAL:
         pytest.skip("installs Kueue for the whole cluster")
     with LocalCluster(Options(audit_policy=AUDIT_METADATA)) as local:
@@ -31,14 +31,14 @@ def cluster() -> Iterator[LocalCluster]:
 def kueue(
     cluster: LocalCluster, product: Product, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ManagerProcess]:
-    """Kueue beside the product."""
+    """Kueue, running with the product."""
     with running_kueue(cluster, tmp_path_factory.mktemp("kueue")) as manager:
         yield manager
 
 
 @pytest.fixture
 def holding_kueue(kueue: ManagerProcess) -> Iterator[None]:
-    """Kueue with finalizers on pods of sets, too, as in earlier releases by default."""
+    """Kueue configured to put finalizers on pods of sets, the default in earlier releases."""
     (flag,) = (argument for argument in kueue.command if argument.startswith("--config="))
     path = Path(flag.removeprefix("--config="))
     before = path.read_text()

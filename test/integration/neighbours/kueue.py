@@ -1,6 +1,6 @@
-"""Run Kueue on a cluster: its own manifests, its manager as a process of this host.
+"""Run Kueue on a cluster: its own manifests, and its manager as a process of this host.
 
-The Service of its webhooks points at this host. Kueue creates its certificates itself, as everywhere; the
+The Service of its webhooks points at this host. Kueue creates its certificates itself, as on any cluster; the
 Secret that Kubernetes would mount into its pod is copied.
 """
 
@@ -25,9 +25,9 @@ from tools.localcluster.recipe import KUEUE, KUEUE_MODULE
 NAMESPACE = "kueue-system"
 ACCOUNT = "kueue-controller-manager"
 WEBHOOKS, CERTIFICATE = "kueue-webhook-service", "kueue-webhook-server-cert"
-# Kueue does not run in pods here, and an APIService that does not answer would block deletions of namespaces.
+# Kueue does not run in pods here, and an unreachable APIService would block deletions of namespaces.
 _LEFT_OUT = ("APIService", "Deployment")
-# Kinds that the clusters of these tests serve: MultiKueue connects to no cluster where one is missing.
+# Kinds that the test clusters serve; MultiKueue connects to no cluster if one is missing.
 _FRAMEWORKS = ("batch/job", "pod", "deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
 
 Object = dict[str, Any]
@@ -43,7 +43,7 @@ def running_kueue(cluster: LocalCluster, workspace: Path) -> Iterator[ManagerPro
         for manifest in yaml.safe_load_all(cluster.kubectl("kustomize", str(manifests)))
         if manifest["kind"] not in _LEFT_OUT
     ]
-    # With a client-side apply these definitions would not fit into its annotation.
+    # These CRDs are too large for the annotation of a client-side apply.
     cluster.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(objects))
     manager = a_manager(cluster, workspace, published_configuration(objects), (webhooks, health))
     manager.start()
@@ -58,7 +58,7 @@ def running_kueue(cluster: LocalCluster, workspace: Path) -> Iterator[ManagerPro
 
 
 def pointed_here(manifest: Object, port: int) -> Object:
-    """The manifest, with the Service of its webhooks at a port of this host."""
+    """Return the manifest, with the Service of the webhooks pointing at a port of this host."""
     if (manifest["kind"], manifest["metadata"]["name"]) == ("Service", WEBHOOKS):
         return {**manifest, "spec": {"type": "ExternalName", "externalName": LOOPBACK}}
     if manifest["kind"].endswith("WebhookConfiguration"):
@@ -71,7 +71,7 @@ def pointed_here(manifest: Object, port: int) -> Object:
 
 
 def published_configuration(objects: list[Object]) -> Object:
-    """The configuration file that would be mounted into its pod."""
+    """Return the configuration file that would be mounted into its pod."""
     (text,) = (obj["data"]["controller_manager_config.yaml"] for obj in objects if obj["kind"] == "ConfigMap")
     return dict(yaml.safe_load(text))
 
@@ -86,7 +86,7 @@ def a_manager(
         "webhook": {"host": LOOPBACK, "port": webhooks, "certDir": str(workspace / "certificates")},
         "leaderElection": {"leaderElect": False},
         "integrations": {"frameworks": list(_FRAMEWORKS)},
-        # This is an API server, which no test uses.
+        # This feature is a separate API server, which no test uses.
         "featureGates": {"VisibilityOnDemand": False},
     }
     path = workspace / "kueue.yaml"

@@ -1,4 +1,4 @@
-"""Make queues and queued sets, and read the Workloads of a set."""
+"""Create queues and queued sets, and read the Workloads of a set."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def a_flavor(name: str, **spec: Any) -> Object:
 
 
 def make_queue(world: World, resource: str, quota: str, check: str = "", **flavor: Any) -> None:
-    """A LocalQueue for the namespace, with a ClusterQueue of its own that preempts by priority.
+    """Create a LocalQueue for the namespace, with a separate ClusterQueue that preempts by priority.
 
-    check: the AdmissionCheck that it asks, if any.
+    check: the AdmissionCheck of the queue, if any.
     """
     name, root = world.namespace, f"/apis/{API}"
     world.api.create(f"{root}/resourceflavors", a_flavor(name, **flavor))
@@ -58,7 +58,7 @@ def holds(obj: Object, kind: str) -> bool:
 
 
 def asking(amount: str, resource: str = "cpu", **template: Any) -> Object:
-    """A pod that asks for so much."""
+    """Return a pod that requests this amount."""
     pod = pod_template(**template)
     pod["spec"]["containers"][0]["resources"] = {"limits": {resource: amount}, "requests": {resource: amount}}
     return pod
@@ -78,11 +78,11 @@ def queued(
 
 
 def workloads(world: World, name: str) -> dict[str, Object]:
-    """Group → its Workload."""
+    """Return the Workload of each group."""
     found = (each for each in world.list("Workload") if annotations_of(each)[OWNER_OF_WORKLOAD] == name)
     return {index_of(each): each for each in found}
 
 
 def index_of(workload: Object) -> str:
-    """Which group it is of."""
+    """Return the index of a Workload's group."""
     return annotations_of(workload)[INDEX_OF_WORKLOAD]

@@ -1,4 +1,7 @@
-"""Kueue treats our sets as it treats the original's. Real Kueue, of the version in its module."""
+"""Kueue treats our sets as it treats upstream's; the test runs a real Kueue.
+
+Its version is in the module `kueue`.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +44,14 @@ Object = dict[str, Any]
 
 @pytest.fixture
 def queue(world: World) -> World:
-    """The namespace, with a queue for five processors."""
+    """The namespace, with a queue for five CPUs."""
     make_queue(world, "cpu", CPUS_IN_ALL)
     return world
 
 
 @pytest.fixture
 def priorities(world: World) -> Iterator[tuple[str, str]]:
-    """Two classes, the lower one first."""
+    """Two priority classes, the lower one first."""
     path = f"/apis/{API}/workloadpriorityclasses"
     names = (f"{world.namespace}-low", f"{world.namespace}-high")
     for name, value in zip(names, (1000, 5000), strict=True):
@@ -65,7 +68,7 @@ def priorities(world: World) -> Iterator[tuple[str, str]]:
 
 
 def gates(world: World, name: str) -> dict[str, list[str]]:
-    """Pod → what it waits for."""
+    """Return the scheduling gates of each pod."""
     return {
         name_of(pod): [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
         for pod in pods_of(world, name)
@@ -73,7 +76,7 @@ def gates(world: World, name: str) -> dict[str, list[str]]:
 
 
 def standing(world: World, name: str) -> dict[str, tuple[str, str]]:
-    """Condition → status and reason, as clients read them."""
+    """Return status and reason of each condition, as clients read them."""
     lws = world.get(SET, name)
     kinds = ("Available", "Progressing")
     return {
@@ -86,12 +89,12 @@ def ready_groups(world: World, name: str) -> int:
 
 
 IS_AVAILABLE = ("True", "AllGroupsReady")
-# The reason is that of the time when it was True.
+# The reason stays from the time when the condition was True.
 NO_LONGER_AVAILABLE = {"Available": ("False", "AllGroupsReady"), "Progressing": ("True", "GroupsProgressing")}
 
 
 def come_up(world: World, name: str) -> None:
-    """Wait until the set is at rest, and every group was admitted."""
+    """Wait until the set is settled and every group was admitted."""
     settle(world, name)
     replicas = world.get(SET, name)["spec"]["replicas"]
     made = eventually(
@@ -113,7 +116,7 @@ def come_up(world: World, name: str) -> None:
 
 
 def goes(world: World, name: str) -> None:
-    """Delete the set and wait until nothing of it is left, whatever holds its pods."""
+    """Delete the set, and wait until nothing is left, whatever holds its pods."""
     world.delete(SET, name)
     eventually(f"{name} is gone", lambda: world.find(SET, name), lambda now: now is None)
     eventually(f"the pods of {name} are gone", lambda: pods_of(world, name), lambda now: not now)
@@ -121,7 +124,7 @@ def goes(world: World, name: str) -> None:
 
 
 def falls_back(world: World, name: str, former: dict[str, str]) -> None:
-    """Wait until all pods of the set are other ones and wait for admission, and its status says so."""
+    """Wait until all pods were replaced and wait for admission, and the status says so."""
     eventually(
         f"all pods of {name} were replaced and wait",
         lambda: (pod_uids(world, name), gates(world, name)),
@@ -155,7 +158,7 @@ def test_groups_are_admitted_one_by_one_as_the_set_is_scaled_and_go_with_it(
     queue.patch(SET, "lws", scaled_to(1))
     come_up(queue, "lws")
     assert pod_uids(queue, "lws").items() <= before.items()
-    # StatefulSets carry the name of the queue, too, and none is taken for work of its own.
+    # StatefulSets have the queue label too, but do not count as separate workloads.
     assert {controller_of(each).get("kind", SET) for each in queue.list("Workload")} == {SET}
     goes(queue, "lws")
 
@@ -214,7 +217,7 @@ def test_a_set_of_a_higher_priority_takes_the_place_of_another_until_it_leaves(
     queue: World, priorities: tuple[str, str]
 ) -> None:
     low, high = priorities
-    # No failure is excused: to be preempted is none.
+    # No failure is allowed, and preemption does not count as one.
     queue.create(queued("poor", cpu="1", labels={PRIORITY: low}, maxGroupRestarts=0))
     come_up(queue, "poor")
     before = pod_uids(queue, "poor")
@@ -302,7 +305,7 @@ def test_groups_are_placed_within_a_topology_by_the_index_of_their_pods(world: W
     make_queue(
         world, "nvidia.com/gpu", "64", nodeLabels={SIMULATED_LABEL: "true"}, topologyName=world.namespace
     )
-    # A pool has two nodes of eight.
+    # A pool has two nodes with eight GPUs.
     worker = asking("8", "nvidia.com/gpu", annotations={REQUIRED_TOPOLOGY: POOL_LABEL})
     world.create(queued("lws", replicas=2, size=2, workers=worker))
     come_up(world, "lws")

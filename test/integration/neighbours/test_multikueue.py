@@ -1,7 +1,7 @@
-"""Kueue's MultiKueue dispatches sets to another cluster. Two control planes, each with a real Kueue.
+"""Kueue's MultiKueue dispatches sets to another cluster: two control planes, each with a real Kueue.
 
 Kueue 0.17.0 copies neither the status of a set nor edits of it, and deletes the copy when `replicas` changes.
-A client copies the status here, as Kueue does that of Jobs.
+So a client of the test copies the status, as Kueue does for Jobs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Object = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Another cluster, with a product and a Kueue of its own."""
+    """Another cluster with its own product and Kueue."""
     workspace = tmp_path_factory.mktemp("worker")
     (workspace / "kueue").mkdir()
     with (
@@ -49,7 +49,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 def dispatcher() -> list[Object]:
-    """The account by which Kueue of the manager cluster reaches the worker cluster, as Kueue documents it."""
+    """Return the account of the manager cluster's Kueue on the worker cluster, as Kueue documents it."""
     everything = ["create", "delete", "get", "list", "patch", "update", "watch"]
     of = {
         "": ["pods"],
@@ -84,7 +84,7 @@ def remote(worker: LocalCluster, world: World) -> Iterator[World]:
 
 @pytest.fixture
 def queue(world: World, remote: World, worker: LocalCluster) -> World:
-    """The namespace on the manager cluster, with a queue whose work goes to the worker cluster."""
+    """The namespace on the manager cluster, with a queue that dispatches to the worker cluster."""
     name, root = world.namespace, f"/apis/{API}"
     kubeconfig = worker.kubeconfig_for_service_account(NAMESPACE, ACCOUNT).read_bytes()
     secret = {
@@ -113,7 +113,7 @@ def queue(world: World, remote: World, worker: LocalCluster) -> World:
 
 
 def runs_there(here: World, there: World, name: str) -> Object:
-    """Wait until the set runs on the worker cluster, admitted group by group on both; return its copy."""
+    """Wait until the set runs on the worker cluster, with each group admitted on both; return its copy."""
     eventually(
         f"{name} is at rest there",
         lambda: unsettled(there, name) if there.find(SET, name) else "it is not there",
@@ -133,7 +133,7 @@ def runs_there(here: World, there: World, name: str) -> Object:
 
 
 def goes(here: World, there: World, name: str) -> None:
-    """Delete the set and wait until nothing of it is left on either cluster."""
+    """Delete the set, and wait until nothing is left on either cluster."""
     here.delete(SET, name)
     eventually(
         f"nothing of {name} is left",
@@ -148,7 +148,7 @@ def remains_of(world: World, name: str) -> list[str]:
 
 
 def after_another_set(world: World, name: str) -> None:
-    """The manager has seen all that came before: it has made another set."""
+    """Create another set and wait for it, so that the manager has seen everything before."""
     world.create(a_set(name, 1, 1))
     settle(world, name)
 

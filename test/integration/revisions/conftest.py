@@ -1,4 +1,4 @@
-"""Fixtures for tests of revisions: the API server for what is equal, the product for what is recorded."""
+"""Fixtures for tests of revisions: the API server to compare templates, the product to record them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule for the fault proxy that ends a manager at a certain write: only the first ones pass.
+"""A rule for the fault proxy that stops a manager at a certain write: only the writes before it pass.
 
 The number of writes is given for each namespace.
 """
@@ -11,11 +11,11 @@ from test.harness.fault_proxy import Asked, Drop, Fault
 
 
 class LastWords:
-    """Of one manager. Events do not count: nothing is decided by them."""
+    """The last writes of one manager. Events do not count, because no decision depends on them."""
 
     def __init__(self, writes: Mapping[str, int]) -> None:
         self.spent: set[str] = set()
-        """Namespaces in which a write was asked for that the manager did not live to see."""
+        """Namespaces with a write that the manager did not survive."""
         self._left = dict(writes)
 
     def __call__(self, asked: Asked) -> Fault | None:

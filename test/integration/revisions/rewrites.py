@@ -1,6 +1,6 @@
-"""Generate other spellings of pod and claim templates, with the same meaning or another.
+"""Generate variants of pod and PVC templates, equivalent or not.
 
-Which ones mean the same is not said here.
+This module does not decide which variants are equivalent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ZEROS: dict[str, tuple[Any, ...]] = {
 }
 _NOT_WRITTEN = frozenset(
     {
-        # Not in templates, or not in this server without a feature gate.
+        # Fields that templates lack, or that this server rejects without a feature gate.
         "managedFields",
         "ephemeralContainers",
         "schedulingGroup",
@@ -54,7 +54,7 @@ _NOT_WRITTEN = frozenset(
     }
 )
 _GATED = frozenset(
-    # The same of types that share the name with others.
+    # The same, for field names that other types have too.
     {("EmptyDirVolumeSource", "mode"), ("GRPCAction", "mode"), ("HTTPGetAction", "protocol")}
 )
 _SPELLINGS = (
@@ -73,7 +73,7 @@ _GONE = object()
 
 @st.composite
 def rewritten(draw: DrawFn, template: Object, type_name: str = "PodTemplateSpec") -> Object:
-    """The template, written differently in one to four places."""
+    """Return the template with another notation in one to four places."""
     made = copy.deepcopy(template)
     for _ in range(draw(st.integers(1, 4))):
         possible = {kind: found for kind in _KINDS if (found := list(_changes(made, type_name, kind)))}
@@ -91,7 +91,7 @@ def rewritten(draw: DrawFn, template: Object, type_name: str = "PodTemplateSpec"
 
 @st.composite
 def completed(draw: DrawFn, template: Object, stored: Object) -> Object:
-    """The template as a typed client that knows the defaults writes it, but for some of them."""
+    """Return the template as a typed client writes it, with most of the defaults."""
     made = copy.deepcopy(stored)
     for path in draw(st.lists(st.sampled_from(sorted(_added(template, stored, ())) or [()]), max_size=3)):
         _remove(made, path)
@@ -99,7 +99,7 @@ def completed(draw: DrawFn, template: Object, stored: Object) -> Object:
 
 
 def _changes(template: Object, of_type: str, kind: str) -> Iterator[tuple[Object, str | None, Any]]:
-    """Everything of a kind that can be changed: what is to be changed, its key, the value."""
+    """Yield every possible change of a kind: the struct, the key and the new value."""
     for struct, type_name in _structs(template, of_type):
         yield from ((struct, key, value) for key, value in _KINDS[kind](struct, type_name))
         if kind == "respell":
@@ -110,7 +110,7 @@ def _changes(template: Object, of_type: str, kind: str) -> Iterator[tuple[Object
 
 
 def _nulls(struct: Object, type_name: str) -> Iterator[tuple[str, Any]]:
-    # Also of what is not written otherwise: null says nothing anywhere.
+    # Absent fields as well: null means nothing anywhere.
     yield from ((key, None) for key in POD_TYPES[type_name] if key not in struct)
 
 
@@ -138,9 +138,9 @@ def _quantity_maps(struct: Object, type_name: str) -> Iterator[Object]:
 
 
 def _others(quantity: Any) -> Iterator[Any]:
-    """Other spellings of a quantity, and other quantities."""
+    """Yield other notations of a quantity, and other quantities."""
     for family in _SPELLINGS:
-        # 1 is "1" to a quantity, and both are spellings.
+        # For a quantity, 1 and "1" are the same, and both are notations.
         if quantity in family and not isinstance(quantity, bool):
             yield from (other for other in family if (type(other), other) != (type(quantity), quantity))
 
@@ -171,7 +171,7 @@ def _absent(struct: Object, type_name: str) -> Iterator[tuple[str, str]]:
 
 
 def _structs(value: Any, code: str) -> Iterator[tuple[Object, str]]:
-    """Every struct below a value, with the name of its type."""
+    """Yield every struct below a value, with the name of its type."""
     code = code.lstrip("*=?")
     if code.startswith("[") and isinstance(value, list):
         for item in value:
@@ -183,7 +183,7 @@ def _structs(value: Any, code: str) -> Iterator[tuple[Object, str]]:
 
 
 def _added(before: Any, after: Any, path: tuple[Any, ...]) -> Iterator[tuple[str, ...]]:
-    """Paths that are in `after` alone, as JSON, so that they can be sorted."""
+    """Yield the paths that only `after` has, as JSON, so that they can be sorted."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in after:
             if key not in before:

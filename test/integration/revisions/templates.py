@@ -1,4 +1,4 @@
-"""Generate valid pod templates and claim templates, with all fields that are commonly used."""
+"""Generate valid pod templates and PVC templates with all commonly used fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUANTITIES = {
 
 
 def _some(**fields: SearchStrategy[Any]) -> SearchStrategy[Object]:
-    """Any of the fields."""
+    """Return a strategy for any subset of the fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
@@ -255,7 +255,7 @@ CLAIM = _some(
 
 @st.composite
 def claim_templates(draw: DrawFn) -> Object:
-    """A claim template that the API server accepts in a StatefulSet."""
+    """A PVC template that the API server accepts in a StatefulSet."""
     storage = draw(_one_of("1Gi", "1024Mi", "0.5Gi", "1e9", "1G", 1073741824))
     modes = draw(_one_of(["ReadWriteOnce"], ["ReadWriteMany"], ["ReadWriteOnce", "ReadOnlyMany"]))
     spec = {"accessModes": modes, "resources": {"requests": {"storage": storage}}, **draw(CLAIM)}

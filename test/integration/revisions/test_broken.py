@@ -1,4 +1,4 @@
-"""A revision that is unusable or hardly readable is reported once and stops nothing."""
+"""A revision that is unusable or barely readable is reported once and blocks nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEEP = '{"a":[' * 1500 + "1" + "]}" * 1500
 
 
 def a_revision(world: World, name: str, number: int) -> dict[str, Any]:
-    """One of the set that has the key of what it runs."""
+    """Return another revision of the set with the key of the running one."""
     (running,) = revisions_of(world, NAME)
     key = labels_of(running)[REVISION_LABEL]
     metadata = {
@@ -38,7 +38,7 @@ def test_a_broken_revision_is_told_once_and_stops_nothing(world: World, product:
     before = pod_uids(world, NAME)
     broken = a_revision(world, "broken", 9)
     broken["data"]["spec"]["leaderWorkerTemplate"]["size"] = "two"
-    # The API server stores such data to the byte, and shows it to everybody who lists revisions.
+    # The API server stores such data byte for byte, and returns it in every list of revisions.
     raw = json.dumps({**a_revision(world, "raw", 8), "data": "DATA"})
     raw = raw.replace('"DATA"', f'{{"half a character":"\\ud800","deep":{DEEP}}}')
     world.create(broken)

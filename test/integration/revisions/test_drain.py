@@ -1,6 +1,6 @@
-"""A node is drained in the middle of a rollout: each group comes back as it was, wholly.
+"""When a node is drained in the middle of a rollout, each group is recreated with its own revision only.
 
-The template that the set asks for differs in everything that a revision holds, so that a mix would show.
+The target template differs in every recorded field, so that a mixture of two revisions would be noticed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_a_revision_that_nothing_gets_ready_on_inherits_no_group_that_is_lost(wo
 
 
 def roll_until_it_is_stuck(world: World) -> str:
-    """A set of three groups whose last one will never be ready. Returns the key of the former revision."""
+    """Start a rollout of three groups, the last of which never becomes ready. Return the former key."""
     world.create(a_set(NAME, replicas=3, group=group("1", 2, 1)))
     settle(world, NAME)
     former = next(iter(keys_of(world, NAME)[0]))
@@ -90,16 +90,16 @@ def roll_until_it_is_stuck(world: World) -> str:
 
 
 def came_back(world: World, former: str, before: Mapping[int, Mapping[str, str]], hit: Set[str]) -> None:
-    """Wait for the groups `before`, UIDs by the names of pods, and check that each is wholly as it was.
+    """Wait for the groups, and check that each is completely as it was.
 
-    hit: UIDs of pods that are to be replaced.
+    before: UIDs of each group's pods by name. hit: UIDs of pods that have to be replaced.
     """
 
     def is_back(pod: Object) -> bool:
         return is_ready(pod) and pod["metadata"]["uid"] not in hit
 
     def missing() -> dict[str, Object | None]:
-        """What stands in the place of pods that are not there again."""
+        """Return the current objects, or None, for pods that are not back yet."""
         pods = {name_of(pod): pod for pod in world.list("Pod")}
         found = {name: pods.get(name) for group in before.values() for name in group}
         return {name: pod for name, pod in found.items() if not pod or not is_back(pod)}
@@ -118,7 +118,7 @@ def came_back(world: World, former: str, before: Mapping[int, Mapping[str, str]]
 
 
 def drain(world: World, cluster: LocalCluster, pod: str) -> set[str]:
-    """Drain the node that the pod is on, but only of what the test made. Returns the UIDs of its pods."""
+    """Drain the pod's node, but only of pods of the test. Return the UIDs of these pods."""
     node = world.get("Pod", pod)["spec"]["nodeName"]
     hit = {each["metadata"]["uid"] for each in world.list("Pod") if each["spec"].get("nodeName") == node}
     ours = f"--pod-selector={NAME_LABEL}={NAME}"

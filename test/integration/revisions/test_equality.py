@@ -1,7 +1,8 @@
-"""Two spellings of a template are equal to us if and only if the API server would store the same for both.
+"""Two variants of a template are equal if and only if the API server would store the same for both.
 
-The oracle is the API server itself: a dry run of the creation of a `v1 PodTemplate`, or for claims that of a
-StatefulSet. With HYPOTHESIS_PROFILE=nightly there are twenty times as many examples, other ones every time.
+The oracle is the API server itself: it creates a `v1 PodTemplate` as a dry run, or a StatefulSet for PVC
+templates. With HYPOTHESIS_PROFILE=nightly there are twenty times as many examples, and different ones each
+time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _INVALID = 422
 
 thoroughly = settings(
     max_examples=10_000 if _NIGHTLY else 500,
-    # The same every day, but another set of them every night.
+    # The same examples every day, but different ones every night.
     derandomize=not _NIGHTLY,
     database=None,
     deadline=None,
@@ -43,20 +44,20 @@ thoroughly = settings(
 
 
 class Oracle:
-    """What the API server makes of a template."""
+    """The API server's answers about templates."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self.seen: Counter[str] = Counter()
 
     def stored(self, template: Object) -> Object:
-        """As it would be stored; an example that is no valid template is not counted."""
+        """Return the template as stored. Invalid templates do not count as examples."""
         whole = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "any"}, "template": template}
         made: Object = self._tried("/api/v1/namespaces/default/podtemplates", whole)["template"]
         return made
 
     def stored_claim(self, claim: Object) -> Object:
-        """The same of a claim template."""
+        """Return the PVC template as stored."""
         pod = {"containers": [{"name": "any", "image": "any"}]}
         spec = {
             "serviceName": "any",
@@ -93,7 +94,7 @@ def form(template: Object) -> str:
 
 
 def roles(templates: dict[str, Object]) -> dict[str, str]:
-    """The forms of roles with these templates of workers."""
+    """Return the canonical forms of roles with these worker templates."""
     return roles_form(
         {name: {"leaderWorkerTemplate": {"workerTemplate": each}} for name, each in templates.items()}
     )
@@ -112,7 +113,7 @@ def test_equal_if_and_only_if_stored_equal(oracle: Oracle, data: st.DataObject) 
     is_equal = oracle.stored(other) == stored
     oracle.seen["equal" if is_equal else "different"] += 1
     assert (form(other) == form(template)) is is_equal
-    # What is stored means what was written; what is recorded too.
+    # The stored template means the same as the written one, and so does the recorded one.
     assert form(stored) == form(template)
 
 
@@ -131,7 +132,7 @@ def test_claims_are_equal_if_and_only_if_stored_equal(oracle: Oracle, data: st.D
 @given(data=st.data())
 def test_roles_are_equal_if_and_only_if_each_is_stored_equal(oracle: Oracle, data: st.DataObject) -> None:
     given = {name: data.draw(pod_templates()) for name in ("prefill", "decode")}
-    # Roles that have the same template are two roles all the same.
+    # Two roles with the same template still count as two.
     templates = {**given, "router": given["prefill"]}
     made = {name: oracle.stored(each) for name, each in given.items()}
     stored = {**made, "router": made["prefill"]}
@@ -145,7 +146,7 @@ def test_roles_are_equal_if_and_only_if_each_is_stored_equal(oracle: Oracle, dat
 
 
 def test_both_answers_came_up(oracle: Oracle) -> None:
-    """Else the property above would have proven little."""
+    """Otherwise the property above would have shown little."""
     if not oracle.seen:
         pytest.skip("needs the examples of the test above")
     seen = oracle.seen

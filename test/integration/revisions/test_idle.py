@@ -1,4 +1,4 @@
-"""A thousand passes over sets at rest write nothing at all."""
+"""A thousand passes over settled sets write nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools.localcluster.access import read_access
 pytestmark = pytest.mark.local_only
 
 PASSES = 1000
-# kubectl's own note: a change of the set that concerns nothing that is made from it.
+# kubectl's own annotation: changing it changes no object that is created from the set.
 NOTE = "kubectl.kubernetes.io/last-applied-configuration"
 SETS = {
     "plain": a_set("plain"),
@@ -42,7 +42,7 @@ def test_a_thousand_passes_over_sets_at_rest_write_nothing(
     token = read_access(local_cluster.kubeconfig.read_text()).token
 
     def passes() -> Mapping[str, int]:
-        """By kind, only of these sets and their groups."""
+        """Return the number of passes over these sets and their groups, by kind."""
         counted = read_passes(product.manager.metrics_port, token)
         return {kind: counted[kind] for kind in ("leaderworkerset", "pod") if kind in counted}
 

@@ -1,6 +1,6 @@
-"""A manager that is killed between any two writes of a rollout leaves nothing double to its successor.
+"""A manager that is killed between any two writes of a rollout causes no duplicates in its successor.
 
-One set for each write, each in a namespace of its own; all of them lose the same manager.
+There is one set for each write, in its own namespace; all of them lose the same manager.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tools.localcluster import ClusterAccess, LocalCluster
 pytestmark = pytest.mark.local_only
 
 NAME = "web"
-# More than a rollout of two groups takes, so that the last sets live to its end.
+# More than a rollout of two groups needs, so that the last sets complete theirs.
 LEAST_WRITES, MOST_WRITES = 8, 28
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
 
@@ -37,7 +37,7 @@ def numbers_of(world: World) -> list[int]:
 
 @pytest.fixture
 def worlds(cluster: ClusterAccess, product: Product) -> Iterator[list[World]]:
-    """As many namespaces, in each a set at rest."""
+    """MOST_WRITES namespaces, each with a settled set."""
     with ExitStack() as stack:
         names = [f"t-writes-{number}-{uuid.uuid4().hex[:6]}" for number in range(MOST_WRITES)]
         worlds = [stack.enter_context(a_namespace(cluster, name)) for name in names]
@@ -45,7 +45,7 @@ def worlds(cluster: ClusterAccess, product: Product) -> Iterator[list[World]]:
             world.create(a_set(NAME))
         for world in worlds:
             settle(world, NAME)
-            # The last thing that is written of a set that comes up: no write of the rollout.
+            # The last write of a new set, which must not count for the rollout.
             eventually("who belongs to it is remembered", partial(remembered, world))
         yield worlds
 
@@ -73,10 +73,10 @@ def test_a_manager_that_dies_at_any_write_leaves_nothing_double(
     print(
         f"managers that died in a rollout did so at these writes: {[n for n, was in enumerate(spent) if was]}"
     )
-    # Revision, leaders, StatefulSets of workers, position, status, for each of two groups. How many there are
-    # after that depends on how many of the status come together.
+    # Revision, leaders, worker StatefulSets, checkpoint and status, for each of two groups. The number of
+    # further writes depends on how many status updates are combined.
     assert all(spent[:LEAST_WRITES]), "each of these was the last one once"
-    # Recorded before anything acts on it, and once.
+    # Recorded once, before any write depends on it.
     assert [len(numbers_of(world)) for world in worlds] == [1] + [2] * (MOST_WRITES - 1)
 
     give_up_lease(worlds[0])
@@ -87,13 +87,13 @@ def test_a_manager_that_dies_at_any_write_leaves_nothing_double(
         assert numbers_of(world) == [1, 2], writes
         leaders = history.leaders()
         replaced = [len(leaders[index]) for index in (0, 1)]
-        # A leader deleted just before the StatefulSet would have been told comes back as it was; and again
-        # where its controller is faster than the successor that tells it.
+        # A leader that was deleted just before the StatefulSet was updated is recreated with its old
+        # revision, and again if the StatefulSet controller is faster than the next manager.
         assert min(replaced) >= 2 and max(replaced) <= 4, (writes, replaced)
 
 
 def alive(worlds: list[World], rule: LastWords) -> list[str]:
-    """Namespaces whose set may still write and is not at rest."""
+    """Return the namespaces whose set may still write and is not settled."""
     return [
         world.namespace
         for world in worlds
@@ -102,5 +102,5 @@ def alive(worlds: list[World], rule: LastWords) -> list[str]:
 
 
 def give_up_lease(world: World) -> None:
-    """What a killed manager cannot do itself; its successor need not wait."""
+    """Release the Lease for the killed manager, so that its successor does not wait."""
     world.api.merge(LEASE, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})

@@ -1,6 +1,6 @@
-"""The definition of an earlier release is still installed: it drops every field that came since.
+"""The CRD of an earlier release is still installed, and drops every field that was added since.
 
-Then defaults hold, and nothing is written pass after pass because it is never kept.
+Then defaults apply, and no pass repeats a write whose fields the API server drops.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.local_only
 Object = dict[str, Any]
 
 NAME = "web"
-# The API of the original controller.
+# Upstream's API.
 KNOWN = {
     "spec": {"leaderWorkerTemplate", "networkConfig", "replicas", "rolloutStrategy", "startupPolicy"},
     "rolloutStrategy": {"type", "rollingUpdateConfiguration"},
@@ -44,7 +44,7 @@ KNOWN = {
 
 @pytest.fixture
 def old_definition(world: World, cluster: ClusterAccess) -> Iterator[None]:
-    """Until the end of the test the API server knows no more than these fields."""
+    """Install a CRD that has only these fields, until the end of the test."""
     replace(cluster, former(definitions()[KIND]))
     try:
         eventually("new fields are dropped", lambda: keeps(world), lambda kept: not kept)
@@ -71,7 +71,7 @@ def replace(cluster: ClusterAccess, definition: Object) -> None:
 
 
 def keeps(world: World) -> bool:
-    """Report whether the API server keeps a field that earlier releases do not know."""
+    """Report whether the API server stores a field that earlier releases do not have."""
     manifest = a_set("probe", revisionHistoryLimit=3)
     path = f"{world.path(SET)}?dryRun=All"
     return "revisionHistoryLimit" in world.api.create(path, manifest)["spec"]
@@ -80,7 +80,7 @@ def keeps(world: World) -> bool:
 def test_defaults_hold_and_nothing_is_written_for_ever(
     old_definition: None, world: World, audit: AuditLog
 ) -> None:
-    # Clients that know the new fields send them.
+    # A client that knows the new fields sends them.
     world.create(a_set(NAME, revisionHistoryLimit=0, rolloutStrategy={**rolling(), "paused": True}))
     settle(world, NAME)
     for number in (2, 3):
@@ -93,7 +93,7 @@ def test_defaults_hold_and_nothing_is_written_for_ever(
     wait_until_quiet(world, audit)
     (newest, *_) = reversed(revisions_of(world, NAME))
     for number in range(10):
-        # Each leads to a pass over the set, which finds its own fields missing.
+        # Each change triggers a pass over the set, which finds its own fields missing.
         note = {"metadata": {"annotations": {"example.com/note": f"{number}"}}}
         world.patch("ControllerRevision", name_of(newest), note)
     let_time_pass(audit)

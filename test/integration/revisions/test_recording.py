@@ -1,4 +1,4 @@
-"""Each template has one revision, whatever fails while it is recorded and acted upon."""
+"""Each template has exactly one revision, whatever fails while it is recorded and rolled out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CLAIM = {
     "metadata": {"name": "data"},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
-# Found by trying: with these images, and nothing else that differs, two texts have one hash.
+# Found by search: templates that differ only in these images have the same hash.
 COLLIDING = ("app:853034", "app:2005000")
 
 
@@ -44,7 +44,7 @@ def numbers_of(world: World) -> list[int]:
 
 @pytest.mark.local_only
 def test_twelve_refused_applies_leave_one_revision(world: World, product: Product, audit: AuditLog) -> None:
-    """Six in a row, and as many from a manager that comes new to it."""
+    """Six in a row, and six more by a new manager."""
     world.create(a_set(NAME))
     settle(world, NAME)
     before = pod_uids(world, NAME)
@@ -61,7 +61,7 @@ def test_twelve_refused_applies_leave_one_revision(world: World, product: Produc
         assert numbers_of(world) == [1, 2]
         assert pod_uids(world, NAME) == before
         eventually("it is told", lambda: [note for note in notes_of(world, NAME) if REFUSAL in note])
-        # The former template is asked for again: nothing was done, and nothing has to be.
+        # The former template is requested again: nothing was done, and nothing has to be done.
         world.patch(SET, NAME, new_image("server:1"))
         eventually("it is the newest", lambda: numbers_of(world), lambda now: now == [2, 3])
     settle(world, NAME)
@@ -91,7 +91,7 @@ def test_two_templates_of_one_hash_do_not_share_a_key(world: World) -> None:
     assert numbers_of(world) == [2, 3]
 
 
-# The key that the original gives to this template, and therefore the name of its first revision.
+# Upstream's key of this template, which determines the name of its first revision.
 TINY = {
     "size": 1,
     "restartPolicy": "None",
@@ -103,7 +103,7 @@ TINY_KEY = "58b6956df9"
 def test_a_revision_whose_name_is_taken_gets_the_next_free_name_and_the_same_key(
     world: World, audit: AuditLog
 ) -> None:
-    """One stranger belongs to nobody and carries no label, the other one to somebody who lives."""
+    """One other object has neither owner nor label, the other one has an existing owner."""
     port = {"ports": [{"port": 80}]}
     owner = world.create(
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "theirs"}, "spec": port}
@@ -141,14 +141,14 @@ def test_a_revision_whose_name_is_taken_gets_the_next_free_name_and_the_same_key
 
 
 def test_the_history_of_a_set_that_cannot_move_is_bounded(world: World) -> None:
-    """Paused: no rollout is ever done, and every edit is a revision."""
+    """The set is paused: no rollout completes, and every edit is a revision."""
     world.create(a_set(NAME, replicas=1, revisionHistoryLimit=2))
     settle(world, NAME)
     world.patch(SET, NAME, {"spec": {"rolloutStrategy": {"paused": True}}})
     for number in range(2, 9):
         world.patch(SET, NAME, new_image(f"server:{number}"))
         eventually(f"revision {number} is there", lambda: numbers_of(world)[-1], number.__eq__)
-    # What runs, what is wanted, and two that are neither.
+    # The running revision, the target revision, and two others.
     eventually("only so many are kept", lambda: numbers_of(world), lambda now: now == [1, 6, 7, 8])
     assert images_of(world, NAME) == {0: {"server:1"}}
 
@@ -159,7 +159,7 @@ def test_the_history_of_a_set_that_cannot_move_is_bounded(world: World) -> None:
 
 @pytest.mark.parametrize("has_seal", [True, False], ids=["sealed", "as the original writes it"])
 def test_edited_revisions_are_put_back_and_move_no_group(world: World, has_seal: bool) -> None:
-    """Two revisions run: one gets the key of the other, that one a key that nothing has, and a topology."""
+    """Two revisions run: one gets the key of the other, which gets an unknown key and a topology."""
     world.create(a_set(NAME, revisionHistoryLimit=0, rolloutStrategy=rolling(partition=0)))
     settle(world, NAME)
     partition = {"rolloutStrategy": rolling(partition=1)}
@@ -192,7 +192,7 @@ def test_edited_revisions_are_put_back_and_move_no_group(world: World, has_seal:
     told = {each.related for each in wait_for_events(world, NAME, "RevisionEdited", count=2)}
     assert told == {f"ControllerRevision {name}" for name in keys}
 
-    # A group that is lost comes back as it was.
+    # A lost group is recreated with its own revision.
     world.delete("Pod", f"{NAME}-0")
     world.gone_or_replaced("Pod", f"{NAME}-0", before[f"Pod {NAME}-0"].uid)
     settle(world, NAME, updated=1)
@@ -256,7 +256,7 @@ def test_what_no_pod_depends_on_takes_effect_at_once_and_is_recorded_with_the_ne
     world.gone_or_replaced("Pod", f"{NAME}-1-1", before[f"Pod {NAME}-1-1"].uid)
     settle(world, NAME)
     after = identities(world, "Pod", "ControllerRevision")
-    # The worker was replaced alone: that is what the new policy says.
+    # Only the worker was replaced, as the new policy says.
     assert differences(before, after) == [f"Pod {NAME}-1-1 was replaced"]
 
     world.patch(SET, NAME, new_image("server:2"))

@@ -1,6 +1,7 @@
-"""Nothing restarts because somebody writes the same set in another way.
+"""Nothing restarts when a client writes an equivalent set in another notation.
 
-Clients do it all the time: apply again, apply from elsewhere, read and write back with all defaults.
+Clients do this often: they apply again, apply from elsewhere, or read an object and write it back with all
+defaults.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def apply_again(world: World) -> None:
 
 
 def apply_with_a_comment(world: World) -> None:
-    """The annotation of the last apply changes, the set does not."""
+    """Change only the annotation of the last apply, not the set."""
     changed = manifest()
     changed["metadata"]["annotations"] = {"example.com/comment": "none"}
     world.kubectl("apply", "-f", "-", input=changed)
@@ -61,7 +62,7 @@ def apply_from_the_server_side(world: World) -> None:
 
 
 def respell(world: World) -> None:
-    """Other spellings of quantities, zeros, nulls and empty maps."""
+    """Use other notations of quantities, zeros, nulls and empty maps."""
     changed = manifest()
     for part in ("leaderTemplate", "workerTemplate"):
         template = changed["spec"]["leaderWorkerTemplate"][part]
@@ -74,7 +75,7 @@ def respell(world: World) -> None:
 
 
 def write_back_with_defaults(world: World) -> None:
-    """As a client with typed models does, after reading: with all that the API server fills in."""
+    """Write the set back as a typed client does, with all defaults of the API server."""
     path = f"/api/v1/namespaces/{world.namespace}/podtemplates"
 
     def complete(stored: Object) -> None:
@@ -109,7 +110,7 @@ def test_nothing_restarts(world: World, write: Callable[[World], None]) -> None:
 
     eventually("the manager has seen it", is_seen)
     settle(world, NAME)
-    # Some of these write nothing that a manager would answer: give it time to do what it should not.
+    # Some of these cause no write of the manager, so give it time to do something wrong.
     stays("the same pods are there", lambda: pod_uids(world, NAME), 1.0)
     after = specs(identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision"))
     assert differences(before, after) == []

@@ -1,6 +1,6 @@
 """Fixtures for tests of security: one product with every option that needs a permission.
 
-PodGroups and a namespaceSelector are on, so that it needs every permission that there is.
+PodGroups and a namespaceSelector are enabled, so that it needs every permission that the chart can grant.
 """
 
 from __future__ import annotations

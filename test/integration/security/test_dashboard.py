@@ -1,6 +1,6 @@
-"""Every panel of the dashboard has data where a real Prometheus scrapes a manager under load.
+"""Every panel of the dashboard has data when a real Prometheus scrapes a manager under load.
 
-With PICTURE=1, what the panels show becomes the recording from which docs/pictures/dashboard.svg is drawn.
+With PICTURE=1, the data of the panels becomes the recording from which docs/pictures/dashboard.svg is drawn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SETS = ("chat", "code", "embed", "rerank")
 
 
 def panels() -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Title, unit, and the query and legend of each line."""
+    """Return each panel's title and unit, and the query and legend of each line."""
     return [
         (
             panel["title"],
@@ -41,12 +41,12 @@ def panels() -> list[tuple[str, str, list[tuple[str, str]]]]:
 
 
 def filled(query: str) -> str:
-    """A query as Grafana sends it."""
+    """Return a query as Grafana sends it."""
     return query.replace("$namespace", ".*").replace("$__rate_interval", "20s")
 
 
 def load(world: World, pods: Pods) -> None:
-    """Rollouts, a crash, a set that cannot start, and reviews that are denied."""
+    """Cause rollouts, a crash, a set that cannot start, and rejected reviews."""
     for number, name in enumerate(SETS, start=2):
         world.create(a_set(name, replicas=number, rolloutStrategy=rolling(maxUnavailable=1)))
     world.create(a_disaggregated_set("pair", roles(2, 2)))
@@ -91,7 +91,7 @@ def numbers(series: list[dict[str, Any]]) -> list[float]:
 
 
 def recorded(asked: Prometheus, start: float, end: float) -> dict[str, Any]:
-    """Panel → its lines, each through points (seconds, value)."""
+    """Return the lines of each panel, as points (seconds, value)."""
     step = max(1.0, (end - start) / POINTS)
     shown = {}
     for title, unit, lines in panels():

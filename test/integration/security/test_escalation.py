@@ -1,7 +1,8 @@
-"""A stolen token of the manager gives no further rights: the API server is asked, and requests are tried.
+"""A stolen token of the manager gives no further permissions.
 
-It can create StatefulSets, Deployments and Jobs in every namespace, and so pods of every ServiceAccount
-there, as any controller of workloads can: docs/reference/permissions.md says so.
+The API server is asked for them, and requests are tried. The manager can create StatefulSets, Deployments and
+Jobs in every namespace, and so pods of every ServiceAccount there, like any controller of workloads;
+docs/reference/permissions.md says so.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def stolen(product: Product, cluster: ClusterAccess) -> Path:
 
 
 def attempt(cluster: ClusterAccess, stolen: Path, *arguments: str, input: str | None = None) -> str:
-    """What the API server answers: nothing where it lets it happen."""
+    """Return the API server's rejection, or "" if it accepts the request."""
     try:
         cluster.kubectl(f"--kubeconfig={stolen}", *arguments, input=input)
     except CommandError as error:
@@ -133,7 +134,7 @@ GROUPS = {
 def reviewed(
     cluster: ClusterAccess, stolen: Path, reviews: list[dict[str, object]]
 ) -> list[dict[str, object]]:
-    """Each with its answer."""
+    """Return each review with its answer."""
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": reviews})
     said = cluster.kubectl(f"--kubeconfig={stolen}", "create", "-f", "-", "-o", "json", input=text)
     decoder, found, at = json.JSONDecoder(), [], 0

@@ -1,4 +1,4 @@
-"""A manager answers others, with flat memory, while hostile callers flood its ports."""
+"""A manager keeps answering others, without using more memory, while hostile callers flood its ports."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CALLERS = 2_000
 AT_ONCE = 16
 JSON = {"Content-Type": "application/json"}
 POD, SETS = "mutate--v1-pod", "validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
-# Of about 85 MB. What is served at a time, and what Python has not given back yet.
+# Allowed growth above about 85 MB: what is served at a time, and memory that Python has not returned yet.
 BODIES_MB, CALLERS_MB, AGAIN_MB = 16, 200, 80
 
 
 def resident(product: Product) -> float:
-    """MB."""
+    """Return the resident memory of the manager in MB."""
     status = Path(f"/proc/{product.manager.pid}/status").read_text()
     (kilobytes,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")]
     return int(kilobytes) / 1024
@@ -41,7 +41,7 @@ def trusting() -> ssl.SSLContext:
 
 
 async def sent(port: int, left: Iterator[bytes]) -> Counter[int]:
-    """Status → how many bodies were answered with it."""
+    """Return how many bodies were answered with each status."""
     statuses: Counter[int] = Counter()
     connector = aiohttp.TCPConnector(ssl=trusting())
     async with aiohttp.ClientSession(connector=connector) as session:
@@ -80,13 +80,13 @@ SLOW = {
 
 
 def gone(writer: asyncio.StreamWriter) -> None:
-    """Without a word."""
+    """Abort the connection without a close message."""
     writer.close()
     writer.transport.abort()
 
 
 async def flood(port: int, kind: str, held: AsyncExitStack) -> int:
-    """2,000 callers at once, who stay; how many of them were let in."""
+    """Open 2,000 connections that stay open, and return how many were accepted."""
     speaks, words = SLOW[kind]
     let_in = 0
 
@@ -116,7 +116,7 @@ def test_two_thousand_slow_callers_keep_nobody_waiting(product: Product, world: 
     async def attacked() -> tuple[float, float]:
         async with AsyncExitStack() as held:
             flooding = asyncio.create_task(flood(port, kind, held))
-            # Both webhooks of sets and those of pods are asked, and fail closed.
+            # The webhooks of sets and of pods are called, and they fail closed.
             await asyncio.to_thread(world.create, a_set(name))
             await asyncio.to_thread(
                 eventually,

@@ -1,7 +1,7 @@
-"""Every permission that the chart grants is used, and every one that is used is granted.
+"""The permissions that the chart grants are exactly the ones that the manager uses.
 
-The manager is made to do everything that it can do; the audit log of the API server is compared with the
-roles that are bound to it.
+The manager has to do everything that it can do; the test then compares the audit log of the API server with
+the roles that are bound to the manager.
 """
 
 from __future__ import annotations
@@ -34,21 +34,23 @@ ADOPTED = {
     ("apps", "deployments", "delete"),
 }
 APPLIED = {("apps", "deployments", "create")}
-"""A server-side apply of an object that does not exist yet is a patch, and authorised as a creation too."""
+"""A server-side apply of an object that does not exist yet is a patch, and authorized as a create too."""
 OF_GANGS = {("scheduling.x-k8s.io", "podgroups", verb) for verb in ("get", "patch", "delete")}
-"""Asked for PodGroups that somebody else has changed or orphaned, of which this play has none."""
+"""Used for PodGroups that another client has changed or orphaned, which this test does not do."""
 OF_CLASHES = {("batch", "jobs", "get")}
-"""Asked for a Job of another owner with the name of one that pulls images."""
+"""Used for a Job of another owner with the name of a Job that pulls images."""
 OF_SHARDS = {("coordination.k8s.io", "leases", "patch")}
-"""Asked for by the roll call of managers that share the work."""
+"""Used for the membership Lease of managers that share the work."""
 NEVER_SENT = BLOCKED_OWNERS | ADOPTED | APPLIED
-"""What no request is sent for, but the admission plugin OwnerReferencesPermissionEnforcement asks for: of who
-makes an object that blocks the deletion of its owner, and of who changes owners.
+"""Permissions for which no request is sent.
+
+The admission plugin OwnerReferencesPermissionEnforcement demands them for creating an object that blocks the
+deletion of its owner, and for changing owners.
 """
 
 
 def granted(cluster: ClusterAccess) -> set[Right]:
-    """What the roles say that are bound to the manager, anywhere."""
+    """Return the permissions in all roles that are bound to the manager."""
     user = {"kind": "ServiceAccount", "name": MANAGER.rpartition(":")[2], "namespace": "lws-system"}
     found: set[Right] = set()
     for kind in ("clusterrolebindings", "rolebindings"):
@@ -79,7 +81,7 @@ def used(requests: Iterable[Request]) -> set[Right]:
 
 
 def play_a_set(world: World, pods: Pods) -> None:
-    """One that has everything, through all that can become of it."""
+    """Take a set with every feature through every change."""
     claim = {
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
@@ -137,7 +139,7 @@ def play_prewarm(world: World) -> None:
 
 
 def orphan(world: World, kind: str, name: str) -> None:
-    """As a restore or a careless edit does; its owner takes it back."""
+    """Orphan an object, as a restore or a careless edit does, and wait until its owner adopts it."""
     owned = world.get(kind, name)["metadata"]["ownerReferences"]
     world.patch(kind, name, {"metadata": {"ownerReferences": None}})
     eventually(
@@ -165,7 +167,7 @@ def play_a_disaggregated_set(world: World) -> None:
 
 
 def play_a_refusal(world: World) -> None:
-    """Of which the Events of its StatefulSet tell."""
+    """Cause a rejection that the Events of a StatefulSet report."""
     world.create(a_set("refused", workers=pod_template(serviceAccountName="nobody")))
     eventually(
         "its Events were read",
@@ -187,7 +189,7 @@ def test_every_permission_is_used_or_asked_for(
     product.restart()
     settle(world, "all")
 
-    # Other tests here use its account too, by kubectl, for what it may not do.
+    # Other tests here use its account with kubectl, for requests that it may not make.
     requests = log.requests(agent="lws/")
     known, seen = granted(cluster), used(requests)
     assert known >= NEVER_SENT
@@ -199,5 +201,5 @@ def test_every_permission_is_used_or_asked_for(
 
 
 def everybody_may(seen: set[Right]) -> set[Right]:
-    """Discovery and versions are no resources."""
+    """Return the requests for discovery and versions, which are not resources."""
     return {right for right in seen if right[1].startswith("/")}

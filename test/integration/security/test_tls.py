@@ -1,7 +1,7 @@
-"""The ports of the manager speak only safe versions and ciphers of TLS.
+"""The manager's ports accept only secure TLS versions and ciphers.
 
-The ports are scanned: each version and cipher is tried by itself. The API server keeps calling replicas that
-present the certificate of cert-manager after it is switched off.
+The test scans the ports with each version and cipher. It also checks that the API server keeps calling
+replicas that still present cert-manager's certificate after cert-manager was disabled.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from tools.localcluster import ClusterAccess, CommandError
 
 OLD = ("TLSv1", "TLSv1_1")
 NEW = ("TLSv1_2", "TLSv1_3")
-# Keys of a session stay secret when that of the certificate is lost; no cipher that is known to be weak.
+# With these, session keys stay secret if the certificate's key is lost; no weak cipher is among them.
 FORWARD_SECRET = ("ECDHE-", "DHE-")
 WEAK = ("NULL", "RC4", "DES", "MD5", "EXP", "ADH", "AECDH", "PSK", "SRP", "CAMELLIA", "SEED", "ARIA", "IDEA")
 
 
 def speaks(port: int, version: str, ciphers: str = "ALL:COMPLEMENTOFALL") -> str:
-    """The cipher that a client gets who can do this and no more; empty where there is none."""
+    """Return the negotiated cipher of a client with only this version and these ciphers, or ""."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    # Without it OpenSSL itself would not offer what is old.
+    # At a higher level, OpenSSL itself would not offer old ciphers.
     context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
     context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
     try:
@@ -58,7 +58,7 @@ def speaks(port: int, version: str, ciphers: str = "ALL:COMPLEMENTOFALL") -> str
 
 
 def offered() -> list[str]:
-    """Every cipher of TLS 1.2 and below that this machine's OpenSSL can offer."""
+    """Return every cipher of TLS 1.2 and below that this machine's OpenSSL can offer."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
     return [each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
@@ -98,8 +98,10 @@ def test_the_scan_would_find_what_is_old(tmp_path: Path) -> None:
 def test_who_shows_the_certificate_of_cert_manager_is_called_after_it_is_switched_off(
     product: Product, cluster: ClusterAccess, tmp_path: Path
 ) -> None:
-    """The mutating webhooks call the first manager that makes its own certificates, the validating ones a
-    replica of before, which shows what cert-manager made: signed by itself, and no CA.
+    """The mutating webhooks call the first manager with certificates of its own.
+
+    The validating ones call an older replica, which still presents cert-manager's certificate: self-signed,
+    and no CA.
     """
     product.stop()
     host = cluster.host_address
@@ -153,7 +155,7 @@ def made_by_cert_manager(address: str) -> KeyPair:
 
 
 def put(cluster: ClusterAccess, former: KeyPair) -> None:
-    """As cert-manager and its injector leave Secret and configurations."""
+    """Write Secret and configurations as cert-manager and its injector leave them."""
     certificate, key = (base64.b64encode(each).decode() for each in (former.certificate, former.key))
     data = {"ca.crt": certificate, "ca.key": None, "tls.crt": certificate, "tls.key": key}
     where, merge = ("secret", "lws-webhook-server-cert", "-n", NAMESPACE), "--type=merge"
@@ -202,7 +204,7 @@ def a_replica_of_before(shown: KeyPair, host: str, directory: Path) -> Iterator[
 
 @contextmanager
 def an_old_server(directory: Path) -> Iterator[int]:
-    """One that takes whatever comes, twice."""
+    """Run a server that accepts any two connections."""
     made = renewed(Certificates(), ("localhost",), datetime.now(UTC))
     assert made is not None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

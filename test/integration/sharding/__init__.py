@@ -1,1 +1,1 @@
-"""Several managers side by side, each acting on shards of namespaces."""
+"""Several managers, each active for some of the shards."""

@@ -1,4 +1,4 @@
-"""Sharding has a control plane of its own, with an audit log of all that is done."""
+"""A separate control plane for sharding, with an audit log of all writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHARDS = 4
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[LocalCluster]:
-    """A control plane for these tests alone."""
+    """A separate control plane for these tests."""
     with a_control_plane(Options(nodes=4, audit_policy=AUDIT_CHAOS)) as cluster:
         allow_finalizers(cluster)
         yield cluster
@@ -37,7 +37,7 @@ def _release(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def stage(_release: None, cluster: LocalCluster, tmp_path: Path) -> Iterator[Stage]:
-    """Starts managers; they end with the test."""
+    """Starts managers, which end with the test."""
     stage = Stage(Deployment(cluster, tmp_path), cluster)
     try:
         yield stage

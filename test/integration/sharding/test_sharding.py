@@ -1,4 +1,4 @@
-"""Two managers share the namespaces and take over from each other; never do two act on one set."""
+"""Two managers share the namespaces and take over from each other; one set never has two active managers."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ pytestmark = pytest.mark.local_only
 
 NAME = "b8b2488c.x-k8s.io"
 LEASE_NAMES = lease_names(NAME, SHARDS)
-# As the stage configures them: who holds a Lease may act for 4 s, and others wait 6 s.
+# As the stage configures them: a holder may be active for 4 s, and others wait for 6 s.
 DURATION = timedelta(seconds=6)
 PATIENCE = 180.0
 
 
 def identity_of(manager: ManagerProcess) -> str:
-    """The newest under which it held anything; empty if it never did."""
+    """Return the newest identity under which it held a Lease, or ""."""
     found = re.findall(r"held by this manager \((\S+)\)", manager.log_path.read_text())
     return found[-1] if found else ""
 
 
 def shards_of(api: Api, manager: ManagerProcess) -> set[int]:
-    """The shards whose Leases it holds."""
+    """Return the shards whose Leases it holds."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
     holders = {
         each["metadata"]["name"]: each["spec"].get("holderIdentity") for each in api.get(path)["items"]
@@ -51,7 +51,7 @@ def shards_of(api: Api, manager: ManagerProcess) -> set[int]:
 
 
 def share(api: Api, managers: Sequence[ManagerProcess]) -> list[set[int]]:
-    """Wait until all shards are held, two by each or all by one; returns who holds which."""
+    """Wait until all shards are held, two by each manager or all by one; return the shards of each."""
 
     def held() -> list[set[int]]:
         return [shards_of(api, each) for each in managers]
@@ -63,7 +63,7 @@ def share(api: Api, managers: Sequence[ManagerProcess]) -> list[set[int]]:
 
 
 def start(stage: Stage, endpoint: Endpoint) -> tuple[ManagerProcess, ManagerProcess]:
-    """Two that share the work."""
+    """Start two managers that share the work."""
     one, two = stage.manager().start(), stage.manager().start()
     endpoint.managers = (one, two)
     for each in (one, two):
@@ -94,17 +94,17 @@ def under_way(world: World, image: str) -> None:
 def assert_never_two(
     entries: Sequence[Entry], worlds: Sequence[World], managers: Sequence[ManagerProcess]
 ) -> None:
-    """No write to a set by a manager that did not hold the Lease of its shard, or had no part in it."""
+    """Check that only holders of a shard's Lease, with a valid membership, wrote to its set."""
     names = {credential_of(each): each.log_path.stem for each in managers}
     found: list[str] = []
     for world, lease in zip(worlds, LEASE_NAMES, strict=True):
-        # Events are told after the fact, and nobody acts on them.
+        # Events are written afterwards, and no decision depends on them.
         here = [each for each in entries if each.namespace == world.namespace and each.resource != "events"]
         assert any(each.credential in names for each in here), f"nobody wrote to {world.namespace}"
         of_shard = [each for each in entries if each.resource == LEASES and each.name == lease]
         found += writes_out_of_turn([*here, *of_shard], names, world.namespace, DURATION)
         for credential, name in names.items():
-            # All hold the roll call together, each for itself.
+            # All managers hold the membership Lease together, each with its own entry.
             said = [each for each in entries if each.resource == LEASES and each.name == NAME]
             own = [each for each in [*here, *said] if each.credential == credential]
             found += writes_out_of_turn(own, {credential: name}, world.namespace, DURATION)
@@ -113,7 +113,7 @@ def assert_never_two(
 
 @pytest.fixture
 def began(cluster: LocalCluster, worlds: list[World]) -> tuple[Path, int]:
-    """The audit log, and where it ended before any manager ran."""
+    """The audit log, and its end before any manager ran."""
     return cluster.audit_log, cluster.audit_log.stat().st_size
 
 
@@ -151,14 +151,14 @@ def test_one_that_hangs_writes_nothing_to_what_the_other_has_taken_and_gets_a_sh
     try:
         everywhere(worlds, lambda world: rolled_out(world, image))
         assert share(api, [other]) == [set(range(SHARDS))]
-        # What it missed is in its streams when it wakes up.
+        # The stopped manager finds the missed changes in its streams when it resumes.
         image = next(images)
         everywhere(worlds, lambda world: world.patch(SET, "web", new_image(image)))
     finally:
         hangs.send_signal(signal.SIGCONT)
     share(api, managers)
     everywhere(worlds, lambda world: rolled_out(world, image))
-    # It serves again, and acts on what it has got.
+    # The manager answers webhooks again, and is active for the shards that it holds.
     image = next(images)
     everywhere(worlds, lambda world: world.patch(SET, "web", new_image(image)))
     everywhere(worlds, lambda world: rolled_out(world, image))

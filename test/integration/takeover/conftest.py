@@ -1,4 +1,4 @@
-"""Fixtures for tests of takeovers: one manager for all, which does not act while another holds the Lease."""
+"""Fixtures for tests of takeovers: one manager, which is not active while the test holds the Lease."""
 
 from __future__ import annotations
 

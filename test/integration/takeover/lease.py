@@ -1,4 +1,4 @@
-"""Hold the Lease in place of the original controller, then hand it over to the manager of the product."""
+"""Hold the Lease in place of upstream's controller, then hand it over to the manager of the product."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ORIGINAL = "the-original-controller"
 
 @contextmanager
 def held_by_the_original(api: Api, product: Product) -> Iterator[None]:
-    """Meanwhile the manager of the product is a candidate; afterwards it takes over within seconds."""
+    """Hold the Lease during the block; afterwards the product's manager takes over within seconds."""
     product.stop()
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": _ORIGINAL, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}

@@ -1,7 +1,7 @@
-"""Play the original controller: create on a real API server the set that a state describes, as it would.
+"""Play upstream's controller: create on a real API server the set that a state describes.
 
-Objects are made by server-side applies and creates of the field manager `lws`, by the StatefulSet controller
-and by whichever manager answers webhooks.
+Objects are created by server-side applies and creates of the field manager `lws`, by the StatefulSet
+controller, and by the manager that answers webhooks.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Original:
     _given: dict[str, str] = field(default_factory=dict)
 
     def play(self) -> None:
-        """Leave the state behind."""
+        """Create the objects of the state."""
         self.create(self.state.lws)
-        # Revisions, then leaders: intent before deed.
+        # Revisions come before leaders: the intent is recorded first.
         for each in self.state.revisions:
             self.create(each)
         for each in self._services():
@@ -62,7 +62,7 @@ class Original:
         self._set_status()
 
     def _tend(self, groups: Iterable[int], key: str) -> None:
-        """Give every leader its workers, and wait until all are ready."""
+        """Create the workers of every leader, and wait until all are ready."""
         for index in groups:
             name = f"web-{index}"
             pod = eventually(f"leader {name} of {key}", partial(self._leader, index, key), seconds=_SECONDS)
@@ -70,7 +70,7 @@ class Original:
             self._given[f"zone-of-leader-{index}"] = self._zone_of(pod)
             for each in self.state.group(index, key):
                 if each["kind"] != "Pod":
-                    # Those of the former leader are still being collected.
+                    # The objects of the former leader are still being deleted.
                     see = partial(self.world.find, each["kind"], name)
                     eventually(f"no {each['kind']} {name}", see, lambda found: found is None, _SECONDS)
                     self.create(each)
@@ -85,7 +85,7 @@ class Original:
         return pod if "nodeName" in pod["spec"] else None
 
     def _admit(self, pod: Object) -> None:
-        """Lift the gate that the webhook of the product has added, as later releases of the original do."""
+        """Remove the gate that the product's webhook has added, as later releases of upstream do."""
         group = f"{GROUP_INDEX_LABEL}={labels_of(pod)[GROUP_INDEX_LABEL]}"
         if len(self.world.list("Pod", group)) == 1:
             patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": GROUP_REPLACEMENT_GATE}]}}
@@ -104,7 +104,7 @@ class Original:
         )
 
     def _apply(self, template: Object, partition: int, replicas: int) -> None:
-        """Server-side apply of the leader StatefulSet with the fields that the original applies."""
+        """Apply the leader StatefulSet with the fields that upstream applies."""
         stored = self._mapped(self.state.leaders)
         entry = stored["metadata"]["managedFields"][0]
         stored["spec"]["template"] = self._mapped(template)
@@ -129,13 +129,13 @@ class Original:
         self._given["uid-of-leaders"] = made["metadata"]["uid"]
 
     def create(self, obj: Object) -> Object:
-        """Create one object as the original would, with the owners that there are now."""
+        """Create one object as upstream would, with the current UIDs of its owners."""
         mapped = self._mapped(obj)
         body = {key: value for key, value in mapped.items() if key != "status"}
         body["metadata"] = {
             key: value for key, value in mapped["metadata"].items() if key not in _MADE_BY_SERVER
         }
-        # kubectl writes JSON as the original does: `data` of revisions is kept, and compared, by its bytes.
+        # kubectl writes the same JSON as upstream: `data` of revisions is stored and compared byte for byte.
         made = json.loads(
             self.world.kubectl("create", "--field-manager=lws", "-o", "json", "-f", "-", input=body)
         )
@@ -152,11 +152,11 @@ class Original:
         self.world.api.merge(f"{self.world.path(SET, 'web')}/status", {"status": status})
 
     def _services(self) -> Iterator[Object]:
-        """Those of the set; those of groups are owned by pods and are made with them."""
+        """Return the set's Services; Services of groups are owned by pods and created with them."""
         return (each for each in self.state.of_kind("Service") if controller_of(each)["kind"] == SET)
 
     def _former_template(self) -> Object | None:
-        """What old groups run, if the state has any."""
+        """Return the template of old groups, if the state has any."""
         key = labels_of(self.state.leaders)[REVISION_LABEL]
         history = [
             each for each in self.state.of_kind("ControllerRevision") if each not in self.state.revisions
@@ -165,7 +165,7 @@ class Original:
         return former[0]["data"]["spec"]["template"] if former else None
 
     def _mapped(self, obj: Object) -> Object:
-        """The object with the UIDs that the API server has given, and the zones that the scheduler has."""
+        """Return the object with the UIDs of the API server, and the zones of the scheduler."""
         text = json.dumps(obj)
         for described, given in self._given.items():
             text = text.replace(f'"{described}"', f'"{given}"').replace(
@@ -180,7 +180,7 @@ def _told(leaders: Object) -> tuple[int, int]:
 
 
 def _extracted(value: Any, owned: Mapping[str, Any]) -> Any:
-    """The part of a stored value that a field set (fieldsV1) owns."""
+    """Return the part of a stored value that a field set (fieldsV1) owns."""
     if not owned:
         return value
     if isinstance(value, list):
@@ -191,6 +191,6 @@ def _extracted(value: Any, owned: Mapping[str, Any]) -> Any:
                 (element,) = [each for each in value if all(each.get(key) == keys[key] for key in keys)]
                 found.append(_extracted(element, below))
         return found
-    # What the server has dropped was null or is not served.
+    # Fields that the server dropped were null, or are not served.
     fields = {key[2:]: below for key, below in owned.items() if key.startswith("f:")}
     return {key: _extracted(value.get(key), below) for key, below in fields.items()}

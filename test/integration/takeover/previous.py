@@ -1,6 +1,6 @@
-"""Read the product that came before this one: the newest commit with other code, or that of $UPGRADE_FROM.
+"""Read the previous product: the newest commit with other code, or the commit $UPGRADE_FROM.
 
-The repository is the one that the tests run from. Without a history, the tests are skipped and say why.
+It is read from the repository of the tests. Without a history, the tests are skipped with a reason.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ PRODUCT = ("api", "charts", "lws")
 
 @dataclass(frozen=True)
 class Previous:
-    """Files of one commit."""
+    """The files of one commit."""
 
     commit: str
     directory: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """Has Python import this product, wherever it is started."""
+        """Return variables with which Python imports this product, wherever it is started."""
         places = os.pathsep.join([str(self.directory), str(self.directory / "api")])
         return {"PYTHONPATH": places, "PYTHONSAFEPATH": "1"}
 
@@ -40,7 +40,7 @@ class Previous:
         return self.directory / "charts" / "lws"
 
     def start(self, deployment: Deployment) -> ManagerProcess:
-        """Its manager, which answers webhooks and is ready."""
+        """Start its manager, and wait until it answers webhooks and is ready."""
         asked = [sys.executable, "-c", "import lws, lws_api; print(lws.__file__, lws_api.__file__)"]
         found = subprocess.run(
             asked, env={**os.environ, **self.environment}, capture_output=True, text=True, check=True
@@ -52,8 +52,8 @@ class Previous:
 
 
 def upgrade(deployment: Deployment, chart: Path) -> None:
-    """`helm upgrade` of the release to that chart, while no manager runs."""
-    # They were pointed at a process of this host, which a merge of two charts knows nothing of.
+    """Run `helm upgrade` of the release to that chart, while no manager runs."""
+    # The webhooks point at a process of this host, which a merge of two charts does not know.
     for kind in ("mutating", "validating"):
         name = f"lws-{kind}-webhook-configuration"
         deployment.access.kubectl("delete", f"{kind}webhookconfiguration", name)
@@ -61,7 +61,7 @@ def upgrade(deployment: Deployment, chart: Path) -> None:
 
 
 def previous_product(directory: Path) -> Previous:
-    """The files of the newest commit that has another product than the working tree."""
+    """Return the files of the newest commit with another product than the working tree."""
     named = os.environ.get("UPGRADE_FROM")
     try:
         commits = [named] if named else _git("rev-list", "HEAD", "--", *PRODUCT).decode().split()

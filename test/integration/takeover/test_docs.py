@@ -1,7 +1,7 @@
 """The commands of the page about revisions work and print what the page says.
 
-A fenced block of `console` after the line `<!-- tested -->` is run: every `$ ` starts a command. Of its
-output the page shows lines, in order; `…` stands for anything, also for whole lines, and blanks for any.
+A fenced `console` block after the line `<!-- tested -->` is run: every `$ ` starts a command. The page shows
+lines of its output, in order; `…` stands for any text, also for whole lines, and blanks for any blanks.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _BLOCK = re.compile(r"<!-- tested -->\n```console\n(.*?)```", re.DOTALL)
 
 @dataclass
 class Command:
-    """One command and the lines that it is to print, some left out."""
+    """One command, and the lines of its output that the page shows."""
 
     text: str
     shown: list[str] = field(default_factory=list)
 
 
 def commands_of(page: str) -> Iterator[list[Command]]:
-    """Blocks, in order."""
+    """Yield the commands of each block, in order."""
     for block in _BLOCK.findall(page):
         commands: list[Command] = []
         for line in block.splitlines():
@@ -54,7 +54,7 @@ def commands_of(page: str) -> Iterator[list[Command]]:
 
 
 def is_shown(output: str, shown: list[str]) -> bool:
-    """Every shown line is there, in order; only where a line says so may there be others in between."""
+    """Report whether every shown line is in the output, in order; `…` allows other lines in between."""
     parts = ["(?:.*\n)*" if line == "…" else _pattern(line) + "\n" for line in shown]
     return (
         re.fullmatch("".join(parts), output if output.endswith("\n") or not output else output + "\n")
@@ -69,7 +69,7 @@ def _pattern(line: str) -> str:
 
 @pytest.fixture
 def shell(cluster: ClusterAccess, world: World, tmp_path: Path) -> dict[str, str]:
-    """Variables of a shell as readers have it: kubectl, lws, and a context with a namespace of its own."""
+    """The environment of a reader's shell: kubectl, lws, and a context with a separate namespace."""
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "kubectl").symlink_to(cluster.binary("kubectl"))
@@ -101,19 +101,19 @@ def test_the_commands_of_the_page(shell: dict[str, str], tmp_path: Path) -> None
         setting = ""
         for command in commands:
             if re.match(r"\w+\(\)", command.text):
-                # A function of the shell, for the rest of the block.
+                # A shell function, for the rest of the block.
                 setting += f"{command.text}\n"
                 continue
             run = partial(run_in, shell, tmp_path, setting + command.text)
             done = run()
             if _LOOKS.match(command.text) and not is_shown(done.stdout, command.shown):
-                # Readers are slower than a test is: what is shown may not have happened yet.
+                # Readers are slower than a test, so the shown output may need some time.
                 done = eventually(
                     command.text, run, lambda now, shown=command.shown: is_shown(now.stdout, shown)
                 )
-            # To mend the page one must see what it should say.
+            # To fix the page, one has to see what it should say.
             print(f"$ {command.text}\n{done.stdout}{done.stderr}")
-            # As `kubectl diff` does: 1 says that there is a difference.
+            # As in `kubectl diff`, 1 means a difference.
             assert done.returncode == (1 if _DIFF.match(command.text) else 0), command.text
             assert is_shown(done.stdout, command.shown), command.shown
 

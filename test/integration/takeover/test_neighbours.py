@@ -1,4 +1,4 @@
-"""Sets and the objects of others: what was orphaned is taken up, what belongs to somebody else never is."""
+"""Sets adopt orphaned objects, and never take objects of other owners."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CHILDREN = ("Pod", "StatefulSet", "Service")
 def test_orphans_of_the_original_controller_are_taken_up(
     world: World, api: Api, product: Product, name: str
 ) -> None:
-    """Its set is deleted with --cascade=orphan and made again, and all of this before our manager acts."""
+    """The set is deleted with --cascade=orphan and created again before our manager becomes active."""
     state = load(name, world.namespace)
     with held_by_the_original(api, product):
         original = Original(world, state)
@@ -61,7 +61,7 @@ def test_orphans_of_the_original_controller_are_taken_up(
 
 
 def _owned(world: World) -> list[str]:
-    """Objects that a set controls."""
+    """Return the objects that a set controls."""
     kinds = ("StatefulSet", "Service", "ControllerRevision")
     found = [each for kind in kinds for each in world.list(kind)]
     return [name_of(each) for each in found if controller_of(each).get("kind") == SET]
@@ -70,7 +70,7 @@ def _owned(world: World) -> list[str]:
 async def test_an_orphan_is_not_taken_from_whoever_was_faster_and_keeps_its_other_owners(
     cluster: ClusterAccess, world: World
 ) -> None:
-    """Both come between the plan of an adoption and its write. The manager has no part in this."""
+    """Both changes happen between the plan of an adoption and its write; the manager is not involved."""
     lws, rival = world.create(a_set("one", replicas=0)), world.create(a_set("rival", replicas=0))
     of_app = {**owner_reference(_orphan(world, "app")), "controller": False}
     added = {"shared": of_app, "lost": owner_reference(rival)}
@@ -108,7 +108,7 @@ async def _carried_out(cluster: ClusterAccess, planned: Plan) -> Outcome:
 
 
 def test_sets_whose_labels_overlap_leave_each_others_objects_alone(world: World) -> None:
-    """Everything of `one` says that it is of `two`, and asks for what `two` asks for."""
+    """All objects of `one` have the labels that `two` selects."""
     both = {"labels": {"app": "same"}}
     for name in ("one", "two"):
         manifest = a_set(name)

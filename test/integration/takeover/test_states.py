@@ -1,6 +1,6 @@
-"""Sets as the original controller left them are taken over on a real API server without a needless change.
+"""Sets in the states that upstream leaves are taken over on a real API server without a needless change.
 
-All of them are created first, while another holds the Lease; then it is handed over once.
+All of them are created first, while the test holds the Lease; then the Lease is handed over once.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ NEXT_STEPS = {
     "mid-rollout-recorded": [(0, 4), (4, 5)],
     "mid-rollout-lost-revision": [(3, 5), (2, 5)],
 }
-"""What the leader StatefulSet was told last, and what it is told next."""
+"""The last partition and replicas of the leader StatefulSet, and the next ones."""
 OURS_TO_WRITE = {"leaderworkersets/status", "events", "leases", "controllerrevisions"}
 
 
 @dataclass(frozen=True)
 class Taken:
-    """One state, before and after.
+    """One state, before and after the takeover.
 
-    steps: partition and replicas that the leader StatefulSet was told, in order, the first from before.
-    frames: all pods, before and after each change. written: what the manager wrote in its namespace.
+    steps: partition and replicas of the leader StatefulSet in order, the first from before. frames: all pods,
+    before and after each change. written: the manager's writes in its namespace.
     """
 
     world: World
@@ -64,7 +64,7 @@ class Taken:
 
     @property
     def updated(self) -> set[int]:
-        """Groups that were on the target revision from the beginning, or that came with it."""
+        """Return groups that were on the target revision from the beginning, or were created on it."""
         key = labels_of(self.before["StatefulSet web"])[REVISION_LABEL]
         pods = [each for title, each in self.before.items() if title.startswith("Pod ")]
         return {_index(pod) for pod in pods if labels_of(pod)[REVISION_LABEL] == key}
@@ -76,7 +76,7 @@ class Taken:
 
 
 def identity(obj: Object) -> tuple[Any, ...]:
-    """What must not change of an object that is not to be touched."""
+    """Return what must not change in an object that is left alone."""
     restarts = [each["restartCount"] for each in (obj.get("status") or {}).get("containerStatuses", ())]
     return obj["metadata"]["uid"], obj["metadata"].get("generation"), obj.get("spec"), restarts
 
@@ -149,10 +149,10 @@ def untouched(kind: str) -> Callable[[dict[str, Object]], dict[str, tuple[Any, .
 
 @pytest.mark.parametrize("name", names())
 def test_the_state_is_what_the_api_server_makes_of_it(taken: dict[str, Taken], name: str) -> None:
-    """Else these files would describe something that never was."""
+    """Otherwise these files would describe a state that never existed."""
     it = taken[name]
     described, found = it.state.leaders, it.before["StatefulSet web"]
-    # The states are of clusters whose StatefulSets do not know maxUnavailable.
+    # The states are from clusters whose StatefulSets lack maxUnavailable.
     update = found["spec"]["updateStrategy"]
     rolling = {key: value for key, value in update["rollingUpdate"].items() if key != "maxUnavailable"}
     assert {**found["spec"], "updateStrategy": {**update, "rollingUpdate": rolling}} == described["spec"]
@@ -181,7 +181,7 @@ def test_at_rest_nothing_changes_but_history_and_status(taken: dict[str, Taken],
     assert revisions <= it.after.keys()
     assert len(it.after.keys() - it.before.keys()) == (1 if "without-history" in name else 0)
     warned = {event.reason for event in events_of(it.world, "web") if event.type != "Normal"}
-    # The claims of workers go with their group, as these StatefulSets tell Kubernetes.
+    # These StatefulSets specify that the PVCs of workers are deleted with their group.
     assert warned == ({"ClaimsGoWithGroups"} if "with-claims" in name else set())
 
 
@@ -200,7 +200,7 @@ def test_at_rest_the_status_names_what_runs(taken: dict[str, Taken], name: str) 
 
 
 def test_a_recorded_revision_reads_back_to_the_byte(taken: dict[str, Taken]) -> None:
-    """What the original controller would compare: the text itself, not what it means."""
+    """Upstream would compare the text itself, not its meaning."""
     it, original = taken["at-rest-without-history"], load("at-rest-v0.10").revisions[0]
     (made,) = revisions_of(it.world, "web")
     path = it.world.path("ControllerRevision", name_of(made))
@@ -219,7 +219,7 @@ def test_mid_rollout_the_next_step_is_made(
     assert it.steps[:2] == first
     partitions = [partition for partition, _ in it.steps[1:]]
     assert partitions == sorted(partitions, reverse=True)
-    # Groups that are there already are not replaced again, and the others only within the budget.
+    # Groups on the target revision are not replaced again, and the others only within the budget.
     stays = [index for index in it.updated if index < it.steps[-1][1] and name != "mid-rollout-recorded"]
     assert it.pods_of(stays, it.after) == it.pods_of(stays, it.before)
     assert min(len(ready_groups(frame)) for frame in it.frames) >= 3
@@ -233,7 +233,7 @@ def test_mid_rollout_a_step_is_waited_for(taken: dict[str, Taken]) -> None:
 
 @pytest.fixture(scope="module")
 def finished(taken: dict[str, Taken], local_cluster: LocalCluster) -> dict[str, Taken]:
-    """All sets, at rest."""
+    """All sets, settled."""
     for it in taken.values():
         for index in it.state.unready:
             local_cluster.pods.set_ready(it.world.namespace, f"web-{index}", True)

@@ -1,4 +1,4 @@
-"""The product before this one is upgraded: nothing restarts, and a rollout goes on where it was."""
+"""An upgrade from the previous product restarts nothing, and a rollout continues where it was."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def test_nothing_restarts_and_rollouts_go_on(world: World, product: Product, tmp
 
 
 def bring_about(world: World) -> None:
-    """Sets of all sorts, some of them in the middle of a rollout that cannot go on by itself."""
+    """Create sets of all sorts, some of them in a rollout that cannot continue by itself."""
     every = {**AT_REST, **ROLLING}
-    # Its groups want nodes for themselves, and there may be none any more once the others are there.
+    # The groups of this set need exclusive nodes, and none may be left once the other sets exist.
     world.create(every["placed"])
     settle(world, "placed", seconds=120)
     for name in every.keys() - {"placed"}:
@@ -123,7 +123,7 @@ def bring_about(world: World) -> None:
 
 
 def is_still(world: World) -> bool:
-    """Every StatefulSet is what it is asked to be, and nothing was written for a while."""
+    """Report whether every StatefulSet is settled, and nothing was written for a while."""
     for each in world.list("StatefulSet"):
         status = each["status"]
         if status.get("observedGeneration") != each["metadata"]["generation"]:
@@ -136,7 +136,7 @@ def is_still(world: World) -> bool:
 
 
 def standing(world: World) -> dict[str, Object]:
-    """Who everything is, and which spec it has."""
+    """Return the identity and the spec of every object."""
     kinds = ("Pod", "StatefulSet", "Service", "ControllerRevision", SET)
     return {f"{kind} {name_of(each)}": identity(each) for kind in kinds for each in world.list(kind)}
 

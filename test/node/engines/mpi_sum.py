@@ -1,4 +1,4 @@
-"""Runs in every pod of a group, started by mpirun: answers over HTTP by an all-reduce over all ranks."""
+"""Run in every pod of a group, started by mpirun: answer HTTP requests with an all-reduce over all ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAUSE_SECONDS = 0.002
 
 
 def reduced() -> dict[str, object]:
-    """What all ranks say together; every rank calls it at the same time."""
+    """Return the result of all ranks; every rank has to call this at the same time."""
     total = WORLD.allreduce(WORLD.rank + 1)
     return {"total": total, "hosts": WORLD.allgather(MPI.Get_processor_name())}
 
@@ -36,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
 if WORLD.rank == 0:
     HTTPServer(("", 8080), Handler).serve_forever()
 while True:
-    # A blocking call of Open MPI takes a whole processor.
+    # A blocking call of Open MPI uses a whole CPU.
     while not WORLD.iprobe(source=0):
         time.sleep(PAUSE_SECONDS)
     WORLD.recv(source=0)

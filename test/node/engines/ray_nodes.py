@@ -1,4 +1,4 @@
-"""Runs beside the head of a Ray cluster: answers over HTTP by a task on every node of it."""
+"""Run beside the head of a Ray cluster: answer HTTP requests with a task on every node of the cluster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ POLL_SECONDS = 0.2
 
 @ray.remote(num_cpus=0)
 def hostname() -> str:
-    """Where a task runs."""
+    """Return the host name of the node that runs this task."""
     return os.uname().nodename
 
 
 def nodes() -> list[str]:
-    """The ids of the nodes that live."""
+    """Return the ids of the live nodes."""
     return [node["NodeID"] for node in ray.nodes() if node["Alive"]]
 
 

@@ -1,4 +1,4 @@
-"""What is read off an audit log."""
+"""test.bench.audit: figures from an audit log."""
 
 from __future__ import annotations
 

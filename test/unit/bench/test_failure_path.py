@@ -1,4 +1,4 @@
-"""What is read off an audit log about how soon the manager acts."""
+"""test.bench.failure_path: reaction times of the manager, read from an audit log."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def test_each_event_is_followed_to_what_both_make_of_it(tmp_path: Path) -> None:
             [
                 _line("kubelet", "patch", "pods/status", "set-0-3-1", 1.0, 1.01),
                 _line("echo", "get", "pods/status", "set-0-3", 1.012),
-                # What must be remembered is stored by the API server, not by us.
+                # This time is the API server's: it stores the record that must come first.
                 _line(US, "patch", "leaderworkersets/status", "set-0", 1.014, 1.024),
                 _line(US, "delete", "pods", "set-0-3", 1.026),
                 _line(STATEFULSET_CONTROLLER, "create", "pods", "set-0-3", 2.0, 2.01),
                 _line("echo", "get", "pods", "set-0-3", 2.014),
                 _line(US, "create", "statefulsets", "set-0-3", 2.018),
-                # A gate held this one for its former group.
+                # A gate held this leader until its former group was deleted.
                 _line(STATEFULSET_CONTROLLER, "create", "pods", "set-0-5", 2.1, 2.11),
                 _line("echo", "get", "pods", "set-0-5", 2.114),
                 _line(US, "patch", "pods", "set-0-5", 2.5),
                 _line(US, "create", "statefulsets", "set-0-5", 2.6),
-                # Nobody answers this one.
+                # The manager never reacts to this failure.
                 _line("kubelet", "patch", "pods/status", "set-0-4-1", 3.0, 3.01),
             ]
         )

@@ -1,4 +1,4 @@
-"""What is counted in a namespace, and when it can be."""
+"""test.bench.ledger: counts of objects in a namespace, and when a set counts as available."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from test.bench.ledger import DISAGGREGATED, SETS, Ledger
 
 
 class _Api:
-    """Has nothing."""
+    """An API server without objects."""
 
     def get(self, _: str) -> dict[str, Any]:
         return {"items": [], "metadata": {"resourceVersion": "7"}}

@@ -1,4 +1,4 @@
-"""What waits for an event loop, and what is told about it."""
+"""test.bench.loop_lag: delays of an event loop, and their quantiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of what a manager hears of and asks for."""
+"""test.bench.own_time: times between the events that a manager receives and the writes that it sends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from test.unit.builders import make_leader_pod, make_set, make_worker_pod, make_
 
 
 class _Clock:
-    """Both clocks of a recorder: the second goes at half the speed of the first."""
+    """Both clocks of a recorder; the second runs at half the speed of the first."""
 
     now = 0.0
 
@@ -40,7 +40,7 @@ def test_a_failed_worker_until_its_leader_goes_without_what_is_stored_meanwhile(
     recorder.heard(FAILING)
     clock.now = 13.0
     recorder.answered(11.0)
-    # Its status changes again: it has failed only once.
+    # The status of the pod changes again, but the pod has failed only once.
     recorder.heard(FAILING)
     clock.now = 14.0
     recorder.asked(FAILED, NAME)

@@ -1,4 +1,4 @@
-"""What is made of results: verdicts, tables, plots, the page; and the guard's counts."""
+"""Benchmark results: verdicts, tables, plots and the page. The counts of the guard."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_a_flame_graph_of_the_process_that_worked_most(tmp_path: Path) -> None:
 
 
 def _figures(directory: Path, *results: tuple[str, dict[str, Any]]) -> str:
-    """The page that is made of results under these file names."""
+    """Return the page that is generated from these results, given by file name."""
     page = directory / "page.md"
     for name, result in results:
         (directory / name).write_text(json.dumps(result))

@@ -1,4 +1,4 @@
-"""The pass that is measured decides what its phase is named for."""
+"""test.bench.pass_cost: the measured pass makes the decision that its phase is named after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model of large fleets: its arithmetic, and that the page is what it computes."""
+"""test.bench.scale: the arithmetic of the model of large fleets, and the page that it generates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from test.bench.scale import _UNMEASURED, BEGIN, END, MEASURED, PAGE, Load, load
 
 
 def measured(sets: int, memory: int) -> dict[str, Any]:
-    """Every set costs the same; half as much to create as to roll out."""
+    """Return results in which every set costs the same, and its creation half as much as its rollout."""
 
     def phase(factor: int) -> dict[str, Any]:
         streams = {
@@ -49,7 +49,7 @@ def test_costs_of_one_set() -> None:
 
 def test_a_fleet_within_a_time() -> None:
     load = load_of(model_of(SMALL, LARGE), sets=10_000, seconds=1000.0)
-    # Rolling out, and looking at everything every ten minutes.
+    # The sum of the rollout and of one pass over everything every ten minutes.
     assert (load.acting, load.following) == pytest.approx((0.4 + 0.1, 0.1))
 
 

@@ -1,4 +1,4 @@
-"""What is read off the Prometheus text format."""
+"""test.bench.scrape: values read from the Prometheus text format."""
 
 from __future__ import annotations
 

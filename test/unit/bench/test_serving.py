@@ -1,4 +1,4 @@
-"""Seconds to serve again: what is compared, and what the page says."""
+"""test.bench.serving: the compared sets differ in one field, and the rows of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How loads are named, and what follows from the name."""
+"""test.bench.shapes: names of loads, and what a name implies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting what streams carry: nothing is missed in silence."""
+"""test.bench.streams: counts of watch events; missing data is an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _PATIENCE = 30.0
 
 
 class _Api:
-    """parts: what each connection of the stream of pods carries before it breaks; an error is the end."""
+    """An API server whose pod stream breaks.
+
+    parts: the versions that each connection carries before it breaks; an error ends the stream.
+    """
 
     def __init__(self, *parts: list[int] | ApiError) -> None:
         self._parts = iter(parts)

@@ -1,4 +1,4 @@
-"""Play writes to a set as the audit log would show them, and check them."""
+"""Generate the audit log of writes to a set, and run the chaos checks on it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ WAITING: Object = {
     "spec": {"affinity": with_required_node({}, "node-1")},
     "status": {"phase": "Pending"},
 }
-"""A pod that has no node and must return to one."""
+"""A pod without a node that must return to a certain node."""
 _RESOURCES = {"Pod": PODS, "StatefulSet": STATEFULSETS, "LeaderWorkerSet": SETS}
 
 
 class Played:
-    """A set that is at rest: so many groups of two on revision "old", of which one may be unavailable."""
+    """A settled set of `replicas` groups of two pods on revision "old", and the audit log of its writes.
+
+    budget: fields of the rollingUpdateConfiguration.
+    """
 
     def __init__(self, replicas: int = 4, **budget: Any) -> None:
         self.entries: list[Entry] = []
@@ -53,7 +56,7 @@ class Played:
         self._seconds += seconds
 
     def tell(self, key: str, replicas: int, partition: int, by: str = MANAGER) -> None:
-        """The leader StatefulSet is applied."""
+        """Apply the leader StatefulSet."""
         rolling = {"rollingUpdate": {"partition": partition}}
         spec = {"replicas": replicas, "updateStrategy": rolling}
         self.write(
@@ -63,7 +66,7 @@ class Played:
         )
 
     def bring(self, group: int, key: str, generation: int = 1, worker_key: str = "") -> None:
-        """A whole group comes up: leader, StatefulSet of its worker, worker."""
+        """Create a whole group: leader, worker StatefulSet and worker, all ready."""
         self.bring_leader(group, key, generation)
         self.make_workers(group, generation)
         self.bring_worker(group, worker_key or key, generation)
@@ -76,14 +79,14 @@ class Played:
         is_gated: bool = False,
         extra: Object | None = None,
     ) -> None:
-        """The leader alone comes up, or waits at its gate. extra: what is special about it."""
+        """Create the leader only, ready or waiting at its gate. extra: fields to merge into the pod."""
         pod = _merged(_pod(group, 0, key, f"leader-{group}-{generation}", "leaders"), extra or {})
         gates = [{"name": GROUP_REPLACEMENT_GATE}] if is_gated else []
         spec = {**pod.get("spec", {}), "schedulingGates": gates}
         self.write(STATEFULSET_CONTROLLER, {**pod, "spec": spec}, f"{NAME}-{group}")
 
     def make_workers(self, group: int, generation: int, uid: str = "") -> None:
-        """The StatefulSet of a worker."""
+        """Create the StatefulSet of a worker."""
         leader = f"leader-{group}-{generation}"
         workers = {
             "kind": "StatefulSet",
@@ -102,33 +105,33 @@ class Played:
         owner: str = "",
         extra: Object | None = None,
     ) -> None:
-        """The worker alone comes up. extra: what is special about it."""
+        """Create the worker only, ready. extra: fields to merge into the pod."""
         owner = owner or f"workers-leader-{group}-{generation}"
         pod = _pod(group, 1, key, uid or f"worker-{group}-{generation}", owner)
         self.write(STATEFULSET_CONTROLLER, _merged(pod, extra or {}), f"{NAME}-{group}-1")
 
     def write(self, by: str, obj: Object, name: str, verb: str = "patch") -> None:
-        """Store an object as it is given; labels of the set come with it."""
+        """Store an object as given, with the labels of the set."""
         metadata = {"name": name, "uid": f"{obj['kind']}-{name}", "generation": 1, **obj.get("metadata", {})}
         metadata["labels"] = {NAME_LABEL: NAME, **metadata.get("labels", {})}
         status = {"observedGeneration": 1, **obj.get("status", {})}
         self._store(by, verb, {**obj, "metadata": metadata, "status": status})
 
     def delete(self, by: str, name: str, grace: int = 30) -> None:
-        """A pod is asked to go; without grace it is gone."""
+        """Delete a pod: mark it as terminating, or remove it if `grace` is 0."""
         pod = self._objects["Pod", name]
         going = {"deletionTimestamp": "now", "deletionGracePeriodSeconds": grace}
         self._store(by, "delete", {**pod, "metadata": {**pod["metadata"], **going}})
 
     def replace(self, by: str, group: int, key: str, generation: int = 2) -> None:
-        """A leader is deleted, its group goes, and comes again."""
+        """Delete a leader, remove its group, and recreate it."""
         self.delete(by, f"{NAME}-{group}")
         self.delete(KUBELET, f"{NAME}-{group}-1", grace=0)
         self.delete(KUBELET, f"{NAME}-{group}", grace=0)
         self.bring(group, key, generation)
 
     def set_status(self, name: str, **status: Any) -> None:
-        """The kubelet reports on a pod."""
+        """Have the kubelet write fields of a pod's status."""
         pod = self._objects["Pod", name]
         self._store(KUBELET, "patch", {**pod, "status": {**pod["status"], **status}})
 

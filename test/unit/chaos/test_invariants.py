@@ -1,4 +1,4 @@
-"""The checker finds each broken promise, and nothing else."""
+"""test.integration.chaos.invariants: each violation is found, and correct runs pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the chaos suite says of writes to a set of another controller."""
+"""The chaos checks for a set that another controller manages (`managedBy`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from test.integration.chaos.verdict import assert_left_alone
 
 
 def record(*written: tuple[str, str]) -> Record:
-    """(user, name) of each write."""
+    """Return the record of these writes, given as (user, name)."""
     entries = [Entry(datetime.now(UTC), "delete", PODS, "default", name, 200, user) for user, name in written]
     return cast("Record", SimpleNamespace(entries=lambda: entries))
 

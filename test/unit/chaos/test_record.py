@@ -1,4 +1,4 @@
-"""The audit log is read as what happened, in the order in which it happened."""
+"""test.integration.chaos.record: events of an audit log in the order in which they happened."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_answers_are_put_in_the_order_of_the_store_from_the_first_snapshot_on() 
 
 @dataclass
 class Lists:
-    """A world in which nothing is there but what was listed."""
+    """A world that contains only the listed objects."""
 
     namespace: str = "default"
     asked: list[str] = field(default_factory=list)

@@ -1,6 +1,6 @@
-"""Read the chart's templates without rendering them: directives are stripped.
+"""Read the chart's templates without rendering them.
 
-What a directive would have inserted is the text `X`.
+Directives are removed; text that a directive would insert is `X`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _WITHIN_LINE = re.compile(r"\{\{.*?\}\}")
 
 
 def stripped(path: Path) -> list[dict[str, Any]]:
-    """The objects of a template, every optional part included."""
+    """Return the objects of a template, with every optional part."""
     text = _WITHIN_LINE.sub("X", _WHOLE_LINE.sub("", path.read_text()))
     return [document for document in yaml.safe_load_all(text) if document]
 
 
 def all_text() -> str:
-    """Every template and every partial one; of the generated definitions the directives."""
+    """Return the text of every template and partial; of generated CRDs only the directives."""
     paths = [*TEMPLATES.rglob("*.yaml"), *TEMPLATES.rglob("*.tpl"), *TEMPLATES.rglob("*.txt")]
     texts = [(path.parent.name == "crds", path.read_text()) for path in paths]
     return "\n".join("\n".join(_WHOLE_LINE.findall(text)) if large else text for large, text in texts)

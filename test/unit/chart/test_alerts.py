@@ -1,4 +1,4 @@
-"""Alerts and the dashboard ask for series that are there, and every alert has its runbook."""
+"""Alerts and the dashboard use only series that exist, and every alert has a runbook."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def queries() -> list[str]:
 
 
 def known_series() -> dict[str, set[str]]:
-    """Everything that can be asked for, with its labels."""
+    """Return every series that can be queried, with its labels."""
     found = {each.name: set(each.labels) for each in series_of(served())}
     for each in series_of(served()):
         if each.type == "histogram":
@@ -40,7 +40,7 @@ def test_what_is_asked_for_is_served(query: str) -> None:
     known = known_series()
     asked = [name for name in _SERIES.findall(query) if not name.startswith("process_")]
     assert asked and set(asked) <= known.keys()
-    # What the scraper adds, and what every series of a histogram has.
+    # Labels that the scraper adds, and the label that every histogram has.
     there = {"instance", "job"}.union(*(known[name] for name in asked))
     grouped = {label for labels in _LABELS.findall(query) for label in re.split(r", *", labels)}
     assert grouped <= there

@@ -1,4 +1,4 @@
-"""The chart's roles grant what the code declares that it needs: every verb, and not one more."""
+"""The chart's roles grant exactly the verbs that the code declares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from test.unit.chart.templates import TEMPLATES, stripped
 
 RBAC = ("manager.yaml", "leader-election.yaml", "certificates.yaml", "metrics.yaml", "gang.yaml")
 OBJECTS = [each for name in RBAC for each in stripped(TEMPLATES / "rbac" / name)]
-# Leases of shards are listed one by one, as many as there are: X stands for their numbers.
+# Leases of shards are listed individually; X stands for the number of the shard.
 LEASES = ["b8b2488c.x-k8s.io", "b8b2488c.x-k8s.io-X"]
 # A create is authorised before the name is known, so it cannot be restricted by name.
 BY_NAME = {
@@ -38,7 +38,7 @@ BY_NAME = {
 
 
 def rules(kind: str) -> list[dict[str, Any]]:
-    """The rules about resources in all roles of that kind."""
+    """Return the rules for resources in all roles of this kind."""
     return [rule for each in OBJECTS if each["kind"] == kind for rule in each["rules"] if "resources" in rule]
 
 
@@ -108,7 +108,7 @@ def test_every_role_is_bound_to_the_manager() -> None:
     }
     bindings = [each for each in OBJECTS if each["kind"].endswith("Binding")]
     bound = {(each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings}
-    # Names begin with the release's full name, which is "X" here. /metrics is read by others.
+    # Names begin with the release's full name, "X" here. The role for /metrics is for other clients.
     assert roles - bound == {("ClusterRole", "X-metrics-reader")}
     assert bound <= roles
     for binding in bindings:

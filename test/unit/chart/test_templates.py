@@ -1,4 +1,4 @@
-"""What the chart says twice, or says of other files of the project, agrees with them."""
+"""Facts that the chart repeats, from itself or from other files of the project, agree with their source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def manifest(name: str) -> str:
 
 @pytest.mark.parametrize("path", DEFINITIONS, ids=lambda path: path.stem)
 def test_helm_never_deletes_a_definition_unless_it_is_asked_to(path: Path) -> None:
-    """With a CustomResourceDefinition go all its objects, and all their pods."""
+    """The deletion of a CRD deletes all its objects, and all their pods."""
     metadata = path.read_text().split("\nmetadata:\n")[1].split("\nspec:\n")[0]
     kept = "  {{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n"
     assert metadata.startswith(kept)
@@ -28,7 +28,7 @@ def test_helm_never_deletes_a_definition_unless_it_is_asked_to(path: Path) -> No
 
 
 def test_definitions_are_upgraded_by_helm() -> None:
-    """What lies in crds/ is installed once and never again."""
+    """Helm installs files in crds/ once and never upgrades them."""
     assert [path.name for path in DEFINITIONS] == [
         "disaggregatedsetrolescalers.yaml",
         "disaggregatedsets.yaml",
@@ -44,12 +44,15 @@ def test_the_image_starts_what_the_deployment_starts() -> None:
 
 
 def test_the_image_has_the_name_by_which_the_original_is_started() -> None:
-    """Deployments written for the original, by kustomize for example, say `command: [/manager]`."""
+    """Deployments for upstream's image, for example with kustomize, contain `command: [/manager]`."""
     assert "COPY --from=build /opt/lws/bin/lws /manager" in DOCKERFILE
 
 
 def test_the_image_says_which_user_it_runs_as_and_the_chart_does_not() -> None:
-    """The kubelet takes a number for one that is not root; OpenShift refuses a number that is not its own."""
+    """A number shows the kubelet that the user is not root.
+
+    OpenShift rejects a `runAsUser` outside the range of the namespace, so the chart sets none.
+    """
     (user,) = re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE)
     assert re.fullmatch(r"[1-9][0-9]*:[1-9][0-9]*", user)
     values = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -64,7 +67,7 @@ def test_only_files_that_the_image_copies_reach_its_build() -> None:
 
 
 def test_webhook_entries_paths_and_selectors() -> None:
-    """Paths and names are those of the original controller; only pods that a set made are asked about."""
+    """Paths and names are upstream's; of all pods, only pods of sets are sent for review."""
     entries = {
         entry["name"]: entry
         for name in ("mutating", "validating")
@@ -92,7 +95,7 @@ def test_webhook_entries_paths_and_selectors() -> None:
 
 
 def test_argo_cd_ignores_what_the_manager_fills_in() -> None:
-    """Else every certificate would be drift, and be taken back."""
+    """Otherwise Argo CD would treat every certificate as drift and revert it."""
     application = yaml.safe_load((ROOT / "docs" / "start" / "argocd.yaml").read_text())
     ignored = {(each["kind"], each.get("name")) for each in application["spec"]["ignoreDifferences"]}
     assert ignored == {

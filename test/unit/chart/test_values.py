@@ -1,4 +1,4 @@
-"""values.yaml, its schema and the templates speak of the same values."""
+"""values.yaml, its schema and the templates name the same values."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 
 
 def closed(schema: dict[str, Any]) -> bool:
-    """Whether the schema lists every key of an object that this chart reads."""
-    # Other charts have keys of their own in what is global.
+    """Report whether the schema lists every key of an object that this chart reads."""
+    # Other charts have keys of their own in `global`.
     return schema.get("additionalProperties") is False or schema is SCHEMA["properties"]["global"]
 
 
 def properties(schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every property with its dotted path."""
+    """Yield every property with its dotted path."""
     for key, each in schema.get("properties", {}).items():
         yield prefix + key, each
         yield from properties(each, f"{prefix}{key}.")
 
 
 def known(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    """The paths that a values file may set."""
+    """Yield the paths that a values file may set."""
     for path, each in properties(schema, prefix):
         if not closed(each):
             yield path
 
 
 def leaves(values: dict[str, Any], schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    """The paths that values.yaml sets; what the schema leaves open counts as one value."""
+    """Yield the paths that values.yaml sets; an object with an open schema counts as one value."""
     for key, value in values.items():
         inner = schema.get("properties", {}).get(key, {})
         if closed(inner) and value:
@@ -61,14 +61,14 @@ def test_every_value_has_a_default_and_a_schema() -> None:
 
 
 def test_groups_of_values_must_be_there() -> None:
-    """After an upgrade with values of an older chart alone they are not, and templates stumble over that."""
+    """An upgrade that reuses only the values of an older chart lacks them, and templates would fail."""
     objects = {"": (SCHEMA, VALUES)}
     objects |= {path: (each, VALUES) for path, each in properties(SCHEMA) if each.get("properties")}
     for path, (schema, defaults) in objects.items():
         for key in filter(None, path.split(".")):
             defaults = defaults.get(key, {})
         groups = {key for key, each in schema["properties"].items() if defaults.get(key) and closed(each)}
-        # Helm itself sees to it that `global` is there.
+        # Helm itself always adds `global`.
         assert set(schema.get("required", ())) == groups - {"global"}, path
 
 
@@ -103,7 +103,7 @@ def test_defaults_that_others_count_on(path: str, default: object) -> None:
 
 
 def test_further_configuration_has_keys_of_the_configuration_file() -> None:
-    # A section that has no default is there only where it is asked for.
+    # A section without a default exists only if it is configured.
     asked = {"apiVersion": API_VERSION, "kind": KIND, "sharding": {"shards": 1}}
     defaults = Configuration.model_validate(asked).model_dump(by_alias=True)
     for section, schema in SCHEMA["properties"]["configuration"]["properties"].items():

@@ -25,7 +25,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 
 class StoredObjects:
-    """What the observer asks of the API server, answered from a list of objects."""
+    """The API that the observer uses, answered from a list of objects."""
 
     def __init__(self, objects: Iterable[Object]) -> None:
         self._objects = list(objects)
@@ -41,14 +41,17 @@ class StoredObjects:
     ) -> Object:
         assert not query
         items = [each for each in self._objects if each["kind"] == resource.kind]
-        # Items of a list carry neither kind nor version.
+        # Items of a list have neither kind nor version.
         return {
             "items": [{key: each[key] for key in each if key not in ("kind", "apiVersion")} for each in items]
         }
 
 
 class Observed:
-    """A state as the streams have brought it; late: what they have not brought yet."""
+    """A state as the streams have delivered it.
+
+    late: objects that the streams have not delivered yet.
+    """
 
     def __init__(self, objects: Iterable[Object], name: str = "web", late: Iterable[Object] = ()) -> None:
         self._name = name
@@ -74,7 +77,7 @@ class Observed:
         return plan_set(await self.of_set())
 
     async def plan_groups(self) -> dict[int, Plan]:
-        """By index, of every group that has a leader pod."""
+        """Return the plan of every group that has a leader pod, by index."""
         pods = [each for each in self._objects if each["kind"] == "Pod"]
         leaders = [
             pod

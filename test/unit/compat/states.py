@@ -1,8 +1,8 @@
-"""Sets as the original controller left them, written by hand from what is known of it (states/*.yaml).
+"""Sets as upstream's controller left them, written by hand from what is known of it (states/*.yaml).
 
 A state is a file of objects, or a base with changes: `merge` is a JSON merge patch, `put` replaces whole
-fields, `own` is merged into what the controller's server-side apply owns. Objects of groups are written once,
-with INDEX and GROUP (its key) in them; KEY and WAS are the keys of revisions.
+fields, `own` is merged into the fields that the controller's server-side apply owns. Objects of groups are
+written once, with INDEX and GROUP (the group key) in them; KEY and WAS are revision keys.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 Object = dict[str, Any]
 
-# The loader written in C, where PyYAML has it, is ten times faster.
+# PyYAML's loader in C, if available, is ten times faster.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STATES = Path(__file__).parent / "states"
 
@@ -56,7 +56,7 @@ class State:
 
     @property
     def unready(self) -> list[int]:
-        """Groups that are not ready."""
+        """Indices of the groups that are not ready."""
         return [
             index
             for group in _raw(self.name)["groups"]
@@ -65,7 +65,9 @@ class State:
         ]
 
     def group(self, index: int, key: str) -> list[Object]:
-        """What a group of that index consists of under that key, whether the state has it so or not."""
+        """Return the objects of a group with this index and revision key, even if the state has no such
+        group.
+        """
         raw = _raw(self.name)
         for kind in raw["kinds"].values():
             made = _finished(raw, _of_group(kind, index, self.namespace), self.namespace)
@@ -82,12 +84,12 @@ class State:
 
 
 def names() -> list[str]:
-    """Of all states."""
+    """Return the names of all states."""
     return sorted(path.stem for path in _STATES.glob("*.yaml"))
 
 
 def load(name: str, namespace: str = "default") -> State:
-    """A state that the caller may change."""
+    """Return a state that the caller may change."""
     raw = _raw(name)
     objects = _finished(raw, (*raw["objects"], *_groups(raw, namespace)), namespace)
     return State(name, raw["about"], namespace, tuple(objects))
@@ -156,7 +158,7 @@ def _merge(target: Object, patch: Object) -> None:
 
 
 def _finished(raw: Object, objects: Iterable[Object], namespace: str) -> list[Object]:
-    """With keys and the namespace in their places."""
+    """Return the objects with keys and namespace filled in."""
     place = {'"namespace": "default"': f'"namespace": "{namespace}"'}
     return [_filled(each, place | {"KEY": raw["key"], "WAS": raw.get("was") or ""}) for each in objects]
 
@@ -183,7 +185,7 @@ def _unready(obj: Object) -> Object:
 
 
 def _unshared(obj: Object) -> Object:
-    """A copy in which nothing that had an anchor in YAML is the same object twice."""
+    """Return a copy in which objects that YAML anchors shared are separate."""
     copied: Object = json.loads(json.dumps(obj))
     return copied
 

@@ -1,4 +1,4 @@
-"""What other projects read off sets and pods: queueing by labels, serving layers by stable specs."""
+"""Tests of what other projects read from sets and pods: queueing by labels, serving by stable specs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
 
 
 def pod_of(statefulset: dict[str, Any], ordinal: int) -> dict[str, Any]:
-    """A pod as the StatefulSet controller makes it and our webhook lets it in."""
+    """Return a pod as the StatefulSet controller creates it and our webhook admits it."""
     template = copy.deepcopy(statefulset["spec"]["template"])
     metadata = {**template["metadata"], "name": f"{statefulset['metadata']['name']}-{ordinal}"}
     pod = {
@@ -47,7 +47,7 @@ def test_queueing_systems_find_statefulsets_leaders_and_workers() -> None:
     for statefulset in (leaders, workers):
         assert statefulset["metadata"]["labels"].items() >= {NAME_LABEL: "demo", **QUEUE}.items()
     leader, worker = pod_of(leaders, 1), pod_of(workers, 2)
-    # A pod without the name of its leader is one.
+    # A pod without the name of its leader is a leader.
     assert LEADER_NAME_ANNOTATION not in leader["metadata"]["annotations"]
     assert worker["metadata"]["annotations"][LEADER_NAME_ANNOTATION] == "demo-1"
     for pod, index in ((leader, "0"), (worker, "2")):
@@ -71,7 +71,9 @@ GATED: dict[str, Any] = {
 
 
 def test_what_a_queueing_system_writes_into_templates_reaches_pods_as_it_is() -> None:
-    """Labels, annotations and gates; who takes the gates away meets no webhook that puts them back."""
+    """Labels, annotations and gates. When the queueing system removes a gate, no webhook of ours adds it
+    again.
+    """
     lws = make_set(size=3, template={"leaderTemplate": GATED, "workerTemplate": GATED})
     leaders = build_leader_statefulset(SetSpec.of(lws), "key-a", RollingUpdate(0, 2, 1))
     workers = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(lws, 1))
@@ -87,7 +89,7 @@ def test_what_a_queueing_system_writes_into_templates_reaches_pods_as_it_is() ->
 
 
 def test_statefulsets_have_the_names_under_which_the_owners_of_pods_are_looked_up() -> None:
-    """Whether a pod is current, its StatefulSet tells."""
+    """Whether a pod is current follows from its StatefulSet."""
     lws = make_set(size=3)
     leader = make_leader_pod(lws, 1)
     leaders = build_leader_statefulset(SetSpec.of(lws), "key-a", RollingUpdate(0, 2, 1))
@@ -104,7 +106,7 @@ def test_statefulsets_have_the_names_under_which_the_owners_of_pods_are_looked_u
     ],
 )
 def test_serving_layers_that_compare_whole_specs_see_no_change(spec: dict[str, Any]) -> None:
-    """They write what they wrote before, and compare it with what came of it."""
+    """Serving layers write the same spec again, and compare it with the stored one."""
     written = make_set(**spec)
     for field in ("rolloutStrategy", "networkConfig"):
         if field not in spec:

@@ -1,4 +1,4 @@
-"""Of recorded states, whole or trimmed, the same plans follow, and what was read has a row in its table."""
+"""Tests that whole and trimmed recorded states yield the same plans, and that tables list all read fields."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _changed(obj: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _declared(table: StoredFields, path: tuple[Any, ...]) -> Wakes | Rule:
-    """Whom the table has a change of this field wake: by the row that says most about it."""
+    """Return what the table declares to be enqueued on a change of this field, by its most specific row."""
     rows = {tuple(each.path.split(".")): each.wakes for each in table.fields}
     declared = [rows[path[:end]] for end in (1, 2) if path[:end] in rows]
     if declared:

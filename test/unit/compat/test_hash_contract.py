@@ -1,4 +1,4 @@
-"""What upstream's documents and tests say of sets with Hash groups, as far as no other test says it."""
+"""Tests of what upstream's documents and tests say about Hash groups and no other test here covers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from test.unit.stories.test_hash_sets import keys_of, make_hash_set, new_image, 
 
 
 def test_the_deployment_field_by_field() -> None:
-    """Budgets are copied as they are: a surge may be above the replicas."""
+    """Budgets are copied unchanged: a surge may exceed the replicas."""
     lws = make_hash_set(replicas=2, max_surge=5, max_unavailable="25%", labels={"team": "a"})
     made = build_leader_deployment(SetSpec.of(lws), "k1", is_paused=False)
     metadata, spec = made["metadata"], made["spec"]
@@ -119,7 +119,7 @@ async def test_the_condition_of_the_leader_says_whether_its_workers_are_ready() 
 
 
 async def test_workers_come_once_the_containers_of_their_leader_are_ready() -> None:
-    """Ready it becomes only with them."""
+    """The leader pod becomes ready only with its workers."""
     world = HashCluster(make_hash_set(startupPolicy="LeaderReady"))
     world.failing.add("app:1")
     for _ in range(5):
@@ -201,7 +201,7 @@ async def test_counters_are_those_of_the_deployment(
 
 
 async def test_a_set_is_not_available_before_its_deployment_has_seen_the_template() -> None:
-    """What it counts until then is of the former one."""
+    """Until then the Deployment counts pods of the former template."""
     world = await settled()
     new_image(world)
     await world.passes()

@@ -1,6 +1,6 @@
-"""A set with Hash groups that the original controller left: at rest, and in the middle of a rollout.
+"""Tests of a set with Hash groups that upstream's controller left, settled or in the middle of a rollout.
 
-A state with a leader StatefulSet is turned into what 0.11 and 1.0 have instead: a Deployment of leaders,
+A state with a leader StatefulSet is converted to what 0.11 and 1.0 have instead: a Deployment of leaders,
 ReplicaSets, keys instead of indices, and workers named by host (1.0) or by leader pod (0.11).
 """
 
@@ -35,7 +35,10 @@ READY_GATE = {"conditionType": GROUP_READY_CONDITION}
 
 
 class Recorded(HashCluster):
-    """wrote: every action on anything but the set and its history."""
+    """A cluster that records our actions.
+
+    wrote: every action on anything but the set and its history.
+    """
 
     def __init__(self, lws: Object) -> None:
         super().__init__(lws)
@@ -88,7 +91,7 @@ def _replica_set(deployment: Object, key: str, replicas: int) -> Object:
 
 
 def _group(state: State, replica_set: Object, index: int, by_host: bool) -> list[Object]:
-    """A leader that is ready, its StatefulSet and its worker."""
+    """Return a ready leader, its StatefulSet and its worker."""
     leader, workers, worker = copy.deepcopy(state.group(index, labels_of(replica_set)[REVISION_LABEL]))
     key, name = group_key("default", f"random-{index}"), f"{name_of(replica_set)}-x{index}"
     host = hash_host_name("web", key)
@@ -114,8 +117,10 @@ def _group(state: State, replica_set: Object, index: int, by_host: bool) -> list
 
 
 def taken_over(by_host: bool, is_rolling: bool) -> Recorded:
-    """4 groups, surge 1. Rolling: 2 old ones are ready, another one terminates, 2 new ones are ready and the
-    fifth leader is gated.
+    """Return a set of 4 groups with surge 1.
+
+    is_rolling: whether 2 old groups are ready, another one terminates, 2 new ones are ready and the fifth
+    leader is gated.
     """
     state = load("mid-rollout-surge" if is_rolling else "at-rest-v1.0")
     lws = copy.deepcopy(state.lws)

@@ -1,4 +1,4 @@
-"""Groups whose revision is gone: rebuilt as they ran, or moved to the current one; never left waiting."""
+"""Tests of groups whose revision is gone: rebuilt as they ran, or moved to the current one, never stuck."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from test.unit.compat.states import Object, State, load
 
 OLD_KEY = "7c54ff9c85"
 OLD_TEMPLATE = "ControllerRevision web-7d4b9c5f66"
-"""The leader StatefulSet's own revision of what groups 0 to 2 are made from."""
+"""The leader StatefulSet's own revision, which groups 0 to 2 were created from."""
 
 
 def without(state: State, *titles: str) -> list[Object]:
-    """The objects but those, each as `Kind name`."""
+    """Return the objects of the state without those named, each as `Kind name`."""
     found = {f"{each['kind']} {each['metadata']['name']}": each for each in state.objects}
     assert set(titles) <= found.keys()
     return [each for title, each in found.items() if title not in titles]
@@ -29,7 +29,7 @@ def actions_of(plan: Plan) -> list[Action]:
 
 
 def recorded(plan: Plan, key: str = OLD_KEY) -> Create | None:
-    """What records the revision of this key."""
+    """Return the action that records the revision of this key, or None."""
     creates = [action for action in actions_of(plan) if isinstance(action, Create)]
     return next((each for each in creates if each.intent["metadata"]["labels"][REVISION_LABEL] == key), None)
 
@@ -66,7 +66,7 @@ async def test_workers_that_were_lost_come_back_as_those_of_a_sibling(state: Sta
 
 
 async def test_a_leader_before_its_workers_are_there_counts_as_well(state: State) -> None:
-    """The whole set of old groups was drained: their leaders are back with the old template."""
+    """All nodes of the old groups were drained: their leaders were recreated with the old template."""
     observed = Observed(without(state, *workers_of(0, 1, 2)))
     plan = await observed.plan_set()
     create = recorded(plan)
@@ -85,7 +85,7 @@ async def test_a_leader_before_its_workers_are_there_counts_as_well(state: State
 
 
 async def test_what_leaders_do_not_come_back_with_is_not_recorded(state: State) -> None:
-    """Their StatefulSet holds the template no more. What its workers run is still read off them."""
+    """The StatefulSet of the leaders has lost the template. Templates of workers can still be read."""
     objects = without(state, OLD_TEMPLATE)
     assert recorded(await Observed(objects).plan_set()) is None
     plans = await Observed(objects).plan_groups()
@@ -121,7 +121,7 @@ async def test_a_group_of_one_pod_needs_no_revision() -> None:
 
 
 async def test_pods_without_a_key_wait_for_a_rollout(state: State) -> None:
-    """Not those that lost it: what they were made from has none either."""
+    """Pods that lost their key are another case: here the templates of the pods have no key, either."""
     templates = [each["spec"]["template"] for each in state.of_kind("StatefulSet")]
     templates += [
         each["data"]["spec"]["template"]
@@ -147,7 +147,7 @@ async def test_a_container_restart_still_recreates_the_group(state: State) -> No
 
 
 async def test_a_revision_that_only_the_stream_has_not_brought_yet_is_not_written_again(state: State) -> None:
-    """The list past every cache finds it."""
+    """A list that bypasses every cache finds the revision."""
     complete = load("mid-rollout-surge")
     lost = [each for each in complete.revisions if each["revision"] == 1]
     late = Observed(complete.objects, late=lost)

@@ -1,5 +1,6 @@
-"""What the original's public tests of DisaggregatedSets pin down, how long they wait for it, and which test
-asks for the same here.
+"""Tests of what upstream's public tests of DisaggregatedSets require, with their time limits.
+
+Each requirement names the test that checks it here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ TAKEOVER = "test/unit/stories/test_disaggregated_takeover.py"
 
 @dataclass(frozen=True)
 class Pinned:
-    """seconds: how long they wait, 0 where they look at once. limit: the name of that limit in the test."""
+    """A requirement of upstream's tests.
+
+    seconds: how long they wait; 0 if they check at once. limit: the name of that limit in the test.
+    """
 
     what: str
     test: str
@@ -111,7 +115,7 @@ def test_nobody_here_waits_longer_than_they_do() -> None:
 
 
 def limits_of(path: str) -> dict[str, float]:
-    """Names that a module gives to numbers."""
+    """Return the numeric constants of a module by name."""
     found: dict[str, float] = {}
     for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
         if not isinstance(node, ast.Assign):

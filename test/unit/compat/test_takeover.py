@@ -1,4 +1,4 @@
-"""A set that the original controller left: what is at rest stays so, what moves makes its next step."""
+"""Tests of a set that upstream's controller left: settled groups stay, a rollout makes its next step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def actions_of(plan: Plan) -> list[Action]:
 
 
 def what(action: Action) -> str:
-    """Kind of action and kind of object."""
+    """Return the type of the action and the kind of its object."""
     kind = action.intent["kind"] if isinstance(action, Apply | Create) else action.target.kind
     return f"{type(action).__name__} {kind}"
 
@@ -46,7 +46,7 @@ def key_in(obj: Any) -> str:
 
 @pytest.mark.parametrize("name", names())
 def test_states_are_consistent(name: str) -> None:
-    """Revisions are named after their data, and pods carry keys of templates that their StatefulSet holds."""
+    """Revisions are named after their data, and pods have keys of templates that their StatefulSet holds."""
     state = load(name)
     for revision in state.revisions:
         stem, number = revision["metadata"]["name"].rsplit("-", 1)
@@ -60,7 +60,7 @@ def test_states_are_consistent(name: str) -> None:
 
 @pytest.mark.parametrize("name", names())
 async def test_statuses_without_observed_generation_change_nothing(name: str) -> None:
-    """The field is optional, and simulators leave it out: the same plans follow from what they count."""
+    """The field is optional, and simulators omit it: the counters yield the same plans."""
     state = load(name)
     bare = copy.deepcopy(list(state.objects))
     for each in bare:
@@ -75,7 +75,7 @@ async def test_statuses_without_observed_generation_change_nothing(name: str) ->
 async def test_at_rest_only_the_status_is_written(name: str) -> None:
     observed = Observed(load(name).objects)
     plan = await observed.plan_set()
-    # To make a revision the newest again is no more than a number.
+    # Making a revision the newest again changes only its number.
     expected = ["Merge ControllerRevision"] if name == "at-rest-with-duplicates" else []
     assert [what(action) for action in actions_of(plan)] == expected
     assert (plan.announce, plan.again_after) == ((), None)
@@ -107,7 +107,7 @@ async def test_at_rest_without_history_only_the_history_is_written_too(name: str
 
 @pytest.mark.parametrize("name", WITHOUT_HISTORY)
 async def test_what_is_recorded_at_rest_is_what_the_original_controller_had(name: str) -> None:
-    """The state with its history holds the very bytes."""
+    """The state with history contains the same bytes."""
     described = name.removesuffix("-without-history")
     (recorded,) = load("at-rest-v0.10" if described == "at-rest" else described).revisions
     (create,) = actions_of(await Observed(load(name).objects).plan_set())
@@ -119,7 +119,7 @@ async def test_what_is_recorded_at_rest_is_what_the_original_controller_had(name
 @pytest.mark.parametrize(
     ("name", "partition", "replicas", "why"),
     [
-        # States and steps as the original controller takes them: first example of its rollout, in letters.
+        # States and steps as upstream's controller takes them: first example of its rollout, in letters.
         ("mid-rollout-recorded", 4, 5, "rrrr, new revision"),
         ("mid-rollout-surge", 2, 5, "rrruR"),
         ("mid-rollout-last-step", 0, 4, "uRRRR"),
@@ -142,7 +142,7 @@ async def test_mid_rollout_the_next_step_and_nothing_else(
 
 @pytest.mark.parametrize("name", ["mid-rollout-surge", "mid-rollout-waiting", "mid-rollout-last-step"])
 async def test_mid_rollout_the_status_says_where_the_set_comes_from(name: str) -> None:
-    """Also in the last step, when no group is left that shows it: the leader StatefulSet does."""
+    """In the last step only the leader StatefulSet still shows the old revision."""
     (status,) = (await Observed(load(name).objects).plan_set()).statuses
     assert status.patch["currentRevision"] == "web-7c54ff9c85-1"
     assert status.patch["updateRevision"] == "web-76b787f5df-2"
@@ -170,7 +170,9 @@ async def test_mid_rollout_a_revision_that_somebody_deleted_is_recorded_again() 
 
 
 async def test_an_edit_that_nobody_saw_is_rolled_out() -> None:
-    """First what runs, so that groups can be rebuilt as they are; then what the set asks for, then a step."""
+    """First the running revision is recorded, so that groups can be rebuilt; then the target revision; then a
+    step.
+    """
     state = load("edited-without-history")
     observed = Observed(state.objects)
     plan = await observed.plan_set()
@@ -195,7 +197,7 @@ async def test_an_edit_that_nobody_saw_is_rolled_out() -> None:
 
 @pytest.mark.parametrize("name", names())
 async def test_what_was_written_is_not_written_again(name: str) -> None:
-    """The history as the first pass leaves it: the second one records nothing."""
+    """The second pass sees the history as the first one leaves it, and records nothing."""
     state = load(name)
     plan = await Observed(state.objects).plan_set()
     recorded = [stored(action) for action in actions_of(plan) if isinstance(action, Create)]
@@ -204,7 +206,7 @@ async def test_what_was_written_is_not_written_again(name: str) -> None:
 
 
 def stored(create: Create) -> dict[str, Any]:
-    """A revision as the API server would hold it."""
+    """Return a revision as the API server would store it."""
     made = dict(create.intent) | {"data": json.loads(create.intent["data"].text)}
     name = made["metadata"]["name"]
     made["metadata"] = {**made["metadata"], "uid": f"uid-of-{name}", "resourceVersion": "9000"}
@@ -212,7 +214,7 @@ def stored(create: Create) -> dict[str, Any]:
 
 
 def raised(objects: Any, plan: Plan) -> list[dict[str, Any]]:
-    """The objects with the numbers that were raised."""
+    """Return the objects with the revision numbers that the plan raises."""
     numbers = {
         action.target.name: action.patch["revision"]
         for action in actions_of(plan)

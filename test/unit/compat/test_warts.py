@@ -1,5 +1,6 @@
-"""Weaknesses of the original's DisaggregatedSets, 1 to 43 as the specification numbers them: each has a test
-that fails where its rule is followed.
+"""Tests of weaknesses of upstream's DisaggregatedSets, 1 to 43 as numbered in the specification.
+
+Each has a test that fails if upstream's rule is followed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What we write is what the original controller would have written: bytes, names, labels, templates."""
+"""Tests that we write what upstream's controller would have written: bytes, names, labels, templates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WITH_HISTORY = [name for name in names() if "without-history" not in name and "l
 
 
 def original_finds_equal(lws: Object, revision: Object) -> bool:
-    """How the original controller decides that nothing has changed: by bytes, of both as it writes them."""
+    """Decide as upstream's controller whether anything has changed: by bytes, both encoded as it does."""
     live = record(lws).text
     return live == serialised(revision["data"]) or record(restore(lws, parse(revision))).text == live
 
@@ -91,10 +91,10 @@ def test_a_revision_is_written_as_it_was(name: str) -> None:
     built = build_revision(state.lws, record(state.lws), newest["revision"], key=_key(newest))
     metadata = {key: newest["metadata"][key] for key in ("name", "namespace", "labels", "ownerReferences")}
     if name == "at-rest-v0.7":
-        # Newer libraries write no null timestamps: other bytes of the same meaning.
+        # Newer libraries write no null timestamps: other bytes with the same meaning.
         metadata["name"] = "web-7c54ff9c85-1"
     assert {key: built["metadata"][key] for key in metadata} == metadata
-    # Beside what concerns us alone, in annotations, there is nothing else.
+    # Apart from annotations of our own, nothing else is there.
     assert built["metadata"].keys() == {*metadata, "annotations"}
     assert set(built["metadata"]["annotations"]) == {EXCLUSIVE_TOPOLOGY_ANNOTATION, SEAL_ANNOTATION}
     assert original_finds_equal(state.lws, newest)
@@ -103,7 +103,7 @@ def test_a_revision_is_written_as_it_was(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in ABOUT_TO_CHANGE])
 def test_the_leader_statefulset_that_we_apply_is_the_one_that_is_there(name: str) -> None:
-    """No label, annotation or field of the template is ours alone."""
+    """The template has no label, annotation or field that upstream does not write."""
     state = load(name)
     stored, lws = state.leaders, state.lws
     intent = build_leader_statefulset(SetSpec.of(lws), _key(stored), RollingUpdate(0, 0, 1), stored)
@@ -130,7 +130,7 @@ async def test_worker_statefulsets_that_we_would_create_are_those_that_are_there
         stored = state.get("StatefulSet", group.leader["metadata"]["name"])
         template = stored["spec"]["template"]
         if name.startswith("at-rest-exclusive"):
-            # Where workers go is decided when the leader has its node.
+            # The placement of workers is decided when the leader has its node.
             del template["spec"]["nodeSelector"]
         assert AS_STORED.write("PodTemplateSpec", made["spec"]["template"]) == AS_STORED.write(
             "PodTemplateSpec", template
@@ -139,7 +139,7 @@ async def test_worker_statefulsets_that_we_would_create_are_those_that_are_there
         assert {field: made["spec"][field] for field in fields} == {
             field: stored["spec"][field] for field in fields
         }
-        # Releases before 0.11 did not write it.
+        # Releases before 0.11 did not write this label.
         stored["metadata"]["labels"].setdefault(ROLE_LABEL, "worker")
         for field in ("labels", "annotations"):
             assert made["metadata"][field] == _inherited(stored, field)
@@ -147,14 +147,14 @@ async def test_worker_statefulsets_that_we_would_create_are_those_that_are_there
 
 
 def test_a_change_of_placement_alone_is_no_change_to_the_original_controller() -> None:
-    """It does not look at annotations: the key is another one, the bytes are the same."""
+    """Upstream's controller ignores annotations: the key differs, the bytes are the same."""
     lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
     plain = make_set()
     assert record(lws).text == record(plain).text
 
 
 def test_policies_that_roll_nothing_here_are_a_change_there() -> None:
-    """The one thing to be set back before the way back."""
+    """Only these policies have to be restored before a return to upstream."""
     before, after = make_set(), make_set(template={"restartPolicy": "None"})
     stored = dict(build_revision(before, record(before), 1))
     stored["data"] = json.loads(stored["data"].text)
@@ -167,11 +167,11 @@ def _key(obj: Object) -> str:
 
 
 def _live_number(state: State) -> int:
-    """The number of the revision of what the set asks for."""
+    """Return the number of the revision that equals the set's spec."""
     form = record(state.lws).form
     return max(each["revision"] for each in state.revisions if parse(each).record.form == form)
 
 
 def _inherited(obj: Object, field: str) -> dict[str, Any]:
-    """What is copied on takeover stays until a rollout writes it anyway."""
+    """Return the field without the last-applied annotation, which stays until a rollout rewrites it."""
     return {key: value for key, value in obj["metadata"][field].items() if key != LAST_APPLIED}

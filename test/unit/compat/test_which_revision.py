@@ -1,4 +1,4 @@
-"""Where more than one revision could be meant: the one that costs no restart; the wanted one comes last."""
+"""Tests of ambiguous revisions: the one that costs no restart is chosen, and the desired one comes last."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def actions_of(plan: Plan) -> list[Action]:
 
 
 def recorded_under_its_hash(number: int) -> dict[str, Any]:
-    """A revision of what runs at rest, under another key than pods have."""
+    """Return a revision of the settled set under another key than its pods have."""
     revision = copy.deepcopy(load("at-rest-v0.10").revisions[0])
     revision["metadata"] |= {"name": f"web-{HASH}-{number}", "uid": f"uid-of-revision-{number}"}
     return revision | {"revision": number}
@@ -56,7 +56,7 @@ async def test_of_several_that_are_recorded_again_the_wanted_one_is_the_newest()
 
 
 async def test_an_edited_label_of_the_statefulset_is_not_taken_for_a_key() -> None:
-    """Its template says which key its pods have."""
+    """The template of the StatefulSet contains the key of its pods."""
     state = load("at-rest-v0.10")
     state.leaders["metadata"]["labels"][REVISION_LABEL] = "edited"
     *_, apply = actions_of(await Observed(state.objects).plan_set())

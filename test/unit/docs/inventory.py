@@ -1,4 +1,4 @@
-"""List what users could know the product by: fields, labels, variables, conditions, Events, metrics."""
+"""List everything that users can refer to: fields, labels, variables, conditions, Events and metrics."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from lws_api.leaderworkerset import placement, v1
 from tools.deployment import REPOSITORY
 from tools.series import series_of, served
 
-# Types of Kubernetes: what is in them is its API, not ours.
+# Fields with types of Kubernetes, whose contents are not part of our API.
 _OPAQUE = frozenset({"leaderTemplate", "workerTemplate", "volumeClaimTemplates", "conditions", "scheduling"})
-# Told of LeaderWorkerSets.
+# The fields of a role's spec are listed with LeaderWorkerSets.
 _ROLE_SPEC = "spec.roles.spec"
 _OF_DISAGGREGATED_SETS = REPOSITORY / "lws" / "disaggregatedset"
-# Where a call has the reason of an Event, and the type of a condition.
+# The position of the reason or condition type among the arguments of a call.
 _REASONS = {"Announce": 1, "_event": 1, "_warning": 1, "group_event": 1, "Problem": 0}
 _TYPES = {"Condition": 0}
 
 
 def inventory() -> Mapping[str, frozenset[str]]:
-    """Kind → names, with the kinds of test/conformance.yaml."""
+    """Return the names of each kind, with the kinds of test/conformance.yaml."""
     names = (series.name for series in series_of(served()))
     metrics = frozenset(name for name in names if name.startswith("lws_disaggregatedset"))
     in_sets, in_others = _trees(is_disaggregated=True), _trees(is_disaggregated=False)
@@ -54,16 +54,17 @@ def _fields(kind: str) -> frozenset[str]:
 def _trees(*, is_disaggregated: bool) -> list[ast.Module]:
     files = sorted((REPOSITORY / "lws").rglob("*.py"))
     chosen = (each for each in files if each.is_relative_to(_OF_DISAGGREGATED_SETS) == is_disaggregated)
-    # All others would take ten times as long to be parsed, and have no part in it.
+    # Parsing all other files would take ten times as long, and they contribute nothing.
     calls = tuple(f"{name}(" for name in (*_REASONS, *_TYPES))
     texts = (path.read_text("utf-8") for path in chosen)
     return [ast.parse(text) for text in texts if any(call in text for call in calls)]
 
 
 def said_in(trees: Sequence[ast.Module], places: Mapping[str, int]) -> frozenset[str]:
-    """Texts at the given places of calls. places: name of what is called → number of the argument.
+    """Return the strings that are passed at the given positions of calls.
 
-    A name stands for what any of the modules assigns to it.
+    places: for each called name, the position of the argument. A variable stands for every string that one of
+    the modules assigns to it.
     """
     assigned: dict[str, list[ast.expr]] = {}
     for tree in trees:
@@ -89,7 +90,7 @@ def _texts(node: ast.expr, assigned: Mapping[str, Sequence[ast.expr]]) -> Iterat
         yield from _texts(node.body, assigned)
         yield from _texts(node.orelse, assigned)
     elif isinstance(node, ast.Name):
-        # One step and no further: names that are assigned names are rare, and circles are possible.
+        # Resolve one step only: chains of names are rare, and cycles are possible.
         for value in assigned.get(node.id, ()):
             yield from _texts(value, {})
 

@@ -1,4 +1,4 @@
-"""docs/reference/cli.md names every command with all its options, and none that does not exist."""
+"""docs/reference/cli.md lists exactly the commands and options that exist."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERYWHERE = {"--namespace", "--context", "--kubeconfig", "--help"}
 
 
 def options_of(command: click.Command) -> set[str]:
-    """Long names, where there is one."""
+    """Return the names of a command's options, the long name if there is one."""
     return {
         next((name for name in option.opts if name.startswith("--")), option.opts[0])
         for option in command.params

@@ -1,4 +1,4 @@
-"""Manifests, configurations, commands and chart values that documents show are accepted as they stand."""
+"""Manifests, configurations, commands and chart values in the documents are valid as shown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SET = {
 
 
 def blocks(*kinds: str) -> list[Any]:
-    """Fenced blocks of all documents, as parameters with ids."""
+    """Return the fenced blocks of all documents, as parameters with ids."""
     return [
         pytest.param(block[2], id=f"{path.relative_to(ROOT)}:{text[: block.start()].count(chr(10)) + 1}")
         for path in DOCUMENTS
@@ -58,7 +58,7 @@ def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lost(written: Any, stored: Any, path: str = "") -> Iterator[str]:
-    """What was written and is not in what the API server would store."""
+    """Yield the paths of values that the API server would not store as written."""
     if isinstance(written, dict):
         for key, value in written.items():
             if not isinstance(stored, dict) or key not in stored:
@@ -90,14 +90,14 @@ def test_what_is_shown_as_yaml_is_accepted(text: str, tmp_path: Path) -> None:
 
 
 def command_lines(text: str) -> Iterator[str]:
-    """The lines of a block that a reader types: in a session those after the prompt."""
+    """Yield the lines of a block that a reader types; in a session, the text after each prompt."""
     joined = text.replace("\\\n", " ")
     session = re.findall(r"^ *\$ (.*)$", joined, re.MULTILINE)
     yield from session or joined.splitlines()
 
 
 def own_commands(line: str) -> Iterator[list[str]]:
-    """The arguments of every call of `lws` or `kubectl lws` in a line."""
+    """Yield the arguments of every call of `lws` or `kubectl lws` in a line."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     call: list[str] = []
@@ -118,7 +118,7 @@ def calls_in(text: str) -> list[list[str]]:
 
 
 def parse(arguments: list[str]) -> None:
-    """Raises click's UsageError unless the program takes them."""
+    """Raise click's UsageError if the program does not accept the arguments."""
     name, *rest = arguments
     if name.startswith("-"):
         return
@@ -135,7 +135,7 @@ def parse(arguments: list[str]) -> None:
 
 @pytest.fixture
 def at_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory in which files are that documents name."""
+    """Change to a directory with the files that the documents name, and return it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for name in ("FILE", "my-model.yaml"):

@@ -1,4 +1,4 @@
-"""test/conformance.yaml lists the whole API and proves it by tests that there are; the page says the same."""
+"""test/conformance.yaml lists the whole API, names only tests that exist, and agrees with the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from test.unit.docs.inventory import inventory
 from tools.conformance.__main__ import PAGE, TABLE, missing_tests, page_of, proofs_of, read_table
 
 ROOT = Path(__file__).parents[3]
-# Texts that only a running controller puts together; the code must say their words all the same.
+# Texts that only a running controller composes; their words must still be in the code.
 COMPUTED = {
     "events": {"AllGroupsReady", "FailedDelete"},
     "disaggregatedset_conditions": {"Available", "Progressing", "ReplicaFailure", "Stalled"},

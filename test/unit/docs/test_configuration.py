@@ -1,4 +1,4 @@
-"""docs/reference has every key, flag, metric and permission, as they are, and no others."""
+"""docs/reference lists exactly the keys, flags, metrics and permissions of the code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES = [REFERENCE / f"{name}.md" for name in ("configuration", "endpoints", "pe
 
 
 def rows_of(heading: str) -> list[list[str]]:
-    """Cells of all tables in one section, without their first rows."""
+    """Return the cells of all tables in one section, without the header rows."""
     whole = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     sections = re.split(r"^##? ", whole, flags=re.MULTILINE)
     (text,) = [part for part in sections if part.startswith(f"{heading}\n")]
@@ -33,13 +33,13 @@ def rows_of(heading: str) -> list[list[str]]:
 
 
 def code_in(cell: str) -> str:
-    """What stands in backticks at the start of a cell; empty for none."""
+    """Return the text in backticks at the start of a cell, or ""."""
     found = re.match(r"`([^`]*)`", cell)
     return found[1] if found else ""
 
 
 def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Every key of a section and of those below it, dotted."""
+    """Yield every dotted key of a section and of the sections below it."""
     for field in model.model_fields.values():
         section = section_in(field.annotation)
         if section is not None:
@@ -54,11 +54,11 @@ def section_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def default_at(key: str) -> str:
-    """The default of a key as YAML shows it in one line; “–” where there is none."""
+    """Return the default of a key as one line of YAML, or “–” if there is none."""
     value: Any = Configuration(apiVersion=API_VERSION, kind=KIND).model_dump(mode="json")
     for part in key.split("."):
         value = value[part] if value is not None else None
-    # YAML reads 0 without quotes as a number.
+    # YAML reads an unquoted 0 as a number.
     shown = {None: "–", True: "true", False: "false", "": '""', "0": '"0"'}
     return str(value) if isinstance(value, list) else shown.get(value, str(value))
 

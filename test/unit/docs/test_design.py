@@ -1,4 +1,4 @@
-"""The pages for contributors name files and folders that exist."""
+"""Contributor pages name only files and folders that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of failures on a real node: each row says what is expected, what is seen, and by which test."""
+"""Each row of the table of failures on a real node has an expectation, an observation and a test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def rows() -> list[list[str]]:
 
 
 def played() -> dict[str, str]:
-    """Name of a test on a node -> the text of its file."""
+    """Return, for each test in test/node, the text of its file."""
     files = [path.read_text(encoding="utf-8") for path in (ROOT / "test" / "node").glob("test_*.py")]
     return {name: text for text in files for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
 

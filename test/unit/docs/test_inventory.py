@@ -1,4 +1,4 @@
-"""test.unit.docs.inventory: what is found in sources."""
+"""test.unit.docs.inventory: names that are found in sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every link from one document of the repository to a file or a heading leads somewhere."""
+"""Every link between documents of the repository points to a file or heading that exists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def anchors_of(document: Path) -> set[str]:
-    """What can stand behind `#`, by the rules of GitHub."""
+    """Return the anchors of a document by the rules of GitHub."""
     headings = re.findall(r"^#+ (.+)$", FENCED.sub("", document.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""What README.md shows of a first set is what comes of its manifest."""
+"""The output that README.md shows for a first set matches its manifest."""
 
 from __future__ import annotations
 

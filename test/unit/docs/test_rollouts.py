@@ -1,4 +1,4 @@
-"""The concepts show rollouts of each kind, and say what the status says."""
+"""The concept pages show each kind of rollout, with the messages of the status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site has every document in its navigation, and pages that read the same on it and on a code host."""
+"""The site's navigation lists every document, and pages render the same on the site and on a code host."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_sections_are_folders() -> None:
 
 @each_page
 def test_a_heading_has_the_same_anchor_everywhere(page: Path) -> None:
-    """On code hosts and on the site, whose rules differ where separators meet."""
+    """The rules of code hosts and of the site differ for adjacent separators."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     hosted = [re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings]
     assert len(set(hosted)) == len(hosted)

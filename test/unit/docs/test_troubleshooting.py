@@ -1,4 +1,4 @@
-"""The troubleshooting pages quote conditions, Events, log lines and refusals as the code has them."""
+"""The troubleshooting pages quote conditions, Events, log lines and rejections exactly as in the code."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ DOCUMENTS = sorted((ROOT / "docs" / "operations" / "troubleshooting").glob("*.md
 SOURCES = sorted(path for package in ("lws", "api/lws_api") for path in (ROOT / package).rglob("*.py"))
 KINDS = ("conditions", "events", "disaggregatedset_conditions", "disaggregatedset_events")
 GAP = "\0"
-"""What stands for a value in a text: no quote contains it."""
+"""Stands for a value in a text; no quote contains it."""
 
 
 @cache
 def texts() -> str:
-    """Every string of the product, with a gap wherever a value goes in, and one between any two."""
+    """Return every string of the product, with a gap for each inserted value and between any two strings."""
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES)
     return GAP.join(text for tree in trees for text in strings_in(tree))
 
@@ -38,7 +38,7 @@ def strings_in(tree: ast.AST) -> Iterator[str]:
 
 
 def quotes() -> list[str]:
-    """What stands in backticks in the first column of a table, or in a line that begins with `Message:`."""
+    """Return the text in backticks in the first columns of tables and in lines that begin with `Message:`."""
     texts = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
     cells = [cell for text in texts for cell in re.findall(r"^\| (.*?) \| ", text, re.MULTILINE)]
     cells += [line for text in texts for line in re.findall(r"^Message: (.+)$", text, re.MULTILINE)]
@@ -46,7 +46,7 @@ def quotes() -> list[str]:
 
 
 def fragments_of(quote: str) -> list[str]:
-    """The parts of a quote between values, without punctuation at their ends."""
+    """Return the parts of a quote between values, without punctuation at their ends."""
     return [part for each in quote.split("…") if (part := each.strip(" :;,.()"))]
 
 
@@ -64,7 +64,7 @@ def test_there_are_quotes() -> None:
 
 
 def headings_of(page: str) -> set[str]:
-    """What has an anchor: the name itself, in lower case."""
+    """Return the headings that other pages link to, whose anchors are their names in lower case."""
     path = ROOT / "docs" / "operations" / page
     return set(re.findall(r"^### (\w+)$", path.read_text(encoding="utf-8"), re.MULTILINE))
 

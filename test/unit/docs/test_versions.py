@@ -1,4 +1,4 @@
-"""README, install guide and CONTRIBUTING claim of each version of Kubernetes what has passed on it."""
+"""README, install guide and CONTRIBUTING name the Kubernetes versions on which the tests have passed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _NAMES = {
 
 
 def claim(tested: Mapping[str, frozenset[str]]) -> str:
-    """What has passed on which versions, in words: the most first, of equals the newest first."""
+    """Return which suites passed on which versions, as words.
+
+    The largest combination of suites comes first, and within it the newest version.
+    """
     parts = []
     for suites, name in _NAMES.items():
         minors = [minor for minor in reversed(list(tested)) if tested[minor] == suites]

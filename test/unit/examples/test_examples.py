@@ -1,4 +1,4 @@
-"""The examples are what they say: listed, explained, valid, and without references that lead nowhere."""
+"""The examples are listed, explained and valid, and their references resolve."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lws_api.leaderworkerset import v1
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
-# The one written in C, where PyYAML has it, takes a tenth of the time.
+# PyYAML's loader in C, if it is available, takes a tenth of the time.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FILES = sorted(EXAMPLES.rglob("*.yaml"))
 VARIABLES = {v1.LEADER_ADDRESS_ENV: "leader", v1.GROUP_SIZE_ENV: "2", v1.WORKER_INDEX_ENV: "1"}
-# Kubernetes expands up to the first closing bracket, and leaves what it does not know as it is.
+# Kubernetes expands up to the first closing bracket, and keeps references to unknown variables.
 REFERENCE = re.compile(r"\$\(([^)]*)\)")
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(EXAMPLES)))
@@ -33,18 +33,18 @@ def objects(path: Path, kind: str = "") -> list[dict[str, Any]]:
 
 @cache
 def documents(path: Path) -> list[dict[str, Any]]:
-    """Read once for all tests, which do not change them."""
+    """Return the documents of a file, cached because no test changes them."""
     return [each for each in yaml.load_all(path.read_text(), Loader=LOADER) if each]
 
 
 def templates(lws: dict[str, Any]) -> list[dict[str, Any]]:
-    """lws: a LeaderWorkerSet, or a role, which has the spec of one."""
+    """Return the pod templates of a LeaderWorkerSet, or of a role, which has the same spec."""
     template = lws["spec"]["leaderWorkerTemplate"]
     return [template[key] for key in ("leaderTemplate", "workerTemplate") if key in template]
 
 
 def everything_with_templates(path: Path) -> list[dict[str, Any]]:
-    """LeaderWorkerSets, and roles."""
+    """Return the LeaderWorkerSets and roles of a file."""
     roles = [role for each in objects(path, disaggregated.KIND) for role in each["spec"]["roles"]]
     return [*objects(path, v1.KIND), *roles]
 
@@ -118,7 +118,7 @@ def test_programs_in_config_maps_are_programs(path: Path) -> None:
 
 
 def selected(path: Path, selector: dict[str, str]) -> dict[str, Any]:
-    """The set or role of which a selector is about; what tells it apart is taken away."""
+    """Return the set or role that a selector selects, and remove its identifying labels from the selector."""
     if v1.NAME_LABEL in selector:
         name = selector.pop(v1.NAME_LABEL)
         return next(each for each in objects(path, v1.KIND) if each["metadata"]["name"] == name)
@@ -147,7 +147,7 @@ def test_services_select_leaders_of_a_set_in_the_file(path: Path) -> None:
 
 
 def target_of(path: Path, autoscaler: dict[str, Any]) -> dict[str, Any]:
-    """The set, or the role, that an autoscaler scales."""
+    """Return the set or role that an autoscaler scales."""
     target = autoscaler["spec"]["scaleTargetRef"]
     sets = {(v1.API_VERSION, v1.KIND, each["metadata"]["name"]): each for each in objects(path, v1.KIND)}
     scalers = {
@@ -166,7 +166,7 @@ def target_of(path: Path, autoscaler: dict[str, Any]) -> dict[str, Any]:
 @each_file
 def test_mounts_probes_and_autoscalers_refer_to_something(path: Path) -> None:
     for autoscaler in objects(path, "HorizontalPodAutoscaler"):
-        # Its percentage is one of the leaders' requests.
+        # The percentage is relative to the leaders' requests.
         scaled = target_of(path, autoscaler)
         assert "requests" in leader(scaled)["spec"]["containers"][0]["resources"]
     for scaled_object in objects(path, "ScaledObject"):

@@ -1,6 +1,6 @@
-"""Whatever is sent as a DisaggregatedSet gets an answer: good sets, and those with a few things wrong.
+"""Every review of a random DisaggregatedSet is answered, for valid sets and for sets with a few mistakes.
 
-The same 400 of each every time; HYPOTHESIS_PROFILE=nightly draws 10,000 other ones.
+400 of each are drawn, the same ones in every run; HYPOTHESIS_PROFILE=nightly draws 10,000 others.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_what_is_stored_can_be_read(raw: dict[str, Any]) -> None:
 @EXAMPLES
 @given(disaggregated_sets())
 def test_every_child_of_a_set_that_is_stored_can_be_stored_too(raw: dict[str, Any]) -> None:
-    """Whatever a set asks for, no rollout is held up by the admission of its children."""
+    """So the admission of children never blocks a rollout."""
     stored = defaulted(raw)
     if not is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) or errors_in(stored):
         return
@@ -80,14 +80,14 @@ def test_every_child_of_a_set_that_is_stored_can_be_stored_too(raw: dict[str, An
 
 
 def accepted(raw: dict[str, Any]) -> dict[str, Any] | None:
-    """A set as the API server would store it by the name of the stories; None for what it refuses."""
+    """Return the set as stored under the name of the scenarios, or None if the API server rejects it."""
     stored = defaulted({**raw, "metadata": {"name": "demo", "namespace": "default"}})
     is_stored = is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) and not errors_in(stored)
     return stored if is_stored else None
 
 
 def pods_of(stored: dict[str, Any]) -> int:
-    """So many at least."""
+    """Return the minimum number of pods of a set."""
     spec = stored["spec"]
     sizes = (
         each["spec"].get("replicas", 1) * each["spec"]["leaderWorkerTemplate"].get("size", 1)
@@ -97,7 +97,7 @@ def pods_of(stored: dict[str, Any]) -> int:
 
 
 def what_is_said(world: World) -> str:
-    """Why a set is not where its user wants it; "Available" where it is."""
+    """Return the reason why a set is not in its desired state, or "Available"."""
     holding = {kind for kind, status in world.conditions.items() if status == "True"}
     named = holding & {"Available", "ReplicaFailure", "Stalled"}
     return ", ".join(sorted(named)) or "; ".join(world.status.get("pending", ()))

@@ -1,5 +1,6 @@
-"""Whatever is stored in status, annotations, labels and revisions of a DisaggregatedSet, no pass raises, and
-none takes a group of the target revision away.
+"""Passes over DisaggregatedSets with random stored status, annotations, labels and revisions.
+
+No pass raises, and no pass deletes a group of the target revision.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ ODD: tuple[Any, ...] = (
 
 
 def objects() -> list[dict[str, Any]]:
-    """A set in a rollout, and all that belongs to it; one old child is lost."""
+    """Return a set in a rollout with all its objects; one old child is lost."""
     roles = [make_role("prefill", None), make_role("decode", 1)]
     obj = make_disaggregated(roles=roles, status=copy.deepcopy(STATUS), slices=2, progressDeadlineSeconds=60)
     old = copy.deepcopy(obj)
@@ -81,7 +82,7 @@ def objects() -> list[dict[str, Any]]:
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place in a document, as a holder and a key."""
+    """Yield every position in a document as a container and a key."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in list(pairs):
         yield value, key
@@ -89,13 +90,16 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def misremember(obj: dict[str, Any], dice: random.Random) -> None:
-    """A number of the rollout that goes on is another one."""
+    """Change one recorded number of the current rollout."""
     numbers = obj["status"]["rollouts"]["0"][dice.choice(("initialReplicas", "targets"))]
     numbers[dice.choice(list(numbers))] = dice.choice((*(0, 0, 1, 3, 10**6), *ODD))
 
 
 def garble(obj: dict[str, Any], dice: random.Random) -> None:
-    """Something in it becomes what nobody of ours wrote. What every API server knows the type of, stays."""
+    """Replace a random value with one that this project never writes.
+
+    Fields whose types every API server checks stay as they are.
+    """
     parts = {name: obj[name] for name in ("status", "data", "revision") if name in obj}
     metadata = {name: obj["metadata"].get(name, {}) for name in ("labels", "annotations")}
     if obj["kind"] in ("LeaderWorkerSet", "DisaggregatedSetRoleScaler") and dice.random() < 0.5:
@@ -116,7 +120,7 @@ def garble(obj: dict[str, Any], dice: random.Random) -> None:
 
 
 class NoCluster:
-    """What is read past the store."""
+    """A cluster for reads that bypass the store."""
 
     def __init__(self, known: list[dict[str, Any]]) -> None:
         self._known = {(each["kind"], each["metadata"]["name"]): each for each in known}
@@ -142,13 +146,16 @@ async def look(known: list[dict[str, Any]]) -> Plan:
 
 
 def running() -> dict[str, dict[str, Any]]:
-    """Children of the target revision, and the scaler of one of them, as nobody has edited them."""
+    """Return the unedited specs of the target revision's children, and of the scaler of one of them."""
     names = {f"demo-0-{NEW}-prefill", f"demo-0-{NEW}-decode", "demo-prefill"}
     return {each["metadata"]["name"]: each["spec"] for each in objects() if each["metadata"]["name"] in names}
 
 
 def check_nothing_that_runs_goes(known: list[dict[str, Any]], planned: Plan) -> None:
-    """Of the target revision, unless the number of its groups is what somebody has edited."""
+    """Check that the plan removes no group of the target revision.
+
+    Children and roles whose number of groups was edited are skipped.
+    """
     specs = {each["metadata"]["name"]: each.get("spec") for each in known}
     edited = {name for name, spec in RUNNING.items() if specs[name] != spec}
     for action in chain(*planned.sequences):

@@ -1,6 +1,6 @@
-"""Validate a JSON value against a structural schema, as the API server would; CEL rules are left out.
+"""Validate a JSON value against a structural schema as the API server does, without CEL rules.
 
-Only the keywords that the definitions here use are supported.
+Only the keywords that this project's CRDs use are supported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BOUNDS = {"int32": 2**31, "int64": 2**63}
 
 
 def is_valid(value: Any, schema: Schema) -> bool:
-    """Of an object that is pruned and defaulted already."""
+    """Report whether a pruned and defaulted value matches its schema."""
     if schema.get("x-kubernetes-int-or-string"):
         is_amount = isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
         return is_amount and _matches(str(value), schema)

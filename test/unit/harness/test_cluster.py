@@ -1,4 +1,4 @@
-"""test.cluster: which cluster is asked for, and whether it is new enough for a test."""
+"""test.cluster: which cluster is requested, and whether it is new enough for a test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.localcluster.ports import LOOPBACK
 
 
 class Answering(ForeignCluster):
-    """A cluster of this version."""
+    """A cluster of the given version."""
 
     def kubectl(self, *arguments: str, input: str | None = None) -> str:
         assert arguments == ("get", "--raw", "/version")

@@ -1,6 +1,6 @@
-"""The judge of rollouts of DisaggregatedSets finds each promise that is broken.
+"""test.harness.disaggregated.promises: every violated guarantee of a DisaggregatedSet rollout is found.
 
-Stories are texts: a line for each change, as the API server would report it.
+A scenario is a text with one line for each change that the API server would report.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from test.harness.disaggregated.promises import violations
 from test.harness.disaggregated.scenes import Seen, steps_of
 from test.harness.world import SET
 
-# Longer than a manager may take to see what others do.
+# Longer than a manager may take to see changes of other clients.
 _APART_SECONDS = 10.0
 
 
 def changes(story: str) -> list[Seen]:
-    """A line for each: `set x=2 y=1`, `done x=2 y=1`, `scaler x=3`, `revision a=1`, `a/x 2` (a child),
-    `a/x gone`, `a/x ready 2` (its pods), `a/x pod 0 gone`, `a/x pod 0 gone admin` (who took it), `a/x pod 0
-    restarted`. "~" in front: at the same time as the last line.
+    """Parse a scenario with one change per line.
+
+    Lines are `set x=2 y=1`, `done x=2 y=1`, `scaler x=3`, `revision a=1`, `a/x 2` (a child), `a/x gone`, `a/x
+    ready 2` (its pods), `a/x pod 0 gone`, `a/x pod 0 gone admin` (and who deleted it), `a/x pod 0 restarted`.
+    A leading "~" means: at the same time as the previous line.
     """
     found: list[Seen] = []
     at = 0.0
@@ -176,6 +178,6 @@ def test_what_breaks_one(story: str, promise: str) -> None:
 
 
 def test_what_others_delete_breaks_none() -> None:
-    """It counts from the moment when a manager may have seen it."""
+    """A deletion counts from the moment when a manager may have seen it."""
     story = f"{BEGUN}\n b/x gone\n ~a/y 1\n b/x 0\n b/x 1"
     assert violations(steps_of("pd", changes(story)), lost={"b/x"}) == []

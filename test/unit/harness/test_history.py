@@ -1,4 +1,4 @@
-"""The history of a set excuses a leader that was created before its controller saw the group's turn."""
+"""test.harness.history: a leader that was created before its controller saw the group's turn is allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HELD = SpecChange(10, LeaderSpec(3, 3, "new"), True)
 
 
 def turn(version: int, index: int, is_observed: bool) -> SpecChange:
-    """The StatefulSet controller may replace the group from this version on."""
+    """Return the change after which the StatefulSet controller may replace the group."""
     return SpecChange(version, LeaderSpec(index, 3, "new"), is_observed)
 
 
@@ -68,6 +68,6 @@ def test_a_detour(former: Leader, leader: Leader, spec_changes: list[SpecChange]
 
 
 def test_a_group_that_goes_before_its_turn_is_counted() -> None:
-    """The next that is told is the turn of another group."""
+    """The next change of the StatefulSet is another group's turn."""
     spec_changes = [AT_REST, HELD, turn(22, 2, True), turn(30, 1, True)]
     assert not is_detour(0, Leader("a", "old", 1, 15), Leader("b", "old", 16), spec_changes)

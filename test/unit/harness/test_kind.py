@@ -1,4 +1,4 @@
-"""test.kind: a kind cluster, with stand-ins for `kind` and `docker` that record how they are called."""
+"""test.kind: a kind cluster, with stand-ins for `kind` and `docker` that record their arguments."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _IPV4 = {"Subnet": "172.18.0.0/16", "Gateway": "172.18.0.1"}
 
 
 class Machine:
-    """A PATH with the two programs, and what was called."""
+    """A PATH with the two programs, which record their calls."""
 
     def __init__(self, directory: Path) -> None:
         self._bin = directory / "bin"
@@ -79,7 +79,7 @@ class Machine:
 
 
 class StandInPlugin:
-    """What is used of pytest_kind.KindCluster, for machines without it."""
+    """The used part of pytest_kind.KindCluster, for machines without it."""
 
     def __init__(self, name: str, kubeconfig: Path, image: str | None, kind_path: Path) -> None:
         self._name, self._image, self._kind = name, image, kind_path
@@ -108,7 +108,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture(params=["stand-in", *(["itself"] if find_spec("pytest_kind") else [])])
 def plugin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands in for the plugin, and the plugin too where it is installed (requirements/kind.txt)."""
+    """Run with a stand-in for the plugin, and with the plugin itself if installed (requirements/kind.txt)."""
     if request.param == "stand-in":
         module = types.ModuleType("pytest_kind")
         module.KindCluster = StandInPlugin  # type: ignore[attr-defined]
@@ -215,5 +215,5 @@ def test_webhooks_are_served_where_the_node_calls(tmp_path: Path, monkeypatch: p
 
 
 def _as(method: Any) -> Any:
-    """A function that is called with the object in front, as a method of a class is."""
+    """Return a function that takes the object as its first argument and ignores it, like a method."""
     return lambda _, *arguments, **options: method(*arguments, **options)

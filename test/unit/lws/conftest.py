@@ -27,20 +27,22 @@ def _made() -> Certificates:
 
 @pytest.fixture(scope="session")
 def certificates(shared_keys: None) -> Certificates:
-    """For 127.0.0.1 and webhook.test."""
+    """Certificates for 127.0.0.1 and webhook.test."""
     return _made()
 
 
 @pytest.fixture(scope="session")
 def other_certificates(shared_keys: None) -> Certificates:
-    """The same of another CA."""
+    """Certificates for the same names, from another CA."""
     return _made()
 
 
 @pytest.fixture(params=["kopf's own function", "our dispatcher"])
 def wire_kopf(request: pytest.FixtureRequest) -> WireKopf:
-    """Registry, and kinds beside our own → the function that kopf hands to admission servers, or the one that
-    stands for it and has to answer the same; and what kopf remembers meanwhile.
+    """Return a function that wires a registry to an admission function, kopf's own or our dispatcher.
+
+    The two admission functions must answer the same. The returned function takes the registry and further
+    kinds, and also returns kopf's memories of objects.
     """
 
     def wire(

@@ -1,4 +1,4 @@
-"""Every time that is waited stands in one file."""
+"""Every waiting time is defined in lws/timing.py."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def test_the_pause_after_a_pause(pause: float, following: float) -> None:
 
 
 def durations_in(source: str) -> list[int]:
-    """Lines that say a time: constants with such a name, and numbers in calls and arguments that wait."""
+    """Return the numbers of the lines that contain a duration.
+
+    These are constants with such a name, and numbers that are passed to calls that wait.
+    """
     return sorted({line for node in ast.walk(ast.parse(source)) for line in _lines(node)})
 
 

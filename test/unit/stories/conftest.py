@@ -1,4 +1,4 @@
-"""What stories share: an event loop of their own, which they run step by step."""
+"""Fixtures of the stories: an event loop that each story runs step by step."""
 
 from __future__ import annotations
 

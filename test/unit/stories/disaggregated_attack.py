@@ -1,6 +1,7 @@
-"""A DisaggregatedSet in a cluster in memory while everything goes wrong, every write of its passes judged.
+"""A DisaggregatedSet in a cluster in memory while everything fails, with every write of its passes judged.
 
-A scenario says what happens at which write. An AssertionError begins with the broken promise.
+A scenario chooses the write at which something happens. An AssertionError begins with the name of the broken
+promise.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ FAULTS: dict[str, Callable[[], Exception]] = {
 
 
 class Attack:
-    """at: number of the write, from 1 on. hit: called before it. fault: how it fails; "" for not at all.
-    dice: whether streams are read late; None for at once. floors: groups wanted when the target changed.
+    """A set under attack.
+
+    at: number of the write, counted from 1. hit: a function called before it. fault: how the write fails; ""
+    if it does not. dice: the randomness of late streams; None if streams are read at once. floors: groups
+    that were desired when the target changed.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, dice: random.Random | None = None) -> None:
@@ -85,14 +89,14 @@ class Attack:
             if is_it:
                 version = self.world.cluster.version
                 self.hit(self.world)
-                # What is lost after a pass has looked is known to the next one.
+                # The pass has observed already: only the next pass knows of a loss.
                 self.is_judged = version == self.world.cluster.version
                 if self.fault and "late" not in self.fault:
                     self.has_failed = True
                     raise FAULTS[self.fault]()
             before, child = self._serving(), self._child(name) if kind == CHILD else None
             total = self._present()
-            # An answer that never comes is a failure too.
+            # A request that never gets a response fails, too.
             self.has_failed, before_it = True, self.has_failed
             answer = await call(*args, **more)
             if kind == CHILD and self.is_judged:
@@ -129,7 +133,7 @@ class Attack:
         return counts
 
     def _serving(self) -> Counter[tuple[int, str]]:
-        """As far as the manager has read its streams: what gets ready or breaks since, it cannot know."""
+        """Count serving groups as far as the manager has read its streams: it cannot know later changes."""
         counts: Counter[tuple[int, str]] = Counter()
         known = self.world.manager.known
         for child, wanted, pods in self._groups():
@@ -144,7 +148,7 @@ class Attack:
         for child, wanted, pods in self._groups():
             counts[self._where(child)] += max(wanted, len(pods))
         for pod in self.world.cluster.of_kind("Pod"):
-            # Of a child that is gone; a stranger with its name has pods of its own.
+            # Count pods of deleted children. If another owner's object has the name, they are its own pods.
             name = pod["metadata"]["name"].rpartition("-")[0]
             identity = identity_of("demo", name) if self._child(name) is None else None
             if identity is not None:
@@ -184,7 +188,7 @@ class Attack:
             assert is_kept, f"floor: {what} {serving[where]} -> {after} < {least}"
 
     def go(self, rounds: int = 0) -> None:
-        """So many rounds, or until nothing moves any more, whatever time it takes."""
+        """Play this many rounds; 0 plays until nothing changes any more, however long it takes."""
         if rounds:
             for _ in range(rounds):
                 self._round()
@@ -198,7 +202,7 @@ class Attack:
         raise AssertionError(f"end: it does not come to rest {self.writes[-6:]}")
 
     def _is_quiet(self) -> bool:
-        """Turns of the clock change nothing for longer than any group may take to be ready."""
+        """Return whether nothing changes for longer than any group may take to become ready."""
         cluster = self.world.cluster
         until = cluster.now + 2 * timing.GROUP_STARTS_WITHIN
         while cluster.now < until:
@@ -242,11 +246,11 @@ class Attack:
             self.steps.check_end()
 
     def restart(self) -> None:
-        """Another process goes on."""
+        """Replace the manager process."""
         self.world.manager = FakeManager(self.world.cluster, self.loop, self._on_plan, REGISTRATIONS)
 
     def check_end(self) -> None:
-        """At rest, at the newest state, and no pass writes."""
+        """Check that the set is settled on its newest spec and that no pass writes."""
         spec = self.world.get(KIND)["spec"]
         slices = spec.get("slices", 1)
         there: dict[tuple[int, str, str], int] = {}
@@ -271,7 +275,7 @@ class Attack:
 
 
 def _runs(child: Any) -> list[Any]:
-    """What its pods are made of."""
+    """Return the templates and the size of a child, which its pods are created from."""
     template = child["spec"]["leaderWorkerTemplate"]
     return [template.get(part) for part in ("leaderTemplate", "workerTemplate", "size")]
 

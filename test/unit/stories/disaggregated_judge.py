@@ -1,7 +1,7 @@
-"""Judge what no pass over a DisaggregatedSet may do, step by step and pod by pod.
+"""Judge the passes over a DisaggregatedSet, step by step and pod by pod.
 
-An AssertionError begins with the broken promise. Steps are judged by what the pass knew, by the same rules as
-those of the planner alone; pods by what is true.
+An AssertionError begins with the name of the broken promise. Steps are judged by what the pass knew, with the
+rules of the planner's own tests; pods are judged by the actual state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _plan_step = course.plan_step
 
 @dataclass
 class _Taken:
-    """A step that a pass takes in one slice, and how its children stand after what was written of it."""
+    """A step that a pass takes in one slice, with its children as its writes have left them so far."""
 
     within: SliceFacts
     state: SliceState
@@ -40,7 +40,7 @@ class _Taken:
 
     @property
     def is_written(self) -> bool:
-        """Whether all of it is: what has the name of a child may keep it waiting."""
+        """Whether all of the step is written. An object that has the name of a child may delay it."""
         counts = {self.within.key: self.step.new, **self.step.old}
         return all(
             (child := self.children.get(key, role)) is not None and child.desired == wanted
@@ -51,19 +51,19 @@ class _Taken:
 
 @dataclass
 class Steps:
-    """Those of one pass."""
+    """The steps of one pass."""
 
     taken: dict[int, _Taken] = field(default_factory=dict)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Around a pass."""
+        """Record the steps of the pass that the body of the `with` statement runs."""
         self.taken = {}
         with mock.patch.object(course, "plan_step", self._plan_step):
             yield
 
     def _plan_step(self, within: SliceFacts, state: SliceState, step: SliceStep) -> Any:
-        # A slice whose rollout others keep from its start is scaled like a paused one.
+        # While other slices keep a slice from starting its rollout, it is scaled like a paused one.
         is_held = within.spec.max_updating_slices is not None and not state.new.counts
         children = _children(within)
         promises = Promises(children, state, step, within.key, within.spec.paused or is_held)
@@ -71,14 +71,14 @@ class Steps:
         return _plan_step(within, state, step)
 
     def check_decisions(self) -> None:
-        """Before anything of them is written."""
+        """Check the decisions of the pass before any of them is written."""
         for taken in self.taken.values():
             if "maxUpdatingSlices" not in taken.step.waiting_for:
                 taken.promises.check_answer()
             taken.promises.check_old_ratio()
 
     def check_write(self, where: tuple[int, str], key: str, verb: str, wanted: int) -> None:
-        """One that has been done."""
+        """Check a write that is done."""
         taken, role = self.taken.get(where[0]), where[1]
         if taken is None or role not in taken.promises.roles:
             return
@@ -96,13 +96,13 @@ class Steps:
         taken.children.want(key, role, wanted)
 
     def check_end(self) -> None:
-        """When nothing of the pass has failed."""
+        """Check the steps of a pass in which nothing failed."""
         for taken in self.taken.values():
             if taken.is_written:
                 taken.promises.check_end()
 
     def is_last_resort(self, where: tuple[int, str], key: str, groups: int) -> bool:
-        """Whether one healthy group may go, because broken ones alone have used up what may be missing."""
+        """Return whether one healthy group may go because broken groups alone use up maxUnavailable."""
         taken, role = self.taken.get(where[0]), where[1]
         if taken is None or groups != 1:
             return False
@@ -120,7 +120,9 @@ def _children(within: SliceFacts) -> Children:
 
 
 def _child(facts: ChildFacts) -> Child:
-    """As the pass knew it. Which of its groups are ready it may not know; whether all are, it does."""
+    """Return the child as the pass knew it. The pass knows whether all groups are ready, but not which ones
+    are.
+    """
     groups = {index: Group.STARTING for index in range(facts.existing)}
     ready = facts.desired if facts.is_settled else min(facts.ready, facts.desired - 1)
     groups |= {index: Group.READY for index in range(ready)}
@@ -128,7 +130,7 @@ def _child(facts: ChildFacts) -> Child:
 
 
 def check_record(cluster: FakeCluster, child: Any) -> None:
-    """A child that has been created: what it is made of is recorded, and nothing else under its key."""
+    """Check that the template of a created child is recorded under its key, and no other one."""
     labels, images = child["metadata"]["labels"], set()
     key, role = labels[REVISION_LABEL], labels[ROLE_LABEL]
     for each in cluster.of_kind("ControllerRevision"):
@@ -144,7 +146,7 @@ def _image(spec: Any) -> str:
 
 
 class Pods:
-    """Which of them have failed, and which are taken for no reason."""
+    """Judge of pod deletions: it notes which pods have failed, and which are deleted without a reason."""
 
     def __init__(self, cluster: FakeCluster, nodes: Any) -> None:
         self.failed: set[str] = set()
@@ -167,7 +169,7 @@ class Pods:
         return self._condemn(obj, foreground)
 
     def _has_reason(self, pod: Any) -> bool:
-        """It has failed, or what wants it does not any more."""
+        """Return whether the pod has failed, or its owners do not want it any more."""
         name, _, index = pod["metadata"]["name"].rpartition("-")
         owner, wanting = controller_of(pod), [self._cluster.find("LeaderWorkerSet", name)]
         wanting.append(self._cluster.find("StatefulSet", name))

@@ -1,6 +1,6 @@
 """A cluster in memory with DisaggregatedSets, their users, and all controllers that act on them.
 
-Between two writes of ours everybody else goes on.
+All other clients and controllers act between two writes of the manager.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_ROUNDS = 2000
 
 @dataclass(frozen=True)
 class Row:
-    """Groups that LeaderWorkerSets want, by role, on old revisions and on the newest one."""
+    """Desired groups of the LeaderWorkerSets by role, on old revisions and on the newest one."""
 
     old: dict[str, int]
     new: dict[str, int]
@@ -39,7 +39,7 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 class World:
-    """One set by the name demo, and everything that acts on it."""
+    """One set named demo, and everything that acts on it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.cluster = FakeCluster(has_feature=False)
@@ -50,7 +50,7 @@ class World:
         self.restart()
 
     def restart(self) -> None:
-        """The manager is another process now."""
+        """Replace the manager process."""
         registrations = REGISTRATIONS if REGISTRATION in REGISTRATIONS else (*REGISTRATIONS, REGISTRATION)
         self.cluster.before_write = lambda: None
         self.manager = FakeManager(self.cluster, self._loop, self._on_plan, registrations)
@@ -59,14 +59,14 @@ class World:
         self.passes.append(key)
 
     def settle(self) -> None:
-        """Until nothing moves any more."""
+        """Play until nothing changes any more."""
         for _ in range(_MOST_ROUNDS):
             if not self.go_on():
                 return
         raise AssertionError("it does not come to rest")
 
     def go_on(self) -> bool:
-        """All passes that wait, then one move of everybody else; True if anything changed."""
+        """Run all queued passes, then one move of everything else. Return whether anything changed."""
         version = self.cluster.version
         while self.manager.late or self.manager.queue.keys:
             for kind in self.manager.late:
@@ -80,7 +80,7 @@ class World:
         return version != self.cluster.version
 
     def edit(self, change: Callable[[dict[str, Any]], object], kind: str = KIND, name: str = "demo") -> None:
-        """A user changes the spec of an object."""
+        """Change the spec of an object, as a user does."""
         obj = self.get(kind, name)
         spec = _deep(obj["spec"])
         change(spec)
@@ -100,7 +100,7 @@ class World:
         return sorted(known, key=lambda each: str(each["metadata"]["name"]))
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """What LeaderWorkerSets want: revision → role → groups, over all slices."""
+        """Return the desired groups of the LeaderWorkerSets over all slices: revision → role → groups."""
         counts: dict[str, dict[str, int]] = {}
         for each in self.children:
             labels = each["metadata"]["labels"]
@@ -120,7 +120,7 @@ class World:
 
     @property
     def reasons(self) -> list[str]:
-        """Of the Events about the set."""
+        """Reasons of the Events about the set."""
         announced = self.manager.recorder.announced
         return [each.reason for each in announced if each.regarding.kind == KIND]
 

@@ -29,20 +29,22 @@ Key = tuple[str, str]
 
 
 class FakeCluster:
-    """before_write: called before each write that comes through the client's methods; may raise. has_former,
-    former_node: what the pod webhook knows of the former group of a new leader, and of the node to return to.
-    cordoned: names of nodes; all others take pods.
+    """An API server with the objects of one namespace.
+
+    before_write: a function called before each write through the client's methods; it may raise. has_former,
+    former_node: what the pod webhook knows about the former group of a new leader, and about the node that a
+    pod returns to. cordoned: names of nodes that take no pods; all others do.
     """
 
     def __init__(self, has_feature: bool) -> None:
         self.has_feature = has_feature
         self.objects: dict[Key, dict[str, Any]] = {}
         self.log: defaultdict[str, list[tuple[bool, dict[str, Any]]]] = defaultdict(list)
-        """By kind, in order: is it gone, and its state then."""
+        """Events by kind, in order: whether the object was deleted, and its state at that moment."""
         self.images: dict[str, str] = {}
-        """By UID, of every pod that there ever was."""
+        """Images by UID, of every pod that ever existed."""
         self.made_for: dict[str, str] = {}
-        """By UID of every StatefulSet that there ever was, that of its last owner."""
+        """The UID of the last owner of every StatefulSet that ever existed, by UID of the StatefulSet."""
         self.now = _START
         self.writes = 0
         self.before_write: Callable[[], None] = lambda: None
@@ -56,7 +58,7 @@ class FakeCluster:
         self._living: set[str] = set()
 
     def copy(self) -> FakeCluster:
-        """Another cluster in which everything is the same so far."""
+        """Return another cluster with the same state."""
         twin = FakeCluster(self.has_feature)
         twin.objects, twin.images = dict(self.objects), dict(self.images)
         twin.made_for, twin.cordoned = dict(self.made_for), set(self.cordoned)
@@ -65,30 +67,30 @@ class FakeCluster:
         twin._children.update({uid: set(keys) for uid, keys in self._children.items()})
         return twin
 
-    # What everybody in this world uses.
+    # Methods for everything in this world.
 
     def find(self, kind: str, name: str) -> dict[str, Any] | None:
-        """The object as it is stored."""
+        """Return the object as it is stored, or None."""
         return self.objects.get((kind, name))
 
     def of_kind(self, kind: str) -> Iterator[dict[str, Any]]:
-        """Every object of a kind."""
+        """Return all objects of a kind."""
         return iter([obj for (its_kind, _), obj in self.objects.items() if its_kind == kind])
 
     def owned_by(self, uid: str, kind: str = "") -> list[dict[str, Any]]:
-        """Objects that the owner with `uid` controls."""
+        """Return the objects that the owner with `uid` controls."""
         return [self.objects[key] for key in sorted(self._children[uid]) if not kind or key[0] == kind]
 
     def orphans(self, kind: str) -> list[dict[str, Any]]:
-        """Objects of a kind that nobody controls."""
+        """Return the objects of a kind that have no controller."""
         return [obj for obj in self.of_kind(kind) if controller_of(obj) is None]
 
     def pass_time(self, seconds: float) -> None:
-        """Nothing but the clock moves."""
+        """Advance the clock, and nothing else."""
         self.now += timedelta(seconds=seconds)
 
     def add(self, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """Store a new object; pods are admitted first."""
+        """Store a new object. Pods pass the pod webhook first."""
         key = (obj["kind"], obj["metadata"]["name"])
         if key in self.objects:
             raise AlreadyExists(409, "AlreadyExists", f"{key} already exists")
@@ -109,7 +111,7 @@ class FakeCluster:
         return self._store({**obj, "metadata": metadata})
 
     def change(self, obj: Mapping[str, Any], metadata: Object | None = None, **parts: Any) -> dict[str, Any]:
-        """Store other parts of an object; a changed spec is a new generation."""
+        """Replace parts of an object. A changed spec increments the generation."""
         known = self.objects[obj["kind"], obj["metadata"]["name"]]
         changed = {**known["metadata"], **(metadata or {})}
         if "spec" in parts and parts["spec"] != known["spec"]:
@@ -118,7 +120,7 @@ class FakeCluster:
         return self._store({**known, **parts, "metadata": kept})
 
     def end(self, obj: Object) -> None:
-        """The object is gone."""
+        """Remove the object and record the deletion for the streams."""
         key = (obj["kind"], obj["metadata"]["name"])
         known = self.objects.pop(key)
         self._version += 1
@@ -129,7 +131,9 @@ class FakeCluster:
         self._to_collect |= self._children.pop(known["metadata"]["uid"], set())
 
     def condemn(self, obj: Object, foreground: bool = False) -> dict[str, Any] | None:
-        """Delete: what it leaves for its kubelet or its dependents, None if it is gone at once."""
+        """Delete an object. Return what is left for its kubelet or its dependents; None if it is removed at
+        once.
+        """
         known = self.objects[obj["kind"], obj["metadata"]["name"]]
         finalizers = [*known["metadata"].get("finalizers", ())]
         if foreground and _FOREGROUND not in finalizers:
@@ -140,7 +144,7 @@ class FakeCluster:
             return None
         grace = _GRACE_SECONDS if waits_for_kubelet else 0
         marks = {
-            # When its grace period ends.
+            # The end of its grace period.
             "deletionTimestamp": known["metadata"].get("deletionTimestamp", self._timestamp(grace)),
             "deletionGracePeriodSeconds": grace,
             "finalizers": finalizers or None,
@@ -150,14 +154,14 @@ class FakeCluster:
         return self.change(known, marks)
 
     def stopped(self, pod: Object) -> None:
-        """The kubelet, or the controller that speaks for a lost node, is done with a terminating pod."""
+        """End a terminating pod, as its kubelet or, on a lost node, a controller does."""
         if pod["metadata"].get("finalizers"):
             self.change(pod, {"deletionGracePeriodSeconds": 0})
         else:
             self.end(pod)
 
     def collect(self) -> bool:
-        """One round of the garbage collector; True if it did anything."""
+        """Play one round of the garbage collector. Return whether it did anything."""
         version, keys = self._version, sorted(self._to_collect)
         for key in keys:
             obj = self.objects.get(key)
@@ -168,7 +172,7 @@ class FakeCluster:
             else:
                 self._to_collect.discard(key)
                 owner = controller_of(obj)
-                # It may be another one of that name by now.
+                # Meanwhile another object may have that name.
                 if owner is not None and owner["uid"] not in self._living and not is_terminating(obj):
                     self.condemn(obj)
         return self._version != version
@@ -217,7 +221,7 @@ class FakeCluster:
     def _timestamp(self, later: float = 0.0) -> str:
         return f"{self.now + timedelta(seconds=later):%Y-%m-%dT%H:%M:%SZ}"
 
-    # What the product uses.
+    # Methods for the product.
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         found = self.find(kind, name)
@@ -305,13 +309,13 @@ class FakeCluster:
 
 
 def _validate(obj: Object) -> None:
-    """The one rule that a set can break here: an API server has thousands."""
+    """Apply the one validation rule that a set can break in these tests; an API server has thousands."""
     if obj["kind"] == "StatefulSet" and not (obj["spec"]["template"].get("spec") or {}).get("containers"):
         raise Invalid(422, "Invalid", "spec.template.spec.containers: Required value")
 
 
 def _merged(known: Any, patch: Any) -> Any:
-    """JSON merge patch (RFC 7386)."""
+    """Return a value after a JSON merge patch (RFC 7386)."""
     if not isinstance(patch, Mapping):
         return patch
     base = known if isinstance(known, Mapping) else {}

@@ -1,7 +1,7 @@
-"""The product between its streams and its writes: real store, wake-ups, observation, plans and application.
+"""The product between streams and writes: the real store, triggers, observation, plans and application.
 
-Changes of a FakeCluster are delivered when the test says so. What a manager remembers is lost with it; a new
-one begins with a list.
+Changes of a FakeCluster are delivered when the test says so. A new manager has lost everything that the
+former one remembered, and begins with a list.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ OnPlan = Callable[[Key, Any, Plan], None]
 
 
 class Crash(Exception):
-    """The process ended, at this very write."""
+    """The process ended at this very write."""
 
 
 class _Queue:
-    """Keys that wait, in order; each once."""
+    """Queued keys, in order and without duplicates."""
 
     def __init__(self) -> None:
         self.keys: dict[Key, None] = {}
 
     def add(self, key: Key, within: float = 0.0) -> None:
-        # Its turn may come before anything that could wait has waited.
+        # A delayed key may get its turn before the delay is over.
         self.keys[key] = None
 
 
 class FakeRecorder:
-    """Events, as they are announced."""
+    """Recorder that keeps the announced Events."""
 
     def __init__(self) -> None:
         self.announced: list[Announce] = []
@@ -59,8 +59,10 @@ class FakeRecorder:
 
 
 class FakeManager:
-    """on_plan: told each pass's key, snapshot and plan before anything is written. registrations: the kinds
-    of workload that it serves.
+    """A manager process.
+
+    on_plan: a function called with the key, snapshot and plan of each pass before anything is written.
+    registrations: the kinds of workload that it serves.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class FakeManager:
             self.relist(kind)
 
     def begin_term(self) -> None:
-        """The Lease was lost and is held again: what was remembered is gone, what streams show is not."""
+        """Begin a new term of the Lease: recorded writes and timers are lost, the store is not."""
         client = cast(Cluster, self._cluster)
         self.term = together([each.begin(client) for each in self._controllers])
         self.queue.keys.clear()
@@ -115,11 +117,11 @@ class FakeManager:
         )
 
     def has_former(self, pod: Any) -> bool:
-        """What its pod webhook knows of the former group of a new leader."""
+        """Return what the pod webhook knows about the former group of a new leader."""
         return may_have_former_group(self._store, lambda: NO_SCHEDULER, pod, NAMESPACE)
 
     def former_node(self, pod: Any) -> FormerNode | None:
-        """The node that its pod webhook has a pod return to."""
+        """Return the node that the pod webhook has a pod return to, or None."""
         return cast(FormerNode | None, _at_once(former_node(self._store, self._read_node, pod, NAMESPACE)))
 
     async def _read_node(self, name: str) -> Any:
@@ -127,16 +129,16 @@ class FakeManager:
 
     @property
     def late(self) -> list[str]:
-        """Kinds of which there is news that has not been read."""
+        """Kinds with events that have not been read."""
         return [kind for kind in self.kinds if self._read[kind] < len(self._cluster.log[kind])]
 
     def known(self, obj: Any) -> Any:
-        """An object as it has been read so far; None for one that has not been."""
+        """Return an object as last read from its stream; None if it has not been read."""
         stored = self._store.get(obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"])
         return stored if stored is not None and stored["metadata"]["uid"] == obj["metadata"]["uid"] else None
 
     def read(self, kind: str, events: int | None = None) -> None:
-        """Take in the next events of a stream, all of them by default."""
+        """Read the next events of a stream, all of them by default."""
         log, start = self._cluster.log[kind], self._read[kind]
         end = len(log) if events is None else min(len(log), start + events)
         self._read[kind] = end
@@ -144,12 +146,12 @@ class FakeManager:
             (self._store.drop if is_gone else self._store.put)(obj)
 
     def reread(self, kind: str, events: int) -> None:
-        """A stream repeats itself."""
+        """Read the last events of a stream again."""
         self._read[kind] = max(0, self._read[kind] - events)
         self.read(kind, events)
 
     def relist(self, kind: str) -> None:
-        """A stream broke and what came meanwhile is lost: the list says how things are now."""
+        """Read a list in place of a broken stream. The events in between are lost."""
         objects = list(self._cluster.of_kind(kind))
         for obj in objects:
             self._store.put(obj)
@@ -157,17 +159,17 @@ class FakeManager:
         self._read[kind] = len(self._cluster.log[kind])
 
     def resync(self) -> None:
-        """A pass over everything, now."""
+        """Enqueue everything without delay."""
         self._triggers.everything()
 
     def run_pass(self, key: Key | None = None) -> bool:
-        """One pass over a waiting key, the first by name by default; True if there was one.
+        """Run one pass over a queued key, by default the first by name. Return whether there was one.
 
         Raises Crash if a write does.
         """
         if not self.queue.keys:
             return False
-        # Not the order in which they came: that of a set of strings differs from process to process.
+        # Not the order of arrival: it comes from sets of strings, whose order differs between processes.
         key = key if key is not None else min(self.queue.keys)
         del self.queue.keys[key]
         self.timers.pop(key, None)
@@ -175,7 +177,7 @@ class FakeManager:
         return True
 
     def ring(self) -> bool:
-        """Time passes until the next pass that was put off; True if there was one."""
+        """Advance the clock to the next delayed pass and enqueue it. Return whether there was one."""
         if not self.timers:
             return False
         self._cluster.now = max(self._cluster.now, min(self.timers.values()))
@@ -199,10 +201,10 @@ class FakeManager:
         self._on_plan(key, snapshot, plan)
         after = plan.again_after
         if not plan.is_empty:
-            # Sequences run side by side, as tasks.
+            # Sequences run concurrently, as tasks.
             outcome = self._loop.run_until_complete(kind.apply(plan))
             after = 1.0 if outcome.errors or outcome.overtaken else after
-            # One that failed backs off, whatever woke it meanwhile.
+            # A failed pass backs off, even if another change has enqueued its key meanwhile.
             if self._is_woken and not outcome.errors:
                 self.queue.add(key)
         if after is not None:
@@ -210,7 +212,7 @@ class FakeManager:
 
 
 def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """The result of a coroutine that never waits: nothing in this world does."""
+    """Return the result of a coroutine that never waits, as none does in this world."""
     try:
         coroutine.send(None)
     except StopIteration as done:

@@ -1,4 +1,4 @@
-"""The StatefulSet controller, the scheduler and the kubelets of a FakeCluster, move by move.
+"""The StatefulSet controller, the scheduler and the kubelets of a FakeCluster, one move at a time.
 
 statefulset_sync.py decides what a StatefulSet deletes and creates.
 """
@@ -24,10 +24,12 @@ _HASH = "controller-revision-hash"
 
 
 class FakeNodes:
-    """stuck: UIDs of pods that do not get ready. hopeless: images that never do. held: UIDs of pods whose
-    node does not say that they have ended. refused: names that a StatefulSet wanted for its pods while others
-    had them. is_cold: no Job ends by itself. are_doomed: every node is cordoned once a pod must return to it.
-    place: the node that the scheduler picks for a pod.
+    """Controllers and nodes of a FakeCluster.
+
+    stuck: UIDs of pods that do not become ready. hopeless: images whose pods never become ready. held: UIDs
+    of pods whose node does not report their end. refused: names that a StatefulSet needed for its pods while
+    other objects had them. is_cold: whether no Job ends by itself. are_doomed: whether every node is cordoned
+    once a pod must return to it. place: the function that picks a node for a pod.
     """
 
     def __init__(self, cluster: FakeCluster) -> None:
@@ -39,18 +41,18 @@ class FakeNodes:
         self.are_doomed = False
         self.place: Callable[[Object], str] = lambda pod: "node"
         self._cluster = cluster
-        # By identity: objects are never changed in place.
+        # Keyed by identity: objects are never changed in place.
         self._hashes: dict[int, tuple[Object, str]] = {}
 
     def sync_all(self) -> bool:
-        """One pass of the StatefulSet controller over every StatefulSet; True if anything changed."""
+        """Run one pass of the controller over every StatefulSet. Return whether anything changed."""
         before = self._cluster.version
         for statefulset in list(self._cluster.of_kind("StatefulSet")):
             self.sync(statefulset)
         return self._cluster.version != before
 
     def moves(self) -> list[Move]:
-        """What may happen next to any pod by itself."""
+        """Return what may happen next by itself to any pod or Job."""
         found = (self._move(pod) for pod in self._cluster.of_kind("Pod"))
         jobs = (
             job
@@ -63,29 +65,29 @@ class FakeNodes:
         ]
 
     def crash(self, pod: Object) -> None:
-        """A container ended and was started again; the pod is not ready for a while."""
+        """Restart a container of the pod, which is not ready for a while."""
         status = pod["status"]
         count = sum(each["restartCount"] for each in status.get("containerStatuses", ()))
         self._report(pod, ready=False, restarts=count + 1)
 
     def hang(self, pod: Object) -> None:
-        """The pod is not ready, and will not be."""
+        """Make the pod unready for good."""
         self.stuck.add(pod["metadata"]["uid"])
         self._report(pod, ready=False)
 
     def fail(self, pod: Object) -> None:
-        """The pod was evicted."""
+        """Evict the pod."""
         self._cluster.change(pod, status={"phase": "Failed", "reason": "Evicted"})
 
     def lose_node(self, pod: Object) -> None:
-        """The node of the pod does not answer any more: it is not ready, and when deleted it lingers."""
+        """Lose and delete the pod with its node: it is not ready, and it stays terminating."""
         self.held.add(pod["metadata"]["uid"])
         self.stuck.add(pod["metadata"]["uid"])
         self._report(pod, ready=False)
         self._cluster.condemn(self._cluster.objects["Pod", pod["metadata"]["name"]])
 
     def sync(self, statefulset: dict[str, Any]) -> None:
-        """One pass of the StatefulSet controller."""
+        """Run one pass of the StatefulSet controller."""
         cluster, name = self._cluster, statefulset["metadata"]["name"]
         if is_terminating(statefulset) or cluster.find("StatefulSet", name) is None:
             return
@@ -133,7 +135,9 @@ class FakeNodes:
         )
 
     def _revision(self, statefulset: Object) -> str:
-        """The name of the StatefulSet's own revision of its template, which is stored if it is new."""
+        """Return the name of the StatefulSet's own revision of its template, and store the revision if it is
+        new.
+        """
         metadata, template = statefulset["metadata"], statefulset["spec"]["template"]
         known = self._hashes.get(id(template))
         if known is None:
@@ -143,7 +147,7 @@ class FakeNodes:
         stored = self._cluster.find("ControllerRevision", name)
         owner = controller_of(stored) if stored is not None else None
         if stored is not None and owner is not None and owner["uid"] != metadata["uid"]:
-            # Of a StatefulSet of this name that is gone: the collector has not come by yet.
+            # The revision belongs to a deleted StatefulSet of this name. It awaits garbage collection.
             self._cluster.end(stored)
             stored = None
         elif stored is not None and owner is None:
@@ -170,7 +174,7 @@ class FakeNodes:
         template = recorded["data"]["spec"]["template"]
         name = f"{statefulset['metadata']['name']}-{ordinal}"
         if self._cluster.find("Pod", name) is not None:
-            # Of a StatefulSet that is gone: it is tried again.
+            # The pod belongs to a deleted StatefulSet: the creation is retried.
             self.refused.add(name)
             return
         own = {_HASH: revision, "statefulset.kubernetes.io/pod-name": name}
@@ -210,12 +214,12 @@ class FakeNodes:
         return partial(self._report, pod, ready=not is_slow)
 
     def _turn_away(self, pod: Object) -> None:
-        """The scheduler finds no node for the pod."""
+        """Report that the scheduler finds no node for the pod."""
         turned_away = {"type": "PodScheduled", "status": "False"}
         self._cluster.change(pod, status={"phase": "Pending", "conditions": [turned_away]})
 
     def _go_on(self, job: Object) -> None:
-        """The Job gets its pod, or that ends."""
+        """Give the Job its pod, or end it."""
         if is_idle(job):
             self._cluster.change(job, status={"active": 1})
             return
@@ -223,7 +227,7 @@ class FakeNodes:
         self._cluster.change(job, status={"conditions": [{"type": kind, "status": "True"}]})
 
     def _report(self, pod: Object, ready: bool, restarts: int = 0) -> None:
-        """What a kubelet says; the scheduler has found it a node by then."""
+        """Report a running pod, as its kubelet does. The scheduler has found a node for it by then."""
         known = pod["status"].get("containerStatuses", [{"restartCount": 0}])
         count = max(restarts, known[0]["restartCount"])
         self._cluster.change(
@@ -238,7 +242,7 @@ class FakeNodes:
 
 
 def preferred_node(pod: Object) -> str:
-    """The node that the scheduler prefers for a pod; empty if it has no preference."""
+    """Return the node that the scheduler prefers for a pod; empty if it has no preference."""
     affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get(PREFERRED) or [{"preference": {"matchFields": [{"values": [""]}]}}]
     return str(terms[0]["preference"]["matchFields"][0]["values"][0])

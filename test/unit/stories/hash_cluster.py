@@ -1,7 +1,7 @@
-"""A set with Hash groups between our passes and a model of the other controllers: Deployment, ReplicaSet,
-StatefulSet, garbage collector, scheduler and kubelet. Pods go through the real pod webhook.
+"""A set with Hash groups between our passes and a model of the other controllers.
 
-The model has no time: `turn` lets every controller do one thing.
+The model covers Deployment, ReplicaSet, StatefulSet, garbage collector, scheduler and kubelet. Pods go
+through the real pod webhook. The model has no time: `turn` lets every controller do one thing.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ _KEYS = {"conditions": "type", "schedulingGates": "name"}
 
 
 class HashCluster:
-    """One set and everything that belongs to it. failing: images whose pods never get ready. crashing: images
-    whose workers restart. is_lost: whether the manager is gone before it has done this.
+    """One set and everything that belongs to it.
 
-    is_namespace_ending: the namespace is being deleted, its pods before everything else.
-    uniques: what the keys of the next groups are made from; any text by default.
-    most_groups: groups that had a node at a time, terminating ones included, at most since it was last reset.
+    failing: images whose pods never become ready. crashing: images whose workers restart. is_lost: whether
+    the manager ends before it executes this action.
+
+    is_namespace_ending: whether the namespace is being deleted, its pods before everything else. uniques: the
+    texts that the keys of the next groups are made from; arbitrary by default. most_groups: the largest
+    number of groups with a node at the same time, terminating ones included, since its last reset.
     """
 
     def __init__(self, lws: Object) -> None:
@@ -87,7 +89,7 @@ class HashCluster:
         return {"items": [obj for (kind, _), obj in self.objects.items() if kind == "ControllerRevision"]}
 
     def put(self, obj: Object) -> Object:
-        """Store an object, and show it to the manager."""
+        """Store an object and deliver it to the manager."""
         metadata = obj["metadata"]
         metadata["resourceVersion"] = str(1000 + next(self._numbers))
         metadata.setdefault("uid", f"uid-{next(self._numbers)}")
@@ -114,7 +116,7 @@ class HashCluster:
         self.put(after)
 
     def edit(self, **spec: Any) -> None:
-        """A user changes the spec of the set."""
+        """Change the spec of the set, as a user does."""
         self.change("LeaderWorkerSet", self.name, {"spec": spec})
 
     def delete(self, obj: Object, is_foreground: bool = False) -> None:
@@ -128,30 +130,30 @@ class HashCluster:
             self.drop(obj)
 
     def orphan(self, obj: Object) -> None:
-        """Delete an object without what it owns."""
+        """Delete an object without its dependents."""
         self.drop(obj)
         for child in list(self.objects.values()):
             if (controller_of(child) or {}).get("uid") == uid_of(obj):
                 self.change(child["kind"], child["metadata"]["name"], {"metadata": {"ownerReferences": None}})
 
     def end(self, pod: Object, phase: str) -> None:
-        """All containers of the pod have ended."""
+        """End all containers of the pod."""
         self.change("Pod", pod["metadata"]["name"], {"status": {"phase": phase, "conditions": []}})
 
     def stay(self, pod: Object, turns: int) -> None:
-        """The pod takes this many turns to terminate."""
+        """Let the pod take this many turns to terminate."""
         self._ending[uid_of(pod)] = turns
 
     # --- Our passes
 
     async def observed(self) -> SetSnapshot:
-        """What a pass over the set would know."""
+        """Return what a pass over the set would observe."""
         snapshot = await self._observer.observe_set("default", self.name, self.now)
         assert snapshot is not None
         return snapshot
 
     async def passes(self) -> None:
-        """One pass over the set, and one over each group."""
+        """Run one pass over the set and one over each group."""
         snapshot = await self._observer.observe_set("default", self.name, self.now)
         if snapshot is not None:
             self._carry_out(self._memory.due(plan_set(snapshot)))
@@ -176,7 +178,7 @@ class HashCluster:
         self.events += [announce.reason for announce in planned.announce]
 
     def _is_overtaken(self, action: Action) -> bool:
-        """The API server has a later version of the object than the one that this is written to."""
+        """Return whether the API server has a later version of the object than the action expects."""
         if not isinstance(action, Merge):
             return False
         version = (action.patch.get("metadata") or {}).get("resourceVersion")
@@ -194,7 +196,7 @@ class HashCluster:
                 made = api_server.applied(dict(intent), uid)
                 if stored is not None:
                     if "paused" in stored["spec"] and not is_owned(stored, "lws", ("spec", "paused")):
-                        # Of somebody else: an apply keeps it.
+                        # A field of another manager: an apply keeps it.
                         made["spec"]["paused"] = stored["spec"]["paused"]
                     made["metadata"]["generation"] = stored["metadata"]["generation"] + (
                         made["spec"] != stored["spec"]
@@ -228,7 +230,7 @@ class HashCluster:
         others = [each for each in obj["metadata"].get("finalizers", ()) if each != finalizer]
         self.put(with_merged(obj, {"metadata": {"finalizers": [*others, *[finalizer] * is_there]}}))
 
-    # --- Everybody else
+    # --- All other controllers
 
     def leaders(self, live: bool = False) -> list[Object]:
         found = [pod for pod in self._all("Pod") if labels_of(pod).get(WORKER_INDEX_LABEL) == "0"]
@@ -249,7 +251,7 @@ class HashCluster:
         return [obj for (each, _), obj in sorted(self.objects.items()) if each == kind]
 
     async def turn(self, seconds: float = 1.0, with_manager: bool = True) -> None:
-        """Every controller acts once."""
+        """Let every controller act once."""
         self.now += timedelta(seconds=seconds)
         if with_manager:
             await self.passes()
@@ -263,7 +265,7 @@ class HashCluster:
         self.most_groups = max(self.most_groups, len(holding))
 
     async def settle(self, turns: int = 200, seconds: float = 20.0, with_manager: bool = True) -> None:
-        """Until a turn changes nothing. Raises AssertionError if that never comes."""
+        """Play until a turn changes nothing. Raises AssertionError if that never happens."""
         for _ in range(turns):
             before = self._state()
             await self.turn(seconds, with_manager)
@@ -286,7 +288,7 @@ class HashCluster:
         spec, key = found["spec"], labels_of(found["spec"]["template"])[REVISION_LABEL]
         own = [each for each in self._all("ReplicaSet") if is_controlled_by(each, uid_of(found))]
         if not spec.get("paused") and not any(labels_of(each)[REVISION_LABEL] == key for each in own):
-            # That of a lost Deployment may have the plain name still.
+            # The ReplicaSet of a lost Deployment may still have the plain name.
             name = f"{self.name}-{key[:6]}{next(self._numbers)}"
             own.append(
                 self.put(
@@ -319,9 +321,10 @@ class HashCluster:
             self.put({**found, "status": status})
 
     def _scale(self, spec: Object, key: str, replica_sets: list[Object]) -> None:
-        """The rolling update of the Deployment controller: the new ReplicaSet grows within the surge, old
-        ones shrink as far as availability allows, pods that are not ready first. It never scales in
-        proportion.
+        """Scale ReplicaSets as the rolling update of the Deployment controller does.
+
+        The new ReplicaSet grows within the surge. Old ones shrink as far as availability allows, pods that
+        are not ready first. The model never scales in proportion.
         """
         sets = {obj["metadata"]["name"]: obj for obj in replica_sets}
         counts = {name: obj["spec"]["replicas"] for name, obj in sets.items()}
@@ -468,7 +471,7 @@ class HashCluster:
 
 
 def strategic(stored: Any, patch: Any, name: str = "") -> Any:
-    """The object after a strategic merge patch."""
+    """Return the object after a strategic merge patch."""
     if isinstance(patch, dict):
         after = dict(stored) if isinstance(stored, dict) else {}
         for key, value in patch.items():

@@ -1,9 +1,9 @@
-"""A set with groupIdentity Hash in memory: Deployment and ReplicaSet controllers, groups that start and
-terminate, and the manager that lifts gates.
+"""A set with groupIdentity Hash in memory, between models of the controllers around it.
 
-The controllers follow Kubernetes 1.37. Each move is one reconcile of one of them, so that they see each
-other's work late. In: what users and nodes do. Out: the groups; an AssertionError if the gate lets too many
-of them hold nodes.
+The models cover Deployment and ReplicaSet controllers, groups that start and terminate, and the manager that
+lifts gates. The controllers follow Kubernetes 1.37. Each move is one reconcile of one controller, so that
+controllers see each other's work late. Users and nodes act on the set. The result is its groups, or an
+AssertionError if the gate lets too many of them hold nodes.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ Planner = Callable[[Sequence[Leader], Sequence[Teardown], int, int, bool], tuple
 
 @dataclass
 class Group:
-    """One group. pods_left: None while its leader is live, then what is still terminating. is_kept: it has
-    used up its restarts.
+    """A group.
+
+    pods_left: number of its terminating pods; None while its leader is live. is_kept: whether it has used up
+    its restarts.
     """
 
     number: int
@@ -55,7 +57,7 @@ class Group:
         return self.pods_left is None
 
     def pods(self) -> list[dict[str, Any]]:
-        """The leader and one worker; of a group that terminates, the leader goes first."""
+        """Return the leader and one worker. The leader of a terminating group ends first."""
         pods = [self._pod(f"demo-rs-{self.number}", "0")] if self.pods_left != 1 else []
         if not self.is_gated:
             pods.append(self._pod(f"demo-{self.number}-1", "1"))
@@ -86,7 +88,10 @@ class Group:
 
 @dataclass
 class HashWorld:
-    """The set and all that act on it. replicasets: desired pods by revision, in order of creation."""
+    """The set and everything that acts on it.
+
+    replicasets: desired pods by revision, in order of creation.
+    """
 
     replicas: int
     unavailable: int = 1
@@ -114,13 +119,13 @@ class HashWorld:
 
     @property
     def holding(self) -> int:
-        """Groups that hold nodes or may take some."""
+        """Number of groups that hold nodes or may get some."""
         return sum(not group.is_gated for group in self.groups)
 
     # --- Users and nodes
 
     def change(self, revision: str, is_hopeless: bool = False) -> None:
-        """Another template, whose groups maybe never become ready."""
+        """Set another template, whose groups never become ready if `is_hopeless`."""
         self.revision = revision
         self.hopeless -= {revision}
         if is_hopeless:
@@ -129,33 +134,33 @@ class HashWorld:
                 group.is_ready = False
 
     def lose(self, place: int, pods: int = 2) -> None:
-        """The leader of a group is deleted; its pods take a while to terminate."""
+        """Delete the leader of a group. Its pods take a while to terminate."""
         if live := self.live():
             self._delete(live[place % len(live)], pods)
 
     def exhaust(self, place: int) -> None:
-        """A group fails once more than it may."""
+        """Let a group use up its restarts."""
         if admitted := [group for group in self.live() if not group.is_gated]:
             group = admitted[place % len(admitted)]
             self._delete(group, 2)
             group.is_kept = True
 
     def recover(self) -> None:
-        """Somebody asks for new groups."""
+        """Request new groups in place of those that used up their restarts."""
         for group in self.groups:
             group.is_kept = False
 
     # --- Controllers: each returns whether it did anything.
 
     def move(self, chance: random.Random) -> bool:
-        """One of the possible moves."""
+        """Make one of the possible moves."""
         moves = [self.sync_deployment, self.sync_replicasets, self.lift_gates, self.start, self.terminate]
         moves.append(self.release)
         chance.shuffle(moves)
         return any(move(chance) for move in moves)
 
     def settle(self, chance: random.Random) -> None:
-        """Move until nothing moves any more."""
+        """Move until nothing changes any more."""
         for _ in range(10_000):
             if not self.move(chance):
                 return
@@ -164,12 +169,12 @@ class HashWorld:
     def assert_settled(self) -> None:
         kept = self.teardowns
         assert all(group.is_kept and group.revision == self.revision for group in kept)
-        # A surge that was taken back while a rollout is stuck leaves more leaders than there are places.
+        # A surge that is removed while a rollout is stuck leaves more leaders than places.
         surplus = max(len(self.live()) - self.replicas - self._max_surge, 0)
         waiting = len(self.gated) - len(kept)
         assert 0 <= waiting <= surplus, f"{self.gated} of {self.groups} wait for {kept}"
         if kept:
-            # They hold up a rollout, as others that are not ready do.
+            # Kept groups hold up a rollout, as other groups that are not ready do.
             self.recover()
             self.settle(random.Random(0))
             self.assert_settled()
@@ -178,7 +183,7 @@ class HashWorld:
             assert states == [(self.revision, True)] * self.replicas
 
     def lift_gates(self, chance: random.Random) -> bool:
-        """The manager."""
+        """Play the manager, which lifts the gates of leaders."""
         chance.shuffle(self.groups)
         pods = [pod for group in self.groups for pod in group.pods()]
         leaders, teardowns = leaders_of(pods, self.revision), teardowns_of(pods, self.revision)
@@ -201,7 +206,7 @@ class HashWorld:
         return bool(names)
 
     def _count(self, groups: Sequence[Group], is_current: bool) -> int:
-        """Those of the current revision, or of former ones, that are live or kept."""
+        """Count the live or kept groups of the current revision, or else of former ones."""
         of_class = [group for group in groups if (group.revision == self.revision) == is_current]
         return sum(group.is_live or group.is_kept for group in of_class)
 
@@ -212,7 +217,7 @@ class HashWorld:
             assert self.holding <= self.replicas, "no rollout uses the surge"
 
     def release(self, chance: random.Random) -> bool:
-        """The manager lets kept groups go that nobody wants any more."""
+        """Play the manager, which releases kept groups that the set does not need any more."""
         pods = [pod for group in self.live() for pod in group.pods()]
         kept = {f"demo-rs-{group.number}": group for group in self.groups if group.is_kept}
         ended = [leader_of(group.pods()[0], self.revision) for group in kept.values()]
@@ -222,7 +227,7 @@ class HashWorld:
         return len(kept) != sum(group.is_kept for group in self.groups)
 
     def start(self, chance: random.Random) -> bool:
-        """An admitted group becomes ready."""
+        """Make an admitted group ready."""
         starting = [
             group
             for group in self.live()
@@ -233,7 +238,7 @@ class HashWorld:
         return bool(starting)
 
     def terminate(self, chance: random.Random) -> bool:
-        """A pod of a terminating group is gone."""
+        """Remove a pod of a terminating group."""
         going = [group for group in self.teardowns if not group.is_kept]
         if not going:
             return False
@@ -252,7 +257,7 @@ class HashWorld:
         live, desired = self.live(revision), self.replicasets[revision]
         for _ in range(desired - len(live)):
             self.groups.append(Group(next(self._numbers), revision))
-        # Without a node first, then not ready; the younger of equal ones.
+        # Pods without a node first, then pods that are not ready; of equal ones, the younger first.
         live.sort(key=lambda group: (not group.is_gated, group.is_ready, -group.number))
         for group in live[: max(len(live) - desired, 0)]:
             self._delete(group, 2)
@@ -270,7 +275,7 @@ class HashWorld:
         before = [*sets.items()]
         size = (self.replicas, self._max_surge)
         if self.revision in sets:
-            # The new one is the last.
+            # The newest ReplicaSet is the last.
             sets[self.revision] = sets.pop(self.revision)
         if sets and self._scaled[0] != self.replicas:
             self._scale()

@@ -1,7 +1,7 @@
-"""How groups are written in tables and stories: one letter per index, from index 0 on.
+"""The notation of groups in tables and stories: one letter per index, from index 0 on.
 
-r ready, old      x not ready, old      t on its way out, old      - missing
-R ready, new      u not ready, new      T on its way out, new
+r ready, old      x not ready, old      t terminating, old      - missing
+R ready, new      u not ready, new      T terminating, new
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from lws.leaderworkerset.rollout.groups import GroupState
 
 
 def groups(letters: str) -> tuple[GroupState, ...]:
-    """Group states as the letters say; where a group is not ready, it is its leader that is not."""
+    """Return the group states of the letters. If a group is not ready, its leader is not."""
     return tuple(_group(index, letter) for index, letter in enumerate(letters) if letter != "-")
 
 
 def letters_of(states: Iterable[GroupState], count: int) -> str:
-    """The letters of groups 0 to `count` - 1."""
+    """Return the letters of groups 0 to `count` - 1."""
     by_index = {state.index: state for state in states}
     return "".join(_letter(by_index.get(index)) for index in range(count))
 

@@ -1,7 +1,7 @@
-"""Random edits that no API server refuses and no controller expects.
+"""Random edits that the API server accepts and no controller expects.
 
-They change stored revisions, what a status remembers, and labels and annotations of every kind that the
-product reads. Each changes one object and is described in words.
+They change stored revisions, the records in a status, and labels and annotations of every kind that the
+product reads. Each edit changes one object and describes itself.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ STORED_VALUES: tuple[Any, ...] = (
     *("", "two", "1", "25%", "²", "٣", "9" * 5000, "a\x00b", "1e9999", "0001-01-01T00:00:00+14:00"),
     *([], {}, [None], [[]], [{}], {"": None}, {"name": []}, {"a": {"b": {}}}, _DEEP),
 )
-"""In the place of any value of a custom resource, which the API server has decoded."""
+"""Replacements for values of a custom resource, as the API server has decoded them."""
 
 RAW_VALUES = (*STORED_VALUES, float("inf"), 2**63, -(10**400), "\ud800")
-"""In the place of any value of the data of a ControllerRevision, which it stores as it came."""
+"""Replacements for values in the data of a ControllerRevision, which the API server stores as they came."""
 
 TEXTS = (
     *("", " ", "0", "00", "1", "2", "3", "-1", "+1", "²", "٣", "two", "null", "true", "garbage"),
     *("9" * 10, "9" * 5000, "1.1.1.", "0-0", "\u2028", "a=b,c", "x" * 300, "default", "demo", "demo-0"),
 )
-"""In the place of a label or annotation. Labels are shorter than that, which nothing relies on."""
+"""Replacements for labels and annotations. The API server accepts only shorter labels, which no code relies
+on.
+"""
 
 _LABELS, _ANNOTATIONS = ("metadata", "labels"), ("metadata", "annotations")
 _PARTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -46,14 +48,14 @@ _PARTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     disaggregated.SCALER_KIND: (("status",), _LABELS, _ANNOTATIONS),
 }
 _KINDS = (KIND, KIND, KIND, "ControllerRevision", "ControllerRevision", "ControllerRevision", "Pod", "Pod")
-"""Drawn more often than the others."""
+"""Kinds that are drawn more often than the others."""
 _KINDS_OF_PAIRS = (disaggregated.KIND, disaggregated.KIND, disaggregated.KIND, KIND)
-"""Drawn as well where there are DisaggregatedSets."""
+"""Kinds that are drawn in addition if there are DisaggregatedSets."""
 _NUMBERS = (0, -5, 1, 2, 99, 2**63 - 1, -(2**63))
 
 
 def _keys_that_end(suffix: str) -> list[str]:
-    """Of labels or annotations, by the names of their constants."""
+    """Return the keys of labels or annotations whose constants have names that end in `suffix`."""
     known = {**vars(v1), **vars(placement)}
     return sorted({value for name, value in known.items() if name.endswith(suffix)})
 
@@ -62,7 +64,7 @@ _READ = {
     _LABELS: [*_keys_that_end("_LABEL"), "controller-revision-hash", "scheduling.x-k8s.io/pod-group"],
     _ANNOTATIONS: [*_keys_that_end("_ANNOTATION"), "controller.kubernetes.io/pod-deletion-cost"],
 }
-"""Keys that some decision reads, on whatever kind."""
+"""Keys that some decision reads, on any kind."""
 _READ_OF_PAIRS = {
     part: sorted(value for name, value in vars(disaggregated).items() if name.endswith(end))
     for part, end in ((_LABELS, "_LABEL"), (_ANNOTATIONS, "_ANNOTATION"))
@@ -72,7 +74,7 @@ _READ_OF_PAIRS = {
 
 @dataclass(frozen=True)
 class Edit:
-    """One edit: of which object, where, and what stands there now."""
+    """One edit: the object, the path in it, and the new value."""
 
     kind: str
     name: str
@@ -84,7 +86,7 @@ class Edit:
 
 
 def edit(cluster: FakeCluster, pick: random.Random) -> Edit:
-    """Edit one object, but nothing by which users say what they want."""
+    """Edit one object, but no field by which users state what they want."""
     there = sorted({kind for kind, _ in cluster.objects})
     kind = pick.choice([*_KINDS, *(_KINDS_OF_PAIRS if disaggregated.KIND in there else ()), *there])
     _, name = pick.choice(sorted(key for key in cluster.objects if key[0] == kind))
@@ -92,7 +94,7 @@ def edit(cluster: FakeCluster, pick: random.Random) -> Edit:
 
 
 def edit_wish(cluster: FakeCluster, pick: random.Random) -> Edit:
-    """Edit what a set asks for, as a definition of another release may have let it through."""
+    """Edit the spec of a set, as the definition of another release may have accepted it."""
     return _edit_part(cluster, KIND, NAME, ("spec",), pick)
 
 
@@ -117,14 +119,14 @@ def _edit_part(
 
 
 def _keys_for(cluster: FakeCluster, kind: str, part: tuple[str, ...]) -> list[str]:
-    """On a set itself, annotations that say where groups run are what users want."""
+    """Return the keys that may be edited. Placement annotations of a set belong to its user."""
     has_pairs = any(True for _ in cluster.of_kind(disaggregated.KIND))
     read = [*_READ[part], *(_READ_OF_PAIRS[part] if has_pairs else ())]
     return [key for key in read if kind != KIND or key not in PLACEMENT_ANNOTATIONS]
 
 
 def _edit_texts(texts: dict[str, str], read: Sequence[str], pick: random.Random) -> str:
-    """One of them is another text, or is gone, or comes; the key of it."""
+    """Replace, remove or add one text. Return its key."""
     there = sorted(texts)
     key = pick.choice(there if there and pick.random() < 0.6 else read)
     if pick.random() < 0.3:
@@ -135,7 +137,7 @@ def _edit_texts(texts: dict[str, str], read: Sequence[str], pick: random.Random)
 
 
 def _edit_json(holder: Any, key: Any, values: Sequence[Any], pick: random.Random) -> tuple[Any, ...]:
-    """Somewhere at or below holder[key]; where, seen from the holder."""
+    """Edit a value at or below holder[key]. Return its path below holder[key]."""
     holder.setdefault(key, {})
     path: tuple[Any, ...] = ()
     while (below := list(_keys(holder[key]))) and pick.random() < 0.85:

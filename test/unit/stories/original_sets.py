@@ -1,4 +1,4 @@
-"""DisaggregatedSets and all that belongs to them, written by hand as releases of the original leave them.
+"""DisaggregatedSets with their objects, written by hand as upstream's releases leave them.
 
 The product builds none of these objects.
 """
@@ -21,7 +21,10 @@ VERSIONS = ("v0.9.0", "v0.10.0", "reference")
 
 
 def role(name: str, replicas: int | None, image: str = "nginx:1.29.3", **more: Any) -> dict[str, Any]:
-    """A role as users write it. replicas: None for one with a scaler. more: maxSurge, maxUnavailable."""
+    """Return a role as users write it.
+
+    replicas: the number of groups; None for a role with a scaler. more: maxSurge, maxUnavailable.
+    """
     pod = {"containers": [{"name": "worker", "image": image}]}
     spec: dict[str, Any] = {"leaderWorkerTemplate": {"size": 1, "workerTemplate": {"spec": pod}}}
     if more:
@@ -33,7 +36,10 @@ def role(name: str, replicas: int | None, image: str = "nginx:1.29.3", **more: A
 
 @dataclass
 class Left:
-    """What a release left. version: which. spec: fields beside the roles."""
+    """The objects that one release of upstream left.
+
+    version: the release. spec: fields in addition to the roles.
+    """
 
     cluster: FakeCluster
     version: str
@@ -45,18 +51,18 @@ class Left:
 
     @staticmethod
     def completed(roles: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Roles as they are stored."""
+        """Return roles as they are stored."""
         stored: list[dict[str, Any]] = _set({"roles": roles})["spec"]["roles"]
         return stored
 
     @property
     def is_legacy(self) -> bool:
-        """Whether names know no slices."""
+        """Whether names contain no slice."""
         return self.version == "v0.9.0"
 
     @property
     def key(self) -> str:
-        """What the original computes for the roles."""
+        """The key that upstream computes for the roles."""
         return original_key(self.obj["spec"]["roles"])
 
     def _identity(self, index: int, key: str, name: str) -> tuple[str, dict[str, str]]:
@@ -73,7 +79,9 @@ class Left:
     def child(
         self, key: str, given: Mapping[str, Any], replicas: int, initial: int | None = None, index: int = 0
     ) -> None:
-        """The LeaderWorkerSet of a role, as a typed client sends it and webhook and definition fill it in."""
+        """Store the LeaderWorkerSet of a role, as a typed client sends it and as webhook and definition
+        complete it.
+        """
         name, labels = self._identity(index, key, given["name"])
         app = f"demo-{given['name']}" if self.is_legacy else f"demo-{index}-{given['name']}"
         labels = {**labels, "app": app}
@@ -133,7 +141,7 @@ class Left:
         self.cluster.add({**made, "spec": {"replicas": replicas}, "status": status})
 
     def status(self, counts: Mapping[str, int], is_available: bool) -> None:
-        """Releases before the reference say nothing."""
+        """Write the status. Releases before the reference write none."""
         if self.version != "reference":
             return
         fields = ("replicas", "readyReplicas", "updatedReplicas")
@@ -156,7 +164,7 @@ class Left:
 
 
 def _label(template: dict[str, Any], labels: Mapping[str, str]) -> None:
-    """The labels of the set win over those of users."""
+    """Set labels in a template. The set's labels override labels of users."""
     metadata = template.get("metadata") or {}
     template["metadata"] = {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}
     for container in template["spec"]["containers"]:
@@ -164,7 +172,7 @@ def _label(template: dict[str, Any], labels: Mapping[str, str]) -> None:
 
 
 def _affinity(policy: Mapping[str, str], index: int) -> dict[str, Any]:
-    """§13."""
+    """Return the affinity of §13."""
     name, part = f"{PREFIX}/name", f"{PREFIX}/slice"
     of_set = {"key": name, "operator": "In", "values": ["demo"]}
     others = {"key": part, "operator": "NotIn", "values": [str(index)]}
@@ -194,5 +202,5 @@ def _set(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def original_key(roles: list[dict[str, Any]]) -> str:
-    """The hash that the original computes (its vectors: test_key.py)."""
+    """Return the hash that upstream computes (its test vectors are in test_key.py)."""
     return key_of({each["name"]: each["spec"] for each in roles})

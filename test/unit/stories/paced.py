@@ -19,8 +19,10 @@ _LEADERS = Reference("apps/v1", "StatefulSet", "ns", "demo", "leaders")
 
 @dataclass(frozen=True)
 class Delays:
-    """Seconds. sync: until the StatefulSet controller looks. going: a group takes to go, from our delete on.
-    seen: until we hear of anything. A quiet cluster by default.
+    """Delays in seconds, by default as in a quiet cluster.
+
+    sync: until the StatefulSet controller reacts. going: from our deletion of a leader until its group is
+    gone. seen: until the manager learns of a change.
     """
 
     sync: float = 0.03
@@ -30,7 +32,10 @@ class Delays:
 
 @dataclass(frozen=True)
 class Pace:
-    """What came of it. steps: how often the StatefulSet was told a partition."""
+    """The results of a rollout.
+
+    steps: number of partitions that the StatefulSet got.
+    """
 
     utilisation: float
     of_ideal: float
@@ -41,7 +46,10 @@ class Pace:
 
 @dataclass
 class Paced:
-    """One rollout from A to B. seconds_of: how long a group takes to get ready, by index."""
+    """One rollout from A to B.
+
+    seconds_of: a function that returns how long the group with an index takes to become ready.
+    """
 
     wish: Wish
     seconds_of: Callable[[int], float]

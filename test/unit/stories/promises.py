@@ -18,19 +18,19 @@ from lws.runtime.actions import Action, Apply, Create, Delete, Plan
 from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, REVISION_LABEL
 
 SIZES = {"A": 1, "B": 1, "C": 2, "D": 1, "E": 3, "F": 1}
-"""Pods per group of each revision, which is called by the image of its containers."""
+"""Pods per group of each revision. A revision is named by the image of its containers."""
 
 
 Images = Mapping[str, str]
-"""By UID of a leader pod, its revision: the store keeps no containers."""
+"""The revision by UID of a leader pod: the store keeps no containers."""
 
 
 def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
-    """Not over the ceiling, not under the floor, no healthy group replaced but for another revision."""
+    """Check ceiling and floor, and that a healthy group is replaced only by another revision."""
     apply = next((each for each in _actions(plan) if isinstance(each, Apply)), None)
     deleted = [each for each in _actions(plan) if isinstance(each, Delete) and each.target.kind == "Pod"]
     waiting = {each["metadata"]["uid"] for each in snapshot.returning if not node_of(each)}
-    # These wait for a node that takes no pod.
+    # Pods that wait for a node that takes no pod.
     released = [each for each in deleted if each.version and each.target.uid in waiting]
     deleted = [each for each in deleted if each not in released]
     groups = {group.leader["metadata"]["uid"]: group for group in snapshot.groups}
@@ -45,7 +45,7 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     spec = snapshot.lws["spec"]
     unavailable, surge = limits(spec)
     if snapshot.leader is None:
-        # One that is lost comes back in the middle of a rollout, and with its surge.
+        # A lost StatefulSet is recreated in the middle of a rollout, and with its surge.
         most = spec["replicas"] + (surge if snapshot.lws.get("status") else 0)
         assert apply is None or apply.intent["spec"]["replicas"] <= most, "surge on creation"
         return
@@ -73,14 +73,14 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
         broken = {each.index for each in snapshot.groups if outdated(each) and is_down(each, images)}
         left = {index for index in broken - replaced if max(partition, lowered) <= index < replicas}
         assert not left, f"groups {left} are broken, and nobody replaces them"
-        # A step of its own takes in that the set was scaled.
+        # A step of its own reacts to the change of replicas.
         asked = (snapshot.leader["metadata"].get("annotations") or {}).get(REPLICAS_ANNOTATION)
         if stored == replicas == spec["replicas"] and asked == str(stored):
             serving = {each.index: outdated(each) for each in snapshot.groups if is_ready(each, images)}
             check_broken(broken, serving, spec, partition, lowered)
     told = revision_of((snapshot.leader if apply is None else apply.intent)["spec"]["template"])
     if lowered < partition or told != revision_of(snapshot.leader["spec"]["template"]):
-        # The StatefulSet controller may take whatever is not on the template that it is told.
+        # The StatefulSet controller may take any group that is not on its current template.
         covered_now = [each for each in snapshot.groups if each.index >= lowered]
         going |= {each.index for each in covered_now if images[each.leader["metadata"]["uid"]] != told}
     # Groups that the user scales away are not missed, as long as they are no surge.
@@ -92,7 +92,7 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
         return
     said = f"{left} groups stay ready of {len(ready)}, {must_stay} must; {going} go"
     assert left == len(ready) - 1 < must_stay, said
-    # Where nothing but broken old groups has used the budget up, one healthy group may go after all.
+    # If broken old groups alone use up the budget, one healthy group may go after all.
     present = [each for each in snapshot.groups if each.index < stored]
     broken = {each.index for each in present if outdated(each) and not is_terminating(each.leader)}
     assert broken - ready and ready | broken == set(range(stored)), f"{said}; {broken - ready} are broken"
@@ -118,7 +118,7 @@ def check_broken(
 
 
 def is_prewarming(snapshot: SetSnapshot, plan: Plan) -> bool:
-    """A Job for a node is created, or runs on, and the pass does not say that it is over."""
+    """Return whether a Job for a node is created or running, and the pass does not end the prewarming."""
     if any((status.patch.get("prewarm") or {}).get("completionTime") for status in plan.statuses):
         return False
     made = [each for each in _actions(plan) if isinstance(each, Create) and each.intent["kind"] == "Job"]
@@ -129,7 +129,9 @@ def is_prewarming(snapshot: SetSnapshot, plan: Plan) -> bool:
 
 
 def check_group_pass(snapshot: GroupSnapshot, plan: Plan, images: Images, incidents: Container[str]) -> None:
-    """No group is restarted without an incident, and its workers are of its leader's revision."""
+    """Check that no group is restarted without an incident, and that workers have the revision of their
+    leader.
+    """
     for action in _actions(plan):
         if isinstance(action, Delete) and action.target.kind == "Pod":
             assert action.target.uid in incidents, f"{action.target} is restarted without a reason"
@@ -142,7 +144,7 @@ def check_group_pass(snapshot: GroupSnapshot, plan: Plan, images: Images, incide
 
 
 def check_workers(workers: Any, leader: Any, images: Images) -> None:
-    """Leader and workers are of one revision: template, key and size."""
+    """Check that leader and workers have one revision: template, key and size."""
     revision = images[leader["metadata"]["uid"]]
     assert revision_of(workers["spec"]["template"]) == revision, "workers of another revision"
     assert workers["spec"]["replicas"] == SIZES[revision] - 1, "workers of another size"
@@ -154,8 +156,9 @@ def check_workers(workers: Any, leader: Any, images: Images) -> None:
 
 
 def check_meetings(pods: Iterable[Any], made_for: Mapping[str, str]) -> None:
-    """No worker meets a leader that came after its own, unless it came later still. made_for: by UID of a
-    StatefulSet, that of its owner.
+    """Check that no worker meets a leader newer than its own, unless the worker is newer still.
+
+    made_for: by UID of a StatefulSet, the UID of its owner.
     """
     pods = list(pods)
     leaders = {pod["metadata"]["name"]: pod for pod in pods if not gate_of(pod)}
@@ -173,7 +176,7 @@ def _order(pod: Any) -> int:
 
 
 def limits(spec: Any) -> tuple[int, int]:
-    """maxUnavailable and maxSurge as they act, in groups."""
+    """Return the effective maxUnavailable and maxSurge, in groups."""
     replicas = spec["replicas"]
     rolling = spec["rolloutStrategy"].get("rollingUpdateConfiguration", {})
     unavailable = _scaled(rolling.get("maxUnavailable", 1), replicas, 0)
@@ -182,13 +185,13 @@ def limits(spec: Any) -> tuple[int, int]:
 
 
 def revision_of(podlike: Any) -> str:
-    """The revision of a pod or a template, by its image."""
+    """Return the revision of a pod or a template: its image."""
     image: str = podlike["spec"]["containers"][0]["image"]
     return image
 
 
 def is_ready(group: GroupFacts, images: Images) -> bool:
-    """Leader and workers serve, and will go on serving."""
+    """Return whether leader and workers serve and none of them is terminating."""
     leader, workers = group.leader, group.workers
     status = leader["status"]
     conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
@@ -204,7 +207,7 @@ def is_ready(group: GroupFacts, images: Images) -> bool:
 
 
 def is_down(group: GroupFacts, images: Images) -> bool:
-    """It serves nobody, and is not on its way out."""
+    """Return whether the group does not serve and its leader is not terminating."""
     return not is_terminating(group.leader) and not is_ready(group, images)
 
 

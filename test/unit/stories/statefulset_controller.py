@@ -1,8 +1,7 @@
-"""A small fake of the StatefulSet controller (Kubernetes 1.37, podManagementPolicy Parallel), and of the pods
-it makes.
+"""A small fake of the StatefulSet controller (Kubernetes 1.37, podManagementPolicy Parallel) and of its pods.
 
-What it deletes and creates is decided as the real one does it. A pod stands for its whole group: it is
-created, gets its workers, its leader gets ready, its workers get ready, and on deletion it lingers a while.
+It decides what to delete and create as the real one does. A pod stands for its whole group: it is created,
+gets its workers, its leader becomes ready, its workers become ready, and on deletion it lingers a while.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from test.unit.stories.statefulset_sync import SeenPod, Told, sync
 
 @dataclass
 class FakePod:
-    """A leader pod and, in the flags that a StatefulSet controller does not see, its workers."""
+    """A leader pod with its workers, whose flags a StatefulSet controller does not see."""
 
     uid: int
     revision: str
@@ -27,18 +26,21 @@ class FakePod:
 
     @property
     def is_available(self) -> bool:
-        """As the StatefulSet controller counts: the leader alone."""
+        """Whether the StatefulSet controller counts the pod as available: by the leader alone."""
         return self.leader_ready and not self.terminating
 
     @property
     def is_serving(self) -> bool:
-        """As users count: the whole group, and not on its way out."""
+        """Whether the whole group serves and is not terminating."""
         return self.is_available and self.workers_ready
 
 
 @dataclass
 class FakeStatefulSet:
-    """The leader StatefulSet with its controller. max_unavailable is None where the feature is off."""
+    """The leader StatefulSet with its controller.
+
+    max_unavailable: the field of that name; None if the feature is off.
+    """
 
     replicas: int
     revision: str
@@ -51,11 +53,11 @@ class FakeStatefulSet:
     update_revision: str = ""
     pods: dict[int, FakePod] = field(default_factory=dict)
     taken: list[int] = field(default_factory=list)
-    """Leaders that the controller has deleted for the update, in the background, so far."""
+    """Leaders that the controller has deleted for the update so far, in the background."""
     _uids: count[int] = field(default_factory=lambda: count(1))
 
     def sync(self) -> bool:
-        """One pass of the controller; True if it did or reported anything."""
+        """Run one pass of the controller. Return whether it did or reported anything."""
         before = (self.observed_generation, self.current_revision, self.update_revision)
         self.observed_generation = self.generation
         self.update_revision = self.revision

@@ -1,6 +1,6 @@
 """One pass of the StatefulSet controller (Kubernetes 1.37, podManagementPolicy Parallel).
 
-test_recorded.py compares it with recordings of the real one; stories and the machine are played with it.
+test_recorded.py compares it with recordings of the real one; the stories and the state machines use it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The StatefulSet. current, update: its own revisions, as its status has them after the template was
-    looked at. max_unavailable: None where the feature MaxUnavailableStatefulSet is off.
+    """The spec of a StatefulSet.
+
+    current, update: its own revisions, as in its status after the controller has seen the template.
+    max_unavailable: the field of that name; None if the feature MaxUnavailableStatefulSet is off.
     """
 
     replicas: int
@@ -25,7 +27,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class SeenPod:
-    """One pod. ready: Running and Ready, even if terminating. ended: its phase is Failed or Succeeded."""
+    """One pod.
+
+    ready: whether it is Running and Ready, even if terminating. ended: whether its phase is Failed or
+    Succeeded.
+    """
 
     ordinal: int
     revision: str
@@ -35,13 +41,13 @@ class SeenPod:
 
     @property
     def is_available(self) -> bool:
-        """It serves, and will go on serving."""
+        """Whether the pod is ready and not terminating."""
         return self.ready and not self.terminating
 
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """One pass, in the order of its fields.
+    """The decisions of one pass, which takes effect in the order of the fields.
 
     remove: pods that have ended. create: ordinal and revision of missing pods. condemn: pods beyond the
     replicas. replace: pods that move to the update revision. current: the current revision afterwards.
@@ -55,12 +61,12 @@ class Sync:
 
     @property
     def deleted(self) -> tuple[int, ...]:
-        """Every pod that is deleted, each once."""
+        """Ordinals of all deleted pods, without duplicates."""
         return tuple(dict.fromkeys((*self.remove, *self.condemn, *self.replace)))
 
 
 def sync(told: Told, pods: Iterable[SeenPod]) -> Sync:
-    """One pass over `pods`, which are all that the StatefulSet controls."""
+    """Decide one pass over `pods`, which are all pods that the StatefulSet controls."""
     seen = {pod.ordinal: pod for pod in pods}
     wanted = range(told.start, told.start + told.replicas)
     living = {ordinal: seen[ordinal] for ordinal in wanted if ordinal in seen}
@@ -98,7 +104,7 @@ def _one_at_a_time(told: Told, targets: Iterable[int], living: Mapping[int, Seen
         if _is_outdated(told, pod):
             return (target,)
         if pod is None or not pod.is_available:
-            # One that is missing has only just been created.
+            # A missing pod has only just been created.
             return ()
     return ()
 

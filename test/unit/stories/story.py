@@ -1,7 +1,7 @@
-"""A rollout played to its end: our planner, the fake StatefulSet controller and the pods, move by move.
+"""A rollout played to its end: our planner, the fake StatefulSet controller and the pods, one move at a time.
 
-After every pass of ours the promises are checked: the surge ceiling, the availability floor, nothing deleted
-unseen.
+The promises are checked after each of our passes: the surge ceiling, the availability floor, and that nothing
+is deleted before the StatefulSet controller has seen the spec.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ Move = Callable[[], bool]
 
 @dataclass
 class Wish:
-    """What the user wants at the moment; `bad` revisions never get ready."""
+    """The user's present wishes.
+
+    bad: revisions that never become ready.
+    """
 
     replicas: int
     revision: str = "A"
@@ -32,29 +35,32 @@ class Wish:
     paused: bool = False
     start_strategy: StartWaves | None = None
     prewarms: bool = False
-    """Nodes get what a new revision needs, until somebody lets the rollout go on (`Story.warmed`)."""
+    """Whether nodes are prepared for a new revision before the rollout starts (`Story.warmed`)."""
 
 
 @dataclass
 class Story:
-    """One set. `has_feature`: MaxUnavailableStatefulSet is on."""
+    """The story of one set.
+
+    has_feature: whether MaxUnavailableStatefulSet is on.
+    """
 
     wish: Wish
     has_feature: bool = False
     statefulset: FakeStatefulSet | None = None
     is_patient: bool = True
-    """A report of the StatefulSet controller is awaited before the partition is lowered again."""
+    """Whether to await a report of the StatefulSet controller before the partition is lowered again."""
     warm: str = "A"
-    """The revision for which nodes have what it needs."""
+    """The revision that nodes are prepared for."""
     warming: str = ""
-    """The one for which a pass has begun to see to that."""
+    """The revision that a pass has begun to prepare nodes for."""
     left: list[int] = field(default_factory=list)
     """Leaders that the StatefulSet controller is expected to delete as soon as it sees a step."""
     told: list[str] = field(default_factory=list)
     """One line for each pass that changed something."""
 
     def settled(self, revision: str = "A") -> Story:
-        """This story, begun with all groups ready on `revision`."""
+        """Return this story, with all groups ready on `revision`."""
         replicas = self.wish.replicas
         self.statefulset = statefulset = FakeStatefulSet(replicas, revision, last_replicas=replicas)
         statefulset.max_unavailable = self._max_unavailable
@@ -72,7 +78,7 @@ class Story:
         return tuple(self._state(index, pod) for index, pod in sorted(self.statefulset.pods.items()))
 
     def run_pass(self) -> bool:
-        """One pass of ours; True if it wrote anything."""
+        """Run one of our passes. Return whether it wrote anything."""
         states = self.states
         state = self._rollout_state(states)
         rollout = plan_rollout(state)
@@ -98,18 +104,18 @@ class Story:
         return wrote
 
     def sync(self) -> bool:
-        """One pass of the StatefulSet controller; True if it did anything."""
+        """Run one pass of the StatefulSet controller. Return whether it did anything."""
         return self.statefulset is not None and self.statefulset.sync()
 
     def settle(self) -> bool:
-        """Both controllers, ours first, until neither has anything to do; True if either had."""
+        """Run both controllers, ours first, until neither has anything to do. Return whether either had."""
         has_changed = False
         while self.run_pass() | self.sync():
             has_changed = True
         return has_changed
 
     def play(self, rounds: int | None = None) -> None:
-        """In a fixed order: both controllers settle, then every pod makes one move; to the end by default."""
+        """Play rounds, by default to the end: both controllers settle, then every pod makes one move."""
         played = 0
         while (self.settle() or self.moves()) and played != rounds:
             for move in self.moves():
@@ -117,18 +123,18 @@ class Story:
             played += 1
 
     def break_group(self, index: int) -> None:
-        """The group stops serving, for good."""
+        """Break the group for good."""
         assert self.statefulset is not None
         pod = self.statefulset.pods[index]
         pod.broken, pod.leader_ready, pod.workers_ready = True, False, False
 
     def lose(self, index: int) -> None:
-        """Somebody deletes the leader."""
+        """Delete the leader, as a user does."""
         assert self.statefulset is not None
         self.statefulset.pods[index].terminating = True
 
     def recover(self) -> bool:
-        """Broken groups on the target revision can get ready again; True if there were any."""
+        """Let broken groups on the target revision become ready again. Return whether there were any."""
         pods = self.statefulset.pods.values() if self.statefulset is not None else ()
         broken = [pod for pod in pods if pod.broken and pod.revision == self.wish.revision]
         for pod in broken:
@@ -136,13 +142,13 @@ class Story:
         return bool(broken)
 
     def moves(self) -> list[Move]:
-        """What may happen next to any pod by itself."""
+        """Return what may happen next by itself to any pod."""
         pods = self.statefulset.pods if self.statefulset is not None else {}
         return [move for index in sorted(pods) if (move := self._move(index, pods[index])) is not None]
 
     @property
     def is_warming(self) -> bool:
-        """As the assessment decides it: a rollout that has begun goes on."""
+        """Whether the rollout waits for nodes. As in the assessment, a rollout that has begun continues."""
         wish, statefulset = self.wish, self.statefulset
         if statefulset is None or not wish.prewarms or wish.paused or self.warm == wish.revision:
             return False
@@ -152,13 +158,15 @@ class Story:
         return self.warming == wish.revision or not (has_moved or all(s.index not in scope for s in serving))
 
     def warmed(self) -> bool:
-        """All Jobs have ended, or the deadline has passed; True if a rollout has waited for it."""
+        """End the prewarming, as ended Jobs or the deadline do. Return whether a rollout has waited for
+        it.
+        """
         was_warming, self.warm = self.is_warming, self.wish.revision
         return was_warming
 
     @property
     def is_finished(self) -> bool:
-        """Everything is as the user wants it."""
+        """Whether everything is as the user wants it."""
         wish, statefulset = self.wish, self.statefulset
         if statefulset is None:
             return False
@@ -254,7 +262,7 @@ class Story:
 
 
 def check(wish: Wish, states: tuple[GroupState, ...], statefulset: FakeStatefulSet, rollout: Rollout) -> None:
-    """What we promise of every pass: not over the ceiling, not under the floor, nothing deleted unseen."""
+    """Check ceiling and floor, and that nothing is deleted before the controller has seen the spec."""
 
     def where() -> str:
         return f"groups {letters_of(states, statefulset.replicas)}, {wish}, {statefulset}, {rollout}"
@@ -269,7 +277,7 @@ def check(wish: Wish, states: tuple[GroupState, ...], statefulset: FakeStatefulS
     before = {state.index for state in states if state.ready and state.index < counted}
     going = set(rollout.replace) | set(range(rollout.replicas, statefulset.replicas))
     if rollout.partition < statefulset.partition:
-        # The StatefulSet controller may take everything outdated that the partition covers from now on.
+        # From now on the StatefulSet controller may take every outdated group at or above the partition.
         going |= {state.index for state in states if state.outdated and state.index >= rollout.partition}
     floor = min(wish.replicas - limits.unavailable, len(before) - 1)
     if before & going:
@@ -286,7 +294,7 @@ def _check_starts(
     rollout: Rollout,
     where: Callable[[], str],
 ) -> None:
-    """No step starts more groups than a multiple of the ready ones allows."""
+    """Check that no step starts more groups than a multiple of the ready ones allows."""
     by_index = {state.index: state for state in states if state.index < statefulset.replicas}
     updated = [state for state in by_index.values() if not state.outdated]
     is_current = statefulset.revision == wish.revision

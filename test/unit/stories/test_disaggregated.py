@@ -1,4 +1,4 @@
-"""DisaggregatedSets in a cluster in memory: created, scaled, rolled, healed, deleted."""
+"""Stories of DisaggregatedSets in a cluster in memory: created, scaled, rolled, repaired, deleted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add(world: World, **spec: Any) -> None:
 
 
 def image(world: World, name: str) -> None:
-    """A user gives the containers of all roles another image."""
+    """Give the containers of all roles another image, as a user does."""
 
     world.edit(lambda spec: _set_image(spec, name))
     world.settle()
@@ -62,7 +62,10 @@ def test_a_set_is_created_recorded_and_available(world: World) -> None:
 
 
 class Steps:
-    """What LeaderWorkerSets want after each pass, as it changes. most: of groups that a role may have."""
+    """Record the desired groups of the LeaderWorkerSets after each pass, if they changed.
+
+    most: the largest number of groups that a role may have.
+    """
 
     def __init__(self, world: World, most: dict[str, int]) -> None:
         self.rows: list[dict[str, dict[str, int]]] = []
@@ -77,7 +80,9 @@ class Steps:
             assert sum(each.get(role, 0) for each in counts.values()) <= most, (role, counts)
 
     def texts(self, *keys: str) -> list[str]:
-        """Rows as the specification writes them, revision by revision, role by role; "-" for none."""
+        """Return the rows in the notation of the specification: by revision, then by role; "-" if there is
+        none.
+        """
         lines: list[str] = []
         for row in self.rows:
             names = list(dict.fromkeys(role for counts in row.values() for role in counts))
@@ -92,7 +97,7 @@ def roles(prefill: int, decode: int, **more: Any) -> list[dict[str, Any]]:
 
 
 def only(world: World) -> str:
-    """The key of the one revision that there is."""
+    """Return the key of the only revision."""
     (key,) = world.counts()
     return key
 
@@ -153,7 +158,7 @@ def test_what_goes_is_deleted_and_told_once_however_late_its_stream_is(world: Wo
 
 
 def test_every_write_of_a_step_comes_after_what_it_depends_on(world: World) -> None:
-    """Record, baseline, creation: whatever is interrupted is not guessed at."""
+    """Record, then baseline, then creation: an interruption leaves nothing to guess."""
     add(world, roles=roles(2, 2))
     image(world, "app:2")
     revisions = list(world.cluster.of_kind("ControllerRevision"))
@@ -175,7 +180,7 @@ def test_every_write_of_a_step_comes_after_what_it_depends_on(world: World) -> N
 
 
 def test_the_limit_of_the_history_holds_in_a_rollout_that_never_ends(world: World) -> None:
-    """Each edit overtakes the one before, and nothing of any gets ready."""
+    """Each edit overtakes the previous one, and no revision becomes ready."""
 
     def own() -> list[str]:
         known = world.cluster.of_kind("ControllerRevision")
@@ -257,7 +262,7 @@ def test_a_lost_child_is_made_anew(world: World) -> None:
 @pytest.mark.parametrize("role", ["prefill", "decode"])
 @pytest.mark.parametrize("left", [4, 3, 2])
 def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: str, left: int) -> None:
-    """From its own revision, with no more groups than it had, and after them; the rollout goes on."""
+    """The child is recreated from its revision, with no more groups than before. The rollout continues."""
     add(world, roles=roles(4, 4))
     old = only(world)
     before: list[int] = []
@@ -286,7 +291,7 @@ def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
 def test_wart_41_a_child_lost_before_the_rollout_began_comes_back_whole(world: World, role: str) -> None:
-    """Somebody asks for another revision and deletes a child before any pass has seen the first."""
+    """The user requests another revision and deletes a child before any pass has seen the request."""
     add(world, roles=roles(4, 4))
     old = only(world)
     (lost,) = (each for each in world.children if f"{old}-{role}" in each["metadata"]["name"])
@@ -308,7 +313,7 @@ def test_wart_41_a_child_lost_before_the_rollout_began_comes_back_whole(world: W
 
 
 def test_wart_41_one_that_was_lost_begins_with_no_more_groups_than_are_wanted(world: World) -> None:
-    """The status has counted groups that are not wanted any more, or are of nobody's doing."""
+    """The status counts groups that are not desired any more, or that the set never requested."""
     add(world, roles=roles(4, 2))
     old = only(world)
     (lost,) = (each for each in world.children if f"{old}-prefill" in each["metadata"]["name"])
@@ -330,7 +335,7 @@ def test_wart_41_one_that_was_lost_begins_with_no_more_groups_than_are_wanted(wo
     steps = Steps(world, {"prefill": 3, "decode": 3})
     world.after_pass = lambda: (look(), steps.look())
     world.settle()
-    # What it has left stands in the place of everything until a look finds it gone.
+    # The remains of the child take its place until a pass finds them gone.
     world.manager.ring()
     world.settle()
     assert began == [(2, 2)]
@@ -339,7 +344,7 @@ def test_wart_41_one_that_was_lost_begins_with_no_more_groups_than_are_wanted(wo
 
 
 def test_wart_41_one_whose_place_the_new_revision_needs_does_not_hold_it_up(world: World) -> None:
-    """It is lost before the first step, which would have taken its only group."""
+    """The child is lost before the first step, which would have taken its only group."""
     add(
         world,
         roles=[make_role("prefill", 1, rolling={"maxSurge": 0, "maxUnavailable": 1}), make_role("decode", 2)],
@@ -357,7 +362,7 @@ def test_wart_41_one_whose_place_the_new_revision_needs_does_not_hold_it_up(worl
 
     world.after_pass = lose
     image(world, "app:2")
-    # No event tells when the last pod of the lost one has gone.
+    # No event reports that the last pod of the lost child is gone.
     assert world.manager.ring()
     world.settle()
     assert lost and list(world.counts().values()) == [{"prefill": 1, "decode": 2}]
@@ -432,7 +437,7 @@ def test_a_child_that_cannot_be_read_is_told_and_not_created_again(world: World)
 
 @pytest.mark.parametrize("is_remembered", [True, False], ids=["as the status says", "status lost"])
 def test_slices_that_come_in_a_pause_have_what_the_others_have(world: World, is_remembered: bool) -> None:
-    """A router starts after prefill; the paused revision has another image, and no decode any more."""
+    """A router starts after prefill. The paused revision has another image and no decode role."""
     router = {**make_role("router", 1), "startAfter": ["prefill"]}
     add(world, roles=[make_role("prefill", 2), make_role("decode", 1), router])
     old = only(world)
@@ -510,7 +515,7 @@ def test_no_more_slices_roll_at_once_than_may(world: World) -> None:
 def test_slices_that_cannot_be_remembered_yet_roll_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where a rollout overtakes another one, so that each slice has more to remember."""
+    """The limit also holds if a rollout overtakes another one, so that each slice has more to record."""
     room = functools.partial(slices_recorded, most=5)
     monkeypatch.setattr("lws.disaggregatedset.slices.course.slices_recorded", room)
     add(world, slices=3)
@@ -553,7 +558,7 @@ def test_a_role_that_is_scaled_from_outside_follows_its_scaler(world: World) -> 
 
 
 def test_a_role_that_is_scaled_to_nothing_keeps_no_service_from_the_others(world: World) -> None:
-    """The original makes none for the whole set as long as one role is at 0."""
+    """Upstream creates no Service for the whole set as long as one role is at 0."""
     add(world, roles=external())
     world.edit(lambda spec: spec.update(replicas=0), SCALER_KIND, "demo-prefill")
     world.settle()
@@ -622,8 +627,8 @@ def test_each_child_has_a_service_as_soon_as_its_revision_serves(world: World) -
 
 
 def test_what_a_set_is_created_with_is_written_once(world: World) -> None:
-    """Per slice a child and a Service for each role, a revision, and two statuses: that it is under way, and
-    that it serves.
+    """Per slice a child and a Service for each role, one revision, and two statuses: progressing, and
+    available.
     """
     add(world, slices=2)
     for _ in range(10):
@@ -661,7 +666,7 @@ def test_edits_that_roll_no_pod_take_effect_in_place(world: World) -> None:
 
 
 def test_a_role_that_somebody_rolls_by_itself_stays_so_until_the_next_revision(world: World) -> None:
-    """What `lws restart` and `lws undo` of such a LeaderWorkerSet warn of."""
+    """`lws restart` and `lws undo` of such a LeaderWorkerSet warn of this."""
     add(world)
     before = {each["metadata"]["name"]: each for each in world.children}
     name = next(each for each in before if each.endswith("-prefill"))
@@ -707,7 +712,7 @@ def test_roles_are_added_and_removed(world: World) -> None:
 
 
 def test_all_roles_are_renamed(world: World) -> None:
-    """The original leaves the former ones behind."""
+    """Upstream leaves the former roles behind."""
     add(world, roles=roles(2, 2))
     world.edit(lambda spec: spec.update(roles=[make_role("a", 2), make_role("b", 2)]))
     world.settle()

@@ -1,4 +1,4 @@
-"""DisaggregatedSets while writes fail, processes end, caches lag, and users change everything."""
+"""Stories of DisaggregatedSets while writes fail, processes end, caches lag, and users change everything."""
 
 from __future__ import annotations
 
@@ -57,14 +57,17 @@ BUDGETS = ({"maxSurge": 1, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable
 def begin(
     loop: asyncio.AbstractEventLoop, rolling: dict[str, Any], counts: tuple[int, int] = (3, 2)
 ) -> Attack:
-    """At rest. counts: groups of each role."""
+    """Return a settled set under attack.
+
+    counts: groups of each role.
+    """
     attack = Attack(loop)
     bring_to_rest(attack, rolling, counts)
     return attack
 
 
 def bring_to_rest(attack: Attack, rolling: dict[str, Any], counts: tuple[int, int] = (3, 2)) -> None:
-    """With a set whose roles have so many groups."""
+    """Create a set whose roles have this many groups, and play until it is settled."""
     names = ("prefill", "decode")
     roles = [make_role(name, count, rolling=rolling) for name, count in zip(names, counts, strict=True)]
     obj = make_disaggregated(roles=roles)
@@ -137,7 +140,7 @@ def test_a_group_that_fails_once_costs_no_healthy_one(
 def test_a_rollout_that_is_overtaken_keeps_the_floor_that_it_began_with(
     loop: asyncio.AbstractEventLoop, at: int
 ) -> None:
-    """The revision in the middle goes first, and its groups count for as long as the oldest has some."""
+    """The middle revision is replaced first, and its groups count as long as the oldest one has some."""
     attack = begin(loop, BUDGETS[1])
     attack.at, attack.hit = at, lambda world: world.edit(image("c"))
     attack.world.edit(image("b"))
@@ -191,7 +194,9 @@ FOREIGN = {"type": "example.com/Checked", "status": "True", "reason": "Checked",
 
 
 def left_by_others(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A status as others may leave it: emptied, old, without one of its fields, or with another value."""
+    """Return a status as other clients may leave it: emptied, old, without one of its fields, or with another
+    value.
+    """
     yield {}
     old = [{**each, "status": "False", "reason": "Old"} for each in status["conditions"]]
     yield {**status, "conditions": old}
@@ -202,7 +207,7 @@ def left_by_others(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def told_in(status: dict[str, Any]) -> dict[str, Any]:
-    """All but memory, which nobody can tell anew, moments, and what no longer holds."""
+    """Return what a pass can compute again: no records, no timestamps, and only conditions that are True."""
     memory = {"lastProgressTime", "members", "rollout", "restarts", "collisionCount", "rollouts"}
     conditions = [
         {**each, "lastTransitionTime": ""}
@@ -223,7 +228,7 @@ def told_in(status: dict[str, Any]) -> dict[str, Any]:
 def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
     loop: asyncio.AbstractEventLoop, kind: str, name: str, passes: str
 ) -> None:
-    """No time passes in between. Our write starts no other pass, and conditions of others stay."""
+    """No time passes in between. Our write starts no other pass, and conditions of other controllers stay."""
     world = World(loop)
     obj = make_disaggregated(roles=[make_role("prefill", 2), make_role("decode", 1)])
     scale_from_outside(obj["spec"])
@@ -235,7 +240,7 @@ def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
     known = world.get(kind, name)["status"]
     for edited in left_by_others(told_in(known)):
         before = {**edited, "conditions": [*edited.get("conditions", ()), FOREIGN]}
-        # So long after the last one that it is no fight.
+        # So long after the last one that it is no conflict between two writers.
         world.cluster.now += timedelta(seconds=timing.ACTIVE_SET_SECONDS + 1)
         world.cluster.change(world.get(kind, name), status=before)
         writes = world.cluster.writes
@@ -258,7 +263,7 @@ def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
 def test_a_status_that_is_lost_between_a_look_at_it_and_its_write_comes_back(
     loop: asyncio.AbstractEventLoop, kind: str, change: dict[str, Any]
 ) -> None:
-    """What is written lands on nothing, the stream tells of that when the answer is known, and nothing else
+    """Our merge patch meets an empty status. The stream shows this with the response, and nothing else
     happens.
     """
     world, cleared = begin(loop, BUDGETS[0]).world, set()

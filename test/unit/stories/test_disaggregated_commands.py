@@ -1,4 +1,4 @@
-"""Commands on a DisaggregatedSet in a cluster in memory: what they say is so, and what they write acts."""
+"""Stories of commands on a DisaggregatedSet: their output is correct, and their writes take effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEMO = NamedSet("demo", KINDS[1])
 
 
 class Served(FakeCluster):
-    """What commands ask of an API server, over the same objects."""
+    """The API that commands use, over the same objects."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.__dict__ = cluster.__dict__
@@ -64,7 +64,7 @@ def _matches(obj: Object, selector: str) -> bool:
 
 
 class Terminal:
-    """Somebody who calls commands on the set of this world."""
+    """A user who runs commands on the set of this world."""
 
     def __init__(self, world: World, loop: asyncio.AbstractEventLoop, capsys: Any) -> None:
         self.world, self._loop, self._capsys = world, loop, capsys
@@ -182,7 +182,7 @@ def test_plan_of_a_change(terminal: Terminal) -> None:
 
 
 def counts(step: dict[str, Any]) -> list[str]:
-    """What is wanted after a step, whatever the keys are."""
+    """Return the desired groups after a step, independent of the keys."""
     return sorted(str(sorted(roles.items())) for roles in step["groups"].values())
 
 

@@ -1,7 +1,7 @@
-"""Whatever is accepted as a DisaggregatedSet settles or says why not, when created and when changed.
+"""Tests that every accepted DisaggregatedSet settles or says why not, when created and when changed.
 
-400 draws from the schema, of which those are played that admission lets through and that are small; images
-of some never start. HYPOTHESIS_PROFILE=nightly draws 10,000 other ones.
+The schema yields 400 draws. Those that admission accepts and that are small are played; the images of some
+never start. HYPOTHESIS_PROFILE=nightly draws 10,000 other ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ IMAGES = (GOOD, "app:2", "app:2", BROKEN)
 
 @pytest.fixture(scope="module")
 def ends() -> Counter[str]:
-    """How many sets ended how."""
+    """How many sets reached each end."""
     return Counter()
 
 
@@ -49,7 +49,7 @@ def ends() -> Counter[str]:
 def test_what_is_accepted_settles_or_says_why_not(
     drawn: list[tuple[dict[str, Any], str]], ends: Counter[str]
 ) -> None:
-    """One set is created, and changed to the other wherever that has got to."""
+    """One set is created, and changed to the other at whatever point the first has reached."""
     with asyncio.Runner() as runner:
         world = World(runner.get_loop())
         world.nodes.hopeless = frozenset({BROKEN})
@@ -63,14 +63,15 @@ def test_what_is_accepted_settles_or_says_why_not(
 
 
 def accepted(raw: dict[str, Any], image: str) -> dict[str, Any] | None:
-    """As it would be stored; None where it is refused, or too large to be played. image: of containers of
-    which nothing else was drawn.
+    """Return the set as it would be stored; None if it is rejected or too large to play.
+
+    image: the image of containers for which no other field was drawn.
     """
     stored: dict[str, Any] = defaulted({**copy.deepcopy(raw), "metadata": {"name": "demo"}})
     stored.pop("status", None)
     if not is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) or errors_in(stored):
         return None
-    # One of hours is over after more turns than are played.
+    # A deadline of hours would need more turns than are played.
     stored["spec"]["progressDeadlineSeconds"] = min(60, stored["spec"].get("progressDeadlineSeconds") or 60)
     roles = stored["spec"]["roles"]
     for template in (each["spec"]["leaderWorkerTemplate"] for each in roles):
@@ -84,7 +85,7 @@ def accepted(raw: dict[str, Any], image: str) -> dict[str, Any] | None:
 
 
 def send(world: World, obj: dict[str, Any]) -> bool:
-    """Whether the set is, or is changed to, what was sent."""
+    """Create or change the set. Return whether admission accepts it."""
     known = world.cluster.find(KIND, "demo")
     if known is None:
         world.cluster.add(obj)
@@ -96,7 +97,7 @@ def send(world: World, obj: dict[str, Any]) -> bool:
 
 
 def go_on(world: World) -> None:
-    """Until nothing moves any more, whatever time it takes."""
+    """Play until nothing changes any more, however long it takes."""
     quiet = 0
     for _ in range(MOST_TURNS):
         version = world.cluster.version
@@ -109,7 +110,10 @@ def go_on(world: World) -> None:
 
 
 def end_of(world: World) -> str:
-    """In a word. What is not available says why, and is waited for in vain: its images do not start."""
+    """Return the end of the set as one word.
+
+    A set that is not available says why, and only images that do not start keep it so.
+    """
     obj, status = world.get(KIND), world.status
     assert status["observedGeneration"] == obj["metadata"]["generation"]
     if world.conditions.get("Available") == "True":
@@ -121,7 +125,7 @@ def end_of(world: World) -> str:
 
 
 def test_every_end_came_up(ends: Counter[str]) -> None:
-    """Else the property above would have proven little."""
+    """Otherwise the test above would prove little."""
     if not ends:
         pytest.skip("needs the ends of the sets above")
     assert min(ends["available"], ends["refused"]) > 0.2 * ends.total(), ends

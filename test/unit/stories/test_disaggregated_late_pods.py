@@ -1,7 +1,7 @@
-"""DisaggregatedSets whose manager hears of pods later than of everything else.
+"""Stories of DisaggregatedSets whose manager learns of pods later than of everything else.
 
-Another process looks after the LeaderWorkerSets and writes their statuses, so these are ahead of the pods
-that the manager knows of.
+Another process manages the LeaderWorkerSets and writes their statuses, so the statuses are ahead of the pods
+that the manager knows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ Edit = Callable[[dict[str, Any]], object]
 
 
 class LatePods(Attack):
-    """woken: how often a pod that has gone started a pass by itself."""
+    """An attack with late pods.
+
+    woken: how often the deletion of a pod alone started a pass.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seed: int) -> None:
         self._order = random.Random(seed)
@@ -47,7 +50,7 @@ class LatePods(Attack):
             move()
         if version != world.cluster.version or "Pod" not in manager.late:
             return version != world.cluster.version
-        # Nothing moves any more: now some of the pods are heard of.
+        # Nothing changes any more: deliver some of the pods.
         manager.read("Pod", self._order.randint(1, 3))
         self.woken += any(map(_is_of_the_set, manager.queue.keys))
         return True

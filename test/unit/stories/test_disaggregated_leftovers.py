@@ -1,4 +1,4 @@
-"""What LeaderWorkerSets of a DisaggregatedSet leave behind when somebody deletes them in a rollout."""
+"""Stories of what deleted LeaderWorkerSets of a DisaggregatedSet leave behind in a rollout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from test.unit.stories.test_disaggregated_attacks import BUDGETS, Edit, begin, b
 
 
 class Late(Attack):
-    """The garbage collector rests while `is_late`."""
+    """An attack in which the garbage collector does nothing while `is_late`."""
 
     is_late = False
 
@@ -40,7 +40,7 @@ def at_rest(loop: asyncio.AbstractEventLoop, rolling: dict[str, Any]) -> Late:
 
 
 def until(attack: Attack, name: str, groups: int) -> None:
-    """The child wants so many."""
+    """Play until the child has this many desired groups."""
     for _ in range(60):
         if attack.world.get(CHILD, name)["spec"]["replicas"] == groups:
             return
@@ -50,14 +50,14 @@ def until(attack: Attack, name: str, groups: int) -> None:
 
 
 def key_after(world: World, edit: Edit) -> str:
-    """Of the revision that an edit leads to."""
+    """Return the key of the revision that an edit leads to."""
     obj = copy.deepcopy(dict(world.get(KIND)))
     edit(obj["spec"])
     return key_of(record(obj).roles)
 
 
 def orphan_its_groups(world: World, name: str) -> None:
-    """As `kubectl delete lws NAME --cascade=orphan` does."""
+    """Delete a child as `kubectl delete lws NAME --cascade=orphan` does."""
     child = world.get(CHILD, name)
     for each in world.cluster.owned_by(child["metadata"]["uid"]):
         world.cluster.change(each, {"ownerReferences": None})
@@ -67,7 +67,7 @@ def orphan_its_groups(world: World, name: str) -> None:
 def test_orphaned_groups_of_a_lost_child_count_until_it_has_taken_them_over(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    """It was just lowered from three groups to two."""
+    """The child was just scaled from three groups to two."""
     attack = begin(loop, BUDGETS[0])
     (old,) = attack.world.counts()
     attack.at, attack.hit = 12, lambda world: orphan_its_groups(world, f"demo-0-{old}-prefill")
@@ -79,7 +79,7 @@ def test_orphaned_groups_of_a_lost_child_count_until_it_has_taken_them_over(
 def test_what_a_lost_child_has_left_counts_though_it_does_not_come_back(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    """Nothing is left of its siblings, so it stays away, while its last group still runs."""
+    """The child's siblings have no groups left, so it is not recreated, while its last group still runs."""
     attack = at_rest(loop, BUDGETS[1])
     (old,) = attack.world.counts()
 
@@ -113,7 +113,7 @@ def test_what_all_children_of_an_old_revision_have_left_counts(loop: asyncio.Abs
 def test_a_statefulset_that_a_finalizer_keeps_holds_up_nothing(
     loop: asyncio.AbstractEventLoop, role: str
 ) -> None:
-    """Its pods are gone, and its controller makes none while it is being deleted."""
+    """The pods of the StatefulSet are gone, and its controller creates none during deletion."""
     attack = at_rest(loop, BUDGETS[0])
     (old,) = attack.world.counts()
     attack.world.edit(image("b"))
@@ -152,7 +152,7 @@ def test_the_statefulset_of_a_user_that_has_the_name_of_a_child_is_no_group_of_i
 def test_a_stranger_that_has_taken_the_name_of_a_lost_child_is_not_waited_for(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    """The owner of its StatefulSet has that kind and name, too."""
+    """The owner of the StatefulSet has the same kind and name as the lost child."""
     attack = begin(loop, BUDGETS[0], (4, 4))
     world = attack.world
     (old,) = world.counts()
@@ -178,7 +178,7 @@ def test_a_stranger_that_has_taken_the_name_of_a_lost_child_is_not_waited_for(
     for _ in range(60):
         if not attack._round():
             world.manager.ring()
-    # What the collector had not taken yet is waited for.
+    # The pods that the garbage collector had not deleted yet are awaited.
     assert seen and not any(seen[8:])
 
 

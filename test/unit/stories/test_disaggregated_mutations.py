@@ -1,7 +1,7 @@
-"""Whatever is written into what a DisaggregatedSet remembers and into all that belongs to it: no pass raises,
-and nothing that runs goes.
+"""Tests with random edits of the records of a DisaggregatedSet and of all its objects.
 
-400 edits by default; HYPOTHESIS_PROFILE=nightly makes 10,000 other ones.
+No pass raises, and nothing that runs is deleted. The test makes 400 edits by default, and 10,000 other ones
+with HYPOTHESIS_PROFILE=nightly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AT_ONCE = 4
 
 @pytest.fixture(scope="module")
 def settled() -> FakeCluster:
-    """Two slices at rest, on the third of three revisions; one role is scaled from outside."""
+    """Return two settled slices on the third of three revisions. An autoscaler scales one role."""
     with asyncio.Runner() as runner:
         world = World(runner.get_loop())
         obj = make_disaggregated(roles=_roles("app:1"), slices=2, revisionHistoryLimit=5)
@@ -75,8 +75,8 @@ def test_no_edit_stops_a_pass_or_takes_a_pod(seed: int, settled: FakeCluster) ->
 
 @pytest.mark.xfail(reason="the key, a hash of known fields, proves data to which an unknown one was added")
 def test_a_field_that_nobody_knows_in_the_data_of_a_revision_rolls_nothing(settled: FakeCluster) -> None:
-    """The sum shows it, but counts as lost itself where the key proves the data. Whoever wants that has to
-    delete the revision and make it anew: the API server refuses edits of data.
+    """The checksum shows the edit, but is itself taken as lost if the key proves the data. To get the field,
+    a user has to delete the revision and create it again: the API server rejects edits of data.
     """
     cluster = settled.copy()
     before, newest = running(cluster), settled_revision(cluster)
@@ -90,6 +90,6 @@ def test_a_field_that_nobody_knows_in_the_data_of_a_revision_rolls_nothing(settl
 
 
 def settled_revision(cluster: FakeCluster) -> dict[str, Any]:
-    """The newest of the set."""
+    """Return the newest revision of the set."""
     own = [each for each in cluster.of_kind("ControllerRevision") if PROOF_ANNOTATION in annotations_of(each)]
     return max(own, key=lambda each: int(each["revision"]))

@@ -1,9 +1,8 @@
-"""The original takes over when a rollout of ours has overtaken another: it finds what it needs, and goes on
-as we do.
+"""Stories of handovers to upstream after one rollout has overtaken another: upstream continues as we do.
 
-It reads nothing but children: their counts, labels and `initial-replicas`. Fed with those, its rules as they
-are written down (`reference.py`) have to give the row that ours takes next. One revision to another:
-test_disaggregated_way_back.py.
+Upstream reads nothing but children: their counts, labels and `initial-replicas`. Given those, upstream's
+rules as the specification states them (`reference.py`) have to yield the row that we take next. Rollouts
+between two revisions: test_disaggregated_way_back.py.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def world() -> Iterator[World]:
 
 
 def begin(world: World, example: Example) -> None:
-    """At rest, before the rollout."""
+    """Create the set and play until it is settled on its first revision."""
     roles = example.roles(example.before, example.rows[0][0], "nginx:1")
     made = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "demo", "namespace": "default"}}
     world.cluster.add(defaulted({**made, "spec": {"roles": roles}}))
@@ -39,7 +38,7 @@ def begin(world: World, example: Example) -> None:
 
 
 def ask_for(world: World, example: Example, image: str) -> None:
-    """What the example is to come to. An API server stores the defaults."""
+    """Set the roles at the end of the example, with defaults as the API server stores them."""
     roles = example.roles(example.after, example.rows[-1][1], image)
     stored = defaulted({"apiVersion": API_VERSION, "kind": KIND, "spec": {"roles": roles}})
     world.edit(lambda spec: spec.update(stored["spec"]))
@@ -47,9 +46,9 @@ def ask_for(world: World, example: Example, image: str) -> None:
 
 @dataclass(frozen=True)
 class Sight:
-    """What the original reads of the set at one moment, summed over old revisions as it does.
+    """What upstream reads of the set at one moment, summed over old revisions as upstream does.
 
-    start: what the annotations on old children say; that of a child without one is what it wants now.
+    start: the counts in the annotations of old children; for a child without one, its desired count.
     """
 
     start: Counts
@@ -59,7 +58,9 @@ class Sight:
     is_marked: bool
 
     def next_row(self, example: Example, target: Counts) -> Row | None:
-        """By its rules. A role that is not wanted any more has the budgets of one that says none."""
+        """Return the next row by upstream's rules. A role that is not desired any more has the default
+        budgets.
+        """
         budgets = [
             example.budgets[index] if example.budgets and name in example.after else (1, 0)
             for index, name in enumerate(NAMES[: len(target)])
@@ -69,7 +70,10 @@ class Sight:
 
 
 def look(world: World, width: int) -> Sight:
-    """width: how many roles there are in all."""
+    """Return what upstream reads now.
+
+    width: the number of roles.
+    """
     roles = world.get(KIND)["spec"]["roles"]
     key, names = original_key(roles), NAMES[:width]
     old, new, start = Counter[str](), Counter[str](), Counter[str]()
@@ -89,7 +93,7 @@ def look(world: World, width: int) -> Sight:
 
 
 def sights(world: World, width: int) -> list[Sight]:
-    """One for each row that the rollout passes through, after the pass that ended in it."""
+    """Return what upstream reads at each row of the rollout, after the pass that ends in the row."""
     found: list[Sight] = []
 
     def see() -> None:
@@ -109,7 +113,7 @@ ALL_FOUR = Example("all of them", "4,4|0,0 0,0|4,4")
 def test_a_rollout_that_was_overtaken_goes_on_in_the_hands_of_the_original(
     world: World, left_of_oldest: int
 ) -> None:
-    """A→B→C, C asked for when B has replaced some of A: the same counts, of the same revisions."""
+    """A→B→C, with C requested when B has replaced some of A: the same counts of the same revisions."""
     begin(world, ALL_FOUR)
     (oldest,) = world.counts()
     ask_for(world, ALL_FOUR, "nginx:2")
@@ -124,7 +128,7 @@ def test_a_rollout_that_was_overtaken_goes_on_in_the_hands_of_the_original(
         expected = each.next_row(ALL_FOUR, (4, 4))
         assert expected is not None and each.is_marked
         ours = [later.row for later in seen[number + 1 : number + 3]]
-        # We raise only when the groups that make room are gone, a pass later.
+        # We create groups only when those that make room are gone, one pass later.
         assert ours[0] == expected or ours == [(expected[0], each.row[1]), expected]
         budget = tuple(now - then for now, then in zip(each.row[0], expected[0], strict=True))
         old = {key: counts for key in (middle, oldest) if (counts := each.by_key.get(key))}

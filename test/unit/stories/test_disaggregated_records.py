@@ -1,4 +1,4 @@
-"""A new revision of a DisaggregatedSet is recorded in the pass that acts on it, whatever fails meanwhile."""
+"""Tests that a pass records a new revision of a DisaggregatedSet before it acts on it, whatever fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DisaggregatedSet that makes no progress is stalled in time, and its status is quiet before and after."""
+"""Tests that a DisaggregatedSet without progress is stalled in time, with a quiet status before and after."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_revision(obj: Mapping[str, Any]) -> bool:
 
 
 def refuse(world: World, is_meant: Refused, error: ApiError) -> None:
-    """The API server lets nobody create such objects."""
+    """Make the API server reject creations of such objects."""
     create = world.cluster.create
 
     async def refusing(obj: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -53,7 +53,7 @@ def begin(world: World, **spec: Any) -> None:
 
 
 def wait(world: World, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Time passes; whatever was put off comes when it is due."""
+    """Let time pass. Delayed passes run when they are due."""
     end = (world.cluster.now.timestamp()) + seconds
     while world.cluster.now.timestamp() < end:
         meanwhile()
@@ -63,7 +63,7 @@ def wait(world: World, seconds: float, meanwhile: Callable[[], object] = lambda:
 
 
 def stalled(world: World) -> str:
-    """The status of the condition; empty without one."""
+    """Return the status of the condition Stalled; empty if there is none."""
     condition = find(world.status.get("conditions"), "Stalled")
     return str(condition["status"]) if condition is not None else ""
 

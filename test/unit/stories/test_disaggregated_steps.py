@@ -1,4 +1,4 @@
-"""The steps that are told before a rollout are those that it takes, whatever is changed."""
+"""Tests that a rollout takes the steps that were predicted for it, for every kind of change."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from test.unit.stories.disaggregated_world import World
 Spec = dict[str, Any]
 Edit = Callable[[Spec], Any]
 Counts = dict[str, dict[str, int]]
-"""Key → role → groups that LeaderWorkerSets want."""
+"""Key → role → desired groups of the LeaderWorkerSets."""
 Rows = dict[int, list[Counts]]
-"""Slice → counts, as they change."""
+"""Slice → counts, each time they changed."""
 
 
 class Watched(World):
-    """Remembers what each pass over the set saw, and what LeaderWorkerSets wanted after it."""
+    """A world that records the snapshot of each pass over the set, and the desired groups after it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.seen: list[DisaggregatedSnapshot] = []
@@ -45,7 +45,7 @@ class Watched(World):
                 rows.append(counts)
 
     def forget(self) -> None:
-        """What comes from here on counts."""
+        """Start the record again."""
         self.seen.clear()
         self.rows = {index: [counts] for index, counts in self._wanted().items()}
 
@@ -59,12 +59,12 @@ class Watched(World):
         return now
 
     def run(self, steps: int) -> None:
-        """Until the first slice has taken so many steps, and then for as long as pods take for one move."""
+        """Play until the first slice has taken this many steps and pods have made one more move."""
         while len(self.rows[0]) <= steps:
             assert self.go_on(), "it comes to rest before that"
 
     def as_foreseen(self, waiting_for: str = "") -> Rows:
-        """Settle; what happened, which is what was foreseen when the first pass began."""
+        """Settle, and return what happened. Assert that it was predicted when the first pass began."""
         self.settle()
         happened = {index: rows[1:] for index, rows in self.rows.items() if rows[1:]}
         ahead = steps_ahead(self.seen[0])
@@ -82,7 +82,7 @@ def rows_of(ahead: StepsAhead) -> Rows:
 
 
 def started(loop: asyncio.AbstractEventLoop, **spec: Any) -> Watched:
-    """A set that has been created and is at rest."""
+    """Return a world with a settled set."""
     world = Watched(loop)
     obj = make_disaggregated(**spec)
     del obj["metadata"]["uid"]
@@ -226,7 +226,7 @@ def test_a_role_that_is_scaled_from_outside(loop: asyncio.AbstractEventLoop) -> 
     world.edit(image())
     world.forget()
     assert world.as_foreseen()
-    # Its scaler is made with what there is.
+    # The scaler is created with the present number of groups.
     world.edit(lambda spec: spec["roles"][1].update(scaling={"mode": "External"}))
     world.edit(image("app:3"))
     world.forget()
@@ -263,7 +263,7 @@ def test_old_groups_that_are_not_ready_stay_so(
     ]
     world.nodes.hang(world.get("Pod", f"{leaders}-{index}"))
     world.settle()
-    # Until then it may be ready any moment.
+    # Until then the group may become ready at any moment.
     world.cluster.pass_time(7200)
     world.manager.resync()
     world.settle()

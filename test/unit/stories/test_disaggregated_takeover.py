@@ -1,4 +1,4 @@
-"""DisaggregatedSets taken over from the original: what rests is left alone, what rolls goes on."""
+"""Tests of DisaggregatedSets taken over from upstream: settled sets stay as they are, rollouts continue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from test.unit.stories.original_sets import VERSIONS, Left, original_key, role
 V1 = "980bcb92"
 DRIFTED = "0badc0de"
 OURS = "disaggregatedset"
-"""The kind of the passes that take sets over."""
+"""The kind of the passes that take over sets."""
 
 
 @pytest.fixture
@@ -29,7 +29,9 @@ def world() -> Iterator[World]:
 
 
 def bring_up(world: World) -> int:
-    """LeaderWorkerSets get their groups while nobody looks after their set; the version at that moment."""
+    """Let LeaderWorkerSets get their groups while no manager acts on their set. Return the version at its
+    end.
+    """
     _let_others_go_on(world)
     return int(world.cluster.version)
 
@@ -50,8 +52,8 @@ def _let_others_go_on(world: World) -> None:
 
 
 def own_writes(world: World, since: int) -> list[tuple[str, str]]:
-    """Kind and name of what was written since then of the set, its scalers, Services and revisions, and of
-    its children but for their statuses.
+    """Return kind and name of each later write to the set, its scalers, Services, revisions and children,
+    except for the status of children.
     """
     found = []
     for kind in (KIND, SCALER_KIND, CHILD, "Service", "ControllerRevision"):
@@ -75,7 +77,10 @@ def _but_status(obj: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Rest:
-    """A set at rest. counts: of its roles, in each slice; None for the role that is scaled from outside."""
+    """A settled set of upstream.
+
+    counts: groups of prefill and decode, in each slice. external: whether decode has a scaler.
+    """
 
     version: str
     slices: int = 1
@@ -85,7 +90,7 @@ class Rest:
     has_served: bool = True
 
     def leave(self, world: World) -> str:
-        """The key that runs."""
+        """Store the set and its objects. Return the key that runs."""
         prefill, decode = self.counts
         roles = [role("prefill", prefill), role("decode", None if self.external else decode)]
         left = Left(world.cluster, self.version, roles, {} if self.slices == 1 else {"slices": self.slices})
@@ -141,7 +146,7 @@ def test_what_rests_is_recorded_and_left_alone(world: World, rest: Rest) -> None
 
 
 def test_the_way_back_is_open_where_nothing_drifted(world: World) -> None:
-    """The original computes the key that children carry."""
+    """Upstream computes the key that children carry."""
     assert Rest("reference", slices=3).leave(world) == V1
     bring_up(world)
     world.settle()
@@ -156,8 +161,9 @@ NAMES = ("prefill", "decode", "router")
 
 @dataclass
 class Example:
-    """A rollout of §8. steps: old|new, row by row. before, after: names of roles. budgets: surge, then
-    unavailable.
+    """A rollout of §8.
+
+    steps: old|new, row by row. before, after: names of roles. budgets: surge, then unavailable.
     """
 
     name: str
@@ -216,7 +222,10 @@ STEPS = [
 
 
 class Watch:
-    """What children want after each pass, as it changes. keys: of the old revisions, then of the new one."""
+    """Record the desired groups of children after each pass, if they changed.
+
+    keys: the old revisions, then the new one.
+    """
 
     def __init__(self, world: World, width: int, *keys: str) -> None:
         self.rows: list[tuple[Counts, ...]] = []
@@ -231,7 +240,7 @@ class Watch:
             self.rows.append(row)
 
     def steps(self, expected: Sequence[tuple[Counts, ...]]) -> list[tuple[Counts, ...]]:
-        """Rows without those in which the rest of a step waits for groups that terminate."""
+        """Return the rows, except for those in which the rest of a step waits for terminating groups."""
         found: list[tuple[Counts, ...]] = []
         for row in self.rows:
             *old, new = row
@@ -243,7 +252,7 @@ class Watch:
 
 
 def leave_in_rollout(world: World, version: str, example: Example, at: int) -> tuple[str, str]:
-    """The old key and the new one, as the original has them in that row."""
+    """Store the set as upstream has it in one row of a rollout. Return the old key and the new one."""
     (initial, _), (old, new) = example.rows[0], example.rows[at]
     roles = example.roles(example.after, example.rows[-1][1], "nginx:2")
     left = Left(world.cluster, version, roles)
@@ -274,7 +283,7 @@ def test_a_rollout_goes_on_with_the_next_step(world: World, version: str, exampl
 
 
 def touched(world: World, since: int) -> int:
-    """Writes to children, deletions left out."""
+    """Return the number of writes to children, deletions excluded."""
     return sum(
         1
         for before, after in _changes(world, since)
@@ -283,7 +292,7 @@ def touched(world: World, since: int) -> int:
 
 
 def counted(world: World, since: int) -> int:
-    """Writes that change the count of a child, and nothing else."""
+    """Return the number of writes that change only the replicas of a child."""
     return sum(
         1
         for before, after in _changes(world, since)
@@ -305,7 +314,7 @@ def _is_scaled(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 def _changes(world: World, since: int) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
-    """Of children since then: before and after."""
+    """Yield each later change of a child: before and after."""
     before: dict[str, dict[str, Any]] = {}
     for gone, obj in world.cluster.log[CHILD]:
         name = obj["metadata"]["name"]
@@ -317,7 +326,7 @@ def _changes(world: World, since: int) -> Iterator[tuple[dict[str, Any] | None, 
 
 
 def test_a_rollout_whose_children_are_not_all_made_goes_on(world: World) -> None:
-    """The original ended between two creations."""
+    """Upstream stopped between two creations."""
     example = EXAMPLES[0]
     left = Left(world.cluster, "reference", example.roles(NAMES[:2], (4, 2), "nginx:2"))
     before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
@@ -380,7 +389,7 @@ def test_each_slice_goes_on_where_it_is(world: World) -> None:
 @pytest.mark.parametrize("drifted", ["old", "new", "both"])
 @pytest.mark.parametrize("at", [1, 4, 7])
 def test_a_rollout_under_other_keys_goes_on(world: World, drifted: str, at: int) -> None:
-    """Keys that a library hashed otherwise, or labels of users that the set overwrote."""
+    """A library computed other hashes, or the set's labels overwrote labels of users."""
     example = EXAMPLES[0]
     old, new = example.rows[at]
     left = Left(world.cluster, "v0.10.0", example.roles(NAMES[:2], (4, 2), "nginx:2"))
@@ -433,13 +442,13 @@ OVERTAKEN = [
     ((1, 1), (0, 0), (4, 4)),
     ((0, 0), (0, 0), (4, 4)),
 ]
-"""By §7 and §9, (4,4) with one group on top: A, B, C."""
+"""Counts of A, B and C by §7 and §9, for (4,4) with a surge of one group."""
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("at", range(8))
 def test_a_rollout_that_was_overtaken_goes_on(world: World, version: str, at: int) -> None:
-    """A→B→C: B goes before A; baselines are those at the start of C."""
+    """A→B→C: B is replaced before A. Baselines are the counts at the start of C."""
     expected = OVERTAKEN
     images = {"nginx:1": (2, 2), "nginx:2": (2, 2)}
     left = Left(world.cluster, version, [role(name, 4, "nginx:3") for name in NAMES[:2]])
@@ -461,7 +470,7 @@ def test_a_rollout_that_was_overtaken_goes_on(world: World, version: str, at: in
 
 
 def test_a_legacy_set_with_a_scaler_rests(world: World) -> None:
-    """Set up by v0.9.0, scaled from outside since v0.10.0."""
+    """The set was created with v0.9.0 and has had a scaler since v0.10.0."""
     left = Left(world.cluster, "v0.9.0", [role("prefill", 2), role("decode", None)])
     for given, count in zip(left.obj["spec"]["roles"], (2, 3), strict=True):
         left.child(left.key, given, count)
@@ -544,7 +553,7 @@ def test_whatever_roles_say_they_rest(world: World, version: str, change: Any, k
 
 @pytest.mark.parametrize("before", ["0,1|4,2", "1,0|4,2", "4,2|1,0", "4,2|0,1", "2,1|3,1", "2,1|2,2"])
 def test_a_step_that_was_cut_off_is_finished(world: World, before: str) -> None:
-    """The original ended between two writes of a step of §8 A."""
+    """Upstream stopped between two writes of a step of §8 A."""
     old, new = _row(before)
     left = Left(world.cluster, "reference", [role("prefill", 4, "nginx:2"), role("decode", 2, "nginx:2")])
     roles = Left.completed([role("prefill", 4, "nginx:1"), role("decode", 2, "nginx:1")])
@@ -568,7 +577,7 @@ def test_a_step_that_was_cut_off_is_finished(world: World, before: str) -> None:
 
 
 def test_a_legacy_slice_beside_others_is_made_anew_and_nothing_else(world: World) -> None:
-    """The original does so, too: its pods lack the label that tells slices apart."""
+    """Upstream recreates it, too: its pods lack the label that tells slices apart."""
     roles = [role("prefill", 2), role("decode", 1)]
     left = Left(world.cluster, "v0.9.0", roles, {"slices": 3})
     for given, count in zip(left.obj["spec"]["roles"], (2, 1), strict=True):
@@ -609,7 +618,7 @@ def test_a_rollout_from_legacy_names_to_those_with_slices_goes_on(world: World, 
 
 
 def test_a_change_that_was_taken_back_goes_on(world: World) -> None:
-    """A→B→A: the original writes no baselines where the target has children."""
+    """A→B→A: upstream writes no baselines if the target has children."""
     left = Left(world.cluster, "reference", [role(name, 4, "nginx:1") for name in NAMES[:2]])
     other = Left.completed([role(name, 4, "nginx:2") for name in NAMES[:2]])
     for given in left.obj["spec"]["roles"]:
@@ -660,7 +669,7 @@ def _spelled_otherwise(roles: list[dict[str, Any]]) -> None:
 def test_a_rollout_that_we_would_not_have_begun_goes_on(
     world: World, version: str, at: int, change: Any
 ) -> None:
-    """The original hashes what means the same to us: what it has begun is brought to its end."""
+    """Upstream computes another hash for an equivalent spec. We complete the rollout that it has begun."""
     example = EXAMPLES[0]
     old, new = example.rows[at]
     before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
@@ -671,7 +680,7 @@ def test_a_rollout_that_we_would_not_have_begun_goes_on(
     counts = dict(zip(NAMES, new, strict=False))
     for given in left.obj["spec"]["roles"]:
         left.child(left.key, given, counts[given["name"]])
-    # Old ones may have been made anew by hand: their age says nothing.
+    # Old children may have been recreated by hand: their age proves nothing.
     world.cluster.pass_time(60)
     for given, start, count in zip(before, (4, 2), old, strict=True):
         left.child(original_key(before), given, count, start)
@@ -683,7 +692,7 @@ def test_a_rollout_that_we_would_not_have_begun_goes_on(
 
 
 def test_a_state_in_which_everything_was_renamed_goes_on(world: World) -> None:
-    """The original leaves the former roles behind, drained by nobody (wart)."""
+    """Upstream leaves the former roles behind and never drains them (wart)."""
     left = Left(world.cluster, "reference", [role("a", 2), role("b", 2)])
     before = Left.completed([role("prefill", 2), role("decode", 2)])
     for given in before:
@@ -698,7 +707,7 @@ def test_a_state_in_which_everything_was_renamed_goes_on(world: World) -> None:
 
 @pytest.mark.parametrize("at", [1, 4, 7, 8])
 def test_edits_on_which_the_original_did_not_act_wait_for_the_next_one(world: World, at: int) -> None:
-    """Budgets, labels, network and placement are read when a child is made, and by it never again."""
+    """Budgets, labels, network and placement are read only when a child is created."""
     example = EXAMPLES[0]
     old, new = example.rows[at]
     plain = example.roles(NAMES[:2], (4, 2), "nginx:2")
@@ -733,7 +742,7 @@ def test_edits_on_which_the_original_did_not_act_wait_for_the_next_one(world: Wo
 def test_a_set_that_is_looked_at_before_its_children_waits_for_them(
     world: World, version: str, at: int, example: Example
 ) -> None:
-    """What the original says of LeaderWorkerSets is less than what we would."""
+    """The LeaderWorkerSet statuses of upstream contain less than ours."""
     keys = leave_in_rollout(world, version, example, at)
     bring_up(world)
     for child in world.children:

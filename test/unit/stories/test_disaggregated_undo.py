@@ -1,4 +1,7 @@
-"""`lws undo` takes a DisaggregatedSet back to every earlier revision, roles added and removed in between."""
+"""Tests that `lws undo` takes a DisaggregatedSet back to each earlier revision.
+
+Roles are added and removed between the revisions.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def with_encode_for_router(spec: Spec) -> None:
 
 
 CHANGES = (image("b"), with_router, with_encode_for_router)
-"""From revision 1 to revision 4."""
+"""The changes from revision 1 to revision 4."""
 
 
 @pytest.fixture
@@ -51,7 +54,7 @@ def terminal(loop: asyncio.AbstractEventLoop, capsys: pytest.CaptureFixture[str]
 
 
 def history(terminal: Terminal) -> list[tuple[str, list[str]]]:
-    """Key and roles of revisions 1 to 3, one after the other at rest."""
+    """Play revisions 1 to 3 until each is settled. Return their keys and roles."""
     world, found = terminal.world, [_newest(terminal.world)]
     for change in CHANGES[:-1]:
         world.edit(change)
@@ -66,7 +69,7 @@ def _newest(world: World) -> tuple[str, list[str]]:
 
 
 def running(world: World, key: str) -> set[str]:
-    """UIDs of pods of a revision that stay."""
+    """Return the UIDs of the pods of a revision that are not terminating."""
     names = tuple(
         f"{each['metadata']['name']}-" for each in world.children if labels_of(each)[REVISION_LABEL] == key
     )
@@ -91,7 +94,7 @@ def test_every_earlier_revision_comes_back(terminal: Terminal, revision: int, is
     if is_at_rest:
         world.settle()
     else:
-        # Some groups of revision 3 have gone, and some still run.
+        # Some groups of revision 3 are gone, and some still run.
         while min(world.counts()[last].values()) == 1 and world.counts()[last]["prefill"] == 4:
             assert world.go_on()
     undo(terminal, revision)
@@ -104,7 +107,7 @@ def test_every_earlier_revision_comes_back(terminal: Terminal, revision: int, is
 
 
 def test_what_is_left_of_a_short_history_can_be_undone_to(terminal: Terminal) -> None:
-    """The limit counts revisions that nothing runs."""
+    """The limit counts only revisions that no group runs."""
     world = terminal.world
     world.edit(lambda spec: spec.update(revisionHistoryLimit=1))
     revisions = history(terminal)

@@ -1,4 +1,4 @@
-"""Back to an earlier revision while several run, whose roles have come and gone, with every write judged."""
+"""Tests of an undo while several revisions with different roles run, with every write judged."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ from test.unit.stories.test_disaggregated_commands import DEMO, Served
 ROLLING = {"maxSurge": 0, "maxUnavailable": 1}
 GROUPS = 4
 STATES = (("prefill", "decode"), ("prefill", "decode", "router"), ("prefill", "router"), ("decode", "proxy"))
-"""The roles of each revision, oldest first; each has an image of its own too."""
+"""The roles of each revision, oldest first. Each revision has an image of its own, too."""
 
 
 def state(number: int) -> list[dict[str, Any]]:
-    """The roles of a revision, from 1 on."""
+    """Return the roles of a revision, counted from 1."""
     image = f"app:{number}"
     return [make_role(name, GROUPS, image, rolling=ROLLING) for name in STATES[number - 1]]
 
 
 class History:
-    """A set that goes from one revision to the next, all its writes judged. keys: of its revisions."""
+    """A set that moves from one revision to the next, with all writes judged.
+
+    keys: the keys of its revisions.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, **spec: Any) -> None:
         self.attack, self._loop = Attack(loop), loop
@@ -51,7 +54,7 @@ class History:
         return self.attack.world
 
     def _checked(self, delete: Any) -> Any:
-        """No revision goes that a child carries."""
+        """Wrap `delete`: no revision is deleted while a child carries its key."""
 
         async def checked(target: Reference, *args: Any, **more: Any) -> Any:
             gone = {key for key in self.recorded() if f"-{key}-" in target.name}
@@ -61,7 +64,7 @@ class History:
         return checked
 
     def ask_for(self, number: int) -> None:
-        """And it is recorded."""
+        """Request a revision, and play until it is recorded."""
         self.world.edit(lambda spec: spec.update(roles=copy.deepcopy(state(number))))
         while self.attack.key in self.keys:
             self.round()
@@ -72,8 +75,10 @@ class History:
         self.world.manager.ring()
 
     def undo(self, number: int) -> None:
-        """As `lws undo` does it. number: as of `state`; a revision that came back has a higher one, and that
-        of one that is gone is nobody's.
+        """Undo to a revision as `lws undo` does.
+
+        number: the number as of `state`. The set counts differently: a revision that returned has a higher
+        number, and a pruned one has none.
         """
         found = self.recorded().get(self.keys[number - 1], 99)
         session = Session(cast(UserCluster, Served(self.world.cluster)), NAMESPACE)
@@ -81,7 +86,7 @@ class History:
         assert self._loop.run_until_complete(_undo(session, DEMO, manner)) == 0
 
     def recorded(self) -> dict[str, int]:
-        """Numbers of the revisions of the set, by key."""
+        """Numbers of the recorded revisions of the set, by key."""
         known = self.world.cluster.of_kind("ControllerRevision")
         own = [each for each in known if NAME_LABEL in each["metadata"].get("labels", {})]
         return {
@@ -91,7 +96,7 @@ class History:
         }
 
     def pods(self, number: int) -> dict[str, str]:
-        """UIDs of pods of that revision that stay, by name."""
+        """Return the UIDs of the pods of a revision that are not terminating, by name."""
         return {
             pod["metadata"]["name"]: pod["metadata"]["uid"]
             for pod in self.world.cluster.of_kind("Pod")
@@ -100,8 +105,9 @@ class History:
         }
 
     def check_end(self, number: int) -> None:
-        """At rest on that revision, with the roles and the images that it had. A role that comes back has as
-        many groups as the command found of it.
+        """Check that the set is settled on a revision, with its roles and images.
+
+        A role that returns has as many groups as the command found recorded.
         """
         self.attack.go()
         self.attack.check_end()
@@ -120,8 +126,9 @@ class History:
 def test_a_rollout_comes_back_and_what_still_runs_that_revision_stays(
     loop: asyncio.AbstractEventLoop, number: int, rounds: tuple[int, ...]
 ) -> None:
-    """Each revision is asked for when the one before has replaced some groups only. rounds: how far each of
-    the later ones gets.
+    """Each revision is requested when the previous one has replaced only some groups.
+
+    rounds: how many rounds each of the later revisions gets.
     """
     it = History(loop)
     for later, most in zip((2, 3, 4), rounds, strict=True):

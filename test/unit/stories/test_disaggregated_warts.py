@@ -1,4 +1,4 @@
-"""Weaknesses of the original that only show while a DisaggregatedSet lives: each played to its end here."""
+"""Tests of weaknesses of upstream that show only over the life of a DisaggregatedSet."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def roles(image: str, replicas: int = 2) -> list[dict[str, Any]]:
 
 
 def left_at_rest(world: World, version: str) -> Left:
-    """What a release of the original has made of `roles("nginx:1")`, all groups ready."""
+    """Return what a release of upstream creates from `roles("nginx:1")`, with all groups ready."""
     left = Left(world.cluster, version, roles("nginx:1"))
     for given in left.obj["spec"]["roles"]:
         left.child(left.key, given, 2)
@@ -52,7 +52,7 @@ def roll(world: World, image: str) -> None:
 
 
 def until(world: World, reached: Any) -> None:
-    """Move by move, with as much time between them as statuses that can wait are put off."""
+    """Play single moves until `reached` returns true. Before each, delayed passes run."""
     for _ in range(400):
         if reached():
             return
@@ -62,7 +62,7 @@ def until(world: World, reached: Any) -> None:
 
 
 def test_wart_10_the_way_back_to_children_named_without_slices_ends(world: World) -> None:
-    """The original looks for `demo-0-KEY-prefill` where `demo-KEY-prefill` runs, for ever."""
+    """Upstream waits forever for `demo-0-KEY-prefill` while `demo-KEY-prefill` runs."""
     left = left_at_rest(world, "v0.9.0")
     names = {each["metadata"]["name"] for each in world.children}
     assert names == {f"demo-{left.key}-{name}" for name in NAMES}
@@ -94,7 +94,7 @@ def test_wart_20_what_is_as_old_as_another_is_told_apart_the_same_way_every_time
 
 
 def test_wart_27_the_status_tells_a_rollout_by_slice_revision_and_role(world: World) -> None:
-    """That of the original says RolloutInProgress, and sums that hide which revision serves."""
+    """Upstream's status says RolloutInProgress, with sums that hide which revision serves."""
     left = left_at_rest(world, "reference")
     first = world.status["updateRevision"]
     roll(world, "nginx:2")
@@ -108,7 +108,7 @@ def test_wart_27_the_status_tells_a_rollout_by_slice_revision_and_role(world: Wo
 
 
 def test_wart_32_a_rollout_waits_for_groups_and_never_for_a_clock(world: World) -> None:
-    """The original looks once a second. Here the groups themselves bring the next pass."""
+    """Upstream polls once a second. Here changes of the groups start the next pass."""
     left_at_rest(world, "reference")
     began = world.cluster.now
     roll(world, "nginx:2")
@@ -118,7 +118,7 @@ def test_wart_32_a_rollout_waits_for_groups_and_never_for_a_clock(world: World) 
 
 
 def test_wart_33_a_spec_that_is_edited_meanwhile_costs_the_status_no_retry(world: World) -> None:
-    """The original puts the whole object that it has read, and is refused where it changed."""
+    """Upstream updates the whole object that it has read, which the API server rejects after a change."""
     left_at_rest(world, "reference")
     written = []
     merge = world.cluster.merge
@@ -141,7 +141,7 @@ def test_wart_33_a_spec_that_is_edited_meanwhile_costs_the_status_no_retry(world
 
 
 def test_wart_40_groups_of_a_removed_role_are_told_until_the_last_one_goes(world: World) -> None:
-    """Like the original, one stays to the end of the rollout; unlike there, the status has it."""
+    """As with upstream, one group stays until the rollout ends. Unlike upstream, the status shows it."""
     left = Left(world.cluster, "reference", [*roles("nginx:1", 4), role("router", 2, "nginx:1")])
     for given in left.obj["spec"]["roles"]:
         left.child(left.key, given, given["spec"]["replicas"])
@@ -162,7 +162,7 @@ def test_wart_40_groups_of_a_removed_role_are_told_until_the_last_one_goes(world
 
 
 def test_wart_30_a_creation_that_fails_is_told(world: World) -> None:
-    """The original writes it into its log."""
+    """Upstream only logs the failure."""
     create, refused = world.cluster.create, []
 
     async def refuse_once(obj: Any) -> Any:
@@ -183,7 +183,7 @@ def test_wart_30_a_creation_that_fails_is_told(world: World) -> None:
 
 
 def test_each_wart_is_named_by_a_test_that_the_original_would_fail() -> None:
-    """43 things that the original does badly (the list of warts in the specification)."""
+    """The list of warts in the specification has 43 entries."""
     numbers = re.compile(r"[Ww]arts?[ _](\d+)(?:(?:,| and) (\d+))*")
     sources = (path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py"))
     named = {int(each) for text in sources for found in numbers.finditer(text) for each in found.groups("0")}

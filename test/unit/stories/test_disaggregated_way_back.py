@@ -1,4 +1,4 @@
-"""A rollout that this controller has begun goes on under the original: children say all that it needs."""
+"""Tests that upstream can continue a rollout of this controller: children contain all that it needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from test.unit.stories.test_disaggregated_takeover import EXAMPLES, NAMES, Examp
 
 
 class Original:
-    """What it would do next, at each row that we leave. rows: old and new counts as they change."""
+    """What upstream would do next at each row that we leave.
+
+    rows: old and new counts, each time they changed.
+    """
 
     def __init__(self, world: World, example: Example) -> None:
         self.rows: list[Row] = []
@@ -27,7 +30,7 @@ class Original:
         world.after_pass = self._look
 
     def _look(self) -> None:
-        """The original knows the target from the spec, and how it began from annotations of old children."""
+        """Read target and start as upstream does: from the spec, and from annotations of old children."""
         width = len(self._example.rows[0][0])
         new_key = original_key(self._world.get(KIND)["spec"]["roles"])
         old, new, initial = ([0] * width for _ in range(3))
@@ -48,7 +51,7 @@ class Original:
 
 
 def _from(rules: Rules, row: Row) -> list[Row]:
-    """The rows of the original from this one on."""
+    """Return upstream's rows from this one on."""
     found, after = [row], rules.step(*row) if any(row[0]) else None
     while after is not None:
         found.append(after)
@@ -59,7 +62,7 @@ def _from(rules: Rules, row: Row) -> list[Row]:
 
 
 def made_of(role: dict[str, Any]) -> dict[str, Any]:
-    """A role of the original's states, as the API server stores it."""
+    """Return a role of upstream's states, as the API server stores it."""
     return make_role(role["name"]) | role
 
 
@@ -84,7 +87,7 @@ def test_the_original_goes_on_with_the_same_steps(loop: asyncio.AbstractEventLoo
 def test_every_child_of_a_rollout_that_was_overtaken_says_what_the_original_needs(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    """Its key is the hash of its own template, and old children say with how many groups they began."""
+    """The key of a child is the hash of its template. Old children record with how many groups they began."""
     world = World(loop)
     obj = make_disaggregated(roles=[make_role("prefill", 4), make_role("decode", 2)])
     del obj["metadata"]["uid"]

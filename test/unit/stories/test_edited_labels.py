@@ -1,4 +1,4 @@
-"""Labels and annotations of all pods are edited at each moment of a rollout: budgets hold, and it ends."""
+"""Tests of a rollout while labels and annotations of all pods are edited: it keeps its budget, and ends."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from test.unit.stories.fake_cluster import NAME
 from test.unit.stories.world import World
 
 GROUPS, MOMENTS = 3, range(1, 6)
-# Those by which StatefulSets choose their pods are left out: they would release them.
+# Labels by which StatefulSets select their pods are left out: an edit would release the pods.
 OF_GROUP = (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)
 
 
 def edit(world: World, value: str | None) -> None:
-    """Whatever tells of which group and revision a pod is becomes `value`."""
+    """Set the group and revision labels and the size annotation of all pods to `value`; None removes them."""
     for pod in [each for each in world.cluster.of_kind("Pod") if not is_terminating(each)]:
         owner, metadata = controller_of(pod), pod["metadata"]
         is_leader = owner is not None and owner["name"] == NAME
@@ -30,7 +30,7 @@ def edit(world: World, value: str | None) -> None:
 
 
 def keys(world: World) -> set[str]:
-    """Of the revisions of the set, whichever there are."""
+    """Return the keys of all revisions of the set."""
     return {
         each["metadata"]["labels"][REVISION_LABEL] for each in world.cluster.of_kind("ControllerRevision")
     }
@@ -41,7 +41,7 @@ def keys(world: World) -> set[str]:
 def test_a_rollout_keeps_its_budget_and_ends_whatever_labels_are_edited_to(
     revisions: str, value: str | None
 ) -> None:
-    """Every pass is held against what the manager could see, see promises.py."""
+    """Every pass is checked against what the manager could see (promises.py)."""
     with asyncio.Runner() as runner:
         for moment in MOMENTS:
             world = World.settled(runner.get_loop(), False, revisions[0], GROUPS)
@@ -88,14 +88,14 @@ def test_that_holds_too_where_the_history_is_lost_with_the_labels(revision: str,
 
 
 def pods(world: World) -> dict[str, tuple[object, ...]]:
-    """Which there are, and how they are marked."""
+    """Return all pods with their UIDs, labels and annotations."""
     found = [each["metadata"] for each in world.cluster.of_kind("Pod")]
     return {each["name"]: (each["uid"], each["labels"], each["annotations"]) for each in found}
 
 
 @pytest.mark.parametrize("revisions", ["CE", "EC"])
 def test_a_rollout_ends_although_old_leaders_are_noted_as_updated(revisions: str) -> None:
-    """The StatefulSet controller itself passes them over from then on."""
+    """The StatefulSet controller itself skips these leaders from then on."""
     with asyncio.Runner() as runner:
         for moment in MOMENTS:
             world = World.settled(runner.get_loop(), False, revisions[0], GROUPS)

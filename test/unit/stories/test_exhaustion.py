@@ -1,5 +1,7 @@
-"""Groups that use up `maxGroupRestarts` of their template, told on a cluster in memory: they end, stay ended,
-and come back when somebody asks; and nothing that goes is kept by their pods.
+"""Stories of groups that use up `maxGroupRestarts` of their template, on a cluster in memory.
+
+The groups end, stay ended, and are recreated when a user requests it. Their pods never block the deletion of
+other objects.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ Object = dict[str, Any]
 
 
 class Exhausted(World):
-    """Group 0 of two failed once more than it may be recreated."""
+    """A world in which group 0 of two has failed once more than it may be recreated."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit: int = 1, **spec: Any) -> None:
         super().__init__(loop, ON_RESTART, **spec)
@@ -60,7 +62,7 @@ class Exhausted(World):
 
     @property
     def kept(self) -> set[str]:
-        """Names of the pods that the finalizer keeps, which are being deleted and have ended."""
+        """Names of the pods that the finalizer keeps. All of them are being deleted and have ended."""
         found = [
             pod["metadata"]
             for pod in self.cluster.of_kind("Pod")
@@ -71,7 +73,7 @@ class Exhausted(World):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Group → restarts."""
+        """The recorded restarts by group."""
         text = self.cluster.objects[KIND, NAME]["metadata"].get("annotations", {})
         counts = json.loads(text.get(GROUP_RESTART_COUNTS_ANNOTATION, "{}"))
         return {key.rpartition("/")[2]: count for key, count in counts.items()}
@@ -202,14 +204,14 @@ def test_groups_that_fail_at_the_same_time_are_all_counted(loop: asyncio.Abstrac
     assert world.counts == {"0": 1, "1": 1}
 
 
-# --- Groups with keys: each of them has another one than the group that it replaces ------------------------
+# --- Hash groups: a replacement has another key than the group before it ------------------------------------
 
 
 POLICIES = pytest.mark.parametrize("policy", ["PostTermination", "Immediate"])
 
 
 class HashGroups(HashCluster):
-    """Two groups of two, whose first worker fails as often as it is told to."""
+    """A cluster with two Hash groups of two pods, whose workers can be made to fail."""
 
     def __init__(self, limit: int | None = 1, size: int = 2, **how: Any) -> None:
         template = {**how.pop("template", {}), **({"maxGroupRestarts": limit} if limit is not None else {})}
@@ -223,7 +225,7 @@ class HashGroups(HashCluster):
         super()._do(action)
 
     async def fail(self, leader: Object | None = None) -> Object:
-        """A worker of this group fails, or of the group that has failed most."""
+        """Fail a worker of this group, by default of the group with most restarts. Return the leader."""
         leader = leader or max(self.leaders(live=True), key=lambda pod: (self.count(pod), name_of(pod)))
         self.delete(self.objects["Pod", f"{leader['spec']['hostname']}-1"])
         await self.settle(seconds=700.0)
@@ -262,7 +264,7 @@ class HashGroups(HashCluster):
 
 
 async def hash_groups(limit: int | None = 1, is_exhausted: bool = True, **how: Any) -> HashGroups:
-    """One of two groups has failed once more than it may be recreated."""
+    """Return a cluster in which one of two groups has failed once more than it may."""
     world = HashGroups(limit, **how)
     await world.settle()
     for _ in range((limit or 0) + 1 if is_exhausted else 0):
@@ -403,7 +405,7 @@ async def test_nothing_that_goes_is_kept_by_pods_of_hash_groups(
 
 @POLICIES
 async def test_pods_of_hash_groups_do_not_keep_their_namespace(policy: str) -> None:
-    """Its pods are deleted first, and the set when none is left: so the set is there all the time."""
+    """The pods are deleted first, and the set when none is left: so the set exists all the time."""
     world = await hash_groups(groupReplacementPolicy=policy)
     (leader,) = world.exhausted
     world.is_namespace_ending = True
@@ -444,7 +446,7 @@ async def test_a_new_revision_that_crashes_has_its_limit_beside_a_surge_too(poli
 async def test_groups_of_a_former_revision_have_no_more_restarts_while_a_rollout_is_stuck(
     policy: str, limit: int
 ) -> None:
-    """The pods of those that end are released at once, as the rollout is to replace them."""
+    """The pods of such groups are released at once, as the rollout is to replace the groups."""
     world = await hash_groups(limit=limit, is_exhausted=False, replicas=3, groupReplacementPolicy=policy)
     world.failing.add("app:bad")
     world.image("app:bad")
@@ -517,7 +519,7 @@ async def test_counts_that_cannot_be_read_hold_no_group_back_that_is_well() -> N
 
 
 async def test_a_group_that_is_marked_and_not_yet_deleted_is_not_released() -> None:
-    """The pass over the set comes between the two writes."""
+    """The pass over the set runs between the two writes."""
     world = await hash_groups(limit=0, is_exhausted=False)
     world.is_lost = lambda action: isinstance(action, Delete)
     leader = await world.fail(world.leaders()[0])
@@ -546,7 +548,7 @@ async def test_whichever_write_is_lost_a_lineage_has_no_restart_more(
     assert len(world.restarted) <= limit and len(world.exhausted) == len(world.gated()) == 1
     world.recover()
     for _ in range(2):
-        # Where a write is lost, the pass is repeated although nothing else has changed.
+        # If a write is lost, the pass is repeated although nothing else has changed.
         await world.settle()
     assert (world.kept, world.counts, world.gated()) == ([], {}, []) and len(world.leaders()) == 2
 

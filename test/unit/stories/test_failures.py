@@ -1,6 +1,6 @@
-"""Failures told as text, compared with golden/failures/*.txt: a change of behaviour shows as a changed story.
+"""Failures of groups as text, compared with golden/failures/*.txt: a change of behaviour changes the text.
 
-To tell them anew, run pytest with UPDATE_STORIES=1 in the environment and read the difference.
+To rewrite the texts, run pytest with UPDATE_STORIES=1 in the environment and read the difference.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LEGEND = (
 
 
 class Book(World):
-    """Two groups of three pods, all ready, and what happens to them, chapter by chapter."""
+    """Two groups of three ready pods, and what happens to them, chapter by chapter."""
 
     columns, width = "groups", 9
 
@@ -58,7 +58,10 @@ class Book(World):
         self._first = self.uids()
 
     def chapter(self, heading: str, incident: Callable[[World], None], waits: bool = False) -> None:
-        """Something happens, and what follows, to its end. waits: until nothing waits any longer."""
+        """Let an incident happen and play its consequences to the end.
+
+        waits: whether to play on until nothing is delayed any more.
+        """
         self._events.clear()
         self._lines, self._since, self._is_open = [], self.cluster.now, True
         self._tell()
@@ -72,7 +75,7 @@ class Book(World):
         self._chapters += [f"{heading}:", head, *(f"  {line}".rstrip() for line in self._lines), ""]
 
     def _end_slowly(self) -> None:
-        """Pods that are held end when their grace period does."""
+        """End held pods when their grace periods end."""
         while ends := {
             pod["metadata"]["uid"]: datetime.fromisoformat(pod["metadata"]["deletionTimestamp"])
             for pod in self.cluster.of_kind("Pod")
@@ -90,7 +93,7 @@ class Book(World):
         return LEGEND
 
     def followed_by(self, other: Book) -> Book:
-        """The same book, with the chapters of another."""
+        """Append the chapters of another book to this one."""
         self._chapters += other._chapters
         return self
 
@@ -157,7 +160,10 @@ class BookOfNodes(Book):
         )
 
     def _place(self, pod: Any) -> str:
-        """A pod gets the node that it prefers if that has room, else the last room; at first the first."""
+        """Return the node that the pod prefers if it has room.
+
+        Otherwise it is the last node with room, or at the beginning the first one.
+        """
         taken = {self._slots[uid] for uid in self.uids().values() if uid in self._slots}
         free = [slot for slot in product(range(NODES), range(ROOM)) if slot not in taken]
         room = {f"node-{slot[0]}": slot for slot in free}
@@ -215,7 +221,7 @@ def evicted(loop: asyncio.AbstractEventLoop) -> Book:
 
 
 def _scale_down(world: World) -> None:
-    """The nodes give each pod all of its grace period."""
+    """Scale down while the nodes give each pod its whole grace period."""
     world.nodes.held |= set(world.uids().values())
     world.set(spec={"replicas": 1})
 

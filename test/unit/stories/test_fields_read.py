@@ -1,5 +1,6 @@
-"""In every pass of stories full of bad luck the same plan follows from whole objects and from trimmed ones,
-and what was read has a row in its table.
+"""Tests that each pass of faulty stories plans the same from whole and from trimmed objects.
+
+Every field that was read has a row in its table.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PORTS = {"ports": [{"name": "http", "port": 80}]}
 
 
 def happen(world: World, event: str, chance: random.Random) -> None:
-    """One event, drawn by its name."""
+    """Play the event of this name with random arguments."""
     if event == "change":
         world.change(chance.choice(sorted(SIZES)))
     elif event == "strike":

@@ -1,6 +1,6 @@
-"""Rollouts told as text, compared with golden/*.txt: a change of behaviour shows as a changed story.
+"""Rollouts as text, compared with golden/*.txt: a change of behaviour changes the text.
 
-To tell them anew, run pytest with UPDATE_STORIES=1 in the environment and read the difference.
+To rewrite the texts, run pytest with UPDATE_STORIES=1 in the environment and read the difference.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ LEGEND = (
 
 
 class Book:
-    """One set, begun with all its groups ready on revision A, and what happens to it, chapter by chapter."""
+    """One set that begins with all groups ready on revision A, and what happens to it, chapter by chapter."""
 
     def __init__(self, wish: Wish, has_feature: bool = False) -> None:
         self.story = Story(wish, has_feature).settled()
         self.lines = [*LEGEND, ""]
 
     def chapter(self, heading: str, rounds: int | None = None, **wishes: Any) -> None:
-        """The user wishes something new, and what follows, to its end or for some rounds."""
+        """Change the user's wishes and play the consequences, to the end or for some rounds."""
         for wish, value in wishes.items():
             setattr(self.story.wish, wish, value)
         self.story.told.clear()

@@ -1,7 +1,7 @@
-"""lws.leaderworkerset.rollout.replacement, with Deployment and ReplicaSets in any order of events: groups
-never hold more places than the set has, and none waits forever.
+"""Tests of lws.leaderworkerset.rollout.replacement with Deployment and ReplicaSets in any order of events.
 
-300 sets by default; HYPOTHESIS_PROFILE=nightly plays 20,000 longer ones.
+Groups never hold more places than the set has, and none waits forever. The test plays 300 sets by default,
+and 20,000 longer ones with HYPOTHESIS_PROFILE=nightly.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 counts = st.sampled_from([3, 2, 1, 5, 8, 0])
 budgets = st.sampled_from([(1, 0), (0, 1), (1, 1), (2, 2), (3, 0), (0, 3)])
 courses = st.integers(0, 2**20)
-"""What follows an event: moves in an order of its own."""
+"""Seed of what follows an event: moves in random order."""
 
 
 class Machine(RuleBasedStateMachine):
-    """One set and what happens to it."""
+    """One set and the events that happen to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def test_no_group_too_many_and_none_that_waits_forever() -> None:
 
 
 def play(planner: Planner, seed: int) -> HashWorld:
-    """A set in random events, to its end."""
+    """Play a set with random events to its end."""
     chance = random.Random(seed)
     world = HashWorld(chance.choice([1, 2, 3, 5]), chance.randrange(3), chance.randrange(3), planner=planner)
     for _ in range(chance.randrange(1, 12)):
@@ -145,7 +145,7 @@ def _with_surge_always(
 def _current_only(
     leaders: Sequence[Leader], teardowns: Sequence[Teardown], replicas: int, surge: int, is_immediate: bool
 ) -> tuple[Leader, ...]:
-    """As upstream: leaders of a former revision stay gated."""
+    """Admit only leaders of the current revision, as upstream does."""
     found = admitted(leaders, teardowns, replicas, surge, is_immediate)
     return tuple(leader for leader in found if leader.is_current)
 
@@ -153,7 +153,7 @@ def _current_only(
 def _one_revision(
     leaders: Sequence[Leader], teardowns: Sequence[Teardown], replicas: int, surge: int, is_immediate: bool
 ) -> tuple[Leader, ...]:
-    """Each revision by itself."""
+    """Consider only the current revision."""
     current = [leader for leader in leaders if leader.is_current]
     return admitted(current, [each for each in teardowns if each.is_current], replicas, surge, is_immediate)
 
@@ -161,7 +161,9 @@ def _one_revision(
 def _with_kept_as_others(
     leaders: Sequence[Leader], teardowns: Sequence[Teardown], replicas: int, surge: int, is_immediate: bool
 ) -> tuple[Leader, ...]:
-    """A group that is kept has its place, but beside a surge its successor has another one."""
+    """Treat kept groups like other terminating ones. With a surge, the successor of a kept group has another
+    place.
+    """
     others = [replace(each, is_kept=False) for each in teardowns]
     return admitted(leaders, others, replicas, surge, is_immediate)
 
@@ -177,7 +179,7 @@ def test_other_planners_are_caught(planner: Planner) -> None:
 
 
 def test_a_rollout_with_surge_uses_every_place() -> None:
-    """2 groups, maxUnavailable 1, maxSurge 1: the second new group waits for one of the former to be gone."""
+    """2 groups, maxUnavailable 1, maxSurge 1: the second new group waits until one of the former is gone."""
     world, chance = HashWorld(2, 1, 1), random.Random(1)
     world.settle(chance)
     world.change("b")

@@ -1,4 +1,4 @@
-"""What users do to a set with Hash groups and to its objects at bad moments: it comes to rest again."""
+"""Tests that a set with Hash groups settles again after users change it or its objects at bad moments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 def template_of(world: HashCluster) -> Object:
-    """A copy of the Deployment's."""
+    """Return a copy of the pod template of the Deployment."""
     return copy.deepcopy(world.objects["Deployment", "demo"]["spec"]["template"])
 
 
@@ -41,7 +41,7 @@ async def test_a_deployment_that_is_scaled_by_hand_is_put_back() -> None:
 
 
 async def test_a_deployment_that_is_undone_by_hand_is_put_back() -> None:
-    """The ReplicaSet of its former template is there."""
+    """The ReplicaSet of the former template still exists."""
     world = await settled()
     former = template_of(world)
     new_image(world)
@@ -152,7 +152,7 @@ async def test_the_policy_of_subdomains_changes_both_ways() -> None:
 
 
 async def test_counts_of_restarts_that_nobody_can_read_until_they_are_removed() -> None:
-    """The failed group is left until then."""
+    """Until then the failed group is left alone."""
     world = await settled(template={"maxGroupRestarts": 1})
 
     def note(text: str | None) -> None:

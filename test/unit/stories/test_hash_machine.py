@@ -1,5 +1,6 @@
-"""Sets with Hash groups in random events, with the product's own observation and plans beside a model of the
-other controllers: promises hold after every turn, and from every state the set comes to rest.
+"""Tests of sets with Hash groups in random events, with our own observation and plans.
+
+Other controllers are a model. Promises hold after every turn, and the set settles from every state.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ Object = dict[str, Any]
 
 
 class Watched(HashCluster):
-    """Our passes, each of whose deletions has to have a reason. restarts: those that are counted, of each
-    revision.
+    """A cluster that checks that each deletion by our passes has a reason.
+
+    restarts: counted restarts by revision.
     """
 
     def __init__(self, lws: Object) -> None:
@@ -46,7 +48,7 @@ class Watched(HashCluster):
         return {name_of(pod): pod for pod in self.leaders() if is_exhausted(pod)}
 
     def _has_reason(self, leader: Object) -> bool:
-        """A pod of the group was lost, has ended or restarted, or nothing of it ever ran."""
+        """Return whether a pod of the group was lost, has ended or restarted, or the group is still gated."""
         group = self.pods_of(leader)
         size = self.lws["spec"]["leaderWorkerTemplate"]["size"]
         are_good = all(is_ready(pod) and not is_terminating(pod) for pod in group)
@@ -55,8 +57,10 @@ class Watched(HashCluster):
 
 
 class Day:
-    """One set and what happens to it. unsteady: the budget was changed, or the Deployment was lost, since all
-    was at rest: groups of before are there beside those of now.
+    """One set and the events that happen to it.
+
+    unsteady: whether the budget was changed or the Deployment lost since the set was last settled, so that
+    old groups exist in addition to new ones.
     """
 
     def __init__(self, seed: int) -> None:
@@ -80,7 +84,7 @@ class Day:
         self._events, self._seen, self._ended_at = 0, 0, dict[str, int]()
 
     async def go_on(self, turns: int) -> None:
-        """The world moves, and is looked at."""
+        """Play turns, and check the set after each of them."""
         for _ in range(turns):
             self.world.most_groups = 0
             await self.world.turn(20.0)
@@ -103,19 +107,21 @@ class Day:
         self._seen = self._events
 
     def _is_news(self) -> None:
-        """From here on ended groups may be released, and others have restarts that are not counted."""
+        """Note an event after which ended groups may be released, and restarts of other groups are not
+        counted.
+        """
         self._events += 1
         self.world.restarts.clear()
 
     def happen(self) -> None:
-        """One of the events."""
+        """Play one random event."""
         events: list[Callable[[], None]] = [self.change, self.change, self.scale, self.scale]
         events += [self.pause, self.lose_worker, self.lose_leader, self.mark, self.lose_deployment]
         events += [self.crash, self.crash, self.recover, self.lose_write]
         self.chance.choice(events)()
 
     def crash(self) -> None:
-        """Workers of this image restart until somebody makes it work."""
+        """Make workers of this image restart, or stop doing so."""
         self.world.crashing.symmetric_difference_update({self.image})
 
     def recover(self) -> None:
@@ -124,7 +130,7 @@ class Day:
         self._is_news()
 
     def lose_write(self) -> None:
-        """The manager is gone before one of its next writes."""
+        """End the manager before one of its next writes."""
         numbers, which = itertools.count(), self.chance.randrange(8)
         self.world.is_lost = lambda action: next(numbers) == which
 
@@ -154,7 +160,7 @@ class Day:
             self.world.delete(self.chance.choice(workers))
 
     def lose_leader(self) -> None:
-        """Whoever deletes it, it may be slow to go."""
+        """Delete a leader, which may take some turns to terminate."""
         if leaders := self.world.leaders(live=True):
             leader = self.chance.choice(leaders)
             self.world.stay(leader, self.chance.randrange(4))
@@ -173,8 +179,9 @@ class Day:
             (self.world.orphan if self.chance.random() < 0.5 else self.world.delete)(found)
 
     async def end(self) -> None:
-        """Whoever had paused the set resumes it, and has a template that works; ended groups stay until
-        somebody asks for new ones.
+        """Undo the faults, resume the set, and check that it settles.
+
+        Ended groups stay until a user requests new ones.
         """
         self.world.failing.clear()
         self.world.crashing.clear()
@@ -185,7 +192,7 @@ class Day:
         kept, key = len(self.world.exhausted()), key_of_template(self.world.objects["Deployment", "demo"])
         current = [pod for pod in self.world.gated() if labels_of(pod)[REVISION_LABEL] == key]
         assert len(current) == kept <= self.replicas
-        # They hold up a rollout, in which groups of former revisions have no more restarts either.
+        # Kept groups hold up a rollout, in which groups of former revisions have no more restarts, either.
         assert kept or not self.world.gated()
         live = len(self.world.leaders(live=True)) - self.replicas
         assert 0 <= live <= (self.surge if kept else 0)
@@ -207,7 +214,7 @@ class Day:
 
 
 async def play(seed: int) -> None:
-    """A day, to its end."""
+    """Play a day with random events to its end."""
     day = Day(seed)
     await day.go_on(6)
     for _ in range(day.chance.randrange(2, 7)):

@@ -1,4 +1,4 @@
-"""Sets with groupIdentity Hash: our passes beside a model of the Deployment controller."""
+"""Stories of sets with groupIdentity Hash: our passes with a model of the Deployment controller."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_rollout_never_has_more_groups_than_replicas_and_surge(surge: An
 
 @pytest.mark.parametrize("policy", ["PostTermination", "Immediate"])
 async def test_a_group_whose_host_name_is_taken_gets_another_key(policy: str) -> None:
-    """Of 40 digits a host name has 8."""
+    """A host name contains 8 of the 40 digits of a key."""
     world = HashCluster(make_hash_set(groupReplacementPolicy=policy))
     world.uniques = iter(["same", "same"])
     await world.settle()
@@ -186,7 +186,7 @@ async def test_what_was_counted_is_kept_while_the_next_group_waits_beside_a_surg
     world.delete(world.objects["Pod", f"{host}-1"])
     await world.turn()
     await world.turn()
-    # Somebody deletes the leader by force: its worker is the last to go.
+    # A user force-deletes the leader: its worker is the last to go.
     world.drop(world.objects["Pod", leader["metadata"]["name"]])
     world.stay(stuck, turns=5)
     await world.turn()
@@ -209,7 +209,10 @@ async def test_scaling_changes_no_other_group() -> None:
 
 
 async def scaling_with_a_kept_group() -> tuple[HashCluster, dict[str, Any]]:
-    """The oldest of three groups has used up its restarts, and all its pods are ready again."""
+    """Return a set whose oldest group of three has used up its restarts and has ready pods again.
+
+    The set is being scaled down to two groups. The second value is the leader of the oldest group.
+    """
     world = await settled(replicas=3, maxGroupRestarts=0)
     leader = world.leaders()[0]
     world.delete(world.objects["Pod", f"{leader['spec']['hostname']}-1"])
@@ -291,7 +294,7 @@ async def test_a_paused_set_gets_its_groups_back_on_their_template_where_its_dep
 
 
 async def test_a_paused_set_keeps_the_groups_that_its_deleted_deployment_has_left() -> None:
-    """kubectl delete --cascade=orphan"""
+    """The Deployment is deleted with `kubectl delete --cascade=orphan`."""
     world = await settled()
     new_image(world, rolloutStrategy={"paused": True})
     await world.settle()
@@ -303,7 +306,7 @@ async def test_a_paused_set_keeps_the_groups_that_its_deleted_deployment_has_lef
 
 
 async def test_a_deployment_that_somebody_has_paused_is_reported_once_groups_wait_for_it() -> None:
-    """kubectl rollout pause deployment"""
+    """The Deployment is paused with `kubectl rollout pause deployment`."""
     world = await settled()
     world.change("Deployment", "demo", {"spec": {"paused": True}})
     await world.settle()
@@ -320,7 +323,7 @@ async def test_a_deployment_that_somebody_has_paused_is_reported_once_groups_wai
 
 
 async def test_the_groups_of_a_deployment_that_is_deleted_hold_back_those_of_the_next_one() -> None:
-    """The garbage collector takes a while to reach its leaders."""
+    """The garbage collector takes a while to reach the leaders."""
     world = await settled()
     before = keys_of(world)
     world.delete(world.objects["Deployment", "demo"])
@@ -371,7 +374,7 @@ async def test_edited_labels_of_a_leader_are_put_back() -> None:
 
 @pytest.mark.parametrize("value", ["Ordinal", None])
 async def test_an_edited_group_identity_is_put_back(value: str | None) -> None:
-    """By it a worker is routed to the pass that lifts the gate of the next leader."""
+    """The annotation routes a worker to the pass that lifts the gate of the next leader."""
     world = await settled()
     pods = world.pods_of(world.leaders()[0])
     for pod in pods:
@@ -386,7 +389,7 @@ async def test_an_edited_group_identity_is_put_back(value: str | None) -> None:
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 async def test_a_leader_that_has_ended_is_deleted_under_every_policy(phase: str) -> None:
-    """Its ReplicaSet replaces it and leaves it there; its successor waits for the group."""
+    """The leader's ReplicaSet replaces it and leaves it in place. The successor waits for the group."""
     world = await settled(template={"restartPolicy": "None"})
     leader = world.leaders()[0]
     world.end(leader, phase)
@@ -396,7 +399,7 @@ async def test_a_leader_that_has_ended_is_deleted_under_every_policy(phase: str)
 
 
 async def test_a_leader_that_ends_before_its_group_has_started_is_deleted() -> None:
-    """Its ReplicaSet has replaced it already, and without workers the group never starts."""
+    """The leader's ReplicaSet has replaced it already, and without workers the group never starts."""
     world = HashCluster(
         make_hash_set(template={"restartPolicy": "RecreateGroupAfterStart"}, startupPolicy="LeaderReady")
     )
@@ -452,7 +455,9 @@ async def test_a_scale_down_removes_a_leader_that_has_ended_and_is_kept(replicas
 
 
 async def ended_by_upstream(groups: int, **how: Any) -> HashCluster:
-    """So many groups of three have used up their restarts, and its controller has kept their pods."""
+    """Return a set of which this many groups of three have used up their restarts under upstream's
+    controller. Upstream has kept the pods of these groups.
+    """
     world = await settled(replicas=3, template={"maxGroupRestarts": 0}, **how)
     for leader in world.leaders()[:groups]:
         for pod in world.pods_of(leader):
@@ -516,7 +521,7 @@ async def test_a_new_template_replaces_a_group_that_upstream_has_ended() -> None
 
 
 async def test_workers_on_a_lost_node_are_deleted_by_force_where_their_leader_is_gone_already() -> None:
-    """The leader of the next group has another name, and would wait for them."""
+    """The leader of the next group has another name, and would wait for these workers."""
     world = await settled()
     leader = world.leaders()[0]
     worker = f"{leader['spec']['hostname']}-1"
@@ -544,7 +549,7 @@ async def test_workers_on_a_lost_node_are_deleted_by_force_where_their_leader_is
 
 
 async def test_no_group_waits_for_a_pod_that_nobody_controls() -> None:
-    """Whoever keeps a pod for diagnosis, or copies its labels, never deletes it."""
+    """Such a pod was kept for diagnosis, or has copied labels, and may never be deleted."""
     world = await settled()
     labels = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "abc"}
     stray = {"name": "stray", "namespace": "default", "labels": labels}

@@ -1,4 +1,4 @@
-"""A group is lost at each moment of a rollout: what is on its way already goes on, and nothing beyond it."""
+"""Tests of a group lost at any moment of a rollout: started steps continue, and no others begin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUPS, MOMENTS = 4, range(1, 5)
 
 
 def strike(world: World, fault: str, index: int) -> None:
-    """Hit this leader, unless it is on its way out."""
+    """Strike this leader, unless it is terminating."""
     pods = [pod["metadata"]["name"] for pod in world.cluster.of_kind("Pod") if not is_terminating(pod)]
     if f"{NAME}-{index}" in pods:
         world.strike(fault, pods.index(f"{NAME}-{index}"))
@@ -31,7 +31,7 @@ def images(world: World) -> list[str]:
 
 @pytest.mark.parametrize("fault", ["deleted", "stuck"])
 def test_a_group_lost_in_the_middle_of_a_rollout_uses_the_budget(fault: str) -> None:
-    """Every pass is held against what the manager could see, see promises.py; and the rollout ends."""
+    """Every pass is checked against what the manager could see (promises.py), and the rollout ends."""
     with asyncio.Runner() as runner:
         for moment, index in product(MOMENTS, range(GROUPS)):
             world = World.settled(runner.get_loop(), False, "A", GROUPS)

@@ -1,4 +1,4 @@
-"""The leader StatefulSet is lost, and the user goes on changing the set before it has been seen again."""
+"""Tests of a lost leader StatefulSet while the user keeps changing the set before its status is reported."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from test.unit.stories.world import World
 def test_a_change_before_the_first_report_moves_nothing(
     loop: asyncio.AbstractEventLoop, times: int, unavailable: int | str
 ) -> None:
-    """It is told no other template before it knows the one that its groups run: until then it takes none of
-    them, although its partition is 0 and all of them are outdated. (In the world of stories each pass is
-    held against the floor.)
+    """The StatefulSet gets no other template until it reports the one that its groups run. Until then it
+    takes none of them, although its partition is 0 and all of them are outdated. (World checks each pass
+    against the floor.)
     """
     world = World.settled(loop, False, "A", 1)
     world.configure(maxUnavailable=unavailable, maxSurge=1)
@@ -58,7 +58,7 @@ def test_a_change_before_the_first_report_moves_nothing(
 def test_leaders_that_it_has_left_are_no_wave_of_starts(
     loop: asyncio.AbstractEventLoop, has_feature: bool
 ) -> None:
-    """With as many replicas as the first wave has, it would adopt all of them and delete the others."""
+    """With the replicas of the first wave, the StatefulSet would adopt all leaders and delete the surplus."""
     world = World.settled(loop, has_feature, "A", 6)
     world.start_in_waves(seedGroups=1)
     world.settle()
@@ -75,7 +75,7 @@ def test_leaders_that_it_has_left_are_no_wave_of_starts(
 def test_its_way_back_is_foreseen(
     loop: asyncio.AbstractEventLoop, steps: int, rolling: dict[str, int]
 ) -> None:
-    """As `plan --steps` tells it: made of the former revision, and on from where the rollout was."""
+    """`plan --steps` predicts it: created with the former revision, then continued at the former position."""
     world = World.settled(loop, False, "A", 4)
     world.configure(**rolling)
     world.settle()
@@ -99,7 +99,7 @@ def test_its_way_back_is_foreseen(
 
 
 def _play(world: World) -> None:
-    """In the time of the model: controllers do what they can, then every pod makes one move."""
+    """Play in the time of the model: controllers act until they are done, then every pod makes one move."""
     while True:
         version = world.cluster.version
         while world.manager.late or world.manager.queue.keys:
@@ -118,7 +118,7 @@ def _play(world: World) -> None:
 
 
 def _told(world: World, began: int = 0) -> list[tuple[int, int]]:
-    """Partition and replicas of the leader StatefulSet, each time something else."""
+    """Return partition and replicas of the leader StatefulSet, each time they changed."""
     told: list[tuple[int, int]] = []
     for gone, obj in world.cluster.log["StatefulSet"][began:]:
         if gone or obj["metadata"]["name"] != NAME:

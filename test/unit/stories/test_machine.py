@@ -1,7 +1,7 @@
-"""Rollouts in any order of events, with the product's own store, observation, plans and application, against
-a cluster in memory: promises hold in every pass, and from every state the rollout ends.
+"""Tests of rollouts with events in any order: the product's own passes on a cluster in memory.
 
-300 rollouts by default; HYPOTHESIS_PROFILE=nightly plays 20,000 longer ones.
+Store, observation, plans and application are real. Promises hold in every pass, and the rollout ends from
+every state. The test plays 300 rollouts by default, and 20,000 longer ones with HYPOTHESIS_PROFILE=nightly.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 MOST_GROUPS = {"default": 3, "nightly": 6}[PROFILE]
 MOST_MOVES = {"default": 6, "nightly": 40}[PROFILE]
 
-# What comes several times is drawn more often.
+# Repeated entries are drawn more often.
 counts = st.sampled_from([2, MOST_GROUPS, 1, 2, 0])
 indices = st.integers(0, MOST_GROUPS)
 seeds = st.integers(0, 2**16)
@@ -53,11 +53,11 @@ surges = st.sampled_from([0, 0, 1, 2, "25%"])
 restarts = st.sampled_from(["RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"])
 startups = st.sampled_from(["LeaderCreated", "LeaderReady"])
 courses = st.integers(0, 2**20)
-"""What follows an event: moves in an order of its own, and maybe writes that meet trouble."""
+"""Seed of what follows an event: moves in random order, and writes that may fail."""
 
 
 class Machine(RuleBasedStateMachine):
-    """One set and what happens to it."""
+    """One set and the events that happen to it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Machine(RuleBasedStateMachine):
         returns: str,
         revision: str,
     ) -> None:
-        """A set, settled or not, whose user wants another revision."""
+        """Begin with a set, settled or new, whose user wants another revision."""
         self.world = self.first((World.new if is_new else World.settled)(self.loop, *beginning))
         self.world.configure(maxUnavailable=budget[0], maxSurge=budget[1])
         self.world.set_policies(*policies, "Parallel" if beginning[2] % 2 else "Default")
@@ -100,7 +100,7 @@ class Machine(RuleBasedStateMachine):
         self.world.change(revision)
 
     def first(self, world: World) -> World:
-        """The world in which the course begins."""
+        """Return the world that the course begins in."""
         return world
 
     @rule(revision=revisions, is_hopeless=st.booleans(), course=courses)
@@ -186,7 +186,7 @@ def test_every_rollout_keeps_its_promises_and_ends(loop: asyncio.AbstractEventLo
 
 
 class WorldOfAnother(World):
-    """Another controller runs the set and has created what there is (managedBy)."""
+    """A world whose set another controller runs (managedBy) and whose objects that controller has created."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, cluster: FakeCluster) -> None:
         lws = cluster.objects[KIND, NAME]
@@ -194,7 +194,7 @@ class WorldOfAnother(World):
         super().__init__(loop, cluster)
 
     def check(self) -> None:
-        """Nothing has been written to the set or its children, no Events either."""
+        """Check that we have written neither the set nor its children nor Events."""
         assert not self.cluster.writes, self.picture
 
     def _on_plan(self, key: Key, snapshot: Any, plan: Plan) -> None:
@@ -226,7 +226,7 @@ def _lifted_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _lifted_by_names(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if only those counted whose names the new group needs."""
+    """Count only the former pods whose names the new group needs."""
     every = observer.former_pods
     needed = f"{NAME}-1-1"
 

@@ -1,7 +1,7 @@
-"""Whatever is written into stored revisions, the memory of a status, labels and annotations: no pass and no
-command raises, and nothing that runs goes.
+"""Tests with random edits of revisions, records in statuses, labels and annotations.
 
-2,000 edits by default; HYPOTHESIS_PROFILE=nightly makes 50,000 other ones.
+No pass and no command raises, and nothing that runs is deleted. The test makes 2,000 edits by default, and
+50,000 other ones with HYPOTHESIS_PROFILE=nightly.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _settings(edits: int) -> settings:
         derandomize=PROFILE == "default",
         deadline=None,
         database=None,
-        # A seed says nothing about how hard it is.
+        # Seeds differ in the work that they cause.
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
@@ -77,7 +77,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @pytest.fixture(scope="module")
 def settled(loop: asyncio.AbstractEventLoop) -> FakeCluster:
-    """Two groups of three at rest, on the third of three revisions."""
+    """Return two settled groups of three on the third of three revisions."""
     cluster = FakeCluster(has_feature=False)
     policy = {"subGroupPolicyType": "LeaderWorker", "subGroupSize": 1}
     retention = {"whenDeleted": "Delete"}
@@ -102,7 +102,7 @@ def _claim_of(group: str) -> dict[str, Any]:
 
 
 class _Cluster(FakeCluster):
-    """What commands ask of an API server, over the same objects."""
+    """The API that commands use, over the same objects."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.__dict__ = cluster.__dict__
@@ -139,7 +139,7 @@ def _play(
     edit: Callable[[FakeCluster, random.Random], mutations.Edit],
     check: Callable[[FakeCluster], None],
 ) -> None:
-    """One edit after the other under a running manager, a command, a manager that begins with them all."""
+    """Make edits under a running manager, then run a command and a manager that starts with all edits."""
     manager, edits = FakeManager(cluster, loop, check_sendable), []
     try:
         for _ in range(_AT_ONCE):
@@ -155,7 +155,7 @@ def _play(
 
 
 def running(cluster: FakeCluster) -> dict[str, object]:
-    """What runs, by UID."""
+    """Return what runs, by UID."""
     return {
         obj["metadata"]["uid"]: (
             is_terminating(obj),
@@ -167,7 +167,7 @@ def running(cluster: FakeCluster) -> dict[str, object]:
 
 
 def check_sendable(key: Key, snapshot: object, plan: Plan) -> None:
-    """An API server in memory takes what no client can write down."""
+    """Check that every write can be encoded: the API server in memory accepts any value."""
     for announce in plan.announce:
         announce.note.encode()
     for action in (*chain(*plan.sequences), *plan.statuses):
@@ -182,7 +182,7 @@ def _text(value: object) -> str:
 
 
 def catch_up(manager: FakeManager) -> None:
-    """Everything that is news is read, and everything that it concerns looked at."""
+    """Read all events and run all passes that they enqueue."""
     for _ in range(_MOST_PASSES):
         for kind in manager.late:
             manager.read(kind)
@@ -192,7 +192,7 @@ def catch_up(manager: FakeManager) -> None:
 
 
 def _run_commands(loop: asyncio.AbstractEventLoop, cluster: FakeCluster, pick: random.Random) -> None:
-    """One of those that look: all would take longer than the passes."""
+    """Run one of the reading commands. All of them would take longer than the passes."""
     session = Session(cast(UserCluster, _Cluster(cluster)), NAMESPACE)
     command = pick.choice([_history, _undo, _status, _plan])
     read = all_of if command in (_status, _plan) else leaders_of

@@ -1,6 +1,6 @@
-"""A rollout uses its budget well although groups are slow. Planner and pacing run in virtual time.
+"""Tests that a rollout uses its budget well with slow groups. Planner and pacing run in virtual time.
 
-The control plane of these stories is a quiet one. What a busy one takes longer is measured by `make bench`.
+The control plane of these tests is a quiet one. `make bench` measures how much longer a busy one takes.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def test_free_slots_are_refilled_at_once(
 
 
 def test_one_slow_group_does_not_hold_the_others_back() -> None:
-    """The partition goes past it: it is on the new revision already."""
+    """The partition moves past the slow group: it is on the new revision already."""
     slow = Startup("slow", "the first takes as long as all others together", (10.0,))
     paced = Paced(Wish(40, unavailable=4), lambda index: 120.0 if index == 39 else slow.of(str(index)))
     pace = paced.play()
-    # 39 groups in three slots beside it: 13 rounds.
+    # The other 39 groups share three slots: 13 rounds.
     assert pace.seconds < 1.03 * 13 * 10.0, pace
 
 
 def test_a_large_set_gathers_groups_that_get_ready_one_after_the_other() -> None:
-    """Of 400 groups, 40 at a time, three get ready in a second: as many steps would cost too much."""
+    """Three of 400 groups, 40 at a time, become ready per second: as many steps would cost too much."""
     pace = roll(400, UNIFORM, 40)
     assert pace.steps < 100, pace
     assert pace.utilisation >= 0.92, pace

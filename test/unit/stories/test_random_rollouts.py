@@ -1,6 +1,4 @@
-"""Hundreds of rollouts in random order of events, each played to its end; the promises are checked after
-every pass.
-"""
+"""Tests of hundreds of rollouts with events in random order, with the promises checked after every pass."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from test.unit.stories.story import Story, Wish
 
 MOST_MOVES = 4000
 QUIET = 40
-"""So many moves without any change make it worth asking whether the story is at its end."""
+"""Number of moves without any change after which to check whether the story is at its end."""
 
 EVENTS = ("change", "undo", "bad change", "scale", "partition", "budget", "break", "lose", "garble")
 
@@ -44,7 +42,7 @@ class Player:
         self.previous = "A"
 
     def play(self) -> None:
-        """Moves in random order until nothing moves any more; then all must be as the user wants it."""
+        """Make random moves until nothing changes any more, and check that all is as the user wants it."""
         quiet = 0
         for _ in range(MOST_MOVES):
             if self.events and self.random.random() < 0.06:

@@ -1,5 +1,7 @@
-"""The fake StatefulSet controller does what a real one was seen to do: `test.integration.record_statefulsets`
-wrote the sequences, feature MaxUnavailableStatefulSet off and on.
+"""Tests that the fake StatefulSet controller does what a real one did.
+
+`test.integration.record_statefulsets` recorded the sequences, with the feature MaxUnavailableStatefulSet off
+and on.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ RECORDED = Path(__file__).parent / "recorded"
 
 @dataclass
 class Replay:
-    """One StatefulSet with the pods of the recording; revisions are called by their templates."""
+    """One StatefulSet with the pods of the recording. Revisions are named after their templates."""
 
     told: Told = field(default_factory=lambda: Told(replicas=0, current="", update=""))
     pods: dict[int, SeenPod] = field(default_factory=dict)
 
     def do(self, step: list[Any]) -> dict[str, Any]:
-        """Do one recorded thing; what the controller then does until it comes to rest."""
+        """Repeat one recorded action. Return what the controller then does until it settles."""
         kind, what = step
         if kind == "spec":
             self._tell(what)

@@ -1,4 +1,7 @@
-"""What the API server refuses, whatever the verb, is told in status and Event, and goes on once it may."""
+"""Tests that rejections by the API server appear in status and Event, whatever the verb.
+
+Work resumes once the API server accepts the write.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ SAID = "ValidatingAdmissionPolicy 'freeze' denied request: not before Monday"
 
 @contextmanager
 def refused(cluster: FakeCluster, verb: str, kind: str, subresource: str = "") -> Iterator[list[str]]:
-    """Yields the names of what it was tried on."""
+    """Reject writes of this verb and kind. Yield the names of the rejected objects."""
     allowed, tried = getattr(cluster, verb), []
 
     async def refusing(target: Any, *arguments: Any, **more: Any) -> Any:
@@ -58,7 +61,7 @@ def test_a_rollout_that_is_refused_says_so_and_goes_on_by_itself(verb: str, kind
     with asyncio.Runner() as runner:
         world = World.settled(runner.get_loop(), False, "A", 3)
         if verb == "delete":
-            # The StatefulSet controller deletes leader 2, and while that is terminating no other.
+            # The StatefulSet controller deletes leader 2, and no other leader until that one is gone.
             world.configure(maxUnavailable=2)
             last = world.cluster.find("Pod", "demo-2")
             assert last is not None
@@ -103,7 +106,7 @@ def test_deletions_that_are_refused_in_a_rollout_hold_up_no_scaling(kind: str, h
 
 
 def test_groups_that_may_not_be_recreated_are_told_of_by_their_set_in_one_sentence() -> None:
-    """Other passes than that over the set meet it."""
+    """Passes over groups meet the rejections, not the pass over the set."""
     with asyncio.Runner() as runner:
         world = World.settled(runner.get_loop(), False, "C", 3)
         with refused(world.cluster, "delete", "Pod") as tried:

@@ -1,6 +1,4 @@
-"""Restarts of groups, told on a cluster in memory: once per incident, whatever fails in between, and never
-without one.
-"""
+"""Stories of group restarts on a cluster in memory: one per incident whatever fails, and none without one."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ WORKER, LEADER = f"{NAME}-0-1", f"{NAME}-0"
 
 
 class World:
-    """A set of two groups of two pods, everything ready."""
+    """A set of two groups of two ready pods."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, policy: str = ON_RESTART, **spec: Any) -> None:
         self.cluster = FakeCluster(has_feature=False)
@@ -42,18 +40,18 @@ class World:
         self.settle()
 
     def take_over(self) -> None:
-        """The manager is another process now."""
+        """Replace the manager process."""
         self.cluster.before_write = lambda: None
         self.cluster.has_former = lambda pod: self.manager.has_former(pod)
         self.cluster.former_node = lambda pod: self.manager.former_node(pod)
         self.manager = FakeManager(self.cluster, self._loop, self.on_plan)
 
     def on_plan(self, key: Key, snapshot: Any, plan: Plan) -> None:
-        """A pass has decided."""
+        """Record what a pass waits for."""
         self.waits.add(plan.waiting_for)
 
     def settle(self, with_manager: bool = True) -> None:
-        """Everybody does what there is to do; nobody waits."""
+        """Play until nothing changes any more, without delayed passes."""
         for _ in range(_MOST_ROUNDS):
             if not self._round(with_manager):
                 return
@@ -80,7 +78,7 @@ class World:
         return did
 
     def wait(self) -> None:
-        """Time passes until all that wait have had their turn."""
+        """Advance the clock until all delayed passes have had their turn."""
         for _ in range(3):
             self.manager.ring()
             self.settle()
@@ -98,12 +96,12 @@ class World:
         return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in self.cluster.of_kind("Pod")}
 
     def replace_worker(self) -> None:
-        """Nobody looks while a worker goes and another one comes."""
+        """Replace a worker while no manager runs."""
         self.cluster.condemn(self.pod(WORKER))
         self.settle(with_manager=False)
 
     def lives(self, name: str) -> int:
-        """How many pods have had this name."""
+        """Return how many pods have had this name."""
         return len(
             {pod["metadata"]["uid"] for _, pod in self.cluster.log["Pod"] if pod["metadata"]["name"] == name}
         )
@@ -115,13 +113,13 @@ class World:
 
     @property
     def counted(self) -> dict[str, str]:
-        """Group → its restarts on this revision, and in a row."""
+        """Recorded restarts by group: on this revision, and in a row."""
         stored = self.status.get("restarts") or {}
         return {index: ".".join(text.split(".")[:2]) for index, text in stored.items()}
 
 
 def failing_at(number: int, failure: Exception) -> Callable[[], None]:
-    """The write of this number fails, those after it do not."""
+    """Return a hook that fails the write of this number and no other."""
     left = number
 
     def before_write() -> None:
@@ -282,7 +280,7 @@ def test_what_was_lost_under_another_policy_is_not_made_up_for(loop: asyncio.Abs
 def test_what_another_manager_has_let_pass_is_not_made_up_for_by_the_former_one(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    """It held the Lease, lost it and holds it again; its streams went on meanwhile."""
+    """The former manager held the Lease, lost it and holds it again. Its streams continued meanwhile."""
     world = World(loop)
     former = world.manager
     world.take_over()
@@ -339,7 +337,7 @@ def test_a_rollout_that_is_stuck_keeps_what_serves_and_nothing_that_does_not(
             world.wait()
             assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"}), "the longest back-off is over"
         else:
-            # The rollout may reach a group that serves nobody before the restart does, or after.
+            # The rollout may reach a group that serves no traffic before the restart does, or after.
             assert world.lives(LEADER) in (2, 3), "it costs nothing"
             assert world.counted == {"0": "1.1"}
         world.nodes.hopeless = frozenset()
@@ -394,7 +392,7 @@ def test_a_group_that_fails_at_once_again_waits_and_is_kept_in_the_end(
 
 
 def evict(world: World) -> None:
-    """What the eviction API, a preemption or a drain does."""
+    """Mark and delete a worker, as the eviction API, a preemption or a drain does."""
     reason = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     pod = world.pod(WORKER)
     conditions = [*pod["status"]["conditions"], reason]

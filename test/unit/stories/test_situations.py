@@ -1,5 +1,6 @@
-"""Situations that rollouts get into, each played to its end with the feature MaxUnavailableStatefulSet off
-and on: how few groups were ready, how many there were, and who was replaced in which step.
+"""Situations of rollouts, each played to its end with the feature MaxUnavailableStatefulSet off and on.
+
+The tests check how few groups were ready, how many there were, and which leaders each step replaced.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ FEATURES = pytest.mark.parametrize("has_feature", [False, True], ids=["feature o
 
 @dataclass
 class Course:
-    """What was seen after every round. replaced: leaders deleted by us, pass by pass."""
+    """What was seen in the course of a rollout.
+
+    replaced: leaders that we deleted, pass by pass.
+    """
 
     fewest_ready: int
     most_groups: int
@@ -29,7 +33,7 @@ class Course:
 
 
 def course_of(story: Story) -> Course:
-    """Play to the end, round by round."""
+    """Play the story to its end. Return what was seen after every round."""
     story.told.clear()
     fewest, most, rounds = _ready(story), _groups(story), 0
     while story.settle() or story.moves():
@@ -169,7 +173,7 @@ def test_a_new_revision_together_with_scaling(
         pytest.param(0, 3, id="at once"),
         pytest.param(1, 3, id="a round apart"),
         pytest.param(3, 3, id="three rounds apart"),
-        # Groups that still start on the former revision serve nobody: one healthy one may go before them.
+        # Groups that still start on the former revision do not serve: one healthy one may go before them.
         pytest.param(6, 2, id="while two groups start"),
     ],
 )
@@ -200,7 +204,7 @@ def test_several_changes_in_a_row_end_at_the_last(
 def test_a_change_of_mind_while_a_group_below_a_finished_one_starts(
     has_feature: bool, replicas: int, surge: int, fewest: int
 ) -> None:
-    """The price of fixes that are never held up, as docs/concepts/rollouts.md tells it."""
+    """The price of fixes that are never held up, as docs/concepts/rollouts.md describes it."""
     story = settled(has_feature, replicas, unavailable=1, surge=surge)
     story.wish.revision = "B"
     top = replicas + surge - 1
@@ -283,8 +287,9 @@ def test_a_partition_may_move_either_way(has_feature: bool) -> None:
 
 
 def shown_of_surge(world: World) -> list[tuple[float, int, int, int]]:
-    """Every state that somebody who reads could see until nothing moves any more: the time, what the status
-    says of existing and of updated groups, and how many the StatefulSet is to have.
+    """Return every state that a reader could see until nothing changes any more.
+
+    Each has the time, the existing and the updated groups of the status, and the replicas of the StatefulSet.
     """
     seen, rings = [], 0
     while rings < 5:
@@ -302,8 +307,8 @@ def shown_of_surge(world: World) -> list[tuple[float, int, int, int]]:
 
 @FEATURES
 def test_a_surge_is_seen_before_it_goes(loop: asyncio.AbstractEventLoop, has_feature: bool) -> None:
-    """Kueue makes room for surge groups as long as the status shows them and fewer updated ones than are
-    wanted: it has a second for that, however fast pods get ready.
+    """Kueue makes room for surge groups as long as the status shows them and fewer updated groups than
+    desired. It has a second for that, even if pods become ready faster.
     """
     world = World.settled(loop, has_feature, "A", 4)
     world.configure(maxUnavailable=2, maxSurge=2)

@@ -1,7 +1,7 @@
-"""Sets come and go by the thousand, in a cluster in memory: nothing that a manager remembers grows with them.
+"""Tests that thousands of sets come and go and nothing that a manager remembers grows with them.
 
-What is counted is found and not named: every container that can be reached from the manager. A memory that is
-new is counted too.
+The test finds what it counts instead of naming it: every container that can be reached from the manager. A
+container that is added later is counted, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.fake_manager import FakeManager, FakeRecorder
 from test.unit.stories.fake_nodes import FakeNodes
 
-# What is remembered of what is gone, because late news may tell of it: so many, whatever happens.
+# Records of deleted objects, kept because late news may mention them: a fixed number in each.
 _TOMBSTONES = ((store, "_DELETED"), (apply, "_DELETED"), (workloads, "_MOST_DELETED"))
 _AS_MANY = 20
 _WARM_UP, _LIVES = 60, 2000
@@ -45,7 +45,7 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.AbstractEventLoop]
 
 
 class World:
-    """A manager with all that passes go through, and a cluster."""
+    """A cluster, and a manager with all parts that passes use."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.cluster = FakeCluster(has_feature=False)
@@ -73,7 +73,7 @@ class World:
                 return
 
     def delete(self, kind: str, name: str) -> None:
-        """With all that hangs from it."""
+        """Delete an object with all its dependents."""
         self.cluster.condemn(self.cluster.objects[kind, name])
         for _ in range(_ROUNDS):
             self.settle()
@@ -89,7 +89,11 @@ class World:
 
 
 def a_life_of_a_set(world: World, number: int) -> None:
-    """Most go while they are being made; one in twenty is ready by then, one in five is refused something."""
+    """Create and delete a set.
+
+    Most sets are deleted while they are being created; one in twenty is ready by then, and writes of one in
+    five are rejected.
+    """
     name = f"web-{number}"
     live(world, make_set(name, replicas=1, size=2), number)
 
@@ -111,7 +115,7 @@ def live(world: World, obj: dict[str, Any], number: int) -> None:
 
 
 def refusing_the_second() -> Callable[[], None]:
-    """Of the next writes, whatever it is of."""
+    """Return a hook that rejects the second of the next writes."""
     writes = itertools.count(1)
 
     def before_write() -> None:
@@ -142,7 +146,9 @@ def test_nothing_that_is_remembered_grows(
 
 
 def test_what_is_remembered_is_found(loop: asyncio.AbstractEventLoop) -> None:
-    """The count of a set that is there: it would be no proof if the memories were not among it."""
+    """A set exists when the entries are counted: without the manager's records among them the test proves
+    nothing.
+    """
     world = World(loop)
     nothing = world.remembered()
     world.cluster.add(make_set("web", replicas=1, size=2))
@@ -154,7 +160,7 @@ def test_what_is_remembered_is_found(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def entries(root: object) -> Counter[str]:
-    """How many entries there are in containers that can be reached from the root, by the way to them."""
+    """Count the entries of all containers that can be reached from the root, by their path."""
     counts: Counter[str] = Counter()
     seen: set[int] = set()
     waiting: list[tuple[str, object]] = [("", root)]
@@ -164,7 +170,7 @@ def entries(root: object) -> Counter[str]:
             continue
         seen.add(id(value))
         if isinstance(value, Mapping):
-            # Of a Kubernetes object the fields are not counted.
+            # The fields of a Kubernetes object are not counted.
             if "metadata" not in value:
                 counts[path] += len(value)
                 waiting += [(f"{path}[]", each) for each in value.values()]

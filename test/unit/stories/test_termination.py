@@ -1,5 +1,7 @@
-"""`podTerminationPolicy`, told on a cluster in memory: when the workers of a leader that is deleted in the
-background are terminated, and that no next leader meets them.
+"""Stories of `podTerminationPolicy` on a cluster in memory.
+
+They show when the workers of a leader deleted in the background are terminated, and that no next leader meets
+them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ PARALLEL, DEFAULT = {"podTerminationPolicy": "Parallel"}, {"podTerminationPolicy
 
 
 def delete_the_leader(world: World) -> None:
-    """As an eviction does."""
+    """Delete the leader as an eviction does."""
     world.cluster.condemn(world.pod(LEADER))
 
 
@@ -40,7 +42,7 @@ IN_THE_BACKGROUND = [delete_the_leader, scale_down, delete_the_set, delete_the_l
 
 
 def begin(world: World, go: Way) -> None:
-    """It goes; the node of the leader takes long."""
+    """Begin the deletion while the node of the leader takes long."""
     world.nodes.held.add(world.uids()[LEADER])
     go(world)
     world.settle()
@@ -52,7 +54,7 @@ def is_alive(world: World, name: str) -> bool:
 
 
 def assert_ended(world: World, go: Way) -> None:
-    """The nodes are done, and all is as it would be under the other policy."""
+    """Let the nodes finish, and check that all is as it would be under the other policy."""
     world.nodes.held.clear()
     world.settle()
     world.wait()
@@ -184,7 +186,7 @@ def test_workers_of_a_leader_that_is_deleted_without_them_stay(loop: asyncio.Abs
     world.cluster.condemn(pod)
     world.settle()
     assert is_terminating(world.pod(LEADER)) and is_alive(world, WORKER)
-    # The garbage collector takes the owner off, then the finalizer.
+    # The garbage collector removes the owner reference, then the finalizer.
     statefulset = world.cluster.objects["StatefulSet", LEADER]
     world.cluster.change(statefulset, {"ownerReferences": None})
     world.cluster.end(world.cluster.change(world.pod(LEADER), {"finalizers": None}))

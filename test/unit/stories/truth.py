@@ -1,11 +1,13 @@
-"""Count the groups that really serve, whatever the manager's caches show, and check them against the floor.
+"""Count the groups that really serve, independently of caches, and check them against the floor.
 
-An AssertionError is raised if a rollout takes more groups than it may. With caches that are late the manager
-may plan on groups that are gone. What it takes itself it knows at once, and what the StatefulSet controller
-takes for it is counted from the moment it is told. So as long as a rollout is all that happens, the floor
-holds at every moment, in whatever order the news arrives. Nothing is claimed any more once something else
-takes groups (faults, scaling, another budget, lost StatefulSets) or turns the clock on: after a while the
-manager no longer waits for a silent StatefulSet controller, or for a group that does not become ready.
+An AssertionError is raised if a rollout takes more groups than it may. With late caches the manager may plan
+on groups that are gone. It knows at once of its own deletions; deletions by the StatefulSet controller count
+from the write that allows them. So the floor holds at every moment, in any order of news, as long as a
+rollout is all that happens.
+
+Nothing is claimed any more once something else takes groups (faults, scaling, another budget, lost
+StatefulSets) or advances the clock: after a while the manager no longer waits for a silent StatefulSet
+controller, or for a group that does not become ready.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from test.unit.stories.fake_cluster import NAME, FakeCluster
 
 
 class Floor:
-    """Of one set; claims nothing before all of its groups have been ready."""
+    """The floor of one set. It claims nothing before all groups of the set have been ready."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
@@ -27,18 +29,18 @@ class Floor:
         self._overdrawn = 0
 
     def claim(self) -> None:
-        """From now on nothing but rollouts takes groups."""
+        """Claim that nothing but rollouts takes groups from now on."""
         self._is_claimed = True
 
     def give_up(self) -> None:
-        """Something else takes groups from now on."""
+        """Stop the claim: something else takes groups from now on."""
         self._is_claimed = False
 
     def change_mind(self) -> None:
-        """Another template, in whatever state the groups are.
+        """Account for a change of template, in any state of the groups.
 
-        Where one is missing or starting on the former one, or about to be taken to it, below others that
-        serve, one group more may go.
+        One more group may go if a group below others that serve is missing, starting on the former template,
+        or about to be replaced by it.
         """
         if not self._is_claimed:
             return
@@ -54,7 +56,7 @@ class Floor:
             self._overdrawn += 1
 
     def check(self) -> None:
-        """What must hold in every instant."""
+        """Check the floor and the ceiling, which hold at every instant."""
         if not self._is_claimed or self._cluster.now != self._began:
             return
         spec = self._lws["spec"]
@@ -70,7 +72,9 @@ class Floor:
 
 
 def ready_groups(cluster: FakeCluster) -> set[int]:
-    """Indices of groups all of whose pods are there, of one revision, ready, and not on their way out."""
+    """Return the indices of groups whose pods all exist, have one revision, are ready and are not
+    terminating.
+    """
     return {_index(leader) for leader in _leaders(cluster) if _serves(cluster, leader)}
 
 

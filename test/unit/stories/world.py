@@ -1,6 +1,6 @@
-"""One set with everything around it: its user, the product, the controllers of Kubernetes, and bad luck.
+"""One set with everything around it: its user, the product, the controllers of Kubernetes, and faults.
 
-A broken promise raises an AssertionError. Chance comes from one seed.
+A broken promise raises an AssertionError. All randomness comes from one seed.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class World:
         self.cluster = cluster
         self.nodes = FakeNodes(cluster)
         self.told: list[str] = []
-        """What the product did, and why."""
+        """What the product did, with its reasons."""
         self.is_sound = True
-        """No promise has been broken so far."""
+        """Whether no promise has been broken so far."""
         self._loop = loop
         self.floor = Floor(cluster)
-        """What holds in truth, whatever the caches show."""
+        """The check of what really serves, independent of the caches."""
         self._incidents: set[str] = set()
         self._trouble = 0.0
         self._random = random.Random(0)
@@ -53,7 +53,10 @@ class World:
 
     @classmethod
     def new(cls, loop: asyncio.AbstractEventLoop, has_feature: bool, revision: str, replicas: int) -> World:
-        """Nothing is there but the set. has_feature: MaxUnavailableStatefulSet is on."""
+        """Return a world with nothing but the set.
+
+        has_feature: whether MaxUnavailableStatefulSet is on.
+        """
         cluster = FakeCluster(has_feature)
         cluster.add(make_set(NAME, image=revision, size=promises.SIZES[revision], replicas=replicas))
         return cls(loop, cluster)
@@ -62,7 +65,7 @@ class World:
     def settled(
         cls, loop: asyncio.AbstractEventLoop, has_feature: bool, revision: str, replicas: int
     ) -> World:
-        """Everything is there and ready; the manager has just begun."""
+        """Return a world with all objects created and ready, and a manager that has just started."""
         key = (has_feature, revision, replicas)
         if key not in _SETTLED:
             world = cls.new(loop, has_feature, revision, replicas)
@@ -72,7 +75,7 @@ class World:
         settled.floor.claim()
         return settled
 
-    # The user.
+    # Actions of the user.
 
     @property
     def lws(self) -> dict[str, Any]:
@@ -88,11 +91,11 @@ class World:
 
     @property
     def is_paused(self) -> bool:
-        """The user holds the rollout."""
+        """Whether the user has paused the rollout."""
         return bool(self.lws["spec"]["rolloutStrategy"].get("paused"))
 
     def change(self, revision: str) -> None:
-        """Another template, maybe a former one."""
+        """Set another template, which may be a former one."""
         if revision != self.revision:
             self.floor.change_mind()
         template = {
@@ -103,49 +106,53 @@ class World:
         self._edit(leaderWorkerTemplate=template)
 
     def scale(self, replicas: int) -> None:
-        """More groups or fewer."""
+        """Set another number of groups."""
         self.floor.give_up()
         self._edit(replicas=replicas)
 
     def configure(self, **rolling: Any) -> None:
-        """partition, maxUnavailable, maxSurge."""
+        """Set partition, maxUnavailable or maxSurge."""
         strategy = self.lws["spec"]["rolloutStrategy"]
         known = strategy.get("rollingUpdateConfiguration", {})
         self._edit(rolloutStrategy={**strategy, "rollingUpdateConfiguration": {**known, **rolling}})
 
     def set_policies(self, restart: str, startup: str, termination: str) -> None:
-        """When groups are recreated, and when their workers are created and terminated."""
+        """Set the policies of restart, startup and termination."""
         template = {**self.lws["spec"]["leaderWorkerTemplate"], "restartPolicy": restart}
         self._edit(leaderWorkerTemplate=template, startupPolicy=startup, podTerminationPolicy=termination)
 
     def start_in_waves(self, **strategy: int) -> None:
-        """seedGroups, growthFactor."""
+        """Set seedGroups and growthFactor."""
         self._edit(startStrategy=strategy)
 
     def prewarm(self, seconds: int, parallelism: int, is_cold: bool) -> None:
-        """Nodes get what a rollout needs, before it begins. is_cold: none does."""
+        """Request that nodes be prepared before a rollout begins.
+
+        is_cold: whether no node ever is.
+        """
         self.nodes.is_cold = is_cold
         asked = {"deadlineSeconds": seconds, "parallelism": parallelism, "command": ["load"]}
         self._edit(rolloutStrategy={**self.lws["spec"]["rolloutStrategy"], "prewarm": asked})
 
     def return_to_nodes(self, how: str, are_doomed: bool) -> None:
-        """Recreated pods go back to their nodes. how: Preferred or Required. are_doomed: each
-        node is cordoned once a pod must return to it.
+        """Request that recreated pods return to their nodes.
+
+        how: Preferred or Required. are_doomed: whether each node is cordoned once a pod must return to it.
         """
         self.nodes.are_doomed = are_doomed
         self.cluster.change(self.lws, {"annotations": {NODE_RETURN_ANNOTATION: how}})
 
     def pause(self, is_paused: bool) -> None:
-        """Hold the rollout, or let it go on."""
+        """Pause or resume the rollout."""
         self._edit(rolloutStrategy={**self.lws["spec"]["rolloutStrategy"], "paused": is_paused})
 
     def _edit(self, **spec: Any) -> None:
         self.cluster.change(self.lws, spec={**self.lws["spec"], **spec})
 
-    # Bad luck.
+    # Faults.
 
     def strike(self, fault: str, number: int) -> None:
-        """Something befalls one of the pods."""
+        """Inflict a fault on one of the pods."""
         pods = [pod for pod in self.cluster.of_kind("Pod") if not is_terminating(pod)]
         if not pods:
             return
@@ -167,14 +174,14 @@ class World:
             self.nodes.hang(pod)
 
     def garble(self) -> None:
-        """The record of the replicas last asked for is lost."""
+        """Overwrite the record of the last requested replicas."""
         statefulset = self.cluster.find("StatefulSet", NAME)
         if statefulset is not None:
             annotations = {**statefulset["metadata"]["annotations"], REPLICAS_ANNOTATION: "many"}
             self.cluster.change(statefulset, {"annotations": annotations})
 
     def lose_statefulset(self, leaves_pods: bool) -> None:
-        """Somebody deletes the leader StatefulSet, with or without its pods."""
+        """Delete the leader StatefulSet, with or without its pods, as a user does."""
         statefulset = self.cluster.find("StatefulSet", NAME)
         if statefulset is None:
             return
@@ -185,35 +192,39 @@ class World:
         self.cluster.end(statefulset)
 
     def restart(self) -> None:
-        """The manager ends; the next one begins with a list."""
+        """Replace the manager process. The next one begins with a list."""
         self.manager = self._new_manager()
 
     def stand_by(self) -> FakeManager:
-        """A manager that has listed by now, and hears nothing more until it takes over."""
+        """Return a manager that has listed, and reads nothing more until it takes over."""
         return FakeManager(self.cluster, self._loop, self._on_plan)
 
     def take_over(self, standby: FakeManager) -> None:
-        """The manager ends; this one holds the Lease, and lists before its first pass."""
+        """End the manager and continue with the standby, which holds the Lease and lists before its first
+        pass.
+        """
         for kind in self.cluster.log:
             standby.relist(kind)
         standby.resync()
         self.manager, self._is_alive = standby, True
 
     def miss(self, kind_number: int) -> None:
-        """A stream breaks; what it had not shown yet comes by a list."""
+        """Break a stream. A list replaces the events that it has not delivered."""
         late = self.manager.late
         if late:
             self.manager.relist(late[kind_number % len(late)])
 
     def repeat(self, events: int) -> None:
-        """Every stream shows its last events again."""
+        """Deliver the last events of every stream again."""
         for kind in list(self.cluster.log):
             self.manager.reread(kind, events)
 
-    # Time.
+    # The passage of time.
 
     def go_on(self, moves: int, seed: int, trouble: float = 0.0) -> None:
-        """So many moves, in random order; writes meet trouble now and then."""
+        """Make this many moves in random order. `trouble` is the probability that a write fails or is
+        interrupted.
+        """
         self.is_sound = False
         self._random, self._trouble = random.Random(seed), trouble
         for _ in range(moves):
@@ -225,7 +236,7 @@ class World:
         self._trouble, self.is_sound = 0.0, True
 
     def go_on_fairly(self, rounds: int) -> bool:
-        """So many rounds in which everybody does what there is to do; True if the last changed anything."""
+        """Play rounds in which every controller and pod acts. Return whether the last changed anything."""
         has_changed, self.is_sound = False, False
         for _ in range(rounds):
             has_changed = self._round()
@@ -233,7 +244,7 @@ class World:
         return has_changed
 
     def settle(self) -> None:
-        """Everything takes its course, fairly, until nothing moves any more; then all is as wished."""
+        """Play fair rounds until nothing changes any more, and check that the user's wishes are met."""
         rings, self.is_sound = 0, False
         for _ in range(MOST_ROUNDS):
             if self._round():
@@ -249,9 +260,9 @@ class World:
         raise AssertionError(f"no end: {self.picture}")
 
     def _round(self) -> bool:
-        """Every controller does all it can, then every pod makes a move; True if anything changed.
+        """Run every controller to its end, then one move of every pod. Return whether anything changed.
 
-        Passes that look again now and then, and find nothing to do, change nothing.
+        Periodic passes that find nothing to do change nothing.
         """
         version = self.cluster.version
         self._catch_up()
@@ -288,7 +299,7 @@ class World:
         return FakeManager(self.cluster, self._loop, self._on_plan)
 
     def _before_write(self) -> None:
-        """Between two writes of ours others act, the API server refuses, or the process ends."""
+        """Let another controller act, the API server reject the write, or the process end."""
         if not self._is_alive:
             raise Crash
         if self._random.random() >= self._trouble:
@@ -308,10 +319,10 @@ class World:
             self._is_alive = False
             raise Crash
 
-    # What must hold.
+    # Checks.
 
     def check(self) -> None:
-        """No group is a mix of revisions, and enough of them serve."""
+        """Check that no group mixes revisions and that enough groups serve."""
         self.floor.check()
         for statefulset in self.cluster.of_kind("StatefulSet"):
             owner = controller_of(statefulset)
@@ -322,7 +333,7 @@ class World:
 
     @property
     def picture(self) -> str:
-        """How things are, on one line per object."""
+        """All objects as text, one per line."""
         lines = [f"{self.lws['spec']['replicas']} of {self.revision}, {self.lws['spec']['rolloutStrategy']}"]
         for (kind, name), obj in sorted(self.cluster.objects.items()):
             if kind == "Pod":
@@ -347,7 +358,11 @@ class World:
             promises.check_group_pass(snapshot, plan, images, self._incidents)
 
     def _place(self, pod: Any) -> str:
-        """One node for all, unless pods return: then the preferred node, else one of the pod's own."""
+        """Pick the node of a pod.
+
+        All pods share one node, unless pods return to their nodes: then it is the preferred node, or else a
+        node of the pod's own.
+        """
         metadata, preferred = pod["metadata"], must_return_to(pod) or preferred_node(pod)
         if NODE_RETURN_ANNOTATION not in self.lws["metadata"].get("annotations", {}):
             assert not preferred, f"nobody asked for the return of {metadata['name']}"
@@ -362,7 +377,7 @@ class World:
         return preferred
 
     def _leader_of(self, pod: Any) -> str:
-        """UID of the leader of the pod's group; empty if that is gone."""
+        """Return the UID of the leader of the pod's group; empty if the leader is gone."""
         owner = controller_of(pod)
         if owner is None or owner["name"] == NAME:
             return str(pod["metadata"]["uid"])
@@ -370,12 +385,14 @@ class World:
         return leader["metadata"]["uid"] if leader is not None else ""
 
     def _is_waiting(self) -> bool:
-        """A pod waits for a node that takes none: the pass that sees it may be one of many that are due."""
+        """Return whether a pod waits for a node that takes none. The pass that sees it may be one of many."""
         return any(must_return_to(pod) in self.cluster.cordoned for pod in self.cluster.of_kind("Pod"))
 
     def _mend(self) -> bool:
-        """What no controller can do: nodes come back, pods of the target revision get ready after all, and
-        the user resumes, or fixes a revision that never works. True if there was anything.
+        """Do what no controller can. Return whether there was anything to do.
+
+        Nodes recover, pods of the target revision become ready after all, and the user resumes the rollout or
+        replaces a revision that never works.
         """
         if self.nodes.held:
             self.nodes.held.clear()
@@ -415,7 +432,7 @@ class World:
         self._check_rest()
 
     def _check_rest(self) -> None:
-        """A manager that looks at everything anew has nothing to do."""
+        """Check that a manager that reads everything again has nothing to do."""
         writes = self.cluster.writes
         self.manager.resync()
         self._catch_up()

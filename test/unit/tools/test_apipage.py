@@ -1,4 +1,4 @@
-"""tools.apipage: the API reference is that of the definitions."""
+"""tools.apipage: the API reference matches the CRDs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.chartvalues: every value once, with its default and its meaning."""
+"""tools.chartvalues: every value is listed once, with its default and its meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.crdgen: the CRDs say what the models say, and the committed files say what the CRDs say."""
+"""tools.crdgen: the CRDs match the models, and the committed files match the CRDs."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_every_other_field_is_listed_as_added() -> None:
 
 
 def parents_of(name: str) -> set[str]:
-    """The path of a field and of every object that it is in."""
+    """Return the path of a field and of every object that contains it."""
     parts = name.split(".")
     return {".".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
 
@@ -246,11 +246,11 @@ def test_every_field_of_ours_is_explained(kind: str) -> None:
         and "Template." not in path.replace("leaderWorkerTemplate", "")
         and "Templates[]" not in path
         and not path.startswith(".spec.roles[].metadata.")
-        # The values of a map are explained with the map, names and the like with their list.
+        # The values of a map are described with the map, and names and other scalars with their list.
         and not path.endswith("{}")
         and (not path.endswith("[]") or "properties" in node)
     }
-    # Which the API server forbids to describe.
+    # The API server forbids a description of metadata.
     assert silent == {".metadata"}
 
 

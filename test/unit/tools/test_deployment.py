@@ -29,12 +29,12 @@ leaderElection: {leaderElect: true}
 webhook: {port: 9443, certDir: /certificates}
 health: {healthProbeBindAddress: ":8081"}
 """
-# Its first line tells the test that signals are already set as they shall be.
+# The first line of output reports that the signal handlers are set.
 TALKING = "import signal, sys; {setup}; print('ready', flush=True); signal.pause()"
 
 
 class FakeCluster(ClusterAccess):
-    """Answers with the chart's configuration and one webhook, and remembers every command."""
+    """A cluster that answers with the chart's configuration and one webhook, and records every command."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
@@ -70,7 +70,7 @@ Start = Callable[[str], ManagerProcess]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a process that runs Python code and pauses; returns once its signals are set."""
+    """A function that starts a process with Python code and waits for its signal handlers."""
     started: list[ManagerProcess] = []
 
     def start_it(setup: str = "pass") -> ManagerProcess:

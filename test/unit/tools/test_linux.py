@@ -1,4 +1,4 @@
-"""What needs Linux says so before anything takes long, and what to do instead."""
+"""Tools that need Linux report that before any long step, with what to do instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make` refuses at once, before anything is set up."""
+"""What `make` rejects at once, before it sets up anything."""
 
 from __future__ import annotations
 

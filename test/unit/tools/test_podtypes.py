@@ -1,4 +1,4 @@
-"""tools.podtypes: the table of pod fields, from Go sources, and its agreement with the OpenAPI document."""
+"""tools.podtypes: the table of pod fields from Go sources, and its agreement with the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -136,9 +136,9 @@ def test_what_cannot_be_read_is_named(source: str, message: str) -> None:
 
 
 def differences(table: Mapping[str, Mapping[str, str]], schemas: Mapping[str, Any]) -> list[str]:
-    """What the table and the `components.schemas` of an OpenAPI document tell differently, in words.
+    """Describe differences between the table and the `components.schemas` of an OpenAPI document.
 
-    Compares for each type of the table its fields and the shape of each, as far as OpenAPI tells shapes.
+    For each type of the table, its fields and their shapes are compared, as far as OpenAPI describes shapes.
     """
     by_kind = {name.rsplit(".", 1)[1]: schema for name, schema in schemas.items() if _is_ours(name)}
     found = []
@@ -176,7 +176,7 @@ def _openapi_shape(schema: Mapping[str, Any]) -> str:
 def test_the_committed_table_agrees_with_the_openapi_document_of_the_api_server() -> None:
     found = differences(POD_TYPES, extract.read())
     assert found == [
-        # Not embedded in a pod template or claim template, so not in the extract either.
+        # No pod template or PVC template contains it, so it is not in the extract either.
         "StatefulSetPersistentVolumeClaimRetentionPolicy: not in the OpenAPI document"
     ]
 

@@ -1,4 +1,4 @@
-"""tools.series: what is served, and the page about it."""
+"""tools.series: the series that are served, and the page about them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ORIGINAL = {
     "workqueue_unfinished_work_seconds": ("gauge", "name", "controller"),
     "workqueue_work_duration_seconds": ("histogram", "name", "controller"),
 }
-"""What the original controller serves beside the series of its Go process."""
+"""Series of upstream in addition to the series of its Go process."""
 
 
 def test_the_series_of_the_original_are_all_there_and_no_other_is_called_as_if_it_were() -> None:

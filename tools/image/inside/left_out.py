@@ -24,9 +24,7 @@ KEPT_MODULES: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
     }
 )
-"""Package → its modules that stay, in addition to the package itself. Packages that are not listed stay
-complete.
-"""
+"""Package → its modules that stay beside the package itself. Packages not listed stay complete."""
 
 _LEFT_OUT_SUFFIXES = frozenset({".c", ".h", ".pxd", ".pxi", ".pyi", ".pyx"})
 _PROGRAMS = re.compile(r"python[0-9.]*|lws|kubectl.lws|kubectl_complete-lws")

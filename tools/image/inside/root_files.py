@@ -1,8 +1,7 @@
 """Copy what the image needs from its base: `python -m inside.root_files /opt/lws /image`.
 
-This comprises the environment, its interpreter, the standard library, the libraries that these load,
-certificate authorities and users. The records and licences of the Debian packages to which these files belong
-are copied to the paths where scanners look for them.
+This is the environment, its interpreter, the standard library, the libraries that these load, certificate
+authorities and users, with the records and licences of their Debian packages where scanners look for them.
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ def records_in(status: str) -> dict[str, str]:
 
 
 def copy_records(paths: set[str], target: Path, source: Path = Path("/")) -> None:
-    """Copy the records of the packages to which the files at `paths` belong. Nothing is copied if the base
-    has no dpkg.
-    """
+    """Copy the records of the packages to which these files belong; nothing if the base has no dpkg."""
     dpkg = source / "var/lib/dpkg"
     if not (dpkg / "status").exists():
         return
@@ -85,10 +82,7 @@ class RootFiles:
         """Absolute paths of the copied files in the source, without links."""
 
     def add(self, path: Path, but: re.Pattern[str] = _COMPILED) -> None:
-        """Copy a file or a tree, with the symbolic links on the way to it and the files to which these point.
-
-        but: the names in the tree that are not copied.
-        """
+        """Copy a file or tree, except names that match `but`, with the links on its way and their targets."""
         real = self._add_links(path)
         origin = self._source / real.relative_to("/")
         if origin.is_dir():

@@ -1,7 +1,7 @@
 """Skew Python's wall clock by the seconds in the file $SKEWED_CLOCK; loaded through PYTHONPATH.
 
-Wall clocks jump, by hand or by NTP; the monotonic clock does not. Only Python's view of the wall clock is
-skewed: OpenSSL still checks certificates with the real time.
+Administrators and NTP can make a wall clock jump, but not the monotonic clock. Only Python's view of the wall
+clock is skewed: OpenSSL still checks certificates with the real time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _skew() -> float:
 
 
 class _EveryDatetime(type):
-    """Moments that were not made here are moments too."""
+    """Makes datetimes that were created elsewhere instances of this class too."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _RealDatetime)

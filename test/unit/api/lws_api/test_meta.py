@@ -1,4 +1,4 @@
-"""lws_api.meta: what every model can rely on, and how a kind presents itself."""
+"""lws_api.meta: guarantees of every model, and the metadata of a kind."""
 
 from __future__ import annotations
 

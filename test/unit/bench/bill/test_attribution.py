@@ -1,4 +1,4 @@
-"""How the bill of the API server is divided among purposes."""
+"""test.bench.bill.attribution: how the cost of the API server is divided among purposes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_why_a_request_is_sent(who: str, what: str, purpose: str) -> None:
 
 
 def a_bill(**profile: float) -> dict[str, Any]:
-    """Two groups: four pods created and updated, two reads of the garbage collector."""
+    """Return a bill of two groups: four pods created and updated, two reads by the garbage collector."""
     return {
         "cpu": {"kube-apiserver": 6.0},
         "requests": [
@@ -59,7 +59,8 @@ def a_bill(**profile: float) -> dict[str, Any]:
 def test_each_verb_and_review_and_event_has_its_price() -> None:
     profile = {"create": 0.4, "update": 0.4, "get": 0.2, REVIEWS: 0.2, WATCHES: 0.8, OVERHEAD: 1.0, REST: 0.5}
     found = costs(a_bill(**profile), groups=2, has_reviews=True)
-    # One request in ten takes 0.1 s as such. What is known comes to 3 s, half of all: the rest serves it.
+    # Each of the ten requests has an overhead of 0.1 s. The attributed parts sum to 3 s, half of the total of
+    # 6 s, so each of them counts twice.
     assert found[PODS].cpu == pytest.approx(1000 * 2 * (0.4 + 0.4 + 0.8 + 0.8) / 2)
     assert found[FOREGROUND].cpu == pytest.approx(1000 * 2 * (0.2 + 0.2) / 2)
     assert found[REVIEWED].cpu == pytest.approx(1000 * 2 * 0.2 / 2)

@@ -1,4 +1,4 @@
-"""What the page shows of bills."""
+"""test.bench.bill.page: how bills are shown on the page."""
 
 from __future__ import annotations
 

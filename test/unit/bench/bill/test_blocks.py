@@ -1,4 +1,4 @@
-"""Where samples of the API server's stack are counted."""
+"""test.bench.bill.blocks: which block a stack sample of the API server counts to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles of Go programs, byte by byte."""
+"""test.bench.bill.pprof: decoding of pprof profiles of Go programs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_functions_from_the_outside_in_with_their_cpu_seconds() -> None:
     names = ("", "main", "serve", "inlined", "write")
     profile = b"".join(
         (
-            # Packed and not packed: both are allowed. Two values: how many samples, nanoseconds.
+            # Both packed and unpacked fields are allowed. Each sample has two values: count and nanoseconds.
             _message(2, _message(1, _varint(300), _varint(1)), _message(2, _varint(2), _varint(20_000_000))),
             _message(2, _number(1, 1), _number(2, 1), _number(2, 10_000_000)),
             _location(300, 13, 12),
@@ -48,7 +48,7 @@ def test_functions_from_the_outside_in_with_their_cpu_seconds() -> None:
             _function(12, 2),
             _function(13, 3),
             *(_message(6, name.encode()) for name in names),
-            # A fixed one that nobody reads.
+            # A fixed-size field, which is skipped.
             _varint(9 << 3 | 1) + bytes(8),
         )
     )

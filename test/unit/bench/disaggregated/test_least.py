@@ -1,4 +1,4 @@
-"""The client that decides nothing sends exactly what a set needs."""
+"""test.bench.disaggregated.least: the client sends exactly the requests that a set needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from test.bench.manifests import OLD
 
 
 class _Cluster:
-    """Counts what it is asked for; the streams tell of each write."""
+    """A cluster that counts requests and reports each write on its streams."""
 
     def __init__(self, seen: Seen) -> None:
         self._seen, self.asked, self._version = seen, Counter[str](), 0

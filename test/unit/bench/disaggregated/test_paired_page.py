@@ -1,4 +1,4 @@
-"""What is made of results of DisaggregatedSets: verdicts, the part of the page, the guard."""
+"""Results of DisaggregatedSet benchmarks: verdicts, their section of the page, and the guard."""
 
 from __future__ import annotations
 

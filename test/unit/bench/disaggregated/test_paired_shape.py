@@ -1,4 +1,4 @@
-"""How loads of DisaggregatedSets are named, and what follows from the name."""
+"""test.bench.disaggregated.shape: names of DisaggregatedSet loads, and what a name implies."""
 
 from __future__ import annotations
 

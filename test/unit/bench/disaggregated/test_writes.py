@@ -1,4 +1,4 @@
-"""The writes of passes over DisaggregatedSets are told apart, and their delay before a step is measured."""
+"""test.bench.disaggregated.writes: classification of writes, and the delay before each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of a manager is divided into its parts, and what is shared is counted once."""
+"""test.bench.memory: the parts of a manager's memory, with shared objects counted once."""
 
 from __future__ import annotations
 

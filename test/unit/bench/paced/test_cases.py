@@ -1,4 +1,4 @@
-"""Rollouts of slow pods by name, and how long their pods take."""
+"""test.bench.paced.cases: names of rollouts with slow pods, and how long their pods take to start."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_leaders_take_their_time_and_workers_none() -> None:
 
 
 def test_a_pod_takes_what_its_name_says() -> None:
-    """The same in every run: nothing is drawn when it starts."""
+    """Every run has the same seconds, because nothing is drawn when a pod starts."""
     assert [UNIFORM.of(f"set-0-{index}") for index in range(4)] == FIRST
     assert (INSTANT.of("any"), FIXED.of("any")) == (0.0, 12.0)
 

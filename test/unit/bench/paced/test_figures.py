@@ -1,4 +1,4 @@
-"""Shares of a budget, and the best that there is."""
+"""test.bench.paced.figures: used shares of a budget, and the best possible share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_budget_in_full_use() -> None:
 
 
 def test_slots_that_wait() -> None:
-    """Two slots, both idle for 5 of 15 s before the last two are taken; what follows does not count."""
+    """Two slots are both idle for 5 of 15 s before the last two groups; later seconds do not count."""
     turns = [Turn(0.0, 10.0), Turn(0.0, 10.0), Turn(15.0, 99.0), Turn(15.0, 25.0)]
     assert utilisation(turns, 2, 0.0) == pytest.approx(20 / 30)
 

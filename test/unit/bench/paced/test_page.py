@@ -1,4 +1,4 @@
-"""What is made of rollouts of slow pods: verdicts, the page, the guard."""
+"""Results of rollouts with slow pods: verdicts, the page and the guard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from test.bench.paced.page import RESULT, keep, paced_section
 
 
 def figures(**more: float) -> dict[str, Any]:
-    """Of one rollout that reaches everything."""
+    """Return the figures of one rollout that meets every target."""
     return {
         "seconds": 100.0,
         "ideal": 98.0,
@@ -87,7 +87,7 @@ def test_the_guard_holds_the_use_of_the_budget(
 
 
 def test_the_guard_counts_steps_apart() -> None:
-    """How many there are depends on how long a machine takes; what each group costs does not."""
+    """The number of steps depends on the speed of the machine; the cost of each group does not."""
     phase = {
         "writes": 281,
         "writes_per_group": 2.81,
@@ -107,7 +107,7 @@ def test_the_guard_counts_steps_apart() -> None:
 
 
 def test_figures_of_turns() -> None:
-    """Ten groups, one at a time; each turn is one second longer than its start, and a slot waits two."""
+    """Ten groups, one at a time: a turn is one second longer than a start, and a slot is idle for two."""
     (case,) = parse_cases("1x10x4-fixed")
     turns = {index: Turn(15.0 * place, 15.0 * place + 13.0) for place, index in enumerate(case.order)}
     found = figures_of(case, turns, 0.0)

@@ -1,4 +1,4 @@
-"""When a group was taken and when it was back, as its leader shows it."""
+"""test.bench.paced.turns: when a group was replaced and ready again, read from its leader pod."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _pod(uid: str, image: str, ready: bool = False, going: bool = False, index: 
 
 
 class _Watched:
-    """One pod after the other, a second apart."""
+    """A stream of pods, one a second."""
 
     def __init__(self) -> None:
         self._now = 0.0

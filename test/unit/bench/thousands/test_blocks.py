@@ -1,4 +1,4 @@
-"""Where samples of a manager's stack are counted."""
+"""test.bench.thousands.blocks: which block a stack sample of a manager counts to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is judged of thousands of groups, and what the page shows."""
+"""Results with thousands of groups: verdicts, and what the page shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from test.bench.thousands.page import section
 
 
 def result(shape: str, managers: int = 1, cpu: float = 0.01) -> dict[str, Any]:
-    """A run in which everything is as it should be. cpu: seconds per group."""
+    """Return the result of a run that meets every target. cpu: seconds per group."""
     phase = {
         "seconds": 60.0,
         "writes_per_group": 2.0,

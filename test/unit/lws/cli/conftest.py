@@ -1,4 +1,4 @@
-"""A session with an API server that answers what the test tells it."""
+"""A session with an API server that returns the answers of the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from test.unit.fake_api import FakeApi, serving
 
 @dataclass(frozen=True)
 class Talk:
-    """The server, and the session that talks to it."""
+    """The server, and the session that is connected to it."""
 
     api: FakeApi
     session: Session

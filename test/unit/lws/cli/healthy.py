@@ -1,4 +1,4 @@
-"""An installation that nothing is wrong with, for tests that break one thing of it."""
+"""A healthy installation, for tests that break one part of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ESTABLISHED = [{"type": "Established", "status": "True"}, {"type": "NamesAccepte
 
 @cache
 def certificates() -> Certificates:
-    """Made once: to draw keys takes time."""
+    """Return certificates that are created once, because generating keys takes time."""
     made = renewed(Certificates(), (f"{SERVICE}.{NAMESPACE}.svc",), NOW)
     assert made is not None
     return made[0]
@@ -41,7 +41,7 @@ def definition(name: str) -> dict[str, Any]:
 
 
 def configuration(index: int, name: str = "", namespace: str = NAMESPACE) -> dict[str, Any]:
-    """A webhook configuration. index: 0 mutating, 1 validating."""
+    """Return a webhook configuration. index: 0 for the mutating one, 1 for the validating one."""
     kind, usual = CONFIGURATIONS[index]
     bundle = encoded(certificates().authority.certificate)
     client = {"service": {"namespace": namespace, "name": SERVICE}, "caBundle": bundle}
@@ -79,7 +79,7 @@ def secret(certificate: bytes | None = None) -> dict[str, Any]:
 
 
 def healthy() -> Installation:
-    """Everything as the chart and a manager leave it."""
+    """Return an installation as the chart and a manager create it."""
     names = [each["metadata"]["name"] for each in definitions().values()]
     return Installation(
         now=NOW,

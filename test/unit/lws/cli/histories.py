@@ -1,4 +1,4 @@
-"""Sets with a history, one revision per image, as the commands of `lws` find them."""
+"""Sets with one revision per image, as the commands of `lws` read them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ Object = dict[str, Any]
 
 
 def revision_of(lws: Mapping[str, Any], number: int, **metadata: Any) -> Object:
-    """The ControllerRevision of the set as it is, as the API server returns it."""
+    """Return the ControllerRevision of the set's current state, as the API server returns it."""
     return api_server.stored(dict(build_revision(lws, record(lws), number)), **metadata)
 
 
 def sets(*images: str, **options: Any) -> list[Object]:
-    """One set as it was with each of the images."""
+    """Return one version of a set for each image."""
     return [make_set(image=image, **options) for image in images]
 
 
 def snapshot_of(
     lws: Object, revisions: list[Object], running: list[Object] | None = None, leader: Object | None = None
 ) -> SetSnapshot:
-    """running: the set as each group runs it, from group 0 on; as it is by default."""
+    """Return the snapshot of a set.
+
+    running: the version of the set that each group runs, from group 0 on; the current one by default.
+    """
     replicas = lws["spec"]["replicas"]
     groups = tuple(
         make_group(as_it_runs, index, key=record(as_it_runs).key)
@@ -49,7 +52,7 @@ def snapshot_of(
 def past(
     *states: Object, running: list[Object] | None = None, extra: list[Object] | None = None
 ) -> SetHistory:
-    """The history of a set that was in these states, one after the other, and is in the last one now."""
+    """Return the history of a set that went through these states, the last of which is current."""
     revisions = [revision_of(each, number) for number, each in enumerate(states, start=1)] + (extra or [])
     return set_history(snapshot_of(states[-1], revisions, running), revisions)
 
@@ -57,7 +60,7 @@ def past(
 def found(
     snapshot: SetSnapshot, revisions: list[Object], pods: Mapping[str, Object] | None = None
 ) -> SetObjects:
-    """Everything about a set; the pods are those of its groups' leaders, and `pods`."""
+    """Return all objects of a set; the pods are the leaders of its groups, and `pods`."""
     groups = {
         group.index: GroupSnapshot(
             lws=snapshot.lws,
@@ -80,7 +83,7 @@ def found(
 
 
 def with_status(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
-    """The set has been looked at by its controller."""
+    """Return the snapshot with a status that the controller has written for its generation."""
     generation = snapshot.lws["metadata"]["generation"]
     told = {"observedGeneration": generation, "conditions": [{"type": "Available", "status": "True"}]}
     lws = {**snapshot.lws, "status": {**told, **status}}

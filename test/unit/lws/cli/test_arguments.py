@@ -1,4 +1,4 @@
-"""lws.cli.arguments: names and numbers for the shell."""
+"""lws.cli.arguments: completion of names and numbers in the shell."""
 
 from __future__ import annotations
 

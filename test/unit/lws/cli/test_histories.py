@@ -1,4 +1,4 @@
-"""lws.cli.histories: which revision is meant, and what is wrong with a history."""
+"""lws.cli.histories: selection of a revision, and damaged histories."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_set_without_any() -> None:
 
 
 def test_the_one_before_is_another_one() -> None:
-    # The original controller leaves copies of a revision behind.
+    # Upstream leaves copies of a revision behind.
     found = past(A, B, B)
     assert found.before(found.target).number == 1
     with pytest.raises(Refusal, match="no earlier revision"):
@@ -77,7 +77,7 @@ def test_two_of_one_number() -> None:
 def test_two_templates_of_one_key() -> None:
     twin = revision_of(C, 3)
     twin["metadata"]["labels"][REVISION_LABEL] = record(A).key
-    # An earlier release wrote it: nothing proves which key it had.
+    # An earlier release wrote this revision, so no checksum confirms its key.
     del twin["metadata"]["annotations"][SEAL_ANNOTATION]
     found = past(A, B, extra=[twin])
     with pytest.raises(Refusal, match=f"different templates share the key {record(A).key}"):

@@ -1,4 +1,4 @@
-"""lws.cli.impact: what a change does to the groups of a set, and how that reads."""
+"""lws.cli.impact: what a change does to the groups of a set, and the sentences that describe it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_another_spelling_changes_nothing() -> None:
 
 
 def test_a_set_that_is_left_alone() -> None:
-    """It was stored by a later release of the original: whatever changes, nobody acts on it."""
+    """A later release of upstream stored the set, so no change of it is reconciled."""
     hashed = {**B, "spec": {**B["spec"], "scheduling": {}}}
     (line,) = lines(change(hashed, before=hashed))
     assert line.startswith("nothing happens: spec.scheduling: the feature gate")
@@ -60,7 +60,7 @@ def test_a_set_of_another_controller() -> None:
 
 
 def test_a_revision_of_a_later_release_is_no_rollout() -> None:
-    """An undo can restore one: its record may have fields that no controller of this release acts on."""
+    """An undo can restore such a revision, with fields that the controller of this release cannot handle."""
     later = {
         **B,
         "spec": {**B["spec"], "leaderWorkerTemplate": {**B["spec"]["leaderWorkerTemplate"], "x": 1}},
@@ -212,9 +212,7 @@ def test_a_group_that_is_missing_is_no_restart() -> None:
 
 
 def test_the_steps_start_where_the_controller_does() -> None:
-    """The leader StatefulSet was lost when the rollout had come to 2, and was made anew with the old
-    template.
-    """
+    """The leader StatefulSet was lost at partition 2 of the rollout, and recreated with the old template."""
     old, new = (revision["metadata"]["name"] for revision in HISTORY)
     status = {"currentRevision": old, "rollout": {"revision": new, "partition": 2}}
     leader = make_leader_statefulset(A, key=record(A).key, partition=4)

@@ -1,4 +1,4 @@
-"""lws.cli.histories: a set and everything that belongs to it, or which one might have been meant."""
+"""lws.cli.histories: a set with all its objects, and suggestions if no set has the name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_THERE = failure(404, "NotFound", 'leaderworkersets.leaderworkerset.x-k8s.io 
 
 
 def listed(*objects: dict[str, Any]) -> Any:
-    """A page as the API server sends it: items without kind and version."""
+    """Return a page as the API server sends it, with items without kind and apiVersion."""
     items = [{k: v for k, v in each.items() if k not in ("kind", "apiVersion")} for each in objects]
     return answer_json({"items": items, "metadata": {}})
 
@@ -59,7 +59,7 @@ async def test_a_cluster_that_does_not_know_the_kind(talk: Talk) -> None:
 
 
 def world(*objects: dict[str, Any]) -> Answer:
-    """Answers every request from these objects: lists by kind, single ones by name."""
+    """Answer every request from these objects: lists by kind, single objects by name."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         *_, plural, name = f"{request.path}/".split("/namespaces/team/")[1].split("/")[:2]
@@ -86,7 +86,7 @@ async def test_the_history_of_a_set(talk: Talk) -> None:
     assert found.lws == lws, "whole: who wrote which field is asked by undo"
     lists = [each for each in talk.api.requests if "labelSelector" in each.query]
     assert [each.path.rpartition("/")[2] for each in lists] == ["controllerrevisions", "statefulsets", "pods"]
-    # Thousands of workers are of no interest here.
+    # The thousands of other workers are not needed here.
     assert lists[2].query["labelSelector"].endswith(",leaderworkerset.sigs.k8s.io/worker-index=0")
 
 
@@ -105,7 +105,7 @@ async def test_everything_about_a_set(talk: Talk) -> None:
 
 
 async def test_what_nodes_would_tell_is_unknown_to_those_who_may_not_see_them(talk: Talk) -> None:
-    """The ClusterRole view has no nodes, and a group beside its leader's node waits for what that says."""
+    """Exclusive placement depends on the leader's node, which the ClusterRole view cannot read."""
     said = 'nodes "node-1" is forbidden: User "reader" cannot get resource "nodes"'
     lws = make_set(namespace="team", replicas=1)
     lws["metadata"]["annotations"] = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}

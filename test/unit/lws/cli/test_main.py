@@ -1,4 +1,4 @@
-"""The entry point: which commands there are, and how everything that can go wrong ends."""
+"""lws.cli.main: the list of commands, and the output and exit code of every failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Run = Callable[..., tuple[Any, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Arguments → exit code, stdout, stderr."""
+    """Return a function that runs `lws` with arguments and returns exit code, stdout and stderr."""
     monkeypatch.setattr(sys, "argv", ["/usr/bin/lws"])
 
     def call(*arguments: str) -> tuple[Any, str, str]:
@@ -34,7 +34,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | int | None], None]:
-    """A command `try` that ends in the given way."""
+    """Return a function that registers a command `try` with the given outcome."""
 
     def register(end: BaseException | int | None) -> None:
         @click.command("try")

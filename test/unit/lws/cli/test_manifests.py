@@ -1,4 +1,4 @@
-"""lws.cli.manifests: the sets of a manifest."""
+"""lws.cli.manifests: sets read from a manifest."""
 
 from __future__ import annotations
 

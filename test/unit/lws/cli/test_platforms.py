@@ -1,4 +1,4 @@
-"""Commands run where people sit: on macOS and Windows they need nothing that only Linux has."""
+"""Commands also run on macOS and Windows: they need nothing that exists only on Linux."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lws.cli.main import _write_what_can_be_written
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
-# Packages of others have files of their own for each system, so they are loaded as what they are here.
+# Other packages have separate files for each system, so they are loaded for the system of the test.
 SCRIPT = """
 import asyncio, importlib, os, pkgutil, signal, subprocess, sys, tempfile, threading
 import aiohttp.web, click, cryptography, deepdiff, kopf, kubernetes.aio.client, orjson
@@ -87,7 +87,7 @@ def test_what_a_terminal_cannot_show_is_no_error(
 
 
 def test_files_and_pipes_are_utf_8_whatever_the_terminal_speaks(tmp_path: Path) -> None:
-    """A manifest, a kubeconfig, and what is printed."""
+    """This includes a manifest, a kubeconfig and the output."""
     example = (REPOSITORY / "examples" / "quickstart.yaml").read_text().replace("image: ", "image: é", 1)
     (tmp_path / "set.yaml").write_bytes(example.encode())
     context = {"name": "é", "context": {"cluster": "é", "user": "é", "namespace": "é"}}

@@ -1,4 +1,4 @@
-"""lws.cli.main as people call it: `lws` and `kubectl lws`, the table of commands, usage errors."""
+"""lws.cli.main as a user calls it: `lws` and `kubectl lws`, the list of commands, and usage errors."""
 
 from __future__ import annotations
 

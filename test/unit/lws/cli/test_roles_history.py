@@ -1,4 +1,4 @@
-"""lws.cli.histories and `lws undo`: the history of a DisaggregatedSet, and the way back."""
+"""lws.cli.histories and `lws undo`: the history of a DisaggregatedSet, and its rollback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ LLM = NamedSet("llm", KINDS[1])
 
 
 async def past_in(talk: Talk, *states: dict[str, Any]) -> RolesHistory:
-    """The history of a set that was in these states and runs the last but one; the first was explained."""
+    """Return the history of a set that went through these states.
+
+    The set runs the last state but one; the first revision has a change cause.
+    """
     revisions = [revision_of(each, number) for number, each in enumerate(states, 1)]
     revisions[0]["metadata"]["annotations"][CHANGE_CAUSE_ANNOTATION] = "the beginning"
     children = [each.obj for each in children_of(states[-2], slices=2)]

@@ -1,4 +1,4 @@
-"""lws.cli.screen: blocks on a terminal and elsewhere."""
+"""lws.cli.screen: blocks of text on a terminal and in other output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Terminal(io.StringIO):
 
 
 def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """From here on stdout is a terminal of 130 columns. pytest takes back what a fixture sets."""
+    """Make stdout a terminal of 130 columns, and return it.
+
+    This is not a fixture, because pytest would replace stdout again before the test runs.
+    """
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")

@@ -1,4 +1,4 @@
-"""lws.cli.session: which cluster is meant, and how its refusals read."""
+"""lws.cli.session: which cluster is used, and how its rejections are reported."""
 
 from __future__ import annotations
 

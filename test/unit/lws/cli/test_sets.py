@@ -1,4 +1,4 @@
-"""lws.cli.sets: a write that conflicts with those of the status, or of somebody else."""
+"""lws.cli.sets: writes that conflict with a status update or with another client."""
 
 from __future__ import annotations
 
@@ -134,6 +134,6 @@ async def test_an_undo_of_one_role_warns_too(talk: Talk, capsys: pytest.CaptureF
 def test_a_pause_of_one_role_would_stop_nothing() -> None:
     with pytest.raises(Refusal, match="Use `lws pause disaggregatedset/demo`"):
         check(ROLE, paused=True)
-    # One that somebody else has paused can be resumed.
+    # A role that another client paused can be resumed.
     paused = {**ROLE, "spec": {**ROLE["spec"], "rolloutStrategy": {"paused": True}}}
     check(paused, paused=False)

@@ -1,4 +1,4 @@
-"""lws.cli.states: how a set stands; see test_status_view for how that looks."""
+"""lws.cli.states: the state of a set; test_shown_status.py tests how it is printed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_settled(
 
 
 def test_a_set_that_is_left_alone_says_so() -> None:
-    """It was stored by a later release of the original."""
+    """A later release of upstream stored the set."""
     hashed = make_set(image="app:1", scheduling={})
     facts = report_on(found(snapshot_of(hashed, HISTORY), HISTORY))
     assert not facts.is_settled
@@ -117,7 +117,7 @@ def test_claims_that_go_with_their_group() -> None:
 
 
 def test_a_group_waits_for_the_reason_that_the_status_gives() -> None:
-    """Behind it stands what the status cannot say: which pod, and what of it."""
+    """Details follow that the status does not contain: which pod, and what is wrong with it."""
     snapshot = snapshot_of(B, HISTORY, [A, B])
     leader = make_leader_pod(B, 1, ready=False, key=record(B).key)
     snapshot = with_status(
@@ -164,7 +164,7 @@ def test_what_the_api_server_refuses_is_what_a_rollout_waits_for() -> None:
 
 
 def test_a_set_whose_statefulset_belongs_to_somebody_else_is_not_settled() -> None:
-    """The controller leaves it alone, whatever its numbers are."""
+    """The controller leaves it alone, whatever its counters are."""
     leaders = make_leader_statefulset(B, key=record(B).key)
     uid = leaders["metadata"]["ownerReferences"][0]["uid"] = "somebody"
     snapshot = with_status(snapshot_of(B, HISTORY, leader=leaders))
@@ -194,7 +194,7 @@ def waiting_container(reason: str, message: str = "") -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_a_leader_that_is_not_ready(leader: dict[str, Any], why: str) -> None:
-    """That its leader is not ready is the reason; it is not said twice."""
+    """The missing leader is the reason, and is not reported twice."""
     pods = [make_leader_pod(SET, ready=False, **leader), make_worker_pod()]
     assert obstacle(None, pods, 2) == why
 

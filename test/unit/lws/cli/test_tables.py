@@ -1,4 +1,4 @@
-"""Every table of functions of `lws` has an entry for each kind of sets."""
+"""Every table of functions in `lws.cli` has an entry for each kind of set."""
 
 from __future__ import annotations
 

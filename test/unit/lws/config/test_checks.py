@@ -1,4 +1,4 @@
-"""lws.config.checks: values that fit their type but cannot be meant."""
+"""lws.config.checks: values that have the right type but make no sense."""
 
 from __future__ import annotations
 

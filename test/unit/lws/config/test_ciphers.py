@@ -1,4 +1,4 @@
-"""lws.config.checks: cipher suites by the names of Go, for OpenSSL."""
+"""lws.config.checks: cipher suites, named as in Go and translated for OpenSSL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_openssl_has_the_suite_under_that_name(suite: str) -> None:
 
 
 def test_names_follow_one_rule() -> None:
-    """`TLS_<exchange>_WITH_<cipher>_<size>_<mode>`: exchange and cipher are found in both spellings."""
+    """In `TLS_<exchange>_WITH_<cipher>_<size>_<mode>`, exchange and cipher are the same in both notations."""
     for suite, name in TLS12_SUITES.items():
         exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
         assert name.startswith(exchange.replace("_", "-")) == (exchange != "RSA"), suite

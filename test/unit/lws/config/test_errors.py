@@ -1,4 +1,4 @@
-"""lws.config.checks: what validation found, in one line per mistake."""
+"""lws.config.checks: validation errors, one line for each mistake."""
 
 from __future__ import annotations
 

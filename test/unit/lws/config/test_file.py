@@ -1,4 +1,4 @@
-"""lws.config.loading: one strict YAML document."""
+"""lws.config.loading: the file is one strictly parsed YAML document."""
 
 from __future__ import annotations
 

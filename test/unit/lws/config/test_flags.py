@@ -1,4 +1,4 @@
-"""lws.config.loading: flags that were given, as values of the file."""
+"""lws.config.loading: flags as values of the configuration file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.config.loading: defaults yield to the file, the file to flags."""
+"""lws.config.loading: the file overrides defaults, and flags override the file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""DisaggregatedSets and what belongs to them, as an API server would hold them: keyword arguments, sensible
-defaults. Each builder returns a new plain dict that a test may change.
+"""Builders of DisaggregatedSets and their objects, as an API server stores them.
+
+Keyword arguments have sensible defaults. Each builder returns a new plain dict that a test may change.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ OWNER = {"apiVersion": API_VERSION, "kind": KIND, "name": "llm", "uid": "uid-llm
 
 
 def make_role(name: str = "prefill", image: str = "nginx:1.29.3", **fields: Any) -> dict[str, Any]:
-    """A role with one container. fields: more of its spec; `role`, of the role itself."""
+    """Return a role with one container.
+
+    fields: more fields of its spec, or of the role itself in `role`.
+    """
     of_role = fields.pop("role", {})
     container = {"name": "worker", "image": image}
     template = {"workerTemplate": {"spec": {"containers": [container]}}, **fields.pop("template", {})}
@@ -30,7 +34,10 @@ def make_role(name: str = "prefill", image: str = "nginx:1.29.3", **fields: Any)
 
 
 def make_disaggregated(*roles: dict[str, Any], generation: int = 1, **spec: Any) -> dict[str, Any]:
-    """A DisaggregatedSet, with the defaults of its definition. spec: more fields of its spec."""
+    """Return a DisaggregatedSet with the defaults of its definition.
+
+    spec: more fields of its spec.
+    """
     made = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -42,7 +49,7 @@ def make_disaggregated(*roles: dict[str, Any], generation: int = 1, **spec: Any)
 
 @dataclass(frozen=True)
 class Kid:
-    """A child as plans see it; its object follows from the rest."""
+    """A child as plans see it. Its object is computed from the fields."""
 
     role: str
     key: str = KEY
@@ -69,7 +76,7 @@ class Kid:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a pass knows of a set."""
+    """The facts of a pass over a set."""
 
     obj: dict[str, Any]
     children: tuple[Kid, ...] = ()

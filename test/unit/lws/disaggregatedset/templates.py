@@ -1,6 +1,6 @@
-"""Random roles of DisaggregatedSets: every field of every type of the table, in any order, at any value.
+"""Random roles of DisaggregatedSets: any field of every type in the table, in any order, with any value.
 
-They are as a definition without pruning would store them.
+The roles are as a definition without pruning would store them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WHOLES = (
 _TIMES = ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05.6+02:00", "0001-01-01T00:00:00Z")
 _PRUNED = ("name", "namespace", "labels", "annotations", "finalizers")
 _MANY = frozenset({"Volume", "VolumeProjection"})
-# The original that `go_keys.json` was made with knew the fields of Kubernetes 1.36.
+# The release of upstream that `go_keys.json` was made with has the fields of Kubernetes 1.36.
 _LATER = {
     "ClusterTrustBundleProjection": {"user"},
     "ConfigMapVolumeSource": {"defaultUser"},
@@ -60,7 +60,7 @@ _LATER = {
 
 
 def random_roles(chance: random.Random) -> list[dict[str, Any]]:
-    """One to three roles: names and templates."""
+    """Return one to three roles, each with a name and a template."""
     names = chance.sample(("prefill", "decode", "router", "a-1"), chance.choice((1, 2, 2, 3)))
     return [{"name": name, "template": _struct(chance, "LeaderWorkerTemplate", 0)} for name in names]
 

@@ -1,4 +1,4 @@
-"""A pass over a DisaggregatedSet starts at once if a step waits for the change, and is delayed otherwise."""
+"""Tests of when a pass over a DisaggregatedSet starts: at once if a step waits for the change, else later."""
 
 from __future__ import annotations
 
@@ -34,13 +34,16 @@ FAILING = {"observedGeneration": 3, "conditions": [{"type": "ReplicaFailure", "s
 
 
 def delay(before: Any, after: Any, *others: Any, roles: int = 2, is_ours: bool = False) -> float:
-    """others: what is there besides."""
+    """Return the delay of the pass that a change causes.
+
+    others: further objects in the store.
+    """
     store = store_of(*others, *([after] if after is not None else []), roles=roles)
     return Routes(store, lambda obj: is_ours).delay(before, after)
 
 
 def store_of(*objects: Any, roles: int = 2) -> Store:
-    """A set of so many roles, and these objects."""
+    """Return a store with these objects and a set of this many roles."""
     metadata = {"name": "demo", "namespace": "default", "uid": "u", "resourceVersion": "1"}
     owner = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"roles": [{}] * roles}}
     store = Store(lambda before, after: None, TABLES)
@@ -50,7 +53,7 @@ def store_of(*objects: Any, roles: int = 2) -> Store:
 
 
 def leaders(name: str, **status: int) -> dict[str, Any]:
-    """The StatefulSet of the leaders of a child."""
+    """Return the leader StatefulSet of a child."""
     metadata = {"name": name, "namespace": "default", "uid": f"s-{name}", "resourceVersion": "1"}
     made = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": {}}
     return {**made, "status": status}
@@ -89,7 +92,7 @@ def test_what_others_wrote_meanwhile_comes_with_the_answer_to_our_own_write() ->
 
 
 def test_one_that_grew_and_was_never_seen_unavailable_is_waited_for() -> None:
-    """Its status in between was not written, or its stream was listed anew."""
+    """The status in between was not written, or the stream was listed again."""
     before = child(READY | {"observedGeneration": 2, "readyReplicas": 1, "replicas": 1})
     after = child(READY | {"replicas": 2})
     assert delay(before, after, child(READY, name="d")) == NOW
@@ -126,7 +129,7 @@ def test_roles_that_step_together_are_waited_for_together(sibling: Any, expected
 
 
 def test_a_role_that_has_none_yet_may_wait_for_this_one() -> None:
-    """`startAfter`."""
+    """The other role may have this one in its `startAfter`."""
     sibling = child(UNREADY, name="d")
     assert delay(child(UNREADY), child(READY), sibling, roles=3) == NOW
 

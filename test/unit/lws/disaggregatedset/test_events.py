@@ -1,4 +1,4 @@
-"""What users are told of the steps of a rollout, and how much of it together."""
+"""Tests of the Events of rollout steps, and of how many steps one Event combines."""
 
 from __future__ import annotations
 

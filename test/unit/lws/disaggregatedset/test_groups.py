@@ -1,4 +1,4 @@
-"""Groups of a child are counted as serving, starting or failed."""
+"""Tests that groups of a child are counted as serving, starting or failed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_groups_of_a_child_that_was_just_made_are_starting() -> None:
 def test_groups_of_a_child_that_was_never_available_have_had_their_time() -> None:
     child = a_child()
     assert counts(judged(child, group(child, 0), group(child, 1))) == (0, 3, 0, 3)
-    # One of them is young: it was recreated, not for a failure.
+    # One of the groups is young: it was recreated, and not because of a failure.
     assert counts(judged(child, group(child, 0), group(child, 1, LATELY))) == (0, 3, 1, 1)
     assert judged(child, group(child, 0)).judged_in is None
 

@@ -1,5 +1,7 @@
-"""Keys are those of the original. `go_keys.json` was made with its types and the encoder of Go: `named` holds
-cases with their keys, `random` the digests of the texts of a hundred random cases each.
+"""Tests that keys equal upstream's.
+
+`go_keys.json` was made with upstream's types and Go's encoder: `named` holds cases with their keys, `random`
+the digests of the texts of a hundred random cases each.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ CASES_PER_DIGEST = 100
 
 
 def specs(roles: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Role name → spec, with everything in it that the key must not depend on."""
+    """Return role name → spec, with everything in it that the key must not depend on."""
     more = {"replicas": 7, "startupPolicy": "LeaderReady", "networkConfig": {"subdomainPolicy": "Shared"}}
     return {each["name"]: {**more, "leaderWorkerTemplate": each["template"]} for each in roles}
 

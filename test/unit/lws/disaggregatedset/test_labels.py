@@ -1,3 +1,5 @@
+"""Tests of the labels of children and scalers."""
+
 from __future__ import annotations
 
 from lws.disaggregatedset.names import Identity, child_labels, role_labels, selected_labels

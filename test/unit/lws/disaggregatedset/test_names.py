@@ -1,3 +1,5 @@
+"""Tests of the names of children, and of how they are parsed."""
+
 from __future__ import annotations
 
 import pytest

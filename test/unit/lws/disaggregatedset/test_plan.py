@@ -1,4 +1,4 @@
-"""A plan has its parts in order, and leaves out those that must wait."""
+"""Tests that a plan has its parts in order, and leaves out parts that must wait."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ RECORDED_FIRST = ["ControllerRevision", *("LeaderWorkerSet" for _ in make_disagg
 
 
 def kinds(snapshot: DisaggregatedSnapshot) -> list[str]:
-    """Of what is created."""
+    """Return the kinds of the created objects."""
     actions = (action for sequence in plan(snapshot).sequences for action in sequence)
     return [action.intent["kind"] for action in actions if isinstance(action, Create)]
 
 
 def test_nothing_is_made_before_what_is_wanted_is_recorded() -> None:
-    """In one sequence, which stops at its first failure."""
+    """The revision and the objects are in one sequence, which stops at its first failure."""
     obj = make_disaggregated()
     snapshot = DisaggregatedSnapshot(obj, NOW, reread=obj)
     assert len(plan(snapshot).sequences) == 1 and kinds(snapshot) == RECORDED_FIRST
@@ -41,7 +41,9 @@ def test_nothing_is_made_before_what_is_wanted_is_recorded() -> None:
     [pytest.param(2, 0, id="two are to be there"), pytest.param(1, 2, id="one is left of more")],
 )
 def test_where_there_are_several_slices_none_waits_for_another(slices: int, left: int) -> None:
-    """One sequence of all of them would stop at the first failure of any. Recorded is recorded."""
+    """One sequence for all slices would stop at the first failure in any of them. Revisions are already
+    recorded.
+    """
     former, obj = (
         make_disaggregated(roles=[make_role(*each, image) for each in ROLES.items()], slices=slices)
         for image in ("app:1", "app:2")
@@ -59,7 +61,7 @@ def test_where_there_are_several_slices_none_waits_for_another(slices: int, left
 
 
 def index_of(action: Action) -> int:
-    """Of the slice that an action is about."""
+    """Return the index of the slice that an action concerns."""
     name = action.intent["metadata"]["name"] if isinstance(action, Create | Apply) else action.target.name
     identity = identity_of("demo", name)
     assert identity is not None
@@ -68,8 +70,8 @@ def index_of(action: Action) -> int:
 
 @pytest.mark.parametrize("revisions", [1, 2, 4])
 def test_a_status_of_the_largest_set_has_room_in_etcd(revisions: int) -> None:
-    """1.5 MiB for the whole set. A set of so many slices and roles, with names as long as admission lets them
-    be, of whose rollouts some may have been overtaken.
+    """etcd accepts 1.5 MiB for the whole set, which has most slices and roles and the longest names. With
+    several old revisions, its rollouts were overtaken.
     """
     name, roles = "s" * 29, [f"role-{number:05}" for number in range(10)]
     images = [f"app:{number}" for number in range(revisions + 1)]

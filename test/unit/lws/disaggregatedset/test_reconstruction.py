@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.target and stripping: what ran before there was a history."""
+"""Tests of lws.disaggregatedset.target and stripping: what ran before there was a history."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_order_of_roles_alone_is_no_change() -> None:
 def test_a_label_of_users_that_the_set_has_overwritten_is_taken_from_the_set() -> None:
     obj = make_dset(make_role("prefill", labels={APP_LABEL: "mine"}), make_role("decode"))
     assert rebuilt(obj, children_of(obj)).record.text == record(obj).text
-    # The hash of another library: it proves nothing.
+    # The hash of another library proves nothing.
     found = rebuilt(obj, children_of(obj, key="0123abcd"))
     assert (found.key, found.is_desired, found.guessed) == ("0123abcd", True, "")
     assert found.record.text == record(obj).text, "the live spec, under the key that runs"

@@ -1,4 +1,4 @@
-"""A change of an object starts the pass of the DisaggregatedSet it belongs to."""
+"""Tests that a change of an object starts the pass of the DisaggregatedSet that it belongs to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make(kind: str, name: str = "x", owner: Any = None, label: str = "", **more:
 
 
 def a_store(*more: Any) -> Store:
-    """With two sets."""
+    """Return a store with two sets."""
     store = Store(lambda before, after: None, TABLES)
     for each in (make(KIND, "demo"), make(KIND, "other"), *more):
         store.put(each)
@@ -66,7 +66,7 @@ def test_whoever_loses_an_object_is_woken_and_whoever_gets_it() -> None:
 
 @pytest.mark.parametrize("kind", ["LeaderWorkerSet", SCALER_KIND, "Service", "ControllerRevision"])
 def test_what_is_left_of_a_set_wakes_nobody(kind: str) -> None:
-    """The garbage collector takes it down, each object with news of its own."""
+    """The garbage collector deletes the objects one by one, each with an event of its own."""
     left = make(kind, owner=OWNED)
     assert woken(left, None, Store(lambda before, after: None, TABLES)) == set()
     going = make(KIND, "demo")
@@ -80,7 +80,7 @@ OF_CHILD = {"kind": "LeaderWorkerSet", "name": "c", "uid": "u-LeaderWorkerSet-c"
 
 
 def test_groups_that_come_and_go_wake_the_set_of_their_leaderworkerset() -> None:
-    """Its status says so a while later."""
+    """The status of the LeaderWorkerSet reports it only later."""
     statefulset = make("StatefulSet", "c", OF_CHILD)
     assert woken(None, statefulset) == set()
     store = a_store(CHILD)
@@ -90,7 +90,7 @@ def test_groups_that_come_and_go_wake_the_set_of_their_leaderworkerset() -> None
 
 
 def test_a_leader_pod_that_is_gone_wakes_the_set_of_its_leaderworkerset() -> None:
-    """The stream of StatefulSets may be ahead of that of pods, and groups are counted by their leaders."""
+    """The stream of StatefulSets may be ahead of the stream of pods. Groups are counted by their leaders."""
     child = make("LeaderWorkerSet", "c", OWNED)
     of_set = {**OWNED, "kind": "LeaderWorkerSet", "name": "c"}
     of_leaders = {**OWNED, "kind": "StatefulSet", "name": "c"}
@@ -163,6 +163,6 @@ def test_every_set_has_a_key_in_the_namespaces_that_are_meant() -> None:
 
 
 def test_a_revision_that_a_pass_has_changed_is_looked_at_again_at_once() -> None:
-    """What is adopted or renumbered is judged anew."""
+    """An adopted or renumbered revision has to be evaluated again."""
     before, after = make("ControllerRevision", "r", OWNED), make("ControllerRevision", "r", OWNED, label="x")
     assert delays(before, after, is_ours=True) == [0.0]

@@ -1,3 +1,5 @@
+"""Tests of how the spec of a DisaggregatedSet is read."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -154,7 +156,7 @@ def test_what_cannot_be_read_is_a_fault(obj: Any, fault: str | None) -> None:
 
 
 def test_what_is_recorded_may_have_fields_of_a_later_release() -> None:
-    """Roles can be created from it."""
+    """Roles can be created from such a revision."""
     recorded = role(later=1)
     assert recorded_fault(make({**recorded, "spec": {**recorded["spec"], "later": 1}}, later=1)) == ""
 

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.tables: what is kept of objects, and what is news."""
+"""Tests of lws.disaggregatedset.tables: which fields are stored, and which changes are news."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.target and upkeep: which revision is wanted, and what is written for it."""
+"""Tests of lws.disaggregatedset.target and upkeep: the choice of the target revision, and its writes."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_a_revision_that_is_being_deleted_is_recorded_anew_under_its_key() -> No
 
 @for_each_seed(20)
 def test_the_history_of_random_edits(seed: int) -> None:
-    """Each edit has one write at most, two templates never share a key, and one keeps its key for ever."""
+    """Each edit causes at most one write, two templates never share a key, and a template keeps its key."""
     chance = random.Random(seed)
     objects: dict[str, dict[str, Any]] = {}
     keys: dict[str, str] = {}
@@ -263,7 +263,7 @@ def test_labels_that_were_edited_are_put_back() -> None:
 
 
 def pruned(world: World, limit: int, recorded: Collection[str] = ()) -> list[int]:
-    """Numbers of the revisions that are deleted."""
+    """Return the numbers of the deleted revisions."""
     plan = plan_pruning(world, target_revision(world), limit, recorded)
     number = {each.reference: each.number for each in world.revisions}
     deleted = [each for sequence in plan.sequences for each in sequence]
@@ -283,7 +283,7 @@ def test_pruning_keeps_what_runs_and_the_limit() -> None:
 
 
 def test_pruning_keeps_what_a_rollout_that_goes_on_began_with() -> None:
-    """Its children may be lost, and are made anew from it."""
+    """Children of that revision may be lost, and are recreated from it."""
     revisions = tuple(recorded(obj, number) for number, obj in enumerate((A, B, C, D), 1))
     running = children_of(D) + children_of(C, slices=2)[2:]
     assert pruned(World(D, revisions, running), 0, recorded={KEY_A}) == [2]

@@ -1,4 +1,4 @@
-"""The handlers through kopf's own admission function."""
+"""Tests of the webhook handlers through kopf's own admission function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Review = Callable[..., Any]
 
 @pytest.fixture
 def review(wire_kopf: Callable[..., tuple[kopf.WebhookFn, Any]]) -> Review:
-    """object, old object → the `response` of the answer."""
+    """Return a function that sends a review of an object and its old state, and returns the response."""
     registry = kopf.OperatorRegistry()
     register(registry, ENDPOINTS, handlers_with(siblings, None))
     (resource,) = ENDPOINTS.values()

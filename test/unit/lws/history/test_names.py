@@ -1,4 +1,4 @@
-"""lws.history: names, numbers and keys of revisions about to be recorded."""
+"""lws.history: names, numbers and keys of new revisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.history: the newest, the next number, what is pruned."""
+"""lws.history: the newest revision, the next number, and pruning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lws.runtime.actions import Reference
 
 
 class Nothing:
-    """What revisions of some kind record."""
+    """An empty record of a revision."""
 
     text = ""
 
@@ -22,7 +22,7 @@ class Nothing:
 
 
 def make_recorded(number: int, *, key: str = "", name: str = "", **fields: Any) -> Revision[Nothing]:
-    """A revision, for the most part as its number says."""
+    """Return a revision whose fields mostly follow from its number."""
     name = name or f"demo-{number}"
     reference = Reference("apps/v1", "ControllerRevision", "default", name, f"uid-{number}")
     given = {"created": "2026-01-01T00:00:00Z", **fields}

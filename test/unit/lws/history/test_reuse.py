@@ -1,4 +1,4 @@
-"""lws.history: revisions that are wanted again, and orphans."""
+"""lws.history: reuse of earlier revisions, and adoption of orphans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.kube.pods: required terms, whatever shape users gave them."""
+"""lws.kube.pods: required affinity terms are added to every shape of user-defined affinity."""
 
 from __future__ import annotations
 

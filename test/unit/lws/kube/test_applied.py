@@ -1,4 +1,4 @@
-"""`changed_paths` agrees with a small model of the API server's bookkeeping."""
+"""`changed_paths` agrees with a small model of the API server's field management."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _KEYS = {
     "imagePullSecrets": ("name",),
     "ownerReferences": ("uid",),
 }
-"""Lists that the API server merges by keys; every other one is atomic."""
+"""Lists that the API server merges by keys; every other list is atomic."""
 
 
 def differences(intent: Any, stored: Any, *how: Any) -> list[str]:
-    """The paths of `changed_paths`, dotted."""
+    """Return the paths of `changed_paths`, dotted."""
     return [".".join(path) for path in changed_paths(intent, stored, *how)]
 
 
@@ -42,7 +42,7 @@ _UNTRACKED = {(), ("apiVersion",), ("kind",), ("metadata",)} | {
 
 
 def _fields(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """fieldsV1 of an apply of `value`."""
+    """Return the fieldsV1 of an apply of `value`."""
     if isinstance(value, dict):
         found: dict[str, Any] = {} if path in _UNTRACKED or not value else {".": {}}
         for key, below in value.items():
@@ -60,7 +60,7 @@ def _fields(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _intent(**pod_spec: Any) -> dict[str, Any]:
-    """A typical intent for a leader StatefulSet."""
+    """Return a typical intent for a leader StatefulSet."""
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -105,7 +105,7 @@ def _intent(**pod_spec: Any) -> dict[str, Any]:
 def _stored(
     intent: dict[str, Any], change: Callable[[dict[str, Any]], None] = lambda obj: None
 ) -> dict[str, Any]:
-    """What the API server holds after an apply of `intent`, and after somebody changed it."""
+    """Return the stored object after an apply of `intent` and a change by another client."""
     stored = copy.deepcopy(intent)
     entry = {"manager": MANAGER, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": _fields(intent)}
     status = {**entry, "subresource": "status", "fieldsV1": {"f:status": {"f:replicas": {}}}}
@@ -298,7 +298,7 @@ def test_changed_by_others(change: Callable[[dict[str, Any]], None], path: str) 
 
 
 def _removed(*path: str) -> Callable[[dict[str, Any]], None]:
-    """Another manager removed a field of ours; the API server takes it from our entry too."""
+    """Return a change by which another manager removes our field, also from our managedFields."""
 
     def change(obj: dict[str, Any]) -> None:
         _drop(*path)(obj)
@@ -454,7 +454,7 @@ def test_an_element_of_a_set_that_is_not_intended_any_more_is_found() -> None:
 
 
 def test_typed_clients_write_more_than_they_were_given() -> None:
-    """Empty structures and zero values that typed clients of Kubernetes leave out or in."""
+    """Typed Kubernetes clients add or omit empty structures and zero values."""
     plain = _intent()
     typed = _intent(hostNetwork=False, hostname="", volumes=[], nodeSelector={}, affinity=None)
     typed["spec"]["template"]["metadata"]["creationTimestamp"] = None
@@ -471,7 +471,7 @@ def test_typed_clients_write_more_than_they_were_given() -> None:
 
 
 def test_what_somebody_else_wrote_the_same_way_is_no_difference() -> None:
-    """An object that another client created: nothing is ours yet, but an apply would change nothing."""
+    """Another client created the object: nothing is ours yet, but an apply would change nothing."""
     stored = _stored(_intent())
     stored["metadata"]["managedFields"] = [
         {"manager": "lws", "operation": "Update", "fieldsV1": _fields(_intent())}
@@ -480,7 +480,7 @@ def test_what_somebody_else_wrote_the_same_way_is_no_difference() -> None:
 
 
 def test_a_dropped_field_that_was_never_ours_is_a_difference() -> None:
-    """Nobody has asked this server yet."""
+    """No apply has shown yet that this server drops the field."""
     stored = _stored(_intent(), _drop("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"))
     stored["metadata"]["managedFields"] = []
     assert differences(_intent(), stored, MANAGER) == ["spec.updateStrategy.rollingUpdate.maxUnavailable"]
@@ -593,7 +593,7 @@ def test_a_merge_patch_of_some_paths(paths: list[Path], expected: dict[str, Any]
 
 
 def test_lists_that_are_merged_by_keys_are_compared_in_linear_time() -> None:
-    """A set may have five thousand ports, and leaves their protocol to the API server."""
+    """A set may have five thousand ports without a protocol, which the API server defaults."""
     count = 5000
     ports = [{"containerPort": port} for port in range(1, count)]
     keys = [f'k:{{"containerPort":{port},"protocol":"TCP"}}' for port in range(1, count)]

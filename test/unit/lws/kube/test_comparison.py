@@ -1,4 +1,4 @@
-"""lws.kube.comparison: canonical form, verdict, and differences in words."""
+"""lws.kube.comparison: canonical form, equality, and differences in words."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_elements_of_one_name_are_compared_by_position() -> None:
     assert explain(old, new) == ["env[1] value: 2 → 3"]
 
 
-# Each of them is there often, none so often that difflib would leave it out.
+# Every line occurs often, but none so often that difflib would ignore it.
 MANY_LINES, MORE_LINES = ("".join(f"{index * step % 500}\n" for index in range(20_000)) for step in (1, 7))
 
 

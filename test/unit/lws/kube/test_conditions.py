@@ -1,4 +1,4 @@
-"""Conditions: found, set, removed; when the transition time moves."""
+"""lws.kube.conditions: find, set and remove a condition, and when the transition time changes."""
 
 from __future__ import annotations
 

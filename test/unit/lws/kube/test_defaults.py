@@ -1,4 +1,4 @@
-"""lws.kube.defaults: what the API server fills into templates."""
+"""lws.kube.defaults: the defaults that the API server sets in templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.kube.field_errors: how refusals read."""
+"""lws.kube.field_errors: the text of validation errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.kube.metadata: what metadata says, whatever its shape."""
+"""lws.kube.metadata: reading metadata, also if it has unexpected types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.kube.names: which names Kubernetes takes, and how long they may be."""
+"""lws.kube.names: valid names, and their maximum length."""
 
 from __future__ import annotations
 

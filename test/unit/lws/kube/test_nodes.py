@@ -1,4 +1,4 @@
-"""A lost node holds pods that nobody ends, and the next look at them is timed."""
+"""lws.kube.nodes: pods that stay on lost nodes, when to check again, and why a node takes no pod."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ POLICY = NodeLossPolicy(after=timedelta(minutes=5))
 
 
 def at(seconds: float) -> str:
-    """RFC 3339, so many seconds before now."""
+    """Return the time `seconds` before now in RFC 3339."""
     return (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def pod(overdue: float | None = 60, grace: int | None = 30, node: str = "n", name: str = "demo-0") -> Any:
-    """overdue: seconds since its grace period ended, None for a pod that nobody deletes."""
+    """Return a pod.
+
+    overdue: seconds since its grace period ended, or None for a pod that is not deleted.
+    """
     metadata: dict[str, Any] = {"name": name}
     if overdue is not None:
         metadata["deletionTimestamp"] = at(overdue)
@@ -38,7 +41,7 @@ def pod(overdue: float | None = 60, grace: int | None = 30, node: str = "n", nam
 
 
 def node(ready: str | None = "Unknown", away: float = 400, taint: str = "", created: float = 9999) -> Any:
-    """away: seconds since its Ready condition changed."""
+    """Return a node. away: seconds since its Ready condition changed."""
     conditions = [{"type": "Ready", "status": ready, "lastTransitionTime": at(away)}] if ready else []
     return {
         "metadata": {"name": "n", "creationTimestamp": at(created)},
@@ -204,7 +207,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     ],
 )
 def test_what_an_affinity_matches(each: dict[str, Any], matches: bool) -> None:
-    """One alternative suffices; an empty one matches nothing."""
+    """One matching term is enough; an empty term matches nothing."""
     terms = [{}, {"matchExpressions": [expression("disk", "Exists"), each]}, {"matchExpressions": [each]}]
     pod = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
     assert why_unfit("n", ready_node(), pod) == ("" if matches else ELSEWHERE)

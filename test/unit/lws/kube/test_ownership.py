@@ -1,4 +1,4 @@
-"""Ownership: every combination of owner, life and looks."""
+"""lws.kube.ownership: every combination of owner, lifecycle state and labels of an object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patches do what they were made for, and no more than that; other code applies them than makes them."""
+"""lws.kube.patches: a patch makes exactly the intended changes, checked with an independent library."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_a_patch_was_merged_into(before: Any, patch: Any, after: Any, expec
 
 
 def test_what_a_merge_stores() -> None:
-    """The examples of RFC 7386 that no patch of ours comes to."""
+    """Examples of RFC 7386 that our patches never produce."""
     assert with_merged({"a": None, "b": 1}, {"b": None}) == {"a": None}
     assert with_merged({}, {"a": {"b": {"c": None}}}) == {"a": {"b": {}}}
     assert with_merged(["a"], {"b": 1}) == {"b": 1}

@@ -1,4 +1,4 @@
-"""What the status of a pod says."""
+"""lws.kube.pods: facts read from the status of a pod."""
 
 from __future__ import annotations
 

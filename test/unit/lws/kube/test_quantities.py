@@ -1,4 +1,4 @@
-"""lws.kube.quantities: how Kubernetes reads, compares and writes quantities; int-or-percent."""
+"""lws.kube.quantities: parsing, comparison and formatting of quantities; int-or-percent values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from lws.kube.quantities import INT32, MILLI, canonical, is_integer, parse, scaled, whole_number
 
 CANONICAL = [
-    # The values that the API documents or that its own implementation was seen to write.
+    # Values from the API documentation, or as its own implementation writes them.
     ("0", "0"),
     ("1000", "1k"),
     ("1000m", "1"),
@@ -23,7 +23,7 @@ CANONICAL = [
     ("5e-1", "500e-3"),
     ("2e1", "20"),
     ("0.0001", "100u"),
-    # Spellings that are kept: whole thousands of the unit, no zeros around them.
+    # Notations that are kept: whole thousands of the unit, without surrounding zeros.
     ("1.500", "1.500"),
     ("1E3", "1E3"),
     ("1e9", "1e9"),
@@ -32,7 +32,7 @@ CANONICAL = [
     ("1.G", "1.G"),
     ("1500u", "1500u"),
     ("123Mi", "123Mi"),
-    # Spellings that are not.
+    # Notations that are changed.
     ("0.5", "500m"),
     ("00", "0"),
     ("0Gi", "0"),

@@ -1,4 +1,4 @@
-"""What kind of trouble a refusal is, told by the words of Kubernetes 1.36."""
+"""Classification of rejections by the API server, with the messages of Kubernetes 1.36."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.kube.quantities: how much a pod asks for."""
+"""lws.kube.quantities: resource requests of a pod."""
 
 from __future__ import annotations
 

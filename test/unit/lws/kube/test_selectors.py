@@ -1,4 +1,4 @@
-"""lws.kube.metadata: a LabelSelector as the text of a query."""
+"""lws.kube.metadata: a LabelSelector as the text of a query parameter."""
 
 from __future__ import annotations
 

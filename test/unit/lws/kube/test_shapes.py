@@ -1,4 +1,4 @@
-"""lws.kube.shapes: values against a table of types, and what no JSON that is sent may hold."""
+"""lws.kube.shapes: validation against a table of types, and values that valid JSON cannot contain."""
 
 from __future__ import annotations
 

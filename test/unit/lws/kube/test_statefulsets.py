@@ -1,4 +1,4 @@
-"""What a StatefulSet says."""
+"""lws.kube.statefulsets: facts read from a StatefulSet."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_no_replicas_are_settled_once_seen() -> None:
 def test_a_status_without_observed_generation_is_judged_by_its_counters(
     status: dict[str, Any] | None, is_as_wanted: bool, is_all_there: bool, is_lacking: bool
 ) -> None:
-    """The field is optional in the API."""
+    """observedGeneration is optional in the API."""
     told = {field: value for field, value in (status or {}).items() if field != "observedGeneration"}
     found = statefulset(told, replicas=3)
     assert (is_observed(found), is_settled(found), is_short(found)) == (

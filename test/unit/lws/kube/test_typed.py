@@ -1,4 +1,4 @@
-"""lws.kube.typed: what a typed client writes, by a table."""
+"""lws.kube.typed: serialization as by a typed client, from a table of types."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def normaliser() -> Normaliser:
 def test_write(normaliser: Normaliser, given: dict[str, Any], expected: dict[str, Any]) -> None:
     before = copy.deepcopy(given)
     written = normaliser.write("Outer", given)
-    # As text, because in Python true is 1.
+    # Compared as text, because True == 1 in Python.
     assert json.dumps(written, sort_keys=True) == json.dumps({**EMPTY, **expected}, sort_keys=True)
     assert normaliser.write("Outer", written) == written, "writing twice changes nothing"
     assert given == before, "the input is never changed"

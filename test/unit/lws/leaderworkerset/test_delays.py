@@ -1,4 +1,4 @@
-"""A pass starts at once if a step or a reader waits for the change, and is delayed otherwise."""
+"""Tests that a pass starts at once if a step or a reader waits for the change, and is delayed otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users are told about a set, word for word: dashboards and tests out there match these texts."""
+"""Tests of the Events of a set, word for word: users' dashboards and tests match these texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.fields: paths and defaults, held against the definition."""
+"""Tests of lws.leaderworkerset.fields: paths and defaults, compared with the definition."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def schema() -> Mapping[str, Any]:
 
 
 def defaults_in(part: Mapping[str, Any], within: Field = fields.SPEC) -> Iterator[tuple[str, Any]]:
-    """Those of scalars: an object with a default repeats those of its fields."""
+    """Yield the defaults of scalars. An object with a default repeats the defaults of its fields."""
     for name, each in part.get("properties", {}).items():
         if "default" in each and each.get("type") != "object":
             yield str(within.field(name)), each["default"]

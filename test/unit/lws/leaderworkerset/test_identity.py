@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.labels: who a pod of a set is."""
+"""Tests of lws.leaderworkerset.labels: the identity of a pod within its set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which labels and annotations tell who a pod is, and what of them is put back."""
+"""Tests of labels and annotations that identify a pod, and of which of them are restored."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_pod_on_its_way_out_is_left_as_it_is() -> None:
 
 
 def test_pods_keep_the_labels_by_which_their_statefulset_chooses_them() -> None:
-    """Whatever they are: others would have it release its pods."""
+    """The values do not matter: with other labels, the StatefulSet would release its pods."""
     workers = make_worker_statefulset(edited(LEADER, GROUP_KEY_LABEL, "of-another-release"))
     assert as_leader(LEADER, workers).labels[GROUP_KEY_LABEL] == "of-another-release"
     assert as_leader(LEADER, None).labels[GROUP_KEY_LABEL] == group_key("default", "demo-4")
@@ -120,7 +120,7 @@ def test_what_nothing_shows_is_not_touched() -> None:
     ("env", "admitted"), [([{"name": LEADER_ADDRESS_ENV}], True), ([], False), (None, False)]
 )
 def test_a_leader_that_lost_its_labels_differs_from_one_that_never_had_them(env: Any, admitted: bool) -> None:
-    """By what the pod webhook puts into its containers."""
+    """The difference is in what the pod webhook puts into containers."""
     lost = edited(LEADER, GROUP_INDEX_LABEL, None)
     assert lacks_group(lost) and not lacks_group(LEADER)
     assert (
@@ -130,7 +130,7 @@ def test_a_leader_that_lost_its_labels_differs_from_one_that_never_had_them(env:
 
 
 def test_workers_of_a_former_revision_are_neither_scaled_nor_relabelled() -> None:
-    """They were adopted from a former leader: what they are is for their own template to say."""
+    """The workers were adopted from a former leader: their own template defines them."""
     intent = build_worker_statefulset(SetSpec.of(LWS), LEADER)
     adopted = make_worker_statefulset(make_leader_pod(make_set(size=2), 4, key="older"))
     assert plan_existing_workers(adopted, intent).is_empty

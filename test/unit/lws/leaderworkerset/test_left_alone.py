@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.left_alone: sets that the controller does not act on."""
+"""Tests of lws.leaderworkerset.left_alone: sets that the controller does not act on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the debug log says of a pass."""
+"""Tests of what the debug log says about a pass."""
 
 from __future__ import annotations
 

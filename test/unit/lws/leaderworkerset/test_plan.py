@@ -1,6 +1,6 @@
-"""What a pass over a set decides: whose the objects are, what is written in which order, and when nothing is.
+"""Tests of the decisions of a pass over a set: ownership of objects, and which writes happen in which order.
 
-How far a rollout may go, what the status says and which revision is chosen have tests of their own.
+How far a rollout may go, what the status contains and which revision is chosen have tests of their own.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Change = Callable[[dict[str, Any]], Any]
 
 
 def shapes(planned: Plan) -> list[list[str]]:
-    """Of each sequence what is written, in order: `apply StatefulSet demo`."""
+    """Return what each sequence writes, in order, as in `apply StatefulSet demo`."""
     return [[shape(action) for action in sequence] for sequence in planned.sequences]
 
 
@@ -66,7 +66,7 @@ def the_apply(planned: Plan) -> Apply:
 
 
 def notes(planned: Plan) -> list[str]:
-    """Events, in the order in which they are emitted."""
+    """Return the texts of Events, in the order in which they are emitted."""
     found: list[Announce] = [each for action in actions_of(planned) for each in action.announce]
     found += [each for status in planned.statuses for each in status.announce]
     return [each.note for each in (*found, *planned.announce)]
@@ -78,7 +78,7 @@ def status_of(planned: Plan) -> dict[str, Any]:
 
 
 def problem_of(planned: Plan) -> tuple[str, str] | None:
-    """Reason and message of the condition that says what stands in the way."""
+    """Return reason and message of the condition that reports a problem; None if there is none."""
     condition = find(status_of(planned).get("conditions"), "ReplicaFailure") if planned.statuses else None
     return (condition["reason"], condition["message"]) if condition is not None else None
 
@@ -116,7 +116,7 @@ def test_the_clock_of_a_set_stands_still_while_a_pod_of_its_unready_groups_is_ga
     for group, stalls in ((second, False), (replace(second, waits=()), True)):
         status = status_of(plan(SetSnapshot(lws, NOW, leader, groups=(first, group))))
         assert (find(status["conditions"], "Stalled") is not None) == stalls
-    # Of a group that is ready nothing is waited for any more.
+    # Nothing is awaited from a group that is ready.
     status = status_of(plan(SetSnapshot(lws, NOW, leader, groups=(replace(first, waits=(gated,)),))))
     assert find(status["conditions"], "Stalled") is not None
 
@@ -262,7 +262,7 @@ def test_members_are_remembered_with_the_counters_and_looked_for_where_pods_are_
     assert status_of(planned)["members"].keys() == {"1"}
 
 
-# --- What others did to the leader StatefulSet --------------------------------------------------------------
+# --- Edits of the leader StatefulSet ------------------------------------------------------------------------
 
 
 MAIN = ("spec", "template", "spec", "containers", 0)
@@ -311,7 +311,10 @@ def test_edits_by_others_are_put_back_once(path: tuple[Any, ...], value: Any, wh
 
 
 def edited_by_others(stored: Any, path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    """None removes. Who changes a value takes its ownership from us."""
+    """Return the object after an edit by another client, which takes the ownership of the field from us.
+
+    value: the new value; None removes the field.
+    """
     made: dict[str, Any] = copy.deepcopy(stored)
     obj, owned = made, made["metadata"]["managedFields"][0]["fieldsV1"]
     for key in path[:-1]:
@@ -384,15 +387,16 @@ def test_an_annotation_that_left_the_set_leaves_the_statefulset() -> None:
     assert "note" not in action.intent["metadata"]["annotations"]
 
 
-# --- Whose the leader StatefulSet is ------------------------------------------------------------------------
+# --- Ownership of the leader StatefulSet --------------------------------------------------------------------
 
 
 def without_history(lws: dict[str, Any] | None = None) -> SetSnapshot:
-    """Objects of the set's names exist, but nobody has recorded a revision."""
+    """Return a set whose objects exist although no revision is recorded."""
     return replace(settled(lws or make_set()), revisions=(), lws=lws or make_set())
 
 
-# Two sets were made at once, and neither review knew the other: this one is called as a group of the other.
+# Two sets were created at the same time, and neither review knew the other set. This set has the name of a
+# group of the other set.
 OF_A_GROUP = {"apiVersion": "v1", "kind": "Pod", "name": "de-0", "uid": "u-8", "controller": True}
 
 CLASHES = [
@@ -499,7 +503,7 @@ def test_an_orphan_that_was_rolling_goes_on_where_it_was() -> None:
     old, new = make_set(replicas=4), make_set(replicas=4, image="app:2")
     rolling = with_spec(settled(old), new)
     rolling = with_reported(carried_out(rolling, plan(rolling)))
-    # What observation does: pods of a StatefulSet that is nobody's are nobody's.
+    # The observer would see the same: pods of a StatefulSet without an owner belong to no set.
     lost = replace(orphaned(rolling, "leader"), groups=(), reread=new)
     assert shapes(plan(lost)) == [["setowner StatefulSet demo"]]
 
@@ -649,7 +653,7 @@ def test_a_step_leaves_the_leader_to_the_statefulset_controller() -> None:
 
 
 def with_update_revision(snapshot: SetSnapshot) -> SetSnapshot:
-    """The StatefulSet controller still counts its former revision as the current one."""
+    """Return the snapshot while the StatefulSet controller counts its former revision as the current one."""
     former = snapshot.groups[0].leader["metadata"]["labels"]["controller-revision-hash"]
     leader = changed(snapshot.leader, lambda obj: obj["status"].update(currentRevision=former))
     return replace(snapshot, leader=leader)
@@ -774,7 +778,7 @@ def test_the_partition_of_the_set_is_kept_from_the_start() -> None:
 
 
 def with_history(limit: int) -> SetSnapshot:
-    """Three revisions that nobody runs, and the one that is wanted and running."""
+    """Return a set with three revisions that no group runs, and one that is desired and running."""
     snapshot = settled(make_set(image="app:0"))
     for number in (1, 2, 3):
         snapshot = with_spec(snapshot, make_set(image=f"app:{number}"))
@@ -783,7 +787,7 @@ def with_history(limit: int) -> SetSnapshot:
 
 
 def pruned_of(snapshot: SetSnapshot) -> list[int]:
-    """Numbers of the revisions that a pass deletes."""
+    """Return the numbers of the revisions that a pass deletes."""
     numbers = {each.uid: each.number for each in snapshot.revisions}
     deletes = [action for action in actions_of(plan(snapshot)) if isinstance(action, Delete)]
     return [numbers[each.target.uid] for each in deletes if each.target.kind == "ControllerRevision"]
@@ -835,11 +839,11 @@ def with_limit(snapshot: SetSnapshot, limit: int, **spec: Any) -> SetSnapshot:
 def test_the_bound_of_the_history_holds_on_every_observation(
     hold_up: Callable[[SetSnapshot], SetSnapshot], deleted: list[int]
 ) -> None:
-    """Over what is neither running nor wanted; 1 is where the set came from, as its status remembers."""
+    """The bound covers revisions that neither run nor are desired. The status records 1 as the origin."""
     assert pruned_of(hold_up(with_history(0))) == deleted
 
 
-# --- What stands in the way ---------------------------------------------------------------------------------
+# --- Problems -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -896,7 +900,7 @@ def test_conditions_change_together_and_hold_the_generation() -> None:
 def test_progress_waits_for_its_turn() -> None:
     snapshot = settled(make_set(replicas=2))
     losing = replace(snapshot, groups=snapshot.groups[:1])
-    # Available turns False: that is told at once. The number of groups in its message changes later.
+    # Available becomes False, which is reported at once. The number of groups in its message changes later.
     told = carried_out(losing, plan(losing))
     assert [status.can_wait for status in plan(losing).statuses] == [False]
     assert [status.can_wait for status in plan(replace(told, groups=())).statuses] == [True]
@@ -953,7 +957,7 @@ def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
     started = settled(make_set(replicas=20, max_unavailable=6))
     wanted = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))
     begun = with_reported(carried_out(wanted, plan(wanted)))
-    # Four groups are missing, so that only two may move.
+    # Four groups are missing, so only two may be replaced.
     moving = replace(begun, groups=begun.groups[4:])
     assert "apply StatefulSet demo" in [shape(action) for action in actions_of(plan(moving))]
     (small,) = plan(moving).postponable
@@ -967,7 +971,7 @@ def test_leaders_that_the_partition_covers_already_do_not_wait_for_the_next_step
     wanted = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))
     begun = with_reported(carried_out(wanted, plan(wanted)))
     few = replace(begun, groups=begun.groups[4:])
-    # The partition is 18 by now, and no leader was replaced yet.
+    # Meanwhile the partition is 18, and no leader has been replaced yet.
     moved = with_reported(carried_out(few, plan(few)))
     planned = plan(replace(moved, groups=begun.groups[3:]))
     (whole,) = shapes(planned)
@@ -982,7 +986,7 @@ def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None
     snapshot = settled(lws)
     leader = snapshot.groups[1].leader
     restarts = Restarts(1, 1, int(NOW.timestamp()), revision_key_of(leader))
-    # What the pass over the group has written.
+    # The pass over the group has written this record.
     snapshot.lws["status"] |= record_patch(1, leader, restarts, KEPT)
 
     def told(snapshot: SetSnapshot) -> Any:
@@ -1052,7 +1056,7 @@ def test_what_runs_under_a_broken_revision_is_recorded_anew_and_keeps_running() 
 
 
 def counted(text: str, **template: Any) -> SetSnapshot:
-    """Two groups at rest, and what is counted of them."""
+    """Return two settled groups with these recorded counts."""
     at_rest = settled(make_set(template=template))
     metadata = {**at_rest.lws["metadata"], "annotations": {GROUP_RESTART_COUNTS_ANNOTATION: text}}
     return replace(at_rest, lws={**at_rest.lws, "metadata": metadata})

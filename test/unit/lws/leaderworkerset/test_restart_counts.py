@@ -1,4 +1,4 @@
-"""The counts of restarts in the annotation of a set, and the marks of pods, as upstream has them."""
+"""Tests of the restart counts in the annotation of a set and of the marks of pods, as upstream has them."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ A, B, C, D = (letter * 40 for letter in "abcd")
 
 
 def hash_counts(**counts: int) -> dict[str, Any]:
-    """By letter, in revision r; with a q before it, in revision q."""
+    """Return a set with counts of groups by letter, in revision r, or in revision q after the prefix q."""
     keys = {name: f"{'q' if len(name) > 1 else 'r'}/{name[-1] * 40}" for name in counts}
     return counted(json.dumps({keys[name]: count for name, count in counts.items()}))
 
@@ -198,7 +198,7 @@ def test_the_count_of_a_group_is_its_own_whatever_its_labels_say() -> None:
 def test_counts_are_handed_on(
     inherited: dict[str, str], released: list[str], spare: int, only: str, after: dict[str, int] | None
 ) -> None:
-    """Group a lives."""
+    """Group a is live."""
     lws = hash_counts(a=1, b=2, c=3)
     merge = Counts.of(lws, {owner(A)}).hand_on(
         lws,

@@ -1,4 +1,4 @@
-"""Whom a change concerns: every kind, with every sort of owner."""
+"""Tests of which passes a change concerns: every kind, with every type of owner."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_change_of_owner_concerns_both() -> None:
 @pytest.mark.parametrize("kind", sorted(ROUTED - {"LeaderWorkerSet"}))
 @pytest.mark.parametrize("change", ["label", "owner", "deletion"])
 def test_whatever_leads_elsewhere_concerns_whom_it_concerned_before(kind: str, change: str) -> None:
-    """Where a change is not news for all, only the object after it is routed."""
+    """If a change is not news for all passes, only the object after the change is routed."""
     before = _object(kind, "demo-3-2", ("StatefulSet", "demo-3"))
     after = {
         "label": _object(kind, "demo-3-2", ("StatefulSet", "demo-3"), set_name="other"),
@@ -201,7 +201,7 @@ def _set(**metadata: Any) -> dict[str, Any]:
     ],
 )
 def test_of_a_set_versions_and_who_writes_count_for_nothing(after: dict[str, Any], concerns: bool) -> None:
-    """Whether a status is ours is not told here."""
+    """Whether a status is our own is checked elsewhere."""
     assert bool(keys_of(_set(), after)) is concerns
 
 

@@ -1,4 +1,4 @@
-"""From changes of the store to passes over sets and groups."""
+"""Tests of the path from changes of the store to passes over sets and groups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from test.unit.builders import (
 
 
 class _Bench:
-    """Routing over a store, with leader pods by the test's word."""
+    """Routing over a store. The test defines the leader pods."""
 
     def __init__(
         self, leader_pods_of: Callable[[Any], Iterable[Any]] = lambda lws: (), is_ours: bool = False
@@ -41,11 +41,11 @@ class _Bench:
         self.routing = Routing(self.store, leader_pods_of, lambda lws: is_ours)
 
     def woken(self, before: Any, after: Any) -> list[Key]:
-        """Sorted."""
+        """Return the enqueued keys, sorted."""
         return sorted(key for key, _ in self.wakes(before, after))
 
     def wakes(self, before: Any, after: Any) -> list[Wake]:
-        """By the route of the kind."""
+        """Return the keys with their delays, by the route of the kind."""
         return [*self.routing.routes[(after or before)["kind"]](before, after)]
 
 
@@ -78,7 +78,7 @@ def test_what_a_group_loses_on_its_way_out_can_wait() -> None:
 
 
 def test_a_set_wakes_its_groups_too() -> None:
-    """Restart and startup policy are read from the set."""
+    """Restart policy and startup policy are read from the set."""
     asked: list[Any] = []
 
     def leader_pods_of(lws: Any) -> list[dict[str, Any]]:
@@ -153,7 +153,7 @@ def test_a_lost_or_edited_pod_group_of_a_set_wakes_its_group() -> None:
 
 
 def test_an_adopted_replica_set_wakes_the_groups_that_were_nobodys() -> None:
-    """Whoever deletes a Deployment and keeps what hangs from it leaves them to the next one."""
+    """A Deployment that is deleted without its dependents leaves them to the next one."""
     bench = _Bench()
     deployment = _of_hash_set(make_set(), "Deployment", "demo")
     adopted = _of_hash_set(deployment, "ReplicaSet", "demo-abc")
@@ -164,7 +164,7 @@ def test_an_adopted_replica_set_wakes_the_groups_that_were_nobodys() -> None:
 
 
 def test_a_statefulset_that_is_seen_after_its_pods_wakes_their_groups() -> None:
-    """Streams do not wait for each other."""
+    """Streams are not synchronised."""
     lws = make_set(size=3)
     leaders = make_leader_statefulset(lws)
     bench = _Bench(lambda lws: bench.store.controlled_by(leaders["metadata"]["uid"], "Pod"))
@@ -219,7 +219,7 @@ def test_all_keys() -> None:
 
 
 def test_what_is_of_strangers_wakes_only_what_is_there() -> None:
-    """The Services and revisions of DisaggregatedSets come down the same streams."""
+    """The same streams deliver Services and revisions of DisaggregatedSets."""
     bench = _Bench()
     owner = {"kind": "DisaggregatedSet", "name": "x", "uid": "u-x", "controller": True}
     metadata = {"name": "demo", "namespace": "default", "uid": "u-s", "ownerReferences": [owner]}
@@ -227,13 +227,13 @@ def test_what_is_of_strangers_wakes_only_what_is_there() -> None:
     assert bench.woken(None, service) == []
     bench.store.put(make_set())
     assert bench.woken(None, service) == [SET]
-    # The set gets back what is its own.
+    # The Service was ours before: the set restores it.
     ours = {**service, "metadata": {**metadata, "ownerReferences": [{**owner, "kind": "LeaderWorkerSet"}]}}
     assert Key("set", "default", "x") in bench.woken(ours, service)
 
 
 def kept_pods() -> list[dict[str, Any]]:
-    """Those of group 1, which has used up its restarts."""
+    """Return the pods of group 1, which has used up its restarts."""
     leader = make_leader_pod(index=1, terminating=True)
     worker = make_worker_pod(make_worker_statefulset(leader), terminating=True)
     for pod in (leader, worker):
@@ -261,7 +261,7 @@ def test_kept_pods_without_a_set_are_among_all_keys() -> None:
 
 
 def test_kept_workers_of_a_hash_group_are_looked_at_when_their_leader_goes() -> None:
-    """Whatever has kept them may be gone with it; they are found by their host."""
+    """The reason to keep the workers may be gone with their leader. They are found by its host name."""
     bench = _Bench()
     replica_set = _of_hash_set(None, "ReplicaSet", "demo-abc")
     leader = {**_of_hash_set(replica_set, "Pod", "demo-abc-x1"), "apiVersion": "v1"}

@@ -1,4 +1,4 @@
-"""spec.scheduling with the scheduler of Kubernetes: names, objects, and the passes that make them."""
+"""Tests of spec.scheduling with the Kubernetes scheduler: names, objects, and the passes that create them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def stored_workload(lws: Object) -> Object:
 
 @pytest.mark.parametrize(("uid", "hashed"), [("", "2166136261"), ("a", "3826002220")])
 def test_the_name_of_the_workload_has_the_hash_of_the_uid(uid: str, hashed: str) -> None:
-    """FNV-1a of 32 bits."""
+    """The hash is FNV-1a with 32 bits."""
     lws = make_set("demo")
     lws["metadata"]["uid"] = uid
     assert workload_name(lws) == f"demo-{safe_encoded(hashed)}"
@@ -297,7 +297,7 @@ def at_start(lws: Object, **facts: Any) -> SetSnapshot:
 
 
 def running(lws: Object, **facts: Any) -> SetSnapshot:
-    """At rest, and with groups."""
+    """Return a settled set with groups."""
     plain = {**lws, "spec": {key: value for key, value in lws["spec"].items() if key != "scheduling"}}
     snapshot = settled(plain)
     spec = {**snapshot.lws["spec"], "scheduling": lws["spec"]["scheduling"]}
@@ -472,7 +472,7 @@ def test_numbers_follow_the_set_and_a_rollout() -> None:
 
 
 def counts_in(planned: Plan) -> dict[str, int]:
-    """Kind → the number of pods that it is patched to."""
+    """Return the number of pods that each kind is patched to."""
     found = {}
     for each in actions_of(planned):
         if isinstance(each, Merge) and each.target.kind in ("Workload", "PodGroup"):
@@ -511,7 +511,7 @@ def test_pod_groups_of_volcano_go_when_no_pod_of_their_group_is_left() -> None:
     assert [each.target for each in actions_of(planned) if isinstance(each, Delete)] == [
         Reference.to(of_former)
     ]
-    # Nothing tells of the last pod.
+    # No event reports that the last pod is gone.
     assert planned.again_after is not None
     assert plan(replace(at_rest, former_gangs=former[1:])).again_after is None
 
@@ -520,7 +520,7 @@ def test_pod_groups_of_volcano_go_when_no_pod_of_their_group_is_left() -> None:
 
 
 def leader_of(lws: Object, **spec: Any) -> Object:
-    """As the webhook has left it."""
+    """Return a leader pod as the webhook has admitted it."""
     level = template_annotations(lws)
     leader = make_leader_pod(lws, 1)
     marks = workload_marks(leader["metadata"]["labels"], level, "0a1b2c3d")
@@ -589,7 +589,7 @@ def test_a_leader_waits_for_the_pods_of_its_former_group() -> None:
 
 
 def test_a_gate_goes_whoever_has_set_it() -> None:
-    """The set has no field any more that it is about."""
+    """The field that the gate belongs to has been removed from the set."""
     lws = make_set(size=3)
     snapshot = replace(group_of(a_set(GROUPS)), lws=lws, scheduled=None)
     assert "Merge Pod" in summary_of(plan_group(snapshot))

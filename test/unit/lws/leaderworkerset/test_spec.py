@@ -1,4 +1,4 @@
-"""What a set asks for, read from objects that any CRD may have defaulted or not."""
+"""Tests of how a set is read, whether or not a definition has set its defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of each kind, and that nothing is kept twice or changed."""
+"""Tests of what is stored of each kind, and that nothing is stored twice or changed."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_of_scheduling_gates_the_first_is_kept() -> None:
 
 
 def test_of_containers_those_are_kept_that_use_tpus() -> None:
-    """Workers are told whether their leader does."""
+    """Workers get a variable that depends on the TPUs of their leader."""
     pod, using = _pod(), {"limits": {"google.com/tpu": "4"}}
     pod["spec"]["containers"].append({"name": "tpu", "image": "app:1", "resources": using})
     assert trim(pod)["spec"] == {"nodeName": "n-1", "containers": [{"name": "tpu", "resources": using}]}
@@ -604,7 +604,7 @@ def test_of_what_the_statefulset_of_leaders_counts_pods_tell_sooner(
 
 
 def test_containers_of_a_hash_leader_that_get_ready_are_a_step_of_its_start() -> None:
-    """Workers wait for it under LeaderReady; that they are ready no more is news for their group."""
+    """Under LeaderReady, workers wait for the leader's containers. Unready ones are news for the group."""
     owner = {"kind": "ReplicaSet", "name": "demo-abc", "controller": True}
     pods = []
     for status in ("False", "True"):

@@ -1,4 +1,7 @@
-"""lws.leaderworkerset.left_alone: sets that a later release of the original stored are not run as others."""
+"""Tests of lws.leaderworkerset.left_alone: sets with fields of later upstream releases are not run.
+
+Fields with values that describe what the controller does anyway are exempt.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ LATER: dict[str, dict[str, Any]] = {
 
 
 def stored_with(fields: dict[str, Any]) -> SetSnapshot:
-    """A set at rest that has these fields besides."""
+    """Return a settled set with these additional fields."""
     plain = settled(make_set())
     return replace(plain, lws={**plain.lws, "spec": {**plain.lws["spec"], **fields}})
 
@@ -104,7 +107,7 @@ def test_a_set_that_is_deleted_goes() -> None:
     ids=["none", "what is done anyway", "empty"],
 )
 def test_what_this_controller_does_anyway_is_run(fields: dict[str, Any]) -> None:
-    """As the webhook of the original writes them into every set."""
+    """Upstream's webhook writes these fields into every set."""
     snapshot = stored_with(fields)
     assert unsupported_in(snapshot.lws, NO_SCHEDULER) == ()
     assert plan(snapshot) == plan(settled(make_set()))

@@ -1,4 +1,7 @@
-"""The handlers through kopf's own admission function; patches are applied by other code than makes them."""
+"""Tests of the webhook handlers through kopf's own admission function.
+
+The code that applies patches is independent of the code that makes them.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def review(wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, An
 
 
 def reviewing(serve: kopf.WebhookFn) -> Review:
-    """webhook, object, old object → the `response` of the answer."""
+    """Return a function that sends a review to a webhook, and returns the `response`."""
 
     async def call(webhook: str, new: Any, old: Any = None, operation: str = "") -> dict[str, Any]:
         resource = ENDPOINTS[webhook]
@@ -89,8 +92,8 @@ def operations_in(response: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def patched(obj: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
-    """RFC 6902, as strict about what must exist as the API server is."""
-    # As on the wire: no two places share an object.
+    """Return the object after a JSON patch (RFC 6902), as strict about paths as the API server."""
+    # As on the wire, no two fields share an object.
     result = json.loads(json.dumps(obj))
 
     def target(pointer: str) -> tuple[Any, Any]:
@@ -154,7 +157,7 @@ def container(name: str = "worker", **more: Any) -> dict[str, Any]:
 
 
 def make_pod(name: str, *containers: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """A pod as the StatefulSet controller makes it; one number in the name makes a leader, two a worker."""
+    """Return a pod as the StatefulSet controller creates it: a leader `vllm-0` or a worker `vllm-0-1`."""
     index = {"worker-index": "0"} if name.count("-") == 1 else {"group-index": "0", "group-key": "key"}
     return {
         "apiVersion": "v1",
@@ -212,7 +215,7 @@ async def test_patches_of_pods_do_what_admission_decided(review: Review, name: s
 
 
 async def test_every_leader_of_hash_groups_gets_another_key(review: Review) -> None:
-    """Its name is generated after admission."""
+    """The name of the pod is generated after admission."""
     annotations = {f"{PREFIX}/size": "4", f"{PREFIX}/group-identity": "Hash"}
     obj = make_pod("vllm-3", generateName="vllm-", annotations=annotations)
     del obj["metadata"]["name"]
@@ -324,7 +327,7 @@ async def test_one_error_is_the_message_of_the_refusal(review: Review) -> None:
 async def test_a_set_with_scheduling_is_refused_while_there_is_no_api_for_it(
     wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
 ) -> None:
-    """As in upstream. Sets that are there can be edited."""
+    """Upstream rejects such a set, too. Existing sets can be edited."""
     store = Store(lambda before, after: None, TABLES)
     settings = load(None, {}, {}, namespace_file=Path("there-is-none"))
     settings = replace(settings, gang_provider="kubernetes", workload_aware_scheduling=True)
@@ -398,7 +401,7 @@ def test_paths_are_those_that_configurations_call() -> None:
 async def test_no_two_leaders_are_given_the_same_pod_group(
     wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
 ) -> None:
-    """One that takes the place of a former leader would be placed by that leader's."""
+    """The PodGroup of a former leader would decide the placement of the next leader."""
     registry = kopf.OperatorRegistry()
     register(registry, ENDPOINTS, handlers_with(lambda namespace: (), PROVIDERS["kubernetes"]))
     serve, _ = wire_kopf(registry)
@@ -541,7 +544,7 @@ async def test_a_recreated_pod_returns_to_its_node_where_its_set_asks_for_that(
     assert ('"node-1"' in patch) == bool(expected)
 
 
-# --- The gate of a leader whose former group is not gone ----------------------------------------------------
+# --- The gate of a leader whose former group still exists ---------------------------------------------------
 
 
 class Former:
@@ -562,7 +565,7 @@ class Former:
             self.store.drop({**obj, "metadata": {**obj["metadata"], "resourceVersion": "9999"}})
 
     def gates(self, **metadata: Any) -> bool:
-        """Of the next leader."""
+        """Return whether the next leader gets a gate."""
         new = {**self.leader, "metadata": {**self.leader["metadata"], "uid": "", **metadata}}
         return may_have_former_group(self.store, lambda: NO_SCHEDULER, new, "default")
 
@@ -712,7 +715,7 @@ def test_workers_pods_of_nobody_and_sets_of_single_pods_get_no_gate() -> None:
 
 
 def test_leaders_of_a_set_with_the_name_of_a_leader_are_not_its_former_workers() -> None:
-    """Both sets are allowed as long as their groups have one pod. The gate would never be lifted."""
+    """Both sets are valid as long as their groups have one pod. The gate would never be lifted."""
     former, other = Former(), builders.make_set(size=1)
     former.end(former.leader, former.workers, former.worker)
     other["metadata"] |= {"name": "demo-0", "uid": "u-other"}
@@ -722,7 +725,7 @@ def test_leaders_of_a_set_with_the_name_of_a_leader_are_not_its_former_workers()
 
 
 def test_a_leader_that_names_its_node_is_refused_until_then() -> None:
-    """The API server would refuse a gate beside it."""
+    """The API server rejects a gate together with a node name."""
     raw = {**Former().leader, "spec": {"containers": [container()], "nodeName": "node-1"}}
     with pytest.raises(Refused, match="pod demo-0 is admitted once the pods of its former group are deleted"):
         pod.admitted(raw, "default", has_former=True)

@@ -1,4 +1,4 @@
-"""Plans carried out on a cluster that keeps a diary: order, failures, and what users and memory are told."""
+"""lws.runtime.apply: order of writes, failures, Events and records, on a cluster that logs every request."""
 
 from __future__ import annotations
 
@@ -62,9 +62,10 @@ def _reference(name: str, kind: str = "Pod") -> Reference:
 
 @dataclass
 class _Cluster:
-    """Answers every request with what was sent, later; or with what it was told.
+    """A cluster that answers every request with what was sent, or with a prepared answer, after a delay.
 
-    diary: requests as they begin, and Events and memories as they happen. failures, answers, slow: by name.
+    diary: requests in the order in which they begin, with Events and records. failures, answers, slow: by
+    name.
     """
 
     diary: list[str] = field(default_factory=list)
@@ -345,7 +346,7 @@ async def test_a_status_that_another_client_changed_needs_a_further_pass(
 
 
 class _Statuses:
-    """Notes in the diary what it is told."""
+    """A recorder of statuses in the diary."""
 
     def __init__(self, diary: list[str]) -> None:
         self._diary = diary
@@ -640,7 +641,7 @@ def _stored_revision(text: str, **metadata: Any) -> dict[str, Any]:
 async def test_a_create_whose_name_is_taken_counts_as_done_only_for_the_very_thing(
     bench: _Bench, existing: dict[str, Any], is_done: bool
 ) -> None:
-    """To go on with anything else would act on what nobody recorded."""
+    """With any other object, the next writes would rely on something that was never recorded."""
     bench.cluster.failures["create r"] = AlreadyExists(409, "AlreadyExists", "there")
     bench.cluster.answers["get r"] = existing
     create = Create(_revision('{"a":1,"b":2}'), why="because")
@@ -669,7 +670,7 @@ async def test_the_existing_object_cannot_be_read(bench: _Bench, error: ClusterE
 
 
 async def test_an_object_that_does_not_exist_counts_as_deleted(bench: _Bench) -> None:
-    """The answer to the deletion may have been lost: then this is the second try."""
+    """This may be the second attempt, after the answer to the first deletion was lost."""
     bench.cluster.failures["a"] = NotFound(404, "NotFound", "gone")
     outcome = await bench.run((_delete("a"), _create("b")))
     assert outcome.errors == [] and bench.put[0]["metadata"]["name"] == "b"
@@ -707,7 +708,7 @@ ANOTHER_UID = Conflict(409, "Conflict", "another UID")
 
 
 async def test_an_object_that_has_changed_is_not_deleted_if_its_version_counts(bench: _Bench) -> None:
-    """A pod that waited may have got its node."""
+    """A pending pod may have been assigned to a node."""
     delete = replace(_delete("a"), version="7")
     bench.cluster.failures = {"delete Foreground at version 7 a": Conflict(409, "Conflict", "version")}
     bench.cluster.answers["get a"] = now = _object("a", uid=delete.target.uid, resourceVersion="8")
@@ -745,7 +746,7 @@ async def test_a_recreated_object_counts_as_deleted(bench: _Bench, found: Any, p
 async def test_a_conflict_does_not_mean_that_the_object_is_deleted(
     bench: _Bench, found: Any, is_told_by_the_read: bool
 ) -> None:
-    """A 409 may come from a webhook or a proxy: a deletion that did not happen is tried again."""
+    """A 409 may come from a webhook or a proxy, so a deletion that did not happen is retried."""
     bench.cluster.failures = {"delete Foreground a": ANOTHER_UID}
     if isinstance(found, ClusterError):
         bench.cluster.failures["get a"] = found
@@ -757,7 +758,7 @@ async def test_a_conflict_does_not_mean_that_the_object_is_deleted(
 
 
 async def test_no_child_is_created_for_an_owner_that_is_deleted(bench: _Bench) -> None:
-    """Two passes at the same time: one deletes a leader, the other makes workers for it."""
+    """Two concurrent passes: one deletes a leader, the other creates workers for it."""
     workers = Create(_object("workers", owner="u-leader"), why="because", announce=(_told("created"),))
     outcome = await bench.run((_delete("leader"),), (workers, _apply("next")))
     assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
@@ -790,7 +791,7 @@ async def test_a_deletion_that_fails(bench: _Bench) -> None:
 
 
 async def test_deletions_in_a_row_of_one_kind_are_sent_at_once(bench: _Bench) -> None:
-    """Whoever deletes the same objects meanwhile leaves nothing to do for those that are sent last."""
+    """Sent one by one, the last ones might come after the same deletions by another client."""
     bench.cluster.slow["a"] = 5
     workers = replace(_delete("c"), target=Reference("apps/v1", "StatefulSet", "ns", "c", "u-c"))
     await bench.run((_delete("a"), _delete("b"), workers, _create("d")))
@@ -835,7 +836,7 @@ GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     ],
 )
 async def test_only_what_lingers_is_remembered(bench: _Bench, answer: dict[str, Any], is_put: bool) -> None:
-    """The API server returns the last state of a pod that is gone: nobody would ever take that back."""
+    """For a deleted pod, the API server returns its last state, which no stream would ever remove."""
     bench.cluster.answers["delete Foreground a"] = answer
     await bench.run((_delete("a"),))
     assert bench.put == ([answer] if is_put else [])

@@ -1,4 +1,4 @@
-"""The lifecycle of a child: every ownership, under every policy."""
+"""lws.runtime.children: the lifecycle of a child, for every ownership and policy."""
 
 from __future__ import annotations
 
@@ -167,11 +167,11 @@ GIVEN = {
     "sessionAffinity": "None",
     "type": "ClusterIP",
 }
-"""What the API server adds to it."""
+"""Fields that the API server adds."""
 
 
 def headless(**edited: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """One as it is stored after an edit (None: taken out), and as it was made."""
+    """Return a Service as stored after an edit (None removes a field), and as created."""
     made = {**child(REFERENCE), "spec": HEADLESS}
     spec = {field: value for field, value in {**HEADLESS, **GIVEN, **edited}.items() if value is not None}
     return {**made, "spec": spec}, made
@@ -243,7 +243,7 @@ def test_parts_of_a_plan_keep_their_order_and_the_soonest_wait_counts() -> None:
 
 
 def test_an_adoption_takes_along_what_an_orphan_should_not_have_inherited() -> None:
-    """A tool that passes over whatever has an owner has this in its sight until then."""
+    """Until the adoption, a tool that ignores owned objects may act on such a label."""
     orphan = child(labels={NAME_LABEL: "demo", "kro.run/owned": "true"})
     planned = plan_obstacle(owner(), Child(Ownership.ORPHAN, orphan, "the former one"))
     assert planned is not None

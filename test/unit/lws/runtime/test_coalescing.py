@@ -1,4 +1,4 @@
-"""Which changes of a group can wait for the next one, and which cannot."""
+"""Which changes of a group may wait for the next one, and which may not."""
 
 from __future__ import annotations
 

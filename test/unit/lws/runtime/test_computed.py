@@ -1,4 +1,4 @@
-"""lws.runtime.refusals: what was computed once is looked up, as long as there is room for it."""
+"""lws.runtime.refusals: results are computed once and cached, up to a maximum number."""
 
 from __future__ import annotations
 

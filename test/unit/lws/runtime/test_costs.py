@@ -1,4 +1,4 @@
-"""Nothing waits longer than what it costs justifies."""
+"""lws.runtime.costs: no delay is longer than the cost of the work justifies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_ten_times_the_groups_never_wait_ten_times_as_long(cost: Cost) -> None:
 
 
 def test_a_set_of_forty_groups_is_followed_step_by_step() -> None:
-    """Four slots and groups that take 12 s: a group is ready every third second."""
+    """With four slots and groups that take 12 s, one group becomes ready every three seconds."""
     assert costs.STEP.pace(40) < 3.0 / 2
     assert costs.status_pause(40) < 2.0
 
@@ -38,7 +38,7 @@ def test_the_delay_of_a_key_is_fifty_times_the_duration_of_its_pass() -> None:
 
 
 def _core_taken(keys: int, duration: float, seconds: float = 60.0) -> float:
-    """The share of a core that passes take over so many keys, each wanted again at every moment."""
+    """Return the share of a core that passes over `keys` keys use if each key is always due."""
     load, taken, due = costs.PassLoad(), 0.0, dict.fromkeys(range(keys), 0.0)
     while (now := min(due.values())) < seconds:
         key = min(due, key=due.__getitem__)

@@ -1,4 +1,4 @@
-"""An engine acts on what it remembers only once it is listed, and never after the Lease is lost."""
+"""lws.runtime.engine: passes start only once everything is listed, and never after the Lease is lost."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_nothing_is_written_by_what_is_left_of_an_engine_that_was_taken_do
 
 
 class _Holder(Unelected):
-    """Holds a Lease until it is released."""
+    """An election that holds a Lease until it is released."""
 
     def __init__(self) -> None:
         super().__init__("lws", lambda name, leads: None)
@@ -135,7 +135,7 @@ async def test_the_lease_runs_out_where_a_write_without_an_answer_may_still_arri
 
 @in_fake_time
 async def test_what_was_remembered_goes_with_the_lease() -> None:
-    """All of it: nothing of a former term is reached from the passes of the next one but what they share."""
+    """Passes of the next term reach nothing of a former one, except what all terms share."""
     async with an_engine() as engine:
         assert engine._terms.passes_over("ns") == {}, "nobody acts"
         engine._gain(everywhere)

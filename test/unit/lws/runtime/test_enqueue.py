@@ -1,4 +1,4 @@
-"""From changes of the store to keys in the queue, by the routes of each kind of workload."""
+"""Changes in the store add keys to the queue, by the routes of each kind of workload."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVICE = {"kind": "Service", "metadata": {"name": "a", "namespace": "ns"}}
 
 
 class _Queue:
-    """What was added, in order."""
+    """A queue that records added keys in order."""
 
     def __init__(self) -> None:
         self.added: list[Wake] = []

@@ -1,4 +1,4 @@
-"""Which exception stands for which answer of the API server, and what it carries."""
+"""lws.runtime.errors: the exception for each response of the API server, and its attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Events are told together, and in which words."""
+"""Which Events are combined into one, and with which text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: what is written, how repeats are counted, and that nobody waits for it."""
+"""lws.runtime.events: which Events are written, how repeats are counted, and that no pass waits for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ANNOUNCE = Announce(SET, "GroupsProgressing", "Create", "Created leader stateful
 
 @dataclass
 class _Cluster:
-    """Keeps Events. trouble: raised instead, one by one."""
+    """A cluster that stores Events. trouble: errors to raise instead, one after the other."""
 
     events: list[dict[str, Any]] = field(default_factory=list)
     patches: list[tuple[str, dict[str, Any], float]] = field(default_factory=list)
@@ -320,7 +320,7 @@ async def test_a_rollout_of_many_groups_costs_few_events_and_one_of_few_a_minute
         for index in range(200):
             recorder.announce(_of_group(index))
             await asyncio.sleep(2.0)
-        # The first nine, and what came within 5, 10, 20, 40, 60, 60 … seconds.
+        # The first nine Events, and the combined ones of the next 5, 10, 20, 40, 60, 60 … seconds.
         assert len(cluster.events) <= 9 + 4 + 6
     async with _recording() as (cluster, recorder):
         for index in range(20):
@@ -362,7 +362,7 @@ async def test_what_is_folded_is_written_at_once_where_it_may_be_too_late_otherw
         recorder.hurry()
         await asyncio.sleep(0.2)
         assert _notes(cluster)[9:] == ["Created workers of demo-9 to demo-10"]
-        # The next ones wait for more of their kind again.
+        # The next ones are delayed again, to be combined with similar ones.
         await asyncio.sleep(6.0)
         recorder.announce(_of_group(11))
         await asyncio.sleep(9.0)
@@ -383,7 +383,7 @@ async def test_what_waits_is_told_with_what_follows_and_ever_more_rarely() -> No
         for count in range(100):
             recorder.announce(_scaled(count, count + 1))
             await asyncio.sleep(0.9)
-        # Within 5, 10, 20, 40 … seconds.
+        # Changes are combined over 5, 10, 20, 40 … seconds.
         first, second = "Scaling up demo from 0 to 6 replicas", "Scaling up demo from 6 to 18 replicas"
         assert _notes(cluster)[:2] == [first, second]
         assert len(cluster.events) <= 5
@@ -399,7 +399,7 @@ async def test_what_ends_a_matter_is_told_after_all_that_waits_of_the_same_objec
         recorder.announce(ended)
         await asyncio.sleep(0.2)
         assert _notes(cluster) == ["Scaling up demo from 0 to 2 replicas", "Completed"]
-        # What comes later waits anew.
+        # A later Event is delayed again.
         recorder.announce(_scaled(2, 3))
         await asyncio.sleep(12.0)
         assert set(_notes(cluster)[2:]) == {

@@ -1,4 +1,4 @@
-"""What follows from a table of fields: of a kind that is kept in part, and of one that is kept whole."""
+"""lws.runtime.fields: tables of kinds that are stored in part or as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finalizer comes and goes, and all others stay, whoever else writes at the same time."""
+"""Adding and removing a finalizer keeps all others, also during concurrent writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OURS, THEIRS, LATER = "example.com/ours", "example.com/theirs", "foregroundDelet
 
 
 class World:
-    """An API server with one pod, as the plan has seen it."""
+    """An API server with one pod in the state in which the plan saw it."""
 
     def __init__(self, *finalizers: str, is_terminating: bool = False) -> None:
         self.cluster = FakeCluster(has_feature=False)

@@ -1,4 +1,4 @@
-"""One stream against a server that lists in pages, watches in pieces, forgets, breaks and hangs."""
+"""One stream against a server that lists in pages, splits events, expires versions, disconnects and hangs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from test.unit.fake_time import in_fake_time, now
 
 @dataclass
 class _Sink:
-    """What was told, in order."""
+    """A recorder of the sink's calls, in order."""
 
     told: list[tuple[Any, ...]] = field(default_factory=list)
     known: dict[str, int] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class _Sink:
 
 
 def _item(uid: str, version: int = 1, **more: Any) -> dict[str, Any]:
-    """As in a list: without its kind."""
+    """Return an item as in a list, without its kind."""
     return {"metadata": {"name": uid, "namespace": "ns", "uid": uid, "resourceVersion": str(version)}, **more}
 
 
@@ -75,7 +75,7 @@ class _Bench:
     rollback: Rollback
 
     async def run(self, *answers: Answer, seconds: float = 60.0) -> list[tuple[Any, ...]]:
-        """What the sink is told while the server gives these answers, and then falls silent."""
+        """Return the sink's calls while the server gives these answers and is silent afterwards."""
         self.api.will(*answers, stream(10_000.0))
         task = asyncio.create_task(self.informer.run())
         try:
@@ -88,7 +88,7 @@ class _Bench:
 
     @property
     def versions(self) -> list[str]:
-        """Where the watches began; "list" for a list."""
+        """Return the version at which each watch began, and "list" for each list."""
         return [
             seen.query["resourceVersion"] if "watch" in seen.query else "list" for seen in self.api.requests
         ]
@@ -272,13 +272,13 @@ async def test_from_a_new_list(ending: Answer) -> None:
 @in_fake_time
 async def test_a_list_that_fails_is_tried_again(answer: Answer) -> None:
     async with _bench() as bench:
-        # The HTTP client itself sends a GET on a broken connection once more.
+        # The HTTP client itself retries a GET once on a broken connection.
         told = await bench.run(answer, answer, _page("a", version=7))
     assert told[-1] == ("retain", ["a"], "7")
 
 
 async def _attempts(*answers: Answer, seconds: float) -> list[float]:
-    """When requests came, while the server gives the same answers again and again."""
+    """Return the times of requests while the server repeats these answers."""
     async with _bench() as bench:
         await bench.run(*[answer for _ in range(200) for answer in answers], seconds=seconds)
         return [seen.at for seen in bench.api.requests]
@@ -304,7 +304,7 @@ async def test_the_server_is_not_hammered(answers: list[Answer]) -> None:
 
 @in_fake_time
 async def test_delays_grow_while_the_watch_gets_no_response() -> None:
-    """Not only the list: an API server that is down for half a minute is mostly met by watches."""
+    """Not only lists count: most requests to an API server that is down for half a minute are watches."""
     moments = await _attempts(_page(version=7), *[failure(503)] * 300, seconds=60.0)
     assert 5 <= len(moments) <= 20
 
@@ -312,7 +312,7 @@ async def test_delays_grow_while_the_watch_gets_no_response() -> None:
 @pytest.mark.parametrize("cut", [True, False], ids=["reset", "ended"])
 @in_fake_time
 async def test_streams_that_something_cuts_when_idle_are_resumed_without_growing_delays(cut: bool) -> None:
-    """A proxy that allows half a minute of silence must not make us come back ever later."""
+    """A proxy may allow only half a minute of silence, and delays must not grow because of it."""
     moments = await _attempts(_page(version=7), *[stream(30.0, cut=cut)] * 8, seconds=240.0)
     assert len(moments) >= 8
     assert all(later - sooner < 31.0 for sooner, later in itertools.pairwise(moments))
@@ -374,7 +374,7 @@ async def test_seconds_without_data() -> None:
 
 @in_fake_time
 async def test_a_server_that_is_away_is_not_taken_for_a_dead_stream() -> None:
-    """A liveness probe that fails then would have every replica restarted again and again."""
+    """Otherwise the liveness probe would restart every replica again and again."""
     async with _bench() as bench:
         await bench.run(_page("a", version=7), *[failure(503)] * 300, seconds=3600.0)
         assert bench.informer.silent_for < 20.0
@@ -395,7 +395,7 @@ async def test_a_list_that_is_older_than_what_was_watched_is_a_restored_etcd() -
 
 @in_fake_time
 async def test_a_watch_that_lags_behind_is_no_restored_etcd() -> None:
-    """Another API server answers, whose cache is older: what it watches is late, what it lists is not."""
+    """Another API server answers, whose cache is older: its watch events are late, its lists are not."""
     async with _bench() as bench:
         await bench.run(
             _page("a", version=90),
@@ -424,7 +424,7 @@ async def test_a_watch_that_lags_behind_is_no_restored_etcd() -> None:
 async def test_an_older_object_in_a_newer_list_means_that_etcd_was_restored(
     known: int, is_restored: bool
 ) -> None:
-    """An etcd that is restored as its makers advise counts on from a number that was never reached."""
+    """An etcd restored as its documentation advises continues at a revision that was never reached."""
     async with _bench() as bench:
         bench.sink.known["a"] = known
         items = [_item("a", 60)]

@@ -1,5 +1,6 @@
-"""The way to the API server: kopf's stream takes the same as our own requests, through proxies, under the
-name that the certificate has, with credentials and authorities as they are at the moment.
+"""kopf's stream reaches the API server in the same way as our own requests.
+
+It uses the same proxies, the same server name for TLS, and the current credentials and authorities.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def served(certificates: Certificates, directory: Path) -> ssl.SSLContext:
 
 
 def authority(certificates: Certificates, directory: Path) -> str:
-    """The file of whom to trust, exchanged as the kubelet does it."""
+    """Return the file of trusted CAs, replaced as the kubelet does it."""
     path, fresh = directory / "ca.crt", directory / "ca.new"
     fresh.write_bytes(certificates.authority.certificate)
     os.replace(fresh, path)
@@ -66,7 +67,7 @@ def settings_of_kopf() -> kopf.OperatorSettings:
 
 @asynccontextmanager
 async def clients(configuration: Configuration) -> AsyncIterator[dict[str, Ask]]:
-    """A request of ours and one of kopf, which logs in as in the manager."""
+    """Yield a request function of our client and one of kopf, which logs in as in the manager."""
     cluster = Cluster(configuration, "test")
     registry = build_registry(cluster, Store(lambda before, after: None, TABLES), REGISTRATIONS, None)
     (login,) = registry._activities.get_all_handlers()
@@ -123,7 +124,7 @@ async def test_proxy_and_tls_name_are_the_same_for_ours_and_kopf(
 async def test_no_proxy_is_the_same_for_ours_and_kopf(
     client: str, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The address of the API server within a cluster is one of a range; nothing listens at the proxy's."""
+    """Loopback addresses bypass the proxy; nothing listens at the proxy's address."""
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     async with serving(served(certificates, tmp_path)) as api:
         configuration = Configuration(host=api.url, ssl_ca_cert=authority(certificates, tmp_path))
@@ -162,7 +163,7 @@ async def test_a_new_authority_is_trusted_and_the_old_one_no_more(
     ):
         for api in (old, new):
             api.will(*[answer_json({"gitVersion": "v1"})] * 3)
-        # One address, and behind it one server after the other.
+        # One address, with one server after the other behind it.
         async with proxying(port_of(old)) as proxy:
             configuration.host = "https://api.test"
             configuration.proxy = proxy.url
@@ -227,7 +228,7 @@ async def test_a_second_refusal_is_an_error_for_us() -> None:
 
 
 async def test_kopf_tries_again_after_any_number_of_refusals() -> None:
-    """It would end the process where it has no other credentials to try."""
+    """Without other credentials to try, kopf would end the process."""
     async with serving() as api:
         api.will(UNAUTHORIZED, answer_json({"gitVersion": "v1"}))
         async with clients(Configuration(host=api.url)) as asks:
@@ -245,7 +246,10 @@ async def test_kopf_tries_again_after_any_number_of_refusals() -> None:
     ],
 )
 async def test_no_answer_has_kopf_stay_away_for_long(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a proxy asks for; kopf itself obeys, and ends with the process where it is no number."""
+    """Any Retry-After of a proxy is limited.
+
+    kopf itself obeys it, and ends the process if it is not a number.
+    """
     monkeypatch.setattr(timing, "LONGEST_RETRY_AFTER_SECONDS", 0.01)
     async with serving() as api:
         api.will(answer, answer_json({"gitVersion": "v1"}))
@@ -371,7 +375,7 @@ async def test_a_server_that_is_not_there_is_said_in_plain_words(unused_tcp_port
 
 
 async def test_a_request_does_not_wait_for_a_plugin_while_its_token_is_good() -> None:
-    """The Lease has ten seconds, a plugin may need more."""
+    """The Lease must be renewed within ten seconds, and a plugin may take longer."""
     slow = asyncio.Event()
     now = [0.0]
 

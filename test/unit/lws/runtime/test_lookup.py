@@ -1,4 +1,4 @@
-"""What is ours comes from the store, what may be a stranger's from the API server."""
+"""lws.runtime.lookup: our own objects come from the store; objects of other owners, from the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One pass: what is asked of whom, and what the queue is told."""
+"""lws.runtime.loop: the calls of one pass, and what it reports to the queue."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CREATE = Create({"kind": "Service", "metadata": {"name": "a"}}, why="because")
 
 @dataclass
 class _Bench:
-    """What is observed, planned and carried out; exceptions are raised where they stand."""
+    """Stand-ins for observe, plan and apply; exceptions given as results are raised."""
 
     snapshot: Any = "the snapshot"
     plan: Any = field(default_factory=Plan)
@@ -78,7 +78,7 @@ class _Bench:
         return await Loop(lambda namespace: kinds, self.metrics).work(KEY)
 
     def results(self) -> list[str]:
-        """Results of passes as the metrics show them."""
+        """Return the results of passes as the metrics show them."""
         start = 'controller_runtime_reconcile_total{controller="leaderworkerset",result="'
         lines = self.metrics.text().decode().splitlines()
         shown = [line.removeprefix(start) for line in lines if line.startswith(start)]
@@ -432,7 +432,7 @@ async def test_what_the_debug_log_cannot_tell_changes_no_pass(
 
 
 def test_a_pass_of_a_former_term_writes_nothing_in_the_next_one() -> None:
-    """Others may have acted in between. As long as nobody else is, it comes to its end."""
+    """Another manager may have been active in between. Within its own term, a pass runs to its end."""
     may_write: list[Callable[[str], bool]] = []
     leads = [True]
 

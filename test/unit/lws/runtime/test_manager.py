@@ -1,4 +1,4 @@
-"""A process whose API server is away stays, answers its probes, and waits."""
+"""A manager whose API server is unreachable keeps running, answers its probes, and waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How kopf is run: nothing of what it would write is on. How it comes in: test_way.py."""
+"""How kopf is run: everything that it would write is off. test_watch.py tests what it receives."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_kopf_copies_no_object_to_compare_it_with_the_next() -> None:
 
 
 def test_kopf_never_gives_a_request_up() -> None:
-    """It would end the process, and with it the webhooks."""
+    """Otherwise kopf would end the process, and the webhooks with it."""
     backoffs = build_settings(SERVER).networking.error_backoffs
     assert not isinstance(backoffs, Sized), "kopf takes a length for the number of attempts"
     assert isinstance(backoffs, Iterable)
@@ -80,7 +80,7 @@ def test_the_settings_of_kopf() -> None:
 
 
 async def test_nothing_of_kopf_outlives_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the stream of one kind fails, kopf leaves that of the other."""
+    """If the stream of one kind fails, kopf leaves the streams of other kinds running."""
     streams: list[asyncio.Task[None]] = []
 
     async def stream() -> None:

@@ -1,4 +1,4 @@
-"""Owners that go by our own hand: who waits for whom, and a memory with an end."""
+"""Locks for owners that the manager deletes: which operations wait, and how many owners are recorded."""
 
 from __future__ import annotations
 

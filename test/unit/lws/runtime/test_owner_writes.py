@@ -1,4 +1,4 @@
-"""Who owns an object once several want to: nobody is robbed, and nobody's reference is lost."""
+"""Concurrent writes of owner references: no owner is overwritten, and no reference is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def owned_by(*owners: Mapping[str, Any]) -> Change:
 
 
 class World:
-    """An API server with one object, as the plan has seen it."""
+    """An API server with one object in the state in which the plan saw it."""
 
     def __init__(self, *owners: Mapping[str, Any]) -> None:
         self.cluster = FakeCluster(has_feature=False)
@@ -43,7 +43,7 @@ class World:
         return await write_owner(cast(Cluster, self.cluster), wanted, self.seen.append)
 
     def meanwhile(self, change: Change) -> None:
-        """Between the read and the write."""
+        """Make a change between the read and the write."""
 
         def once() -> None:
             self.cluster.before_write = lambda: None
@@ -145,7 +145,7 @@ async def test_an_adoption_after_the_read_is_kept(change: Change) -> None:
 
 
 async def test_a_conflict_without_a_concurrent_change_is_an_error() -> None:
-    """Webhooks answer 409 too."""
+    """Webhooks may answer 409 too."""
     world = World()
 
     def refuse() -> None:

@@ -1,4 +1,4 @@
-"""What is said while the API server cannot be used, and that the manager goes on once it can."""
+"""What is reported while the API server cannot be used, and that the manager continues once it can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue in fake time: when passes run, which never do, and what is forgotten."""
+"""The queue in fake time: when passes run, which never run, and which keys are dropped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Says = Callable[[Hashable], Again]
 
 @dataclass
 class _Work:
-    """Passes that take their time and say what they were told to say."""
+    """Passes with a given duration and given results."""
 
     duration: float = 0.0
     says: Says = lambda key: Again()
@@ -45,13 +45,13 @@ class _Work:
             self.running[key] -= 1
 
     def moments(self, key: Hashable = "a") -> list[float]:
-        """When passes over a key began."""
+        """Return when passes over a key began."""
         return [moment for of, moment in self.began if of == key]
 
 
 @dataclass
 class _Meter:
-    """What the queue says of its keys: those that are due and those that run, and words in their order."""
+    """What the queue reports: the keys that are due, the keys that run, and other calls in order."""
 
     waiting: set[Hashable] = field(default_factory=set)
     running: set[Hashable] = field(default_factory=set)
@@ -90,12 +90,12 @@ class _Bench:
         self.queue.open()
 
     async def at(self, moment: float) -> None:
-        """Wait until then."""
+        """Wait until `moment`."""
         await asyncio.sleep(self.work.epoch + moment - now())
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is remembered of any key."""
+        """Report whether the queue keeps nothing about any key."""
         return not self.queue._entries and not self.queue._rested and not self.queue._tasks
 
 
@@ -418,7 +418,7 @@ async def test_keys_that_are_not_taken_any_more_are_dropped_and_others_stay() ->
     queue.add("runs")
     taken.discard("runs")
     queue.shed()
-    # Its pass comes to its end, and no other follows.
+    # The running pass ends, and no other follows.
     await asyncio.sleep(1.0)
     assert not queue.is_running(lambda key: key == "runs")
     queue.add("lost")
@@ -447,7 +447,7 @@ async def test_drop_lets_passes_come_to_their_end_but_starts_none() -> None:
 
 @in_fake_time
 async def test_a_queue_that_opens_again_still_runs_one_pass_per_key() -> None:
-    """The Lease is lost and gained while a pass runs."""
+    """The Lease is lost and acquired again while a pass runs."""
     async with _bench(duration=1.0) as bench:
         bench.queue.add("a")
         await bench.at(0.2)
@@ -525,7 +525,7 @@ async def test_nothing_is_remembered_of_keys_that_rest() -> None:
 @pytest.mark.parametrize("early", [0.0, 0.0009], ids=["exact", "early"])
 @in_fake_time
 async def test_timers_may_fire_a_little_early(early: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """uvloop counts whole milliseconds."""
+    """uvloop counts in whole milliseconds."""
     loop = asyncio.get_running_loop()
     call_later = loop.call_later
     monkeypatch.setattr(loop, "call_later", lambda delay, *rest: call_later(max(0.0, delay - early), *rest))
@@ -605,7 +605,7 @@ async def test_a_pass_says_how_long_its_key_rests(rest: float, second: float) ->
 
 
 class _Iterations:
-    """Counts iterations of the event loop."""
+    """A counter of the event loop's iterations."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -668,6 +668,6 @@ async def test_keys_are_counted_by_what_becomes_of_them() -> None:
         bench.queue.add("bad")
         await asyncio.sleep(0.5)
         assert bench.queue.counts() == {"running": 2, "waiting": 0, "failing": 0, "resting": 0}
-        # Just after both have ended, and before the back-off of the one that failed is over.
+        # Just after both have ended, and before the back-off of the failed one is over.
         await asyncio.sleep(0.501)
         assert bench.queue.counts() == {"running": 0, "waiting": 2, "failing": 1, "resting": 0}

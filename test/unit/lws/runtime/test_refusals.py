@@ -1,4 +1,4 @@
-"""Which refusals are known of a set, and for how long."""
+"""Which rejected writes of a set are recorded, and for how long."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_an_update_that_succeeds_ends_no_refusal_to_delete_the_same() -> None:
 
 
 def test_what_is_told_of_many_alike_is_told_of_the_first() -> None:
-    """However many groups meet it, and in whatever order they are tried again: one sentence, one Event."""
+    """There is one sentence and one Event, however many groups are affected and in whatever order."""
     refusals = Refusals()
     for name in ("demo-7", "demo-3", "demo-5", "demo-3"):
         refusals.record(delete(name), frozen(name), SET)
@@ -137,7 +137,11 @@ def test_what_is_not_heard_of_any_more_is_over() -> None:
 
 
 def test_refusals_of_a_set_that_is_gone_go() -> None:
-    """With it, or where it was refused something while it went, with the next refusal of another set."""
+    """Rejections are dropped with the set.
+
+    If a write was rejected during the set's deletion, they are dropped with the next rejection of another
+    set.
+    """
     now = [0.0]
     refusals = Refusals(lambda: now[0])
 

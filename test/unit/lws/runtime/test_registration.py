@@ -1,5 +1,6 @@
-"""A second kind of workload is brought up by registering it alone: streams, routes, ownership, Events,
-admission; nothing of LeaderWorkerSet knows it.
+"""A second kind of workload runs by its registration alone.
+
+Streams, routes, ownership, Events and admission work for it, and no code of LeaderWorkerSet knows it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ SETTINGS = load(None, {}, {}, namespace_file=Path("there-is-none"))
 
 
 class World:
-    """Fleets, and all that runs for them, in a cluster in memory."""
+    """Fleets with everything that runs for them, in a cluster in memory."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, registrations: Any) -> None:
         self.cluster = FakeCluster(has_feature=False)
@@ -52,7 +53,7 @@ class World:
         )
 
     def settle(self) -> None:
-        """Until nothing moves any more."""
+        """Run until nothing changes."""
         version = ""
         while version != self.cluster.version:
             version = self.cluster.version
@@ -83,7 +84,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def test_alone(loop: asyncio.AbstractEventLoop) -> None:
-    """Its child is made, once, with label and owner; what is done to the child wakes its passes."""
+    """The child is created once, with label and owner; its changes trigger passes over the Fleet."""
     world = World(loop, ALONE)
     assert world.manager.kinds == ("Fleet", SET)
     world.cluster.add(make_fleet("f", 3))
@@ -111,7 +112,7 @@ def test_what_belongs_to_somebody_else_is_left_alone(loop: asyncio.AbstractEvent
 
 
 def test_beside_leaderworkerset(loop: asyncio.AbstractEventLoop) -> None:
-    """Counts of a set are news for the Fleet that owns it, and for the set where others wrote them."""
+    """Counters of a set trigger the Fleet that owns it, and the set if another client wrote them."""
     world = World(loop, BOTH)
     world.cluster.add(make_fleet("f", 2))
     world.settle()

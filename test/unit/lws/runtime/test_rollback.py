@@ -1,4 +1,4 @@
-"""A consistent read that is older than one before it shows an etcd restore."""
+"""A consistent read that is older than an earlier one reveals an etcd restore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.runtime.store: fields that several kinds of workload read of one kind."""
+"""lws.runtime.store: the fields of one kind that several kinds of workload read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_change_for_any_workload_is_a_change(
 
 
 def test_a_kind_that_only_another_workload_reads_has_no_other_table() -> None:
-    """Versions that move with every write are no news, nor is what is not kept."""
+    """Neither versions, which change with every write, nor fields that are not kept count as changes."""
     table = StoredFields(
         "Fleet", (StoredField("metadata.name"), StoredField("metadata.resourceVersion", Wakes.NONE))
     )

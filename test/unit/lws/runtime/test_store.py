@@ -1,4 +1,4 @@
-"""The store against late, doubled and missing news, and against a naive model of itself."""
+"""The store with late, duplicate and missing events, compared with a naive model of it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _listed(as_of: int, *pods: dict[str, Any]) -> Step:
 
 
 def _not_found(store: Store) -> None:
-    """A live read found nothing: the known object itself is dropped."""
+    """Drop the known object itself, as after a live read that finds nothing."""
     known = store.get("Pod", "ns", "a")
     assert known is not None
     store.drop(known)
@@ -188,7 +188,7 @@ def test_which_changes_are_reported(store: Store, changes: Changes) -> None:
 
 
 def _whole(version: int, **changed: Any) -> dict[str, Any]:
-    """A pod with much that nobody reads."""
+    """Return a pod with many fields that are never read."""
     pod = _pod(version, annotations={"irrelevant": str(version)}, managedFields=[{"time": str(version)}])
     pod["spec"] = {"containers": [{"name": "main"}]}
     pod["status"] |= {"podIP": f"10.0.0.{version}", "conditions": [{"type": "Initialized", "status": "True"}]}
@@ -215,7 +215,7 @@ def test_only_changes_of_fields_that_decisions_read_are_reported(
 
 
 def test_managed_fields_are_kept_but_trigger_no_pass(store: Store, changes: Changes) -> None:
-    """The StatefulSet of the leaders is kept whole; its managedFields move with every status update."""
+    """The leader StatefulSet is stored as a whole, and its managedFields change with every status update."""
     for version in (5, 6):
         entry = {"manager": "lws", "operation": "Apply", "time": str(version)}
         metadata = {"name": "demo", "namespace": "ns", "uid": "u", "resourceVersion": str(version)}
@@ -258,7 +258,7 @@ def test_look_ups(store: Store) -> None:
 
 
 def test_owned_revisions_are_found_through_their_owners(store: Store) -> None:
-    """The StatefulSet of each group has one that copies the labels of the set."""
+    """The StatefulSet of each group has a revision that copies the labels of the set."""
     for name, owner in (("of-workers", "s-1"), ("orphan", "")):
         made = {**_service(1, owner=owner or "x"), "kind": "ControllerRevision", "apiVersion": "apps/v1"}
         made["metadata"] = {**made["metadata"], "name": name, "uid": f"u-{name}"}
@@ -318,7 +318,7 @@ def test_deletions_are_remembered_for_a_while_not_for_ever(store: Store) -> None
 
 
 class _ApiServer:
-    """Services of a few names in etcd order, the events of one watch, and answers that we still wait for."""
+    """Services of a few names in etcd order, the events of one watch, and outstanding answers."""
 
     def __init__(self, draw: random.Random) -> None:
         self.draw = draw
@@ -328,7 +328,7 @@ class _ApiServer:
         self.answers: list[dict[str, Any]] = []
 
     def write(self) -> None:
-        """Somebody writes: sometimes we ourselves, and then there is an answer, sooner or later."""
+        """Write as a random client; if it is ours, the answer arrives some time later."""
         self.revision += 1
         name = f"svc-{self.draw.randrange(4)}"
         existing = self.objects.get(name)
@@ -375,7 +375,7 @@ def _same_as_model(store: Store, model: dict[str, Object]) -> bool:
 def test_against_a_naive_model(seed: int) -> None:
     draw = random.Random(seed)
     server = _ApiServer(draw)
-    # What somebody knows who only ever listens to `on_change`.
+    # What a listener knows from the calls of `on_change` alone.
     told: dict[str, Object] = {}
 
     def on_change(before: Object | None, after: Object | None) -> None:
@@ -403,7 +403,7 @@ def test_against_a_naive_model(seed: int) -> None:
                     newest.get(answer["metadata"]["name"], 0), int(answer["metadata"]["resourceVersion"])
                 )
             case "list" if draw.random() < 0.2:
-                # An answer to a write comes before a list that was asked for after it.
+                # The answer to a write arrives before a list that was requested after it.
                 for answer in server.answers:
                     store.put(answer)
                 server.answers.clear()

@@ -1,4 +1,4 @@
-"""Which names that revisions were to get are taken: remembered for as long as what has them is there."""
+"""Names that other objects already use are recorded until those objects are deleted."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ CREATE = Create(build_revision(LWS, record(LWS), 1), why="because")
 
 
 def a_stranger(**metadata: Any) -> dict[str, Any]:
-    """It has the name of the first revision of the set, and nothing else."""
+    """Return an object that shares only the name of the set's first revision."""
     name = CREATE.intent["metadata"]["name"]
     bare = {"name": name, "namespace": "default", **metadata}
     return api_server.stored({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": bare})
 
 
 def met(obj: dict[str, Any]) -> tuple[Store, SetWrites]:
-    """A store and a memory after the create has met the object."""
+    """Return a store and records after the create found the object."""
     store = Store(lambda before, after: None, TABLES)
     memory = SetWrites(store)
     memory.put(obj)
@@ -79,7 +79,7 @@ def test_only_so_many_sets_are_remembered() -> None:
 
 
 class Api(FakeCluster):
-    """Takes creates, too, but only for names that are taken. created: kind and name of each."""
+    """A cluster in which the name of every create is taken. created: the kind and name of each."""
 
     created: list[str]
 
@@ -97,7 +97,7 @@ class Api(FakeCluster):
 
 
 class Told(list[str]):
-    """Warnings, in order."""
+    """A recorder of warnings, in order."""
 
     def announce(self, announce: Announce) -> None:
         if announce.type == "Warning":
@@ -127,7 +127,10 @@ UNIQUE = {"subdomainPolicy": "UniquePerReplica"}
 async def test_a_create_whose_name_is_taken_is_tried_once_and_reported(
     key: str, kind: str, name: str, changes: dict[str, Any]
 ) -> None:
-    """No stream shows the stranger, which has no label of ours: the create meets it, the next pass tells."""
+    """The other object has no label of ours, so no stream shows it.
+
+    The create finds it, and the next pass reports it.
+    """
     lws = make_set(size=3, **changes)
     revision = api_server.stored(dict(build_revision(lws, record(lws), 1)))
     pod = make_leader_pod(lws, 0, key=record(lws).key)

@@ -1,4 +1,4 @@
-"""What waits for more of its kind, and for how long."""
+"""lws.runtime.throttle: which writes are postponed, and for how long."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _status(can_wait: bool = True) -> Plan:
 
 
 def _spend(throttle: Throttle, obj: dict[str, Any]) -> None:
-    """What was saved up is used: everything after this waits."""
+    """Use up the burst, so that everything afterwards is delayed."""
     for _ in range(3 + int(timing.STEP_BURST_SECONDS / costs.STEP.pace(0))):
         throttle.note(obj)
 
@@ -70,7 +70,7 @@ def test_the_larger_a_set_the_longer_wait_its_steps(
 ) -> None:
     for _ in range(100):
         throttle.note({**STEPPED, "spec": {"replicas": groups}})
-    # However many came before it: those that cannot wait put off none by more than its own pace.
+    # However many came before it: steps that cannot wait delay the next one by no more than its own pace.
     assert throttle.due(_step()).again_after == pytest.approx(costs.STEP.pace(groups))
 
 
@@ -128,7 +128,7 @@ def test_the_more_sets_are_new_the_longer_their_first_word_waits(throttle: Throt
 
 
 def test_records_of_groups_do_not_delay_a_status_indefinitely(throttle: Throttle, now: list[float]) -> None:
-    """Groups that restart one after the other, each with a write of its own."""
+    """Groups restart one after the other, each with a separate write."""
     throttle.note(WRITTEN)
     written = 0
     for _ in range(20):
@@ -199,7 +199,7 @@ def _step(**more: Any) -> Plan:
 def test_a_few_groups_wait_for_more(throttle: Throttle, now: list[float]) -> None:
     _spend(throttle, STEPPED)
     due = throttle.due(_step())
-    # What the partition covers already is replaced now.
+    # Groups that the current partition covers already are replaced now.
     assert due.sequences == ((COVERED,),)
     assert due.again_after is not None
     now[0] += due.again_after - 1e-7
@@ -207,7 +207,7 @@ def test_a_few_groups_wait_for_more(throttle: Throttle, now: list[float]) -> Non
 
 
 def test_a_set_of_forty_groups_waits_for_nothing(throttle: Throttle, now: list[float]) -> None:
-    """Four slots, groups that take 8 to 16 s: a step every third second, now and then three in one."""
+    """Four slots and groups that take 8 to 16 s: a step every three seconds, sometimes three at once."""
     stepped = {**STEPPED, "spec": {"replicas": 40}}
     for pause in (3.0, 0.1, 0.1, 5.0, 3.0, 2.0, 0.2, 3.0, 3.0) * 10:
         now[0] += pause
@@ -226,7 +226,7 @@ def test_every_other_step_is_taken_at_once(throttle: Throttle) -> None:
 
 
 def test_a_step_that_is_taken_brings_the_status_along(throttle: Throttle, now: list[float]) -> None:
-    """It writes the status anyway: what must be remembered is there."""
+    """The step has to write the status anyway, because the status holds its record."""
     (status,) = _status().statuses
     throttle.note(WRITTEN)
     assert throttle.due(_step(statuses=(status,))).statuses == (status,)

@@ -1,4 +1,4 @@
-"""How changes reach the store, and whether kopf's stream of sets is believed to be alive."""
+"""How changes reach the store, and when kopf's stream of sets counts as alive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INTERVAL = 60.0
 
 @dataclass
 class FakeCluster:
-    """Lists sets. listed: name → version. pages: how many to a page."""
+    """A cluster that lists sets. listed: versions by name. pages: the number of sets per page."""
 
     listed: dict[str, int] = field(default_factory=dict)
     version: int = 100
@@ -206,7 +206,7 @@ async def test_a_refresh_waits_until_the_store_has_what_the_api_server_lists() -
 
 
 class Restless(FakeCluster):
-    """Somebody has written every set once more whenever they are listed; kopf tells of it a moment later."""
+    """A cluster in which another client writes every set at each list; kopf reports it a moment later."""
 
     async def list_page(
         self, resource: Resource, query: Mapping[str, str], metadata_only: bool, namespace: str
@@ -255,7 +255,7 @@ async def test_a_set_that_goes_before_its_stream_told_of_it_is_awaited_no_more()
     await asyncio.sleep(1.0)
     assert not refreshing.done()
     del world.cluster.listed["gone"]
-    # Newer than what is awaited: another one that is made meanwhile is not waited for either.
+    # Newer than the awaited set: a set that is created meanwhile is not awaited either.
     world.cluster.listed["new"] = 90
     await asyncio.wait_for(refreshing, 3.0)
 
@@ -273,7 +273,7 @@ def handler_of(store: Store) -> Callable[..., Any]:
 async def test_sets_are_put_and_dropped_as_kopf_tells() -> None:
     store = Store(lambda before, after: None, TABLES)
     take = handler_of(store)
-    # An initial list has no type.
+    # Events of an initial list have no type.
     await take(event={"type": None, "object": a_set("a", 5)}, other="ignored")
     await take(event={"type": "ADDED", "object": a_set("b", 6)})
     await take(event={"type": "MODIFIED", "object": a_set("a", 7)})
@@ -322,7 +322,7 @@ async def test_streams_of_children_are_narrowed_by_the_server() -> None:
 
 async def test_a_kind_that_is_made_for_two_workloads_has_a_stream_for_each_label() -> None:
     one = Workload(Resource("example.com/v1", "One", "ones"), "example.com/one", (SERVICES, PODS))
-    # What is made for it are workloads themselves, too, and come by kopf.
+    # Children of the second kind are workloads themselves, and come from kopf.
     two = Workload(Resource("example.com/v1", "Two", "twos"), "example.com/two", (SERVICES, one.resource))
     source, store = Source(cast(Cluster, object())), Store(lambda before, after: None, TABLES)
     informers = informers_of(source, store, [one, two])

@@ -1,4 +1,4 @@
-"""Children of one slice with their groups, as a LeaderWorkerSet controller would keep them, in memory.
+"""Children of one slice with their groups, in memory, as a LeaderWorkerSet controller would keep them.
 
 Groups start, become ready, break, terminate and linger. The highest index is deleted first.
 """
@@ -22,7 +22,10 @@ class Group(Enum):
 
 @dataclass
 class Child:
-    """One LeaderWorkerSet. is_hopeless: its groups never get ready."""
+    """A LeaderWorkerSet with its groups.
+
+    is_hopeless: whether its groups never become ready.
+    """
 
     desired: int
     groups: dict[int, Group] = field(default_factory=dict)
@@ -36,7 +39,7 @@ class Child:
 
     @property
     def serving(self) -> int:
-        """Ready groups that are not about to go."""
+        """Number of ready groups below the desired count."""
         wanted = self.desired if self.is_there else 0
         return sum(each is Group.READY for index, each in self.groups.items() if index < wanted)
 
@@ -48,7 +51,7 @@ class Child:
         self.desired, self.is_there, self.has_acted = wanted, True, False
 
     def act(self) -> None:
-        """One pass of its controller."""
+        """Play one pass of the controller of this child."""
         wanted = self.desired if self.is_there else 0
         for index in list(self.groups):
             if index >= wanted:
@@ -59,13 +62,13 @@ class Child:
 
     @property
     def once_started(self) -> int:
-        """The same, once the groups that are starting are ready."""
+        """Number of groups that serve once the starting groups are ready."""
         wanted = self.desired if self.is_there else 0
         hopeful = (Group.READY, Group.STARTING)
         return sum(each in hopeful for index, each in self.groups.items() if index < wanted)
 
     def move(self, dice: random.Random, speed: float) -> None:
-        """Groups make a step of their own, each with some probability."""
+        """Let each group take a step of its own, with the probability `speed`."""
         for index, group in list(self.groups.items()):
             if dice.random() > speed:
                 continue
@@ -95,13 +98,13 @@ class Child:
 
 
 def _before(states: list[Group | None], state: Group) -> int:
-    """How many come before the first in this state."""
+    """Return how many states precede the first occurrence of `state`."""
     return states.index(state) if state in states else len(states)
 
 
 @dataclass
 class Children:
-    """By key of their revision and by role; revisions in the order in which they were made."""
+    """All children by revision key and role, with the revisions in order of creation."""
 
     by_key: dict[str, dict[str, Child]] = field(default_factory=dict)
 
@@ -118,11 +121,13 @@ class Children:
         return (child for _, name, child in self.all() if name == role)
 
     def want(self, key: str, role: str, wanted: int) -> None:
-        """Create or scale. Groups of a child that was lost before keep their indices until they are gone."""
+        """Create or scale a child. Groups of a lost child of that name keep their indices until they are
+        deleted.
+        """
         self.by_key.setdefault(key, {}).setdefault(role, Child(wanted)).want(wanted)
 
     def forget(self) -> None:
-        """What was lost and has no group any more leaves no trace."""
+        """Remove lost children that have no groups left."""
         for key, roles in list(self.by_key.items()):
             for role, child in list(roles.items()):
                 if not child.is_there and not child.groups:

@@ -13,7 +13,7 @@ TARGETS = (0, 1, 1, 2, 2, 3, 4, 5)
 
 
 def play(seed: int) -> None:
-    """A slice, some events with passes in between, and the end."""
+    """Play a slice: some events with passes in between, then until it settles."""
     dice = random.Random(seed)
     names = NAMES[: dice.choice((2, 2, 3, 4))]
     world = World({name: _role(dice, name) for name in names}, knows_broken=dice.random() < 0.5)

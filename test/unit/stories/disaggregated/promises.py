@@ -1,6 +1,7 @@
-"""Check what no step of a rollout may do, by what the cluster holds.
+"""Check the promises of a rollout step against the state of the cluster.
 
-An AssertionError begins with the broken promise. The bounds are computed apart from the planner.
+An AssertionError begins with the name of the broken promise. The bounds are computed independently of the
+planner.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from test.unit.stories.disaggregated.cluster import Children, Group
 
 
 class Promises:
-    """Of one step."""
+    """The promises that one step has to keep."""
 
     def __init__(
         self, children: Children, state: SliceState, step: SliceStep, key: str, paused: bool
@@ -44,7 +45,7 @@ class Promises:
 
     @contextmanager
     def checked(self, key: str, role: str, wanted: int) -> Iterator[None]:
-        """Around one write."""
+        """Check one write: the body of the `with` statement executes it."""
         child = self.children.get(key, role)
         before = child.desired if child else 0
         present, serving = self._present(role), self._serving(role)
@@ -62,7 +63,7 @@ class Promises:
             self._check_hope(key, role, taken & (self.ready | self.starting))
 
     def check_return(self, key: str, role: str, wanted: int, lost: int) -> None:
-        """An old child that somebody deleted comes back, no larger than it was."""
+        """Check that a deleted old child is recreated, and no larger than it was."""
         assert self.children.get(key, role) is None, f"direction: {key} {role} was not lost"
         assert wanted <= lost, f"direction: {key} {role} {lost} -> {wanted}"
         present = self.state.present(role)
@@ -73,7 +74,10 @@ class Promises:
         assert self._present(role) <= most, f"surge: {role} {self._present(role)} > {most}"
 
     def _check_floor(self, key: str, role: str, serving: int, taken: set[tuple[str, str, int]]) -> None:
-        """taken: groups that go with this write, and were ready when it was decided."""
+        """Check that enough groups still serve.
+
+        taken: groups that this write deletes and that were ready when it was decided.
+        """
         after, least = self._serving(role), self._least(self.roles[role])
         if after >= least or not taken:
             return
@@ -83,14 +87,14 @@ class Promises:
         assert is_passing, f"floor: {role} {serving} -> {after} < {least}"
 
     def _check_hope(self, key: str, role: str, taken: set[tuple[str, str, int]]) -> None:
-        """Groups that will serve any moment are given up no faster than those that serve."""
+        """Check that starting groups, which may soon serve, are not given up faster than serving ones."""
         if not taken or not self._starting(role):
             return
         after, least = self._hoped(role), self._least(self.roles[role])
         assert after >= least, f"floor: {role} {after} < {least} although some of {key} are only starting"
 
     def check_ratio(self, role: str, wanted: int) -> None:
-        """No role gets further than one step ahead of the last one; the steady state has no steps."""
+        """Check that no role is more than one step ahead of the last one. The steady state has no steps."""
         if not self.is_rolling or role in self.state.missing or not self.state.is_known:
             return
         most = self._next_new(role)
@@ -98,11 +102,11 @@ class Promises:
 
     @property
     def _total(self) -> int:
-        """Steps of the plan."""
+        """Number of steps of the plan."""
         return max(1, *(ceil(max(self._initial(r), r.target) / _batch(r)) for r in self.roles.values()))
 
     def _next_new(self, role: str) -> int:
-        """One step further than the role that is furthest behind."""
+        """Return the new groups of a role one step beyond the role that is furthest behind."""
         target = {name: each.target for name, each in self.roles.items()}
         new = {name: self.before.get((self.key, name), 0) for name in self.roles}
         reached = (floor(new[name] * self._total / target[name]) for name in target if target[name])
@@ -110,10 +114,11 @@ class Promises:
         return ceil((index + 1) * target[role] / self._total)
 
     def check_old_ratio(self) -> None:
-        """No role loses more than a step beyond the one of which most is gone, or than new groups need, those
-        that are there included.
+        """Check that old groups are deleted in proportion.
 
-        What goes as a whole, serves nobody or is not wanted any more has no share. Scaling acts at once.
+        No role loses more than one step beyond the role that has lost most, or than its new groups need;
+        existing new groups count. The rule exempts revisions that are deleted as a whole, groups that do not
+        serve, and roles that are not desired any more. Scaling takes effect at once.
         """
         if any(each.at_start not in (None, each.target) for each in self.roles.values()):
             return
@@ -126,7 +131,7 @@ class Promises:
         for name, role in self.roles.items():
             left = old[name] - sum(self._loses(key, name) for key in self.step.old)
             by_plan = initial[name] - floor(index * initial[name] / self._total)
-            # New groups that are there stay, also where they have got further than the plan is.
+            # Existing new groups stay, even if they are ahead of the plan.
             new = max(self._next_new(name), self.before.get((self.key, name), 0))
             least = min(old[name], by_plan, role.ceiling - new)
             assert left >= least, f"ratio: old {name} {old[name]} -> {left} < {least}"
@@ -135,7 +140,7 @@ class Promises:
         return all(self.before.get((self.key, name), 0) >= each.target for name, each in self.roles.items())
 
     def _loses(self, key: str, role: str) -> int:
-        """Groups of the role that serve and that a step takes from a revision which stays."""
+        """Return how many serving groups of the role the step takes from a revision that stays."""
         revision = next(each for each in self.state.old if each.key == key)
         counts = self.step.old[key]
         goes = all(not counts.get(name, count.desired) for name, count in revision.counts.items())
@@ -146,7 +151,7 @@ class Promises:
         return max(0, taken - count.broken_on_top)
 
     def check_answer(self) -> None:
-        """Done is done; waiting says for what."""
+        """Check that a done step leaves nothing to do, and that a waiting step names what it waits for."""
         if self.step.is_done:
             left = {key for key, _, child in self.children.all() if child.present and child.is_there}
             assert left <= {self.key}, f"end: done beside {left}"
@@ -166,7 +171,7 @@ class Promises:
         assert not left, f"surge: {key} is deleted with groups of {left}"
 
     def check_end(self) -> None:
-        """When all writes of a step are done."""
+        """Check the promises that hold when all writes of a step are done."""
         if self.step.goes_on:
             return
         for half in self._halves() - self.halves:
@@ -174,7 +179,10 @@ class Promises:
         self._check_order()
 
     def _has_no_way(self, key: str, role: str) -> bool:
-        """Whether surge and floor leave nothing else: one place, none for a lost child, or broken groups."""
+        """Return whether surge and floor leave no alternative.
+
+        The reasons are a single place, no place for a lost child, or broken groups.
+        """
         if key == self.key:
             return role in self.state.missing and self.present_before[role] >= self.roles[role].ceiling
         has_none_to_spare = self.state.serving(role) <= self._least(self.roles[role])
@@ -182,7 +190,9 @@ class Promises:
         return all(each.desired <= 1 or (each.ready and has_none_to_spare) for each in others)
 
     def _halves(self) -> set[tuple[str, str]]:
-        """Revisions that have some of their roles and lack others that they had, or are to have."""
+        """Return key and role of each child at 0 whose revision is partial: it had, or will have, the
+        role.
+        """
         found = set()
         for key, roles in self.children.by_key.items():
             there = {name: child for name, child in roles.items() if child.is_there}
@@ -198,7 +208,11 @@ class Promises:
         return any((each.of(role).initial or 0) > 0 for each in self.state.old if each.key == key)
 
     def _check_order(self) -> None:
-        """An older revision keeps its groups while a newer one has more than a role's last; halves go."""
+        """Check that old revisions go in order, the oldest last.
+
+        An older revision keeps its groups while a newer one has more than one group of a role. Partial
+        revisions may be deleted first.
+        """
         for number, older in enumerate(self.state.old):
             if not all(count.desired for count in older.counts.values()):
                 continue
@@ -212,7 +226,10 @@ class Promises:
                     assert is_ok, f"direction: {older.key} {role} before {newer.key}"
 
     def _present(self, role: str) -> int:
-        """By what was known: groups of a lost old child are seen by nobody, nor what comes back meanwhile."""
+        """Count the present groups of a role as the manager knows them.
+
+        The manager knows neither groups of a lost old child nor groups that are recreated meanwhile.
+        """
         known = {(each.key, role): each.of(role).present for each in self.state.old}
         return sum(
             min(child.present, known.get((key, role), child.present))
@@ -224,11 +241,11 @@ class Promises:
         return sum(child.serving for child in self.children.of_role(role))
 
     def _starting(self, role: str) -> int:
-        """Old groups of the role of which it was known that they only start."""
+        """Return how many old groups of the role were known to be only starting."""
         return sum(each.of(role).starting for each in self.state.old)
 
     def _hoped(self, role: str) -> int:
-        """Groups that are starting on old revisions counted in."""
+        """Count the serving groups of a role, with the starting groups of old revisions."""
         of_role = [(key, child) for key, name, child in self.children.all() if name == role]
         return sum(child.serving if key == self.key else child.once_started for key, child in of_role)
 
@@ -236,7 +253,7 @@ class Promises:
         return sum(each.of(role.name).initial or 0 for each in self.state.old)
 
     def _least(self, role: RoleTarget) -> int:
-        """min(io, t) - u."""
+        """Return how many groups must serve: min(io, t) - u in the specification."""
         start = sum(self.before.get((k, role.name), 0) for k in self.children.by_key)
         if self.state.is_known:
             start = self._initial(role) + (self.state.new.of(role.name).initial or 0)

@@ -1,6 +1,7 @@
-"""Rollouts of one slice in any order of events: promises hold at every write, and from every state it ends.
+"""Tests of rollouts of one slice with events in random order.
 
-300 rollouts by default; HYPOTHESIS_PROFILE=nightly plays 20,000 longer ones.
+Every write keeps the promises, and the rollout ends from every state. The test plays 300 rollouts by default,
+and 20,000 longer ones with HYPOTHESIS_PROFILE=nightly.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ targets = st.sampled_from([2, 3, 1, 5, 4, 0])
 budgets = st.sampled_from(BUDGETS)
 templates = st.sampled_from("abc")
 courses = st.integers(0, 2**20)
-"""What follows an event: passes of the manager, and maybe writes that meet trouble."""
+"""Seed of what follows an event: passes of the manager, whose writes may fail."""
 
 
 class Machine(RuleBasedStateMachine):
-    """One slice and what happens to it."""
+    """One slice and the events that happen to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +56,7 @@ class Machine(RuleBasedStateMachine):
     def begin(
         self, roles: list[tuple[int, tuple[int, int]]], is_new: bool, knows_broken: bool, template: str
     ) -> None:
-        """A slice, at rest or not there yet, whose user wants another revision."""
+        """Begin with a settled or a new slice, whose user wants another revision."""
         wanted = {n: RoleTarget(n, t, *budget) for n, (t, budget) in zip(NAMES, roles, strict=False)}
         self.world = World(wanted, knows_broken=knows_broken)
         if not is_new:
@@ -139,7 +140,9 @@ def test_every_rollout_keeps_its_promises_and_ends() -> None:
 
 
 def test_a_role_that_shrinks_while_its_revision_comes_back_leaves_room_for_the_groups_that_it_has() -> None:
-    """It is further than the plan, and what is above its ceiling goes, whatever the others have lost."""
+    """The role is ahead of the plan. Groups above its ceiling are deleted, however few the other roles have
+    lost.
+    """
     world = World({"x": RoleTarget("x", 4), "z": RoleTarget("z", 5, 3, 1)})
     world.begin_settled()
     world.change("b")

@@ -1,4 +1,4 @@
-"""A planner that breaks one rule is caught by the promise that the rule is for."""
+"""Tests that a planner that breaks one rule is caught by the promise that belongs to the rule."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def oldest_first(self: Drain, planned: Mapping[str, int]) -> Drain:
 
 
 def trusting(self: Count) -> int:
-    """As if every group that is wanted were ready."""
+    """Count every desired group as ready."""
     return self.desired
 
 
 def refilled(self: Drain) -> dict[str, dict[str, int]]:
-    """Halves of a revision are put up again."""
+    """Create the missing roles of a partial revision again."""
     changes = drain_lowered(self)
     halves = {r: 1 for each in self.state.old for r, c in each.counts.items() if not c.desired and c.initial}
     return {**changes, **({self.state.old[0].key: halves} if halves else {})}

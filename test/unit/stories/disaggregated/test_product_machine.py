@@ -1,7 +1,8 @@
-"""DisaggregatedSets in any order of events: the product's own store, passes and writes against a cluster in
-memory, every write judged, and from every state it ends.
+"""Tests of DisaggregatedSets with events in random order.
 
-300 sets by default; HYPOTHESIS_PROFILE=nightly plays 20,000, with more events each.
+The store, the passes and the writes are the product's own; the cluster is in memory. Every write is judged,
+and the set settles from every state. The test plays 300 sets by default, and 20,000 with more events each
+with HYPOTHESIS_PROFILE=nightly.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ Spec = dict[str, Any]
 images = st.sampled_from(["a", "b", "c"])
 budgets = st.sampled_from(BUDGETS)
 groups = st.sampled_from([2, 3, 1, 4])
-# None for roles that an autoscaler scales.
+# None stands for a role that an autoscaler scales.
 targets = st.sampled_from([2, 3, None, 1, 4])
 courses = st.integers(0, 2**20)
-"""What follows an event: rounds, a write that meets trouble, streams that lag."""
+"""Seed of what follows an event: rounds, a write that fails, streams that lag."""
 
 
 class Machine(RuleBasedStateMachine):
-    """One set and what happens to it."""
+    """One set and the events that happen to it."""
 
     @initialize(
         roles=st.lists(st.tuples(targets, budgets), min_size=2, max_size=4),
@@ -70,7 +71,7 @@ class Machine(RuleBasedStateMachine):
         is_new: bool,
         course: int,
     ) -> None:
-        """A set at rest, or one that is being created."""
+        """Begin with a set that is settled or still being created."""
         self.loop = asyncio.new_event_loop()
         self.attack = Attack(self.loop)
         made = [_role(name, *each) for name, each in zip(NAMES, roles, strict=False)]
@@ -94,7 +95,7 @@ class Machine(RuleBasedStateMachine):
         def change(spec: Spec) -> None:
             of_role, replicas = _one(spec, course)["spec"], _static(spec)
             if "replicas" in of_role:
-                # All of them are at 0, or none is.
+                # Either all of these roles are at 0, or none.
                 for each in replicas if 0 in {count, of_role["replicas"]} else [of_role]:
                     each["replicas"] = count
 
@@ -188,7 +189,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(count=groups, is_orphaned=st.booleans(), course=courses)
     def edit_child(self, count: int, is_orphaned: bool, course: int) -> None:
-        """By hand, or taken from its set."""
+        """Scale a child by hand, or remove its owner reference."""
         if children := self.world.children:
             child = random.Random(course).choice(children)
             if is_orphaned:
@@ -209,7 +210,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(image=images, course=courses)
     def lose_hope(self, image: str, course: int) -> None:
-        """What is made of this image never gets ready."""
+        """Keep groups of this image from becoming ready."""
         self.world.nodes.hopeless = frozenset({image})
         self._go_on(course)
 
@@ -238,7 +239,9 @@ class Machine(RuleBasedStateMachine):
             self.world.manager.ring()
 
     def teardown(self) -> None:
-        """Nothing goes wrong any more but with old groups: it gets where its user wants it."""
+        """Stop all faults, except for those of old groups, and check that the set reaches what its user
+        wants.
+        """
         if not hasattr(self, "attack"):
             return
         nodes, self.attack.dice, self.attack.at = self.world.nodes, None, 0
@@ -247,7 +250,7 @@ class Machine(RuleBasedStateMachine):
         if strategy.get("paused"):
             self.world.edit(lambda spec: spec["rolloutStrategy"].update(paused=False))
         self.attack.go()
-        # What the target revision has gets ready.
+        # Groups of the target revision become ready.
         nodes.hopeless -= {_image_of(role) for role in self.world.get(KIND)["spec"]["roles"]}
         nodes.stuck -= {
             pod["metadata"]["uid"]
@@ -269,7 +272,7 @@ def _one(spec: Spec, course: int) -> dict[str, Any]:
 
 
 def _static(spec: Spec) -> list[dict[str, Any]]:
-    """What roles that no autoscaler scales are made of."""
+    """Return the specs of the roles that no autoscaler scales."""
     return [role["spec"] for role in spec["roles"] if "replicas" in role["spec"]]
 
 
@@ -290,7 +293,7 @@ def _name(obj: Any) -> str:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_set_keeps_its_promises_and_ends(part: int) -> None:
-    # Each part draws its own: derandomized, what is drawn follows from the name of the class.
+    # Each part draws its own examples: with derandomize, they follow from the name of the class.
     machine = type(f"Machine{part}", (Machine,), {})
     played = settings(
         max_examples=SETS, stateful_step_count=EVENTS, derandomize=PROFILE == "default", **COMMON

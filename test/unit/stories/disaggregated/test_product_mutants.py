@@ -1,4 +1,4 @@
-"""A pass that breaks a promise is caught by that promise, in plays of the whole product too."""
+"""Tests that a pass that breaks a promise is caught by that promise when the whole product is played, too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ whole = plan._plan_whole
 
 
 def recorded_last(wanted: Any, target: Any) -> Plan:
-    """Children of a revision are made before it is recorded."""
+    """Create children of a revision before the revision is recorded."""
     planned = whole(wanted, target)
     if not target.actions:
         return planned
@@ -34,14 +34,14 @@ def recorded_last(wanted: Any, target: Any) -> Plan:
 
 
 def rolling(_: str, child: Object, *__: Any) -> Plan:
-    """Edits of a role go into the template of what runs."""
+    """Write edits of a role into the template of running children."""
     metadata = {"labels": {"edited": "true"}}
     template = {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"metadata": metadata}}}}
     return repair(child, {"edited": template})
 
 
 def moving(_: str, child: Object, *__: Any) -> Plan:
-    """Edits of where groups run go to what runs."""
+    """Write edits of the placement into running children."""
     return repair(child, {"edited": {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}}}})
 
 
@@ -64,7 +64,7 @@ def test_the_promise_of_a_rule_catches_what_breaks_it(
 
 
 def play(seed: int) -> None:
-    """A set, what dice make of its days, and the end."""
+    """Play a set with random events, then until it settles."""
     dice, machine = random.Random(seed), Machine()
     roles = [(dice.choice((1, 2, 3, 4)), dice.choice(BUDGETS)) for _ in range(dice.choice((2, 2, 3)))]
     try:

@@ -1,7 +1,7 @@
-"""One slice, its user, what happens to its groups, and a manager that writes the planner's steps.
+"""One slice, its user, the events of its groups, and a manager that writes the steps of the planner.
 
-A write may fail, and the manager may be replaced, between any two writes of a step. Promises are checked at
-every write and at the end of every step, by what the cluster holds, not by what the planner reads.
+Between any two writes of a step, a write may fail and the manager may be replaced. Promises are checked at
+every write and at the end of every step, against the cluster, not against what the planner reads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES = ("x", "y", "z", "w", "v")
 
 @dataclass
 class Memory:
-    """What is remembered of the rollout to one revision."""
+    """The record of the rollout to one revision."""
 
     target: str
     initial: dict[tuple[str, str], int]
@@ -43,11 +43,11 @@ class World:
 
     @property
     def key(self) -> str:
-        """Of the target revision: template and roles."""
+        """Key of the target revision, made of the template and the roles."""
         return f"{self.template}:{''.join(sorted(self.roles))}"
 
     def begin_settled(self) -> None:
-        """At rest, every group ready."""
+        """Begin with every group ready."""
         for role in self.roles.values():
             self.children.want(self.key, role.name, role.target)
         self.order = [self.key]
@@ -59,7 +59,7 @@ class World:
             self.pass_time(dice, speed=1)
 
     def pass_time(self, dice: random.Random, speed: float) -> None:
-        """Controllers of children act, their groups move."""
+        """Let the controllers of children act and their groups take steps."""
         for key, _, child in self.children.all():
             child.is_hopeless = key in self.hopeless
             if dice.random() <= max(speed, 0.7):
@@ -69,7 +69,7 @@ class World:
         self.children.forget()
 
     def state(self) -> SliceState:
-        """As an observer would read it."""
+        """The state of the slice as an observer would read it."""
         key, memory = self.key, self.memory
         keys = [each for each in reversed(self.order) if each != key]
         old = [RevisionCounts(each, counts) for each in keys if (counts := self._counts(each))]
@@ -86,7 +86,7 @@ class World:
         return with_lost(state, self._lost())
 
     def _gone(self) -> dict[str, int]:
-        """By role, groups at the start of children that there are no more."""
+        """Groups that deleted children had at the start, by role."""
         known = self.memory.initial if self.memory and self.memory.target == self.key else {}
         gone: dict[str, int] = {}
         for (key, role), groups in known.items():
@@ -95,7 +95,7 @@ class World:
         return gone
 
     def _lost(self) -> dict[str, dict[str, Lost]]:
-        """As a status tells it that is up to date."""
+        """Lost children by key and role, as recorded in an up-to-date status."""
         found: dict[str, dict[str, Lost]] = {}
         initial = self.memory.initial if self.memory and self.memory.target == self.key else {}
         for (key, role), groups in self.lost.items():
@@ -112,7 +112,7 @@ class World:
         }
 
     def go_on(self, dice: random.Random, passes: int, trouble: float = 0.0, speed: float = 0.6) -> None:
-        """Some passes of the manager; between two writes groups move, and the rest of a step may be lost."""
+        """Play passes of the manager. Between two writes groups move, and the rest of a step may be lost."""
         for _ in range(passes):
             self.pass_once(dice, trouble, speed)
             self.pass_time(dice, speed)
@@ -175,7 +175,7 @@ class World:
 
     def _remember(self) -> None:
         initial = {(k, r): child.desired for k, r, child in self.children.all() if child.is_there}
-        # Children that the same step creates begin with nothing.
+        # Children that the same step creates have no groups yet.
         initial |= {(self.key, r): 0 for r in self.roles if (self.key, r) not in initial}
         self.memory = Memory(self.key, initial, {each.name: each.target for each in self.roles.values()})
 
@@ -185,14 +185,14 @@ class World:
         if key in self.order:
             self.order.remove(key)
 
-    # What users do.
+    # Actions of users.
 
     def change(self, template: str) -> None:
         self.template = template
         self._move_target()
 
     def _move_target(self) -> None:
-        """A revision that comes back counts as the newest."""
+        """Move the target revision to the end: a revision that returns counts as the newest."""
         if self.key in self.order:
             self.order.remove(self.key)
             self.order.append(self.key)
@@ -201,7 +201,7 @@ class World:
         self.paused = not self.paused
 
     def give_up_on_target(self) -> None:
-        """Groups of the present revision never get ready from now on."""
+        """Keep groups of the present revision from becoming ready from now on."""
         self.hopeless.add(self.key)
 
     def scale(self, role: str, target: int) -> None:
@@ -228,7 +228,7 @@ class World:
         self.roles = {n: RoleTarget(n, each.target, each.surge, each.unavailable) for n, each in pairs}
         self._move_target()
 
-    # What happens to them.
+    # Events of groups.
 
     def break_group(self, dice: random.Random) -> None:
         self._turn(dice, (Group.READY, Group.STARTING), Group.BROKEN)
@@ -259,7 +259,7 @@ class World:
             child.groups[index] = after
 
     def settle(self) -> None:
-        """No change any more, and what is new gets ready; old groups stay as broken as they are."""
+        """Play until the rollout is done. New groups become ready; old groups stay as broken as they are."""
         self.paused = False
         self.hopeless.discard(self.key)
         dice = random.Random(1)

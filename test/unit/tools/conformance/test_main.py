@@ -1,4 +1,4 @@
-"""tools.conformance.__main__: which tests run in one process, and which there are not."""
+"""tools.conformance.__main__: which tests run together in one process, and which do not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.conformance.__main__: how rows read."""
+"""tools.conformance.__main__: rows of the page."""
 
 from __future__ import annotations
 

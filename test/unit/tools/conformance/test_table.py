@@ -1,4 +1,4 @@
-"""tools.conformance.__main__: what a row may say."""
+"""tools.conformance.__main__: validation of the rows of the table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The definitions of DisaggregatedSets and their scalers equal those of the original, node by node.
+"""The CRDs of DisaggregatedSets and their scalers equal upstream's, node by node.
 
-`original_nodes.json` has what each node of the original demands: type, default, bounds, keys, rules. There,
-`template` stands for every pod template, with `initContainers` and `ephemeralContainers` as `containers`;
-`claim` for a volume claim template. Another default or another key would move hashes and refuse manifests.
+`original_nodes.json` records what each node of upstream's CRDs demands: type, default, bounds, keys, rules.
+There, `template` stands for every pod template, with `initContainers` and `ephemeralContainers` as
+`containers`; `claim` stands for a volume claim template. A different default or list key would change hashes
+and reject manifests.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SHORT = {
 APART = {"description", "properties", "items", "additionalProperties", "anyOf", "x-kubernetes-int-or-string"}
 
 RELAXED = {
-    # Filled in from the default before anybody could miss it.
+    # Not required here, because the default is set first.
     ".spec.roles[].spec.rolloutStrategy": {"required": ["type"]},
 }
 LATER_UPSTREAM = {".spec.roles": {"minItems": 1}}
@@ -56,7 +57,7 @@ ADDED = {
     ".status.sliceStatuses",
     ".status.slices",
     ".status.updateRevision",
-    # What LeaderWorkerSets have on top: test/unit/tools/test_crdgen.py.
+    # Additional fields of LeaderWorkerSets; see test/unit/tools/test_crdgen.py.
     ".spec.roles[].spec.groupIdentity",
     ".spec.roles[].spec.groupReplacementPolicy",
     ".spec.roles[].spec.leaderService",
@@ -73,12 +74,12 @@ ADDED = {
     f"{OWN}.maxGroupRestarts",
     f"{OWN}.restartBackoff",
 }
-"""What the original does not have, with all that is below."""
+"""Fields that upstream does not have, with everything below them."""
 LATER = re.compile(
     r"\.(evictionResponders|healthStatus|bindMountOptions|defaultUser)\b|\.(emptyDir|grpc)\.mode$"
     r"|\.httpGet\.protocol$|\.(items\[\]|clusterTrustBundle|podCertificate|serviceAccountToken)\.user$"
 )
-"""Fields that pod templates have since Kubernetes 1.37."""
+"""Fields of pod templates since Kubernetes 1.37."""
 
 Nodes = Mapping[str, Mapping[str, Any]]
 
@@ -90,7 +91,7 @@ def originals() -> Mapping[str, Nodes]:
 
 
 def expected(kind: str) -> dict[str, Mapping[str, Any]]:
-    """Every node of the original, with embedded templates written out."""
+    """Return every node of upstream's CRD, with embedded templates expanded."""
     found = dict(originals()[kind])
     for place, name in EMBEDDED.items():
         if kind == KIND:
@@ -117,7 +118,7 @@ def nodes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, dict
 
 
 def facts_of(node: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node demands; the order of choices and of required fields means nothing."""
+    """Return what a node demands; the order of choices and of required fields does not count."""
     facts = {SHORT.get(key, key): value for key, value in node.items() if key not in APART}
     if node.get("x-kubernetes-int-or-string"):
         facts["type"] = "int-or-string"
@@ -193,7 +194,7 @@ def test_scalers_present_themselves_as_those_of_the_original() -> None:
 
 
 def test_wart_29_sets_have_columns_a_short_name_and_a_scale_of_slices() -> None:
-    """Those of the original have none of it."""
+    """Upstream's CRD has none of these."""
     spec = definitions()[KIND]["spec"]
     (version,) = spec["versions"]
     assert spec["names"]["shortNames"] == ["dset"]

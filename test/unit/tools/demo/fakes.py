@@ -17,12 +17,12 @@ from tools.localcluster.access import Access, kubeconfig_text
 
 
 def a_manifest() -> Manifest:
-    """What the objects of these tests were made from."""
+    """Return the manifest of the objects in these tests."""
     return Manifest(NAME, 4, 4, "worker", IMAGE)
 
 
 class SilentShow:
-    """A `Show` that remembers what it was told."""
+    """A `Show` that records its calls."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
@@ -66,7 +66,7 @@ class SilentShow:
 
 
 class FakeMirror:
-    """A mirror that sees `views` one after the other while it waits, and gets `fresh` ones when it asks."""
+    """A mirror that shows `views` one after the other while it waits, and returns `fresh` ones on request."""
 
     def __init__(self, views: Sequence[View], fresh: Sequence[View]) -> None:
         self._views = list(views)
@@ -96,7 +96,7 @@ class FakeMirror:
 
 
 class FakePods:
-    """Remembers which containers were restarted."""
+    """A recorder of restarted containers."""
 
     def __init__(self) -> None:
         self.restarted: list[tuple[Any, ...]] = []
@@ -106,7 +106,7 @@ class FakePods:
 
 
 class FakeApi:
-    """Collections by their path; all others are empty."""
+    """An API server with collections by path; all others are empty."""
 
     def __init__(self) -> None:
         self.items: dict[str, list[dict[str, Any]]] = {}
@@ -116,7 +116,7 @@ class FakeApi:
 
 
 class FakeCluster:
-    """Remembers commands; has a kubeconfig if it has a workspace."""
+    """A cluster that records commands, and has a kubeconfig if it has a workspace."""
 
     def __init__(self, workspace: Path | None) -> None:
         self.commands: list[tuple[str, ...]] = []
@@ -137,7 +137,7 @@ class FakeCluster:
 
 
 class FakeManager:
-    """A manager that gets another process id with every start."""
+    """A manager with a new process id after every start."""
 
     def __init__(self) -> None:
         self.pid = 100
@@ -162,7 +162,7 @@ class FakeManager:
 
 
 class FakeScene:
-    """A scene whose mirror sees what it is given. fresh: the same, where not said otherwise."""
+    """A scene whose mirror shows the given views. fresh: the views on request, by default the same."""
 
     def __init__(
         self, views: Sequence[View], fresh: Sequence[View] | None = None, workspace: Path | None = None

@@ -24,7 +24,10 @@ SET_UID = "set-uid"
 
 
 def make_pod(group: int, index: int, **changes: Any) -> dict[str, Any]:
-    """A ready pod. changes: uid, owner, revision, image, size, ready, phase, node, terminating, reason."""
+    """Return a ready pod.
+
+    changes: uid, owner, revision, image, size, ready, phase, node, terminating, reason.
+    """
     name = f"{NAME}-{group}" + (f"-{index}" if index else "")
     uid = changes.get("uid", f"{NAME}-{group}-{index}-uid")
     owner = changes.get("owner", f"workers-{group}-uid" if index else "leaders-uid")
@@ -67,7 +70,10 @@ def make_pod(group: int, index: int, **changes: Any) -> dict[str, Any]:
 
 
 def make_group(index: int, size: int = 4, **changes: Any) -> list[dict[str, Any]]:
-    """The pods of a group; with `incarnation` their UIDs, and that of their StatefulSet, end in it."""
+    """Return the pods of a group.
+
+    With `incarnation`, their UIDs and the UID of their StatefulSet end in it.
+    """
     suffix = changes.pop("incarnation", "")
     return [
         make_pod(
@@ -83,7 +89,7 @@ def make_group(index: int, size: int = 4, **changes: Any) -> list[dict[str, Any]
 
 
 def make_statefulset(name: str, uid: str, owner: str, replicas: int, **status: Any) -> dict[str, Any]:
-    """A StatefulSet that is at rest, but for what `status` says."""
+    """Return a StatefulSet whose replicas are all ready, except for fields in `status`."""
     return {
         "metadata": _metadata(name, uid, owner),
         "spec": {"replicas": replicas},
@@ -101,7 +107,7 @@ def make_statefulset(name: str, uid: str, owner: str, replicas: int, **status: A
 
 
 def make_set(replicas: int = 4, size: int = 4, **status: Any) -> dict[str, Any]:
-    """A set that is Available, but for what `status` says."""
+    """Return a set that is Available, except for fields in `status`."""
     conditions = status.pop("true", ["Available"])
     types = ("Progressing", "Available", "UpdateInProgress")
     return {
@@ -120,19 +126,19 @@ def make_set(replicas: int = 4, size: int = 4, **status: Any) -> dict[str, Any]:
 
 
 def make_revision(key: str, owner: str = SET_UID) -> dict[str, Any]:
-    """A ControllerRevision."""
+    """Return a ControllerRevision."""
     metadata = _metadata(f"{NAME}-{key}-1", f"revision-{key}-{owner}", owner)
     return {"metadata": {**metadata, "labels": {REVISION_LABEL: key}}}
 
 
 def make_service() -> dict[str, Any]:
-    """The headless Service of a set."""
+    """Return the headless Service of a set."""
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True}
     return {"metadata": _metadata(NAME, "service-uid", SET_UID), "spec": spec}
 
 
 def make_event(reason: str, note: str, **changes: Any) -> dict[str, Any]:
-    """An Event about the set."""
+    """Return an Event about the set."""
     return {
         "metadata": _metadata(f"{NAME}.{reason}.{note}", f"event-{reason}-{note}", ""),
         "type": changes.get("type", "Normal"),
@@ -145,12 +151,15 @@ def make_event(reason: str, note: str, **changes: Any) -> dict[str, Any]:
 
 
 def make_lease(holder: str) -> dict[str, Any]:
-    """A Lease of a manager."""
+    """Return the Lease of a manager."""
     return {"metadata": _metadata("lease", "lease-uid", ""), "spec": {"holderIdentity": holder}}
 
 
 def make_children(pods: Sequence[Object]) -> list[dict[str, Any]]:
-    """The StatefulSets of these pods: `leaders-uid`, and `workers-0-uid…` owned by `quickstart-0-0-uid…`."""
+    """Return the StatefulSets of these pods.
+
+    Their UIDs are `leaders-uid` and `workers-0-uid…`, the latter owned by `quickstart-0-0-uid…`.
+    """
     groups = {pod["metadata"]["labels"][GROUP_INDEX_LABEL] for pod in pods}
     owners = {pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods} - {"leaders-uid"}
     made = [
@@ -164,7 +173,10 @@ def make_children(pods: Sequence[Object]) -> list[dict[str, Any]]:
 def make_view(
     pods: Iterable[Object] | None = None, lws: Object | None = None, **others: Sequence[Object]
 ) -> View:
-    """A view of a whole set; 4 groups of 4 by default. others: events, leases, revisions, statefulsets."""
+    """Return a view of a whole set, by default 4 groups of 4.
+
+    others: events, leases, revisions, statefulsets.
+    """
     found = list(pods) if pods is not None else [pod for index in range(4) for pod in make_group(index)]
     record = Record()
     record.replace(Kind.SET, [lws if lws is not None else make_set()])

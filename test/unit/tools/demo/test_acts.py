@@ -38,10 +38,13 @@ def moment_of(pods: Sequence[Object]) -> Moment:
 
 
 def play_of(views: Sequence[View], moments: Sequence[Sequence[Object]] = ()) -> tuple[Play, FakeScene]:
-    """The first view is how it was before; the mirror sees the others while the act waits."""
+    """Return a play and its scene.
+
+    The first view is the state before the act, the others appear while it waits.
+    """
     scene = FakeScene(views)
     scene.mirror.moments = tuple(map(moment_of, moments))
-    # As a record does: StatefulSets that are gone are remembered.
+    # As in a record, deleted StatefulSets are kept.
     leaders = {uid: leader for view in views for uid, leader in view.leaders.items()}
     scene.mirror.view = lambda: View(views[-1].objects, leaders)  # type: ignore[method-assign]
     play = Play(scene, SilentShow(), a_manifest(), MANIFEST, frozenset())  # type: ignore[arg-type]
@@ -59,7 +62,7 @@ UPDATED = view_of(NEW, revisions=[make_revision("old"), make_revision("new")])
 
 
 def rolling(order: Sequence[int]) -> list[list[dict[str, Any]]]:
-    """Every group is away for a moment and comes back as a new one, in this order."""
+    """Return moments in which every group is absent once and then recreated, in this order."""
     moments = [OLD]
     for number in range(len(order)):
         done, now = order[:number], order[number]

@@ -1,4 +1,4 @@
-"""tools.demo.exhibit: which examples there are, and what one says."""
+"""tools.demo.exhibit: the list of examples, and the text of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.demo.exhibit: one example, from the first line to the last."""
+"""tools.demo.exhibit: the complete output of one example."""
 
 from __future__ import annotations
 

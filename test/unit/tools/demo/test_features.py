@@ -1,4 +1,4 @@
-"""tools.demo.exhibit: each feature that a set uses is looked at, and what is wrong is seen."""
+"""tools.demo.exhibit: each feature that a set uses is verified, and each fault is found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Edit = Callable[[dict[str, Any]], Any]
 
 
 def parts() -> dict[str, Any]:
-    """Two groups of four that use everything, as they should be."""
+    """Return the correct objects of two groups of four that use every feature."""
     lws = make_set(2, 4)
     lws["metadata"]["annotations"] = {
         v1.EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE,

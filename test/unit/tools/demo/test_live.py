@@ -19,7 +19,7 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class Screen:
-    """A terminal that remembers what was written to it."""
+    """A terminal that records what is written to it."""
 
     def __init__(self) -> None:
         self.stream = StringIO()

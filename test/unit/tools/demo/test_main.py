@@ -12,7 +12,10 @@ from tools.demo.__main__ import main
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Runs `main` with arguments; the first tells what the presentation does with `once`."""
+    """Return a function that runs `main`.
+
+    Its first argument stands in for the presentation and is called with `once`.
+    """
 
     def run_it(present: Callable[[bool], int], *arguments: str) -> int:
         monkeypatch.setattr("tools.demo.presentation.present", lambda once, example: present(once))
@@ -38,7 +41,7 @@ def test_the_presentation_decides(
 
 
 def killed_by(number: signal.Signals, deeds: list[str]) -> Callable[[bool], int]:
-    """A presentation that gets a signal, and a second one while it cleans up."""
+    """Return a presentation that receives a signal, and a second one while it cleans up."""
 
     def present(_: bool) -> int:
         try:

@@ -18,7 +18,7 @@ ENOUGH = 5.0
 
 
 class FakeApi:
-    """Lists what is in `stored`; a watch yields what is put into `events`: an event, or an error to raise."""
+    """An API server that lists `stored`; a watch yields the items of `events`: events, or errors to raise."""
 
     def __init__(self) -> None:
         self.stored: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""tools.demo.exhibit: what a DisaggregatedSet of an example comes to."""
+"""tools.demo.exhibit: the objects of an example's DisaggregatedSet."""
 
 from __future__ import annotations
 

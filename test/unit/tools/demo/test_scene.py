@@ -26,7 +26,7 @@ WEBHOOK = {"name": "hook", "clientConfig": {"url": "https://127.0.0.1:9443/mutat
 
 
 class World:
-    """Everything that a scene is made of, writing down what is done to it."""
+    """All parts of a scene, with a record of their calls."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.deeds: list[str] = []

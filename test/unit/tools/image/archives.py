@@ -1,4 +1,4 @@
-"""Archives as builders save them, small."""
+"""Small image archives, in the format that builders save."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tar_of(files: Mapping[str, bytes]) -> bytes:
 
 
 def write_archive(path: Path, files: Mapping[str, bytes], name: str = "localhost/lws:0.1.0") -> Path:
-    """An OCI layout with one layer."""
+    """Write an OCI layout with one layer."""
     blobs: dict[str, bytes] = {}
 
     def blob(content: bytes) -> dict[str, Any]:

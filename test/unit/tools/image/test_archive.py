@@ -1,4 +1,4 @@
-"""Archives of images: what is read of them, and what is said of broken ones."""
+"""Image archives: what is read from them, and the errors for broken ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_name_configuration_and_files(tmp_path: Path) -> None:
 
 
 def test_the_size_is_that_of_the_pull() -> None:
-    """Docker keeps layers as they are; a registry compresses them."""
+    """Docker stores uncompressed layers; a registry compresses them."""
     assert Image((), {}, (b"\0" * 1_000_000, b"\x1f\x8b" + b"x" * 98)).compressed_size < 1_200
 
 

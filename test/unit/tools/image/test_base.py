@@ -1,4 +1,4 @@
-"""The base that is made from Debian packages: its key, and what becomes of a broken one."""
+"""The base that is built from Debian packages: its key, and how a broken one is replaced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def base(cache: Path, security: str = "a", architecture: str = "amd64") -> Debia
 
 
 def keep(made: DebianBase, content: bytes = b"root file system") -> Path:
-    """As if it had been made before."""
+    """Create the archive as if it had been built before."""
     archive = made.archive(made.key())
     archive.write_bytes(content)
     archive.with_suffix(".sha256").write_text(hashlib.sha256(content).hexdigest())
@@ -57,7 +57,7 @@ def test_an_answer_of_somebody_else_is_no_release(tmp_path: Path) -> None:
 
 
 class Recorded(Steps):
-    """Runs nothing; says which of its commands succeed."""
+    """Steps that run nothing. present: whether commands succeed."""
 
     def __init__(self, present: bool) -> None:
         self.present, self.ran = present, list[tuple[str, list[str]]]()
@@ -70,7 +70,7 @@ class Recorded(Steps):
 
 
 class Making(Recorded):
-    """Leaves what the commands would."""
+    """Steps that create the files that their commands would."""
 
     def run(self, step: str, command: list[str]) -> None:
         super().run(step, command)

@@ -1,4 +1,4 @@
-"""What builds here, for what, and what is said where nothing does."""
+"""Which builder is used for which platform, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.image.steps import ImageError, LackingError
 
 
 def machine(installed: Sequence[str], *, silent: Sequence[str] = (), root: bool = True) -> Machine:
-    """With these programs; those command lines get no answer."""
+    """Return a machine with the installed programs. silent: command lines that get no answer."""
     return Machine(
         installed=lambda program: program in installed,
         answers=lambda command: " ".join(command) not in silent,
@@ -68,7 +68,7 @@ def test_only_what_runs_here_is_built_and_the_rest_is_named() -> None:
 
 
 def test_an_emulator_makes_both_possible_and_the_own_platform_last(tmp_path: Path) -> None:
-    """Both get one name in the builder's store: the own one is what stays there."""
+    """Both images get one name in the builder's store, and the machine's own platform has to remain there."""
     (tmp_path / "qemu-aarch64").touch()
     here = Machine(architecture="x86_64", emulators=tmp_path)
     assert choose_platforms(here) == (("linux/arm64", "linux/amd64"), {})

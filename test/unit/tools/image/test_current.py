@@ -42,7 +42,7 @@ def test_compiled_files_do_not_count(repository: Path) -> None:
 
 @pytest.fixture
 def builds(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """One entry for each build; the cache is tmp_path / "cache"."""
+    """Return a list with one entry for each build; the cache is tmp_path / "cache"."""
     built = write_archive(tmp_path / "built.tar", {"manager": b"image"})
     current.bill_beside(built).write_text("bill")
     (tmp_path / "cache").mkdir()

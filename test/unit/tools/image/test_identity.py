@@ -1,4 +1,4 @@
-"""What an image says of itself."""
+"""Labels and other metadata of an image."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 def git(**answers: str) -> Git:
-    """Answers by the first word."""
+    """Return a git whose answers depend on the first argument."""
     return lambda arguments: answers.get(arguments[0].replace("-", "_"), "")
 
 

@@ -1,4 +1,4 @@
-"""What the build gets to know of a machine."""
+"""Which settings of the machine reach the build: package index, certificate authorities and proxies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make image` itself: what runs that were killed have left, and errors as one line."""
+"""`make image`: leftovers of killed runs, and errors in one line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_cache_is_where_caches_are() -> None:
 
 
 class Answering(Steps):
-    """Runs nothing; only command lines with these words in them succeed."""
+    """Steps that run nothing; only command lines with these words succeed."""
 
     def __init__(self, *words: str) -> None:
         self._words = words

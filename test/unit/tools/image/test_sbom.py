@@ -1,4 +1,4 @@
-"""The bill of materials: what it lists, and in whose words."""
+"""The SBOM: what it lists, and in which notation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long steps: what is shown, what is said where they fail, and that nothing outlives them."""
+"""Long steps: progress output, error output, and no process that outlives them."""
 
 from __future__ import annotations
 

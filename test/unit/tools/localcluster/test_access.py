@@ -1,4 +1,4 @@
-"""tools.localcluster.access: how kubectl and helm are called."""
+"""tools.localcluster.access: calls of kubectl and helm."""
 
 from __future__ import annotations
 

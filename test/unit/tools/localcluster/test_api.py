@@ -1,4 +1,4 @@
-"""tools.localcluster.api: requests, kept connections, refusals."""
+"""tools.localcluster.api: requests, persistent connections and rejections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Answer:
 
 
 class Connection:
-    """Answers from a list; an exception in it is raised instead."""
+    """A connection that takes its answers from a list and raises exceptions in it."""
 
     def __init__(self, answers: list[Answer | Exception]) -> None:
         self.answers = answers
@@ -102,7 +102,7 @@ def test_refusal(answer: Answer, message: str, ca: bytes, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Pauses that were asked for; time passes by them alone."""
+    """Return the requested pauses; time advances only by them."""
     pauses: list[float] = []
     monkeypatch.setattr("tools.localcluster.api.time.sleep", pauses.append)
     monkeypatch.setattr("tools.localcluster.api.time.monotonic", lambda: sum(pauses))

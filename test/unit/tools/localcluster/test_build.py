@@ -1,4 +1,4 @@
-"""tools.localcluster.build: binaries are built once, and a build that is cut short leaves nothing."""
+"""tools.localcluster.build: binaries are built once, and an interrupted build leaves nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def target(tmp_path: Path) -> Target:
 
 @pytest.fixture
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a Go in place that builds a file at once; the returned file lists how it was called."""
+    """Install a Go that builds a file at once; return the file that records its calls."""
     return install_go(tmp_path, monkeypatch, 'echo binary > "$2"')
 
 

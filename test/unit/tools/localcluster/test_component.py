@@ -1,4 +1,4 @@
-"""tools.localcluster.component: one child, started, stopped, revived; told to the guard."""
+"""tools.localcluster.component: a child process is started, stopped, restarted, and reported to the guard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIES = "raise SystemExit('wrong flag')"
 
 
 class RecordingGuard(Guard):
-    """A guard that starts nothing and only remembers."""
+    """A guard that starts nothing and only records its calls."""
 
     def __init__(self) -> None:
         self.known: list[int] = []

@@ -1,4 +1,4 @@
-"""tools.localcluster.components: the arguments of every part of the control plane."""
+"""tools.localcluster.components: the arguments of every control-plane component."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.localcluster.credentials: certificates, keys and tokens as files."""
+"""tools.localcluster.credentials: files of certificates, keys and tokens."""
 
 from __future__ import annotations
 

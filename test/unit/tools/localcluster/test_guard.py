@@ -1,4 +1,4 @@
-"""tools.localcluster.guard: what is ended when the parent is gone, and what is not."""
+"""tools.localcluster.guard: which processes are ended after the parent has exited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.localcluster.access: text of a kubeconfig and back."""
+"""tools.localcluster.access: writing and reading a kubeconfig."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_stopping_time(annotations: dict[str, str], seconds: float | None) -> No
 
 
 class Placed(Api):
-    """Every pod is on this node."""
+    """An API server on which every pod is on the given node."""
 
     def __init__(self, node: str) -> None:
         self.node = node

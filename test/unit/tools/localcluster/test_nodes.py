@@ -1,4 +1,4 @@
-"""tools.localcluster.nodes: what simulated nodes look like."""
+"""tools.localcluster.nodes: the objects of simulated nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.localcluster.pods: what a kubelet would write."""
+"""tools.localcluster.pods: statuses as a kubelet would write them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_processes_that_start_at_once_never_meet(tmp_path: Path) -> None:
         ours, theirs = claimed(tmp_path, held), claimed(tmp_path, held)
         both = [*itertools.islice(ours, 500), *itertools.islice(theirs, 500)]
         assert len(set(both)) == 1000
-        # When all is claimed the next caller gets nothing.
+        # When all ports are claimed, the next caller gets none.
         assert sorted([*both, *ours, *theirs]) == list(CANDIDATES)
         assert list(claimed(tmp_path, held)) == []
     finally:

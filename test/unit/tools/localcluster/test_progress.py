@@ -1,4 +1,4 @@
-"""tools.localcluster.progress: a line now and then."""
+"""tools.localcluster.progress: a line from time to time."""
 
 from __future__ import annotations
 

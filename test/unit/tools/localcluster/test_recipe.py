@@ -1,4 +1,4 @@
-"""tools.localcluster.recipe: what is compiled, by which command, under which key."""
+"""tools.localcluster.recipe: what is compiled, with which command and cache key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.localcluster.simulation, test.harness.simulated_nodes: what happens to nodes, and what is removed."""
+"""tools.localcluster.simulation, test.harness.simulated_nodes: changes of nodes, and what is removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLASS = "/apis/storage.k8s.io/v1/storageclasses/localcluster"
 
 
 class Stored(Api):
-    """Nodes and a storage class, as an API server has them."""
+    """An API server with nodes and a storage class."""
 
     def __init__(self, *nodes: Mapping[str, Any]) -> None:
         self.objects = {f"{NODES}/{node['metadata']['name']}": dict(node) for node in nodes}
@@ -95,7 +95,7 @@ def test_only_simulated_nodes_and_their_class_are_removed_and_that_twice() -> No
 
 
 def test_nodes_come_with_a_class_for_their_volumes(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Neither a node of another cluster that is not ready, nor one whose turn has not come, is taken for ours.
+    # Neither an unready node of another cluster nor a node that is not created yet counts as ours.
     api, waits = Stored(a_node("other")), []
 
     def wait(is_true: Any, complaint: str, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""tools.localcluster.api: list, watch, list again after an error."""
+"""tools.localcluster.api: list, watch, and list again after an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.localcluster.api import METADATA_ONLY, Api, ApiError, Call, Stream
 
 
 class EndOfTest(Exception):
-    """Leaves the endless loop."""
+    """Raised to leave the endless loop."""
 
 
 def make_object(name: str, version: str) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def make_object(name: str, version: str) -> dict[str, Any]:
 
 
 class RecordedApi(Api):
-    """Answers lists and watches from a script, in order."""
+    """An API server that answers lists and watches from a script, in order."""
 
     def __init__(self, *script: Any) -> None:
         self.script = list(script)

@@ -1,4 +1,4 @@
-"""tools.localcluster.versions: which version of Kubernetes $K8S asks for."""
+"""tools.localcluster.versions: the Kubernetes version that $K8S selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.localcluster.nodes: a volume for each claim, none without one."""
+"""tools.localcluster.nodes: one volume for each PVC, and none without a PVC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.openapi.extract: types of Kubernetes as they may stand inside a CRD."""
+"""tools.openapi.extract: Kubernetes types in the form that a CRD allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.pictures.__main__: committed pictures are those that would be drawn now; pages show them all."""
+"""tools.pictures.__main__: committed pictures equal newly drawn ones, and pages show all of them."""
 
 from __future__ import annotations
 

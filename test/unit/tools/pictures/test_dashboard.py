@@ -1,4 +1,4 @@
-"""tools.pictures.dashboard: panels with their lines, drawn from what was recorded."""
+"""tools.pictures.dashboard: panels and their lines, drawn from recorded data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.pictures.steps: golden stories of failures, read and drawn."""
+"""tools.pictures.steps: golden failure scenarios, parsed and drawn."""
 
 from __future__ import annotations
 

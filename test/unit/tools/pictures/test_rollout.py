@@ -1,4 +1,4 @@
-"""tools.pictures.steps: what a picture of a story shows."""
+"""tools.pictures.steps: the picture of a rollout scenario."""
 
 from __future__ import annotations
 

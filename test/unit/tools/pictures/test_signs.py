@@ -1,4 +1,4 @@
-"""tools.pictures.canvas: one sign for each state, told apart without colours."""
+"""tools.pictures.canvas: one sign for each state, distinguishable without colours."""
 
 from __future__ import annotations
 

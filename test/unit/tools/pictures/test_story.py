@@ -1,4 +1,4 @@
-"""tools.pictures.steps: golden stories, read."""
+"""tools.pictures.steps: parsing of golden scenarios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.pictures.terminal: what a terminal showed, as SVG; and the recording that README shows."""
+"""tools.pictures.terminal: terminal output as SVG, and the recording in the README."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.realnode.images: an image of one program, as what loads images reads it."""
+"""tools.realnode.images: an image of one program, in the format that image loaders read."""
 
 from __future__ import annotations
 

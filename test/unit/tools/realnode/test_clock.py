@@ -1,4 +1,4 @@
-"""A clock that is set while a node runs: said in place of what came of it."""
+"""A clock that is changed while a node runs is reported as the cause of the failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.realnode.kit import Kit, NodeError
 
 
 class Hands:
-    """Two clocks, of which the first can be set."""
+    """Two clocks, the first of which can be set."""
 
     def __init__(self) -> None:
         self.wall, self.steady = 1_000_000.0, 50.0

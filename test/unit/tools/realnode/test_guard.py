@@ -1,4 +1,4 @@
-"""tools.realnode.guard: what a node leaves is removed by its name, and nobody else's is."""
+"""tools.realnode.guard: what a node leaves is removed by its name, and nothing else is."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def cgroup(path: Path, *children: str) -> None:
-    """Like one of the kernel: files of it do not count when it is removed."""
+    """Create a folder like a cgroup of the kernel, whose files do not prevent its removal."""
     for folder in (path, *(path / child for child in children)):
         folder.mkdir(parents=True)
 
 
 @pytest.fixture
 def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder has no file of processes that goes with it, as a cgroup has."""
+    """Remove only folders: plain folders lack the file that lists the processes of a cgroup."""
     monkeypatch.setattr(
         guard, "_remove_cgroups", lambda top: [os.rmdir(each) for each, _, _ in os.walk(top, topdown=False)]
     )

@@ -1,4 +1,4 @@
-"""A node to play with: what goes wrong while it starts is one line."""
+"""tools.realnode.entry: a failure while a node starts is reported in one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.realnode import entry as here
 
 
 class Failing:
-    """A cluster on which the manifest of DNS cannot be applied."""
+    """A cluster to which the manifest of DNS cannot be applied."""
 
     def __init__(self, kit: object) -> None:
         pass

@@ -1,4 +1,4 @@
-"""What is said where containerd does not take an archive: one line, with what to do."""
+"""If containerd rejects an archive, the error is one line that says what to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 def node(folder: Path, said: str) -> RealCluster:
-    """One whose client of containerd fails with these words."""
+    """Return a node whose containerd client fails with these words."""
     client = folder / "ctr"
     client.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
     client.chmod(0o755)

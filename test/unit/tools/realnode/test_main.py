@@ -1,4 +1,7 @@
-"""python -m tools.realnode: what may be skipped, and what may not."""
+"""python -m tools.realnode: missing requirements skip the tests only on request.
+
+A failed build never does.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ ASKED = ["--product", "--or-skip", "sh", "-c", f'test -n "${MISSING}" && echo "$
 
 @pytest.fixture
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the command says it was told, on a machine that can run a node and has no image yet."""
+    """Return the file in which the command records its message, on a machine that can run a node.
+
+    There is no image yet.
+    """
     monkeypatch.setattr(preparation, "require_machine", lambda _: SystemPrograms({}, ()))
     monkeypatch.setattr(current, "cache_directory", lambda: tmp_path)
     monkeypatch.setenv("TOLD", str(tmp_path / "told"))

@@ -1,4 +1,4 @@
-"""tools.realnode.preparation: what a machine lacks is said at once, in one line."""
+"""tools.realnode.preparation: missing requirements of a machine are reported at once, in one line."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_all_that_is_missing_is_said_at_once(
     monkeypatch.setattr(preparation, "cache_directory", lambda: tmp_path)
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     bare = replace(machine, root=False, installed=lambda name: name != "ip", free=lambda path: 0)
-    # What a probe would find out then is due to what is missing, and is not said.
+    # Failures of probes are caused by what is missing, and are not reported.
     bare = replace(bare, succeeds=lambda command: False)
     with pytest.raises(MissingError) as error:
         preparation.require_machine(tmp_path, bare)
@@ -80,7 +80,7 @@ def test_all_that_is_missing_is_said_at_once(
     [("5.15+", True), ("6.12-rc1", True), ("5.13", True), ("5.12.9+", False), ("4.19.0", False)],
 )
 def test_kernels_are_told_apart_by_two_numbers(machine: Machine, release: str, enough: bool) -> None:
-    """Those that somebody has built say more, or other things, behind them."""
+    """Custom-built kernels have other text after these numbers."""
     assert (lacks(replace(machine, kernel=release)) == []) == enough
 
 

@@ -1,4 +1,4 @@
-"""tools.realnode: settings of the parts of a node, its kit, its addresses, its recipe."""
+"""tools.realnode: settings of the components of a node, its kit, its addresses and its recipe."""
 
 from __future__ import annotations
 

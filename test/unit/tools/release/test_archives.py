@@ -1,4 +1,4 @@
-"""tools.release.packages: the same bytes from the same files, on every machine."""
+"""tools.release.packages: the same files give the same bytes on every machine."""
 
 from __future__ import annotations
 

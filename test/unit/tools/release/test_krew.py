@@ -35,7 +35,7 @@ def test_the_manifest_names_archive_and_checksum() -> None:
     assert platform["uri"] == "https://example.com/lws/releases/download/v1.0.0/a.tar.gz"
     assert platform["sha256"] == hashlib.sha256(ARCHIVE).hexdigest()
     assert (platform["bin"], said["metadata"]["name"], said["spec"]["version"]) == (PROGRAM, "lws", "v1.0.0")
-    # krew's own index refuses longer ones.
+    # krew's index rejects longer ones.
     assert len(said["spec"]["shortDescription"]) <= 50
 
 

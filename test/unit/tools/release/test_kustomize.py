@@ -1,4 +1,4 @@
-"""tools.release.chart: a component is the difference that a value makes."""
+"""tools.release.chart: a component is the difference that a chart value makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.release.licences: every locked package is listed with a licence that is taken."""
+"""tools.release.licences: every locked package is listed, with a permitted licence."""
 
 from __future__ import annotations
 

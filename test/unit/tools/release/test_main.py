@@ -1,4 +1,4 @@
-"""tools.release: a tag is released only if it is that of the version, and the changelog has its date."""
+"""tools.release: a tag is released only if it equals the version and the changelog has a date for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools.release.chart: what Helm alone reads goes, the rest stays as it was."""
+"""tools.release.chart: metadata that only Helm reads is removed, and the rest is unchanged."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tools.release.places import HOME, NUMBER, PLACES, ROOT, Place, found, main,
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The files with places, and nothing else."""
+    """Return a copy of the files with places, and nothing else."""
     for place in PLACES:
         (tmp_path / place.path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / place.path, tmp_path / place.path)
@@ -27,7 +27,7 @@ def test_every_place_says_the_same() -> None:
 
 
 def test_it_is_above_every_version_of_the_original() -> None:
-    """`helm list` and GitOps tools would else show the handover as a downgrade."""
+    """Otherwise `helm list` and GitOps tools would show the handover as a downgrade."""
     assert int(version().split(".")[0]) > 1000
 
 

@@ -1,4 +1,4 @@
-"""tools.release.places: a release is made from what git knows or would take."""
+"""tools.release.places: a release is built from files that git does not ignore."""
 
 from __future__ import annotations
 

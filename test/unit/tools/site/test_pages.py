@@ -1,4 +1,4 @@
-"""Pages of the site: documents, and the files of the repository that they link to."""
+"""Pages of the site: the documents, and the repository files that they link to."""
 
 from __future__ import annotations
 

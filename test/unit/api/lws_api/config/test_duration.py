@@ -1,4 +1,4 @@
-"""lws_api.config.duration: durations as Go spells them."""
+"""lws_api.config.duration: durations in the notation of Go."""
 
 from __future__ import annotations
 

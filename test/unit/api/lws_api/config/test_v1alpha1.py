@@ -1,4 +1,4 @@
-"""lws_api.config.v1alpha1: the manager's configuration file."""
+"""lws_api.config.v1alpha1: the model of the manager's configuration file."""
 
 from __future__ import annotations
 

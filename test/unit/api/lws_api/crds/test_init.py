@@ -1,4 +1,4 @@
-"""lws_api.crds: the definitions that are shipped, and objects as they would be stored."""
+"""lws_api.crds: the CRDs that are shipped, and objects as the API server would store them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws_api.disaggregatedset.v1: what its definitions accept, prune and default, and its views of objects."""
+"""lws_api.disaggregatedset.v1: what the CRDs accept, prune and default, and the typed views of objects."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def version(kind: str) -> dict[str, Any]:
 
 
 def nodes(node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field below a node, but nothing inside of what other kinds define."""
+    """Yield every field below a node, except inside types that other APIs define."""
     yield (
         path,
         {key: value for key, value in node.items() if key not in ("description", "properties", "items")},
@@ -214,7 +214,7 @@ def test_every_field_of_a_scaler() -> None:
 
 
 def test_a_role_is_specified_as_a_leaderworkerset_is() -> None:
-    """But for what a webhook completes in a set: nobody completes a DisaggregatedSet."""
+    """The exceptions are defaults that a webhook sets: DisaggregatedSets have no defaulting webhook."""
     of_sets = copy.deepcopy(schema(leaderworkerset.KIND)["properties"]["spec"])
     network = of_sets["properties"]["networkConfig"]
     network["required"] = ["subdomainPolicy"]
@@ -322,7 +322,7 @@ def test_what_is_stored(raw: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def test_pod_templates_are_defaulted_as_those_of_sets_are() -> None:
-    """The bytes of a template are what its hash is made of."""
+    """The hash of a template is computed from its bytes."""
     pod: dict[str, Any] = {
         "metadata": {"labels": {"a": "b"}, "creationTimestamp": None, "generateName": "gone"},
         "spec": {

@@ -1,4 +1,4 @@
-"""lws_api.leaderworkerset.v1: views of sets, whichever release stored them."""
+"""lws_api.leaderworkerset.v1: typed views of sets, including sets that older releases stored."""
 
 from __future__ import annotations
 

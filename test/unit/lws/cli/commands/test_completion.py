@@ -1,4 +1,4 @@
-"""lws.cli.commands.completion: the scripts that shells load."""
+"""lws.cli.commands.completion: the completion scripts of the shells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.cli.commands.diff: exit codes as those of `kubectl diff`."""
+"""lws.cli.commands.diff: exit codes, which are the same as for `kubectl diff`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.cli.sets and lws.cli.commands: what commands show of DisaggregatedSets, and do to them."""
+"""Commands of `lws` on DisaggregatedSets: what they show and what they change."""
 
 from __future__ import annotations
 

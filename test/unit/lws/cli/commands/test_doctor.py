@@ -1,4 +1,4 @@
-"""lws.cli.commands.doctor: what is read, with which rights, and how it comes out."""
+"""lws.cli.commands.doctor: which objects are read, with which permissions, and how the result is printed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FILE = "apiVersion: config.lws.x-k8s.io/v1alpha1\nkind: Configuration\n"
 
 
 def stored(text: str = FILE) -> dict[str, Any]:
-    """Path → what is there."""
+    """Return the objects on the API server by path."""
     deployment = manager()
     pod = deployment["spec"]["template"]["spec"]
     pod["volumes"] = [{"name": "manager-config", "configMap": {"name": "the-file"}}]
@@ -81,7 +81,7 @@ def serve(
     allowed: Callable[[Any], bool] = lambda spec: True,
     user: str = "somebody",
 ) -> None:
-    """Have every read answered from what is there, and reviews by a rule."""
+    """Answer every read from `there`, and access reviews by `allowed`."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
@@ -101,7 +101,7 @@ async def examined(talk: Talk, capsys: pytest.CaptureFixture[str]) -> tuple[int,
 
 
 def replace_now(talk: Talk) -> Any:
-    """A session at the moment for which the certificate was made."""
+    """Return a session at the moment for which the certificate was created."""
 
     class AtThatTime(type(talk.session)):  # type: ignore[misc]
         now = NOW

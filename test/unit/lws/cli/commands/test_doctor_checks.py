@@ -1,4 +1,4 @@
-"""lws.cli.commands.doctor: each finding on its own, and none where nothing is wrong."""
+"""lws.cli.commands.doctor: each finding separately, and no finding for a healthy installation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def results(facts: Installation) -> Iterator[Result]:
 
 
 def only(facts: Installation) -> Finding:
-    """The one thing that is found."""
+    """Return the only finding."""
     (found,) = results(facts)
     assert isinstance(found, Finding)
     assert found.do and found.where

@@ -1,4 +1,4 @@
-"""lws.cli.commands.history: how a history reads."""
+"""lws.cli.commands.history: the printed history."""
 
 from __future__ import annotations
 

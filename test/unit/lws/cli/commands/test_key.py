@@ -1,4 +1,4 @@
-"""`lws key`: keys of manifests as people write them, to the byte."""
+"""`lws key`: the exact revision keys of hand-written manifests."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     assert result.exit_code == 1 and "is not YAML" in result.stderr
 
 
-# The vectors of the original's hash.
+# Test vectors of upstream's hash.
 TWO_ROLES = """
 apiVersion: disaggregatedset.x-k8s.io/v1
 kind: DisaggregatedSet

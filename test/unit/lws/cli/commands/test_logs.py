@@ -1,4 +1,4 @@
-"""Every zap flag, by what a line looks like."""
+"""The zap flags of the manager, tested by the log lines that they produce."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _logging_as_before() -> Iterator[None]:
     root = logging.getLogger()
     names = ("aiohttp", "asyncio", "kubernetes")
     before = root.level, root.handlers[:], [logging.getLogger(name).level for name in names]
-    # `force` closes the handlers that it replaces: pytest's own must not be among them.
+    # `force` closes the handlers that it replaces, and must not close pytest's own.
     root.handlers[:] = []
     yield
     root.setLevel(before[0])
@@ -205,7 +205,7 @@ def test_libraries_do_not_flood_the_log(level: str, expected: int) -> None:
 
 
 def test_debug_lines_cost_nothing_when_they_are_off() -> None:
-    """What a line computes is computed after the level is checked; errors are rare enough."""
+    """Arguments of a log line are computed only after the level was checked; errors are rare enough."""
     for path in (ROOT / "lws").rglob("*.py"):
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -1,4 +1,4 @@
-"""What `lws manager` says of flags, a configuration or a cluster that it cannot start with: one line."""
+"""`lws manager` reports invalid flags, configurations and clusters in one line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ contexts: [{{name: here, context: {{cluster: here, user: me}}}}]
 
 @pytest.fixture(autouse=True)
 def _logging_as_it_was() -> Iterator[None]:
-    """The manager takes the root logger for itself."""
+    """Restore the root logger, which the manager takes over."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
@@ -50,7 +50,7 @@ def _garbage_as_it_was() -> Iterator[None]:
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Arguments → exit code, stderr."""
+    """Return a function that runs `lws` with arguments and returns exit code and stderr."""
     monkeypatch.setattr(sys, "argv", ["/usr/bin/lws"])
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("ENABLE_WEBHOOKS", raising=False)
@@ -67,7 +67,7 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
 
 @pytest.fixture
 def no_ports(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """Flags of a manager that listens nowhere."""
+    """Return the flags of a manager that opens no port."""
     monkeypatch.setenv("ENABLE_WEBHOOKS", "false")
     return "--metrics-bind-address=0", "--health-probe-bind-address=0"
 
@@ -169,7 +169,7 @@ def test_what_is_imported_is_not_searched_for_garbage(
     run: Run, no_ports: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frozen: list[bool] = []
-    # Counting what is frozen takes longer than freezing it.
+    # Counting the frozen objects takes longer than freezing them.
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append("kopf" in sys.modules))
     gc.set_threshold(700)
     run(*no_ports)

@@ -1,4 +1,4 @@
-"""lws.cli.commands.pause: when there is nothing to pause or to resume."""
+"""lws.cli.commands.pause: the patch and the output, also if there is nothing to pause or resume."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_disaggregated_set(talk: Talk, capsys: pytest.CaptureFixture[str
     talk.api.will(answer_json(before))
     with pytest.raises(Refusal, match="set demo is not paused"):
         await _set_paused(talk.session, name, None, None)
-    # An older definition drops the field.
+    # An older CRD drops the field.
     talk.api.will(answer_json(before), answer_json(before))
     with pytest.raises(Refusal, match=r"does not keep spec\.rolloutStrategy\.paused"):
         await _set_paused(talk.session, name, True, None)

@@ -1,4 +1,4 @@
-"""lws.cli.commands.plan: what it prints without a cluster, in the format that is asked for."""
+"""lws.cli.commands.plan: output without a cluster, in each requested format."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAME = "leaderworkerset.leaderworkerset.x-k8s.io/demo"
 
 @pytest.fixture
 def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file with one set; there is no cluster."""
+    """Return a file with one set; no cluster is configured."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     template = {"size": 2, "workerTemplate": make_pod_template()}
@@ -156,7 +156,7 @@ async def test_a_set_of_another_controller_has_no_steps(monkeypatch: pytest.Monk
 
 
 async def test_a_set_that_the_controller_could_not_read_is_not_planned(talk: Talk) -> None:
-    """The definition of a later release lets its field through."""
+    """The CRD of a later release accepts its field."""
     talk.api.will(
         failure(404, "NotFound"),
         answer_json({**A, "spec": {**A["spec"], "spread": "zones"}}),

@@ -1,4 +1,4 @@
-"""lws.cli.commands.restart: the patch that has every group made anew."""
+"""lws.cli.commands.restart: the patch that recreates every group."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ LEFT_ALONE = {"type": "ReplicaFailure", "status": "True", "reason": "Unsupported
 
 
 def test_not_a_set_that_is_left_alone() -> None:
-    """It would be restarted once the original acts on it again, when nobody thinks of it any more."""
+    """The restart would happen much later, when upstream reconciles the set again."""
     with pytest.raises(Refusal, match=r"set demo would not be restarted: spec\.scheduling: "):
         restart_patch(make_set(scheduling={}, status={"conditions": [LEFT_ALONE]}), NOW)
     assert restart_patch(make_set(scheduling={}), NOW), "it is run, as far as anybody knows"
 
 
 def test_all_roles_in_one_change() -> None:
-    """What else is in the list of roles comes back as it was: a merge patch takes it as a whole."""
+    """A merge patch replaces the whole list, so all other fields of the roles must be in it."""
     roles = [make_role("prefill", 3), make_role("decode", None, startAfter=["prefill"])]
     roles[1]["spec"]["leaderWorkerTemplate"]["leaderTemplate"] = make_pod_template()
     obj = make_disaggregated(roles=roles)

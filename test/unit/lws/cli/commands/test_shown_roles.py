@@ -1,4 +1,7 @@
-"""lws.cli.commands.status: what there is room for, and what waits first."""
+"""lws.cli.commands.status: the printed status of a DisaggregatedSet.
+
+If there is little room, waiting roles come first.
+"""
 
 from __future__ import annotations
 
@@ -53,5 +56,5 @@ def test_only_edits_are_said_to_wait_for_the_next_revision() -> None:
 
 
 def test_a_set_that_lacks_a_role_is_not_settled() -> None:
-    """Its status may say so from before."""
+    """The status of the set may still report that it is settled."""
     assert not report_on_roles(replace(REST, children=REST.children[1:])).is_settled

@@ -1,4 +1,4 @@
-"""lws.cli.commands.status: how a set stands."""
+"""lws.cli.commands.status: the printed status of a set."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def worker_pods(snapshot: SetSnapshot) -> dict[str, Object]:
 def seen(
     snapshot: SetSnapshot, pods: dict[str, Object] | None = None
 ) -> tuple[StatusReport, list[str], Object]:
-    """The facts, the lines shown, and the data."""
+    """Return the facts, the printed lines and the data."""
     facts = report_on(found(snapshot, HISTORY, worker_pods(snapshot) if pods is None else pods))
     return facts, list(plain(status_blocks(facts))), status_data(facts)
 

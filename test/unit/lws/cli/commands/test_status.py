@@ -1,4 +1,4 @@
-"""lws.cli.commands.status: all sets, or one, in the format that is asked for."""
+"""lws.cli.commands.status: one set or all sets, in each requested format."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_what_does_not_go_together(
 async def test_a_kind_that_may_not_be_listed_hides_no_other(
     talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody can say whether all is settled then."""
+    """Whether all sets are settled is unknown then."""
     message = 'disaggregatedsets is forbidden: User "jane" cannot list resource "disaggregatedsets"'
     talk.api.will(answer_json({"items": [DEMO], "metadata": {}}), failure(403, "Forbidden", message))
     assert await listed(talk, "name") == 1
@@ -182,7 +182,7 @@ async def test_following_goes_on_over_what_may_pass(
 
 
 async def test_following_ends_where_nobody_was_ever_there(talk: Talk) -> None:
-    # aiohttp sends a GET once more after a reset.
+    # aiohttp retries a GET once after a reset.
     talk.api.will(reset(), reset())
     with pytest.raises(Unreachable):
         await module._follow(talk.session, NamedSet("demo"), 60, False)

@@ -1,6 +1,6 @@
-"""golden/status-watch.ansi, of which the picture of `lws status --watch` is drawn, is what a terminal shows.
+"""golden/status-watch.ansi, the source of the picture of `lws status --watch`, is what a terminal shows.
 
-To write it anew, run pytest with UPDATE_STILLS=1 in the environment, read the difference, `make generate`.
+To rewrite it, run pytest with UPDATE_STILLS=1 in the environment, read the diff and run `make generate`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _born(pod: Any, at: str) -> Any:
 
 
 def _report() -> Any:
-    """Group 3 is updated, a worker of group 2 cannot pull its image, groups 0 and 1 are to come."""
+    """Group 3 is updated, a worker of group 2 cannot pull its image, and groups 0 and 1 are still old."""
     leader = make_leader_statefulset(B, key=record(B).key, partition=2)
     snapshot = snapshot_of(B, HISTORY, [A, A, B, B], leader=leader)
     stuck = make_group(B, 2, key=record(B).key, workers_ready=False)
@@ -66,7 +66,7 @@ def _report() -> Any:
 
 
 def _shown(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The last picture that `--watch` leaves on a terminal."""
+    """Return the last picture that `--watch` leaves on a terminal."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")

@@ -1,4 +1,4 @@
-"""lws.cli.commands.undo: the patch that leads back, and `--dry-run` as kubectl takes it."""
+"""lws.cli.commands.undo: the patch that rolls back, and `--dry-run` with the same values as in kubectl."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLAIM = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"stor
 
 
 def undone(lws: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
-    """As the API server would patch it."""
+    """Return the set after the API server has applied the patch."""
     patched: dict[str, Any] = jsonpatch.JsonPatch(operations).apply(lws)
     return patched
 
@@ -196,7 +196,7 @@ def test_an_unknown_dry_run() -> None:
 
 
 async def test_to_where_the_set_is_already(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
-    """As `kubectl rollout undo`; a copy with the same content leads nowhere either."""
+    """As with `kubectl rollout undo`; a revision with the same content changes nothing either."""
     there = make_set(namespace="team")
     revisions = [revision_of(there, number) for number in (1, 2)]
     for number in (1, 2):

@@ -1,4 +1,4 @@
-"""DisaggregatedSets as users write them, with the defaults of the definition, and what is said about them."""
+"""DisaggregatedSets as users write them, with the definition's defaults, and their errors and warnings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def make_set(*roles: Object, name: str = "llm", **spec: Any) -> Object:
 
 
 def beside(role: Object) -> list[Object]:
-    """Two roles, the second without anything to be said about it."""
+    """Return this role, and a second one that causes no message."""
     return [role, make_role("decode")]
 
 

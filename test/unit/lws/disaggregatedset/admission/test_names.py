@@ -1,4 +1,4 @@
-"""How long names may be, and which two roles cannot be together."""
+"""Tests of the length of names, and of roles that cannot be in one set."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ROOM = {
 
 @pytest.mark.parametrize(("room", "role"), ROOM.values(), ids=ROOM.keys())
 def test_the_name_of_every_pod(room: int, role: Object) -> None:
-    """Warts 25 and 39: measured at the target, surge included, not only at what is created first."""
+    """Warts 25 and 39: the length is measured at the target with surge, not only at what is created first."""
     assert messages(of_lengths(room - 10, 10, **role)) == []
     (message,) = messages(of_lengths(room - 9, 10, **role))
     assert message.startswith('spec.roles[0].name: Invalid value: "rrrrrrrrrr": the LeaderWorkerSet ')
@@ -88,7 +88,7 @@ def test_what_is_stored_may_change_as_long_as_names_do_not_grow() -> None:
 
 @pytest.mark.parametrize("name", ["1a", "a.b"])
 def test_the_name_of_a_set_begins_all_others(name: str) -> None:
-    """Wart 24: the API server takes it, and no child could be created."""
+    """Wart 24: the API server accepts the name, but no child could be created."""
     (message,) = messages(make_set(name=name))
     assert message.startswith(f'metadata.name: Invalid value: "{name}": a DNS-1035 label must consist of')
     assert messages(make_set(make_role("a"), make_role("b"), name=name), make_set(name=name)) == []

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.admission.validation: what the scheduler can never do, or may not be able to."""
+"""Tests of lws.disaggregatedset.admission.validation: placements that the scheduler may not satisfy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.admission.validation: labels and annotations of the controller."""
+"""Tests of lws.disaggregatedset.admission.validation: labels and annotations of the controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.admission.validation: which groups an update restarts, said before it does."""
+"""Tests of lws.disaggregatedset.admission.validation: warnings about groups that an update restarts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def a_set(image: str = "app:1", *, slices: int = 1, names: Any = ("prefill", "de
 
 
 def standing(obj: Any, updated: int | None = None, **status: Any) -> Any:
-    """All groups of two roles are there. updated: of each role, those on the target revision."""
+    """Return the set with a status that counts all groups of two roles.
+
+    updated: for each role, the groups on the target revision.
+    """
     groups = 2 * obj["spec"]["slices"]
     counts = {"replicas": groups, "readyReplicas": groups, "updatedReplicas": groups}
     counts |= {"updatedReplicas": updated} if updated is not None else {}
@@ -100,7 +103,7 @@ def test_told_if_a_field_of_a_later_release_is_removed(path: tuple[str | int, ..
 
 
 def spelled(obj: Any) -> Any:
-    """As somebody writes it who names defaults, and orders roles another way."""
+    """Return an equivalent set with a default written out and the roles in another order."""
     roles = [
         {**role, "spec": {**role["spec"], "startupPolicy": "LeaderCreated"}} for role in obj["spec"]["roles"]
     ]

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.admission.validation: a role as the LeaderWorkerSet that is made of it."""
+"""Tests of lws.disaggregatedset.admission.validation: roles, validated as LeaderWorkerSets."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ POOLS = [{"name": "long"}, {"name": "short"}]
     ],
 )
 def test_pools_within_a_role_are_refused(given: Object, is_refused: bool) -> None:
-    """The definition keeps them, or they would be dropped and the role run as one pool."""
+    """The definition keeps pools. Otherwise they would be dropped, and the role would run as one pool."""
     says = (
         "pools within a role are not supported by this release: leave the field out, or make each pool a "
         "role of its own"
@@ -185,7 +185,7 @@ def test_a_stored_set_with_pools_can_be_changed_elsewhere() -> None:
 
 @pytest.mark.parametrize("name", ["kueue.x-k8s.io/multikueue", "leaderworkerset.sigs.k8s.io/lws-controller"])
 def test_the_sets_of_roles_have_no_other_controller(name: str) -> None:
-    """The others would wait for it in every rollout, and it is immutable."""
+    """Other roles would wait for such a role in every rollout, and the field is immutable."""
     role = make_role()
     role["spec"]["managedBy"] = name
     says = (

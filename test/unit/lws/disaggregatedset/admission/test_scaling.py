@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.admission.validation: roles that autoscalers scale."""
+"""Tests of lws.disaggregatedset.admission.validation: roles that autoscalers scale."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_replicas_that_are_ignored() -> None:
 
 
 def test_the_scaler_counts_all_slices_and_the_original_would_not() -> None:
-    """Rule 7 of the original refuses it."""
+    """Rule 7 of upstream rejects it."""
     raw = make_set(*beside(make_role() | EXTERNAL), slices=3)
     assert messages(raw) == []
     (warning,) = warnings(raw)
@@ -38,7 +38,7 @@ def test_the_scaler_counts_all_slices_and_the_original_would_not() -> None:
 
 
 def test_a_scaler_whose_name_is_too_long() -> None:
-    """Rule 5; the length of other names forbids it before."""
+    """Rule 5. The limits of other names reject such a name earlier."""
     facts = facts_of(make_set(*beside(make_role() | EXTERNAL), name="x" * 246))
     (error,) = scaler_errors(facts, facts.roles[0])
     scaler = f"{'x' * 246}-prefill"

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.admission.validation: roles that wait for others."""
+"""Tests of lws.disaggregatedset.admission.validation: roles that wait for others."""
 
 from __future__ import annotations
 

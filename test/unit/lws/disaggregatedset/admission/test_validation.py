@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.admission.validation: the order of errors, and what an update is judged by."""
+"""Tests of lws.disaggregatedset.admission.validation: order of errors, and what counts in an update."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def set_image(role: Object, image: str) -> None:
 
 @pytest.mark.parametrize("change", UPDATES_THAT_BRING_NOTHING.values(), ids=UPDATES_THAT_BRING_NOTHING.keys())
 def test_an_update_is_judged_by_what_it_brings(change: Any) -> None:
-    """Wart 38: whatever an older release let through stays editable."""
+    """Wart 38: an object that an older release accepted stays editable."""
     old = everything_wrong()
     old["spec"]["slices"] = 2
     new = copy.deepcopy(old)
@@ -121,7 +121,7 @@ def test_no_change_while_it_is_being_deleted_is_refused() -> None:
 
 
 def test_a_new_template_may_have_other_subgroups() -> None:
-    """A LeaderWorkerSet cannot change them; those of another revision are other sets."""
+    """A LeaderWorkerSet cannot change its subgroups, but another revision has LeaderWorkerSets of its own."""
     old = make_set(
         make_role("a", size=4, leaderWorkerTemplate={"subGroupPolicy": {"subGroupSize": 2}}), make_role("b")
     )

@@ -1,3 +1,5 @@
+"""Tests of the affinity terms that `placementPolicy` adds to pods."""
+
 from __future__ import annotations
 
 from typing import Any

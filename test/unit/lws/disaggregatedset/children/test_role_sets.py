@@ -1,4 +1,4 @@
-"""LeaderWorkerSets of roles are those that the original has stored."""
+"""Tests that LeaderWorkerSets of roles equal those that upstream has stored."""
 
 from __future__ import annotations
 
@@ -150,7 +150,10 @@ def full_role() -> dict[str, Any]:
 
 
 def as_stored(child: dict[str, Any]) -> dict[str, Any]:
-    """After admission and the definition; the template as the encoder of the original spells it."""
+    """Return the child after admission and the defaults of the definition.
+
+    The template is written as upstream's encoder writes it.
+    """
     default(child)
     stored = defaulted(child)
     template = stored["spec"]["leaderWorkerTemplate"]
@@ -159,7 +162,7 @@ def as_stored(child: dict[str, Any]) -> dict[str, Any]:
 
 
 def original(text: str) -> Any:
-    """With the defaults of release 0.11."""
+    """Return upstream's child from its YAML, with the defaults of release 0.11."""
     child = yaml.safe_load(text)
     child["spec"] |= {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination"}
     return child

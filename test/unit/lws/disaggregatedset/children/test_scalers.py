@@ -1,4 +1,4 @@
-"""Scalers of roles: made, kept, taken away; what they begin with and what they say."""
+"""Tests of scalers of roles: creation, upkeep and deletion, their first replicas and their status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services of roles: their shape, the moment they are made and taken away, and whose they are."""
+"""Tests of Services of roles: their shape, when they are created and deleted, and their owners."""
 
 from __future__ import annotations
 

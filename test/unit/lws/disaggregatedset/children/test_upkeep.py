@@ -1,4 +1,4 @@
-"""What takes effect on LeaderWorkerSets that run, what is put back, and what waits."""
+"""Tests of what takes effect on running LeaderWorkerSets, what is restored, and what waits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def role(**fields: Any) -> Role:
 
 
 def stored(made_from: Role, replicas: int = 3) -> dict[str, Any]:
-    """The child as the API server has it."""
+    """Return the child as the API server stores it."""
     child = build_child(make_disaggregated(), made_from, None, (0, KEY), replicas)
     default(child)
     child = defaulted(child)

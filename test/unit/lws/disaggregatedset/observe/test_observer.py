@@ -1,4 +1,7 @@
-"""A pass over a DisaggregatedSet gets its facts from the store, and reads past it only when it must."""
+"""Tests that a pass over a DisaggregatedSet observes the store.
+
+It reads from the API server only if it must.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ PREFILL, DECODE = Identity(0, KEY, "prefill"), Identity(0, KEY, "decode")
 
 
 class World:
-    """A store with one set, and an API server that has more."""
+    """A store with one set, and an API server that has more objects."""
 
     def __init__(self, obj: dict[str, Any]) -> None:
         self.store = Store(lambda before, after: None, [*SET_TABLES, *TABLES])
@@ -77,7 +80,7 @@ async def test_a_set_at_rest_costs_no_read() -> None:
 
 
 async def test_a_set_that_was_edited_is_looked_at_first() -> None:
-    """What the edit needs is recorded and made in the same pass."""
+    """The pass records and creates what the edit requires."""
     obj = make_disaggregated()
     world = World({**obj, "status": {"observedGeneration": obj["metadata"]["generation"] - 1}})
     world.record()
@@ -126,7 +129,7 @@ async def test_orphans_by_name_and_label_and_strangers_by_name() -> None:
     assert [each["metadata"]["name"] for each in snapshot.orphans] == [f"demo-0-{KEY}-prefill"]
     assert ("LeaderWorkerSet", f"demo-0-{KEY}-decode") in snapshot.strangers
     assert not snapshot.children
-    # Where the store may be behind, the API server is read.
+    # If the store may be behind, the API server is read.
     assert ("LeaderWorkerSet", f"demo-0-{KEY}-decode") in world.reads
 
 
@@ -206,7 +209,9 @@ PODS_OF_THREE = 3
     ],
 )
 async def test_what_a_former_child_has_left_counts(owner: str | None, lingering: int, present: int) -> None:
-    """The garbage collector comes a while after the deletion, and pods are made until then."""
+    """The garbage collector runs a while after the deletion. Until then the StatefulSet controller creates
+    pods.
+    """
     rollouts = {"0": {"revision": KEY, "initialReplicas": {"demo-0-11111111-prefill": PODS_OF_THREE}}}
     world = World({**make_disaggregated(), "status": {"rollouts": rollouts}})
     former = make_child(world.obj, PREFILL, PODS_OF_THREE)

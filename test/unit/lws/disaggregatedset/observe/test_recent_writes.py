@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.observe.recent_writes: what writes of ours have done is known, and no news."""
+"""Tests of lws.disaggregatedset.observe.recent_writes: results of our writes are known and no news."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def find(store: Store) -> Any:
 def test_it_is_gone_before_the_stream_says_so(store: Store) -> None:
     DisaggregatedMemory(store).drop(Reference.to(CHILD))
     assert find(store) is None
-    # What was on its way does not bring it back.
+    # An older event that was on its way does not restore the object.
     store.put(CHILD)
     assert find(store) is None
 

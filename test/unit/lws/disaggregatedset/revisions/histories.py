@@ -27,7 +27,10 @@ CREATED = "2026-01-01T00:00:00Z"
 
 
 def make_role(name: str, image: str = "app:1", **spec: Any) -> dict[str, Any]:
-    """A role as the definition stores it. spec: more fields of its spec; `labels`: of its pods."""
+    """Return a role as the definition stores it.
+
+    spec: more fields of its spec, or `labels` of its pods.
+    """
     labels = spec.pop("labels", None)
     worker: dict[str, Any] = {"spec": {"containers": [{"name": "main", "image": image}]}}
     if labels:
@@ -40,7 +43,10 @@ def make_role(name: str, image: str = "app:1", **spec: Any) -> dict[str, Any]:
 
 
 def make_dset(*roles: dict[str, Any], name: str = "llm", **spec: Any) -> dict[str, Any]:
-    """A DisaggregatedSet; spec: more of its fields."""
+    """Return a DisaggregatedSet.
+
+    spec: more fields of its spec.
+    """
     chosen = roles or (make_role("prefill"), make_role("decode"))
     return {
         "apiVersion": API_VERSION,
@@ -57,13 +63,13 @@ def make_dset(*roles: dict[str, Any], name: str = "llm", **spec: Any) -> dict[st
 
 
 def key_by_hash(obj: Object) -> str:
-    """The key that the original computes."""
+    """Return the key that upstream computes for the set."""
     return key_of(record(obj).roles)
 
 
 @dataclass(frozen=True)
 class Child:
-    """A LeaderWorkerSet of a set."""
+    """A LeaderWorkerSet of a DisaggregatedSet."""
 
     obj: dict[str, Any]
     role: str
@@ -79,7 +85,7 @@ def make_child(
     is_legacy: bool = False,
     created: str = CREATED,
 ) -> Child:
-    """What the original makes for a role of the set as it is."""
+    """Return the child that upstream creates for a role of the set as it is now."""
     name, key = obj["metadata"]["name"], key or key_by_hash(obj)
     part = copy.deepcopy(next(each for each in obj["spec"]["roles"] if each["name"] == role))
     labels = {NAME_LABEL: name, ROLE_LABEL: role, REVISION_LABEL: key}
@@ -111,7 +117,7 @@ def make_child(
 
 
 def children_of(obj: Object, slices: int = 1, key: str = "", **more: Any) -> tuple[Child, ...]:
-    """Those of every role of the set as it is."""
+    """Return a child for every role of the set as it is now, in each slice."""
     names = [each["name"] for each in obj["spec"]["roles"]]
     return tuple(make_child(obj, name, index, key, **more) for index in range(slices) for name in names)
 
@@ -142,7 +148,7 @@ def _place(pod: dict[str, Any], obj: Object, index: int) -> None:
 
 
 def stored(revision: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """A ControllerRevision as the API server returns it."""
+    """Return a ControllerRevision as the API server returns it."""
     made = {**revision, "metadata": dict(revision["metadata"])}
     if isinstance(made["data"], Verbatim):
         made["data"] = json.loads(made["data"].text)
@@ -153,13 +159,13 @@ def stored(revision: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 
 
 def revision_of(obj: Object, number: int = 1, key: str = "", **metadata: Any) -> dict[str, Any]:
-    """The stored revision of a set as it is."""
+    """Return the stored revision of the set as it is now."""
     made = record(obj)
     return stored(build_revision(obj, made, key or key_of(made.roles), number), **metadata)
 
 
 def recorded(obj: Object, number: int = 1, key: str = "", **metadata: Any) -> RecordedRoles:
-    """The same, decoded."""
+    """Return the decoded revision of the set as it is now."""
     return read(revision_of(obj, number, key, **metadata))
 
 
@@ -182,5 +188,5 @@ class World:
 
 
 def created(actions: Any) -> list[RecordedRoles]:
-    """What these actions record."""
+    """Return the revisions that these actions record."""
     return [read(stored(dict(each.intent))) for each in actions if isinstance(each, Create)]

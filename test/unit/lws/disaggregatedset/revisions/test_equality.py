@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.revisions.record: what is a change of a role, and what is none."""
+"""Tests of lws.disaggregatedset.revisions.record: which edits of a role are changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make_serving() -> list[dict[str, Any]]:
 
 
 def respelled(value: Any, chance: random.Random) -> Any:
-    """The same in other words: keys in another order, defaults, nulls and empty fields written out."""
+    """Return an equivalent value: keys in another order, defaults, nulls and empty fields written out."""
     if isinstance(value, list):
         return [respelled(each, chance) for each in value]
     if not isinstance(value, dict):
@@ -104,7 +104,9 @@ def identified(identity: str | None, **spec: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("identity", [None, "", "Ordinal"])
 def test_ordinals_are_what_was_recorded_before_there_was_another_identity(identity: str | None) -> None:
-    """As is the policy of replacement, which is never recorded: both are defaults of the definition."""
+    """The ordinal identity is the only one that older revisions know. The replacement policy is never
+    recorded. Both are defaults of the definition.
+    """
     plain, found = make_dset(make_role("prefill"), make_role("decode")), identified(identity)
     found["spec"]["roles"][0]["spec"]["groupReplacementPolicy"] = "Immediate"
     assert record(found).text == record(plain).text

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.revisions.record and proof: what is stored of a target state, and read back."""
+"""Tests of lws.disaggregatedset.revisions.record and proof: how a target state is stored and read back."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ _GIVEN = {("apiVersion",), ("kind",), *(("metadata", each) for each in _METADATA
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Everything but what the API server itself has written: who the object is."""
+    """Return the paths of all fields, except for those by which the API server identifies the object."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     found = []
     for key, below in items:

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.revisions.record: undo and diff: the way back, and what is different."""
+"""Tests of lws.disaggregatedset.revisions.record: undo to a revision, and diff."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TURNED = make_dset(*reversed(B["spec"]["roles"]))
 
 
 def undone(obj: dict[str, Any], wanted: dict[str, Any], **counts: int) -> dict[str, Any]:
-    """The set once it has gone back."""
+    """Return the set after the undo."""
     found = copy.deepcopy(obj)
     test, *rest = operations(obj, record(wanted), counts)
     assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}

@@ -1,7 +1,7 @@
-"""The steps of the original, computed a second time by the letter of its rules, for comparison.
+"""The rollout steps of upstream, computed a second time by the letter of its rules, for comparison.
 
-Also which promises each step breaks. Written apart from the product, from one revision to another, every
-change ready at once.
+It also reports the promises that each step breaks. It is written independently of the product, for rollouts
+from one revision to another in which every change is ready at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ Row = tuple[Counts, Counts]
 
 @dataclass(frozen=True)
 class Rules:
-    """initial: at the start. target: at the end. surge, unavailable: budgets."""
+    """The rules for one rollout, with counts by role.
+
+    initial: counts at the start. target: counts at the end. surge, unavailable: the budgets.
+    """
 
     initial: Counts
     target: Counts
@@ -106,7 +109,7 @@ class Rules:
 
 
 def rows(rules: Rules) -> list[Row]:
-    """From the start to the end: after the last old group the steady state takes over."""
+    """Return the rows of a rollout. After the last old group the steady state takes over."""
     row: Row | None = (rules.initial, tuple(0 for _ in rules.initial))
     found: list[Row] = []
     while row is not None and len(found) < 500:
@@ -118,9 +121,9 @@ def rows(rules: Rules) -> list[Row]:
 
 
 def by_writes(sequence: list[Row]) -> list[Row]:
-    """Without a row that both empties the old side and raises the new one, where another follows.
+    """Remove a row that empties the old side and also raises the new side, unless it is the last one.
 
-    What it raises has no room before the old groups are gone, and then the steady state brings all the rest.
+    What it raises has no room before the old groups are gone; then the steady state creates all the rest.
     """
     found = sequence[:1]
     for number, (before, after) in enumerate(pairwise(sequence), start=2):
@@ -131,7 +134,7 @@ def by_writes(sequence: list[Row]) -> list[Row]:
 
 
 def broken_promises(rules: Rules, sequence: list[Row]) -> Iterator[str]:
-    """Each with the row that breaks it; groups raised by a step are not ready yet when it lowers others."""
+    """Yield broken promises with their rows. Groups raised by a step are not ready when it lowers others."""
     for (old, new), (old_after, new_after) in pairwise(sequence):
         for i in rules.roles:
             if new_after[i] > new[i] and old_after[i] + new_after[i] > rules.target[i] + rules.surge[i]:
@@ -150,7 +153,7 @@ def broken_promises(rules: Rules, sequence: list[Row]) -> Iterator[str]:
 
 
 def spread(revisions: list[Counts], budget: Counts) -> list[Counts]:
-    """What is left of old revisions, the newest first, once so many groups of each role are to go (§9)."""
+    """Return what remains of old revisions, newest first, after the budget of each role is deleted (§9)."""
     left, found = list(budget), []
     for counts in revisions:
         if not any(each > 0 for each in left):
@@ -164,6 +167,6 @@ def spread(revisions: list[Counts], budget: Counts) -> list[Counts]:
             else tuple(n - p for n, p in zip(counts, planned, strict=True))
         )
         for i, gone in enumerate(planned):
-            # A role that goes with the others keeps its budget.
+            # A role that is deleted with the others keeps its budget.
             left[i] -= gone if triggers[i] or not any(triggers) else 0
     return found

@@ -1,4 +1,4 @@
-"""Slices as tests write them: counts by role in the order of their names."""
+"""Builders of slices for tests: counts by role, in the order of the roles' names."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ NAMES = tuple("xyzw")
 
 
 def ready(wanted: int, initial: int | None = None) -> Count:
-    """A child at rest."""
+    """Return the count of a settled child."""
     return Count(wanted, wanted, wanted, True, initial)
 
 
 def broken(wanted: int, working: int = 0, initial: int | None = None, on_top: int = 0) -> Count:
-    """A child of whose groups only some are ready."""
+    """Return the count of a child with `working` ready groups."""
     return Count(wanted, wanted, working, False, initial, on_top)
 
 
 def starting(wanted: int, working: int = 0, on_top: int = 0, failed: int = 0) -> Count:
-    """A child of which all groups that are not ready may get ready any moment, but for some that have failed,
-    in a row from the top.
+    """Return the count of a child whose other groups may become ready at any moment.
+
+    The `failed` groups, at consecutive indices from the top, may not.
     """
     unready = wanted - working
     on_top = max(on_top, failed)
@@ -36,11 +37,11 @@ def roles(
 
 
 def revision(key: str, *counts: Count | int) -> RevisionCounts:
-    """Whole numbers stand for children at rest that had as many groups at the start."""
+    """Return a revision. A whole number stands for a settled child that had as many groups at the start."""
     children = (ready(each, each) if isinstance(each, int) else each for each in counts)
     return RevisionCounts(key, dict(zip(NAMES, children, strict=False)))
 
 
 def beginning(initial: tuple[int, ...], wanted: tuple[RoleTarget, ...]) -> SliceState:
-    """At rest, before anything of the target revision is there."""
+    """Return a settled slice, before anything of the target revision exists."""
     return start(wanted, dict(zip(NAMES, initial, strict=False)))

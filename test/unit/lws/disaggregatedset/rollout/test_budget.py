@@ -1,3 +1,5 @@
+"""Tests of the budget of a role: maxSurge and maxUnavailable in groups."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -19,7 +21,7 @@ from lws.leaderworkerset.rollout.state import Budget
         ({"maxSurge": 0, "maxUnavailable": "10%"}, 4, DEFAULT),
         ({"maxSurge": 0, "maxUnavailable": 2}, 4, Budget(2, 0)),
         ({"maxSurge": 3, "maxUnavailable": 2}, 4, Budget(2, 3)),
-        # External, before its scaler says anything.
+        # An External role before its scaler has replicas.
         ({"maxSurge": "50%", "maxUnavailable": "50%"}, 0, DEFAULT),
     ],
 )

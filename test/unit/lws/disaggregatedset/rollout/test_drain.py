@@ -1,3 +1,5 @@
+"""Tests of how old revisions are scaled down: which revision and which roles first, and how far."""
+
 from __future__ import annotations
 
 from lws.disaggregatedset.rollout.drain import Drain, Lowered
@@ -6,7 +8,7 @@ from test.unit.lws.disaggregatedset.rollout.slices import broken, revision, role
 
 
 def drained(state: SliceState, *budget: int) -> Lowered:
-    """As many groups of each role are to go."""
+    """Lower each role by its budget of groups."""
     planned = {
         role.name: state.old_desired(role.name) - going
         for role, going in zip(state.roles, budget, strict=True)
@@ -15,7 +17,7 @@ def drained(state: SliceState, *budget: int) -> Lowered:
 
 
 def generous(*old: RevisionCounts) -> SliceState:
-    """Nobody needs the old groups: only the rules of the distribution itself count."""
+    """Return a state that needs no old groups, so that only the rules of the distribution count."""
     return SliceState(roles((0, 0)), old, revision("new"))
 
 
@@ -43,13 +45,13 @@ def test_wart_2_a_role_at_zero_takes_nothing_with_it() -> None:
 
 def test_wart_5_what_goes_with_a_revision_is_charged() -> None:
     state = generous(revision("b", 3, 1), revision("a", 1, 2))
-    # The original would take both revisions: four and three groups for a budget of one each.
+    # Upstream would take both revisions: four and three groups for a budget of one each.
     assert drained(state, 1, 1) == {"b": {"x": 0, "y": 0}}
 
 
 def test_wart_5_a_revision_does_not_go_where_the_floor_needs_what_goes_with_it() -> None:
     state = SliceState(roles((3, 2)), (revision("b", 3, 1), revision("a", 1, 2)), revision("new"))
-    # Four and three are ready, three and two have to stay: the last y of b would take three x with it.
+    # Four and three are ready, three and two have to stay. The last y of b would take three x with it.
     assert drained(state, 1, 1) == {"b": {"x": 2}, "a": {"y": 1}}
 
 

@@ -1,4 +1,4 @@
-"""Old children that somebody deleted come back with the groups that their siblings have kept."""
+"""Tests that deleted old children are recreated, with the groups that their siblings have kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from test.unit.lws.disaggregatedset.rollout.slices import ready, revision, roles
 
 
 def slice_with(old: int, new: tuple[int, int], target: tuple[int, int] = (4, 2)) -> SliceState:
-    """x of the old revision is there; y, which had two groups, is lost."""
+    """Return a slice in which x of the old revision exists and y, which had two groups, is lost."""
     counts = RevisionCounts("a", {"x": ready(old, 4)})
     return SliceState(roles(target), (counts,), revision("b", *new))
 
@@ -75,7 +75,7 @@ def test_it_counts_like_a_child_whose_groups_are_starting() -> None:
     ],
 )
 def test_a_step_that_takes_all_of_it_goes_on_without_it(lingering: int, raised: dict[str, int]) -> None:
-    """It would not be made anew, so that nothing changes for which the next step could wait."""
+    """The lost child would not be recreated, so no change would start the next step."""
     wanted = roles((4, 1), surge=(1, 0), unavailable=(0, 1))
     counts = RevisionCounts("a", {"x": ready(4, 4)})
     state = with_lost(SliceState(wanted, (counts,), revision("b", 0, 0)), {"a": {"y": Lost(1, 1, lingering)}})
@@ -84,7 +84,7 @@ def test_a_step_that_takes_all_of_it_goes_on_without_it(lingering: int, raised: 
 
 
 def test_what_comes_back_has_not_gone() -> None:
-    """Its groups at the start count once."""
+    """The initial groups of a recreated child count once."""
     state = replace(slice_with(3, (2, 1)), deleted={"y": 5})
     back_again = with_lost(state, {"a": {"y": Lost(2, 2)}})
     assert (back_again.old_initial("y"), back_again.deleted) == (2, {"y": 3})

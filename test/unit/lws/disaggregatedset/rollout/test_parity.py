@@ -1,6 +1,6 @@
-"""Ours and the original's, over a grid of rollouts: the same rows wherever the original keeps its promises.
+"""Tests of our rows against upstream's over a grid of rollouts: the same if upstream keeps its promises.
 
-One rollout in some by default, all of them with HYPOTHESIS_PROFILE=nightly.
+The test plays a sample of the rollouts by default, and all of them with HYPOTHESIS_PROFILE=nightly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from test.unit.lws.disaggregatedset.rollout.slices import NAMES, beginning, role
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 
-# Surge and unavailability, role by role.
+# Surge and maxUnavailable, role by role.
 OF_TWO_ROLES = (
     ((1, 0), (1, 0)),
     ((0, 1), (0, 1)),
@@ -67,7 +67,7 @@ def test_the_steps_are_the_originals_wherever_those_keep_their_promises(
     for rules in grid(most, configurations, stride):
         theirs, mine = rows(rules), ours(rules)
         if list(broken_promises(rules, theirs)):
-            # Where a role has one place and its revision cannot go as a whole, a pair has to wait.
+            # If a role has one place and its revision cannot go as a whole, a partial revision has to wait.
             assert {each.split()[0] for each in broken_promises(rules, mine)} <= {"pairs"}, rules
         else:
             assert mine == by_writes(theirs), rules

@@ -1,3 +1,5 @@
+"""Tests of the next step of a slice's rollout."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -11,7 +13,7 @@ TERMINATING = Count(desired=0, present=1, ready=0, is_settled=True, initial=1)
 
 
 def to_the_end(state: SliceState) -> SliceState:
-    """Every change ready at once, at most a hundred steps."""
+    """Apply at most a hundred steps, with every change ready at once. Return the last state."""
     for _ in range(100):
         step = next_step(state)
         if step.is_done:
@@ -74,7 +76,7 @@ def test_wart_8_done_and_blocked_differ() -> None:
 
 
 def test_wart_8_new_counts_shrink_with_their_target() -> None:
-    """Wart 36 too."""
+    """Wart 36, too."""
     state = SliceState(roles((2, 2, 1)), (revision("a", 1, 1),), revision("b", 2, 2, 3))
     assert next_step(state) == SliceStep(new={"z": 1})
     assert to_the_end(state).new.of("z").desired == 1
@@ -156,7 +158,7 @@ def test_no_healthy_group_goes_for_one_below_it_that_is_merely_starting() -> Non
 
 
 def test_groups_that_start_are_not_taken_for_broken_ones() -> None:
-    # A slice that is being created when its template changes: it goes by the pace of any rollout.
+    # A slice whose template changes while it is being created rolls at the pace of any rollout.
     old = revision("a", starting(3, on_top=3), starting(1, on_top=1))
     state = SliceState(roles((3, 1), (0, 0), (1, 1)), (old,), revision("b", 0, 0))
     assert next_step(state) == SliceStep(old={"a": {"x": 2}})
@@ -167,7 +169,7 @@ def test_groups_that_start_are_not_taken_for_broken_ones() -> None:
 
 
 def test_a_revision_that_starts_beside_enough_others_goes_at_once() -> None:
-    # A, B, C: what serves is A, and B has only begun.
+    # A, B, C: A serves, and B has only begun.
     old = (revision("b", starting(1, on_top=1), starting(1, on_top=1)), revision("a", 3, 2))
     state = SliceState(roles((3, 2)), old, revision("c", 0, 0))
     assert next_step(state) == SliceStep(old={"b": {"x": 0, "y": 0}})
@@ -257,7 +259,7 @@ def test_children_are_created_no_larger_than_old_groups_leave_place() -> None:
 
 
 def test_what_ran_first_is_not_given_up_while_something_newer_runs() -> None:
-    # The last y of b would take three x with it, more than may go; the last of a would not.
+    # The last y of b would take three x with it, more than may go. The last group of a would not.
     old = (revision("b", 3, 1), revision("a", 1, 1))
     state = SliceState(roles((4, 2), (1, 0), (0, 1)), old, revision("c", 1, 1))
     assert next_step(state).old.get("a", {}) == {}
@@ -286,7 +288,7 @@ def test_a_lost_child_comes_back_in_a_paused_rollout_and_moves_no_baseline() -> 
 
 
 def test_a_rollout_that_the_original_began_goes_on_by_its_baselines() -> None:
-    # Example D at its fifth row, as it stands in annotations: new children have none.
+    # Example D at its fifth row, as annotations record it: new children have none.
     new = RevisionCounts("b", {"x": ready(3), "y": ready(3)})
     state = SliceState(roles((5, 4)), (revision("a", ready(2, 2), ready(2, 4)),), new)
     assert next_step(state) == SliceStep(old={"a": {"x": 1}})

@@ -1,4 +1,4 @@
-"""The published sequences, row by row: old counts, new counts."""
+"""Tests of the published sequences, row by row: old counts, new counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE: Budgets = ((1, 1, 1), (0, 0, 0))
 
 
 def written(state: SliceState) -> str:
-    """As the specification writes it: old | new, one row per step."""
+    """Return the rows in the notation of the specification: old | new, one row per step."""
     names = NAMES[: len(state.roles)]
     rows = []
     for row in simulate(state):
@@ -94,7 +94,7 @@ def test_the_sequences_of_the_end_to_end_tests(
     assert rollout(before, after, budgets) == expected
 
 
-# What the public tests of the original pin down (§22 of the specification), but for the three below.
+# The cases of upstream's public tests (§22 of the specification), except for the three below.
 PUBLISHED = {
     "1,1 to 1,1": ((1, 1), (1, 1), (1, 1)),
     "2,2 to 2,2": ((2, 2), (2, 2), (1, 1)),
@@ -207,7 +207,9 @@ def test_a_slice_at_rest_takes_no_step() -> None:
 def test_a_rollout_that_a_later_upstream_began_goes_on(
     old: list[RevisionCounts], new: RevisionCounts, budgets: Budgets
 ) -> None:
-    """It records what a revision is to have, on that of the target too, not what it had at the start."""
+    """Later releases of upstream record the desired counts of a revision, the target included, not its
+    initial ones.
+    """
     surge, unavailable = budgets
     wanted = roles((4, 4), surge[:2], unavailable[:2])
     rows = simulate(SliceState(wanted, tuple(old), new))

@@ -1,3 +1,5 @@
+"""Tests of maxUpdatingSlices: which slices may roll at the same time."""
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,3 +1,5 @@
+"""Tests of how groups of a slice count: as serving, starting, broken or removable."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -16,7 +18,7 @@ def healthy(wanted: int, initial: int | None = None) -> Count:
     [
         (healthy(3), 3),
         (Count(desired=3, present=3, ready=1, is_settled=False), 1),
-        # Its controller has not acted yet: two of the four will go, maybe the ready ones.
+        # The controller of the child has not acted yet: two of the four groups will go, possibly ready ones.
         (Count(desired=2, present=4, ready=3, is_settled=False), 1),
         (Count(desired=2, present=4, ready=2, is_settled=True), 2),
         (Count(desired=2, present=4, ready=1, is_settled=False), 0),
@@ -32,7 +34,7 @@ def test_lowering_takes_ready_groups_first_unless_the_highest_are_known_to_be_br
     assert Count(4, 4, 2, False, broken_on_top=2).cost(3) == 0
     assert Count(4, 4, 2, False, broken_on_top=2).cost(1) == 1
     assert Count(4, 4, 0, False).cost(0) == 0
-    # The one that is ready may be the one that stays, or not: counted as gone, and not as serving.
+    # The ready group may or may not be the one that stays: it counts as gone, and not as serving.
     lingering = Count(desired=1, present=2, ready=1, is_settled=False)
     assert (lingering.serving, lingering.cost(0)) == (0, 1)
 

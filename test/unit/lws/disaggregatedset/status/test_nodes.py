@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.status: roles whose pods find no room are told, with their slice."""
+"""Tests of lws.disaggregatedset.status: roles whose pods find no room are reported with their slice."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ def test_a_short_wait_and_one_that_is_over_are_not_told() -> None:
 
 
 def test_nobody_looks_again_once_everything_serves() -> None:
-    """No event says that a pod has waited for long."""
+    """No event reports that a pod has been waiting for long."""
     assert recheck_after([child("prefill"), child("decode")]) is None
     assert recheck_after([child("prefill"), child("decode", ready=1)]) == 30.0

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.status: what counts as coming closer, against what the status remembers."""
+"""Tests of lws.disaggregatedset.status: what counts as progress since the recorded status."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def facts(key: str, wanted: int, *, index: int = 0, role: str = "prefill", **mor
 
 
 def remembered(*children: ChildFacts, listed: tuple[int, ...] = (0, 1)) -> dict[str, Any]:
-    """The status that was written when children stood so. listed: slices that it has room for."""
+    """Return the status that was written for these children.
+
+    listed: indices of the slices that the status has room for.
+    """
     slices = [each for each in slice_counts(children, NEW, frozenset()) if each["index"] in listed]
     roles = [each.stored for each in role_counts(["prefill", "decode"], children, NEW)]
     return {"sliceStatuses": slices, "roleStatuses": roles}

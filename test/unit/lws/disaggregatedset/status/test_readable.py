@@ -1,4 +1,4 @@
-"""What is readable of a stored status is kept; what is not counts as lost."""
+"""Tests that readable parts of a stored status are kept, and that unreadable ones count as lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.status: counters, conditions in the words of the original, memory."""
+"""Tests of lws.disaggregatedset.status: counters, conditions in upstream's words, and records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AT_REST = ObservedRoles(
 
 
 def written(observed: ObservedRoles, stored: Any = None) -> dict[str, Any]:
-    """The status after the pass."""
+    """Return the status after the pass."""
     obj = make_disaggregated(status=stored or {})
     patch = disaggregated_status(obj, observed).patch or {}
     after = {**(stored or {}), **patch}
@@ -41,7 +41,7 @@ def written(observed: ObservedRoles, stored: Any = None) -> dict[str, Any]:
 
 
 def conditions(status: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """But for one that says Progressing once more."""
+    """Return the conditions, except for Reconciling, which repeats Progressing."""
     told = [
         (each["type"], each["status"], each["reason"], each["message"])
         for each in status.get("conditions", ())
@@ -100,7 +100,7 @@ def test_a_set_under_way(children: Any) -> None:
 
 
 def test_a_removed_role_is_not_among_the_roles() -> None:
-    """As in the original; what is left of it is told slice by slice."""
+    """Upstream's status omits the role, too. The slices list its remaining groups."""
     status = written(replace(AT_REST, children=(*AT_REST.children, facts("router", 1, OLD))))
     assert [each["name"] for each in status["roleStatuses"]] == ["prefill", "decode"]
     assert conditions(status)[0][:2] == ("Available", "True")

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.validation: whole numbers and percentages."""
+"""Tests of lws.leaderworkerset.admission.validation: whole numbers and percentages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reviews of the largest objects that the API server accepts are quick enough: all share one event loop."""
+"""Tests that reviews of the largest accepted objects are quick enough: all share one event loop."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ from test.unit.builders import make_set
 Object = dict[str, Any]
 
 LARGEST, MOST_ANNOTATIONS = 1_500_000, 250_000
-"""Bytes that etcd takes of an object, and the API server of its annotations."""
+"""Largest size of an object in etcd and of its annotations in the API server, in bytes."""
 LIMIT = 10.0
-"""Times the cost of `loop()`, a twentieth of a second: half a second. What is quadratic takes twenty."""
+"""Half a second, in multiples of `loop()`, which takes a twentieth of one. A quadratic review takes 20."""
 TPUS = {"limits": {"google.com/tpu": "1"}}
 CLAIM = {"spec": {"resources": {"requests": {"storage": "1Gi"}}}}
 
@@ -108,7 +108,7 @@ LARGE: Mapping[str, Callable[[int], Object]] = {
 
 
 def large(kind: str, share: float = 1.0) -> Object:
-    """As large as is taken, or a share of that."""
+    """Return the largest object that is accepted, or one of a share of its size."""
     make = LARGE[kind]
     least, more = (len(json.dumps(make(count))) for count in (1, 101))
     size = MOST_ANNOTATIONS if kind.endswith("of groups") else LARGEST
@@ -116,7 +116,7 @@ def large(kind: str, share: float = 1.0) -> Object:
 
 
 def changed(obj: Object) -> Object:
-    """The same with another image, and running."""
+    """Return the running set with another image."""
     made = copied(obj)
     made["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "b:1"
     return {**made, "status": {"replicas": 2}}
@@ -149,8 +149,9 @@ RULES: Mapping[str, Callable[[Object, Object, SetSpec], Iterable[object]]] = {
 
 
 def cost_of(call: Callable[[], object]) -> float:
-    """Processor time of a call, in multiples of `loop()` at the same moment: machines differ, and so do their
-    neighbours.
+    """Return the processor time of a call, in multiples of `loop()` at the same moment.
+
+    Machines differ in speed, and so does the load of other processes.
     """
     return seconds(call) / min(seconds(loop) for _ in range(3))
 
@@ -213,13 +214,15 @@ def refused_or_not(pod: Object) -> None:
     try:
         admitted(pod, "default")
     except Refused:
-        # Who has too many containers with TPUs.
+        # Pods with too many TPU containers are rejected.
         return
 
 
 @pytest.mark.parametrize("kind", LARGE)
 def test_a_review_costs_as_much_as_the_object_is_large(kind: str) -> None:
-    """Four times as much for four times the size, with room for noise: sixteen times could stop a manager."""
+    """Four times the size may take four times as long, with room for noise. Sixteen times could block a
+    manager.
+    """
     whole, part = reviews(kind, 0.2), reviews(kind, 0.05)
     for name, review in whole.items():
         if (cost := cost_of(review)) > LIMIT / 5:

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.defaulting: what is left out, and what is left alone."""
+"""Tests of lws.leaderworkerset.admission.defaulting: omitted fields are set, all others are left alone."""
 
 from __future__ import annotations
 

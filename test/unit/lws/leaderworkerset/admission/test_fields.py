@@ -1,4 +1,7 @@
-"""lws.kube.field_errors: which values rules never meet, whatever a strange client wrote."""
+"""Tests of lws.leaderworkerset.admission.templates: values of wrong types, as any client may write them.
+
+Each such value gets an error, and never reaches the rules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.validation: what is legal and will not be placed as a whole."""
+"""Tests of lws.leaderworkerset.admission.validation: valid sets whose groups cannot be placed as a whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMEOUT = "scheduling.x-k8s.io/schedule-timeout-seconds"
 
 
 def templates(leader: dict[str, Any] | None, worker: dict[str, Any]) -> dict[str, Any]:
-    """A set whose pod specs have these fields."""
+    """Return a set whose pod specs have these fields."""
     main = [{"name": "main", "image": "app:1"}]
     made: dict[str, Any] = {"workerTemplate": {"spec": {"containers": main, **worker}}}
     if leader is not None:

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.pod: pods of sets with groupIdentity Hash, as later releases admit them."""
+"""Tests of lws.leaderworkerset.admission.pod: pods of Hash groups, as later upstream releases admit them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ IN_TWOS = {SUBGROUP_SIZE_ANNOTATION: "2", SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION
 
 
 def hash_leader(*, labels: Any = None, annotations: Any = None, **spec: Any) -> dict[str, Any]:
-    """A leader pod as the ReplicaSet controller creates it."""
+    """Return a leader pod as the ReplicaSet controller creates it."""
     pod = make_leader(labels=labels, annotations={**HASH, **(annotations or {})}, **spec)
     pod["metadata"]["generateName"] = "rc-6d5f7c9b8-"
     pod["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "rc-6d5f7c9b8", "controller": True}]
@@ -59,7 +59,7 @@ def hash_leader(*, labels: Any = None, annotations: Any = None, **spec: Any) -> 
 
 
 def hash_worker(index: int, *, annotations: Any = None, **spec: Any) -> dict[str, Any]:
-    """A worker pod of the group, from the StatefulSet that has the host name of its leader."""
+    """Return a worker pod of the group, whose StatefulSet is named after the host name of the leader."""
     given = {
         **HASH,
         LEADER_NAME_ANNOTATION: "rc-6d5f7c9b8-x2x4z",
@@ -74,7 +74,9 @@ def hash_worker(index: int, *, annotations: Any = None, **spec: Any) -> dict[str
 
 
 def admitted(pod: dict[str, Any], unique: str = UNIQUE) -> dict[str, Any]:
-    """The pod after two reviews: the API server may call the webhook again, with other random characters."""
+    """Return the pod after two reviews: the API server may call the webhook again, with other random
+    characters.
+    """
     admit(pod, "default", unique=unique)
     again = copy.deepcopy(pod)
     admit(again, "default", unique="of the second call")
@@ -139,7 +141,7 @@ def test_a_group_has_a_place_of_its_own_by_its_key() -> None:
 
 
 def test_the_key_of_a_subgroup_is_made_from_that_of_its_group() -> None:
-    """For leader and workers alike, whatever the pods are called."""
+    """The key is the same for leader and workers, and independent of pod names."""
     pods = [
         hash_leader(annotations=IN_TWOS),
         *(hash_worker(index, annotations=IN_TWOS) for index in (1, 2, 3)),
@@ -188,7 +190,7 @@ def test_nodes_by_index_are_refused(annotation: str) -> None:
 
 
 def test_a_pod_of_a_statefulset_has_an_index_whatever_its_template_says() -> None:
-    """Such an annotation has had no effect so far, and running sets may have it."""
+    """Such an annotation has had no effect so far, and running sets may contain it."""
     owner = {"kind": "StatefulSet", "name": "rc", "controller": True}
     pod, plain = make_leader(annotations={**HASH, **IN_TWOS}), make_leader(annotations=IN_TWOS)
     for each in (pod, plain):
@@ -209,7 +211,7 @@ def test_templates_do_not_say_it_themselves() -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_the_gang_of_a_group_has_its_key(provider: str) -> None:
-    """One name for leader and workers, unlike those of all other groups and not too long anywhere."""
+    """Leader and workers share a name that differs from the names of other groups and is never too long."""
     marks = partial(PROVIDERS[provider].marks, unique="12345678")
 
     def gang(labels: Any, annotations: Any, size: int) -> Any:

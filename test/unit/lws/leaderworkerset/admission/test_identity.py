@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.identity: upstream's rules on restarts, identity and replacement."""
+"""Tests of lws.leaderworkerset.admission.identity: upstream's rules on restarts, identity and replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Newer manifests are accepted if they say what happens, else refused. Upstream's own rules come first."""
+"""Tests that fields of newer releases are rejected unless they describe what happens anyway.
+
+Upstream's own rules come first.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def test_what_would_run_as_something_else_is_refused_with_a_sentence(
 
 @pytest.mark.parametrize("provider", ["kubernetes", "volcano"])
 def test_a_set_of_a_parent_with_a_workload_is_refused_with_a_sentence(provider: str) -> None:
-    """Whatever upstream asks of such a set is there."""
+    """The set has everything that upstream requires."""
     made = with_fields(scheduling={})
     made["metadata"] |= {
         "annotations": {

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.validation: Services of leaders that cannot be."""
+"""Tests of lws.leaderworkerset.admission.validation: invalid Services of leaders."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_ports(raw: dict[str, Any], expected: list[str]) -> None:
 
 @pytest.mark.parametrize("containers", [True, 7, {"a": 1}, [None]])
 def test_containers_that_are_none_declare_no_port(containers: Any) -> None:
-    """A set that an older definition has stored is judged before it is changed."""
+    """A set that an older definition accepted is validated before it is changed."""
     raw = a_set({})
     raw["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"] = containers
     assert [error.path for error in leader_service_errors(raw)] == [PORTS]

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.templates: where groups may run, what is refused and what is warned about."""
+"""Tests of lws.leaderworkerset.admission.validation: errors and warnings about the placement of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.pod: what a pod gets when it is created, and why one is refused."""
+"""Tests of lws.leaderworkerset.admission.pod: what a pod gets when it is created, and why one is rejected."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REMEDY = "remove the label leaderworkerset.sigs.k8s.io/name from pods that no Le
 def make_leader(
     name: str = "rc-0", *, labels: Any = None, annotations: Any = None, **spec: Any
 ) -> dict[str, Any]:
-    """A leader pod as the StatefulSet controller creates it."""
+    """Return a leader pod as the StatefulSet controller creates it."""
     return {
         "metadata": {
             "name": name,
@@ -49,7 +49,7 @@ def make_leader(
 def make_worker(
     name: str = "rc-0-2", *, labels: Any = None, annotations: Any = None, **spec: Any
 ) -> dict[str, Any]:
-    """A worker pod as the StatefulSet controller creates it."""
+    """Return a worker pod as the StatefulSet controller creates it."""
     group = {NAME_LABEL: "rc", GROUP_INDEX_LABEL: "0", GROUP_KEY_LABEL: RC_0_KEY}
     return {
         "metadata": {
@@ -218,7 +218,7 @@ def test_a_pod_without_the_name_label_is_untouched(pod: dict[str, Any]) -> None:
 
 
 def test_a_pod_that_becomes_a_leader_is_one_at_once() -> None:
-    """Else the second admission would add what the first has left out."""
+    """Otherwise the second admission would add what the first has omitted."""
     pod = make_worker("rc-0", labels={WORKER_INDEX_LABEL: "1"})
     without(pod, "metadata", "labels", GROUP_KEY_LABEL)
     once = copy.deepcopy(admitted(pod))
@@ -227,14 +227,14 @@ def test_a_pod_that_becomes_a_leader_is_one_at_once() -> None:
 
 
 def test_a_worker_whose_template_says_index_0_is_a_worker() -> None:
-    """Its StatefulSet names its leader: that counts, and the index of its name."""
+    """The pod's StatefulSet names its leader: this makes it a worker. The index comes from the pod's name."""
     pod = admitted(make_worker("rc-0-2", labels={WORKER_INDEX_LABEL: "0"}))
     assert pod["metadata"]["labels"][WORKER_INDEX_LABEL] == "2"
     assert admitted(pod) == pod
 
 
 def test_a_worker_keeps_the_address_of_its_leader_that_a_later_release_wrote_down() -> None:
-    """There it is of a group without an ordinal; for others it is the one that we would give."""
+    """In a later release the group may have no ordinal. For other groups we would write the same address."""
     pod = admitted(make_worker(annotations={LEADER_ADDRESS_ANNOTATION: "rc-5f3a.rc.default"}))
     assert pod["spec"]["containers"][0]["env"][0]["value"] == "rc-5f3a.rc.default"
 
@@ -335,7 +335,7 @@ def test_a_pod_without_containers_gets_its_labels(pod: dict[str, Any], expected:
     assert pod["metadata"]["labels"][GROUP_KEY_LABEL] == RC_0_KEY
 
 
-# Refusals
+# Rejections
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_a_leader_whose_name_is_still_to_be_generated_is_refused() -> None:
         admit(pod, "default")
 
 
-# Every field replaced by everything it should not be
+# Invalid values in every field
 
 JUNK = [
     None,

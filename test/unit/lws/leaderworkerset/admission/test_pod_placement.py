@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.pod: subgroups, exclusive placement and gangs of pods being created."""
+"""Tests of lws.leaderworkerset.admission.pod: subgroups, exclusive placement and gangs of created pods."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OF_FIVE = {"leaderworkerset.sigs.k8s.io/size": "5"}
 
 
 def pair(label: str, key: str, topology: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The two terms that keep pods with one key together and apart from others."""
+    """Return the two terms that keep pods with one key together and apart from all others."""
     together = [{"key": label, "operator": "In", "values": [key]}]
     apart = [{"key": label, "operator": "Exists"}, {"key": label, "operator": "NotIn", "values": [key]}]
     return (
@@ -101,7 +101,7 @@ def test_subgroup(pod: dict[str, Any], index: str | None) -> None:
 def test_every_pod_of_a_group(
     size: int, subgroup_size: int, policy: str, indices: Sequence[str | None]
 ) -> None:
-    """As the original controller divides groups."""
+    """Groups are divided as by upstream's controller."""
     annotations = {
         SIZE_ANNOTATION: str(size),
         SUBGROUP_SIZE_ANNOTATION: str(subgroup_size),
@@ -390,7 +390,7 @@ def test_an_affinity_that_is_none_is_refused() -> None:
 
 
 def node(taint: dict[str, str] | None = None, ready: str = "True", **spec: Any) -> dict[str, Any]:
-    """node-1, in a pool."""
+    """Return node-1, which belongs to a pool."""
     labels = {"pool": "a", "gpus": "8"}
     return {
         "metadata": {"name": "node-1", "labels": labels},
@@ -452,7 +452,7 @@ def test_a_pod_must_return_to_its_node(
 def test_no_pod_must_return_to_a_node_that_does_not_take_it(
     there: dict[str, Any], spec: dict[str, Any], annotations: dict[str, str]
 ) -> None:
-    """It may still: the scheduler knows whether."""
+    """The pod may still prefer the node. Only the scheduler knows whether the node takes it."""
     pod = make_leader(annotations=annotations)
     pod["spec"] |= copy.deepcopy(spec)
     admit(pod, "default", former=FormerNode("node-1", there))

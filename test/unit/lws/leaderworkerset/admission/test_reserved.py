@@ -1,5 +1,6 @@
-"""What runs under the original although its templates carry labels and
-annotations of the controller is stored, with a warning that says what becomes of them.
+"""Tests of sets that run under upstream with labels and annotations of the controller in their templates.
+
+Admission accepts such sets, with a warning that says what happens to the labels and annotations.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def template(labels: dict[str, str], annotations: dict[str, str]) -> dict[str, A
 
 
 def with_mark(key: str, value: str, where: str, **options: Any) -> dict[str, Any]:
-    """A set with that label or annotation in the template of leaders, of workers, or of `both` at once."""
+    """Return a set with the label or annotation in the template of leaders, of workers, or in `both`."""
     is_label = key.endswith(("/name", "-index", "-key", "-hash"))
     marked = template({key: value}, {}) if is_label else template({}, {key: value})
     made = make_set(**options)
@@ -71,7 +72,9 @@ def test_what_the_original_overwrites_is_accepted_with_a_warning(key: str, where
 
 @pytest.mark.parametrize("key", [GROUP_INDEX_LABEL, GROUP_KEY_LABEL, LEADER_NAME_ANNOTATION])
 def test_only_what_can_never_run_is_refused(key: str) -> None:
-    """Where leaders have a template of their own, that of workers is overwritten with what its leader has."""
+    """If leaders have a template of their own, the values of workers are overwritten with those of their
+    leader.
+    """
     for where, path in (("leaders", LEADER), ("both", WORKER)):
         raw = with_mark(key, "7", where)
         (error,) = errors_in(raw)
@@ -173,14 +176,14 @@ def test_labels_of_subgroups_are_the_users_own_where_there_are_none(key: str) ->
 
 
 def test_subgroups_of_a_template_without_a_number_are_refused() -> None:
-    """No pod could be made, in the original neither."""
+    """No pod could be created, and under upstream none could, either."""
     (error,) = errors_in(with_mark(SUBGROUP_SIZE_ANNOTATION, "0", "workers"))
     assert error.path == f"{WORKER}.metadata.annotations[{SUBGROUP_SIZE_ANNOTATION}]"
 
 
 @pytest.mark.parametrize("value", [2, None, True, {}, []], ids=str)
 def test_what_is_no_string_is_refused(value: Any) -> None:
-    """By the API server too; `lws plan` without a cluster meets it as it was written."""
+    """The API server rejects it, too. `lws plan` without a cluster reads the manifest as written."""
     raw = with_mark(SUBGROUP_SIZE_ANNOTATION, value, "workers")
     (error,) = errors_in(raw)
     assert str(error).startswith(f"{WORKER}.metadata.annotations[{SUBGROUP_SIZE_ANNOTATION}]: ")

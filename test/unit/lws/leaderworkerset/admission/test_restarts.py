@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.validation: what an update restarts is said before it is done."""
+"""Tests of lws.leaderworkerset.admission.validation: warnings about the groups that an update restarts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMAGE = "worker template container main image: app:1 → app:2"
 
 
 def stored(updated: int = 4, rolling: bool = False, replicas: int = 4, **spec: Any) -> Object:
-    """A set of four groups that run."""
+    """Return a running set of four groups."""
     condition = {"type": "UpdateInProgress", "status": str(rolling)}
     status = {"replicas": replicas, "updatedReplicas": updated, "conditions": [condition]}
     return make_set(replicas=4, status=status, **{"image": "app:1", **spec})

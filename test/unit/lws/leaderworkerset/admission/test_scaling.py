@@ -1,4 +1,7 @@
-"""lws.leaderworkerset.admission.validation: users who scale down are told which unready groups stay."""
+"""Tests of lws.leaderworkerset.admission.validation: warnings about unready groups that stay.
+
+The warnings appear when a user scales down.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from test.unit.lws.leaderworkerset.admission.test_validation import make_set
 
 
 def standing(replicas: int, **states: str) -> dict[str, Any]:
-    """A set whose status names these groups: g0="NotReady"."""
+    """Return a set with these states of groups in its status, as in g0="NotReady"."""
     unsettled = [{"name": f"vllm-{name[1:]}", "state": state} for name, state in states.items()]
     return {**make_set(replicas=replicas), "status": {"groups": {"unsettled": unsettled}}}
 

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.scheduling: upstream's rules on `spec.scheduling`."""
+"""Tests of lws.leaderworkerset.admission.scheduling: upstream's rules on `spec.scheduling`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.validation: names that two sets of a namespace would both need."""
+"""Tests of lws.leaderworkerset.admission.validation: names that two sets of a namespace would both need."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_name_that_was_accepted_stays() -> None:
 
 
 def served(name: str) -> dict[str, Any]:
-    """A set whose leaders have a Service."""
+    """Return a set with a Service for its leaders."""
     made = make_set(name)
     made["spec"]["leaderService"] = {"ports": [{"port": 80}]}
     return made

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.validation: claims that can be made, and that stay what they are."""
+"""Tests of lws.leaderworkerset.admission.validation: PVC templates that are valid, and that do not change."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_claims(raw: dict[str, Any], expected: list[str]) -> None:
 
 
 def test_a_claim_that_is_there_twice_is_accepted_with_a_warning() -> None:
-    """StatefulSets take the last one of a name, so the original runs it."""
+    """A StatefulSet uses the last template of a name, so the set runs under upstream."""
     raw = with_claims(claim(), claim("logs"), claim())
     assert errors_in(raw) == []
     assert warnings_in(raw) == [

@@ -1,4 +1,4 @@
-"""What no pod could be made with, and what is not as its author may think."""
+"""Tests of templates that no pod can be created from, and of fields with unexpected effects."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_template_without_a_pod_spec_is_refused_with_its_path(raw: dict[str, A
 
 
 def test_a_template_of_which_nothing_is_made_may_be_empty_until_something_is() -> None:
-    """As the original runs it: groups of one pod that have a template for leaders."""
+    """Upstream runs such a set: groups of one pod with a template for leaders."""
     alone = with_templates(pod_template(), {}, size=1)
     assert errors_in(alone) == []
     (error,) = errors_in(with_templates(pod_template(), {}, size=2), alone)
@@ -178,7 +178,7 @@ UNKNOWN_PORT = {**TPU, "env": [PORT_FROM]}
 def test_tpus_that_leaders_and_workers_count_differently_are_accepted_with_a_warning(
     raw: dict[str, Any], expected: list[str]
 ) -> None:
-    """As in the original, each pod tells of the others by its own containers."""
+    """Upstream does the same: each pod derives the TPUs of the others from its own containers."""
     assert errors_in(raw) == []
     found = warnings_in(raw)
     assert len(found) == len(expected)
@@ -187,7 +187,7 @@ def test_tpus_that_leaders_and_workers_count_differently_are_accepted_with_a_war
 
 
 def test_a_template_that_nothing_is_made_of_is_not_held_against_a_set() -> None:
-    """Groups of one pod, with a template for leaders: when they are to have workers, it is."""
+    """Groups of one pod with a template for leaders do not use the worker template. Larger groups do."""
     alone = with_templates(pod_template(), pod_template(restartPolicy="Never"), size=1)
     grown = with_templates(pod_template(), pod_template(restartPolicy="Never"), size=2)
     assert errors_in(alone) == []
@@ -233,7 +233,7 @@ OWN_SIZE = {"name": "LWS_GROUP_SIZE", "value": "9"}
 
 
 def test_an_overwritten_variable_causes_one_warning() -> None:
-    """The original controller stores it, and its webhook overrides it: so it is no error."""
+    """Upstream's controller accepts it, and its webhook overrides it: so it is no error."""
     raw = with_templates(worker=pod_template({}, {"env": [{"name": "A"}, OWN_SIZE]}))
     assert errors_in(raw) == []
     assert warnings_in(raw) == [

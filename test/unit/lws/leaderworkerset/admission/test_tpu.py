@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.pod: what pods that use TPUs get, with and without subgroups."""
+"""Tests of lws.leaderworkerset.admission.pod: variables of pods that use TPUs, with and without subgroups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_pod(
     containers: int = 1,
     env: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """A pod of set L, group 0, as the StatefulSet controller creates it."""
+    """Return a pod of set L, group 0, as the StatefulSet controller creates it."""
     annotations = {SIZE_ANNOTATION: str(size)}
     if worker:
         annotations[LEADER_NAME_ANNOTATION] = "L-0"
@@ -68,7 +68,7 @@ def told(pod: dict[str, Any], place: int = 0) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("pod", "hosts", "worker_id"),
     [
-        # As the original controller does it.
+        # The cases that equal upstream's controller.
         pytest.param(make_pod(0, 3), "L-0.L,L-0-1.L,L-0-2.L", "0", id="leader"),
         pytest.param(make_pod(2, 3), "L-0.L,L-0-1.L,L-0-2.L", "2", id="worker"),
         pytest.param(make_pod(2, 3, leader_tpus=False), "L-0-1.L,L-0-2.L", "1", id="leader without TPUs"),
@@ -88,7 +88,7 @@ def told(pod: dict[str, Any], place: int = 0) -> dict[str, str]:
         pytest.param(
             make_pod(2, 3, 1, leader_tpus=False, policy="LeaderExcluded"), "L-0-2.L", "0", id="3 in ones"
         ),
-        # Where the original controller excludes the pod itself, or names pods that do not exist.
+        # The cases in which upstream's controller leaves out the pod itself, or names pods that do not exist.
         pytest.param(make_pod(2, 5, 2), "L-0.L,L-0-1.L,L-0-2.L", "2", id="5 in twos, leader with TPUs"),
         pytest.param(make_pod(3, 5, 2), "L-0-3.L,L-0-4.L", "0", id="5 in twos, leader with TPUs, second"),
         pytest.param(
@@ -131,7 +131,9 @@ def test_every_container_of_a_subgroup_is_told() -> None:
 
 
 def test_ids_and_hosts_of_a_group_fit_together() -> None:
-    """In every mix that admission lets pass: ids count from 0 without a gap, and say where the pod is."""
+    """In every combination that admission accepts, ids count from 0 without a gap and match the pod's
+    position.
+    """
     for size in range(1, 10):
         for subgroup_size in (None, *range(1, size + 1)):
             if subgroup_size and size % subgroup_size and (size - 1) % subgroup_size:

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.admission.validation: errors and warnings, word for word."""
+"""Tests of lws.leaderworkerset.admission.validation: errors and warnings, word for word."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ def test_refused_on_create(raw: dict[str, Any], expected: list[str]) -> None:
     assert messages(raw) == expected
 
 
-# Names too long for what is derived from them
+# Names too long for the names derived from them
 
 
 def too_long(name: str, room: int, extent: str, derived: str, length: int) -> str:
@@ -500,7 +500,7 @@ def test_network_on_update(network: Any, expected: list[str]) -> None:
     assert messages(new, make_set()) == expected
 
 
-# An object that breaks most rules; what follows decides whether anybody looks.
+# An object that breaks most rules. The cases below decide whether the rules apply.
 BROKEN = make_set("x" * 63, replicas=-1, max_unavailable=0, subgroup={})
 
 
@@ -563,7 +563,7 @@ def test_without_an_old_object_everything_is_checked(old: dict[str, Any] | None)
     assert errors_in(BROKEN, old)
 
 
-# Budgets of 0 and 0 on update: refused or warned about
+# Budgets of 0 and 0 on update: rejected, or a warning
 
 
 WARNING = (
@@ -653,7 +653,7 @@ def test_no_warning(new: dict[str, Any], old: dict[str, Any] | None) -> None:
     assert warnings_in(new, old) == []
 
 
-# Every field replaced by everything it should not be
+# Invalid values in every field
 
 JUNK = [None, True, -1, 0, 1.5, 10**30, "", "x", "9" * 5000 + "%", "\ud800", [], [None], {}, {"a": None}]
 FULL = make_set(
@@ -694,7 +694,7 @@ def test_no_shape_is_an_exception(path: tuple[str, ...]) -> None:
 
 
 def rich_set() -> dict[str, Any]:
-    """A set with everything that a rule reads."""
+    """Return a set with everything that a rule reads."""
     made = copy.deepcopy(FULL)
     term = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "rack"}]}
     container = {
@@ -757,7 +757,7 @@ def with_numbers(port: int) -> dict[str, Any]:
 
 
 def test_numbers_that_the_original_could_not_read_are_refused() -> None:
-    """The set could never be made, and no typed client could list any."""
+    """The set could never be created, and typed clients could list no set at all."""
     found = {each.path: each.detail for each in errors_in(with_numbers(2**32))}
     template, rolling = "spec.leaderWorkerTemplate", "spec.rolloutStrategy.rollingUpdateConfiguration"
     claim = f"{template}.volumeClaimTemplates[0].spec.resources.requests[storage]"
@@ -805,7 +805,7 @@ def managed_by(name: str | None) -> dict[str, Any]:
     ],
 )
 def test_the_name_of_another_controller(name: str | None, says: list[str]) -> None:
-    """As in Job."""
+    """The rules are those of Job."""
     found = errors_in(managed_by(name))
     assert [error.detail[: len(text)] for error, text in zip(found, says, strict=True)] == says
     assert {error.path for error in found} <= {"spec.managedBy"}
@@ -813,7 +813,7 @@ def test_the_name_of_another_controller(name: str | None, says: list[str]) -> No
 
 @pytest.mark.parametrize("name", [5, True, [], {}])
 def test_what_is_no_name_of_a_controller_is_left_to_the_definition(name: Any) -> None:
-    """`plan` checks manifests that no API server has seen."""
+    """`lws plan` checks manifests that no API server has validated."""
     assert errors_in(managed_by(name)) == []
 
 

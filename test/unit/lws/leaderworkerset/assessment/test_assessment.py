@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.assessment.assessment: where a set stands; the plan and the commands begin with it."""
+"""Tests of lws.leaderworkerset.assessment.assessment: the state of a set, for plans and commands."""
 
 from __future__ import annotations
 

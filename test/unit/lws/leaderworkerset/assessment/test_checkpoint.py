@@ -1,4 +1,4 @@
-"""The position of a rollout: how it is remembered, and what a lost leader StatefulSet begins with."""
+"""Tests of the position of a rollout: how it is recorded, and how it restores a lost leader StatefulSet."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_is_remembered_is_read_back() -> None:
     assert recorded_position(make_set(status=written.patch["status"])) == Position("demo-a-1", 2)
 
 
-# --- A leader StatefulSet that is lost ----------------------------------------------------------------------
+# --- A lost leader StatefulSet ------------------------------------------------------------------------------
 
 
 def the_apply(planned: Plan) -> Apply:
@@ -57,20 +57,20 @@ def the_apply(planned: Plan) -> Apply:
 
 
 def memories(planned: Plan) -> list[Any]:
-    """What is remembered before anything is done."""
+    """Return the rollout positions that the plan records before anything else."""
     merges = (action for action in actions_of(planned) if isinstance(action, Merge))
     return [each.patch["status"]["rollout"] for each in merges if each.subresource == "status"]
 
 
 def told(planned: Plan) -> tuple[str, int, int]:
-    """Image of the leaders, partition, replicas."""
+    """Return image of the leaders, partition and replicas of the applied StatefulSet."""
     intent = the_apply(planned).intent
     image = intent["spec"]["template"]["spec"]["containers"][0]["image"]
     return image, partition_of(intent), desired_replicas(intent)
 
 
 def rolling(replicas: int = 4, **spec: Any) -> SetSnapshot:
-    """On the way from app:1 to app:2, group 3 replaced and ready, the StatefulSet told to go on from 2."""
+    """Return a rollout from app:1 to app:2: group 3 is replaced and ready, the next partition is 2."""
     snapshot = settled(make_set(replicas=replicas, **spec))
     snapshot = with_spec(snapshot, make_set(replicas=replicas, image="app:2", **spec))
     snapshot = carried_out(snapshot, plan(snapshot))
@@ -90,7 +90,10 @@ def rolling(replicas: int = 4, **spec: Any) -> SetSnapshot:
 
 
 def lost(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
-    """The leader StatefulSet is gone; what it had is nobody's. status: fields that are others now."""
+    """Return the snapshot without the leader StatefulSet and its groups.
+
+    status: fields with other values; None removes one.
+    """
     stored = {**snapshot.lws["status"], **status}
     kept = {name: value for name, value in stored.items() if value is not None}
     lws = {**snapshot.lws, "status": kept}
@@ -175,7 +178,7 @@ def test_a_rollout_to_yet_another_revision_begins_from_the_top() -> None:
 
 
 def test_on_the_way_back_no_pod_moves_before_it_is_planned() -> None:
-    """From app:1 to app:2 and back: groups that have come to app:2 may be left behind."""
+    """From app:1 to app:2 and back: groups that already run app:2 may be left behind."""
     back = with_spec(rolling(), make_set(replicas=4))
     changed = carried_out(back, plan(back))
     assert memory_of(changed) == (changed.lws["status"]["currentRevision"], 4)
@@ -193,7 +196,7 @@ def test_one_that_is_lost_at_rest_is_made_as_it_was(status: dict[str, Any]) -> N
 
 
 def test_a_template_that_was_never_taken_does_not_come_first() -> None:
-    """The API server refused the first StatefulSet; then the user has corrected the template."""
+    """The API server rejected the first StatefulSet; then the user corrected the template."""
     first = SetSnapshot(make_set(replicas=3), rolling().now)
     planned = plan(first)
     refused = replace(carried_out(first, planned), leader=None)

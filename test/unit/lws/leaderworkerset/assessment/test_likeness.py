@@ -1,4 +1,7 @@
-"""lws.leaderworkerset.assessment.likeness: what a set adopts goes with it, so it is nothing a user made."""
+"""Tests of lws.leaderworkerset.assessment.likeness: objects that users made are not adopted.
+
+An adopted object is deleted with its set.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes get new images before a rollout replaces the first group."""
+"""Tests that nodes get new images before a rollout replaces the first group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Object = dict[str, Any]
 
 
 def warm(image: str = "app:1", replicas: int = 3, **options: Any) -> Object:
-    """A set with prewarm, its fields in `prewarm`, and others as in `make_set`."""
+    """Return a set with the fields of `prewarm`, and others as in `make_set`."""
     prewarm, partition = options.pop("prewarm", {}), options.pop("partition", 0)
     lws = make_set(image=image, replicas=replicas, partition=partition, **options)
     lws["spec"]["rolloutStrategy"]["prewarm"] = prewarm
@@ -33,18 +33,18 @@ def warm(image: str = "app:1", replicas: int = 3, **options: Any) -> Object:
 
 
 def nodes(replicas: int) -> dict[int, NodesOfGroup]:
-    """Each pod has a node of its own."""
+    """Return a node of its own for each pod."""
     return {i: NodesOfGroup(f"leader-{i}", frozenset({f"worker-{i}"})) for i in range(replicas)}
 
 
 def changed(before: Object, after: Object, **facts: Any) -> SetSnapshot:
-    """The set at rest as it was before, and its spec as it is now."""
+    """Return the settled set with a changed spec."""
     snapshot = with_spec(settled(before), after)
     return replace(snapshot, prewarm=PrewarmFacts(nodes=nodes(before["spec"]["replicas"])), **facts)
 
 
 def jobs_in(planned: Plan) -> dict[str, Object]:
-    """The Jobs that a plan creates, by node."""
+    """Return the Jobs that a plan creates, by node."""
     made = [action.intent for action in actions_of(planned) if isinstance(action, Create)]
     return {
         job["metadata"]["annotations"][PREWARM_NODE_ANNOTATION]: dict(job)
@@ -58,7 +58,7 @@ def pod_of(job: Object) -> Object:
 
 
 def ended(snapshot: SetSnapshot, *names: str, type_: str = "Complete", reason: str = "") -> SetSnapshot:
-    """The Jobs of these nodes have, of all by default."""
+    """Return the snapshot with ended Jobs of these nodes, by default of all nodes."""
     assert snapshot.prewarm is not None
     done = []
     for job in map(copy.deepcopy, snapshot.prewarm.jobs):
@@ -70,7 +70,7 @@ def ended(snapshot: SetSnapshot, *names: str, type_: str = "Complete", reason: s
 
 
 def passed(snapshot: SetSnapshot) -> SetSnapshot:
-    """After a pass of ours, and a report of the StatefulSet controller."""
+    """Return the snapshot after one of our passes and a report of the StatefulSet controller."""
     return with_reported(carried_out(snapshot, plan(snapshot)))
 
 
@@ -88,7 +88,7 @@ def going(planned: Plan) -> list[str]:
 
 
 def begins(planned: Plan) -> bool:
-    """The partition is lowered to the last group."""
+    """Return whether the partition is lowered to the last group."""
     applied = [action.intent["spec"] for action in actions_of(planned) if isinstance(action, Apply)]
     return [spec["updateStrategy"]["rollingUpdate"]["partition"] for spec in applied] == [2]
 
@@ -166,7 +166,7 @@ def test_a_pod_pulls_on_one_node_and_takes_nothing() -> None:
     assert job["spec"]["ttlSecondsAfterFinished"] == 600
     labels = job["spec"]["template"]["metadata"]["labels"]
     assert labels[PREWARM_LABEL] == "demo"
-    # Budgets, webhooks and streams take what has this label for a pod of the set.
+    # Budgets, webhooks and streams take any object with this label for a pod of the set.
     assert NAME_LABEL not in labels
     assert job["metadata"]["labels"][NAME_LABEL] == "demo"
     assert job["metadata"]["ownerReferences"][0]["uid"] == "uid-of-set-demo"
@@ -179,7 +179,7 @@ def test_a_pod_pulls_on_one_node_and_takes_nothing() -> None:
     kept = ("imagePullSecrets", "serviceAccountName", "runtimeClassName")
     assert {field: pod[field] for field in kept} == {field: like["spec"][field] for field in kept}
     assert "nodeSelector" not in pod
-    # An evicted pod does not show that its image is there.
+    # An evicted pod does not prove that the image is on the node.
     (rule,) = job["spec"]["podFailurePolicy"]["rules"]
     assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
     assert pod["automountServiceAccountToken"] is False
@@ -281,7 +281,7 @@ def test_no_more_nodes_at_a_time_than_asked_for() -> None:
     ],
 )
 def test_a_job_that_fails_holds_up_nothing(type_: str, reason: str, word: str, told: str) -> None:
-    """Without a command, a container that cannot start shows that its image is there."""
+    """Without a command, a container that cannot start proves that its image is on the node."""
     snapshot = ended(passed(changed(warm(), warm("app:2"))), type_=type_, reason=reason)
     planned = plan(snapshot)
     assert begins(planned)
@@ -335,7 +335,7 @@ def test_jobs_without_pods_do_not_keep_other_nodes_from_their_turn() -> None:
 
 
 def test_another_command_is_another_job() -> None:
-    """It is no part of the revision: one that hangs can be mended without an undo."""
+    """The command is no part of the revision: users can fix one that hangs without an undo."""
     wrong, right = {"command": ["wait-forever"]}, {"command": ["load"]}
     snapshot = passed(changed(warm(prewarm=wrong), warm("app:2", prewarm=wrong)))
     planned = plan(with_spec(snapshot, warm("app:2", prewarm=right)))
@@ -520,7 +520,7 @@ def test_a_status_that_cannot_be_read_is_no_error(record: object) -> None:
 def test_a_template_that_no_pod_can_be_created_from_is_no_error(
     stored: Object, command: tuple[str, ...]
 ) -> None:
-    """The API server refuses its Jobs, as it refuses the pods of its groups."""
+    """The API server rejects its Jobs, as it rejects the pods of its groups."""
     template = make_pod_template("app:2")
     template["spec"] |= stored
     after = warm(prewarm={"command": [*command]}, template={"workerTemplate": template})

@@ -1,4 +1,4 @@
-"""Which revision the set wants, and what is written before anything acts on it."""
+"""Tests of the choice of the target revision, and of what is written before anything acts on it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,20 @@ KEY_A, KEY_B, KEY_C = (record(each).key for each in (A, B, C))
 
 
 def recorded(lws: dict[str, Any], number: int, **options: Any) -> Recorded:
-    """As stored; options: those of `build_revision`."""
+    """Return a revision of the set as stored.
+
+    options: further arguments of `build_revision`.
+    """
     return parse(api_server.stored(dict(build_revision(lws, record(lws), number, **options))))
 
 
 def choice_of(
     wanted: dict[str, Any], *history: Recorded, running: str | None = None, **changes: Any
 ) -> TargetRevision:
-    """running: the key of the leader StatefulSet, None without one."""
+    """Return the chosen revision.
+
+    running: the key of the leader StatefulSet; None if there is no StatefulSet.
+    """
     leader = make_leader_statefulset(wanted, key=running) if running is not None else None
     ownership = Ownership.OURS if running is not None else Ownership.ABSENT
     return choose_revision(SetSnapshot(wanted, NOW, leader, revisions=history, **changes), ownership)
@@ -134,7 +140,10 @@ def test_a_name_label_that_was_edited_is_put_back(label: str) -> None:
 
 
 def edited(lws: dict[str, Any], number: int, **metadata: Any) -> Recorded:
-    """As stored, with other labels or annotations; without what proves it where `sealed` is False."""
+    """Return a stored revision with other labels or annotations.
+
+    sealed: whether it keeps its checksum.
+    """
     made = api_server.stored(dict(build_revision(lws, record(lws), number)))
     for part in ("labels", "annotations"):
         made["metadata"][part] |= metadata.get(part, {})
@@ -212,7 +221,7 @@ def test_the_key_of_a_strangers_statefulset_says_nothing(ownership: Ownership) -
 
 
 def have_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any two templates."""
+    """Give all templates the same hash."""
     monkeypatch.setattr(history, "key_of", lambda text, probe=0: f"same{probe or ''}")
     monkeypatch.setattr(history, "keys_of", lambda text: (f"same{probe or ''}" for probe in count()))
 
@@ -223,7 +232,7 @@ def test_two_templates_of_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatch)
     choice = choice_of(B, first, running="same")
     assert (choice.key, choice.name, choice.collisions) == ("same1", "demo-same1-2", 1)
 
-    # A pass whose writes failed comes to the same end.
+    # A pass after one with failed writes comes to the same result.
     again = choice_of({**B, "status": {"collisionCount": 1}}, first, running="same")
     assert (again.key, again.collisions) == ("same1", 1)
 
@@ -260,7 +269,7 @@ def test_collisions_are_counted_apart_from_placement_edits(monkeypatch: pytest.M
 
 
 def test_a_revision_that_has_the_highest_number_there_is_stops_nothing() -> None:
-    """Somebody edited it: int64 holds no more, and the API server would refuse the next for ever."""
+    """A user edited the number. int64 holds no higher one, and the API server would reject it forever."""
     highest = replace(recorded(A, 1), number=2**63 - 1)
     create = the_create(choice_of(B, highest, running=KEY_A))
     assert create.intent["revision"] == 2**63 - 1
@@ -278,7 +287,7 @@ def test_a_revision_that_has_the_highest_number_there_is_stops_nothing() -> None
 
 
 def taken_by(name: str, owner: dict[str, Any] | None) -> dict[str, Any]:
-    """A ControllerRevision that is somebody else's."""
+    """Return a ControllerRevision of another owner, or without one."""
     return api_server.stored(
         {
             "apiVersion": "apps/v1",
@@ -320,7 +329,7 @@ def test_a_taken_revision_name_is_passed_over_and_told_once(owner: dict[str, Any
 
 
 def test_many_taken_names_in_a_row_are_passed_in_few_tries() -> None:
-    """Each is found out by a write that fails, and failures are tried again later and later."""
+    """Only a failed write shows that a name is taken, and retries back off."""
     there = {f"demo-{KEY_A}-{number}" for number in range(1, 1001)}
     met: list[dict[str, Any]] = []
     while (name := choice_of(A, taken=tuple(met)).name) in there:
@@ -329,7 +338,7 @@ def test_many_taken_names_in_a_row_are_passed_in_few_tries() -> None:
 
 
 def test_what_a_former_set_of_the_name_has_left_is_passed_over_in_silence() -> None:
-    """A set that is deleted and made again meets what the garbage collector has not yet taken away."""
+    """A set that is deleted and recreated meets objects that the garbage collector has not deleted yet."""
     former = {**owner_reference(A), "uid": "uid-of-a-former-set"}
     create = the_create(choice_of(A, taken=(taken_by(f"demo-{KEY_A}-1", former),)))
     assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-2"
@@ -344,7 +353,7 @@ def test_names_that_are_not_in_the_way_are_not_told() -> None:
 
 
 def test_a_name_that_another_revision_of_the_set_has_is_passed_over_in_silence() -> None:
-    """Its number was edited, and it is being deleted."""
+    """The number of that revision was edited, and it is being deleted."""
     leaving = replace(recorded(A, 2), is_terminating=True, number=1)
     create = the_create(choice_of(A, leaving, running=KEY_A))
     assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-3"

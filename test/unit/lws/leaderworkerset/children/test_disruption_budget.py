@@ -1,4 +1,4 @@
-"""The PodDisruptionBudget of a set allows only as many more disruptions as maxUnavailableGroups leaves."""
+"""Tests that a set's PodDisruptionBudget allows only the disruptions that maxUnavailableGroups leaves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid
 
 
 def a_set(groups: Any = None, replicas: int = 3, size: int = 2) -> dict[str, Any]:
-    """groups: maxUnavailableGroups, None to leave it out."""
+    """Return a set with a disruption budget.
+
+    groups: maxUnavailableGroups; None to omit the field.
+    """
     budget = {} if groups is None else {"maxUnavailableGroups": groups}
     return make_set(replicas=replicas, size=size, podDisruptionBudget=budget)
 
@@ -98,9 +101,11 @@ def test_what_is_built() -> None:
 
 @dataclass(frozen=True)
 class Seen:
-    """One group. The disruption controller counts no worker that is missing of a StatefulSet without pods.
+    """The state of one group.
 
-    leader: ready, starting, leaving, gone. workers: how many exist and are ready, None without StatefulSet.
+    The disruption controller does not count missing workers of a StatefulSet that has no pods. leader: ready,
+    starting, leaving or gone. workers: how many exist and how many of them are ready; None without a
+    StatefulSet.
     """
 
     leader: str
@@ -138,11 +143,11 @@ def shapes(size: int) -> list[Seen]:
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -> None:
-    """Over all states of three groups, with the arithmetic of Kubernetes' disruption controller."""
+    """Checked in all states of three groups, with the arithmetic of Kubernetes' disruption controller."""
     lws = make_set(replicas=3, size=size)
     wanted = DesiredGroups(KEY, {KEY: size})
     allowed_evictions = 0
-    # Made once each: they come up in thousands of combinations.
+    # Built once each: they occur in thousands of combinations.
     made = {(shape, index): shape.facts(lws, index) for shape in shapes(size) for index in range(3)}
     for groups in itertools.combinations_with_replacement(shapes(size), 3):
         facts = tuple(each for index, group in enumerate(groups) for each in made[group, index])
@@ -175,7 +180,9 @@ def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -
     ],
 )
 def test_what_is_allowed(groups: str, limit: int, allowed: int) -> None:
-    """+ ready, - a worker is not ready, ~ it is going, o there is none yet, . the leader is going."""
+    """+ ready, - a worker is not ready, ~ a worker is terminating, o no worker yet, . the leader is
+    terminating.
+    """
     lws = make_set(replicas=3, size=2)
     serving, gone = Seen("ready", (1, 1)), Seen("leaving", None)
     seen = {
@@ -335,7 +342,7 @@ def test_an_orphan_like_ours_is_adopted() -> None:
 
 
 def test_a_users_own_budget_is_not_adopted_whatever_its_labels() -> None:
-    """What is adopted goes with the set."""
+    """An adopted object is deleted with the set."""
     lws = a_set()
 
     def by_a_user(metadata: dict[str, Any]) -> None:

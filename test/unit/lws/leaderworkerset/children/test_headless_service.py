@@ -1,4 +1,7 @@
-"""lws.leaderworkerset.children.services: when the shared Service goes. Its creation: test_plan.py."""
+"""Tests of lws.leaderworkerset.children.services: when the shared Service is deleted.
+
+test_plan.py covers its creation.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ UNIQUE = {"subdomainPolicy": "UniquePerReplica"}
 
 
 def switched() -> SetSnapshot:
-    """A set whose policy was changed from Shared, when the last group has moved."""
+    """Return a set whose policy has changed from Shared and whose last group has moved."""
     before = settled(make_set())
     started = with_spec(before, make_set(networkConfig=UNIQUE))
     return with_groups(carried_out(started, plan(started)))

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.children.services: the Service of leaders, made, put back and taken away."""
+"""Tests of lws.leaderworkerset.children.services: the Service of leaders is created, restored and deleted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def snapshot(lws: dict[str, Any], stored: dict[str, Any] | None = None, **facts:
 
 
 def stored_service(lws: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """As the API server has it."""
+    """Return the Service as the API server stores it."""
     made = api_server.stored(copy.deepcopy(build_leader_service(lws)))
     made["spec"] |= {"clusterIP": "10.0.0.1", **spec}
     return made

@@ -1,7 +1,7 @@
-"""What is written before the leader StatefulSet is told where a rollout goes.
+"""Tests of what is written before the leader StatefulSet gets the next position of a rollout.
 
-Which leaders go and what the StatefulSet is told have tests of their own; whose it is, is a matter of the
-whole pass.
+Which leaders are replaced and how the partition is chosen have tests of their own. Ownership belongs to the
+tests of the whole pass.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from test.unit.set_world import actions_of, carried_out, settled, with_reported,
 
 
 def memories(planned: Plan) -> list[Any]:
-    """What is remembered before anything is done."""
+    """Return the rollout positions that the plan records before anything else."""
     merges = (action for action in actions_of(planned) if isinstance(action, Merge))
     return [each.patch["status"]["rollout"] for each in merges if each.subresource == "status"]
 
 
 def told(planned: Plan) -> tuple[int, int]:
-    """Partition and replicas."""
+    """Return the partition and the replicas of the applied StatefulSet."""
     (apply,) = (action for action in actions_of(planned) if isinstance(action, Apply))
     return partition_of(apply.intent), desired_replicas(apply.intent)
 
@@ -49,7 +49,7 @@ def test_a_step_is_remembered_before_it_is_taken() -> None:
 
 
 def test_a_step_that_was_remembered_and_not_taken_is_not_remembered_twice() -> None:
-    """The manager died in between."""
+    """The manager died between the two writes."""
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     planned = plan(snapshot)
     before = carried_out(snapshot, replace(planned, sequences=(planned.sequences[0][:2],)))
@@ -82,7 +82,7 @@ def with_leader_terminating(snapshot: SetSnapshot, index: int, *finalizers: str)
 
 
 def rolled_to_group_1(**spec: Any) -> SetSnapshot:
-    """The partition of two groups is 1, and the StatefulSet controller is about to delete leader 1."""
+    """Return a rollout of two groups with partition 1, before the controller deletes leader 1."""
     snapshot = with_spec(settled(make_set(replicas=2, **spec)), make_set(replicas=2, image="app:2", **spec))
     for _ in range(2):
         snapshot = with_reported(carried_out(snapshot, plan(snapshot)))
@@ -91,7 +91,7 @@ def rolled_to_group_1(**spec: Any) -> SetSnapshot:
 
 
 def test_workers_of_a_leader_that_the_statefulset_controller_deletes_are_deleted() -> None:
-    """The garbage collector would leave them until the end of the leader."""
+    """The garbage collector would keep the workers until the leader has terminated."""
     snapshot = with_leader_terminating(rolled_to_group_1(), 1)
     deleted = [action for action in actions_of(plan(snapshot)) if isinstance(action, Delete)]
     assert [(each.target.kind, each.target.name) for each in deleted] == [("StatefulSet", "demo-1")]
@@ -105,7 +105,7 @@ def test_workers_of_a_leader_below_the_partition_are_left() -> None:
 
 
 def test_workers_of_a_drained_leader_are_left() -> None:
-    """It may need them to finish, and its node is to be emptied, not its group replaced."""
+    """The leader may need them to finish. The drain is to empty its node, not to replace its group."""
     snapshot = with_leader_terminating(rolled_to_group_1(), 1)
     leader = copy.deepcopy(dict(snapshot.groups[1].leader))
     leader["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True"})
@@ -114,7 +114,7 @@ def test_workers_of_a_drained_leader_are_left() -> None:
 
 
 def sequence_of_apply(planned: Plan) -> list[tuple[str, str]]:
-    """Type and kind of the actions that run one after the other with the write of the leader StatefulSet."""
+    """Return type and kind of the actions in the sequence that writes the leader StatefulSet."""
     (sequence,) = (each for each in planned.sequences if any(isinstance(action, Apply) for action in each))
     kinds = (
         action.intent["kind"] if isinstance(action, Apply) else action.target.kind for action in sequence
@@ -136,7 +136,7 @@ def test_a_deletion_that_may_be_rejected_holds_up_no_scaling() -> None:
 
 
 def test_leaders_that_are_due_are_deleted_before_the_partition_falls() -> None:
-    """The StatefulSet controller counts them, and deletes no others in their place."""
+    """The StatefulSet controller counts these leaders, and deletes no others in their place."""
     spec: dict[str, Any] = {"replicas": 4, "max_unavailable": 2}
     snapshot = with_spec(settled(make_set(**spec)), make_set(image="app:2", **spec))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
@@ -182,7 +182,7 @@ def test_a_controller_that_is_behind_is_not_told_two_things_at_once() -> None:
 
 
 def test_what_is_refused_costs_no_group_with_every_try() -> None:
-    """A policy denies what the StatefulSet would be told: its leader would come back as it was."""
+    """A policy rejects the new StatefulSet: a deleted leader would be recreated with the old template."""
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
     refused = plan(replace(begun, leaders_refused=True))
@@ -207,7 +207,7 @@ def test_a_rollout_that_another_controller_began_is_remembered_with_the_status()
     snapshot = with_spec(settled(make_set(replicas=4)), make_set(replicas=4, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
     status = {name: value for name, value in begun.lws["status"].items() if name != "rollout"}
-    # Group 2 is missing and group 3 is old: nothing may move.
+    # Group 2 is missing and group 3 is old: no group may be replaced.
     groups = (*begun.groups[:2], begun.groups[3])
     planned = plan(replace(begun, lws={**begun.lws, "status": status}, groups=groups))
     assert memories(planned) == []
@@ -215,7 +215,7 @@ def test_a_rollout_that_another_controller_began_is_remembered_with_the_status()
 
 
 def with_dropped_field(lws: dict[str, Any]) -> SetSnapshot:
-    """The set at rest, a feature gate having dropped a field of its template when it was applied."""
+    """Return a settled set, from whose template a feature gate has dropped a field when it was applied."""
     snapshot = settled(lws)
     leader = copy.deepcopy(dict(snapshot.leader or {}))
     del leader["spec"]["template"]["spec"]["newField"]
@@ -229,7 +229,7 @@ def gated(**options: Any) -> dict[str, Any]:
 
 
 def test_a_feature_gate_that_opens_rolls_no_leader() -> None:
-    """Had the template been sent along, every leader would have been replaced because of one more group."""
+    """If the template were sent, too, a change of replicas would replace every leader."""
     at_rest = with_dropped_field(gated(replicas=3))
     assert actions_of(plan(at_rest)) == []
     labelled = gated(replicas=5, labels={"team.example/name": "a"})
@@ -285,7 +285,7 @@ def test_groups_that_a_rollout_replaces_are_counted() -> None:
 
 
 def test_a_group_is_counted_once_whoever_deletes_its_leader() -> None:
-    """Kubernetes before 1.37 may leave a leader to us, and pods may be seen later than a StatefulSet."""
+    """Kubernetes before 1.37 may leave the deletion to us. Pods may be observed later than StatefulSets."""
     assert deletions(plan(rolled_to_group_1())) == ["demo-1", "demo-1"]
     assert counted(plan(rolled_to_group_1())) == []
 
@@ -299,7 +299,7 @@ def test_all_groups_of_a_step_are_counted_with_it() -> None:
 
 
 class _Counting(tuple[GroupFacts, ...]):
-    """Counts how often it is read from the start."""
+    """Groups that count how often they are iterated."""
 
     times = 0
 
@@ -326,7 +326,7 @@ def test_the_cost_of_a_pass_grows_with_the_groups_not_with_their_square(is_termi
 
 
 def test_groups_that_are_replaced_for_the_same_are_counted_apart() -> None:
-    """Another controller has recorded two spellings of one template."""
+    """Another controller has recorded two revisions for one template."""
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
     old, new = sorted(begun.revisions, key=lambda each: each.number)
@@ -339,7 +339,10 @@ TOOLS = {"objectset.rio.cattle.io/hash": "h"}
 
 
 def as_left_by_an_earlier_release(owned: bool, **options: Any) -> SetSnapshot:
-    """The set at rest; its StatefulSet has the label and the annotation of a tool. owned: by our apply."""
+    """Return a settled set whose StatefulSet has a label and an annotation of a tool.
+
+    owned: whether our apply owns these.
+    """
     snapshot = settled(make_set(labels=TOOLS, annotations=TOOLS, **options))
     leader = copy.deepcopy(dict(snapshot.leader or {}))
     entry = next(each for each in leader["metadata"]["managedFields"] if each["operation"] == "Apply")

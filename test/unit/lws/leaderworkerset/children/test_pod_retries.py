@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.children.leader_statefulset: which StatefulSets are made to try again, and when."""
+"""Tests of lws.leaderworkerset.children.leader_statefulset: which StatefulSets retry their pods, and when."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_one_that_is_merely_slow_is_left_alone() -> None:
     ],
 )
 def test_when(refused: float, retried: str | None, again_after: float | None) -> None:
-    """again_after: None for at once."""
+    """again_after: seconds until the retry; None for an immediate one."""
     leader = leaders(retried)
     planned = retries({leader["metadata"]["uid"]: ago(refused)}, leader)
     expected = (["demo"], 30) if again_after is None else ([], again_after)

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.group.gangs: labels of pods, and the PodGroup field by field."""
+"""Tests of lws.leaderworkerset.group.gangs: labels of pods, and the PodGroup field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group that has used up its restarts (KEP-820): how it ends, and how long its pods stay."""
+"""Tests of a group that has used up its restarts (KEP-820): how it ends, and how long its pods stay."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def kept(pod: Object) -> Object:
 def group(
     *, terminating: bool = False, annotations: dict[str, str] | None = None, is_kept: bool = False, **lws: Any
 ) -> GroupSnapshot:
-    """Group 1 of three pods."""
+    """Return group 1 of three pods."""
     of = make_set(**{"size": 3, "template": {"maxGroupRestarts": 1}, "annotations": COUNTS, **lws})
     leader = make_leader_pod(of, 1, terminating=terminating, annotations=annotations)
     statefulset = make_worker_statefulset(leader)
@@ -52,7 +52,7 @@ def group(
 
 
 def held(**more: Any) -> GroupSnapshot:
-    """It has used up its restarts, and its containers have ended."""
+    """Return a group that has used up its restarts and whose containers have ended."""
     annotations = {**USED_UP, **more.pop("annotations", {})}
     leaders = more.pop("leaders", {})
     found = group(terminating=True, annotations=annotations, is_kept=True, **more)
@@ -76,7 +76,10 @@ def told(action: Action) -> str:
 
 
 def ending(is_kept: bool = False, **lws: Any) -> GroupSnapshot:
-    """A worker has failed once more than it may. is_kept: the end was interrupted after its first write."""
+    """Return a group whose worker has failed once more than it may.
+
+    is_kept: whether the end was interrupted after its first write.
+    """
     snapshot = group(annotations=USED_UP if is_kept else None, is_kept=is_kept, **lws)
     snapshot.workers[0]["status"]["phase"] = "Failed"  # type: ignore[index]
     return snapshot
@@ -122,7 +125,7 @@ def test_only_pods_of_this_very_leader_are_kept() -> None:
 
 
 def test_a_mark_that_somebody_edited_ends_no_group() -> None:
-    """The product writes it together with the finalizer."""
+    """The product writes the mark together with the finalizer."""
     planned = plan(group(annotations=USED_UP))
     assert not [each for sequence in planned.sequences for each in sequence if isinstance(each, Delete)]
 

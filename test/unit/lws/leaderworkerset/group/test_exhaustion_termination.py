@@ -1,6 +1,4 @@
-"""lws.leaderworkerset.group.exhaustion: which workers are terminated with their leader (KEP-956), and what is
-noted for when the set is gone.
-"""
+"""Tests of which workers terminate with their leader (KEP-956), and of the note that outlives the set."""
 
 from __future__ import annotations
 
@@ -91,7 +89,7 @@ def test_of_a_set_that_is_gone(leader: Object, note: str | None, goes: bool) -> 
 
 
 def test_a_set_that_is_deleted_takes_no_workers_of_a_leader_that_stays() -> None:
-    """Somebody else's finalizer may hold the set for long."""
+    """A finalizer of another controller may keep the set for long."""
     lws = make_set(podTerminationPolicy=PARALLEL, terminating=True)
     assert plan(GroupSnapshot(lws, LEADER, NOW, worker_statefulset=workers_of(LEADER))).sequences == ()
 

@@ -1,4 +1,4 @@
-"""A failed pod makes its group be recreated, and is named in the reason."""
+"""Tests that a group is recreated after one of its pods has failed, and that the reason names the pod."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def group(
     workers: tuple[dict[str, Any], ...] = ({}, {}),
     annotations: dict[str, str] | None = None,
 ) -> GroupSnapshot:
-    """A group of three. leader, workers: what is special about each pod."""
+    """Return a group of three pods.
+
+    leader, workers: fields in which each pod differs from a healthy one.
+    """
     lws = make_set(size=3, template={"restartPolicy": policy}, annotations=annotations)
     pod = make_leader_pod(lws, **(leader or {}))
     statefulset = make_worker_statefulset(pod)
@@ -76,7 +79,7 @@ def test_one_word_says_how_a_group_failed(snapshot: GroupSnapshot, reason: str) 
 
 
 def test_a_pod_that_only_waits_to_return_to_its_node_is_no_loss() -> None:
-    """It may have a finalizer of somebody, so that its deletion takes a while."""
+    """The pod may have a finalizer of another controller, so that its deletion takes a while."""
     snapshot = group(workers=({}, {**LEAVING, **PENDING}))
     pod = snapshot.workers[1]
     pod["metadata"]["annotations"][RETURNS_TO_ANNOTATION] = "node-1"
@@ -271,7 +274,7 @@ def test_a_container_that_is_not_exempt_counts_beside_one_that_is() -> None:
 
 
 def test_restarts_of_an_exempt_container_hide_no_failure() -> None:
-    """An engine crashes after the start, the log container beside it then restarts twice."""
+    """An engine crashes after the start; then the log container next to it restarts twice."""
 
     def container(name: str, starts: tuple[str, ...]) -> dict[str, Any]:
         last = {"terminated": {"startedAt": starts[-2], "finishedAt": starts[-1]}} if starts[1:] else {}
@@ -309,7 +312,7 @@ def test_restarts_of_sidecars_do_not_count_where_the_set_says_so() -> None:
         assert incident_of(with_init_container(value, None), 3) is not None
 
 
-# --- What the status remembers ------------------------------------------------------------------------------
+# --- Records in the status ----------------------------------------------------------------------------------
 
 
 def remembering(snapshot: GroupSnapshot, members: Any, index: str = "0") -> GroupSnapshot:
@@ -347,7 +350,7 @@ def test_no_worker_is_blamed_for_another_of_the_same_second() -> None:
 
 
 def test_a_worker_that_was_evicted_before_anybody_looked_is_no_failure_of_the_group() -> None:
-    """The status remembers that there was another one, the store how it went."""
+    """The status records that there was another worker; the store knows how it ended."""
     whole = group(workers=({}, {"uid": "u-again"}))
     before = remembering(whole, memory(whole, uids(whole)[0], "u-before"))
     found = incident_of(replace(before, disrupted=frozenset({"demo-0-2"})), 3)

@@ -1,4 +1,4 @@
-"""Who can be named in the configuration, and what holds for all of them."""
+"""Tests of the providers that the configuration can name, and of what holds for all of them."""
 
 from __future__ import annotations
 

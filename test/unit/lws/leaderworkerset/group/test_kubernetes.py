@@ -1,4 +1,4 @@
-"""The name that leaders get and workers inherit; the PodGroup, field by field."""
+"""Tests of the name that leaders get and workers inherit, and of the PodGroup, field by field."""
 
 from __future__ import annotations
 

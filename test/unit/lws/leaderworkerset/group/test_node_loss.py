@@ -1,4 +1,4 @@
-"""What is deleted by force when a lost node keeps a group from coming back."""
+"""Tests of which pods are force-deleted if a lost node keeps a group from being recreated."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ LWS = make_set(size=3)
 
 
 def stuck(pod: dict[str, Any]) -> dict[str, Any]:
-    """It should have been gone a minute ago."""
+    """Return a pod whose deletion is a minute overdue."""
     pod["metadata"] |= {"deletionTimestamp": "2026-03-01T11:59:00Z", "deletionGracePeriodSeconds": 30}
     return pod
 
 
 def group(policy: NodeLossPolicy, *leaving: dict[str, Any], node: Any = SILENT) -> GroupSnapshot:
-    """Group 0, of which these pods are on their way out on node-1."""
+    """Return group 0, whose given pods are terminating on node-1."""
     leader = leaving[0] if leaving[0]["metadata"]["name"] == "demo-0" else make_leader_pod(LWS)
     return GroupSnapshot(
         LWS, leader, NOW, terminating=tuple(leaving), nodes={"node-1": node}, policies=Policies(policy)

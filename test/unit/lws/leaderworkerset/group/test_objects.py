@@ -1,4 +1,4 @@
-"""The objects of a group, field by field."""
+"""Tests of the objects of a group, field by field."""
 
 from __future__ import annotations
 

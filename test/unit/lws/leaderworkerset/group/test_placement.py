@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.group.placement: where pods of a group may run."""
+"""Tests of lws.leaderworkerset.group.placement: where pods of a group may run."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_terms(affinity: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def scoped(scope: str) -> list[dict[str, Any]]:
-    """The terms that keep others away."""
+    """Return the anti-affinity terms of a scope, which keep other pods away."""
     labels = {GROUP_KEY_LABEL: "k", NAME_LABEL: "demo"}
     kin = peers_of({EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: scope}, labels, GROUP_KEY_LABEL, "here")
     made = exclusive({}, kin, ZONE)
@@ -233,7 +233,7 @@ def test_a_group_keeps_the_topology_that_it_was_made_with(records: bool) -> None
     revision = dict(build_revision(before, record(before), 1, key=KEY))
     revision |= {"data": json.loads(revision["data"].text), "metadata": dict(revision["metadata"])}
     if not records:
-        # As releases before this one wrote it.
+        # The revision as earlier releases wrote it.
         del revision["metadata"]["annotations"]
     live = make_set(
         annotations={
@@ -249,12 +249,12 @@ def test_a_group_keeps_the_topology_that_it_was_made_with(records: bool) -> None
 
 
 def test_a_topology_of_the_leader_template_alone_places_no_workers() -> None:
-    """As in the original, which honours it at the leader and reads that of the set for workers."""
+    """Upstream uses it for the leader, too, and reads the topology of the set for workers."""
     own = {"leaderTemplate": {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE}}, "spec": {}}}
     lws = make_set(template=own)
     revision = dict(build_revision(lws, record(lws), 1, key=KEY))
     revision |= {"data": json.loads(revision["data"].text), "metadata": dict(revision["metadata"])}
-    # As the original wrote it.
+    # The revision as upstream wrote it.
     del revision["metadata"]["annotations"]
     leader = make_leader_pod(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE})
     assert topology_of(restored_for(lws, parse(revision), leader)) == ""

@@ -1,4 +1,4 @@
-"""What a pass over a group decides: restart it, complete it, or wait and say for what."""
+"""Tests of the decisions of a pass over a group: restart it, complete it, or wait with a reason."""
 
 from __future__ import annotations
 
@@ -56,8 +56,9 @@ def group(
     leader: dict[str, Any] | None = None,
     **facts: Any,
 ) -> GroupSnapshot:
-    """Group 1, of which only the leader exists. of: the set as its revision has it, `lws` by default. leader:
-    what is special about its pod.
+    """Return group 1, of which only the leader exists.
+
+    of: the set as its revision has it, by default `lws`. leader: fields in which the leader pod differs.
     """
     lws = lws if lws is not None else make_set(size=3)
     revision = recorded(of if of is not None else lws)
@@ -66,7 +67,7 @@ def group(
 
 
 def complete(lws: dict[str, Any] | None = None, **options: Any) -> GroupSnapshot:
-    """The group with everything that belongs to it."""
+    """Return the group with all its objects."""
     made = group(lws, **options)
     workers = make_worker_statefulset(dict(made.leader))
     pods = tuple(make_worker_pod(workers, index) for index in range(1, workers["spec"]["replicas"] + 1))
@@ -312,7 +313,7 @@ def test_with_scheduling_the_set_owns_a_pod_group_and_the_next_leader_uses_it_ag
 
 
 def test_with_scheduling_a_pod_group_that_its_leader_owns_is_kept() -> None:
-    """Earlier releases created it."""
+    """Earlier releases created this PodGroup."""
     snapshot, own = of_gang(make_set(size=3, scheduling={}), scheduler=SERVED), pod_group_of(of_gang())
     assert kinds_made(plan(replace(snapshot, pod_group=own))) == ["StatefulSet"]
     former = changed(own, owned_by(FORMER))
@@ -326,7 +327,7 @@ NAME = f"demo-1-{KEY}-0a1b2c3d"
 
 
 def named(snapshot: GroupSnapshot, name: str = NAME) -> GroupSnapshot:
-    """The group of a leader that was given the name of its PodGroup."""
+    """Return a group whose leader has the name of its PodGroup."""
     leader = {**snapshot.leader, "spec": {"schedulingGroup": {"podGroupName": name}}}
     return replace(snapshot, leader=leader, gang=NATIVE)
 
@@ -344,7 +345,7 @@ def test_a_leader_hands_its_pod_group_on() -> None:
 
 
 def test_workers_are_of_the_gang_of_their_leader_while_nobody_makes_pod_groups() -> None:
-    """It may be served in a moment, and would wait for all of them."""
+    """The PodGroup may be served in a moment, and would wait for all workers."""
     create = the_create(plan(replace(named(group()), gang=None)))
     assert create.intent["spec"]["template"]["spec"]["schedulingGroup"] == {"podGroupName": NAME}
 
@@ -362,7 +363,7 @@ def test_a_pod_group_that_is_deleted_and_kept_for_its_pods_holds_nobody_up() -> 
     planned = plan(replace(snapshot, pod_group=kept))
     assert the_create(planned).intent["kind"] == "StatefulSet"
     assert not planned.waiting_for
-    # Elsewhere it is gone in a moment, and workers would be placed without it.
+    # With other providers the PodGroup is gone in a moment, and workers would be placed without it.
     leaving = changed(pod_group_of(of_gang()), terminating)
     assert plan(of_gang(pod_group=leaving)).sequences == ()
 
@@ -500,7 +501,7 @@ def test_an_edited_service_is_put_back() -> None:
     assert isinstance(merge, Merge) and merge.patch == {"spec": {"publishNotReadyAddresses": True}}
 
 
-# --- Whose the objects are ----------------------------------------------------------------------------------
+# --- Owners of the objects ----------------------------------------------------------------------------------
 
 
 FIELDS = [pytest.param("worker_statefulset", id="workers"), pytest.param("service", id="service")]
@@ -519,7 +520,7 @@ def test_what_is_leaving_is_waited_for_in_silence(field: str, change: Change) ->
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     obj = changed(getattr(snapshot, field), change)
     planned = plan(replace(snapshot, **{field: obj}, reread=snapshot.leader))
-    # Regardless of owner: no event of ours may tell that it has gone.
+    # Regardless of the owner: no event of ours may report that the object is gone.
     assert planned.is_empty and planned.again_after == 30.0
     assert planned.waiting_for == f"the {obj['kind']} of the former leader pod to be gone"
 
@@ -645,7 +646,7 @@ def test_a_restart_that_is_put_off_does_not_hold_up_the_workers() -> None:
     assert isinstance(actions_of(plan(group(lws, leader=restarted)))[0], Create)
 
 
-# --- Leaders that say too little ----------------------------------------------------------------------------
+# --- Leaders without required labels ------------------------------------------------------------------------
 
 
 def test_a_worker_that_looks_like_a_leader_is_not_built_upon() -> None:
@@ -699,7 +700,10 @@ def test_a_group_in_a_namespace_that_the_pod_webhook_does_not_see_is_left_alone(
 
 
 def gated(**facts: Any) -> GroupSnapshot:
-    """Group 1, whose leader replaces another one. facts: of the former group."""
+    """Return group 1, whose leader replaces another one.
+
+    facts: fields of the snapshot about the former group.
+    """
     snapshot = group()
     gates = [{"name": GROUP_REPLACEMENT_GATE}]
     leader = changed(snapshot.leader, lambda pod: pod.setdefault("spec", {}).update(schedulingGates=gates))
@@ -737,7 +741,9 @@ def test_a_gated_leader_waits_for_the_statefulset_of_its_predecessor_that_may_cr
 
 
 def test_a_gated_leader_waits_for_no_statefulset_that_nobody_takes_away() -> None:
-    """A stranger has the name: a condition of the set says so, and nobody else will end it."""
+    """An object of another owner has the name. A condition of the set reports it, and only users can resolve
+    it.
+    """
     stranger = make_worker_statefulset(gated().leader)
     owner = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "x", "uid": "u-9", "controller": True}
     stranger["metadata"]["ownerReferences"] = [owner]

@@ -1,4 +1,4 @@
-"""Which changes wake no group: those that no decision about it could see."""
+"""Tests that changes of a pod enqueue no pass if no decision about its group depends on them."""
 
 from __future__ import annotations
 

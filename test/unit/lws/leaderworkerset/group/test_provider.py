@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.group.gangs: what all providers count and name alike."""
+"""Tests of lws.leaderworkerset.group.gangs: numbers and names that are the same for all providers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GPU = "nvidia.com/gpu"
 
 
 def test_the_largest_group_is_counted_at_once() -> None:
-    """Admission lets it pass, and a list of its pods would fill the memory."""
+    """Admission accepts it, and a list of its pods would exhaust the memory."""
     size = 2**31 - 1
     containers = [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]
     lws = make_set(size=size, template={"workerTemplate": {"spec": {"containers": containers}}})

@@ -1,4 +1,4 @@
-"""After an incident a group is recreated now, later or not at all, and the status records it."""
+"""Tests that a group is recreated now, later or never after an incident, and that the status records it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WHY = "container main exited with code 137 (OOMKilled) and was restarted"
 
 
 def group(status: dict[str, Any] | None = None, *, ready: bool = True, **spec: Any) -> GroupSnapshot:
-    """Group 1 of two pods, whose worker has restarted."""
+    """Return group 1 of two pods, whose worker has restarted."""
     lws = make_set(status=status, **{"replicas": 4, **spec})
     leader = make_leader_pod(lws, 1, ready=ready)
     workers = make_worker_statefulset(leader)
@@ -65,7 +65,7 @@ def decided(snapshot: GroupSnapshot) -> Plan:
 
 
 def remembered(planned: Plan) -> Any:
-    """What is written into the status, after a look at the rest of the restart."""
+    """Return what is written into the status, after a check of the other actions of the restart."""
     ((merge, *deletes),) = planned.sequences
     assert isinstance(merge, Merge) and {type(each) for each in deletes} == {Delete}
     assert (merge.target.kind, merge.target.uid, merge.subresource) == (
@@ -230,7 +230,7 @@ NO_FAILURE = {"members": {"1": f"{LEADER_HASH}-{DELETING}"}}
 
 
 def evicted(snapshot: GroupSnapshot) -> GroupSnapshot:
-    """The same with a worker that is being evicted."""
+    """Return the group with a worker that is being evicted."""
     workers = dict(snapshot.worker_statefulset or {})
     return replace(
         snapshot, workers=(make_worker_pod(workers, terminating=True, status={"conditions": [BY_API]}),)
@@ -266,7 +266,7 @@ def test_a_deletion_that_failed_is_repeated_as_it_was_begun() -> None:
 
 
 def test_what_the_eviction_has_caused_is_not_counted_when_the_manager_comes_back_to_it() -> None:
-    """Its predecessor had written that the group goes, and was gone before it did it."""
+    """The former manager recorded the restart, and ended before it executed it."""
     before = group({"members": {"1": f"{LEADER_HASH}-{DELETING}"}})
     planned = decided(replace(before, workers=(make_worker_pod(dict(before.worker_statefulset or {})),)))
     ((delete, workers),) = planned.sequences
@@ -365,14 +365,17 @@ MADE = int(datetime.fromisoformat(LONG_AGO).timestamp())
 
 
 def counted(counts: str | None = None, *, age: int | None = None, **template: Any) -> GroupSnapshot:
-    """Group 1 of a set that counts by upstream's rules. age: seconds since its leader was created."""
+    """Return group 1 of a set that counts by upstream's rules.
+
+    age: seconds since its leader was created.
+    """
     annotations = {GROUP_RESTART_COUNTS_ANNOTATION: counts} if counts is not None else None
     found = group(template=template, annotations=annotations)
     return replace(found, now=NOW if age is None else datetime.fromtimestamp(MADE + age, UTC))
 
 
 def count_written(planned: Plan) -> Any:
-    """The count, after a look at the rest of the restart: it is stored first."""
+    """Return the count, which is stored first, after a check of the other actions of the restart."""
     ((count, mark, delete, _),) = planned.sequences
     assert isinstance(count, Merge) and isinstance(mark, Merge) and isinstance(delete, Delete)
     assert (count.subresource, mark.subresource, delete.announce[0].reason) == ("", "status", "RecreateGroup")

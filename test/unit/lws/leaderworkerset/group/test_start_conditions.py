@@ -1,4 +1,4 @@
-"""What the workers of a group wait for before they are created."""
+"""Tests of what the workers of a group wait for before they are created."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ FORMER = "the pods of the former workers to be gone"
 
 
 def group(*former: Object, age: float = 2, lws: Any = None, ready: bool = True) -> GroupSnapshot:
-    """Group 0, of which only the leader exists. former: pods of the workers of another. age: seconds."""
+    """Return group 0, of which only the leader exists.
+
+    former: worker pods of the former group. age: seconds since the leader was created.
+    """
     lws = lws if lws is not None else make_set(size=3)
     leader = make_leader_pod(lws, ready=ready)
     leader["metadata"]["creationTimestamp"] = timestamp(NOW - timedelta(seconds=age))
@@ -40,7 +43,10 @@ def group(*former: Object, age: float = 2, lws: Any = None, ready: bool = True) 
 
 
 def former(index: int = 1, grace: float | None = None) -> dict[str, Any]:
-    """grace: seconds that are left to it to end, None while nobody deletes it."""
+    """Return a worker pod of the former group.
+
+    grace: seconds left until its end; None while it is not being deleted.
+    """
     pod = make_worker_pod(make_worker_statefulset(make_leader_pod(make_set(size=3))), index)
     if grace is not None:
         end = timestamp(NOW + timedelta(seconds=grace))
@@ -123,7 +129,10 @@ def test_workers_that_exist_wait_for_nobody() -> None:
 
 
 def turned_away(*left: Object, **more: Any) -> GroupSnapshot:
-    """Group 0 of a set with a topology, whose leader the scheduler could not place. left: former workers."""
+    """Return group 0 of a set with a topology, whose leader the scheduler could not place.
+
+    left: former workers.
+    """
     topology = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
     snapshot = group(*left, lws=make_set(size=more.pop("size", 3), annotations=more.pop("asked", topology)))
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.group.placement: who belongs together."""
+"""Tests of lws.leaderworkerset.group.placement: which pods form a subgroup."""
 
 from __future__ import annotations
 

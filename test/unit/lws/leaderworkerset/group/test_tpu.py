@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.group.tpu: what TPU containers are told about each other."""
+"""Tests of lws.leaderworkerset.group.tpu: the variables by which TPU containers know each other."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_everything_in_order() -> None:
 
 
 def test_more_addresses_than_a_pod_could_hold_are_refused() -> None:
-    """Each container is told of all containers of all pods."""
+    """Each container gets the addresses of all containers of all pods."""
     with pytest.raises(ValueError, match="300 containers with TPUs need 300 addresses each: too many"):
         variables(Slice("a-0", "a", range(1)), 0, [{"name": "t"}] * 300)
 

@@ -1,4 +1,4 @@
-"""The PodGroup of a group, field by field, as releases of the original make it."""
+"""Tests of the PodGroup of a group, field by field, as upstream's releases create it."""
 
 from __future__ import annotations
 

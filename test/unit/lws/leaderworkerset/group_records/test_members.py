@@ -1,4 +1,4 @@
-"""What is remembered of the members of a group, and for how long."""
+"""Tests of what is recorded about the members of a group, and for how long."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from test.unit.builders import NOW, make_group, make_leader_pod, make_set, make_
 
 
 def group(leader: str = "l", *workers: str) -> GroupFacts:
-    """A group of three."""
+    """Return a group of three pods."""
     pod = make_leader_pod(make_set(size=3), 0, uid=leader)
     return GroupFacts(0, pod, make_worker_statefulset(pod), worker_uids=workers or ("a", "b"))
 

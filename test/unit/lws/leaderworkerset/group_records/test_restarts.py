@@ -1,4 +1,4 @@
-"""The memory of restarts: what is stored, what is read back, how long the next restart waits."""
+"""Tests of the record of restarts: what is stored and read back, and how long the next restart waits."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def test_the_limit_of_the_template_is_upstreams() -> None:
 
 @pytest.mark.parametrize(("own", "other", "expected"), [(0, 5, True), (5, 0, False)])
 def test_of_two_limits_that_were_stored_ours_counts(own: int, other: int, expected: bool) -> None:
-    """Admission refuses one beside the other; what was stored without it is run all the same."""
+    """Admission rejects one in addition to the other. A set that was stored without admission runs all the
+    same.
+    """
     lws = make_set(maxGroupRestarts=own, template={"maxGroupRestarts": other})
     assert is_used_up(SetSpec.of(lws).max_group_restarts, Restarts(1)) is expected
     assert SetSpec.of(lws).restart_budget is None

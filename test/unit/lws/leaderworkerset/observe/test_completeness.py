@@ -1,4 +1,4 @@
-"""What of a set is yet to be made or adopted."""
+"""Tests of which objects of a set still have to be created or adopted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the Events of a namespace are read, and what is made of them."""
+"""Tests of when the Events of a namespace are read, and of what is concluded from them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from test.unit.lws.leaderworkerset.observe.told_events import WORDS, Background,
 
 
 class Bench:
-    """What is asked for is read before `ask` returns, unless the API server waits."""
+    """A reader of Events whose requests end before `ask` returns, unless the API server waits."""
 
     def __init__(self, events: Events, **options: Any) -> None:
         self.background = Background()
         self.failed = FailedCreates(cast(Cluster, events), self.background.background, **options)
 
     async def ask(self, seconds: float, namespace: str = "default", about: str = "demo") -> str:
-        """What is known afterwards."""
+        """Ask about a StatefulSet, and return what is known afterwards."""
         self.failed.ask(namespace, f"set-{about}", [f"uid-of-{about}"], at(seconds))
         await self.background.over()
         return self.failed.about(namespace, f"uid-of-{about}", at(seconds))
@@ -128,7 +128,7 @@ async def test_only_a_few_namespaces_are_read_at_a_time() -> None:
 async def test_the_longer_a_read_takes_the_later_comes_the_next(took: float, pause: int) -> None:
     moments = itertools.count()
     events = Events(event())
-    # Looked at three times in each read, the first of which does not count.
+    # Three checks per read, the first of which does not count.
     bench = Bench(events, clock=lambda: took * next(moments))
     for seconds in (0, pause - 1, pause):
         await bench.ask(seconds)

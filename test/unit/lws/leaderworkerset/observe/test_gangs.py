@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.observe.gangs: PodGroups are made for as long as somebody serves them."""
+"""Tests of lws.leaderworkerset.observe.gangs: PodGroups are created as long as the API server serves them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NATIVE = "scheduling.k8s.io/"
 
 
 class FakeCluster:
-    """An API server that serves PodGroups in these versions, and whose streams say nothing after the list."""
+    """An API server that serves PodGroups in these versions. Its streams deliver nothing after the list."""
 
     def __init__(self, *versions: str) -> None:
         self.versions = set(versions)
@@ -60,7 +60,7 @@ class FakeCluster:
 
 
 class Scene:
-    """Gangs that run, and what is served by them."""
+    """A running `Gangs` with its store."""
 
     def __init__(self, provider: str, cluster: FakeCluster, has_workloads: bool = False) -> None:
         self.store = store = Store(lambda before, after: None, TABLES)

@@ -1,4 +1,4 @@
-"""Recorded revisions, keys that leaders come back with, what runs unrecorded."""
+"""Tests of recorded revisions, of keys that recreated leaders have, and of what runs without a record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OLD = "key-old"
 
 
 class Asked:
-    """Answers from objects and remembers what it was asked."""
+    """An API that answers from objects and records the requests."""
 
     def __init__(self, objects: Iterable[Object]) -> None:
         self.objects = list(objects)
@@ -60,7 +60,7 @@ class Asked:
 
 
 class World:
-    """What there is; the store has it but for what `hide` names by UID."""
+    """The objects of a cluster. The store has all but those whose UIDs are in `hide`."""
 
     def __init__(self, *objects: Object, hide: Iterable[str] = ()) -> None:
         self.store = Store(lambda before, after: None, TABLES)
@@ -82,7 +82,7 @@ def make_revision(lws: Object, key: str, number: int = 1) -> Object:
 
 
 def make_own_revision(leader: Object, key: str, owner: Object | None = None) -> Object:
-    """One of the leader StatefulSet's own ControllerRevisions."""
+    """Return one of the leader StatefulSet's own ControllerRevisions."""
     template = copy.deepcopy(leader["spec"]["template"])
     template["metadata"]["labels"][REVISION_LABEL] = key
     name = statefulset_revision(leader["metadata"]["name"], key)
@@ -103,7 +103,7 @@ def make_own_revision(leader: Object, key: str, owner: Object | None = None) -> 
 
 
 def make_moving_leaders() -> Object:
-    """A leader StatefulSet between two revisions."""
+    """Return a leader StatefulSet between two revisions."""
     current = statefulset_revision("demo", OLD)
     return make_leader_statefulset(status={"currentRevision": current})
 
@@ -164,7 +164,7 @@ async def test_a_revision_of_ours_is_found_whatever_its_name_label(label: str | 
     revision["metadata"]["labels"].pop(NAME_LABEL)
     if label is not None:
         revision["metadata"]["labels"][NAME_LABEL] = label
-    # No stream shows it without any.
+    # No stream shows a revision without labels.
     world = World(lws, leader, revision, hide=[revision["metadata"]["uid"]] if label is None else [])
     assert await world.history.unrecorded(lws, leader, [KEY]) == ()
     (found,) = world.history.recorded(lws)
@@ -172,8 +172,8 @@ async def test_a_revision_of_ours_is_found_whatever_its_name_label(label: str | 
 
 
 async def test_no_group_gets_a_template_whose_label_was_edited_to_its_key() -> None:
-    """The revision of a lost one was deleted, and the label of another, which all others run, set to its key:
-    passes over that group see it as passes over the set do.
+    """The revision of a lost leader was deleted, and the label of another revision, which all other groups
+    run, was edited to its key. Passes over that group see the same as passes over the set.
     """
     lws, wanted = make_set(image="app:2"), record(make_set(image="app:2")).key
     leader, lost = make_leader_statefulset(lws, key=wanted), make_leader_pod(lws, 0, key=OLD)

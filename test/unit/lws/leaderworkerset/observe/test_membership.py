@@ -1,4 +1,4 @@
-"""Who belongs to a group: ownership by UID at each step, never names or labels."""
+"""Tests of which pods belong to a group: ownership by UID at each step, never names or labels."""
 
 from __future__ import annotations
 

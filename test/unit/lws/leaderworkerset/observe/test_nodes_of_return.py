@@ -1,4 +1,4 @@
-"""How often nodes are read for pods that wait to return to them."""
+"""Tests of how often nodes are read for pods that wait to return to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ LWS = make_set(size=30)
 
 
 class Returns:
-    """reads: the names of the nodes of each read, with the second."""
+    """A reader of nodes.
+
+    reads: the second and the node's name of each read.
+    """
 
     def __init__(self) -> None:
         self.store = Store(lambda before, after: None, TABLES)
@@ -36,7 +39,7 @@ class Returns:
         return await self.returns.of_set(LWS, [group], NOW + timedelta(seconds=second))
 
     def waiting(self, *nodes: str, bound: bool = False, uid: str = "u") -> GroupFacts:
-        """A worker for each node, which has waited since second 0."""
+        """Return a group with a worker for each node, which has waited since second 0."""
         group, waits = make_group(LWS), []
         for index, node in enumerate(nodes, 1):
             pod = make_worker_pod(group.workers, index, uid=f"{uid}-{index}", ready=False, phase="Pending")
@@ -84,7 +87,7 @@ async def test_ten_nodes_in_a_pass_and_the_others_soon_after() -> None:
 
 
 async def test_the_interval_is_that_of_set_and_node_whichever_pod_waits() -> None:
-    """Something else may keep making successors wait for a node that is not fit."""
+    """Another controller may keep making successors wait for a node that is not fit."""
     returns = Returns()
     for uid in range(20):
         group = returns.waiting("node-1", uid=str(uid))

@@ -1,4 +1,4 @@
-"""What a pass gets to see: whose objects count, and what is asked of the API server for it."""
+"""Tests of what a pass observes: whose objects count, and what it reads from the API server."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ Change = Callable[[dict[str, Any]], Any]
 
 @dataclass
 class FakeCluster:
-    """An API server that is only read. asked: what was, in order. forbidden: lists that it refuses."""
+    """An API server that is only read.
+
+    asked: the requests in order. forbidden: lists that it rejects.
+    """
 
     objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -94,7 +97,7 @@ async def everywhere(namespace: str) -> bool:
 
 
 class World:
-    """A store with what the streams have shown, and an API server with that and more."""
+    """A store with the objects that streams have shown, and an API server with these and others."""
 
     def __init__(
         self, *shown: dict[str, Any], scheduler: Scheduler = NO_SCHEDULER, policies: Policies | None = None
@@ -123,7 +126,7 @@ class World:
         self.store.put(obj)
 
     def hide(self, obj: dict[str, Any]) -> None:
-        """It exists, but no stream shows it."""
+        """Create an object that no stream shows."""
         self.cluster.objects[obj["kind"], obj["metadata"]["name"]] = obj
 
     async def of_set(self, name: str = "demo") -> Any:
@@ -144,7 +147,7 @@ def owned_by(*owners: dict[str, Any]) -> Change:
     return lambda obj: obj["metadata"].update(ownerReferences=list(owners))
 
 
-# UIDs and owners are those that the builders of pods refer to.
+# The builders of pods refer to these UIDs and owners.
 LEADERS = api_server.applied(
     build_leader_statefulset(SetSpec.of(LWS), KEY, RollingUpdate(0, 2, 1)), "uid-of-leaders-demo"
 )
@@ -233,13 +236,13 @@ async def test_nodes_are_looked_at_for_a_rollout_with_prewarm_only() -> None:
     world.show(job)
     world.show(changed(job, lambda other: other["metadata"].update(name="of-somebody-else", uid="v")))
     assert names((await world.of_set()).prewarm.jobs) == ["demo-prewarm-1"]
-    # Of a field that was taken away meanwhile, too.
+    # The Job is observed even if the field has been removed meanwhile.
     world.show(changed(warm, lambda lws: lws["spec"].update(LWS["spec"])))
     assert names((await world.of_set()).prewarm.jobs) == ["demo-prewarm-1"]
 
 
 async def test_nodes_are_looked_at_for_an_undo_that_waits_for_them() -> None:
-    """It goes back to the current revision while groups are on another one."""
+    """The set returns to its current revision while groups are on another one."""
     world = World(*EVERYTHING)
     status = {"observedGeneration": 1, "updateRevision": "r", "currentRevision": "r"}
     undone = changed(LWS, lambda lws: lws.update(status={**status, "prewarm": {"revision": "r"}}))
@@ -317,7 +320,7 @@ async def test_the_service_of_leaders_is_seen_where_it_matters(asks: bool) -> No
     assert world.cluster.asked == []
     world = World(the_set, *others, stranger)
     snapshot = await world.of_set()
-    # A Service of that name is nobody's business but where one is to be made.
+    # A Service of that name matters only if the set needs one.
     assert snapshot.leader_service == (trim(stranger) if asks else None)
     assert ("u-9" in snapshot.owners_alive) is asks
 
@@ -494,7 +497,7 @@ async def test_workers_without_a_start_ordinal_are_told_from_others(ordinals: di
 
 
 async def test_revisions_of_statefulsets_and_of_others_do_not_enter() -> None:
-    # StatefulSets copy the labels of their pod template to revisions of their own.
+    # StatefulSets copy the labels of their pod template to their own revisions.
     of_statefulset = changed(
         REVISION,
         lambda obj: obj.update(
@@ -538,7 +541,7 @@ async def test_a_stranger_of_the_same_name_is_found_before_anything_is_created()
     assert snapshot.owners_alive == {"u-9"}
     assert world.cluster.asked == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
 
-    # Nothing tells when it goes: it is looked at again each time.
+    # No event reports the deletion of this StatefulSet: each pass reads it.
     del world.cluster.objects["StatefulSet", "demo"]
     assert (await world.of_set()).leader is None
     assert world.store.get("StatefulSet", "default", "demo") is None
@@ -639,7 +642,7 @@ def going(obj: dict[str, Any]) -> dict[str, Any]:
 async def test_a_set_that_its_fresh_read_shows_as_deleting_gets_no_write(
     obj: dict[str, Any], change: Change | None
 ) -> None:
-    """Not even its status."""
+    """The status is not written, either."""
     world = World(*(each for each in EVERYTHING if each is not obj))
     if change is not None:
         world.show(changed(obj, change))
@@ -715,7 +718,7 @@ async def test_the_pod_group_of_a_group_is_looked_at_where_gangs_are_served(owne
     snapshot = await world.of_group()
     assert snapshot.gang is volcano
     assert names([snapshot.pod_group]) == [f"demo-0-{KEY}"]
-    # One that may be in the way is read past the cache.
+    # A PodGroup that may be in the way is read past the cache.
     read = [] if owner == "this leader" else [f"PodGroup default/demo-0-{KEY}"]
     assert world.cluster.asked == read
 
@@ -801,7 +804,7 @@ async def test_pod_groups_of_volcano_that_the_set_owns_are_looked_at_when_their_
 
 
 async def test_an_edited_label_of_a_leader_costs_no_pod_group() -> None:
-    """The label is restored by the pass over the group, which may come later."""
+    """The label is restored by the pass over the group, which may run later."""
     volcano, lws = PROVIDERS["volcano"], changed(SCHEDULED, lambda lws: lws["spec"].update(replicas=1))
     leader = changed(PODS[1], lambda pod: pod["metadata"]["labels"].update({GROUP_INDEX_LABEL: "9"}))
     leader["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = f"demo-0-{KEY}"
@@ -908,7 +911,7 @@ async def test_the_leader_is_read_past_every_cache_where_it_could_adopt(orphan: 
 
 
 async def test_nothing_is_read_afresh_for_a_service_that_users_made_themselves() -> None:
-    """It may stay for ever: all that is read is the Service, of which no stream may tell."""
+    """The Service may stay indefinitely. Only the Service is read, as no stream may show it."""
     own = changed(SERVICE, lambda obj: obj["metadata"].update(ownerReferences=[], managedFields=[]))
     of_group = {**own, "metadata": {**own["metadata"], "name": "demo-0", "uid": "u-5"}}
     world = World(*(each for each in EVERYTHING if each is not SERVICE), own, of_group)
@@ -1024,7 +1027,7 @@ async def test_of_a_set_that_cannot_be_read_nothing_else_is() -> None:
 
 
 def kept_of(pod: dict[str, Any]) -> dict[str, Any]:
-    """The pod, terminating, with the mark and the finalizer."""
+    """Return the pod, terminating, with the annotation and the finalizer of a kept group."""
 
     def change(obj: dict[str, Any]) -> None:
         obj["metadata"]["finalizers"] = ["foregroundDeletion", RESTART_BUDGET_FINALIZER]

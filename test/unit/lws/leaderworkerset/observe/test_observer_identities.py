@@ -1,8 +1,6 @@
-"""lws.leaderworkerset.observe.observer: who the pods of a group are, whatever was edited.
+"""Tests that edited labels and annotations of pods and StatefulSets are restored, and no pod is deleted.
 
-The edit is put back, and no pod goes for it.
-
-Every label and annotation that tells who a pod or a StatefulSet is, in sets as they ran under the original.
+The tests edit all that identifies a pod or a StatefulSet, in sets as they ran under upstream.
 """
 
 from __future__ import annotations
@@ -33,12 +31,12 @@ LABELS = (NAME_LABEL, WORKER_INDEX_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, RE
 MARKS = [*(("labels", each) for each in LABELS)]
 MARKS += [("annotations", each) for each in (SIZE_ANNOTATION, LEADER_NAME_ANNOTATION)]
 AT_REST, ROLLING, PER_REPLICA = "at-rest-v0.10", "mid-rollout-surge", "at-rest-per-replica"
-# The original copies it to StatefulSets; it goes with the next write.
+# Upstream copies this annotation to StatefulSets. The next write removes it.
 LEFT_BY_TOOLS = {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": None}}
 
 
 def edited(state: State, kind: str, name: str, mark: tuple[str, str], value: str | None) -> list[Object]:
-    """All objects, one of them edited."""
+    """Return all objects, one of them edited."""
     objects = copy.deepcopy(list(state.objects))
     obj = next(each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name))
     values = obj["metadata"].setdefault(mark[0], {})
@@ -54,7 +52,7 @@ def actions_of(plan: Plan) -> list[Action]:
 
 
 def merged(stored: Any, patch: Any) -> Any:
-    """RFC 7386."""
+    """Return the object after a JSON merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
     made = dict(stored) if isinstance(stored, dict) else {}
@@ -66,12 +64,12 @@ def merged(stored: Any, patch: Any) -> Any:
 
 
 def values_of(state: State) -> list[str | None]:
-    """What labels are edited to: nothing, garbage, and every other key that there is."""
+    """Return the values that labels are edited to: none, garbage, and every other key."""
     return [None, "garbage", "7", *sorted({labels_of(each)[REVISION_LABEL] for each in state.revisions})]
 
 
 async def assert_put_back(state: State, objects: list[Object], name: str) -> None:
-    """The edit is put back; what was planned besides is planned as before, for set and groups."""
+    """Assert that the edit is undone, and that the plans for set and groups are unchanged otherwise."""
     before, after = Observed(state.objects), Observed(objects)
     was = state.get("Pod", name)
     now = next(each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Pod", name))
@@ -103,7 +101,7 @@ async def test_an_edited_leader_is_put_back_and_nothing_else_follows(
         for value in values_of(state):
             objects = edited(state, "Pod", pod, mark, value)
             if mark[1] == NAME_LABEL and value is None:
-                continue  # It drops out of every stream.
+                continue  # The pod disappears from every stream.
             await assert_put_back(state, objects, pod)
 
 
@@ -144,7 +142,7 @@ async def test_an_edited_leader_statefulset_moves_no_group(name: str, label: str
     state = load(name)
     usual = actions_of(await Observed(state.objects).plan_set())
     told = next((each.intent for each in usual if isinstance(each, Apply)), state.leaders)
-    # What is removed by hand goes from managedFields too, as only the API server can show.
+    # A label that is removed by hand also disappears from managedFields; only a real API server shows that.
     for value in filter(None, values_of(state)):
         objects = edited(state, "StatefulSet", state.lws["metadata"]["name"], ("labels", label), value)
         if value == labels_of(state.leaders)[label]:
@@ -159,7 +157,7 @@ async def test_an_edited_leader_statefulset_moves_no_group(name: str, label: str
 
 @pytest.mark.parametrize("name", [AT_REST, ROLLING])
 async def test_workers_whose_statefulset_has_left_the_streams_are_not_taken_for_lost(name: str) -> None:
-    """Without its name label; a group that has its workers is not one that may be replaced at no cost."""
+    """The StatefulSet has lost its name label. A group that has workers cannot be replaced at no cost."""
     state = load(name)
     workers = f"{state.lws['metadata']['name']}-0"
     objects = edited(state, "StatefulSet", workers, ("labels", NAME_LABEL), None)
@@ -188,7 +186,7 @@ async def test_all_leaders_edited_at_once_lose_nothing() -> None:
 
 
 async def test_workers_are_rebuilt_from_what_their_leader_was_made_from_not_from_its_label() -> None:
-    """Their StatefulSet is lost at the same time."""
+    """The StatefulSet of the workers is lost at the same time."""
     state = load(ROLLING)
     lost = {
         ("StatefulSet", f"{state.lws['metadata']['name']}-0"),
@@ -207,7 +205,7 @@ async def test_workers_are_rebuilt_from_what_their_leader_was_made_from_not_from
 
 
 async def test_a_leader_of_which_nothing_shows_what_it_was_is_kept_and_told() -> None:
-    """Both of its labels were edited, and it has no workers: it is for somebody else to delete it."""
+    """Both labels of the leader were edited, and it has no workers: only a user can decide to delete it."""
     state = load(ROLLING)
     leader = _leaders(state)[0]["metadata"]["name"]
     objects = edited(state, "Pod", leader, ("labels", REVISION_LABEL), "garbage")
@@ -223,6 +221,6 @@ async def test_a_leader_of_which_nothing_shows_what_it_was_is_kept_and_told() ->
 
 
 def _leaders(state: State) -> list[Object]:
-    """By index."""
+    """Return the leaders by index."""
     found = [each for each in state.of_kind("Pod") if labels_of(each)[WORKER_INDEX_LABEL] == "0"]
     return sorted(found, key=lambda each: int(labels_of(each)[GROUP_INDEX_LABEL]))

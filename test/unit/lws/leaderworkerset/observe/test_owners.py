@@ -1,4 +1,4 @@
-"""An owner is known to be gone only if the streams show it."""
+"""Tests that an owner counts as deleted only if the streams show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of writes, and for how long."""
+"""Tests of what is recorded about writes, and for how long."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_server_that_learned_better(memory: SetWrites) -> None:
 
 
 def test_servers_are_upgraded(store: Store) -> None:
-    """What was dropped is held against the server for a minute, not until the process ends."""
+    """A field that the server dropped is remembered for a minute, not until the process ends."""
     seconds = 500.0
     memory = SetWrites(store, clock=lambda: seconds)
     memory.put(_statefulset("Pod"))
@@ -252,7 +252,7 @@ def test_what_somebody_wrote_between_a_plan_and_its_answer_is_still_to_be_put_ri
 
 
 def test_what_the_stream_brought_before_a_write_began_is_still_to_be_put_right(store: Store) -> None:
-    """Passes over groups write restarts, whatever else is in the status."""
+    """Passes over groups write restarts, independent of the rest of the status."""
     statuses = _left(store, {"replicas": 2})
     store.put(_with_status({"replicas": 9}, 2))
     target, patch = Reference.to(_with_status({})), {"restarts": {"0": "1"}}

@@ -1,4 +1,4 @@
-"""A pod that was replaced between two looks is noticed by its UID."""
+"""Tests that a pod replaced between two observations is recognised by its UID."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ LEADER = pod("a-0", "leader")
 
 
 def memory_of(*disrupted: str) -> ReplacedPods:
-    """disrupted: UIDs of pods that were evicted, preempted or drained, one after the other, by one name."""
+    """Return a record of replaced pods.
+
+    disrupted: UIDs of pods of one name that were evicted, preempted or drained, one after the other.
+    """
     return ReplacedPods(lambda owner, name: disrupted[-1] if disrupted else "")
 
 
 def replaced(memory: ReplacedPods, leader: Object, workers: list[Object]) -> tuple[str, ...]:
-    """Names of workers replaced under this leader pod."""
+    """Return the names of workers replaced under this leader pod."""
     return tuple(sorted(memory.update(leader, workers).replaced))
 
 
@@ -68,7 +71,10 @@ def test_what_is_accepted_has_no_consequence_and_the_next_one_has() -> None:
 
 
 def unbound(uid: str, node: str = "", **metadata: Any) -> Object:
-    """A worker that had to return to node-1, and the node that it got."""
+    """Return a worker that has to return to node-1.
+
+    node: the node that it got; empty without one.
+    """
     made = dict(pod("a-0-1", uid))
     owner = {"kind": "StatefulSet", "name": "a-0", "uid": "workers", "controller": True}
     metadata = {"annotations": {RETURNS_TO_ANNOTATION: "node-1"}, "ownerReferences": [owner], **metadata}
@@ -107,7 +113,7 @@ def test_a_pod_that_only_waited_to_return_is_no_loss(before: Object, lost: tuple
 
 
 def test_a_loss_stays_one_if_its_successor_only_waits() -> None:
-    """w1 ran: what becomes of w2, which must return, changes nothing."""
+    """w1 ran. The state of w2, which must return to its node, changes nothing."""
     store = Store(lambda before, after: None, TABLES)
     memory = ReplacedPods(store.last_disrupted, store.last_unbound)
     replaced(memory, LEADER, [pod("a-0-1", "w1")])
@@ -126,7 +132,7 @@ def test_a_group_that_is_gone_is_forgotten() -> None:
 
 
 def losses(*lives: str, disrupted: tuple[str, ...]) -> GroupSnapshot:
-    """What is known when the worker has had these UIDs, one after the other."""
+    """Return the recorded losses after the worker has had these UIDs, one after the other."""
     memory, lws, leader = memory_of(*disrupted), make_set(), make_leader_pod()
     workers = make_worker_statefulset(leader)
     for uid in lives:
@@ -147,13 +153,13 @@ def test_whether_a_worker_was_evicted_is_known_when_it_is_another_one_already() 
 
 
 def test_a_worker_that_was_evicted_before_the_first_look_is_known_too() -> None:
-    """The status may remember that there was another one."""
+    """The status may record that there was another worker."""
     found = losses("w2", disrupted=("w1",))
     assert (found.replaced, found.disrupted) == ((), {"demo-0-1"})
 
 
 def test_what_is_first_seen_after_the_policy_left_none_was_replaced_before() -> None:
-    """A loss and the edit come as two events, and the first look after both may be one."""
+    """The loss and the edit are two events, and the first pass after both may see them together."""
     memory, leader = memory_of(), make_leader_pod()
     workers = make_worker_statefulset(leader)
 
@@ -169,8 +175,8 @@ def test_what_is_first_seen_after_the_policy_left_none_was_replaced_before() -> 
 
 
 def test_a_crash_at_the_start_stays_one_when_an_exempt_container_restarts_later() -> None:
-    """The engine crashed until the proxy beside it had come. A proxy that restarts twice no longer shows when
-    that was.
+    """The engine crashed until the proxy next to it had started. A proxy that has restarted twice no longer
+    shows when that was.
     """
     memory, lws = memory_of(), make_set(template={"restartPolicy": "RecreateGroupAfterStart"})
     lws["metadata"]["annotations"] = {RESTART_EXEMPT_CONTAINERS_ANNOTATION: "proxy"}
@@ -190,6 +196,6 @@ def test_a_crash_at_the_start_stays_one_when_an_exempt_container_restarts_later(
     assert incident(engine, container("proxy", "12:01:00", "12:10:00")) is None
     restarted = container("proxy", "12:01:00", "12:10:00", "12:20:00")
     assert incident(engine, restarted) is None
-    # Nothing tells who has not seen it; a crash after the start counts in any case.
+    # A manager without the earlier record cannot know. A crash after the start counts in any case.
     assert incident(engine, restarted, seen_by=memory_of()) is not None
     assert incident(container("engine", "12:00:05", "12:15:00"), restarted) is not None

@@ -1,4 +1,4 @@
-"""When it is asked why a StatefulSet is short of pods, and what is made of the answer."""
+"""Tests of when to find out why a StatefulSet lacks pods, and of what is concluded from the answer."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def short(name: str = "demo", existing: int = 1, **more: Any) -> dict[str, Any]:
 
 
 class Bench:
-    """Shortages of one set; what is asked for is read before the next question."""
+    """Shortages of one set. Requests end before the next question."""
 
     def __init__(self, events: Events) -> None:
         self.background = Background()
         self.shortages = Shortages(FailedCreates(cast(Cluster, events), self.background.background))
 
     async def look(self, seconds: float, *statefulsets: dict[str, Any]) -> Shortage:
-        """As the pass sees it that is woken by what was read, if anything."""
+        """Return the shortage as seen by the pass that the read has enqueued, if there was a read."""
         of_set = partial(self.shortages.of_set, "default", "demo", statefulsets or (short(),))
         found = of_set(at(seconds))
         if not self.background.tasks:
@@ -102,7 +102,7 @@ async def test_a_set_that_is_gone_is_forgotten() -> None:
 
 
 async def test_no_pass_waits_for_a_list_of_events() -> None:
-    """Forty sets of one namespace, whose Events take for ever: no pass of any namespace waits."""
+    """The Events of a namespace with forty sets never arrive: no pass of any namespace waits for them."""
     events = Events(event())
     events.answers.clear()
     bench = Bench(events)

@@ -1,4 +1,4 @@
-"""Which pods of a group are on their way out, and which nodes are asked for because of it."""
+"""Tests of which pods of a group are terminating, and of the nodes that are read because of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ WORKERS = make_worker_statefulset(LEADER)
 
 
 class FakeCluster:
-    """nodes: by name; an exception is raised."""
+    """An API server with nodes.
+
+    nodes: by name, a node, or an exception to raise.
+    """
 
     def __init__(self, **nodes: Any) -> None:
         self.nodes = nodes
@@ -102,7 +105,7 @@ def test_a_former_worker_holds_the_name_of_a_new_one(pod: dict[str, Any], counts
 
 
 def test_a_gated_leader_waits_for_former_pods_on_lost_nodes_without_their_statefulset() -> None:
-    """Else none would be deleted by force, and the gate never lifted."""
+    """Otherwise no such pod would be force-deleted, and the gate never lifted."""
     spec = {**LEADER["spec"], "schedulingGates": [{"name": GROUP_REPLACEMENT_GATE}]}
     stranger = owned(FORMER, name="other")
     stranger["metadata"] |= {"name": "other-2", "uid": "u-other"}
@@ -132,7 +135,7 @@ HASH_LEADER["spec"] = {**HASH_LEADER["spec"], "hostname": "demo-0123abcd"}
 
 
 def hash_workers(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The StatefulSet of the workers of a Hash group, and one of its pods."""
+    """Return the worker StatefulSet of a Hash group, and one of its pods."""
     workers = make_worker_statefulset(HASH_LEADER)
     workers["metadata"] |= {"name": name, "uid": f"u-{name}"}
     pod = make_worker_pod(workers, 2)

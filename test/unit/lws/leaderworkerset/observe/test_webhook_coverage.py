@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.observe.webhook_coverage: in which namespaces pods are prepared by the webhook."""
+"""Tests of lws.leaderworkerset.observe.webhook_coverage: the namespaces whose pods the webhook prepares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SELECTOR = {"matchLabels": {"lws": "yes"}}
 
 
 class FakeCluster:
-    """An API server with one webhook configuration, and namespaces that carry the label `lws=yes` or not."""
+    """An API server with one webhook configuration. Some namespaces carry the label `lws=yes`."""
 
     def __init__(self, selector: dict[str, Any] | None = None, *labelled: str) -> None:
         self.selector = selector
@@ -50,7 +50,7 @@ class FakeCluster:
 
 
 class Scene:
-    """A coverage that runs."""
+    """A running `WebhookCoverage`."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.woken = 0
@@ -195,7 +195,7 @@ async def test_an_answer_for_a_former_selector_says_nothing_about_the_present_on
 
 @in_fake_time
 async def test_a_refusal_later_on_forgets_nothing() -> None:
-    """An API server that starts refuses everybody for a moment."""
+    """An API server that is starting rejects all requests for a moment."""
     cluster = FakeCluster(SELECTOR, "models")
     async with running(cluster) as scene:
         cluster.error = Forbidden(403, "Forbidden", "may not get")
@@ -206,7 +206,7 @@ async def test_a_refusal_later_on_forgets_nothing() -> None:
 
 @in_fake_time
 async def test_where_namespaces_cannot_be_listed_every_namespace_is_covered() -> None:
-    """Roles that somebody wrote for an earlier release: sets go on as they did then."""
+    """The RBAC roles were written for an earlier release: sets continue as under that release."""
     cluster = FakeCluster(SELECTOR)
     cluster.list_error = Forbidden(403, "Forbidden", "may not list")
     async with running(cluster) as scene:

@@ -20,14 +20,21 @@ def at(seconds: float) -> datetime:
 
 
 def event(words: str = WORDS, seconds: float = 0, about: str = "demo", **how: Any) -> dict[str, Any]:
-    """about: name of the StatefulSet. how: the fields that say when, else it was `seconds` after `NOW`."""
+    """Return an Event.
+
+    about: the name of the StatefulSet. how: the time fields; by default, the Event occurred `seconds` after
+    `NOW`.
+    """
     moment = how or {"deprecatedLastTimestamp": timestamp(at(seconds))}
     metadata = {"name": "e", "creationTimestamp": timestamp(at(-9000))}
     return {"metadata": metadata, "regarding": {"uid": f"uid-of-{about}"}, "note": words, **moment}
 
 
 class Background:
-    """What goes on beside the passes. woken: namespace and name of each set."""
+    """The tasks that run concurrently with passes.
+
+    woken: namespace and name of each enqueued set.
+    """
 
     def __init__(self) -> None:
         self.woken: list[tuple[str, str]] = []
@@ -40,14 +47,16 @@ class Background:
         self.tasks.append(asyncio.ensure_future(work))
 
     async def over(self) -> None:
-        """Until all of it has come to its end."""
+        """Wait until all tasks have ended."""
         while self.tasks:
             await self.tasks.pop()
 
 
 class Events:
-    """An API server with Events, one on each page. asked: namespace and query of each question. answers: it
-    waits before it answers, in every namespace but those that are served.
+    """An API server with Events, one on each page.
+
+    asked: namespace and query of each request. answers: set if requests are answered; otherwise only those
+    for namespaces in `served` are.
     """
 
     def __init__(self, *items: dict[str, Any]) -> None:

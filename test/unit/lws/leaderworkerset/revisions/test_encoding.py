@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.revisions.encoding: the recorded text, its key, and which specs mean the same."""
+"""Tests of lws.leaderworkerset.revisions.encoding: recorded text, key, and which specs are equivalent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TINY_TEXT = (
 
 
 def make_tiny(**template: Any) -> Spec:
-    """The smallest spec, with more fields of leaderWorkerTemplate."""
+    """Return the smallest spec, with these further fields of leaderWorkerTemplate."""
     worker = {"spec": {"containers": [{"name": "c", "image": "a:1"}]}}
     return {
         "leaderWorkerTemplate": {"restartPolicy": "None", "size": 1, "workerTemplate": worker, **template}
@@ -37,7 +37,7 @@ def make_tiny(**template: Any) -> Spec:
 
 
 def make_serving() -> Spec:
-    """A model server as people run it: a leader and three workers with eight accelerators each."""
+    """Return a realistic model server: a leader and three workers with eight accelerators each."""
     env = [
         {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}},
         {"name": "WAIT", "value": "1"},
@@ -141,7 +141,7 @@ def test_only_what_a_rollout_depends_on_is_recorded() -> None:
 
 
 def test_fields_of_later_releases_of_the_original_take_no_part_in_a_revision() -> None:
-    """Neither in its bytes nor its key, nor in what counts as equal: as there."""
+    """As with upstream, these fields affect neither bytes nor key nor equality."""
     later = {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination", "scheduling": {}}
     limited = {**make_tiny(maxGroupRestarts=3, restartBackoff={"baseSeconds": 5}), **later}
     assert canonical_text(limited) == TINY_TEXT
@@ -308,7 +308,7 @@ DIFFERENT: dict[str, Change] = {
     "no claim templates": lambda spec: spec["leaderWorkerTemplate"].pop("volumeClaimTemplates"),
     "subgroups": lambda spec: spec["leaderWorkerTemplate"].update(subGroupPolicy={"subGroupSize": 2}),
     "subdomain policy": lambda spec: spec["networkConfig"].update(subdomainPolicy="UniquePerReplica"),
-    # The API server drops it while a feature gate is closed; nobody here knows which are open.
+    # The API server drops the field while a feature gate is closed. The controller does not know the gates.
     "stop signal": lambda spec: _main(spec).update(lifecycle={"stopSignal": "SIGINT"}),
     "unknown field": lambda spec: _pod(spec).update(fromTheFuture={}),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.revisions.history: record, parse, recognise, build, restore, explain."""
+"""Tests of lws.leaderworkerset.revisions.history: record, parse, recognise, build, restore, explain."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from lws_api.leaderworkerset.v1 import (
 )
 from test.unit.builders import build_revision, make_set
 
-# Found by trying: with these images the canonical texts of `make_collision` have one hash.
+# Found by trial: with these images the canonical texts of `make_collision` have one hash.
 COLLIDING = ("app:853034", "app:2005000")
 
 
 def recognise(made: Record, recorded: list[Recorded], running: Any = None) -> Recorded | None:
-    """The newest revision that means the same as the record."""
+    """Return the newest revision that is equivalent to the record."""
     return plan.recognise(recorded, lambda revision: is_equal(made, revision, running))
 
 
 def free_probe(made: Record, recorded: list[Recorded], running: Any = None) -> int:
-    """The lowest number at which the key of the record is not that of another template."""
+    """Return the lowest number at which the key of the record is not the key of another template."""
     taken = plan.keys_of_others(recorded, lambda revision: is_equal(made, revision, running))
     return plan.free_probe(made.key_at, taken)
 
 
 def make_collision(image: str) -> dict[str, Any]:
-    """A set whose canonical text differs from its sibling's and hashes alike."""
+    """Return a set whose canonical text has the same hash as the text of another image."""
     lws = make_set(networkConfig=None)
     lws["spec"]["leaderWorkerTemplate"] = {
         "size": 2,
@@ -59,7 +59,7 @@ def make_collision(image: str) -> dict[str, Any]:
 
 
 def make_stored(lws: dict[str, Any], number: int = 1, **metadata: Any) -> dict[str, Any]:
-    """The ControllerRevision of the set as it is, as the API server returns it."""
+    """Return the ControllerRevision of the set, as the API server returns it."""
     built = copy.deepcopy(dict(build_revision(lws, record(lws), number)))
     built["data"] = json.loads(built["data"].text)
     stored = {
@@ -72,12 +72,15 @@ def make_stored(lws: dict[str, Any], number: int = 1, **metadata: Any) -> dict[s
 
 
 def make_orphan(lws: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """The same without an owner."""
+    """Return the ControllerRevision of the set without an owner."""
     return make_stored(lws, ownerReferences=[], **metadata)
 
 
 def renamed(stored: dict[str, Any]) -> dict[str, Any]:
-    """With the name that belongs to its data as they are now, and no seal, as earlier releases wrote it."""
+    """Return the revision with the name that its present data yield, and without a checksum.
+
+    Earlier releases wrote it like this.
+    """
     text = serialised(stored["data"])
     metadata = {**stored["metadata"], "name": f"demo-{key_of(text)}-{stored['revision']}"}
     told = {
@@ -87,7 +90,10 @@ def renamed(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_before_0_34(value: Any) -> Any:
-    """As releases on Kubernetes libraries before 0.34 wrote it: metadata has a null creationTimestamp."""
+    """Return an object as releases with Kubernetes libraries before 0.34 wrote it.
+
+    Its metadata has a null creationTimestamp.
+    """
     if isinstance(value, list):
         return [as_before_0_34(item) for item in value]
     if not isinstance(value, dict):
@@ -324,7 +330,7 @@ def test_topology_annotations_take_part(
 
 
 def told_of(lws: dict[str, Any], key: str = "") -> dict[str, str]:
-    """Annotations of its revision but the seal."""
+    """Return the annotations of the set's revision, except for the checksum."""
     told = dict(build_revision(lws, record(lws), 1, key=key)["metadata"]["annotations"])
     del told[SEAL_ANNOTATION]
     return told
@@ -398,7 +404,7 @@ def test_restore_without_recorded_topology_keeps_the_live_one() -> None:
 
 
 def make_statefulset_history(lws: dict[str, Any], owner: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the StatefulSet controller records: it labels its revisions as the pod template is labelled."""
+    """Return a revision of the StatefulSet controller, which copies the labels of the pod template."""
     return {
         **make_stored(lws, name="demo-7d4b9c5f6", ownerReferences=owner),
         "data": {"spec": {"template": {"$patch": "replace"}}},
@@ -495,5 +501,5 @@ def test_what_was_said_of_a_change_is_recorded_with_it() -> None:
         EXCLUSIVE_TOPOLOGY_ANNOTATION: "",
         CHANGE_CAUSE_ANNOTATION: "new model",
     }
-    # What runs without history was not made by the change that the set speaks of now.
+    # A group that runs without history was not made by the change that the set describes now.
     assert told_of(caused, key="old") == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}

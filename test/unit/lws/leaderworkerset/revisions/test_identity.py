@@ -1,4 +1,4 @@
-"""Which key a revision without a seal has, where its label is not the hash in its name."""
+"""Tests of the key of a revision without a checksum whose label is not the hash in its name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ OLD = "0123456789abcdef0123456789abcdef01234567"
 
 
 def unsealed(lws: dict[str, Any], number: int, label: str | None = None) -> Recorded:
-    """As the original or an earlier release wrote it. label: what the key label says; None for its hash."""
+    """Return a revision as upstream or an earlier release wrote it.
+
+    label: the value of the key label; None for the hash.
+    """
     made = api_server.stored(dict(build_revision(lws, record(lws), number)))
     del made["metadata"]["annotations"][SEAL_ANNOTATION]
     if label is not None:

@@ -1,4 +1,4 @@
-"""From which revision something was made: two of three have to agree, and no label alone decides."""
+"""Tests of which revision an object was created from: two of three sources must agree, never one label."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ LEADERS = make_leader_statefulset(LWS, key="b")
 
 
 def own_revision(key: str, label: str | None) -> dict[str, Any]:
-    """The leader StatefulSet's own ControllerRevision of a template with this key; label: its own."""
+    """Return the leader StatefulSet's own ControllerRevision of a template with this key.
+
+    label: the key label of the revision itself.
+    """
     labels = {"leaderworkerset.sigs.k8s.io/name": "demo"} | ({REVISION_LABEL: label} if label else {})
     return {
         "apiVersion": "apps/v1",
@@ -49,7 +52,7 @@ def own_revision(key: str, label: str | None) -> dict[str, Any]:
 
 
 def labelled(obj: dict[str, Any], key: str | None) -> dict[str, Any]:
-    """The object, its label edited."""
+    """Return the object with an edited key label."""
     labels = {**obj["metadata"]["labels"], REVISION_LABEL: key}
     kept = {name: value for name, value in labels.items() if value is not None}
     return {**obj, "metadata": {**obj["metadata"], "labels": kept}}

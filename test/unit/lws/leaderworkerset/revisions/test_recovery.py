@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.revisions.recovery: what StatefulSets show of a revision that is gone."""
+"""Tests of lws.leaderworkerset.revisions.recovery: what StatefulSets show of a lost revision."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ SUBGROUPS = {"subGroupPolicy": {"subGroupPolicyType": "LeaderExcluded", "subGrou
 def running(
     lws: dict[str, Any], *, key: str = KEY, leader: bool = True, workers: bool = True, **added: Any
 ) -> Running:
-    """What runs when `lws` was rolled out under the key; added: the node selector that workers were given."""
+    """Return what runs after `lws` was rolled out under the key.
+
+    added: the node selector that was added to the workers.
+    """
     leaders = build_leader_statefulset(SetSpec.of(lws), key, RollingUpdate(0, 2, 1))
     of_workers = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(lws, key=key))
     if added:
@@ -130,7 +133,7 @@ def test_anything_else_is_recorded_as_it_runs(ran: dict[str, Any], asked: dict[s
     assert made is not None
     assert not made.is_desired
     assert made.record.form != record(asked).form or made.record.topology != record(asked).topology
-    # The proof: pods made from it are those that run.
+    # The proof: the revision yields exactly what runs.
     rebuilt = restore(asked, as_recorded(asked, made))
     assert running(rebuilt) == shown
 
@@ -147,7 +150,7 @@ def test_the_reconstruction_means_what_was_asked_for_then() -> None:
 
 
 def test_a_key_that_is_the_hash_of_what_is_asked_for_says_it_all() -> None:
-    """Others may have added to the templates: then they differ, and mean the same."""
+    """Other clients may have added to the templates, which then differ but are equivalent."""
     lws = make_set()
     shown = running(make_set(image="mirror.example.com/app:1"), key=record(lws).key, workers=False)
     made = reconstruct(lws, shown)
@@ -244,7 +247,7 @@ def test_workers_that_nothing_shows_are_taken_from_the_set(size: int, guessed: s
 
 
 def test_leaders_that_nothing_shows() -> None:
-    """Enough to make workers anew."""
+    """What is shown is enough to recreate workers."""
     ran = make_set(
         image="app:1",
         size=3,

@@ -1,4 +1,4 @@
-"""What proves which key and placement a revision was recorded with, and what was edited since."""
+"""Tests of the checksum of a revision: it shows the recorded key and placement, and what was edited since."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def edited(change: Change, key: str = "") -> dict[str, Any]:
 
 
 def edits_of(found: Recorded) -> dict[str, str | None]:
-    """Labels and annotations that are restored."""
+    """Return the labels and annotations that are restored."""
     return {**edited_labels(FORMAT, RACK, found), **found.edits}
 
 
@@ -120,7 +120,7 @@ def test_a_seal_holds_for_one_revision_only() -> None:
 
 
 def test_data_that_were_replaced_under_the_same_name_are_used_for_nothing() -> None:
-    """The API server refuses an edit of data, not that somebody deletes a revision and makes another."""
+    """The API server rejects an edit of data, but a user may delete a revision and create another one."""
     other = record(make_set(image="evil:1"))
     found = parse({**stored(), "data": json.loads(other.text)})
     assert "contains other data than its name says" in found.broken
@@ -142,7 +142,7 @@ def test_a_name_of_a_later_probe_is_that_of_the_data(probe: int) -> None:
 
 
 def test_huge_data_of_a_stranger_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A megabyte for each key that is tried would stop the process for a minute."""
+    """Hashing a megabyte for each candidate key would block the process for a minute."""
     hashed, read = encoding._hashed, list[int]()
 
     def noted(text: str, value: int) -> int:

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.revisions.shape: what is stored of a set, from any writer."""
+"""Tests of lws.leaderworkerset.revisions.shape: stored specs, revisions and statuses, from any writer."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_spec_that_another_definition_let_through(spec: dict[str, Any], fault:
     ],
 )
 def test_a_field_of_a_later_release_is_not_run_without_it(spec: dict[str, Any], field: str) -> None:
-    """The definition of that release lets it through."""
+    """The definition of that release accepts the field."""
     assert spec_fault(make_set(**spec)) == f"{field} is unknown to this release"
     in_revision = make_set(**spec)["spec"]["leaderWorkerTemplate"]
     assert recorded_fault({"spec": {"leaderWorkerTemplate": in_revision}}) == "", "groups can be made from it"
@@ -121,7 +121,7 @@ def test_pod_templates_may_have_fields_of_a_later_kubernetes() -> None:
 
 
 def test_what_could_not_be_recorded_cannot_be_read() -> None:
-    """Else it would be recorded again and again."""
+    """Otherwise such a spec would be recorded again and again."""
     deep: Any = {}
     for _ in range(80):
         deep = {"a": deep}

@@ -1,7 +1,7 @@
-"""The rules of the original controller for partition and replicas, written from their description alone.
+"""Upstream's rules for partition and replicas, written from their description alone.
 
-They share nothing with the planner: groups are letters, and every rule stands where the description has it.
-What the planner says to the same states comes last.
+They share no code with the planner: groups are letters, and the rules have the order of the description. The
+last functions return what the planner decides for the same states.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from test.unit.stories.letters import groups
 
 @dataclass(frozen=True)
 class Case:
-    """One state: letters of groups 0 to `existing` - 1, and the numbers that the rules speak of."""
+    """One state: the letters of groups 0 to `existing` - 1, and the numbers that the rules use."""
 
     letters: str
     wanted: int
@@ -42,7 +42,7 @@ class Case:
 
 
 def reference(case: Case) -> tuple[int, int]:
-    """Partition and replicas by the case table, the first case that fits."""
+    """Return partition and replicas by the first case of the case table that applies."""
     partition, replicas = _case_table(case)
     return max(partition, case.floor), replicas
 
@@ -73,7 +73,7 @@ def _replicas_for(case: Case, unsettled: int) -> int:
 
 
 def partition_step(case: Case) -> int:
-    """The window of a rollout in progress, in the six steps of its description."""
+    """Return the partition of a rollout in progress, in the six steps of the description."""
     existing = case.existing
     step = case.unavailable + (existing - case.wanted)
     tail = len(case.letters) - len(case.letters.rstrip("R"))
@@ -87,13 +87,13 @@ def partition_step(case: Case) -> int:
 
 
 def is_rolling(case: Case) -> bool:
-    """One of the cases 4 and 5 applies."""
+    """Return whether case 4 or 5 applies."""
     at_rest = case.stored_partition == 0 and case.existing == case.wanted
     return not case.is_new_revision and not at_rest and case.existing >= case.wanted
 
 
 def is_held_up(case: Case) -> bool:
-    """A finished group lies within the window: it takes a place there that another group could have."""
+    """Return whether a finished group lies within the window, where it takes the place of another group."""
     existing = case.existing
     tail = len(case.letters) - len(case.letters.rstrip("R"))
     lowest = max(0, existing - tail - case.unavailable - existing + case.wanted)
@@ -101,7 +101,7 @@ def is_held_up(case: Case) -> bool:
 
 
 def planned(case: Case, **stored: bool) -> Rollout:
-    """What the planner says to the same state."""
+    """Return the planner's decision for the same state."""
     statefulset = LeaderStatefulSet(
         replicas=case.existing,
         partition=case.stored_partition,
@@ -114,6 +114,6 @@ def planned(case: Case, **stored: bool) -> Rollout:
 
 
 def told(case: Case) -> tuple[int, int]:
-    """Its partition and replicas."""
+    """Return the planner's partition and replicas."""
     rollout = planned(case)
     return rollout.partition, rollout.replicas

@@ -1,4 +1,4 @@
-"""How groups and the leader StatefulSet are read from their objects."""
+"""Tests of how groups and the leader StatefulSet are read from their objects."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_state_is_kept_until_the_group_is_measured_by_something_else() -> None
 
 
 def test_a_pass_over_a_set_and_one_over_its_group_do_not_judge_all_groups_in_turns() -> None:
-    """Each measures them by something else."""
+    """The two passes judge a group by different facts."""
     facts, of_group = make_group(), replace(WANTED, update_revision="")
     former = [*group_states([facts], WANTED), *group_states([facts], of_group)]
     again = [*group_states([facts], WANTED), *group_states([facts], of_group)]

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.rollout.replacement: which leaders wait, which groups terminate, what lifts a gate."""
+"""Tests of lws.leaderworkerset.rollout.replacement: waiting leaders, terminating groups, and lifted gates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def pod(
 
 
 def leaders(letters: str) -> tuple[Leader, ...]:
-    """By letter, in order of age: capital if admitted, lower case if gated; a of a former revision."""
+    """Return leaders by letter, oldest first.
+
+    Upper case is admitted, lower case is gated. The letter a stands for a former revision.
+    """
     return tuple(
         Leader(f"demo-{place}", f"2026-01-01T00:00:0{place}Z", each.islower(), each.lower() != "a")
         for place, each in enumerate(letters)
@@ -105,7 +108,7 @@ def test_immediate_waits_for_groups_that_are_kept() -> None:
     ],
 )
 def test_kept_groups_that_a_scale_down_lets_go(live: str, replicas: int, expected: str) -> None:
-    """Two are kept."""
+    """Two groups are kept."""
     kept = [Leader(str(place), f"2026-01-01T00:00:0{place}Z", False, True) for place in (1, 0)]
     assert "".join(leader.name for leader in unwanted(kept, leaders(live), replicas)) == expected
 

@@ -1,4 +1,4 @@
-"""The limits of a rollout, percentages taken of replicas."""
+"""Tests of the limits of a rollout, with percentages of replicas."""
 
 from __future__ import annotations
 

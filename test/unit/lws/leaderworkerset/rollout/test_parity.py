@@ -1,4 +1,4 @@
-"""Thousands of states against the rules of the original, which share nothing with the planner."""
+"""Tests of thousands of states against upstream's rules, which share no code with the planner."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from test.unit.lws.leaderworkerset.rollout.reference import Case, is_held_up, is
 
 
 def test_against_the_reference() -> None:
-    """Without broken groups the rules of the original hold, but for the deviations, each recognised by its
-    own sign.
-    """
+    """Without broken groups upstream's rules hold, except for deviations that the test recognises."""
     generator = random.Random(20260301)
     seen: Counter[str] = Counter()
     for _ in range(6000):
@@ -21,7 +19,7 @@ def test_against_the_reference() -> None:
         ours, theirs = told(state), reference(state)
         seen[_compare_partition(state, ours[0], theirs[0])] += 1
         seen[_compare_replicas(state, ours, theirs[1])] += 1
-    # There are more of them below.
+    # The test below covers more of these cases.
     del seen["the only group at once"]
     assert seen["same partition"] > 4500
     assert seen["same replicas"] > 4500
@@ -29,7 +27,7 @@ def test_against_the_reference() -> None:
 
 
 def test_sets_of_one_against_the_reference() -> None:
-    """The group goes with the new template, unless something comes on top, keeps it, or is in doubt of it."""
+    """The group is replaced at once, except with a surge, a partition, or doubts about its state."""
     seen: Counter[str] = Counter()
     budgets = [(unavailable, surge) for unavailable in (0, 1, 3) for surge in (0, 1)]
     for letter, (unavailable, surge), floor, last in product("ruRT-t", budgets, (0, 1), (0, 1, None, 3)):
@@ -68,7 +66,7 @@ def _compare_partition(state: Case, ours: int, theirs: int) -> str:
     spare = max(0, state.ready - state.must_stay)
     covered = state.existing if state.is_new_revision else state.stored_partition
     if theirs < covered and state.letters[theirs:].count("r") > spare:
-        # They would take more than the budget has left: ours takes just as many as it has.
+        # Upstream's rules exceed the remaining budget. Ours stay within it.
         assert theirs < ours, state
         assert ours >= covered or state.letters[ours:].count("r") <= spare, state
         return "partition within the availability floor"
@@ -95,7 +93,7 @@ def _compare_replicas(state: Case, told: tuple[int, int], original: int) -> str:
         return state.letters[:replicas].count("R") + state.letters[: min(partition, replicas)].count("r")
 
     if theirs < state.existing and not is_plain and staying(theirs) < state.must_stay:
-        # They would take groups that are needed: ours takes the first that is not.
+        # Upstream's rules would take groups that are needed. Ours stop at the first of these.
         assert theirs < ours <= state.existing, state
         assert ours == state.existing or staying(ours) >= state.must_stay > staying(ours - 1), state
         return "surge kept"

@@ -1,4 +1,4 @@
-"""A paused rollout moves no group, and still scales."""
+"""Tests that a paused rollout replaces no group, and that the set still scales."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from lws.leaderworkerset.rollout.state import RolloutState, budget
 
 
 def groups(letters: str) -> tuple[GroupState, ...]:
-    """R ready on the target revision, u unready on it, r ready and outdated, x broken and outdated, t on its
-    way out and outdated, - missing.
+    """Return groups by letter.
+
+    R: ready on the target revision, u: unready on it, r: ready and outdated, x: broken and outdated, t:
+    terminating and outdated, -: missing.
     """
     return tuple(
         GroupState(

@@ -1,4 +1,4 @@
-"""Partition and replicas: the case table, worked examples, and the deviations one by one."""
+"""Tests of partition and replicas: the case table, worked examples, and the deviations one by one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from test.unit.stories.letters import groups
 
 
 def case(letters: str, stored: str, wanted: int, limits: str, **more: int | bool | None) -> Case:
-    """`stored` is "replicas,partition", `limits` is "unavailable,surge"; what was asked before is `wanted` by
-    default.
+    """Return a case.
+
+    stored: "replicas,partition". limits: "unavailable,surge". The replicas of the previous pass are `wanted`
+    by default.
     """
     existing, partition = map(int, stored.split(","))
     unavailable, surge = map(int, limits.split(","))

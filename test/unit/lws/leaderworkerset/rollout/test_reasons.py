@@ -1,4 +1,4 @@
-"""What a step of a rollout says."""
+"""Tests of the reason of a rollout step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which leaders we delete ourselves: before the partition is lowered, and once that is reported as seen."""
+"""Tests of which leaders we delete ourselves.
+
+Some are deleted before the partition is lowered, others once the StatefulSet controller has reported it.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ def test_nothing_is_deleted_that_would_come_back_the_same() -> None:
 
 
 def test_with_a_new_template_the_old_update_revision_says_nothing() -> None:
-    """A surge group of the revision before goes in the step that stores the new template."""
+    """A surge group of the former revision is deleted in the step that stores the new template."""
     same = tuple(dataclasses.replace(group, replaceable=False) for group in groups("rrrrr"))
     state = RolloutState(4, Budget(1, 1), 0, same, LeaderStatefulSet(5, 0, is_current=False))
     rollout = plan_rollout(state)
@@ -124,7 +127,7 @@ def test_a_raised_floor_protects_groups_that_the_old_partition_covered() -> None
 
 
 def kept(letters: str, *indices: int) -> tuple[GroupState, ...]:
-    """Groups on their way out, of which these stay there until the rollout comes to them."""
+    """Return terminating groups. Those with these indices stay until the rollout reaches them."""
     return tuple(
         dataclasses.replace(each, kept=True) if each.index in indices else each for each in groups(letters)
     )
@@ -142,7 +145,7 @@ def test_a_rollout_replaces_a_group_that_is_kept_and_does_not_wait_for_it(index:
         ready = sum(each in "rR" for each in letters) - sum(letters[at] == "r" for at in rollout.replace)
         assert ready >= 2 - limits.unavailable, "no more groups go than may"
         assert index not in rollout.replace or letters[index] != "t", "it is being deleted already"
-        # Its finalizer goes once the partition is down to it.
+        # The finalizer of a kept pod is removed once the partition has reached the pod.
         gone = {*rollout.replace, *(at for at, each in enumerate(letters) if each == "t")}
         gone = {at for at in gone if at >= rollout.partition}
         letters = ["R" if at in gone else each for at, each in enumerate(letters)]

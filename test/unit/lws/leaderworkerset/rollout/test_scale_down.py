@@ -1,5 +1,7 @@
-"""lws.leaderworkerset.rollout.scale_down: Ordinal groups that stay although others would better have stayed,
-and Hash groups that a ReplicaSet is told to delete first.
+"""Tests of lws.leaderworkerset.rollout.scale_down: which groups a scale-down deletes.
+
+Some Ordinal groups stay although others would have been better to keep. A ReplicaSet has to delete certain
+Hash groups first.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from test.unit.builders import make_leader_pod
 
 
 def states(letters: str) -> list[GroupState]:
-    """R: ready, u: not."""
+    """Return group states by letter: R is ready, u is not."""
     return [GroupState(index, ready=letter == "R") for index, letter in enumerate(letters)]
 
 
@@ -69,8 +71,11 @@ OURS = {letter: rank.cost for letter, rank in RANKS.items()}
 
 
 def a_candidate(number: int, text: str, age: int) -> RankedGroup:
-    """text: rank, a capital for a leader that is ready by itself. `<`: the leader is Pending, `>`: without a
-    node too. `~`: the rollout replaces it. `b`: of another ReplicaSet. A number is its cost, `!` one of ours.
+    """Return a candidate for deletion.
+
+    text: its rank, upper case for a leader that is ready by itself. `<`: the leader is Pending; `>`: it has
+    no node, either. `~`: the rollout replaces the group. `b`: its leader belongs to another ReplicaSet. A
+    number is its deletion cost, `!` a cost of ours.
     """
     letter, rest = text[0], text[1:]
     rank = RANKS[letter.lower()]

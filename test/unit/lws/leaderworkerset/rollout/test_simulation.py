@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.rollout.simulation: the steps of a rollout, told without a cluster."""
+"""Tests of lws.leaderworkerset.rollout.simulation: the steps of a rollout, predicted without a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from test.unit.stories.story import Story, Wish
 
 
 def changed(letters: str, unavailable: int = 1, surge: int = 0, **stored: object) -> RolloutState:
-    """A set whose template was changed just now; its groups stand as the letters say."""
+    """Return a set whose template has just changed, with groups as the letters say."""
     count = len(letters)
     statefulset = LeaderStatefulSet(replicas=count, partition=0, last_replicas=count, is_current=False)
     return RolloutState(
@@ -26,7 +26,7 @@ def changed(letters: str, unavailable: int = 1, surge: int = 0, **stored: object
 
 
 def told(simulation: Simulation) -> list[tuple[int, int, tuple[int, ...]]]:
-    """partition, replicas and replaced leaders of each step."""
+    """Return partition, replicas and replaced leaders of each step."""
     return [
         (each.rollout.partition, each.rollout.replicas, each.rollout.replace) for each in simulation.steps
     ]
@@ -86,7 +86,7 @@ def test_scaling_down_on_the_way() -> None:
 
 @for_each_seed(60)
 def test_the_steps_are_those_of_the_stories(seed: int) -> None:
-    """The model of the StatefulSet controller that the stories are told with comes to the same."""
+    """The model of the StatefulSet controller in the stories takes the same steps."""
     draw = random.Random(seed)
     replicas, has_feature = draw.randint(1, 7), draw.random() < 0.5
     unavailable, surge = draw.randint(0, 3), draw.randint(0, 3)

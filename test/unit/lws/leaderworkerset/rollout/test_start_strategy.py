@@ -1,4 +1,4 @@
-"""Groups start in waves: on creation, on scale-up, in a rollout."""
+"""Tests that groups start in waves: on creation, on scale-up, and in a rollout."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_scale_up(letters: str, replicas: int) -> None:
     ],
 )
 def test_a_scale_up_below_the_partition_of_the_set(letters: str, replicas: int) -> None:
-    """Each pass that was quicker than the pods added groups to the wave."""
+    """Each pass that ran before the pods started added groups to the wave."""
     before = state(letters, 20, LeaderStatefulSet(len(letters), 20, last_replicas=20))
     rollout = plan_rollout(replace(before, floor=20))
     assert (rollout.partition, rollout.replicas, rollout.replace) == (20, replicas, ())
@@ -87,7 +87,7 @@ def test_a_scale_up_below_the_partition_of_the_set(letters: str, replicas: int) 
     ],
 )
 def test_groups_that_a_step_replaces_count_before_they_go(letters: str, replicas: int) -> None:
-    """A scale-up right after a step of a rollout started a whole wave in addition to that of the step."""
+    """A scale-up right after a rollout step started a whole wave in addition to the step's groups."""
     rollout = plan_rollout(state(letters, 20, LeaderStatefulSet(8, 4, last_replicas=8, max_unavailable=9)))
     assert rollout.replicas == replicas
 
@@ -131,14 +131,14 @@ def test_the_surge_starts_in_waves_too() -> None:
 
 
 def test_a_surge_group_without_a_node_holds_up_no_wave() -> None:
-    """It may wait for the node of a group that the wave would replace."""
+    """The surge group may wait for the node of a group that the wave would replace."""
     stored = LeaderStatefulSet(9, 8, last_replicas=8, max_unavailable=9)
     before = replace(state("r" * 8 + "u", 8, stored, Budget(2, 1)), start_strategy=StartWaves(1, 2))
     assert plan_rollout(before).partition == 8
     unplaced = replace(before.groups[-1], unscheduled=True)
     rollout = plan_rollout(replace(before, groups=(*before.groups[:-1], unplaced)))
     assert (rollout.partition, rollout.replicas, rollout.replace) == (7, 9, (7,))
-    # One that is wanted counts, however long it waits: else more would start each time.
+    # A group within the replicas counts however long it waits: otherwise more groups would start each time.
     added = state("uu", 20, LeaderStatefulSet(2, 0, last_replicas=20))
     waiting = tuple(replace(group, unscheduled=True) for group in added.groups)
     assert plan_rollout(replace(added, groups=waiting)).replicas == 2

@@ -1,4 +1,4 @@
-"""The budget of a set, and how far it reaches."""
+"""Tests of the budget of a set, and of how far it reaches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that must return to nodes without room for them: what users are told, and when they need not wait."""
+"""Tests of pods that must return to nodes without room: what is reported, and when they need not wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from test.unit.set_world import carried_out, settled
 
 
 def barred(*seconds: float) -> SetSnapshot:
-    """A set at rest; then so many pods of group 0 have waited so long for their nodes."""
+    """Return a settled set, of which pods of group 0 have waited this many seconds for their nodes."""
     snapshot = settled(make_set())
     first, *others = snapshot.groups
     waits = tuple(
@@ -85,7 +85,7 @@ NOT_READ = "not read"
 
 
 def waits(pod: dict[str, Any], node: str = "node-1", **spec: Any) -> dict[str, Any]:
-    """The pod before it gets the node that it must return to."""
+    """Return the pod as it waits for the node that it must return to."""
     pod = copy.deepcopy(pod)
     pod["metadata"]["annotations"] = {**pod["metadata"]["annotations"], RETURNS_TO_ANNOTATION: node}
     pod["spec"] = {"containers": [], "affinity": with_required_node({}, node), **spec}
@@ -94,7 +94,10 @@ def waits(pod: dict[str, Any], node: str = "node-1", **spec: Any) -> dict[str, A
 
 
 def returning(node: Any, *pods: str, annotations: dict[str, str] | None = None, **spec: Any) -> SetSnapshot:
-    """Pods of a set of two groups of three that wait for node-1, which is as it was read."""
+    """Return a set of two groups of three, whose given pods wait for node-1.
+
+    node: node-1 as it was read.
+    """
     lws = make_set(size=3, annotations={NODE_RETURN_ANNOTATION: "Required", **(annotations or {})})
     found, groups = [], []
     for index in range(2):

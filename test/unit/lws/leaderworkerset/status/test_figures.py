@@ -1,4 +1,4 @@
-"""What metrics show of a set."""
+"""Tests of the metrics of a set."""
 
 from __future__ import annotations
 

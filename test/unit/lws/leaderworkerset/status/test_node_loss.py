@@ -1,4 +1,4 @@
-"""What users are told where a lost node keeps groups from coming back."""
+"""Tests of what is reported if a lost node keeps groups from being recreated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stuck(name: str, node: str = "node-1") -> dict[str, Any]:
 
 
 def with_stuck(nodes: dict[str, Any], *leaving: dict[str, Any]) -> SetSnapshot:
-    """A set at rest, then these pods cannot go."""
+    """Return a settled set with these pods stuck in termination."""
     return replace(settled(make_set()), terminating=leaving, nodes=nodes)
 
 

@@ -1,4 +1,4 @@
-"""What stands in the way of a set, in one list."""
+"""Tests of the list of problems of a set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the clock of a set starts anew, and when it has run out."""
+"""Tests of when the progress deadline of a set restarts, and of when it has expired."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STORED = {"lastProgressTime": BEFORE, "groups": {"counts": {"Ready": 2}}}
 
 
 def waited(since: float, until: float | None = None) -> NodeWait:
-    """A pod that was created so many seconds ago, and got its node so many seconds ago."""
+    """Return the wait of a pod that was created, and got its node, this many seconds ago."""
     ago = [NOW - timedelta(seconds=each) if each is not None else None for each in (since, until)]
     assert ago[0] is not None
     return NodeWait(ago[0], ago[1])

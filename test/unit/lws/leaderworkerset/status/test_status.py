@@ -1,4 +1,4 @@
-"""Counters, conditions and announcements of a set."""
+"""Tests of counters, conditions and Events of a set."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def status_of(letters: str, *stored: tuple[str, str, str, str], replicas: int = 
 
 
 def beside_degraded(status: SetStatus) -> list[Any]:
-    """The conditions but for one that every set has, and one that says Progressing once more."""
+    """Return the conditions without Degraded, which every set has, and Reconciling, a copy of Progressing."""
     return [each for each in status.intended["conditions"] if each["type"] not in ("Degraded", "Reconciling")]
 
 
@@ -132,7 +132,7 @@ def test_with_a_partition_only_groups_in_scope_are_updated(letters: str, expecte
 
 
 def original_conditions(stored: dict[str, tuple[str, str]], letters: str, floor: int) -> None:
-    """What the original makes of type → (status, reason), pass after pass until it changes nothing more."""
+    """Update the conditions, type → (status, reason), as upstream does until nothing changes."""
     total, wanted = 4, dict(enumerate(letters[:4]))
     scope = [letter for index, letter in wanted.items() if index >= floor and letter != "-"]
     if sum(letter in "Ru" for letter in scope) < len(scope):
@@ -245,7 +245,7 @@ def test_counters_include_the_surge_and_count_each_group_once() -> None:
     ],
 )
 def test_beside_a_surge_a_rollout_looks_done_only_when_it_is(letters: str, updated: int) -> None:
-    """Kueue deletes the pods of a surge as soon as as many groups are updated as are asked for."""
+    """Kueue deletes the pods of a surge once the number of updated groups reaches the desired number."""
     assert status_of(letters).intended["updatedReplicas"] == updated
 
 
@@ -386,11 +386,11 @@ def test_a_message_stays_within_what_the_api_takes() -> None:
     assert len(beside_degraded(status)[-1]["message"]) == 32768
 
 
-# --- Memory -------------------------------------------------------------------------------------------------
+# --- Records ------------------------------------------------------------------------------------------------
 
 
 def at_rest(**more: Any) -> dict[str, Any]:
-    """A set of two whose status is written, with more in it."""
+    """Return a settled set of two groups with a written status, and further fields in it."""
     members = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
     seen = StatusInput(2, NOW, groups=groups("RR"), existing=2, members=members)
     status = dict(set_status(SetSpec.of(make_set(generation=3)), seen).intended)
@@ -448,7 +448,7 @@ def later(
     waits: tuple[NodeWait, ...] = (),
     **spec: Any,
 ) -> SetStatus:
-    """The next pass, with nothing between them but time."""
+    """Return the status of the next pass, with nothing between the passes but time."""
     asked = {"progressDeadlineSeconds": deadline} if deadline is not None else {}
     lws = make_set(replicas=4, generation=3, status=dict(status.intended), **asked, **spec)
     seen = StatusInput(4, NOW + timedelta(seconds=seconds), groups=groups(letters), existing=4, waits=waits)
@@ -480,7 +480,7 @@ def test_the_clock_is_not_started_anew_by_what_is_no_progress() -> None:
     worse = later(first, "RRtu", 300)
     back = later(worse, "RRRu", 450)
     assert worse.due_in == 300
-    # One group more than a moment ago: as far as anybody remembers that is progress.
+    # One more ready group than in the recorded status counts as progress.
     assert back.due_in == 600
 
 
@@ -635,7 +635,7 @@ def test_conditions_of_a_set_with_a_stopped_group(
 
 @pytest.mark.parametrize("deadline", [None, 60])
 def test_a_set_that_waits_for_nothing_else_is_stalled(deadline: int | None) -> None:
-    """By our own limit, too: for tools that follow kstatus, which know no other failure."""
+    """Our own limit stalls the set, too: tools that follow kstatus know no other failure."""
     lws = make_set(replicas=4, generation=3, maxGroupRestarts=2, progressDeadlineSeconds=deadline)
     seen = StatusInput(4, NOW, groups=groups("RRRu"), existing=4, out_of_restarts=(3,))
     status = set_status(SetSpec.of(lws), seen)

@@ -1,4 +1,4 @@
-"""status.groups: short, bounded, and the same for as long as nothing coarse changes."""
+"""Tests of status.groups: short, bounded, and unchanged as long as no state of a group changes."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_the_reasons_of_all_groups(rollout: RolloutState, reasons: list[str]) ->
 @pytest.mark.parametrize("letters", ["R-", "rtxTu-", "rR", "xrRR"])
 @pytest.mark.parametrize("paused", [False, True])
 def test_the_status_gives_the_reasons_of_all_groups(letters: str, paused: bool) -> None:
-    """Commands show all of them: each group that the status names has the same reason in both."""
+    """Commands show all groups: each group in the status has the same reason in both."""
     rollout = RolloutState(len(letters), BUDGET, groups=groups(letters), paused=paused)
     summary = summarise(rollout.groups, rollout.replicas, rollout.floor, rollout.paused)
     assert set(summary.unsettled) <= set(group_standings(rollout))

@@ -1,4 +1,4 @@
-"""Which changes of a status can wait, and which never do."""
+"""Tests of which changes of a status may be delayed, and which never are."""
 
 from __future__ import annotations
 

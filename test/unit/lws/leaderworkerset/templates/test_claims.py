@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.templates.claims: which claims pods get, and whose they are."""
+"""Tests of lws.leaderworkerset.templates.claims: the PVCs of pods, and their owners."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_what_a_statefulset_has_is_not_changed(
     assert build_leader_storage(lws, api_server.stored(made)) == {CLAIMS: [expected]}
 
 
-# --- Whose they are -----------------------------------------------------------------------------------------
+# --- Owners -------------------------------------------------------------------------------------------------
 
 STATEFULSET = {
     "apiVersion": "apps/v1",
@@ -176,7 +176,7 @@ SET = {
 
 
 def claim_of(*owners: dict[str, Any], group: int = 0, **labels: str) -> dict[str, Any]:
-    """A claim of a worker."""
+    """Return the PVC of a worker."""
     own = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: str(group), GROUP_KEY_LABEL: "k"}
     metadata: dict[str, Any] = {"name": "data-demo-0-1", "namespace": "default", "uid": "u-c"}
     metadata |= {"resourceVersion": "7", "labels": {**own, **labels}}

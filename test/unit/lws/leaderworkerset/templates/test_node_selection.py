@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.templates.node_selection: node selector and tolerations by group."""
+"""Tests of lws.leaderworkerset.templates.node_selection: node selector and tolerations by group."""
 
 from __future__ import annotations
 

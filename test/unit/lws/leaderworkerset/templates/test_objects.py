@@ -1,4 +1,4 @@
-"""The objects of a set, field by field."""
+"""Tests of the objects of a set, field by field."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_annotations_of_leader_pods(changes: dict[str, Any], expected: dict[str,
 def test_the_termination_policy_is_in_a_template_only_where_upstream_wrote_it(
     policy: str | None, key: str
 ) -> None:
-    """Not even the next revision has another value: a rollback would find its own pods outdated."""
+    """The next revision keeps a stored value, too: otherwise pods would be outdated after a rollback."""
     spec = SetSpec.of(make_set(podTerminationPolicy=policy))
     assert POD_TERMINATION_POLICY_ANNOTATION not in str(build_leader_statefulset(spec, "k1", UPDATE))
     assert POD_TERMINATION_POLICY_ANNOTATION not in str(build_leader_deployment(spec, "k1", False))
@@ -291,7 +291,9 @@ def test_leaders_that_select_nodes_by_group_wait_for_the_webhook() -> None:
 
 
 def test_the_role_comes_with_a_new_template() -> None:
-    """By itself it would be a write to every set at an upgrade; taken away, to every one taken over."""
+    """By itself, the label would cause a write to every set at an upgrade. Its removal would cause one at
+    every takeover.
+    """
 
     def labels(key: str, stored: Any = None) -> dict[str, str]:
         built = build_leader_statefulset(SetSpec.of(make_set()), key, RollingUpdate(0, 2, 1), stored)

@@ -1,4 +1,4 @@
-"""Certificates with keys of their own, as cert-manager makes them: elliptic curves, and CAs between."""
+"""Create certificates as cert-manager issues them: with elliptic-curve keys and intermediate CAs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Issued:
 
 
 def issue(name: str, by: Issued | None = None) -> Issued:
-    """A certificate for that name, signed by another one or itself; good for 30 days."""
+    """Return a certificate for `name`, signed by `by` or by itself, and valid for 30 days."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
@@ -44,5 +44,5 @@ def issue(name: str, by: Issued | None = None) -> Issued:
 
 
 def another_authority() -> bytes:
-    """The certificate of a CA, PEM, that has signed nothing."""
+    """Return the PEM certificate of a CA that has signed nothing."""
     return issue("another").pem

@@ -1,4 +1,7 @@
-"""A directory as kubelet keeps it: the files are links into a directory that is exchanged as a whole."""
+"""A certificate directory as the kubelet maintains it.
+
+Its files are links into a directory that the kubelet replaces as a whole.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def certificate(made: datetime = NOW) -> KeyPair:
 
 
 class Volume:
-    """A volume of a Secret and a server that takes what is found in it."""
+    """The volume of a Secret, and a server that uses its files."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,4 +1,7 @@
-"""One replica, or two that race, against a cluster that is a dictionary with resourceVersions."""
+"""The internal CA, with one replica or two racing ones.
+
+The cluster is a dictionary of objects with resourceVersions.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ MUTATING, VALIDATING = CONFIGURATIONS
 
 
 class FakeCluster:
-    """Objects by kind and name. before: called before each request, may raise or change objects."""
+    """A cluster with objects by kind and name.
+
+    before: a function called before each request, which may raise or change objects.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
@@ -71,7 +77,7 @@ class FakeCluster:
         return self._store(key, {**self.objects[key], "webhooks": patch["webhooks"]})
 
     async def _arrive(self, verb: str, kind: str) -> None:
-        # Every request gives way to the others, as on a network.
+        # Every request yields to the others, as on a network.
         await asyncio.sleep(0)
         self.before(verb, kind)
         if verb != "get":
@@ -92,7 +98,7 @@ class FakeCluster:
 
 
 class Replica:
-    """One manager: what it serves, and a clock that only tests move."""
+    """One manager, with the certificate that it serves and a clock that only tests advance."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.now = datetime(2026, 3, 1, tzinfo=UTC)
@@ -113,7 +119,7 @@ class Replica:
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    """As the chart leaves it: an empty Secret, configurations without caBundle."""
+    """A cluster as the chart installs it: an empty Secret, configurations without caBundle."""
     cluster = FakeCluster()
     cluster.put(*SECRET, type="Opaque")
     cluster.objects[SECRET]["metadata"]["namespace"] = "lws-system"
@@ -135,7 +141,7 @@ def secret_data(cluster: FakeCluster) -> dict[str, bytes]:
 
 
 def bundle_in(cluster: FakeCluster, configuration: tuple[str, str]) -> tuple[bytes, ...]:
-    """The CAs that all entries of a configuration trust."""
+    """Return the CAs that all entries of a configuration trust."""
     (bundle,) = {entry["clientConfig"]["caBundle"] for entry in cluster.objects[configuration]["webhooks"]}
     return split(base64.b64decode(bundle))
 
@@ -281,7 +287,7 @@ async def test_server_certificate_is_renewed_without_a_new_authority(
 
 
 def lose_authority_key(cluster: FakeCluster) -> None:
-    """The simplest reason for a new CA."""
+    """Remove the CA's key from the Secret, the simplest reason for a new CA."""
     secret = cluster.objects[SECRET]
     data = {key: value for key, value in secret["data"].items() if key != "ca.key"}
     cluster.put(*SECRET, type="Opaque", data=data)

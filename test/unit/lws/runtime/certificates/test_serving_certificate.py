@@ -1,4 +1,4 @@
-"""Judging and renewing certificates, against what OpenSSL and the API server's rules make of them."""
+"""Validation and renewal of certificates, compared with the results of OpenSSL and the API server's rules."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_serving_certificate_that_is_not_valid_yet_is_replaced(first: Certific
 
 @pytest.mark.parametrize("key", ["rsa", "elliptic"])
 def test_the_ca_of_the_stored_certificate_stays_trusted_for_a_day(key: str, first: Certificates) -> None:
-    """As cert-manager's self-signed Issuer makes it: a certificate of no CA, which verifies itself."""
+    """cert-manager's SelfSigned issuer creates such a certificate, which has no CA and verifies itself."""
     former = self_signed(key, NAMES)
     made = renewed(Certificates(KeyPair(former.certificate), former), NAMES, NOW)
     assert made is not None
@@ -280,8 +280,8 @@ def test_authority_of_the_original_with_serial_number_0_is_kept() -> None:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     )
     signed = builder.sign(key, hashes.SHA256())
-    # The builder refuses 0. In DER the serial number is the INTEGER after the version; the signature then no
-    # longer fits, but nobody checks that of a root.
+    # The builder rejects 0. In DER, the serial number is the INTEGER after the version. The signature is
+    # invalid then, but clients do not verify the signature of a root certificate.
     der = signed.public_bytes(serialization.Encoding.DER)
     version = bytes.fromhex("a003020102")
     altered = der.replace(version + bytes.fromhex("020101"), version + bytes.fromhex("020100"), 1)

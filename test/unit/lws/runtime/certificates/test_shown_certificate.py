@@ -1,4 +1,4 @@
-"""lws.cli.commands.doctor: what somebody sees who trusts a CA and has no key."""
+"""lws.cli.commands.doctor: flaws of a served certificate, seen by a client that trusts a CA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may read the metrics: what the API server is asked, and for how long its answers are remembered."""
+"""Authorization of metrics readers: what the API server is asked, and how long its answers are cached."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATH = "/metrics"
 
 @dataclass
 class FakeReviews:
-    """An API server that reviews. users: by token. allowed: names of users."""
+    """An API server that answers reviews. users: user info by token. allowed: names of users."""
 
     users: dict[str, dict[str, Any]] = field(default_factory=lambda: {"good": USER})
     allowed: set[str] = field(default_factory=lambda: {USER["username"]})
@@ -54,7 +54,7 @@ class FakeReviews:
 
 
 class Clock:
-    """Seconds that the test says."""
+    """A clock that the test sets."""
 
     now = 1000.0
 
@@ -147,7 +147,7 @@ async def test_answers_are_remembered_for_a_while(
 
 
 async def test_a_verdict_is_about_one_user_and_one_path() -> None:
-    # Joined without care, both would be "a b c".
+    # Joined with plain spaces, both would be "a b c".
     users = {"one": {"uid": "a b", "username": "c"}, "two": {"uid": "a", "username": "b c"}}
     reviews = FakeReviews(users=users, allowed={"c"})
     authorizer = made(reviews)
@@ -164,7 +164,7 @@ async def test_a_verdict_is_about_one_user_and_one_path() -> None:
 
 @dataclass
 class SlowReviews(FakeReviews):
-    """Answers once the test lets it."""
+    """An API server that answers once the test opens the gate."""
 
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -1,4 +1,4 @@
-"""What goes over the wire and what comes out of it, against a server on loopback."""
+"""lws.runtime.client.connection: requests sent and responses returned, against a server on loopback."""
 
 from __future__ import annotations
 
@@ -336,7 +336,7 @@ async def test_a_slow_answer_is_an_answer() -> None:
 @in_fake_time
 async def test_broken_connections() -> None:
     async with _connected() as (api, cluster):
-        # A GET is sent once more by the HTTP client, a POST never.
+        # The HTTP client retries a GET once, and never a POST.
         api.will(reset(), reset(), reset())
         with pytest.raises(Unreachable):
             await cluster.create(POD)
@@ -356,7 +356,7 @@ async def test_nobody_listens() -> None:
 
 @in_fake_time
 async def test_a_connection_that_the_event_loop_cannot_make(monkeypatch: pytest.MonkeyPatch) -> None:
-    """uvloop refuses a descriptor that belonged to a connection which has just failed."""
+    """uvloop rejects a file descriptor that belonged to a connection which has just failed."""
     async with _connected() as (api, cluster):
 
         async def connect_in_vain(*args: Any, **kwargs: Any) -> Any:
@@ -475,7 +475,7 @@ async def test_the_lease_is_asked_after_the_wait_for_a_token() -> None:
 
 @in_fake_time
 async def test_the_lease_is_asked_when_a_connection_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packets that get through again after minutes must not carry a write of a former leader."""
+    """Packets that arrive only after minutes must not carry a write of a former leader."""
     async with _connected() as (api, cluster):
         lost_at = now() + 10
         connector = cluster._session.connector
@@ -495,7 +495,7 @@ async def test_the_lease_is_asked_when_a_connection_is_there(monkeypatch: pytest
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @in_fake_time
 async def test_a_write_of_the_leader_ends_while_nobody_else_may_act(write: Call) -> None:
-    """The API server gives it up too: it may have come there through a network that carries no answer."""
+    """The API server cancels the write too: the request may have arrived although no answer comes back."""
     async with _connected() as (api, cluster):
         acting = cluster.fenced(lambda namespace: True, lambda namespace: 5.25 if namespace == "ns" else 0.0)
         api.will(silence(3600), answer_json({}))
@@ -503,7 +503,7 @@ async def test_a_write_of_the_leader_ends_while_nobody_else_may_act(write: Call)
         with pytest.raises(Unreachable):
             await write(acting)
         assert now() - began == pytest.approx(5.25, abs=0.01)
-        # It counts from when the request came, for which a fifth of the time is left.
+        # The API server counts from the arrival of the request, for which a fifth of the time is reserved.
         assert api.requests[0].query["timeout"] == "4200ms"
         await acting.get("Pod", "ns", "a")
         assert "timeout" not in api.requests[1].query

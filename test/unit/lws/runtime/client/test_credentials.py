@@ -1,4 +1,4 @@
-"""lws.runtime.client.transport: when they are loaded again, and who waits for it. In fake time."""
+"""lws.runtime.client.transport: when credentials are reloaded and which requests wait, in fake time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from test.unit.fake_time import in_fake_time, now
 
 
 class Source:
-    """Where credentials come from. lifetime: of those that come next. seconds: how long that takes."""
+    """A source of credentials.
+
+    lifetime: the lifetime of the next credentials. seconds: how long loading them takes.
+    """
 
     def __init__(self, lifetime: Lifetime, seconds: float = 0.0) -> None:
         self.lifetime, self.seconds = lifetime, seconds

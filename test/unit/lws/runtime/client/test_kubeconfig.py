@@ -1,4 +1,4 @@
-"""lws.runtime.client.kubeconfig: which cluster and namespace somebody at a terminal means."""
+"""lws.runtime.client.kubeconfig: the cluster and namespace of a command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lws.runtime.errors import ClusterError, Unreachable
 
 
 def a_file(path: Path, *names: str, current: str | None = None, **context: str) -> Path:
-    """A kubeconfig with a cluster, a user and a context for each name; the first is the current one."""
+    """Write a kubeconfig with a cluster, a user and a context for each name; the first is the current one."""
     config: dict[str, Any] = {
         "clusters": [{"name": name, "cluster": {"server": f"https://{name}"}} for name in names],
         "users": [{"name": name, "user": {"token": f"token-of-{name}"}} for name in names],
@@ -28,7 +28,7 @@ def a_file(path: Path, *names: str, current: str | None = None, **context: str) 
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No file of the user who runs the tests, and no pod."""
+    """Hide the kubeconfig of the user who runs the tests, and any sign of a pod."""
     monkeypatch.setattr(kubeconfig, "_HOME_FILE", tmp_path / "home-config")
     for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,4 @@
-"""lws.runtime.client.kubeconfig: who we are, for how long, and what is done to know it again."""
+"""lws.runtime.client.kubeconfig: credentials, their lifetime, and how they are renewed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def kubeconfig(directory: Path, user: dict[str, Any], **cluster: Any) -> str:
 
 
 class Plugin:
-    """A program that prints what the test wrote last, and counts how often it ran."""
+    """A program that prints what the test wrote last, and counts its runs."""
 
     def __init__(self, directory: Path) -> None:
         self._answer, self._runs = directory / "answer", directory / "runs"
@@ -56,7 +56,7 @@ class Plugin:
         return len(self._runs.read_text()) if self._runs.exists() else 0
 
     def will(self, seconds: float | None = None, **status: str) -> None:
-        """Answer this; the credentials end in `seconds`."""
+        """Set the next answer; the credentials expire in `seconds`."""
         if seconds is not None:
             end = datetime.now(UTC) + timedelta(seconds=seconds)
             status["expirationTimestamp"] = end.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -64,7 +64,7 @@ class Plugin:
         self._answer.write_text(json.dumps(answer))
 
     def fail(self) -> None:
-        """Exit with 1."""
+        """Exit with 1 from now on."""
         self._answer.write_text("fail")
 
 
@@ -74,7 +74,7 @@ def plugin(tmp_path: Path) -> Plugin:
 
 
 class Clock:
-    """Seconds that the test says, on top of the real ones."""
+    """Seconds that the test adds to the real time."""
 
     now = 0.0
 
@@ -83,19 +83,19 @@ class Clock:
 
 
 async def token_of(configuration: Configuration) -> str | None:
-    """What the next request carries."""
+    """Return the token of the next request."""
     return await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
 
 
 async def renewed(configuration: Configuration) -> None:
-    """Wait for what a request has started."""
+    """Wait for the renewal that a request has started."""
     renewal: Any = configuration.refresh_api_key_hook
     if renewal._running is not None:
         await renewal._running
 
 
 def at(configuration: Configuration, clock: Clock) -> None:
-    """Let the test say what time it is, from the moment of loading on."""
+    """Let the test advance the time from the moment of loading on."""
     renewal: Any = configuration.refresh_api_key_hook
     offset = renewal._clock()
     renewal._clock = lambda: offset + clock.now
@@ -229,13 +229,13 @@ async def test_somebody_at_a_terminal_sees_what_a_plugin_asks_for(
     [
         pytest.param({"as-groups": ["a"]}, "require a user to impersonate", id="groups-alone"),
         pytest.param({"as": 7}, "as: 7 is not a string", id="number"),
-        # What YAML makes of the names `no` and `0`.
+        # What YAML makes of the unquoted names `no` and `0`.
         pytest.param({"as": False}, "as: False is not a string", id="no"),
         pytest.param({"as": 0}, "as: 0 is not a string", id="zero"),
         pytest.param({"as": "a", "as-uid": 0}, "as-uid: 0 is not a string", id="uid"),
         pytest.param({"as": "a", "as-groups": False}, "as-groups must be a list", id="groups-no"),
         pytest.param({"as": "a", "as-user-extra": []}, "as-user-extra a map", id="extra-list"),
-        # The API server takes spaces off, and what is left is another name, or none.
+        # The API server strips spaces, which leaves another name or none.
         pytest.param({"as": " "}, "as: ' ' begins or ends with a space", id="space"),
         pytest.param({"as": "a", "as-groups": ["b "]}, "as-groups: 'b ' begins or", id="space-at-the-end"),
         pytest.param({"as": "a\r\nX-Remote-User: admin"}, "is not a string of one line", id="two-lines"),
@@ -289,7 +289,7 @@ def id_token(seconds: float) -> str:
 async def test_a_refresh_token_is_kept_as_kubectl_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A provider that rotates them takes the former one no more, from kubectl either."""
+    """A provider that rotates refresh tokens no longer accepts the former one, from kubectl either."""
     fresh = id_token(3600)
 
     async def refresh_token(self: Any, token: str) -> dict[str, str]:

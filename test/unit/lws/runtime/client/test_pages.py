@@ -1,4 +1,4 @@
-"""Reading a collection page by page."""
+"""Reading of a collection page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.runtime.client.transport: the way to the API server is that of kubectl."""
+"""lws.runtime.client.transport: proxies on the way to the API server, chosen as kubectl does."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def _limit(qps: float, burst: int) -> RateLimit:
 
 
 async def _takes(limit: RateLimit, count: int) -> list[float]:
-    """When each of so many callers that come at once gets its token."""
+    """Return when each of `count` simultaneous callers gets its token."""
     began = now()
     order: list[int] = []
 

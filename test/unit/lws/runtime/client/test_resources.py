@@ -1,4 +1,4 @@
-"""URLs of the resources that we speak with, and the table of verbs."""
+"""lws.runtime.client.resources: URLs of the resources, and the table of verbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of answers: JSON objects, errors, and what proxies on the way make of them."""
+"""Parsing of responses: JSON objects, errors, and responses that a proxy has altered."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ DEEP = b'{"a":[' * 4000 + b'"]}"' + b"]}" * 4000
     ids=["half a character", "too deep too"],
 )
 def test_data_that_was_stored_as_it_came_does_not_hide_the_rest(data: bytes, read: dict[str, Any]) -> None:
-    """As the API server has been seen to return it."""
+    """The API server has been observed to return such data."""
     found = decoded(b'{"items":[{"data":' + data + b'},{"data":{"z":1}}]}', "GET /x")
     first, second = (each["data"] for each in found["items"])
     deep = first.pop("deep", {"a": []})

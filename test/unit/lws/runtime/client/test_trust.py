@@ -1,4 +1,4 @@
-"""A TLS context is made anew when its files change, not for every request."""
+"""A TLS context is created again when its files change, not for every request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lws.runtime.client.transport import Trust
 
 
 class Made:
-    """Stands for the kubernetes client's own, and counts."""
+    """A stand-in for the kubernetes client's own function, which counts its calls."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -46,7 +46,7 @@ class Clock:
 
 
 def replaced(path: Path, text: str) -> None:
-    """As volumes of Kubernetes exchange what they hold."""
+    """Replace a file as Kubernetes volumes do."""
     fresh = path.with_suffix(".new")
     fresh.write_text(text)
     os.replace(fresh, path)

@@ -1,4 +1,4 @@
-"""lws.runtime.client.user_cluster: lists of a namespace, patches in a name of one's own, dry runs."""
+"""lws.runtime.client.user_cluster: lists of a namespace, patches with a field manager, and dry runs."""
 
 from __future__ import annotations
 

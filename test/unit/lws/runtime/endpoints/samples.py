@@ -1,4 +1,4 @@
-"""What a scraper would read of one series."""
+"""Return the samples of one series as a scraper would read them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry
 
 
 def value_of(registry: CollectorRegistry, name: str, /, **labels: str) -> float:
-    """The value of the sample with this name and these labels; AssertionError where there is none."""
+    """Return the value of the sample with this name and labels. Raise AssertionError if there is none."""
     value = registry.get_sample_value(name, labels)
     assert value is not None, f"{name} with {labels} is not there"
     return value

@@ -16,7 +16,7 @@ CREATED = "2026-01-01T00:00:00Z"
 
 
 def test_sets_of_1600_pods_take_less_than_3_mib() -> None:
-    """200 groups of 8 pods, each a set of its own: no other way of having so many pods has more series."""
+    """200 groups of 8 pods, each in a separate set: no other division of 1,600 pods has more series."""
     gc.collect()
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""/debug: what a process says of itself to people on the same machine."""
+"""/debug: the state of the process, for callers on the same machine."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ async def test_nothing_is_left_behind() -> None:
     before = threading.active_count()
     await sampled(threading.get_ident(), 0.05)
     await sampled(threading.get_ident(), 0.05)
-    # The threads of the pool stay and are used again.
+    # The threads of the pool are kept and reused.
     assert threading.active_count() <= before + 2

@@ -1,4 +1,4 @@
-"""The probes over HTTP: what is healthy, what is not and why."""
+"""The probes over HTTP: what makes them fail, and the reason that they return."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_is_no_address(address: str) -> None:
 
 @dataclass
 class _Probes:
-    """Answers of a server whose checks say what `wrong` says."""
+    """Answers of a server whose checks report the failures in `wrong`."""
 
     wrong: dict[str, str] = field(default_factory=dict)
     url: str = ""

@@ -1,4 +1,4 @@
-"""The whole of what is served: text, type, and what is ours about pods and kinds of workload."""
+"""The complete metrics output: text, content type, and the series of pods and workload kinds."""
 
 from __future__ import annotations
 

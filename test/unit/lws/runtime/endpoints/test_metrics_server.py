@@ -1,4 +1,4 @@
-"""Metrics over TLS, for those whom the API server lets."""
+"""Metrics over TLS, for callers that the API server authorizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lws.runtime.endpoints.metrics_server import MetricsServer
 
 @dataclass
 class FakeAuthorizer:
-    """Says what it is told, and remembers what it was asked."""
+    """An authorizer that returns `verdict` and records its calls."""
 
     verdict: int = 200
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -37,13 +37,13 @@ class FakeAuthorizer:
 
 @dataclass
 class Scraper:
-    """One that trusts one CA."""
+    """A scraper that trusts one CA."""
 
     authority: bytes
     port: int
 
     async def get(self, path: str = "/metrics", **headers: str) -> tuple[int, str, str]:
-        """Status, content type and text."""
+        """Return status, content type and text."""
         context = ssl.create_default_context(cadata=self.authority.decode())
         async with (
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session,
@@ -56,7 +56,7 @@ class Scraper:
 
 @pytest.fixture
 def directory(tmp_path: Path, certificates: Certificates) -> Path:
-    """As a volume with a certificate of cert-manager's."""
+    """A directory that looks like a volume with a certificate from cert-manager."""
     (tmp_path / "tls.crt").write_bytes(certificates.server.certificate)
     (tmp_path / "tls.key").write_bytes(certificates.server.key)
     return tmp_path

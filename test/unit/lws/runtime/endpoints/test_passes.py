@@ -1,4 +1,4 @@
-"""Passes under the names that dashboards for the original controller look for."""
+"""Series of passes, with the names that dashboards for upstream use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A port that cannot be opened is found before anything is done, and named as the user named it."""
+"""A port that cannot be opened is reported before anything else starts, under the user's name for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the process says of itself: Lease, requests, build, streams and certificates."""
+"""Series of the process: Lease, requests, build, streams and certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reviews by webhook: answers, decisions, bugs."""
+"""Series of webhook reviews: answers, decisions and bugs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_reviews_in_flight_are_counted_when_somebody_looks(
 
 
 def test_what_is_no_review_comes_to_no_decision(reviews: ReviewSeries, registry: CollectorRegistry) -> None:
-    """Anybody who reaches the port may send it; LWSWebhookFails would fire."""
+    """Anyone who can reach the port may send it, and it must not make LWSWebhookFails fire."""
     reviews.answered("mutate--v1-pod", 400, 0.2, "")
     assert value_of(registry, "controller_runtime_webhook_requests_total", webhook=PATH, code="400") == 1
     decided = {

@@ -1,4 +1,4 @@
-"""The liveness probe fails when a stream is dead, and not while it waits for its kind to be installed."""
+"""The liveness probe fails if a stream is dead, but not while its kind is not installed yet."""
 
 from __future__ import annotations
 

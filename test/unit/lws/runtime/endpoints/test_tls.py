@@ -1,4 +1,4 @@
-"""Handshakes in memory: what clients get to see, before and after the certificate is exchanged."""
+"""TLS handshakes in memory: what clients see before and after the certificate is replaced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lws.runtime.endpoints.tls_port import ServerTls
 
 @dataclass
 class Client:
-    """One that trusts one CA and, without being asked, speaks everything OpenSSL does."""
+    """A client that trusts one CA and by default accepts every version that OpenSSL supports."""
 
     authority: bytes
     protocols: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Client:
     ciphers: str = ""
 
     def call(self, tls: ServerTls) -> ssl.SSLObject:
-        """The client's side of the connection, or what went wrong in the handshake."""
+        """Return the client's side of the connection, or raise the error of the handshake."""
         context = ssl.create_default_context(cadata=self.authority.decode())
         context.maximum_version = self.newest
         if self.protocols:

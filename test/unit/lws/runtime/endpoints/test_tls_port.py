@@ -1,4 +1,4 @@
-"""The port on loopback, with room for two, and callers that are silent, slow, or too many."""
+"""The TLS port on loopback, with two slots, and clients that are silent, slow or too many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST = 2
 
 
 class Echo(asyncio.Protocol):
-    """Says what it is told."""
+    """A protocol that sends back what it receives."""
 
     def __init__(self, made: list[asyncio.BaseTransport]) -> None:
         self._made = made
@@ -36,13 +36,13 @@ class Echo(asyncio.Protocol):
 
 
 def gone(writer: asyncio.StreamWriter) -> None:
-    """Without a word."""
+    """Abort the connection without a close message."""
     writer.close()
     writer.transport.abort()
 
 
 class Callers:
-    """The port, and whoever calls it."""
+    """The port and its clients."""
 
     def __init__(self, port: TlsPort, authority: bytes, served: list[asyncio.BaseTransport]) -> None:
         self.port, self.served = port, served
@@ -61,14 +61,14 @@ class Callers:
         return reader, writer
 
     async def known(self, index: int) -> asyncio.BaseTransport:
-        """That of a caller. The port knows it a moment after it is served."""
+        """Return the transport of a client once the port knows it, which is a moment after it is served."""
         await until(lambda: len(self.served) > index)
         transport = self.served[index]
         await until(lambda: any(each.transport is transport for each in self.port._served))
         return transport
 
     async def is_answered(self) -> bool:
-        """By a new caller, who goes again."""
+        """Report whether a new client is answered, and close its connection."""
         async with asyncio.timeout(10):
             reader, writer = await self.speaking()
             writer.write(b"hello")
@@ -94,13 +94,13 @@ async def callers(certificates: Certificates) -> AsyncIterator[Callers]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is slow makes room at once."""
+    """Drop slow clients at once."""
     monkeypatch.setattr(timing, "SLOW_CLIENT_SECONDS", 1e-6)
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody makes room."""
+    """Never drop a slow client."""
     monkeypatch.setattr(timing, "SLOW_CLIENT_SECONDS", 3600.0)
 
 
@@ -142,7 +142,7 @@ async def test_nobody_goes_who_is_being_answered(callers: Callers) -> None:
     with callers.port.answering(await callers.known(0)):
         for _ in range(3 * MOST):
             assert await callers.is_answered()
-    # Whoever was answered once goes after those who never were.
+    # Clients that were never answered are dropped before a client that was answered once.
     for _ in range(3 * MOST):
         await callers.speaking()
     assert not callers.served[0].is_closing()

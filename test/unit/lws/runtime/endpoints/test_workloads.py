@@ -1,4 +1,4 @@
-"""Series of workloads: shown as passes find them, counted as writes are done, gone with what they are of."""
+"""Series of workloads: updated by passes, counted per write, and removed with their object."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CREATED = "2026-01-01T00:00:00Z"
 
 
 class Bench:
-    """Series of fleets, and the time: seconds since `CREATED`."""
+    """Series of Fleets, and a clock in seconds since `CREATED`."""
 
     def __init__(self, is_each_shown: bool = True) -> None:
         self.now = 0.0
@@ -42,12 +42,12 @@ class Bench:
         self.workloads.serve(SERIES)
 
     def find(self, key: Key = ONE, /, **more: Any) -> None:
-        """A pass over a fleet."""
+        """Run a pass over a Fleet."""
         numbers: Mapping[tuple[str, str], float] = more.pop("numbers", {})
         self.workloads.observe(key, Figures("Fleet", key.name, numbers, **more))
 
     def roll(self, **more: Any) -> None:
-        """A pass over a fleet in a rollout."""
+        """Run a pass over a Fleet in a rollout."""
         self.find(numbers={(ROLLING, ""): 1}, **more)
 
     def value(self, name: str, fleet: str = "one", **labels: str) -> float | None:
@@ -58,7 +58,7 @@ class Bench:
         return self.registry.get_sample_value(name, labels)
 
     def names(self) -> list[tuple[str, dict[str, str]]]:
-        """Everything that is shown of single workloads."""
+        """Return the samples of single workloads."""
         samples = [sample for family in self.registry.collect() for sample in family.samples]
         return [(each.name, each.labels) for each in samples if "fleet" in each.labels]
 
@@ -145,7 +145,7 @@ def test_what_is_told_late_of_what_is_gone_leaves_nothing_behind(bench: Bench) -
     bench.workloads.observe(PART, LATE)
     assert bench.names() == []
     assert not bench.workloads._records and not bench.workloads._owner_of
-    # The next of that name begins at 0.
+    # The next Fleet of that name begins at 0.
     bench.find()
     assert (bench.value("fleet_lost_total", reason="Storm"), bench.value("fleet_late_total")) == (0, 0)
     bench.workloads.observe(PART, LATE)

@@ -1,4 +1,4 @@
-"""The queue as the original controller shows its work queues."""
+"""Series of the queue, with upstream's names for its work queues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SET, GROUP, OTHER = Key("set", "ns", "demo"), Key("group", "ns", "demo-0"), Key(
 
 
 class Bench:
-    """The series and the time."""
+    """The series and a clock."""
 
     def __init__(self) -> None:
         self.now = 100.0

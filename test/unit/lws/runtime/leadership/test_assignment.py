@@ -1,4 +1,4 @@
-"""Who stands for which shards, from who holds what."""
+"""Which shards a manager tries to acquire, given the current holders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lws.runtime.leadership.shard_election import Share, share_of
 
 
 def managers(**holds: str) -> dict[str, frozenset[int]]:
-    """a="01": manager a holds shards 0 and 1."""
+    """Return the shards of each manager; a="01" means that manager a holds shards 0 and 1."""
     return {who: frozenset(map(int, shards)) for who, shards in holds.items()}
 
 
@@ -44,7 +44,7 @@ def yields(*shards: int) -> Share:
             2, managers(a="0", b="1", c=""), {"a": Share(), "b": Share(), "c": Share()}, id="a-spare-one"
         ),
         pytest.param(1, managers(a="", b="0"), {"a": Share(), "b": Share()}, id="one-shard"),
-        # Both believe that they hold 1: a moment later one of them has learnt better, and 2 gets its turn.
+        # Both believe that they hold 1. A moment later one of them notices its loss, and 2 is acquired.
         pytest.param(3, managers(a="01", b="1"), {"a": Share(), "b": Share()}, id="disputed"),
     ],
 )
@@ -67,12 +67,12 @@ def test_whatever_happens_the_work_is_spread_and_moves_no_more_than_it_must() ->
             counts = [len(each) for each in known.values()]
             assert sum(counts) == shards and max(counts) - min(counts) <= 1
             assert frozenset().union(*known.values()) == frozenset(range(shards))
-            # Nobody gives up more than those get who had nothing.
+            # Only as many shards are released as the newcomers get.
             assert moved <= sum(len(known[who]) for who in newcomers)
 
 
 def settle(shards: int, known: dict[str, frozenset[int]]) -> int:
-    """Let everybody act on its share until there is nothing to do; returns how many were given up."""
+    """Let every manager adjust its share until nothing changes; return the number of released shards."""
     given_up = 0
     for _ in range(4):
         shares = {who: share_of(shards, known, who) for who in known}

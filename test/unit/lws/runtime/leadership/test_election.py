@@ -1,4 +1,4 @@
-"""One manager acts, for all namespaces; or the only one, always."""
+"""One manager is active for all namespaces. Without leader election, the only manager always is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_one_lease_covers_all_namespaces() -> None:
 
     def tell(what: str, scope: object) -> None:
         assert scope is everywhere
-        # What it says can be relied on.
+        # The election's own state must already agree with the call.
         told.append((what, election.acts_on("a")))
 
     task = asyncio.ensure_future(

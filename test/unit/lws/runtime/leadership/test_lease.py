@@ -1,7 +1,7 @@
-"""One Lease, candidates with clocks of their own, and an API server that is slow, away or in dispute.
+"""One Lease, candidates with separate clocks, and an API server that is slow, unreachable or inconsistent.
 
-Most candidates share a fake clock; those that may be stopped (SIGSTOP) have an event loop each, and a world
-that moves them.
+Most candidates share a fake clock. Candidates that the test stops (SIGSTOP) have an event loop each, and a
+world that advances them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TIMES = LeaseTimes(duration=15.0, renew_deadline=10.0, retry_period=2.0)
 
 
 class _Server:
-    """Holds one Lease, with optimistic concurrency."""
+    """An API server with one Lease and optimistic concurrency."""
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
@@ -50,7 +50,7 @@ class _Server:
         self._store(lease)
 
     def edit(self, **spec: Any) -> None:
-        """Somebody else writes these fields."""
+        """Write these fields of the spec as another client."""
         self._store({**self.get(), "spec": {**self.spec, **spec}})
 
     def _store(self, lease: dict[str, Any]) -> None:
@@ -70,9 +70,9 @@ def _copied(lease: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Line:
-    """One candidate's way to the server.
+    """One candidate's connection to the server.
 
-    delay: draws the seconds that one way takes. trouble: what becomes of requests, if anything.
+    delay: a function that draws the seconds of one direction. trouble: the error that requests raise, if any.
     """
 
     def __init__(self, server: _Server) -> None:
@@ -110,7 +110,7 @@ class _Line:
 
 
 class _Candidate:
-    """A Lease on its line, and what it told the manager."""
+    """A Lease on its connection, and what it reported to the manager."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ async def test_a_renewal_is_one_request() -> None:
     await asyncio.sleep(0.1)
     before, version = one.line.requests, one.line.server.version
     await asyncio.sleep(20.0)
-    # Every request travels twice.
+    # Every request is counted in both directions.
     assert one.line.requests - before == 2 * (one.line.server.version - version) == 20
     await one.stop()
 
@@ -203,7 +203,7 @@ async def test_slow_answers_do_not_cost_the_lease(seconds: float) -> None:
 
 @in_fake_time
 async def test_slow_responses_do_not_prevent_acquiring_and_releasing() -> None:
-    """A read and a write together may take longer than an answer is waited for."""
+    """A read and a write together may take longer than the timeout of one request."""
     one = _Candidate(_Server(), "one")
     one.line.server.create({"metadata": {"name": "b"}, "spec": {}})
     one.line.delay = lambda: 2.0
@@ -256,7 +256,7 @@ def _held_by_another(duration: int | None = 15) -> _Server:
 @pytest.mark.parametrize(("duration", "expires"), [(15, 15.0), (40, 40.0), (None, 15.0)])
 @in_fake_time
 async def test_a_silent_holder_expires_by_our_own_clock(duration: int | None, expires: float) -> None:
-    """Its last renewal is decades ago by the wall clock: that says nothing, clocks differ."""
+    """The last renewal is decades ago by the wall clock. That does not count, because clocks differ."""
     server = _held_by_another(duration)
     one = _Candidate(server, "one")
     one.start()
@@ -325,7 +325,7 @@ async def test_our_own_lease_of_before_the_answer_was_lost_is_renewed() -> None:
 
 @in_fake_time
 async def test_held_until_exactly_the_renew_deadline_even_if_nothing_runs() -> None:
-    """A stuck event loop: nobody but the clock is asked."""
+    """Only the clock decides, so a blocked event loop makes no difference."""
     seconds = 100.0
     one = _Candidate(_Server(), "one", clock=lambda: seconds)
     one.start()
@@ -346,7 +346,7 @@ async def test_a_renewal_counts_from_before_it_was_sent() -> None:
     await asyncio.sleep(4.5)
     await one.stop()
     assert one.lease.is_held()
-    # To read it took the first second.
+    # The read took the first second.
     await asyncio.sleep(began + 10.999 - now())
     assert one.lease.is_held()
     await asyncio.sleep(0.002)
@@ -410,14 +410,14 @@ async def test_one_missing_response_does_not_cost_the_lease() -> None:
 
 @in_fake_time
 async def test_an_unnoticed_lapse_is_reported_as_loss_and_gain() -> None:
-    """Meanwhile writes were refused: the manager must look at everything again."""
+    """Writes were blocked meanwhile, so the manager must check everything again."""
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(0.1)
     one.line.trouble = Unreachable("connection refused")
     await asyncio.sleep(8.5)
     assert one.lease.is_held()
-    # The next try begins before anybody has seen the deadline pass, and succeeds after it.
+    # The next attempt begins before the deadline has been noticed, and succeeds after it.
     one.line.trouble, one.line.delay = None, lambda: 1.0
     await asyncio.sleep(2.0)
     assert not one.lease.is_held() and one.told == ["gain"]
@@ -516,7 +516,7 @@ async def test_a_failed_release_does_not_block(hangs: bool, caplog: pytest.LogCa
 )
 @in_fake_time
 async def test_a_take_that_is_cancelled_half_way_is_released(is_new: bool, arrives: float) -> None:
-    """Its write is stored all the same, and others must not wait for who has gone."""
+    """The write is stored nevertheless, and other candidates must not wait for a holder that is gone."""
     server = _Server()
     if not is_new:
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 3}
@@ -598,7 +598,7 @@ async def test_never_two_holders_if_another_client_takes_the_lease_away(
 
 @in_fake_time
 async def test_time_without_reads_does_not_count_as_silence_of_the_holder() -> None:
-    """A manager of shards looks at those of others at its start, and then no more."""
+    """A manager of shards reads the Leases of others when it starts, and then no more."""
     server = _Server()
     one, two = _Candidate(server, "one"), _Candidate(server, "two")
     one.start()
@@ -614,7 +614,7 @@ async def test_time_without_reads_does_not_count_as_silence_of_the_holder() -> N
         await asyncio.sleep(TIMES.retry_period)
         await two.lease.attempt()
     assert TIMES.duration < now() - began < TIMES.duration + 2 * TIMES.retry_period
-    # One that was seen to be gone may have been there since.
+    # A Lease that was absent may have existed since.
     _deleted(server)
     await one.lease.attempt()
     await asyncio.sleep(3600.0)
@@ -623,7 +623,7 @@ async def test_time_without_reads_does_not_count_as_silence_of_the_holder() -> N
 
 
 def test_a_suspended_machine_holds_nothing_when_it_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The monotonic clock of Linux stands still meanwhile, and others do not."""
+    """While a Linux machine is suspended, CLOCK_MONOTONIC stops and CLOCK_BOOTTIME does not."""
     suspended = 0.0
 
     def clock_gettime(clock: int) -> float:
@@ -667,7 +667,7 @@ async def test_what_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 class _Process(_Candidate):
-    """A candidate with an event loop and a clock of its own, that can be stopped (SIGSTOP) anywhere."""
+    """A candidate with its own event loop and clock, which can be stopped at any point (SIGSTOP)."""
 
     def __init__(self, world: _World, identity: str, offset: float) -> None:
         self.world = world
@@ -677,7 +677,7 @@ class _Process(_Candidate):
         self.loop.call_soon(self.start)
 
     def run(self) -> None:
-        """All that is due."""
+        """Run everything that is due."""
         while not self.is_stopped and self.loop.due_at() <= self.loop.time() + 1e-9:
             self.loop.call_soon(self.loop.stop)
             self.loop.run_forever()
@@ -693,7 +693,7 @@ class _ProcessLoop(asyncio.SelectorEventLoop):
         self.time = clock  # type: ignore[method-assign]
 
     def due_at(self) -> float:
-        """When something has to run; infinity if nothing ever."""
+        """Return the time of the next callback, or infinity if there is none."""
         if self._ready:  # type: ignore[attr-defined]
             return float("-inf")
         timers = [timer for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
@@ -701,7 +701,7 @@ class _ProcessLoop(asyncio.SelectorEventLoop):
 
 
 class _World:
-    """Time, one server and some processes."""
+    """Time, one server and several processes."""
 
     def __init__(self, times: LeaseTimes, draw: random.Random) -> None:
         self.now = 0.0
@@ -713,7 +713,7 @@ class _World:
         ]
 
     def run(self, seconds: float) -> None:
-        """Let time pass, from one event of any process to the next."""
+        """Advance the time from one event of any process to the next."""
         until = self.now + seconds
         while True:
             for process in self.processes:
@@ -732,11 +732,11 @@ class _World:
             self.now = max(following, self.now)
 
     def disturb(self) -> None:
-        """Something happens to somebody."""
+        """Cause a random fault in a random process."""
         process = self.draw.choice(self.processes)
         troubles = ["stop", "go", "go", "cut", "slow", "hang", "fine", "fine", "delete", "empty"]
         match self.draw.choice(troubles):
-            # Who has never seen a holder can wait for none.
+            # A candidate that has never seen a holder cannot wait for one.
             case "delete" if self.now > 2 * self.times.duration:
                 self.server.lease = None
             case "empty" if self.now > 2 * self.times.duration and self.server.lease is not None:
@@ -782,7 +782,7 @@ def test_never_two(times: LeaseTimes, seed: int, monkeypatch: pytest.MonkeyPatch
         [holder] = [process for process in world.processes if process.lease.is_held()]
         assert holder.lease.identity == world.server.spec["holderIdentity"]
         for process in world.processes:
-            # Gains and losses alternate, and end with what is.
+            # Gains and losses alternate, and the last one matches the current state.
             expected = ["gain", "loss"] * len(process.told)
             assert process.told == expected[: len(process.told)]
             assert len(process.told) % 2 == (process is holder)
@@ -793,7 +793,7 @@ def test_never_two(times: LeaseTimes, seed: int, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_stopped_leader_does_not_act_when_it_resumes() -> None:
-    """SIGSTOP for a minute, then SIGCONT: nothing of the old leader runs before its clock is asked."""
+    """SIGSTOP for a minute, then SIGCONT: the old leader does nothing before it checks its clock."""
     world = _World(TIMES, random.Random(0))
     try:
         world.run(1.0)

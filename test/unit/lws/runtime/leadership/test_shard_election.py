@@ -1,4 +1,4 @@
-"""Managers that share the work: who acts where, and never two in one namespace, whatever fails."""
+"""Managers that share the shards: who is active where, and never two in one namespace, whatever fails."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from test.unit.lease_server import LeaseClient, LeaseServer
 TIMES = LeaseTimes(duration=15.0, renew_deadline=10.0, retry_period=2.0)
 NAME = "b8b2488c.x-k8s.io"
 SHARDS = 4
-# One namespace of each shard.
+# One namespace for each shard.
 PLACES = [
     next(ns for n in range(99) if shard_of(ns := f"ns-{n}", SHARDS) == shard) for shard in range(SHARDS)
 ]
 
 
 class Process:
-    """A manager: 0 shards means one that does not share."""
+    """A manager. shards: 0 for a manager without sharding."""
 
     def __init__(self, server: LeaseServer, who: str, shards: int = SHARDS) -> None:
         self.who = who
@@ -50,13 +50,13 @@ class Process:
         )
 
     async def freeze(self) -> None:
-        """It does nothing any more (SIGKILL; or, until it starts again, SIGSTOP)."""
+        """Stop the process: forever (SIGKILL), or until it starts again (SIGSTOP)."""
         assert self.task is not None and not self.task.done()
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 
     async def end(self) -> None:
-        """SIGTERM."""
+        """End the process as by SIGTERM."""
         await self.freeze()
         await self.election.release()
 
@@ -91,12 +91,12 @@ async def running(*processes: Process) -> AsyncIterator[None]:
 
 
 def counts(*processes: Process) -> list[int]:
-    """How many shards each acts on, sorted."""
+    """Return how many shards each process is active for, sorted."""
     return sorted(len(each.acts) for each in processes)
 
 
 async def until_shared(processes: Sequence[Process], seconds: float) -> None:
-    """Until every namespace has one that acts there, and all do as much as each other."""
+    """Wait until every namespace has an active manager and the shards are divided equally."""
     deadline = now() + seconds
     while True:
         found = counts(*processes)
@@ -128,7 +128,7 @@ async def test_two_managers_share_and_each_reports_released_shards() -> None:
             assert counts(one, two) == [2, 2] and not one.writes & two.writes
             assert one.told == ["+0", "+1", "+2", "+3", "-2", "-3"]
             assert sorted(one.leading.values()) == [False, False, True, True]
-            # Nothing moves any more, and it costs little.
+            # From now on no shard moves, and there are few requests.
             one.client.requests = two.client.requests = 0
             told = [*one.told, *two.told]
             await asyncio.sleep(100.0)
@@ -145,7 +145,7 @@ async def test_a_shard_is_released_after_its_running_passes() -> None:
         await asyncio.sleep(0.1)
         async with running(two):
             await asyncio.sleep(30.0)
-            # No new pass begins there, and the one that runs may still write.
+            # No new pass begins there, but the running one may still write.
             assert one.acts == {PLACES[0], PLACES[1]}
             assert one.writes == {PLACES[0], PLACES[1], PLACES[3]} and two.writes == {PLACES[2]}
             one.busy.clear()
@@ -194,7 +194,7 @@ async def test_a_resumed_manager_has_lost_its_shards_and_gets_a_share_again() ->
         one.start()
         await until_shared([one, two], 20)
         assert one.writes and two.writes and not one.writes & two.writes
-        # It has noticed that it lost them, and that they came back.
+        # The process has noticed that it lost the shards and got them again.
         assert {each[1] for each in one.told if each[0] == "-"}
 
 
@@ -223,7 +223,7 @@ async def test_a_manager_without_the_membership_lease_stops_for_all_shards() -> 
                 await asyncio.sleep(0.1)
                 assert not (one.writes and sole.writes)
             assert not one.writes and not one.acts
-            # Its Leases are left to expire.
+            # The Leases of the process expire.
             await asyncio.sleep(30.0)
             assert sole.writes == set(PLACES) and not one.writes
 
@@ -257,7 +257,7 @@ async def test_one_that_does_not_share_and_those_that_do_never_act_together() ->
             assert sole.writes == set(PLACES) and not shared.writes
             await sole.end()
             await until_shared([shared], 5)
-            # The way back.
+            # The change back to one manager for all namespaces.
             again = Process(server, "again", shards=0)
             async with running(again):
                 await asyncio.sleep(60.0)
@@ -290,7 +290,7 @@ async def test_leases_that_are_deleted_come_back_to_those_who_held_them(deleted:
 
 @in_fake_time
 async def test_a_lease_that_is_deleted_while_its_holder_is_cut_off_is_waited_for() -> None:
-    """Who stands for it knows its holder from the roll call only."""
+    """The candidate knows the holder only from the membership Lease."""
     server = LeaseServer()
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
@@ -306,7 +306,7 @@ async def test_a_lease_that_is_deleted_while_its_holder_is_cut_off_is_waited_for
 
 
 MANY = 16
-# One namespace of each of many shards.
+# One namespace for each of many shards.
 MANY_PLACES = [
     next(ns for n in range(999) if shard_of(ns := f"ns-{n}", MANY) == shard) for shard in range(MANY)
 ]
@@ -320,8 +320,9 @@ MANY_PLACES = [
 async def test_a_slow_api_server_leaves_no_namespace_without_a_manager(
     managers: int, seconds: float, is_even: bool
 ) -> None:
-    """All are healthy. When renewals waited for each other, nobody could write for 17, 30, 56 and 17 % of the
-    time.
+    """All managers are healthy.
+
+    When renewals waited for each other, no manager could write for 17, 30, 56 and 17 % of the time.
     """
     dice, server = random.Random(managers), LeaseServer()
     processes = [Process(server, f"p{number}", MANY) for number in range(managers)]
@@ -347,7 +348,7 @@ def test_never_two_whatever_fails() -> None:
 
 @in_fake_time
 async def _play(seed: int, kinds: Sequence[int]) -> None:
-    """Two minutes of bad luck. kinds: how many shards each process knows."""
+    """Run two minutes with random faults. kinds: the number of shards that each process knows."""
     random.seed(seed)
     dice, server = random.Random(seed), LeaseServer()
     processes = [Process(server, f"p{number}", shards) for number, shards in enumerate(kinds)]
@@ -359,13 +360,13 @@ async def _play(seed: int, kinds: Sequence[int]) -> None:
             await asyncio.sleep(0.25)
             if dice.random() < 0.03:
                 await _disturb(dice.choice(processes), dice)
-            # Who has never seen a holder can wait for none.
+            # A candidate that has never seen a holder cannot wait for one.
             if step > 80 and server.leases and dice.random() < 0.02:
                 del server.leases[dice.choice([*server.leases])]
             writers = [place for each in processes for place in each.writes]
             assert len(writers) == len(set(writers)), {each.who: each.writes for each in processes}
             acted += len(writers)
-    # They did act, however long bad luck kept all of them away.
+    # Managers were active, although faults may have stopped all of them for a long time.
     assert acted > 48
 
 

@@ -1,4 +1,4 @@
-"""One Lease that several managers hold together: who is heard, who is shut out, and who gives it up."""
+"""The membership Lease that several managers hold together: who counts as alive, is excluded, or leaves."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def membership(server: LeaseServer, who: str, shards: int = 4) -> ShardMembershi
 
 
 def alone(server: LeaseServer, who: str) -> Lease:
-    """A manager that does not share."""
+    """Return the Lease of a manager without sharding."""
     client: Any = LeaseClient(server)
     return Lease(client, Candidate("lws-system", NAME, who, TIMES, now))
 
 
 def roll(server: LeaseServer) -> dict[str, Any]:
-    """What each manager says of itself."""
+    """Return the entry that each manager wrote about itself."""
     annotations = server.leases[NAME]["metadata"]["annotations"]
     entries = [json.loads(text) for key, text in annotations.items() if key.startswith(MANAGER_ANNOTATION)]
     return {entry.pop("who"): entry for entry in entries}
@@ -60,7 +60,7 @@ async def test_a_silent_member_is_ignored_and_removed_later() -> None:
     await asyncio.sleep(9.0)
     await one.attempt()
     assert list(roll(server)) == ["one"]
-    # It wakes up, and is heard again; until then it could not be sure to take part.
+    # The manager resumes and counts as alive again; until then it could not be sure of its membership.
     assert not two.is_held()
     await two.attempt()
     await one.attempt()
@@ -110,7 +110,7 @@ async def test_the_last_manager_does_not_release_while_another_joins() -> None:
     client: Any = one._cluster
     client.delay = lambda: 0.5
     leaving = asyncio.ensure_future(one.release())
-    # After it has read that it is alone, and before it has written that it goes.
+    # The leaving manager has read that it is alone, and has not written yet that it leaves.
     await asyncio.sleep(1.2)
     await two.attempt()
     await leaving

@@ -1,4 +1,7 @@
-"""The mapping of namespaces to shards is for ever: a release that maps differently acts beside the last."""
+"""The mapping of namespaces to shards never changes.
+
+A release with another mapping would be active in the same namespaces as a manager of the previous release.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import pytest
 
 from lws.runtime.leadership.shard_election import shard_of
 
-# Recorded once, never to be changed. By 2, 4, 7 and 64 shards.
+# Recorded once, never to be changed; for 2, 4, 7 and 64 shards.
 VECTORS = {
     "default": (0, 2, 6, 62),
     "kube-system": (0, 2, 1, 30),
@@ -37,7 +40,7 @@ def test_the_mapping_is_the_one_that_was_always_there() -> None:
 
 
 def test_it_is_fnv_1a_of_64_bits() -> None:
-    # Published by the authors of the hash.
+    # Test vectors published by the authors of the hash.
     assert shard_of("", 1 << 64) == 0xCBF29CE484222325
     assert shard_of("a", 1 << 64) == 0xAF63DC4C8601EC8C
     assert shard_of("foobar", 1 << 64) == 0x85944171F73967E8

@@ -1,4 +1,4 @@
-"""A manager that takes over begins when it has seen what the former one wrote, and not before."""
+"""A new leader starts its passes only after it has seen the writes of the previous one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from test.unit.fake_time import in_fake_time
 
 
 class Streams:
-    """Takes ten seconds to list everything. trouble: how often it fails first."""
+    """Streams that take ten seconds to list everything. trouble: the number of failures before that."""
 
     def __init__(self, trouble: int = 0) -> None:
         self.trouble = trouble

@@ -1,5 +1,6 @@
-"""What the dispatcher does beside answering as kopf's own function does, for which every test of handlers
-takes both (`wire_kopf`).
+"""What the dispatcher does in addition to answering as kopf's own function does.
+
+The answers themselves are tested with every handler: `wire_kopf` runs those tests with both functions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The webhook server against callers who send anything, or nothing: it answers, and does not grow."""
+"""The webhook server with callers that send anything or nothing: it answers, and its memory does not grow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VALUES: tuple[Any, ...] = (None, True, -1, 1e308, "", "\x00", "\ud800", [], {},
 
 
 def bodies(seed: int, count: int) -> Iterator[bytes]:
-    """Reviews with one thing wrong: a value of another type, bytes flipped, cut off, doubled, or noise."""
+    """Yield reviews with one error: a value of another type, flipped bytes, truncated, doubled, or noise."""
     draw = random.Random(seed)
     for _ in range(count):
         obj = review()
@@ -48,7 +48,7 @@ def bodies(seed: int, count: int) -> Iterator[bytes]:
 
 
 async def sent(running: Running, seed: int, count: int) -> Counter[int]:
-    """Status → how many bodies were answered with it."""
+    """Return how many bodies were answered with each status."""
     statuses: Counter[int] = Counter()
     left = bodies(seed, count)
 
@@ -86,7 +86,7 @@ async def test_whatever_is_sent_is_answered_and_forgotten(running: Running) -> N
 
 @contextmanager
 def descriptors(count: int) -> Iterator[None]:
-    """So many may be open."""
+    """Allow `count` open file descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count:
         pytest.skip(f"the machine allows {hard} open files")
@@ -110,7 +110,7 @@ async def test_callers_that_say_nothing_keep_nobody_waiting(running: Running) ->
 
 
 async def half_a_body(running: Running, size: int) -> asyncio.StreamWriter:
-    """A caller that says how much is to come, and stops after half of it."""
+    """Open a connection that announces a body of `size` bytes and sends half of it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     _, writer = await asyncio.open_connection("127.0.0.1", running.server.port, ssl=context)
@@ -147,7 +147,7 @@ async def test_a_body_that_breaks_off_is_nobodys_error(
 
 
 async def test_few_large_bodies_are_read_at_a_time(running: Running) -> None:
-    """The others are read meanwhile, however many there are that wait."""
+    """Small bodies are read meanwhile, however many large ones wait."""
     slow = [await half_a_body(running, 4_000_000) for _ in range(8)]
     async with asyncio.timeout(30):
         while running.server.in_flight("mutate--v1-pod") < len(slow):

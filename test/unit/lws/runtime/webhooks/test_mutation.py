@@ -1,4 +1,4 @@
-"""Changes are collected for one review each, and carried out one after the other."""
+"""Changes are collected per review, and applied one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken for a review, what kopf sees of it, and what goes back."""
+"""Which requests count as reviews, what kopf receives of them, and what is returned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ POD_RESOURCE = {"group": "", "version": "v1", "resource": "pods"}
 
 
 def review(**request: Any) -> dict[str, Any]:
-    """A good review of a pod, changed where asked; None removes."""
+    """Return a valid review of a pod with the given changes; None removes a field."""
     content = {
         "uid": "review-1",
         "resource": POD_RESOURCE,

@@ -1,4 +1,7 @@
-"""The server on loopback, through TLS, with stand-ins for kopf's function; and memory with kopf's own."""
+"""The webhook server on loopback through TLS, with stand-ins for kopf's function.
+
+Its use of memory is tested with kopf's own function.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def review(**request: Any) -> dict[str, Any]:
 
 
 class Kopf:
-    """In place of kopf's function: remembers the reviews; answers, or raises what it is told to."""
+    """A stand-in for kopf's function that records reviews, and answers or raises as told."""
 
     def __init__(self) -> None:
         self.reviews: list[tuple[str, Mapping[str, Any]]] = []
@@ -65,7 +68,7 @@ class Kopf:
 
 
 class Observer:
-    """Remembers what is counted."""
+    """A recorder of counts."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[str, int, str]] = []
@@ -76,7 +79,7 @@ class Observer:
 
 
 class Running:
-    """A server that is up, and a client that trusts it."""
+    """A running server, and a client that trusts it."""
 
     def __init__(self, server: AdmissionServer, tls: ServerTls, kopf_function: Kopf) -> None:
         self.server, self.tls, self.kopf = server, tls, kopf_function
@@ -117,7 +120,7 @@ async def running(certificates: Certificates) -> AsyncIterator[Running]:
 
 @asynccontextmanager
 async def opened(server: AdmissionServer) -> AsyncIterator[None]:
-    """The server serves meanwhile."""
+    """Run the server."""
     serving = asyncio.create_task(server.run())
     try:
         yield
@@ -148,7 +151,7 @@ async def test_listens_once_there_is_a_certificate(certificates: Certificates) -
 
 
 async def test_reviews_are_answered_while_kopf_is_started_anew(running: Running) -> None:
-    """Whatever kopf could not live with: pods are created meanwhile, and each of them is reviewed."""
+    """Pods are created while kopf restarts after an error, and each of them is reviewed."""
     former, latter = Kopf(), Kopf()
     is_up = asyncio.Event()
 
@@ -169,7 +172,7 @@ async def test_reviews_are_answered_while_kopf_is_started_anew(running: Running)
 
 
 async def test_callers_are_sent_away_before_the_port_closes(running: Running) -> None:
-    """A review that meets the end of its connection is lost: Go's net/http does not POST it again."""
+    """A review that is sent on a closing connection is lost, because Go's net/http does not retry a POST."""
 
     async def closes() -> bool:
         async with running.session.post(f"{running.url}/mutate--v1-pod", json=review()) as response:
@@ -179,7 +182,7 @@ async def test_callers_are_sent_away_before_the_port_closes(running: Running) ->
     assert [await closes(), await closes()] == [False, False]
     closing = asyncio.create_task(running.server.close_gently(3600))
     await asyncio.sleep(0)
-    # The first of them on the connection from before, the others on new ones.
+    # The first one uses the existing connection, the others use new ones.
     assert [await closes(), await closes(), await closes()] == [True, True, True]
     async with running.session.post(f"{running.url}/nothing", json={}) as response:
         assert (response.status, response.headers.get("Connection")) == (404, "close")
@@ -262,7 +265,7 @@ async def test_too_large_is_413_whether_announced_or_not(running: Running) -> No
     assert await running.post(data=chunks(MAX_BODY_BYTES + 65536)(), headers=JSON) == refused
     bomb = gzip.compress(b" " * (MAX_BODY_BYTES + 1))
     assert await running.post(data=bomb, headers={**JSON, "Content-Encoding": "gzip"}) == refused
-    # The largest body that is read is no JSON, which is another complaint.
+    # The largest accepted body is read, and fails only because it is not JSON.
     assert (await running.post(data=io.BytesIO(b" " * MAX_BODY_BYTES), headers=JSON))[0] == 400
     assert running.kopf.reviews == []
 
@@ -386,7 +389,7 @@ async def test_callers_that_leave_do_no_harm(running: Running, certificates: Cer
         writer.write(sent)
         await writer.drain()
         writer.transport.abort()
-    # No TLS at all.
+    # A connection without TLS.
     with socket.create_connection(("127.0.0.1", running.server.port or 0)) as plain:
         plain.sendall(b"POST / HTTP/1.1\r\n\r\n")
     assert (await running.post(json=review()))[0] == 200
@@ -424,7 +427,7 @@ async def test_a_new_certificate_is_served_without_a_restart(
 ) -> None:
     assert (await running.post(json=review()))[0] == 200
     running.tls.install(other_certificates.server.certificate, other_certificates.server.key)
-    # The open connection goes on.
+    # The open connection still works.
     assert (await running.post(json=review()))[0] == 200
     async with trusting(other_certificates.authority.certificate) as session:
         running.session, before = session, running.session
@@ -464,11 +467,11 @@ async def test_reviews_leave_nothing_behind(wire_kopf: WireKopf, webhook: str, o
         return tracemalloc.get_traced_memory()[0] - before
 
     await answer(30)
-    # What was there before is not looked through each time.
+    # Existing objects are not scanned at each collection.
     gc.collect()
     gc.freeze()
     tracemalloc.start()
-    # A cache grows once, a leak every time.
+    # A cache grows once; a leak grows every time.
     least = min([await growth() for _ in range(3)])
     tracemalloc.stop()
     assert least < 2_400

@@ -1,4 +1,4 @@
-"""What is missing before webhooks are answered, and for which names they are served."""
+"""What must exist before webhooks are answered, and the host names for which they are served."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def review(*_: Any, **__: Any) -> Any:
 
 
 async def open_port(parts: Serving) -> asyncio.Task[None]:
-    """As kopf does, until the port is open."""
+    """Start the server as kopf does, and wait until the port is open."""
     opened = asyncio.Event()
 
     async def serve() -> None:
@@ -100,7 +100,7 @@ async def test_without_webhooks_the_certificate_is_still_managed(directory: str)
 
 @dataclass
 class Supplier:
-    """In place of the one that talks to the API server."""
+    """A stand-in for the supplier of certificates that talks to the API server."""
 
     cluster: Any
     place: SecretReference

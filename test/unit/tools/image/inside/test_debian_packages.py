@@ -1,4 +1,4 @@
-"""Scanners find the packages of Debian whose files are in the image, and no others."""
+"""Scanners find exactly the Debian packages whose files are in the image."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What the image does without, nobody needs. The proof is test/unit/conftest.py: every unit test runs without
-these modules. Here: that they are kept from being imported there, and that files are those of the modules.
+"""Modules that the image leaves out cannot be imported here, and the removed files belong to them.
+
+That the product does not need them is shown by test/unit/conftest.py: every unit test runs without them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def test_models_and_calls_of_the_client_are_left_out(module: str, out: bool) -> 
 
 
 def test_every_package_that_is_thinned_and_every_module_that_stays_is_there() -> None:
-    """A release of the client that names them otherwise would be shipped whole, or without what is needed."""
+    """If the client renamed them, the image would contain everything, or lack required modules."""
     there = [Path(SITE_PACKAGES, *package.split(".")) for package in KEPT_MODULES]
     assert [path for path in there if not (path / "__init__.py").exists()] == []
     kept = [

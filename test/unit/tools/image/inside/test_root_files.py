@@ -1,4 +1,4 @@
-"""Which files of a base come into the image, and where."""
+"""Which files of a base are copied into the image, and where."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.image.inside.root_files import RootFiles, libraries_of
 
 
 def source_in(directory: Path) -> Path:
-    """A base as Debian lays it out."""
+    """Create a base with the layout of Debian."""
     base = directory / "base"
     for path in ("usr/bin/python3.13", "usr/lib/x/libc.so.6", "usr/lib/python3.13/os.py"):
         (base / path).parent.mkdir(parents=True, exist_ok=True)
