@@ -68,7 +68,6 @@ def main() -> int:
             continue
         say(f"shape {shape.label}")
         result = _measured(given, shape, say)
-        result["against"] = given.name or result["against"]
         # A profiled process is slower.
         if not given.profile:
             keep_before(path)
@@ -152,7 +151,6 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--real-node", action="store_true", help="serving: on a real node, as root")
     parser.add_argument("--against", help="another controller; {config} and {kubeconfig} are paths")
-    parser.add_argument("--name", help="what results call the other controller, instead of its command")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON goes")
     parser.add_argument("--phases", help="only these after `create`, separated by commas")
     parser.add_argument("--no-floor", action="store_true", help="leave the floor out")

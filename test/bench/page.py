@@ -29,9 +29,6 @@ ONCE = "once.json"
 UPSTREAM = "upstream.json"
 """One run of each shape with upstream's manager and with ours, on one machine."""
 
-SINCE = "since"
-"""The directory of results of this commit, paired with the commit that was compared with upstream."""
-
 _ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).parent / "results"
 PICTURES = _ROOT / "docs" / "pictures" / "performance"
@@ -59,8 +56,6 @@ Written by `python -m test.bench --page-only` from the JSON beside it:
 _PART = re.compile(r"(<!-- (\w+): written by make bench -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Result = dict[str, Any]
-Costs = dict[str, float]
-"""A figure for each column of the table against upstream."""
 Judged = Sequence[tuple[str, Verdict]]
 """Verdicts, each with its shape."""
 
@@ -77,7 +72,7 @@ def write_pages(results: Path = RESULTS, pictures: Path = PICTURES, pages: Seque
     judged = [(result["shape"], each) for result in ours for each in verdicts(result)]
     judged += [("1x100x4", each) for each in growth(ours)]
     parts = {
-        "upstream": _against_upstream(_read_if_there(results / UPSTREAM), _read(results / SINCE)),
+        "upstream": _against_upstream(_read_if_there(results / UPSTREAM)),
         "figures": "\n\n".join([_ten(judged), _count(judged), _machines(ours), *_compared(ours, before)]),
         "missed": "\n".join(_missed(judged)),
         "serving": _markdown(HEAD_OF_SERVING, serving_rows(_read_if_there(results / SERVING))),
@@ -134,14 +129,11 @@ def _ten(judged: Judged) -> str:
     return _markdown(("figure", _SHOWN, "all with this bound", "to reach", ""), cells)
 
 
-def _against_upstream(measured: Result, since: Sequence[Result]) -> str:
-    """Return ratios to upstream, or "" if nothing was measured.
-
-    since: for shapes that were measured again, a result of this commit and one of the commit in `measured`.
-    """
+def _against_upstream(measured: Result) -> str:
+    """Return ratios to upstream, or "" if nothing was measured."""
     if not measured:
         return ""
-    runs: dict[str, dict[str, Costs]] = {"ours": {}, "original": {}}
+    runs: dict[str, dict[str, dict[str, float]]] = {"ours": {}, "original": {}}
     for run in measured["runs"]:
         slow = "" if run["pods"] == "at once" else f", pods take {run['pods']}"
         costs = {"memory": run["peak_pss_mb"]}
@@ -150,30 +142,12 @@ def _against_upstream(measured: Result, since: Sequence[Result]) -> str:
             costs[f"{phase}, manager's CPU"] = run[phase]["manager_cpu_s"]
             costs[f"{phase}, control plane's CPU"] = sum(run[phase]["control_plane_cpu_s"].values())
         runs[run["controller"]][f"{run['sets']}x{run['groups']}x{run['size']}{slow}"] = costs
-    now = {each["shape"]: _costs(each) for each in since if each["against"] is None}
-    then = {each["shape"]: _costs(each) for each in since if each["against"] is not None}
     head, lines = ["shape"], []
     for shape, ours in runs["ours"].items():
         ratios = {what: figure / runs["original"][shape][what] for what, figure in ours.items()}
-        cells = [f"{ratio:.2f}" for ratio in ratios.values()]
-        if shape in now and shape in then:
-            cells = [
-                f"{ratio:.2f} → {ratio * now[shape][what] / then[shape][what]:.2f}"
-                for what, ratio in ratios.items()
-            ]
         head = ["shape", *ratios]
-        lines.append([shape, *cells])
+        lines.append([shape, *(f"{ratio:.2f}" for ratio in ratios.values())])
     return f"{_markdown(head, lines)}\n\n{measured['what']}"
-
-
-def _costs(result: Result) -> Costs:
-    found = {"memory": max(phase["peak_pss"] for phase in result["phases"].values())}
-    for phase in ("create", "rollout"):
-        measured = result["phases"][phase]
-        found[f"{phase}, seconds"] = measured["seconds"]
-        found[f"{phase}, manager's CPU"] = measured["cpu"]
-        found[f"{phase}, control plane's CPU"] = measured["control_plane_cpu"]
-    return found
 
 
 def _count(judged: Judged) -> str:
