@@ -213,10 +213,9 @@ def _pod_admitter(
 
         def admitted(raw: Object) -> Object:
             try:
-                # Other pods have no such gate.
-                is_ungated = is_marked_hash(raw) and is_leader(raw) and not gates_hash_leader(raw, place)
-                is_former = has_former(raw, place)
-                return pod.admitted(raw, place, of_gang, unique, former, is_former, not is_ungated)
+                is_hash_leader = is_marked_hash(raw) and is_leader(raw)
+                is_run = not is_hash_leader or gates_hash_leader(raw, place)
+                return pod.admitted(raw, place, of_gang, unique, former, has_former(raw, place), is_run)
             except Refused as refused:
                 refuse(str(refused), refused)
 

@@ -19,6 +19,7 @@ from typing import Any
 from lws import timing
 from lws.kube.conditions import is_true, moment_of, timestamp
 from lws.kube.metadata import annotations_of, is_mapping, is_terminating, name_of, namespace_of
+from lws.kube.pods import with_required_node
 from lws.leaderworkerset.assessment.target_revision import TargetRevision
 from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
@@ -416,13 +417,11 @@ def _pod(spec: SetSpec, node: str, need: Need, command: tuple[str, ...]) -> dict
             mounts.append({"name": volume.get("name"), "mountPath": f"/prewarm-{number}", "readOnly": True})
     # Select the node by name, as the DaemonSet controller does: the host name label may be missing, or be on
     # two nodes.
-    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
-    only_this_node = {"nodeSelectorTerms": [{"matchFields": fields}]}
     pod |= {
         "restartPolicy": "Never",
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 5,
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": only_this_node}},
+        "affinity": with_required_node({}, node),
         "tolerations": tolerations,
         "containers": containers,
     }

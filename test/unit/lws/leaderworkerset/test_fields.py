@@ -48,6 +48,7 @@ def defaults_in(part: Mapping[str, Any], within: Field = fields.SPEC) -> Iterato
 def test_every_path_is_one_of_the_definition(field: Field) -> None:
     part = schema()
     for name in field.path:
+        assert name in part["properties"]
         part = part["properties"][name]
 
 
