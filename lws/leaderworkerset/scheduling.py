@@ -13,7 +13,7 @@ from lws.leaderworkerset.fields import SCHEDULING, Field
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import (
-    GROUP,
+    API_GROUP,
     GROUP_INDEX_LABEL,
     NAME_LABEL,
     REVISION_LABEL,
@@ -198,7 +198,7 @@ def build_workload(spec: SetSpec) -> dict[str, Any]:
         "kind": "Workload",
         "metadata": child_metadata(lws, workload_name(lws), {NAME_LABEL: name_of(lws)}),
         "spec": {
-            "controllerRef": {"apiGroup": GROUP, "kind": lws["kind"], "name": name_of(lws)},
+            "controllerRef": {"apiGroup": API_GROUP, "kind": lws["kind"], "name": name_of(lws)},
             "podGroupTemplates": [
                 {"name": part.name, **_common_fields(spec, part, part.members)} for part in parts_of(spec)
             ],

@@ -58,9 +58,9 @@ from lws_api.leaderworkerset.v1 import (
     GROUP_READY_CONDITION,
     GROUP_REPLACEMENT_GATE,
     GROUP_RESTART_COUNTS_ANNOTATION,
+    LABEL_PREFIX,
     NAME_LABEL,
     PODS_RETRIED_AT_ANNOTATION,
-    PREFIX,
     RESTART_BUDGET_FINALIZER,
     REVISION_LABEL,
     WORKER_INDEX_LABEL,
@@ -126,7 +126,7 @@ def _is_leader(pod: Object) -> bool:
     )
 
 
-_OURS = f"{PREFIX}/"
+_OURS = f"{LABEL_PREFIX}/"
 # Labels and annotations of other software that are read: the revision of a StatefulSet's pods, the gang of a
 # pod, the deletion cost.
 _ALSO_KEPT = frozenset(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
-from lws_api.leaderworkerset.v1 import API_VERSION, GROUP
+from lws_api.leaderworkerset.v1 import API_GROUP, API_VERSION
 from tools.demo.check import Check, equal, none_of
 from tools.demo.facts import Kind, Object, View
 from tools.demo.mirror import Mirror, collections
@@ -22,7 +22,7 @@ from tools.localcluster import ComponentError, LocalCluster, Options
 from tools.localcluster.build import find_programs
 from tools.localcluster.recipe import all_programs
 
-_RESOURCE = f"leaderworkersets.{GROUP}"
+_RESOURCE = f"leaderworkersets.{API_GROUP}"
 _RESOURCES = {_RESOURCE, *(f"{kind.plural}.{kind.group}" for kind in (DISAGGREGATED_SET, ROLE_SCALER))}
 _WEBHOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
 # The definitions of the chart are templates of helm, so these are used.

@@ -16,9 +16,9 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 from lws_api.config.duration import Duration
 from lws_api.meta import KubeModel, constrained
 
-GROUP = "config.lws.x-k8s.io"
+API_GROUP = "config.lws.x-k8s.io"
 VERSION = "v1alpha1"
-API_VERSION = f"{GROUP}/{VERSION}"
+API_VERSION = f"{API_GROUP}/{VERSION}"
 KIND = "Configuration"
 
 GANG_PROVIDERS = ("volcano", "scheduler-plugins", "kubernetes")

@@ -33,20 +33,20 @@ from lws_api.meta import (
     validation,
 )
 
-GROUP = "disaggregatedset.x-k8s.io"
+API_GROUP = "disaggregatedset.x-k8s.io"
 VERSION = "v1"
-API_VERSION = f"{GROUP}/{VERSION}"
+API_VERSION = f"{API_GROUP}/{VERSION}"
 KIND = "DisaggregatedSet"
 SCALER_KIND = "DisaggregatedSetRoleScaler"
 
-NAME_LABEL = f"{GROUP}/name"
-ROLE_LABEL = f"{GROUP}/role"
-SLICE_LABEL = f"{GROUP}/slice"
-REVISION_LABEL = f"{GROUP}/revision"
+NAME_LABEL = f"{API_GROUP}/name"
+ROLE_LABEL = f"{API_GROUP}/role"
+SLICE_LABEL = f"{API_GROUP}/slice"
+REVISION_LABEL = f"{API_GROUP}/revision"
 APP_LABEL = "app"
 
-INITIAL_REPLICAS_ANNOTATION = f"{GROUP}/initial-replicas"
-OTHERS_INITIAL_REPLICAS_ANNOTATION = f"{GROUP}/initial-replicas-of-others"
+INITIAL_REPLICAS_ANNOTATION = f"{API_GROUP}/initial-replicas"
+OTHERS_INITIAL_REPLICAS_ANNOTATION = f"{API_GROUP}/initial-replicas-of-others"
 
 ROLE_NAME_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
@@ -260,7 +260,7 @@ class DisaggregatedSetRoleScaler(KubeModel):
 
 
 DISAGGREGATED_SET = ResourceKind(
-    group=GROUP,
+    group=API_GROUP,
     version=VERSION,
     kind=KIND,
     plural="disaggregatedsets",
@@ -282,7 +282,7 @@ DISAGGREGATED_SET = ResourceKind(
 )
 
 ROLE_SCALER = ResourceKind(
-    group=GROUP,
+    group=API_GROUP,
     version=VERSION,
     kind=SCALER_KIND,
     plural="disaggregatedsetrolescalers",

@@ -35,75 +35,75 @@ from lws_api.meta import (
     list_map,
 )
 
-GROUP = "leaderworkerset.x-k8s.io"
+API_GROUP = "leaderworkerset.x-k8s.io"
 VERSION = "v1"
-API_VERSION = f"{GROUP}/{VERSION}"
+API_VERSION = f"{API_GROUP}/{VERSION}"
 KIND = "LeaderWorkerSet"
 
-PREFIX = "leaderworkerset.sigs.k8s.io"
+LABEL_PREFIX = "leaderworkerset.sigs.k8s.io"
 """Prefix of the labels and annotations of sets, pods and the objects that belong to them."""
 
-CONTROLLER_NAME = f"{PREFIX}/lws-controller"
+CONTROLLER_NAME = f"{LABEL_PREFIX}/lws-controller"
 """What `spec.managedBy` calls this controller."""
 
-NAME_LABEL = f"{PREFIX}/name"
-WORKER_INDEX_LABEL = f"{PREFIX}/worker-index"
-GROUP_INDEX_LABEL = f"{PREFIX}/group-index"
-GROUP_KEY_LABEL = f"{PREFIX}/group-key"
-REVISION_LABEL = f"{PREFIX}/template-revision-hash"
-ROLE_LABEL = f"{PREFIX}/role"
+NAME_LABEL = f"{LABEL_PREFIX}/name"
+WORKER_INDEX_LABEL = f"{LABEL_PREFIX}/worker-index"
+GROUP_INDEX_LABEL = f"{LABEL_PREFIX}/group-index"
+GROUP_KEY_LABEL = f"{LABEL_PREFIX}/group-key"
+REVISION_LABEL = f"{LABEL_PREFIX}/template-revision-hash"
+ROLE_LABEL = f"{LABEL_PREFIX}/role"
 LEADER, WORKER = "leader", "worker"
 """Values of ROLE_LABEL. StatefulSets carry it, pods do not."""
-SUBGROUP_INDEX_LABEL = f"{PREFIX}/subgroup-index"
-SUBGROUP_KEY_LABEL = f"{PREFIX}/subgroup-key"
-FORMER_GROUP_GONE_LABEL = f"{PREFIX}/former-group-gone"
+SUBGROUP_INDEX_LABEL = f"{LABEL_PREFIX}/subgroup-index"
+SUBGROUP_KEY_LABEL = f"{LABEL_PREFIX}/subgroup-key"
+FORMER_GROUP_GONE_LABEL = f"{LABEL_PREFIX}/former-group-gone"
 """On a leader that found no node while pods of its former group may have used it. The manager sets the label
 to "true" when they are gone, so that the scheduler tries again.
 """
 
-SIZE_ANNOTATION = f"{PREFIX}/size"
-REPLICAS_ANNOTATION = f"{PREFIX}/replicas"
-LEADER_NAME_ANNOTATION = f"{PREFIX}/leader-name"
-LEADER_ADDRESS_ANNOTATION = f"{PREFIX}/leader-address"
-EXCLUSIVE_TOPOLOGY_ANNOTATION = f"{PREFIX}/exclusive-topology"
-SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION = f"{PREFIX}/subgroup-exclusive-topology"
-SUBGROUP_SIZE_ANNOTATION = f"{PREFIX}/subgroup-size"
-SUBGROUP_POLICY_TYPE_ANNOTATION = f"{PREFIX}/subgroup-policy-type"
-SUBDOMAIN_POLICY_ANNOTATION = f"{PREFIX}/subdomainPolicy"
-LEADER_REQUESTS_TPUS_ANNOTATION = f"{PREFIX}/leader-requests-tpus"
-RECREATE_GROUP_AFTER_START_ANNOTATION = f"{PREFIX}/experimental-recreate-group-after-start"
-RESTART_EXEMPT_CONTAINERS_ANNOTATION = f"{PREFIX}/restart-exempt-containers"
-RESTART_EXEMPT_SIDECARS_ANNOTATION = f"{PREFIX}/restart-exempt-sidecars"
-GROUP_IDENTITY_ANNOTATION = f"{PREFIX}/group-identity"
-GROUP_READY_CONDITION = f"{PREFIX}/group-ready"
+SIZE_ANNOTATION = f"{LABEL_PREFIX}/size"
+REPLICAS_ANNOTATION = f"{LABEL_PREFIX}/replicas"
+LEADER_NAME_ANNOTATION = f"{LABEL_PREFIX}/leader-name"
+LEADER_ADDRESS_ANNOTATION = f"{LABEL_PREFIX}/leader-address"
+EXCLUSIVE_TOPOLOGY_ANNOTATION = f"{LABEL_PREFIX}/exclusive-topology"
+SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION = f"{LABEL_PREFIX}/subgroup-exclusive-topology"
+SUBGROUP_SIZE_ANNOTATION = f"{LABEL_PREFIX}/subgroup-size"
+SUBGROUP_POLICY_TYPE_ANNOTATION = f"{LABEL_PREFIX}/subgroup-policy-type"
+SUBDOMAIN_POLICY_ANNOTATION = f"{LABEL_PREFIX}/subdomainPolicy"
+LEADER_REQUESTS_TPUS_ANNOTATION = f"{LABEL_PREFIX}/leader-requests-tpus"
+RECREATE_GROUP_AFTER_START_ANNOTATION = f"{LABEL_PREFIX}/experimental-recreate-group-after-start"
+RESTART_EXEMPT_CONTAINERS_ANNOTATION = f"{LABEL_PREFIX}/restart-exempt-containers"
+RESTART_EXEMPT_SIDECARS_ANNOTATION = f"{LABEL_PREFIX}/restart-exempt-sidecars"
+GROUP_IDENTITY_ANNOTATION = f"{LABEL_PREFIX}/group-identity"
+GROUP_READY_CONDITION = f"{LABEL_PREFIX}/group-ready"
 """Readiness gate and condition of leaders of Hash groups: their workers are ready."""
-GROUP_REPLACEMENT_GATE = f"{PREFIX}/group-replacement"
+GROUP_REPLACEMENT_GATE = f"{LABEL_PREFIX}/group-replacement"
 """Scheduling gate of leaders, until the groups they replace are gone: of Hash groups, and of groups that
 `spec.scheduling` is about.
 """
-SCHEDULING_LEVEL_LABEL = f"{PREFIX}/scheduling-level"
+SCHEDULING_LEVEL_LABEL = f"{LABEL_PREFIX}/scheduling-level"
 """On PodGroups: the level of `spec.scheduling` that they are for."""
-SCHEDULING_LEVEL_ANNOTATION = f"{PREFIX}/workload-aware-scheduling"
-WORKLOAD_NAME_ANNOTATION = f"{PREFIX}/workload-name"
+SCHEDULING_LEVEL_ANNOTATION = f"{LABEL_PREFIX}/workload-aware-scheduling"
+WORKLOAD_NAME_ANNOTATION = f"{LABEL_PREFIX}/workload-name"
 """On pods of sets with `spec.scheduling`: its level, and the name of the Workload. Leaders of groups add five
 characters of their own to the name, so that no two leaders have the same PodGroup.
 """
-PREWARM_LABEL = f"{PREFIX}/prewarm"
+PREWARM_LABEL = f"{LABEL_PREFIX}/prewarm"
 """On the pods of Jobs that pull images before a rollout: the name of their set. They have no other label of
 ours, and are no pods of the set.
 """
-PREWARM_NODE_ANNOTATION = f"{PREFIX}/prewarm-node"
+PREWARM_NODE_ANNOTATION = f"{LABEL_PREFIX}/prewarm-node"
 """On such a Job: the node that it pulls images for."""
-PODS_RETRIED_AT_ANNOTATION = f"{PREFIX}/pods-retried-at"
-POD_TERMINATION_POLICY_ANNOTATION = f"{PREFIX}/pod-termination-policy"
+PODS_RETRIED_AT_ANNOTATION = f"{LABEL_PREFIX}/pods-retried-at"
+POD_TERMINATION_POLICY_ANNOTATION = f"{LABEL_PREFIX}/pod-termination-policy"
 """On worker StatefulSets, and on leader pods of upstream: `spec.podTerminationPolicy`, which is needed after
 the set is gone.
 """
-GROUP_RESTART_COUNTS_ANNOTATION = f"{PREFIX}/group-restart-counts"
-RESTART_BUDGET_EXHAUSTED_ANNOTATION = f"{PREFIX}/group-restart-budget-exhausted"
-RECOVER_ANNOTATION = f"{PREFIX}/recover"
+GROUP_RESTART_COUNTS_ANNOTATION = f"{LABEL_PREFIX}/group-restart-counts"
+RESTART_BUDGET_EXHAUSTED_ANNOTATION = f"{LABEL_PREFIX}/group-restart-budget-exhausted"
+RECOVER_ANNOTATION = f"{LABEL_PREFIX}/recover"
 
-RESTART_BUDGET_FINALIZER = f"{PREFIX}/group-restart-budget-cleanup"
+RESTART_BUDGET_FINALIZER = f"{LABEL_PREFIX}/group-restart-budget-cleanup"
 """Finalizer on the pods of a group that has used up `maxGroupRestarts` of its template."""
 
 LEADER_ADDRESS_ENV = "LWS_LEADER_ADDRESS"
@@ -393,7 +393,7 @@ class LeaderWorkerSet(KubeModel):
 
 
 LEADER_WORKER_SET = ResourceKind(
-    group=GROUP,
+    group=API_GROUP,
     version=VERSION,
     kind=KIND,
     plural="leaderworkersets",

@@ -36,8 +36,8 @@ from lws.leaderworkerset.spec import (
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    LABEL_PREFIX,
     NAME_LABEL,
-    PREFIX,
     REVISION_LABEL,
 )
 
@@ -169,7 +169,7 @@ def _fault(revision: Object) -> str:
 
 # --- Seals: annotations that show edits of the metadata of a revision.
 
-SEAL_ANNOTATION = f"{PREFIX}/revision-record"
+SEAL_ANNOTATION = f"{LABEL_PREFIX}/revision-record"
 """Annotation with the key and placement of a revision, and a checksum of these and its name.
 
 Early releases did not write it.

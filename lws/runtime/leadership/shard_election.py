@@ -23,15 +23,15 @@ from lws.runtime.errors import AlreadyExists, Conflict, Invalid, NotFound
 from lws.runtime.events import micro_time
 from lws.runtime.leadership.election import OnChange, OnLeading, Scope
 from lws.runtime.leadership.lease import ATTEMPTS, Candidate, Lease, released
-from lws_api.leaderworkerset.v1 import PREFIX
+from lws_api.leaderworkerset.v1 import LABEL_PREFIX
 
 # --- Track the managers that share the shards, through one Lease that all of them hold together.
 
 
-MANAGER_ANNOTATION = f"{PREFIX}/manager-"
+MANAGER_ANNOTATION = f"{LABEL_PREFIX}/manager-"
 """Prefix of the annotations of managers. Each manager has its own annotation."""
 
-_FORMER_ANNOTATION = f"{PREFIX}/managers"
+_FORMER_ANNOTATION = f"{LABEL_PREFIX}/managers"
 
 # Retry periods of silence after which others compete for a member's shards, whose Leases must still expire.
 _PERIODS_HEARD = 3

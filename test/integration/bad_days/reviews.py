@@ -8,7 +8,7 @@ import ssl
 from dataclasses import dataclass
 from typing import Any
 
-from lws_api.leaderworkerset.v1 import GROUP, NAME_LABEL, VERSION
+from lws_api.leaderworkerset.v1 import API_GROUP, NAME_LABEL, VERSION
 from test.harness.manifests import a_set, pod_template
 from tools.deployment import NAMESPACE, ManagerProcess
 from tools.localcluster import ClusterAccess
@@ -19,7 +19,7 @@ MUTATE_SET = "/mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 VALIDATE_SET = "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 MUTATE_POD = "/mutate--v1-pod"
 
-_SETS = {"group": GROUP, "version": VERSION, "resource": "leaderworkersets"}
+_SETS = {"group": API_GROUP, "version": VERSION, "resource": "leaderworkersets"}
 _PODS = {"group": "", "version": "v1", "resource": "pods"}
 
 

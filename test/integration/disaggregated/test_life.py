@@ -13,8 +13,8 @@ import pytest
 
 from lws_api.crds import definitions
 from lws_api.disaggregatedset.v1 import (
+    API_GROUP,
     API_VERSION,
-    GROUP,
     KIND,
     NAME_LABEL,
     REVISION_LABEL,
@@ -28,7 +28,7 @@ from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from tools.localcluster import ApiError
 
-PLURAL = f"disaggregatedsets.{GROUP}"
+PLURAL = f"disaggregatedsets.{API_GROUP}"
 SECONDS = 240.0
 
 

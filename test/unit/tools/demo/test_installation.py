@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lws_api.leaderworkerset.v1 import GROUP
+from lws_api.leaderworkerset.v1 import API_GROUP
 from test.unit.tools.demo.objects import make_lease, make_view
 from tools.demo.scene import holder, verify_definition, verify_webhooks
 
@@ -26,7 +26,7 @@ def test_who_holds_the_lease(holders: list[str], found: str) -> None:
 
 def definition(version: str, served: bool, established: str) -> dict[str, Any]:
     return {
-        "spec": {"group": GROUP, "versions": [{"name": version, "served": served}]},
+        "spec": {"group": API_GROUP, "versions": [{"name": version, "served": served}]},
         "status": {"conditions": [{"type": "Established", "status": established}]},
     }
 

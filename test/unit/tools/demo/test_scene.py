@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
-from lws_api.leaderworkerset.v1 import GROUP
+from lws_api.leaderworkerset.v1 import API_GROUP
 from test.unit.tools.demo.fakes import SilentShow
 from test.unit.tools.demo.objects import make_lease, make_view
 from tools.demo.facts import View
@@ -16,10 +16,10 @@ from tools.demo.mirror import NotInTime
 from tools.demo.scene import PLAIN, set_up
 from tools.localcluster import ComponentError
 
-KIND = f"leaderworkersets.{GROUP}"
+KIND = f"leaderworkersets.{API_GROUP}"
 KINDS = "\n".join([KIND, *(f"{each.plural}.{each.group}" for each in (DISAGGREGATED_SET, ROLE_SCALER))])
 DEFINITION = {
-    "spec": {"group": GROUP, "versions": [{"name": "v1", "served": True}]},
+    "spec": {"group": API_GROUP, "versions": [{"name": "v1", "served": True}]},
     "status": {"conditions": [{"type": "Established", "status": "True"}]},
 }
 WEBHOOK = {"name": "hook", "clientConfig": {"url": "https://127.0.0.1:9443/mutate", "caBundle": "Q0E="}}
