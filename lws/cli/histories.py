@@ -97,7 +97,7 @@ class History(ABC, Generic[_Revision]):
 
     @abstractmethod
     def is_same(self, one: _Revision, other: _Revision) -> bool:
-        """Report whether both revisions are equivalent for pods."""
+        """Return whether both revisions are equivalent for pods."""
 
     @abstractmethod
     def differences(self, old: _Revision, new: _Revision) -> list[str]:
@@ -213,7 +213,7 @@ def set_history(snapshot: SetSnapshot, stored: Iterable[Object]) -> SetHistory:
 
 
 def _is_template_without_owner(revision: Object) -> bool:
-    """Report whether a revision has no owner and records a template of a set.
+    """Return whether a revision has no owner and records a template of a set.
 
     Revisions of StatefulSets carry the label of the set too, but contain a pod template.
     """

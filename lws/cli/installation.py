@@ -241,7 +241,7 @@ async def _managers(reader: Reader, namespace: str | None) -> ReadMany:
 
 
 def _is_ours(deployment: Object) -> bool:
-    """Report whether a Deployment with kubebuilder's label is this controller's or upstream's.
+    """Return whether a Deployment with kubebuilder's label is this controller's or upstream's.
 
     Ours has the name, or a label of our charts, one of which does not depend on nameOverride.
     """

@@ -131,17 +131,17 @@ _BAR = 40
 
 
 def is_terminal() -> bool:
-    """Report whether standard output is a terminal."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def is_coloured() -> bool:
-    """Report whether the terminal supports colours, and they are not disabled (https://no-color.org)."""
+    """Return whether the terminal supports colours, and they are not disabled (https://no-color.org)."""
     return is_terminal() and _wants_colours()
 
 
 def is_wide() -> bool:
-    """Report whether the terminal has room for two texts side by side."""
+    """Return whether the terminal has room for two texts side by side."""
     return is_coloured() and _console().width >= _WIDE
 
 

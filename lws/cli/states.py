@@ -486,7 +486,7 @@ def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
 def _are_roles_settled(
     snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: TargetRevision
 ) -> bool:
-    """Report whether everything matches the spec, and the status reports it too."""
+    """Return whether everything matches the spec, and the status reports it too."""
     obj, status = snapshot.obj, snapshot.obj.get("status") or {}
     is_seen = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
     if not is_seen or is_terminating(obj) or target.actions or snapshot.orphans:

@@ -141,7 +141,7 @@ class Model:
             self._report(status)
 
     def move(self) -> bool:
-        """Let the other controllers act. Report whether they changed anything."""
+        """Let the other controllers act. Return whether they changed anything."""
         key = target_revision(self.snapshot).key
         children = [child for child in self.snapshot.children if not child.is_terminating]
         moved = tuple(_complete(child) if child.key == key else self._shrunk(child) for child in children)

@@ -302,7 +302,7 @@ TLS12_SUITES: Mapping[str, str] = MappingProxyType(
 
 
 def is_known(suite: str) -> bool:
-    """Report whether a configuration may use this name of a suite."""
+    """Return whether a configuration may use this name of a suite."""
     return suite in TLS13_SUITES or suite in TLS12_SUITES
 
 

@@ -207,7 +207,7 @@ def _boolean(value: object) -> bool:
 
 
 def _feature_gate(value: object) -> bool:
-    """Report whether the last `WorkloadAwareScheduling=BOOL` among `NAME=true,NAME=false` switches it on."""
+    """Return whether the last `WorkloadAwareScheduling=BOOL` among `NAME=true,NAME=false` switches it on."""
     is_on = False
     for part in str(value).split(","):
         name, _, given = part.strip().partition("=")

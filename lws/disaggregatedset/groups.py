@@ -94,7 +94,7 @@ def _unready_since(child: Object, now: datetime) -> datetime | None:
 
 
 def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
-    """Report whether a group has failed twice lately, by its present state and its recorded restarts.
+    """Return whether a group has failed twice lately, by its present state and its recorded restarts.
 
     A single crash does not predict the next start. When one crash sufficed, rollouts without any other step
     deleted a healthy group instead.
@@ -111,7 +111,7 @@ def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
 
 
 def _serves(group: GroupFacts, size: int) -> bool:
-    """Report whether the leader is up and, in a group of several pods, all workers are settled."""
+    """Return whether the leader is up and, in a group of several pods, all workers are settled."""
     if group.leader_terminating or group.deleting or not group.leader_up:
         return False
     return size == 1 or group.workers_settled

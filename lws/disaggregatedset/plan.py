@@ -60,7 +60,7 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
 
 
 def _may_follow(targets: RoleTargets, target: TargetRevision) -> bool:
-    """Report whether the first step of the rollout may follow in the pass that records its revision.
+    """Return whether the first step of the rollout may follow in the pass that records its revision.
 
     Record and step then share one sequence of writes, which stops at its first failure. A failure in one
     slice must not delay another, so the set must have a single slice.
@@ -194,7 +194,7 @@ def _pending(targets: RoleTargets, target: TargetRevision, steps: Sequence[Cours
 
 
 def _has_ended(stored: Object, target: TargetRevision, rolling: frozenset[int]) -> bool:
-    """Report whether the rollout that the status records has completed. A rollout that was reverted before
+    """Return whether the rollout that the status records has completed. A rollout that was reverted before
     its revision was recorded has never begun.
     """
     was, goal = stored.get("currentRevision", ""), stored.get("updateRevision", "")

@@ -102,7 +102,7 @@ class Routes:
         return () if self._is_own_report(before, after) else self._woken(before, after, 0.0)
 
     def _is_own_report(self, before: Object | None, after: Object | None) -> bool:
-        """Report whether the change is a status that a pass has just written."""
+        """Return whether the change is a status that a pass has just written."""
         return before is not None and after is not None and self._is_ours(after) and is_report(before, after)
 
     def _of_leaderworkerset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
@@ -162,7 +162,7 @@ class Routes:
         return self._store.get("StatefulSet", namespace_of(child), name_of(child))
 
     def _is_last(self, child: Object, is_there: Callable[[Object], bool]) -> bool:
-        """Report whether all other roles of the child's slice and revision fulfil the condition too. The
+        """Return whether all other roles of the child's slice and revision fulfil the condition too. The
         steps of these roles are taken together.
 
         A role that does not exist yet may wait for this one (startAfter), so the result is then true.
@@ -192,7 +192,7 @@ _ASKED = ("generation", "labels", "annotations", "ownerReferences", "deletionTim
 
 
 def is_report(before: Object, after: Object) -> bool:
-    """Report whether only the status of an object has changed."""
+    """Return whether only the status of an object has changed."""
     one, two = before["metadata"], after["metadata"]
     return all(one.get(name) == two.get(name) for name in _ASKED)
 
@@ -218,11 +218,11 @@ def _has_acted(child: Object) -> bool:
 
 
 def _is_available(child: Object) -> bool:
-    """Report whether the child's controller has seen the present generation and all groups are ready."""
+    """Return whether the child's controller has seen the present generation and all groups are ready."""
     return _has_acted(child) and is_true(_conditions(child), AVAILABLE)
 
 
 def _serves(child: Object) -> bool:
-    """Report whether a group of the child is ready or no group is desired."""
+    """Return whether a group of the child is ready or no group is desired."""
     ready = (child.get("status") or {}).get("readyReplicas")
     return bool(ready) or not fields.REPLICAS.in_effect(child)

@@ -119,7 +119,7 @@ def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedS
 
 
 def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any], slices: int) -> bool:
-    """Report whether a patch only reports progress, so that it may be batched.
+    """Return whether a patch only reports progress, so that it may be batched.
 
     Autoscalers act on the number of slices. No condition reports the deletion of the last surplus slice, so
     that patch is written at once.
@@ -178,7 +178,7 @@ _Place = tuple[int, str, str]
 
 
 def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], key: str) -> bool:
-    """Report whether more groups are ready on the target revision, or fewer surplus groups exist.
+    """Return whether more groups are ready on the target revision, or fewer surplus groups exist.
 
     key: the target revision. Groups of old revisions that become ready again, and recreated groups, do not
     count: they must not hide that no group starts on a new revision.
@@ -200,7 +200,7 @@ def _is_more_ready(slices: Sequence[Mapping[str, Any]], children: Sequence[Child
 
 
 def _is_less_left(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts]) -> bool:
-    """Report whether fewer surplus groups exist. A recreated group is not surplus."""
+    """Return whether fewer surplus groups exist. A recreated group is not surplus."""
     existing, desired = Counter[_Place](), Counter[_Place]()
     for child in children:
         existing[_place(child)] += child.existing

@@ -293,7 +293,7 @@ def _term(field: str, given: Object) -> Object:
 
 
 def _is_own(term: Object) -> bool:
-    """Report whether the set created the term, which then selects only labels of sets and slices."""
+    """Return whether the set created the term, which then selects only labels of sets and slices."""
     keys = {each.get("key") for each in _expressions(term)}
     return bool(keys) and keys <= _OF_TERMS and not (term.get("labelSelector") or {}).get("matchLabels")
 

@@ -67,10 +67,10 @@ class Codec(ABC, Generic[C]):
 
     @abstractmethod
     def is_equal(self, revision: Revision[C]) -> bool:
-        """Report whether a usable revision is equivalent to the desired state."""
+        """Return whether a usable revision is equivalent to the desired state."""
 
     def is_same_data(self, revision: Revision[C]) -> bool:
-        """Report whether a usable revision with the same hash has the same data and is no collision."""
+        """Return whether a usable revision with the same hash has the same data and is no collision."""
         return self.is_equal(revision)
 
     @abstractmethod

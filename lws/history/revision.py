@@ -160,7 +160,7 @@ def checksum(revision: Object, annotation: str) -> Object:
 
 
 def is_ours(format: Format[C], revision: Object, owner: Object) -> bool:
-    """Report whether the set controls the revision, or may adopt it by its name (ControllerRef rules)."""
+    """Return whether the set controls the revision, or may adopt it by its name (ControllerRef rules)."""
     if controller_of(revision) is not None:
         return is_controlled_by(revision, uid_of(owner))
     is_named = re.fullmatch(rf"{re.escape(stem_of(owner))}-{format.fingerprint}-[0-9]+", name_of(revision))

@@ -245,7 +245,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
-    """Report whether a line should show the value. A structure would hide whether it was added or removed."""
+    """Return whether a line should show the value. A structure would hide whether it was added or removed."""
     return not isinstance(value, dict | list)
 
 

@@ -31,13 +31,13 @@ def find(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> Mapping[
 
 
 def is_true(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:
-    """Report whether the condition of the given type is stored with status True. Unknown does not count."""
+    """Return whether the condition of the given type is stored with status True. Unknown does not count."""
     condition = find(conditions, type_)
     return condition is not None and condition.get("status") == "True"
 
 
 def is_false(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:
-    """Report whether the condition of the given type is stored with status False. Unknown does not count."""
+    """Return whether the condition of the given type is stored with status False. Unknown does not count."""
     condition = find(conditions, type_)
     return condition is not None and condition.get("status") == "False"
 

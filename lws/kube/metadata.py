@@ -57,7 +57,7 @@ def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def is_terminating(obj: Mapping[str, Any]) -> bool:
-    """Report whether the object is being deleted, and waits for finalizers or the end of its grace period."""
+    """Return whether the object is being deleted, and waits for finalizers or the end of its grace period."""
     return bool(metadata_of(obj).get("deletionTimestamp"))
 
 
@@ -105,7 +105,7 @@ def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def is_controlled_by(obj: Mapping[str, Any], uid: str) -> bool:
-    """Report whether the controller of the object has this UID. Names are not compared."""
+    """Return whether the controller of the object has this UID. Names are not compared."""
     controller = controller_of(obj)
     return controller is not None and bool(uid) and controller.get("uid") == uid
 
@@ -151,7 +151,7 @@ def missing_labels(obj: Mapping[str, Any], desired: Mapping[str, str]) -> dict[s
 
 @lru_cache(maxsize=4096)
 def belongs_to_a_tool(key: str) -> bool:
-    """Report whether a deployment tool tracks or prunes objects by this label or annotation."""
+    """Return whether a deployment tool tracks or prunes objects by this label or annotation."""
     domain, slash, _ = key.partition("/")
     while slash and domain:
         if domain in _TOOLS:
@@ -223,7 +223,7 @@ def _strings_at(obj: Mapping[str, Any], field: str) -> Mapping[str, str]:
 
 
 def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Report whether the value is a JSON object, of any mapping type."""
+    """Return whether the value is a JSON object, of any mapping type."""
     # The check of the exact type is ten times as fast.
     return type(value) is dict or isinstance(value, Mapping)
 

@@ -99,7 +99,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 
 
 def _is_selected(node: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
-    """Report whether the pod's node selector and required node affinity match the node."""
+    """Return whether the pod's node selector and required node affinity match the node."""
     labels = labels_of(node)
     if not (pod.get("nodeSelector") or {}).items() <= labels.items():
         return False
@@ -137,7 +137,7 @@ def _matches(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 
 def waits_for_kubelet(pod: Mapping[str, Any]) -> bool:
-    """Report whether a terminating pod waits for its kubelet, which finally sets the grace period to 0."""
+    """Return whether a terminating pod waits for its kubelet, which finally sets the grace period to 0."""
     return is_terminating(pod) and int(metadata_of(pod).get("deletionGracePeriodSeconds") or 0) > 0
 
 
@@ -152,7 +152,7 @@ def node_of(pod: Mapping[str, Any]) -> str:
 
 
 def is_overdue(pod: Mapping[str, Any], now: datetime) -> bool:
-    """Report whether the kubelet of the pod's node should have terminated the pod by now."""
+    """Return whether the kubelet of the pod's node should have terminated the pod by now."""
     return waits_for_kubelet(pod) and bool(node_of(pod)) and _overdue_since(pod, now) <= now
 
 

@@ -48,7 +48,7 @@ def ownership_of(
 
 
 def may_adopt(owner: Mapping[str, Any], reread: Mapping[str, Any] | None) -> bool:
-    """Report whether the reread owner is the same and stays. Its deletion would delete what it adopts."""
+    """Return whether the reread owner is the same and stays. Its deletion would delete what it adopts."""
     if reread is None or is_terminating(reread):
         return False
     return bool(metadata_of(reread).get("uid") == metadata_of(owner).get("uid"))

@@ -48,7 +48,7 @@ def with_merged(document: Any, patch: Any) -> Any:
 
 
 def is_merged_into(before: Mapping[str, Any], patch: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Report whether `after` can be the result of merging the patch into `before`.
+    """Return whether `after` can be the result of merging the patch into `before`.
 
     Fields outside the patch must be equal, but those that are None in `before` may have any value in `after`.
     Fields of the patch are not compared, because a server may prune or normalise them.
@@ -143,7 +143,7 @@ def changed_paths(
 
 
 def was_dropped_below(intent: Mapping[str, Any], stored: Mapping[str, Any], manager: str, path: Path) -> bool:
-    """Report whether the server dropped an intended field below this path, because a feature gate is off."""
+    """Return whether the server dropped an intended field below this path, because a feature gate is off."""
     desired, actual, owned = _as_stored(intent), stored, _owned_fields(stored, manager)
     for part in path:
         desired, actual, owned = desired.get(part) or {}, actual.get(part) or {}, owned.get(f"f:{part}") or {}
@@ -154,7 +154,7 @@ def was_dropped_below(intent: Mapping[str, Any], stored: Mapping[str, Any], mana
 
 
 def is_owned(stored: Mapping[str, Any], manager: str, path: Path) -> bool:
-    """Report whether an apply by the manager without this path, which contains no list, would remove it."""
+    """Return whether an apply by the manager without this path, which contains no list, would remove it."""
     owned: Mapping[str, Any] | None = _owned_fields(stored, manager)
     for part in path:
         owned = owned.get(f"f:{part}") if owned is not None else None
@@ -178,7 +178,7 @@ def merge_patch_of(intent: Mapping[str, Any], paths: Iterable[Path]) -> dict[str
 
 
 def covers(intent: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """Report whether the stored object has all intended values, of any owner, and no other list elements."""
+    """Return whether the stored object has all intended values, of any owner, and no other list elements."""
     return next(_unlike(intent, stored, {}, ()), None) is None
 
 
@@ -319,7 +319,7 @@ def _thousandths(value: Any) -> quantities.Quantity:
 
 
 def _is_nothing(value: Any) -> bool:
-    """Report whether a value is null, an empty list, or an object that contains only such values."""
+    """Return whether a value is null, an empty list, or an object that contains only such values."""
     if is_mapping(value):
         return all(_is_nothing(each) for each in value.values())
     return value is None or (isinstance(value, list | tuple) and not value)

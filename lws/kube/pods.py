@@ -56,32 +56,32 @@ class NodeWait:
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Report whether the Ready condition is True, regardless of phase and deletion."""
+    """Return whether the Ready condition is True, regardless of phase and deletion."""
     return is_true(_status(pod).get("conditions"), "Ready")
 
 
 def are_containers_ready(pod: Mapping[str, Any]) -> bool:
-    """Report whether the ContainersReady condition is True: the pod is ready but for its readiness gates."""
+    """Return whether the ContainersReady condition is True: the pod is ready but for its readiness gates."""
     return is_true(_status(pod).get("conditions"), CONTAINERS_READY)
 
 
 def is_running(pod: Mapping[str, Any]) -> bool:
-    """Report whether the phase is Running: on a node, with at least one container running or restarting."""
+    """Return whether the phase is Running: on a node, with at least one container running or restarting."""
     return bool(_status(pod).get("phase") == "Running")
 
 
 def is_pending(pod: Mapping[str, Any]) -> bool:
-    """Report whether the phase is Pending, or not set yet: not all of the containers have been started."""
+    """Return whether the phase is Pending, or not set yet: not all of the containers have been started."""
     return (_status(pod).get("phase") or "Pending") == "Pending"
 
 
 def is_failed(pod: Mapping[str, Any]) -> bool:
-    """Report whether the phase is Failed: the containers have ended for good, as after an eviction."""
+    """Return whether the phase is Failed: the containers have ended for good, as after an eviction."""
     return bool(_status(pod).get("phase") == "Failed")
 
 
 def has_ended(pod: Mapping[str, Any]) -> bool:
-    """Report whether the phase is Failed or Succeeded. A ReplicaSet replaces such a pod and leaves it."""
+    """Return whether the phase is Failed or Succeeded. A ReplicaSet replaces such a pod and leaves it."""
     return _status(pod).get("phase") in ("Failed", "Succeeded")
 
 
@@ -111,7 +111,7 @@ def gate_of(pod: Mapping[str, Any]) -> str:
 
 
 def has_gate(pod: Mapping[str, Any], name: str) -> bool:
-    """Report whether the pod has this scheduling gate."""
+    """Return whether the pod has this scheduling gate."""
     gates = (pod.get("spec") or {}).get("schedulingGates")
     return isinstance(gates, list) and {"name": name} in gates
 
@@ -282,7 +282,7 @@ def _with_field(term: Mapping[str, Any], field: dict[str, Any]) -> dict[str, Any
 
 
 def has_both_terms(affinity: Mapping[str, Any], topology: str) -> bool:
-    """Report whether required affinity and required anti-affinity both have terms for this topology key."""
+    """Return whether required affinity and required anti-affinity both have terms for this topology key."""
     return all(
         any(each.get("topologyKey") == topology for each in terms_of(affinity.get(kind)))
         for kind in ("podAffinity", "podAntiAffinity")

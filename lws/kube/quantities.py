@@ -145,7 +145,7 @@ def whole_number(text: object, least: int = 0, most: int = INT32) -> int | None:
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
-    """Report whether a JSON value is an integer. In Python, true and false are integers too."""
+    """Return whether a JSON value is an integer. In Python, true and false are integers too."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

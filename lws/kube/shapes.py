@@ -130,7 +130,7 @@ class Numbers:
 
 
 def is_deep(value: Any, levels: int = _DEEPEST) -> bool:
-    """Report whether a value is nested more deeply than any field of Kubernetes."""
+    """Return whether a value is nested more deeply than any field of Kubernetes."""
     is_list = isinstance(value, list)
     if not (is_list or is_mapping(value)):
         return False
@@ -143,7 +143,7 @@ def is_deep(value: Any, levels: int = _DEEPEST) -> bool:
 
 
 def has_more_values(value: Any, most: int) -> bool:
-    """Report whether a value contains more than `most` values. Counting stops there."""
+    """Return whether a value contains more than `most` values. Counting stops there."""
     waiting, count = [value], 0
     while waiting and count <= most:
         part = waiting.pop()

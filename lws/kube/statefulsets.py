@@ -52,13 +52,13 @@ def observed_generation_of(statefulset: Mapping[str, Any]) -> int:
 
 
 def has_seen_template(statefulset: Mapping[str, Any]) -> bool:
-    """Report whether the StatefulSet controller has observed the current spec."""
+    """Return whether the StatefulSet controller has observed the current spec."""
     seen = observed_generation_of(statefulset)
     return seen > 0 and seen >= int(metadata_of(statefulset).get("generation") or 0)
 
 
 def is_observed(statefulset: Mapping[str, Any]) -> bool:
-    """Report whether the StatefulSet controller has observed the current generation.
+    """Return whether the StatefulSet controller has observed the current generation.
 
     `status.observedGeneration` is optional, and simulators omit it. In that case, the existing replicas must
     equal the desired ones.
@@ -69,7 +69,7 @@ def is_observed(statefulset: Mapping[str, Any]) -> bool:
 
 
 def is_settled(statefulset: Mapping[str, Any]) -> bool:
-    """Report whether all pods are available on one revision, by a status for the current generation."""
+    """Return whether all pods are available on one revision, by a status for the current generation."""
     status = _status(statefulset)
     return (
         is_observed(statefulset)
@@ -79,7 +79,7 @@ def is_settled(statefulset: Mapping[str, Any]) -> bool:
 
 
 def is_short(statefulset: Mapping[str, Any]) -> bool:
-    """Report whether the StatefulSet controller has observed the current spec but not created all pods."""
+    """Return whether the StatefulSet controller has observed the current spec but not created all pods."""
     has_counted = _leaves_generation_out(statefulset) or is_observed(statefulset)
     return has_counted and existing_replicas(statefulset) < desired_replicas(statefulset)
 
@@ -96,7 +96,7 @@ def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | Non
 
 
 def _leaves_generation_out(statefulset: Mapping[str, Any]) -> bool:
-    """Report whether the status was written (its counts are not the initial 0) without observedGeneration."""
+    """Return whether the status was written (its counts are not the initial 0) without observedGeneration."""
     status = _status(statefulset)
     has_counted = any(status.get(field) for field in ("replicas", "currentRevision", "updateRevision"))
     return has_counted and status.get("observedGeneration") is None

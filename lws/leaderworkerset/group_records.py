@@ -176,7 +176,7 @@ def inherited_restarts(
 
 
 def is_used_up(limit: int | None, restarts: Restarts) -> bool:
-    """Report whether a group has no restarts left on its revision. limit: None if there is no limit."""
+    """Return whether a group has no restarts left on its revision. limit: None if there is no limit."""
     return limit is not None and restarts.count >= limit
 
 

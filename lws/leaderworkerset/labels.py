@@ -136,12 +136,12 @@ def marks_of_worker(worker: Object, leader: Object, workers: Object, size: int |
 
 
 def lacks_group(leader: Object) -> bool:
-    """Report whether the leader lacks labels that the pod webhook gives it."""
+    """Return whether the leader lacks labels that the pod webhook gives it."""
     return not set(_OF_GROUP) <= labels_of(leader).keys()
 
 
 def was_admitted(pod: Object) -> bool:
-    """Report whether the containers of the untrimmed pod have the environment that the pod webhook adds."""
+    """Return whether the containers of the untrimmed pod have the environment that the pod webhook adds."""
     containers = (pod.get("spec") or {}).get("containers") or ()
     return any(each.get("name") == LEADER_ADDRESS_ENV for one in containers for each in one.get("env") or ())
 
@@ -192,7 +192,7 @@ def _selected(workers: Object) -> Mapping[str, str]:
 
 
 def is_leader(pod: Mapping[str, Any]) -> bool:
-    """Report whether the pod has worker index 0, which the leader of a group has."""
+    """Return whether the pod has worker index 0, which the leader of a group has."""
     return labels_of(pod).get(WORKER_INDEX_LABEL) == "0"
 
 
@@ -222,7 +222,7 @@ def group_key(namespace: str, leader: str) -> str:
 
 
 def is_hash_key(value: object) -> TypeGuard[str]:
-    """Report whether the value is the key of a Hash group, which also is the value of its index label."""
+    """Return whether the value is the key of a Hash group, which also is the value of its index label."""
     return isinstance(value, str) and _HASH_KEY.fullmatch(value) is not None
 
 
@@ -242,27 +242,27 @@ def own_workers(leader: Object, workers: Object | None) -> Object | None:
 
 
 def notes_parallel(leader: Object, workers: Object | None) -> bool:
-    """Report whether an annotation of the group records podTerminationPolicy Parallel. The record is needed
+    """Return whether an annotation of the group records podTerminationPolicy Parallel. The record is needed
     once the set is deleted. It is on the worker StatefulSet, or with upstream on the leader."""
     notes = (annotations_of(obj).get(POD_TERMINATION_POLICY_ANNOTATION) for obj in (workers or {}, leader))
     return next(filter(None, notes), "") == PodTerminationPolicy.PARALLEL
 
 
 def is_marked_hash(pod: Mapping[str, Any]) -> bool:
-    """Report whether an annotation marks the pod as part of a Hash group. For stored leaders,
+    """Return whether an annotation marks the pod as part of a Hash group. For stored leaders,
     `is_of_hash_group` gives a reliable answer."""
     return annotations_of(pod).get(GROUP_IDENTITY_ANNOTATION) == GroupIdentity.HASH
 
 
 def is_worker_of(pod: Mapping[str, Any], workers: str, size: int) -> bool:
-    """Report whether a pod has a name of the workers of this StatefulSet in a group of this size."""
+    """Return whether a pod has a name of the workers of this StatefulSet in a group of this size."""
     name = pod["metadata"]["name"]
     index = parent_and_ordinal(name)[1]
     return 0 < index < size and bool(name == f"{workers}-{index}")
 
 
 def is_of_hash_group(leader: Mapping[str, Any]) -> bool:
-    """Report whether the leader is a pod of a ReplicaSet (groupIdentity Hash), which no edit changes."""
+    """Return whether the leader is a pod of a ReplicaSet (groupIdentity Hash), which no edit changes."""
     owner = controller_of(leader)
     return owner is not None and owner.get("kind") == "ReplicaSet"
 

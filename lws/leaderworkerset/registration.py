@@ -141,7 +141,7 @@ def may_have_former_group(
     namespace: str,
     fault_of: Callable[[Object], str] = spec_fault,
 ) -> bool:
-    """Report whether workers of a former leader of this name may still run.
+    """Return whether workers of a former leader of this name may still run.
 
     The new leader must not join them. True if the store is not current: only a stream that has shown the
     deletion of the former leader has shown all of its workers. fault_of: a function that returns why the spec
@@ -166,7 +166,7 @@ def gates_hash_leader(
     namespace: str,
     fault_of: Callable[[Object], str] = spec_fault,
 ) -> bool:
-    """Report whether a leader of a Hash group is gated. It is not gated if no pass would remove the gate,
+    """Return whether a leader of a Hash group is gated. It is not gated if no pass would remove the gate,
     because its set is left alone or was deleted without its Deployment. A set that is not known may be new.
     fault_of: a function that returns why the spec of a set cannot be read; empty if it can."""
     set_name = labels_of(raw).get(NAME_LABEL, "")
@@ -182,7 +182,7 @@ def _is_run(lws: Object, scheduler: Scheduler, fault_of: Callable[[Object], str]
 
 
 def _has_pods_of_former_group(store: Store, namespace: str, leader: str) -> bool:
-    """Report whether the store has workers of the former leader, or that leader in a group of size > 1."""
+    """Return whether the store has workers of the former leader, or that leader in a group of size > 1."""
     former = store.get("Pod", namespace, leader)
     if former is not None and group_size_of(former) != 1:
         return True

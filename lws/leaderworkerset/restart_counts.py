@@ -162,17 +162,17 @@ def _merge(lws: Object, counts: Mapping[str, int], why: str) -> Merge:
 
 
 def is_exhausted(leader: Object) -> bool:
-    """Report whether the group has exhausted its restart budget: it is recreated only on request of a user.
+    """Return whether the group has exhausted its restart budget: it is recreated only on request of a user.
     Mark and finalizer are written together, so a mark without the finalizer was edited and is ignored."""
     is_marked = annotations_of(leader).get(RESTART_BUDGET_EXHAUSTED_ANNOTATION) == "true"
     return is_marked and is_kept(leader)
 
 
 def is_kept(pod: Object) -> bool:
-    """Report whether the finalizer of the restart budget keeps the pod."""
+    """Return whether the finalizer of the restart budget keeps the pod."""
     return RESTART_BUDGET_FINALIZER in (metadata_of(pod).get("finalizers") or ())
 
 
 def should_recover(leader: Object) -> bool:
-    """Report whether a user requests that the exhausted group is recreated; only the value `true` counts."""
+    """Return whether a user requests that the exhausted group is recreated; only the value `true` counts."""
     return annotations_of(leader).get(RECOVER_ANNOTATION) == "true"

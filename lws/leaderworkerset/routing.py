@@ -129,7 +129,7 @@ class Routing:
         return [*woken, *self._groups_of_set(after)] if wakes(before, after) is Wakes.ALL else woken
 
     def _is_own_write(self, before: Object, after: Object) -> bool:
-        """Report whether the change is our own status write, which needs no pass. Passes over groups write
+        """Return whether the change is our own status write, which needs no pass. Passes over groups write
         `restarts`; such a write needs a pass over the set."""
         if wakes(before, after) is not Wakes.SET or not self._is_as_written(after):
             return False
@@ -203,7 +203,7 @@ class Routing:
 
 
 def _is_hash_worker(obj: Object) -> bool:
-    """Report whether this is a worker of a Hash group, not kept by our finalizer, or its StatefulSet."""
+    """Return whether this is a worker of a Hash group, not kept by our finalizer, or its StatefulSet."""
     if obj["kind"] == "Pod":
         return is_marked_hash(obj) and not is_leader(obj) and not is_kept(obj)
     owner = controller_of(obj) or {}
@@ -211,12 +211,12 @@ def _is_hash_worker(obj: Object) -> bool:
 
 
 def _was_unowned(before: Object | None) -> bool:
-    """Report whether the object was unknown or an orphan."""
+    """Return whether the object was unknown or an orphan."""
     return before is None or controller_of(before) is None
 
 
 def _is_lost_or_edited(before: Object, after: Object | None) -> bool:
-    """Report whether an object was deleted, or its labels or owners edited while it was not terminating."""
+    """Return whether an object was deleted, or its labels or owners edited while it was not terminating."""
     if after is None:
         return True
     one, two = ((labels_of(obj), obj["metadata"].get("ownerReferences")) for obj in (before, after))
@@ -224,7 +224,7 @@ def _is_lost_or_edited(before: Object, after: Object | None) -> bool:
 
 
 def _is_of_other_owner(obj: Object) -> bool:
-    """Report whether the controller of the object is neither a set nor an object created for one."""
+    """Return whether the controller of the object is neither a set nor an object created for one."""
     owner = controller_of(obj)
     return owner is not None and owner["kind"] not in (KIND, *LEADER_WORKER_SET.owners)
 
@@ -287,7 +287,7 @@ def _delay_of_leaders(before: Object | None, after: Object | None) -> float:
 
 
 def _has_observed_write(before: Object, after: Object) -> bool:
-    """Report whether the StatefulSet controller has just observed our last write: the step may continue. A
+    """Return whether the StatefulSet controller has just observed our last write: the step may continue. A
     delay cost 0.1 s for each of 100 groups: 0.960 of the ideal speed with slow pods, 0.977 without."""
     return 0 < observed_generation_of(before) < observed_generation_of(after) and has_seen_template(after)
 
@@ -429,7 +429,7 @@ def group_delay_of(
 
 
 def _has_failed(before: Object | None, after: Object | None) -> bool:
-    """Report whether a pod fails or starts to terminate by this change; later changes do not count."""
+    """Return whether a pod fails or starts to terminate by this change; later changes do not count."""
     if before is None or after is None or after["kind"] != "Pod":
         return False
     if is_terminating(after):

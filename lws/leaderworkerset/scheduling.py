@@ -118,7 +118,7 @@ class Part:
 
 
 def needs_workload(lws: Object, scheduler: Scheduler) -> bool:
-    """Report whether the set needs a Workload of Kubernetes."""
+    """Return whether the set needs a Workload of Kubernetes."""
     return scheduler.is_enabled and scheduler.provider == KUBERNETES and SCHEDULING.of(lws) is not None
 
 
@@ -258,7 +258,7 @@ def _is_gang(lws: Object, place: Field) -> bool:
 
 
 def are_groups_gangs(lws: Object) -> bool:
-    """Report whether each group is a gang: none of its pods is scheduled before all of them can be."""
+    """Return whether each group is a gang: none of its pods is scheduled before all of them can be."""
     return level_of(lws) is Level.REPLICA and _is_gang(lws, REPLICA)
 
 
@@ -269,7 +269,7 @@ def dropped_fields(stored: Object, intent: Object) -> list[str]:
 
 
 def has_drifted(stored: Object, intent: Object) -> bool:
-    """Report whether immutable fields of a Workload or PodGroup (all but `minCount`) are not as intended."""
+    """Return whether immutable fields of a Workload or PodGroup (all but `minCount`) are not as intended."""
     return len(_templates(stored)) != len(_templates(intent)) or any(
         actual.get(name) is not None and _without_count(actual[name]) != _without_count(value)
         for desired, actual in _template_pairs(stored, intent)

@@ -254,7 +254,7 @@ for _name, _source, _read in _attributes():
 
 
 def has_hash_groups(lws: Object) -> bool:
-    """Report whether groups have keys, not indices, and a Deployment makes leaders (groupIdentity Hash)."""
+    """Return whether groups have keys, not indices, and a Deployment makes leaders (groupIdentity Hash)."""
     return bool(fields.GROUP_IDENTITY.of(lws) == GroupIdentity.HASH)
 
 
@@ -265,7 +265,7 @@ def other_manager(lws: Object) -> str:
 
 
 def ends_in_parallel(lws: Object) -> bool:
-    """Report whether workers are terminated together with their leader (podTerminationPolicy Parallel)."""
+    """Return whether workers are terminated together with their leader (podTerminationPolicy Parallel)."""
     return bool(fields.POD_TERMINATION.of(lws) == PodTerminationPolicy.PARALLEL)
 
 

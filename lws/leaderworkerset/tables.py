@@ -72,7 +72,7 @@ from lws_api.leaderworkerset.v1 import (
 
 
 def is_undisturbed(pod: Object) -> bool:
-    """Report whether the pod has not ended and none of its containers has ended or restarted. A restart that
+    """Return whether the pod has not ended and none of its containers has ended or restarted. A restart that
     was ignored while the pod was Pending may count once the pod runs."""
     status = pod.get("status") or {}
     if status.get("reason") or status.get("phase", "Pending") not in ("Pending", "Running"):
@@ -119,7 +119,7 @@ def _phase(pod: Object) -> str:
 
 
 def _is_leader(pod: Object) -> bool:
-    """Report whether the pod is a leader by its worker index or its owner, because labels may be edited."""
+    """Return whether the pod is a leader by its worker index or its owner, because labels may be edited."""
     labels, owner = labels_of(pod), controller_of(pod)
     return labels.get(WORKER_INDEX_LABEL) == "0" or (
         owner is not None and owner["name"] == labels.get(NAME_LABEL)

@@ -306,7 +306,7 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """True if carrying out the plan would write nothing."""
+        """Whether carrying out the plan would write nothing."""
         return not (any(self.sequences) or self.statuses or self.announce)
 
 

@@ -358,7 +358,7 @@ class Applier:
             self._hooks.deleted(action.target, answer)
 
     async def _is_another(self, target: Reference) -> bool:
-        """Report whether the object no longer exists or another object has its name.
+        """Return whether the object no longer exists or another object has its name.
 
         A 409 alone does not prove it, because a webhook may respond with 409 too.
         """
@@ -447,7 +447,7 @@ def _owner_in(action: Action) -> Mapping[str, Any] | None:
 
 
 def _lingers(deleted: Mapping[str, Any]) -> bool:
-    """Report whether a deleted object still exists, waiting for finalizers or its kubelet."""
+    """Return whether a deleted object still exists, waiting for finalizers or its kubelet."""
     metadata = deleted.get("metadata") or {}
     return bool(
         metadata.get("deletionTimestamp")

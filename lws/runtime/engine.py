@@ -181,7 +181,7 @@ class Engine:
         return f"not listed yet: {', '.join(missing)}" if missing else None
 
     def _is_current(self) -> bool:
-        """Report whether every stream has listed and each informer has received something recently.
+        """Return whether every stream has listed and each informer has received something recently.
 
         Recently is the time within which a healthy watch receives something.
         """

@@ -43,12 +43,12 @@ class ApiError(ClusterError):
 
     @property
     def is_namespace_terminating(self) -> bool:
-        """True if the namespace is terminating or gone: nothing can be created, and nothing is reported."""
+        """Whether the namespace is terminating or gone: nothing can be created, and nothing is reported."""
         return "NamespaceTerminating" in self.causes or (self.status == 404 and self.about == "namespaces")
 
     @property
     def is_kind_unknown_yet(self) -> bool:
-        """True if the owner's CRD was created a moment ago and admission does not know it yet.
+        """Whether the owner's CRD was created a moment ago and admission does not know it yet.
 
         The plugin OwnerReferencesPermissionEnforcement retries discovery every 30 seconds.
         """
@@ -56,7 +56,7 @@ class ApiError(ClusterError):
 
     @property
     def is_refusal(self) -> bool:
-        """True if the server rejects the request until something changes, so that users must know about it.
+        """Whether the server rejects the request until something changes, so that users must know about it.
 
         Errors that a later pass resolves are excluded: a deleted object, a taken name, a concurrent change, a
         failing server. A webhook may reject with any status, so its rejections are found by their message.

@@ -230,7 +230,7 @@ class Window:
     _wait: float = timing.EVENT_BATCH.first
 
     def is_over(self, now: float) -> bool:
-        """Report whether the next Event of this key begins a new window."""
+        """Return whether the next Event of this key begins a new window."""
         return not self._batch and now - self.since >= timing.EVENT_WINDOW_SECONDS
 
     def goes_alone(self, announce: Announce) -> bool:

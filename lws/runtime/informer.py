@@ -38,7 +38,7 @@ class Rollback:
 
     @property
     def is_noticed(self) -> bool:
-        """True if a rollback was detected: nothing that was read before may be used."""
+        """Whether a rollback was detected: nothing that was read before may be used."""
         return self._noticed.is_set()
 
     async def wait(self) -> None:

@@ -265,7 +265,7 @@ def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
 
 
 def _is_namespace_terminating(errors: Sequence[ClusterError]) -> bool:
-    """Report whether writes failed because their namespace is terminating.
+    """Return whether writes failed because their namespace is terminating.
 
     Writes to objects that were already deleted with the namespace fail with other errors of the API server.
     """

@@ -131,7 +131,7 @@ async def run_operator(
 
 
 def _is_no_refusal(record: logging.LogRecord) -> bool:
-    """Report whether a record is not about a rejected object. A logger adds the same filter only once."""
+    """Return whether a record is not about a rejected object. A logger adds the same filter only once."""
     return _REFUSAL not in record.getMessage()
 
 

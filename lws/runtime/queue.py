@@ -140,7 +140,7 @@ class Queue:
         return {"running": running, "waiting": waiting, "failing": failing, "resting": len(self._rested)}
 
     def is_running(self, is_meant: Callable[[Any], bool]) -> bool:
-        """Report whether a pass over one of the selected keys is running."""
+        """Return whether a pass over one of the selected keys is running."""
         return any(entry.is_running and is_meant(key) for key, entry in self._entries.items())
 
     def _is_taken(self, key: Hashable) -> bool:

@@ -62,12 +62,12 @@ class WrittenStatuses:
         self._written.pop(uid, None)
 
     def is_as_written(self, obj: Object) -> bool:
-        """Report whether the status of an object is as our last write left it."""
+        """Return whether the status of an object is as our last write left it."""
         written = self._written.get(obj["metadata"]["uid"])
         return written is not None and written == (obj.get("status") or {})
 
     def is_edited(self, status: Status) -> bool:
-        """Report whether another client changed the status that this write is based on."""
+        """Return whether another client changed the status that this write is based on."""
         written = self._written.get(status.target.uid)
         return written is not None and status.before is not None and written != status.before
 
@@ -109,7 +109,7 @@ class RecentWrites(Generic[_Revision]):
         self._checked = Faults(fault)
 
     def _is_stored(self, obj: Object) -> bool:
-        """Report whether an object is stored. If it is not, no later event would remove a record of it."""
+        """Return whether an object is stored. If it is not, no later event would remove a record of it."""
         return self._store.has(obj["kind"], namespace_of(obj), name_of(obj), uid_of(obj))
 
     def due(self, plan: Plan) -> Plan:

@@ -83,7 +83,7 @@ class Refusals:
         return tuple(recent[key].rejection for key in sorted(first.values()))
 
     def of_leaders(self, namespace: str, name: str) -> bool:
-        """Report whether writes, except deletions, to the leaders' StatefulSet or Deployment are rejected."""
+        """Return whether writes, except deletions, to the leaders' StatefulSet or Deployment are rejected."""
         recent = self._recent(namespace, name)
         kinds = ("StatefulSet", "Deployment")
         return any(key[0] in kinds and key[1] == name and key[2] != Delete.__name__ for key in recent)
@@ -184,7 +184,7 @@ _SETS = 4096
 
 
 def matches_intent(existing: Object, intent: Object) -> bool:
-    """Report whether the existing object is the one to create, so that the create counts as done.
+    """Return whether the existing object is the one to create, so that the create counts as done.
 
     The object must have the same controller by UID, not be terminating, carry the labels, and contain the
     verbatim data. The next plan deals with any other object.

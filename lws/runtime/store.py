@@ -114,7 +114,7 @@ class Store:
         return self._trim(obj)
 
     def has(self, kind: str, namespace: str, name: str, uid: str) -> bool:
-        """Report whether the store has the object with this name and UID."""
+        """Return whether the store has the object with this name and UID."""
         stored = self.get(kind, namespace, name)
         return stored is not None and stored["metadata"]["uid"] == uid
 
@@ -369,7 +369,7 @@ class SharedKinds:
         return reduce(united, (table.of(obj).trim(obj) for table in reversed(tables)))
 
     def is_same(self, before: Object, after: Object) -> bool:
-        """Report whether two states of an object differ in nothing that triggers a pass."""
+        """Return whether two states of an object differ in nothing that triggers a pass."""
         tables = self._tables.get(after["kind"])
         if tables is None:
             return before == after

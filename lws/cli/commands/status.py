@@ -194,7 +194,7 @@ async def _follow(session: Session, name: NamedSet, timeout: float | None, wide:
 
 
 def _may_pass(error: ClusterError, is_known: bool) -> bool:
-    """Report whether the next attempt may succeed. is_known: whether the server has answered before."""
+    """Return whether the next attempt may succeed. is_known: whether the server has answered before."""
     if isinstance(error, Unreachable):
         return is_known
     return isinstance(error, Throttled) or (isinstance(error, ApiError) and error.status >= 500)

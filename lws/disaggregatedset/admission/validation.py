@@ -488,7 +488,7 @@ def _taken(other: RoleFacts, theirs: str, ours: str) -> str:
 
 
 def _has_group(role: RoleFacts, index: int) -> bool:
-    """Report whether the group of this index has objects of its own in addition to its leader pod."""
+    """Return whether the group of this index has objects of its own in addition to its leader pod."""
     has_objects = role.size > 1 or not _is_shared(role)
     # An autoscaler may request any number of groups, and its writes are not validated here.
     return has_objects and (role.is_external or index < role.replicas + role.surge)

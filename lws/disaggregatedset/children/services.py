@@ -125,7 +125,7 @@ def _plan_service(seen: DisaggregatedSnapshot, child: ChildFacts, own: Mapping[s
 
 
 def _is_whole(stored: Object, labels: Mapping[str, str]) -> bool:
-    """Report whether a Service of the set is unchanged. This fast check saves a tenth of a pass."""
+    """Return whether a Service of the set is unchanged. This fast check saves a tenth of a pass."""
     spec = stored.get("spec") or {}
     is_like = spec.get("selector") == labels and spec.keys() <= {"selector", "clusterIP"}
     is_like = is_like and spec.get("clusterIP", _HEADLESS) == _HEADLESS

@@ -167,7 +167,7 @@ class _Names:
         self._keys = {child.key for child in children} | ({self._target} - {""})
 
     def lacks_any(self, children: Collection[Identity], scalers: Iterable[Object]) -> bool:
-        """Report whether an object is missing or may be missing. Whether an edit needs a new revision is
+        """Return whether an object is missing or may be missing. Whether an edit needs a new revision is
         decided later.
         """
         status = self._obj.get("status") or {}
@@ -277,7 +277,7 @@ class Leftovers:
 
 
 def _is_of(leaders: Object, name: str) -> bool:
-    """Report whether a StatefulSet belongs to a child of this name, by owner or, if it has none, label."""
+    """Return whether a StatefulSet belongs to a child of this name, by owner or, if it has none, label."""
     owner = controller_of(leaders)
     if owner is None:
         return labels_of(leaders).get(CHILD_NAME_LABEL) == name

@@ -53,7 +53,7 @@ class DisaggregatedMemory(RecentWrites[RecordedRoles]):
                 self._store.drop(stored)
 
     def is_ours(self, obj: Object) -> bool:
-        """Report whether this change results from one of our writes: the write returned or deleted the
+        """Return whether this change results from one of our writes: the write returned or deleted the
         object, or the status is as our last write left it.
 
         The stream delivers no state twice.

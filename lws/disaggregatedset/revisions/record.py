@@ -100,7 +100,7 @@ def read(revision: Object) -> RecordedRoles:
 
 
 def is_ours(revision: Object, owner: Object) -> bool:
-    """Report whether the set controls the revision or may adopt it (ControllerRef rules)."""
+    """Return whether the set controls the revision or may adopt it (ControllerRef rules)."""
     return history.is_ours(FORMAT, revision, owner)
 
 

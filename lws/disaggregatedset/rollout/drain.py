@@ -53,7 +53,7 @@ class Drain:
         return self
 
     def whole(self, revision: RevisionCounts) -> bool:
-        """Delete all groups of a revision, and report whether the minimum of ready groups allows it."""
+        """Delete all groups of a revision, and return whether the minimum of ready groups allows it."""
         left = self.left[revision.key]
         if not all(self._may_be(revision, role, 0) for role in left):
             return False
@@ -62,7 +62,7 @@ class Drain:
         return True
 
     def last(self, revision: RevisionCounts, role: str) -> bool:
-        """Lower one child by one group although its siblings stay, and report whether the minimum of ready
+        """Lower one child by one group although its siblings stay, and return whether the minimum of ready
         groups allows it.
         """
         left = self.left[revision.key].get(role, 0)
@@ -103,7 +103,7 @@ class Drain:
             self._take(revision, role, 1 if stays else count)
 
     def _may_go(self, revision: RevisionCounts) -> bool:
-        """Report whether a revision may be deleted as a whole: all newer old revisions are without groups, so
+        """Return whether a revision may be deleted as a whole: all newer old revisions are without groups, so
         that the oldest revision is deleted last.
         """
         newer = self.state.old[: self.state.old.index(revision)]
@@ -118,7 +118,7 @@ class Drain:
         )
 
     def _may_be(self, revision: RevisionCounts, role: str, count: int) -> bool:
-        """Report whether the minimum of ready groups allows this count of the child."""
+        """Return whether the minimum of ready groups allows this count of the child."""
         left, child = self.left[revision.key][role], revision.of(role)
         is_spare = _cost(child, left, count) <= self.spare[role]
         return is_spare and _cost(child.once_started, left, count) <= self.hope[role]

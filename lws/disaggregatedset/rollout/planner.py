@@ -211,7 +211,7 @@ def _serves_nobody(revision: RevisionCounts) -> bool:
 
 
 def _is_partial(state: SliceState, revision: RevisionCounts) -> bool:
-    """Report whether the deletion or creation of a whole revision was interrupted between two writes."""
+    """Return whether the deletion or creation of a whole revision was interrupted between two writes."""
     older = state.old[state.old.index(revision) + 1 :]
     for role in state.roles:
         count = revision.counts.get(role.name)
@@ -318,7 +318,7 @@ def _has_room(state: SliceState, role: RoleTarget, count: int) -> bool:
 
 
 def _would_be_partial(state: SliceState, now: Mapping[str, int]) -> bool:
-    """Report whether the target revision would have groups of only some of its roles."""
+    """Return whether the target revision would have groups of only some of its roles."""
     desired = [
         now.get(role.name, state.new.of(role.name).desired) > 0 for role in state.roles if role.target > 0
     ]
@@ -331,7 +331,7 @@ def _would_be_partial(state: SliceState, now: Mapping[str, int]) -> bool:
 
 
 def is_settled(state: SliceState) -> bool:
-    """Report whether all groups of the target revision exist and are ready."""
+    """Return whether all groups of the target revision exist and are ready."""
     return not state.missing and all(state.new.of(role.name).is_settled for role in state.roles)
 
 

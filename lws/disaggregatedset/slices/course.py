@@ -153,7 +153,7 @@ def _targets_of(targets: RoleTargets, index: int, former: RoleTargets | None) ->
 
 
 def _was_on(targets: RoleTargets, index: int) -> bool:
-    """Report whether the rollout had begun in the slice before the slice lost all its children. These
+    """Return whether the rollout had begun in the slice before the slice lost all its children. These
     children are then recreated.
     """
     memory = rollout_record(targets.snapshot.obj, index)

@@ -297,7 +297,7 @@ def _of_waiting_slice(
 
 
 def _is_rejected(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
-    """Report whether no step may wait for the child: it is rejected, unreadable, or its name is taken."""
+    """Return whether no step may wait for the child: it is rejected, unreadable, or its name is taken."""
     name = _name_of(snapshot, identity)
     subject = f"cannot create {CHILD_KIND} {name}"
     exists = (CHILD_KIND, name) in snapshot.strangers or name in snapshot.unreadable

@@ -192,7 +192,7 @@ def _is_hash_worker(raw: Mapping[str, Any]) -> bool:
 
 
 def _is_of_statefulset(raw: Mapping[str, Any]) -> bool:
-    """Whether a StatefulSet controls the pod, which is never true for leaders with groupIdentity Hash."""
+    """Return whether a StatefulSet controls the pod, which is never so for leaders of groupIdentity Hash."""
     owner = controller_of(raw)
     return owner is not None and owner.get("kind") == "StatefulSet"
 
@@ -330,8 +330,8 @@ def _held_back(member: _Member, raw: Mapping[str, Any]) -> _Member:
 
 
 def _is_placed_elsewhere(member: _Member, raw: Mapping[str, Any]) -> bool:
-    """Whether an exclusive topology or a node name already decides where the pod runs. If a pod names a node
-    and has an affinity to another one, the kubelet of the named node fails the pod."""
+    """Return whether an exclusive topology or a node name already decides where the pod runs. If a pod names
+    a node and has an affinity to another one, the kubelet of the named node fails the pod."""
     is_exclusive = any(member.annotations.get(key) for key in _EXCLUSIVE)
     return is_exclusive or bool((raw.get("spec") or {}).get("nodeName"))
 

@@ -122,7 +122,7 @@ def _host_name_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldEr
 
 
 def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
-    """Whether pods are created from the template; with size 1, a separate worker template is not used."""
+    """Return whether pods are created from the template: with size 1, a worker template is not used."""
     return spec.size > 1 or path == str(fields.LEADER_TEMPLATE) or fields.LEADER_TEMPLATE.of(raw) is None
 
 

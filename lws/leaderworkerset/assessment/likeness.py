@@ -89,7 +89,7 @@ def ownership_of_pod_group(
 
 
 def may_be_adopted(obj: Object) -> bool:
-    """Report whether an object has no controller and may be ours. Users' objects may never have one."""
+    """Return whether an object has no controller and may be ours. Users' objects may never have one."""
     if controller_of(obj) is not None:
         return False
     return obj["kind"] not in ("Service", "PodDisruptionBudget") or (
@@ -107,7 +107,7 @@ def _is_like_statefulset(statefulset: Object, selector: Mapping[str, str], servi
 
 
 def _is_like_pod_maker(obj: Object, selector: Mapping[str, str]) -> bool:
-    """Report whether the object is a StatefulSet or Deployment that creates pods of the set."""
+    """Return whether the object is a StatefulSet or Deployment that creates pods of the set."""
     spec = obj.get("spec") or {}
     return (
         _is_labelled(obj, selector[NAME_LABEL])
@@ -134,7 +134,7 @@ def _selects_the_same(service: Object, intent: Object) -> bool:
 
 
 def _is_written_by_us(obj: Object) -> bool:
-    """Report whether this controller or upstream wrote the object; both use the same field manager name."""
+    """Return whether this controller or upstream wrote the object; both use the same field manager name."""
     return any(
         entry.get("manager") == FIELD_MANAGER
         and "f:selector" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})

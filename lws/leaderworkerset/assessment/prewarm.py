@@ -168,7 +168,7 @@ def describe_prewarming(before: Object, after: Object) -> str:
 
 
 def has_ended(job: Object) -> bool:
-    """Report whether the Job is Complete or Failed."""
+    """Return whether the Job is Complete or Failed."""
     conditions = (job.get("status") or {}).get("conditions")
     return is_true(conditions, "Complete") or is_true(conditions, "Failed")
 
@@ -289,7 +289,7 @@ def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: Target
 
 
 def is_idle(job: Object) -> bool:
-    """Report whether the Job has not ended but has no running pod."""
+    """Return whether the Job has not ended but has no running pod."""
     return not has_ended(job) and not (job.get("status") or {}).get("active")
 
 

@@ -62,7 +62,7 @@ def disruption_limit(spec: SetSpec) -> int | None:
 
 
 def wants_disruption_budget(spec: SetSpec) -> bool:
-    """Whether the set has a valid request for a PodDisruptionBudget."""
+    """Return whether the set has a valid request for a PodDisruptionBudget."""
     try:
         return disruption_limit(spec) is not None
     except ValueError:
@@ -98,8 +98,8 @@ def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]
 
 
 def _is_counted_by_kubernetes(group: GroupFacts, snapshot: SetSnapshot) -> bool:
-    """Whether the disruption controller counts a missing pod of a group until the group is ready. If leader
-    or worker StatefulSet is being deleted, it does not: without workers, it only sees a ready leader."""
+    """Return whether the disruption controller counts a missing pod of a group until the group is ready. If
+    leader or worker StatefulSet is being deleted, it does not: it only sees a ready leader."""
     workers = group.workers
     if workers is None:
         return snapshot.spec.size == 1

@@ -227,13 +227,13 @@ def _beside_template(
 
 
 def is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bool:
-    """Whether this intent has been applied before and the stored spec has not changed since."""
+    """Return whether this intent has been applied before and the stored spec has not changed since."""
     return snapshot.applied == (patches.digest(intent), stored["metadata"].get("generation", 0))
 
 
 def is_kept(path: patches.Path) -> bool:
-    """Whether the path is a label or annotation of a deployment tool that earlier releases copied, and which
-    is kept until the next rollout."""
+    """Return whether the path is a label or annotation of a deployment tool that earlier releases copied, and
+    which is kept until the next rollout."""
     return path[:1] == ("metadata",) and path[1] in ("labels", "annotations") and belongs_to_a_tool(path[-1])
 
 

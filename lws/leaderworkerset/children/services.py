@@ -126,7 +126,7 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
 
 
 def _is_needed(snapshot: SetSnapshot) -> bool:
-    """Whether a group needs the set's headless Service: outdated ones keep their revision's subdomain."""
+    """Return whether a group needs the set's headless Service: outdated ones keep their own subdomain."""
     if snapshot.spec.subdomain_policy == SubdomainPolicy.SHARED:
         return True
     running = (
@@ -138,8 +138,8 @@ def _is_needed(snapshot: SetSnapshot) -> bool:
 
 
 def _was_needed(snapshot: SetSnapshot) -> bool:
-    """Whether the history shows that the policy has changed, with all running revisions known. If the history
-    does not show this, an earlier release left the Service behind, and it is kept."""
+    """Return whether the history shows that the policy has changed, with all running revisions known. If the
+    history does not show this, an earlier release left the Service behind, and it is kept."""
     recorded = [revision for revision in snapshot.revisions if not revision.broken]
     is_known = all(find(recorded, key) is not None for key in snapshot.live_keys)
     return is_known and SubdomainPolicy.SHARED in _subdomain_policies(snapshot, recorded)

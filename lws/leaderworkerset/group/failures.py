@@ -91,7 +91,7 @@ def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
 
 
 def ignores_losses(group: GroupSnapshot, size: int) -> bool:
-    """Whether failures do not recreate the group: by its restart policy, or before the group has started."""
+    """Return whether failures do not recreate the group: by its restart policy, or before it has started."""
     if group.spec.restart_policy == RestartPolicy.NONE:
         return True
     if not group.spec.waits_for_start:
@@ -104,8 +104,8 @@ def ignores_losses(group: GroupSnapshot, size: int) -> bool:
 
 
 def is_to_be_judged(group: GroupSnapshot, size: int) -> bool:
-    """Whether a replaced worker will count as a failure once all pods have left Pending. No event shows when
-    the pods leave Pending, so the caller must check again."""
+    """Return whether a replaced worker will count as a failure once all pods have left Pending. No event
+    shows when the pods leave Pending, so the caller must check again."""
     is_ignored = ignores_losses(group, size) and group.spec.restart_policy != RestartPolicy.NONE
     return is_ignored and any(_replaced(group, members(group, size), size))
 
@@ -186,7 +186,7 @@ def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> 
 
 
 def _are_recorded(group: GroupSnapshot, workers: tuple[Object, ...]) -> bool:
-    """Whether the workers are the recorded ones, or no workers are recorded for this leader."""
+    """Return whether the workers are the recorded ones, or no workers are recorded for this leader."""
     recorded = recorded_members(group.lws, group_number(group.leader))
     if recorded is None:
         return True

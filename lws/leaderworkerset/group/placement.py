@@ -105,7 +105,7 @@ def topology_of(restored: Object) -> str:
 
 
 def is_placed(lws: Object, revision: Recorded | None, leader: Object) -> bool:
-    """Whether the workers of this leader must be placed near it."""
+    """Return whether the workers of this leader must be placed near it."""
     if revision is None:
         return bool(group_topology(annotations_of(leader)))
     return bool(topology_of(restored_for(lws, revision, leader)))

@@ -190,8 +190,8 @@ def _deleted_at(group: GroupSnapshot, sibling: GroupFacts) -> datetime:
 
 
 def _is_affordable(group: GroupSnapshot, states: Sequence[GroupState]) -> bool:
-    """Whether the budget of a rollout allows the restart. Restarting a group that is not ready costs nothing.
-    The budget is at least one group, so a restart is never delayed if all other groups are ready."""
+    """Return whether the budget of a rollout allows the restart. Restarting a group that is not ready costs
+    nothing. The budget is at least one group, so a restart is never delayed if all other groups are ready."""
     index = group_number(group.leader)
     serves = any(state.index == index and state.ready for state in states)
     if not serves or not any(state.outdated for state in states):

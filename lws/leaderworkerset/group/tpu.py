@@ -53,7 +53,7 @@ def tpu_containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_configured(containers: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the user has set the TPU variables; if so, they are not added."""
+    """Return whether the user has set the TPU variables; if so, they are not added."""
     return any(entry.get("name") in (HOSTNAMES_ENV, WORKER_ID_ENV) for entry in _environment(containers[0]))
 
 

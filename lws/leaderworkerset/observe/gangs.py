@@ -49,7 +49,7 @@ class Gangs:
         return self._provider
 
     def workloads(self) -> Scheduled:
-        """Report whether the API server serves Workloads; undecided until the store has them."""
+        """Return whether the API server serves Workloads; undecided until the store has them."""
         provider = self._provider
         if provider is None:
             return Scheduled(is_missing=self._is_missing)

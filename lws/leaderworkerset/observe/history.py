@@ -72,7 +72,7 @@ class RevisionReader:
         return frozenset(key for obj in statefulsets if (key := labels_of(obj).get(REVISION_LABEL)))
 
     def knows_reported(self, leader: Object) -> bool:
-        """Report whether the store has every revision that the leader StatefulSet reports in its status."""
+        """Return whether the store has every revision that the leader StatefulSet reports in its status."""
         if leader["kind"] == "Deployment":
             return True
         namespace = leader["metadata"]["namespace"]
@@ -150,7 +150,7 @@ class RevisionReader:
         return live if live["metadata"]["uid"] == metadata["uid"] else None
 
     def _is_of_group(self, workers: Object, leader: Object) -> bool:
-        """Report whether a pod of this leader StatefulSet controls these workers, by UID at each step."""
+        """Return whether a pod of this leader StatefulSet controls these workers, by UID at each step."""
         owner = controller_of(workers)
         if owner is None or owner["kind"] != "Pod":
             return False

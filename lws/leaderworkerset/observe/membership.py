@@ -205,7 +205,7 @@ class Membership:
         return tuple(sorted(facts, key=_INDEX))
 
     def hides_workers(self, pod: Object) -> bool:
-        """Report whether the store has a worker of this live leader, but not its StatefulSet. The StatefulSet
+        """Return whether the store has a worker of this live leader, but not its StatefulSet. The StatefulSet
         may have lost the label that watches select. A gated leader has no workers yet."""
         if is_terminating(pod) or has_gate(pod, GROUP_REPLACEMENT_GATE):
             return False
@@ -263,7 +263,7 @@ def _has_own_service(leader: Object) -> bool:
 
 
 def _may_have_conflict(group: GroupFacts, workers: Object | None) -> bool:
-    """Report whether facts of the group depend on objects of other owners.
+    """Return whether facts of the group depend on objects of other owners.
     workers: the StatefulSet with the name of the workers, regardless of owner."""
     return group.workers is not workers or _has_own_service(group.leader)
 

@@ -550,7 +550,7 @@ class Observer:
         return Abandoned(pods, leader, workers) if pods or workers is not None else None
 
     async def _has_no_set(self, leader: Object) -> bool:
-        """Report whether the set of a leader, its StatefulSet or its ReplicaSet certainly does not exist."""
+        """Return whether the set of a leader, its StatefulSet or its ReplicaSet certainly does not exist."""
         owner = controller_of(leader) or {}
         if owner.get("kind") == "ReplicaSet":
             place = namespace_of(leader), labels_of(leader).get(NAME_LABEL, "")
@@ -617,7 +617,7 @@ def of_scheduler(scheduled: Scheduled | None) -> tuple[Object | None, ...]:
 
 
 def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded]) -> bool:
-    """Report whether the set may adopt any of these objects."""
+    """Return whether the set may adopt any of these objects."""
     if any(obj is not None and may_be_adopted(obj) for obj in objects):
         return True
     return any(recorded.is_orphan for recorded in revisions)
@@ -630,7 +630,7 @@ def is_incomplete(
     budget: Object | None,
     of_leaders: Object | None = None,
 ) -> bool:
-    """Report whether an object of the set must be created. of_leaders: the Service of the set's leaders."""
+    """Return whether an object of the set must be created. of_leaders: the Service of the set's leaders."""
     spec = SetSpec.of(lws)
     return (
         leader is None

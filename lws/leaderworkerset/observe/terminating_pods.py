@@ -95,7 +95,7 @@ class TerminatingPods:
         return nodes
 
     async def is_namespace_ending(self, namespace: str, now: datetime) -> bool:
-        """Report whether the namespace has a deletion timestamp; False if the manager may not read it.
+        """Return whether the namespace has a deletion timestamp; False if the manager may not read it.
 
         A namespace that is not being deleted is read at most once in `NAMESPACE_SECONDS`. Raises
         ClusterError. Kubernetes deletes the pods of a namespace first, and everything else when no pod is
@@ -124,6 +124,6 @@ def _owner(pod: Object) -> str:
 
 
 def is_of_set(pod: Object, name: str) -> bool:
-    """Report whether the controller of a pod with the name label of the set has a name that the set uses."""
+    """Return whether the controller of a pod with the name label of the set has a name that the set uses."""
     owner = _owner(pod)
     return name in (owner, owner.rpartition("-")[0])

@@ -39,7 +39,7 @@ class WebhookCoverage:
         """Set when the configuration has been read."""
 
     async def covers(self, namespace: str) -> bool:
-        """Report whether pods of this namespace are sent to the webhook. A namespace that was not listed may
+        """Return whether pods of this namespace are sent to the webhook. A namespace that was not listed may
         be new: it is read once a minute. Raises ClusterError if this read fails."""
         if not self._selector or namespace in self._covered:
             return True

@@ -100,16 +100,16 @@ def parse(revision: Object) -> Recorded:
 
 
 def is_ours(revision: Object, lws: Object) -> bool:
-    """Whether the set controls the revision or may adopt it (ControllerRef rules). Revisions of StatefulSets
-    have the same labels, but are broken as revisions of a set, because their name does not contain the hash
-    of the data. An orphan without a key belongs to no pods."""
+    """Return whether the set controls the revision or may adopt it (ControllerRef rules). Revisions of
+    StatefulSets have the same labels, but are broken as revisions of a set, because their name does not
+    contain the hash of the data. An orphan without a key belongs to no pods."""
     has_key = controller_of(revision) is not None or bool(labels_of(revision).get(REVISION_LABEL))
     return has_key and history.is_ours(FORMAT, revision, lws)
 
 
 def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool:
-    """Whether a revision is equivalent to the record. running: the leader template in use, which shows the
-    topology annotations of revisions of earlier releases; if it is None, these match any topology."""
+    """Return whether a revision is equivalent to the record. running: the leader template in use, which shows
+    the topology annotations of revisions of earlier releases; if it is None, these match any topology."""
     topology = revision.record.topology
     if revision.record.form != record.form:
         return False
@@ -189,7 +189,7 @@ class Seal:
 
 
 def is_of_data(name: str, data: Any) -> bool:
-    """Whether the name of a revision contains the hash of these data."""
+    """Return whether the name of a revision contains the hash of these data."""
     # The data may be large, but `keys_of` hashes them only once.
     return FORMAT.fingerprint_in(name) in islice(keys_of(serialised(data)), _PROBES_TRIED)
 
@@ -266,16 +266,16 @@ def _identified(revision: Recorded, parsed: Collection[Recorded], carried: Colle
 
 
 def _has_that_key(other: Recorded, revision: Recorded) -> bool:
-    """Whether the label of `revision` is the key of `other`, which has other content. If the key of `other`
-    is uncertain, its hash is compared instead."""
+    """Return whether the label of `revision` is the key of `other`, which has other content. If the key of
+    `other` is uncertain, its hash is compared instead."""
     key = other.key if _is_certain(other) else _hash_of(other)
     return key == revision.key and _is_unlike(other, revision)
 
 
 def _gives_way(revision: Recorded, others: Iterable[Recorded], carried: Collection[str]) -> bool:
-    """Whether the label of `revision` rather belongs to a rival with the same label and other content. If no
-    object has the label as its key, `revision` gives way to any rival. Otherwise it gives way to a newer
-    rival whose hash is the key of no object: that rival was recorded for pods with the key in its label."""
+    """Return whether the label of `revision` rather belongs to a rival with the same label and other content.
+    If no object has the label as its key, `revision` gives way to any rival. Otherwise it gives way to a
+    newer rival whose hash is the key of no object: it was recorded for pods with the key in its label."""
     rivals = [
         other
         for other in others

@@ -87,7 +87,7 @@ def recorded_fault(data: Any) -> str:
 
 
 def is_pod_template(value: Any) -> bool:
-    """Whether a value has the shape of a pod template."""
+    """Return whether a value has the shape of a pod template."""
     return value is not None and not (
         json_fault(value, "template") or _SHAPES.fault("PodTemplateSpec", value, "template")
     )

@@ -75,7 +75,7 @@ def plan_rollout(state: RolloutState) -> Rollout:
 
 
 def is_small_step(state: RolloutState, rollout: Rollout) -> bool:
-    """Report whether only the partition changes, by less than ⅔ of the budget, and more steps follow. The
+    """Return whether only the partition changes, by less than ⅔ of the budget, and more steps follow. The
     StatefulSet controller checks all pods after each update, so a few groups can wait for more."""
     stored = state.statefulset
     if stored is None or not stored.is_current or rollout.replicas != stored.replicas:

@@ -183,7 +183,7 @@ class RolloutFacts:
         return max(0, strategy.most(len(settled)) - len(settled) - len(starting))
 
     def _is_starting(self, index: int) -> bool:
-        """Report whether the group is starting on the target revision, or will without another step."""
+        """Return whether the group is starting on the target revision, or will without another step."""
         group, is_above_partition = self.groups.get(index), index >= self.stored.partition
         if group is None:
             return is_above_partition or not self._has_outdated
@@ -208,15 +208,15 @@ class RolloutFacts:
         return index in self.state.ready
 
     def is_settled(self, index: int) -> bool:
-        """Report whether the group exists and is ready on the target revision."""
+        """Return whether the group exists and is ready on the target revision."""
         return index in self.state.settled
 
     def is_outdated(self, index: int) -> bool:
-        """Report whether the group exists and is not on the target revision."""
+        """Return whether the group exists and is not on the target revision."""
         return index in self.groups and self.groups[index].outdated
 
     def is_serving_outdated(self, index: int) -> bool:
-        """Report whether replacing the group costs availability."""
+        """Return whether replacing the group costs availability."""
         return index in self.groups and self.groups[index].serves_outdated
 
     def unready_below(self, end: int) -> int:
@@ -228,7 +228,7 @@ class RolloutFacts:
         return len(indices) - len(self.state.settled.intersection(indices))
 
     def is_any_outdated(self, end: int) -> bool:
-        """Report whether any group below the index `end` is on another revision."""
+        """Return whether any group below the index `end` is on another revision."""
         return any(group.outdated for index, group in self.groups.items() if index < end)
 
     @cached_property

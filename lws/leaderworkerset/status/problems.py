@@ -94,7 +94,7 @@ def stuck_on_lost_nodes(snapshot: SetSnapshot) -> tuple[StuckPod, ...]:
 
 
 def is_forced(stuck: StuckPod, policy: NodeLossPolicy) -> bool:
-    """Report whether to force-delete the pod. Pods that Kubernetes deletes itself are not force-deleted."""
+    """Return whether to force-delete the pod. Pods that Kubernetes deletes itself are not force-deleted."""
     return policy.force_delete and not stuck.loss.is_collected
 
 

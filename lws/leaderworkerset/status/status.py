@@ -422,7 +422,7 @@ _PROGRESS = frozenset(
 def can_wait(
     stored: Mapping[str, Any], patch: Mapping[str, Any], progress: Collection[str] = _PROGRESS
 ) -> bool:
-    """Report whether the patch only reports progress. progress: names of the fields that report it."""
+    """Return whether the patch only reports progress. progress: names of the fields that report it."""
     if not patch.keys() <= set(progress):
         return False
     if not (patch.get("prewarm") or {}).keys() <= {"nodes", "ended"}:
@@ -433,7 +433,7 @@ def can_wait(
 
 
 def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], desired: int) -> bool:
-    """Report whether the last surplus group is deleted, which no condition shows: the set stays Available.
+    """Return whether the last surplus group is deleted, which no condition shows: the set stays Available.
     Autoscalers read the number of groups: batched, the last of fifty sets that were scaled down at once
     reported it after 13 s. desired: number of groups, the surge included."""
     before, after = stored.get("replicas"), patch.get("replicas", desired + 1) or 0
@@ -441,7 +441,7 @@ def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], desired: int
 
 
 def has_surged(stored: Mapping[str, Any], patch: Mapping[str, Any], replicas: int) -> bool:
-    """Report whether there are more groups above `replicas` than the stored status shows. While fewer than
+    """Return whether there are more groups above `replicas` than the stored status shows. While fewer than
     `replicas` groups are updated, Kueue keeps pods of the surge gated until the status shows them."""
     after = {**stored, **patch}
     existing, updated = _count(after, "replicas"), _count(after, "updatedReplicas")
@@ -450,7 +450,7 @@ def has_surged(stored: Mapping[str, Any], patch: Mapping[str, Any], replicas: in
 
 
 def is_first(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
-    """Report whether this is the first status, and only reports that groups are being created."""
+    """Return whether this is the first status, and only reports that groups are being created."""
     conditions = _significant(patch.get("conditions"))
     true = {type_ for type_, status, _ in conditions if status == "True"}
     return not stored and true - {RECONCILING} == {PROGRESSING}
@@ -516,7 +516,7 @@ def figures_of(lws: Object, status: Mapping[str, Any], replicas: int, failed: in
 
 
 def lacks_progress(conditions: Sequence[Mapping[str, Any]] | None) -> bool:
-    """Report whether the set is stalled by its deadline; stuck groups have their own metric and alert."""
+    """Return whether the set is stalled by its deadline; stuck groups have their own metric and alert."""
     return is_true(conditions, STALLED) and (find(conditions, STALLED) or {}).get("reason") != _STUCK.reason
 
 

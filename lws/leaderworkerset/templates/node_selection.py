@@ -35,7 +35,7 @@ class GroupNodes:
 
 
 def selects_by_group(annotations: Mapping[str, str]) -> bool:
-    """Whether the annotations request a node selector or tolerations for each group."""
+    """Return whether the annotations request a node selector or tolerations for each group."""
     return any(annotations.get(key) for key in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION))
 
 

@@ -45,7 +45,7 @@ class CertificateDirectory:
 
     @property
     def is_ready(self) -> bool:
-        """True if a certificate is served that is valid now."""
+        """Whether a certificate is served that is valid now."""
         return self._served is not None and not time_flaw(read(self._served), self._clock())
 
     @property

@@ -79,7 +79,7 @@ class InternalCertificates:
 
     @property
     def is_ready(self) -> bool:
-        """True if a valid certificate is served and all existing webhook configurations trust it."""
+        """Whether a valid certificate is served and all existing webhook configurations trust it."""
         return self._is_injected and self._is_usable(self._served, self._known)
 
     @property

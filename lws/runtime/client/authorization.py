@@ -131,7 +131,7 @@ class _Cache:
         return value if self._clock() < until else None
 
     def has_seen(self, key: str) -> bool:
-        """Report whether there is a result for this key, even an expired one."""
+        """Return whether there is a result for this key, even an expired one."""
         return key in self._entries
 
     def put(self, key: str, value: Any, seconds: float) -> None:

@@ -249,7 +249,7 @@ class Cluster:
         return clone
 
     def may_arrive(self, is_meant: Callable[[str], bool]) -> bool:
-        """Report whether a fenced write without a response may still be stored in one of these namespaces."""
+        """Return whether a fenced write without a response may still be stored in one of these namespaces."""
         now = asyncio.get_running_loop().time()
         for expired in [namespace for namespace, until in self._unanswered.items() if until <= now]:
             del self._unanswered[expired]
@@ -282,7 +282,7 @@ class Cluster:
         self._resources.update({resource.kind: resource for resource in resources})
 
     async def exists(self, path: str) -> bool:
-        """Report whether the server serves this path, for example a group and version or a collection."""
+        """Return whether the server serves this path, for example a group and version or a collection."""
         async with self._respond("GET", path) as response:
             if response.status != 404:
                 await raise_for(response)

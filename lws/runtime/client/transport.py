@@ -353,7 +353,7 @@ def proxy_for(server: URL, configured: str | None, environment: Mapping[str, str
 
 
 def needs_proxy(server: URL, exceptions: str) -> bool:
-    """Report whether requests to `server` use the proxy, by the comma-separated list in $NO_PROXY.
+    """Return whether requests to `server` use the proxy, by the comma-separated list in $NO_PROXY.
 
     A part is `*`; an address; a CIDR; a domain, which includes its subdomains; or a domain with a leading dot
     or `*.`, for its subdomains only. Addresses and domains may end with a port.

@@ -237,7 +237,7 @@ class TlsPort:
             self._check = loop.call_later(timing.SLOW_CLIENT_CHECK_SECONDS, self._advance)
 
     def _has_room(self, now: float) -> bool:
-        """Report whether one more client can be served. If necessary, drop the slowest client for it."""
+        """Return whether one more client can be served. If necessary, drop the slowest client for it."""
         if len(self._served) < self._most:
             return True
         for client in [client for client in self._served if client.is_over]:

@@ -42,7 +42,7 @@ class Election(Protocol):
         """Seconds within which a write that is sent now must end."""
 
     def acts_on(self, namespace: str) -> bool:
-        """Report whether passes over the namespace run. Only calls of `on_gain` and `on_loss` change this."""
+        """Return whether passes over the namespace run. Only calls of `on_gain` and `on_loss` change this."""
 
     async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
         """Compete for Leases indefinitely."""
@@ -136,7 +136,7 @@ class Takeover:
         self._gained.set()
 
     def is_done(self, namespace: str) -> bool:
-        """Report whether the relist for this namespace is complete."""
+        """Return whether the relist for this namespace is complete."""
         return not any(scope(namespace) for scope in self._pending)
 
     async def run(self) -> None:

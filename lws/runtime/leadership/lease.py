@@ -93,12 +93,12 @@ class Lease:
         self._patience = who.times.duration
 
     def is_held(self) -> bool:
-        """Report whether we hold the Lease and our last renewal is younger than the renew deadline."""
+        """Return whether we hold the Lease and our last renewal is younger than the renew deadline."""
         return self._holds and self._clock() - self._renewed_at < self._times.renew_deadline
 
     @property
     def is_ours(self) -> bool:
-        """True if we hold the Lease, or can still renew it because nobody can have acquired it yet."""
+        """Whether we hold the Lease, or can still renew it because nobody can have acquired it yet."""
         return self._holds and self._clock() - self._renewed_at < self._times.duration
 
     @property
@@ -261,7 +261,7 @@ class Lease:
         }
 
     def _may_take(self, spec: dict[str, Any]) -> bool:
-        """Report whether the Lease may be acquired.
+        """Return whether the Lease may be acquired.
 
         One that was deleted, or emptied by a client other than its holder, must expire too: the holder may
         not know.

@@ -90,7 +90,7 @@ _COLLECTED: ContextVar[list[Change]] = ContextVar("changes of the current review
 
 
 def is_mutating(webhook: str) -> bool:
-    """Report whether a webhook is mutating: its handlers add changes, and get only an object's identity."""
+    """Return whether a webhook is mutating: its handlers add changes, and get only an object's identity."""
     return webhook.startswith(_MUTATING)
 
 

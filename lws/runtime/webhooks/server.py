@@ -220,7 +220,7 @@ class AdmissionServer:
 
     @property
     def is_listening(self) -> bool:
-        """True if the port is open and reviews are answered."""
+        """Whether the port is open and reviews are answered."""
         return self.port is not None and self._webhookfn is not None
 
     async def __call__(self, webhookfn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
