@@ -8,7 +8,7 @@ from typing import Any
 
 from lws.history.revision import Revision
 from lws.kube.statefulsets import desired_replicas, partition_of
-from lws.leaderworkerset.labels import group_id
+from lws.leaderworkerset.pod_identity import group_id
 from lws.leaderworkerset.rollout.scale_down import Leftover, RankedGroup
 from lws.leaderworkerset.rollout.state import Rollout
 from lws.leaderworkerset.spec import leaders_kind

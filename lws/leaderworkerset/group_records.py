@@ -19,7 +19,7 @@ from lws import timing
 from lws.kube.conditions import Condition, find
 from lws.kube.metadata import is_terminating, labels_of
 from lws.kube.quantities import whole_number
-from lws.leaderworkerset.labels import MOST_GROUP_NUMBER
+from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy

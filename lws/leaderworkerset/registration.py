@@ -20,7 +20,6 @@ from lws.leaderworkerset.group.exhaustion import Abandoned
 from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider, Marks, workload_marks
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.labels import group_id, group_size_of, is_leader, is_marked_hash
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.observe.failed_creates import BackgroundTasks
 from lws.leaderworkerset.observe.former_node import former_node, node_for_review
@@ -34,6 +33,7 @@ from lws.leaderworkerset.observe.observer import Environment, Observer
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.observe.webhook_coverage import WebhookCoverage
 from lws.leaderworkerset.plan import plan as plan_set
+from lws.leaderworkerset.pod_identity import group_id, group_size_of, is_leader, is_marked_hash
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.routing import Routing
 from lws.leaderworkerset.scheduling import KUBERNETES, NO_SCHEDULER, Scheduler

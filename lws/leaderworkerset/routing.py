@@ -20,14 +20,14 @@ from lws.kube.statefulsets import (
     observed_generation_of,
     update_revision_of,
 )
-from lws.leaderworkerset.labels import (
+from lws.leaderworkerset.observe.membership import workers_of
+from lws.leaderworkerset.pod_identity import (
     group_name,
     is_leader,
     is_marked_hash,
     must_return_to,
     notes_parallel,
 )
-from lws.leaderworkerset.observe.membership import workers_of
 from lws.leaderworkerset.restart_counts import is_kept
 from lws.leaderworkerset.tables import LEADER_WORKER_SET, is_undisturbed, wakes
 from lws.runtime.actions import Key, Object, Route, Wake

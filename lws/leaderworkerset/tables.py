@@ -32,7 +32,7 @@ from lws.kube.pods import (
 from lws.kube.shapes import is_deep
 from lws.kube.statefulsets import is_settled, is_short
 from lws.leaderworkerset.group.tpu import tpu_containers
-from lws.leaderworkerset.labels import is_of_hash_group
+from lws.leaderworkerset.pod_identity import is_of_hash_group
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, template_labels
 from lws.leaderworkerset.revisions.shape import readable_status
 from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION

@@ -12,7 +12,7 @@ from typing import Any
 from lws.history.revision import build, draft
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.group.objects import build_worker_statefulset
-from lws.leaderworkerset.labels import group_key
+from lws.leaderworkerset.pod_identity import group_key
 from lws.leaderworkerset.revisions.history import FORMAT, Record
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec

@@ -25,7 +25,7 @@ from lws.leaderworkerset.group.placement import (
     subgroup_of,
 )
 from lws.leaderworkerset.group.tpu import MOST_PODS, Slice, is_configured, tpu_containers, variables
-from lws.leaderworkerset.labels import (
+from lws.leaderworkerset.pod_identity import (
     GATED_DELETION_COST,
     group_key,
     hash_host_name,

@@ -12,7 +12,7 @@ from functools import partial
 from lws.kube.metadata import controller_of, labels_of, name_of, uid_of
 from lws.kube.ownership import Ownership, ownership_of
 from lws.kube.patches import covers
-from lws.leaderworkerset.labels import group_name
+from lws.leaderworkerset.pod_identity import group_name
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object

@@ -22,7 +22,7 @@ from lws.leaderworkerset.children.leader_statefulset import (
     take_off_tool_keys,
 )
 from lws.leaderworkerset.group_records import KEPT, inherited_restarts, mark_of, out_of_restarts
-from lws.leaderworkerset.labels import group_id, group_name, hash_host_name, is_leader
+from lws.leaderworkerset.pod_identity import group_id, group_name, hash_host_name, is_leader
 from lws.leaderworkerset.restart_counts import Counts, count_key
 from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER

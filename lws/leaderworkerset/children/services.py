@@ -14,7 +14,7 @@ from lws.history.revision import find
 from lws.kube.metadata import child_metadata, name_of, uid_of
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.likeness import ownership_of_service
-from lws.leaderworkerset.labels import group_name
+from lws.leaderworkerset.pod_identity import group_name
 from lws.leaderworkerset.revisions.history import Recorded, restore
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec, subdomain_policy_of

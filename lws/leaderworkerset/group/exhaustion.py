@@ -15,7 +15,7 @@ from lws import timing
 from lws.kube.metadata import is_terminating, labels_of
 from lws.kube.statefulsets import desired_replicas, partition_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
-from lws.leaderworkerset.labels import index_by_name, is_of_hash_group, notes_parallel, own_workers
+from lws.leaderworkerset.pod_identity import index_by_name, is_of_hash_group, notes_parallel, own_workers
 from lws.leaderworkerset.restart_counts import InvalidCounts, is_exhausted, is_kept, reset, should_recover
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.rollout.replacement import left_workers

@@ -25,7 +25,7 @@ from lws.kube.pods import (
 )
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.group_records import Members, mark_of, recorded_members
-from lws.leaderworkerset.labels import (
+from lws.leaderworkerset.pod_identity import (
     group_number,
     is_of_hash_group,
     is_worker_of,

@@ -13,7 +13,7 @@ from lws.kube.metadata import annotations_of, child_metadata, labels_of
 from lws.kube.names import LABEL_LENGTH
 from lws.kube.quantities import of_many, of_pod, total, whole_number
 from lws.leaderworkerset.fields import SCHEDULING
-from lws.leaderworkerset.labels import group_size_of, is_leader
+from lws.leaderworkerset.pod_identity import group_size_of, is_leader
 from lws.leaderworkerset.scheduling import (
     Level,
     pod_group_of_leader,

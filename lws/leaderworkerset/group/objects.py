@@ -8,7 +8,7 @@ from typing import Any
 from lws.kube.metadata import annotations_of, child_metadata, name_of, namespace_of
 from lws.leaderworkerset.group.placement import Placement
 from lws.leaderworkerset.group.tpu import tpu_containers
-from lws.leaderworkerset.labels import group_name, is_of_hash_group, leader_address, notes_parallel
+from lws.leaderworkerset.pod_identity import group_name, is_of_hash_group, leader_address, notes_parallel
 from lws.leaderworkerset.scheduling import template_annotations
 from lws.leaderworkerset.spec import SetSpec, ends_in_parallel
 from lws.leaderworkerset.templates.claims import build_worker_storage

@@ -53,8 +53,8 @@ from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement, restored_for, topology_of, worker_placement
 from lws.leaderworkerset.group.restart import plan_restart
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
-from lws.leaderworkerset.labels import Edited, group_id, is_of_hash_group, own_workers
 from lws.leaderworkerset.left_alone import why_left_alone
+from lws.leaderworkerset.pod_identity import Edited, group_id, is_of_hash_group, own_workers
 from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct

@@ -25,7 +25,7 @@ from lws.leaderworkerset.group_records import (
     restarts_of,
     revision_key_of,
 )
-from lws.leaderworkerset.labels import MOST_GROUP_NUMBER, group_id, group_number, is_of_hash_group
+from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER, group_id, group_number, is_of_hash_group
 from lws.leaderworkerset.restart_counts import InvalidCounts, count_key, counts_in, increment
 from lws.leaderworkerset.rollout.groups import DesiredGroups, GroupState, group_states
 from lws.leaderworkerset.rollout.replacement import deletion_of

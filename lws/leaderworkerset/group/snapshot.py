@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cached_property
 
 from lws.leaderworkerset.group.gangs import GangProvider
-from lws.leaderworkerset.labels import Edited, group_size_of
+from lws.leaderworkerset.pod_identity import Edited, group_size_of
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduled, Scheduler

@@ -15,7 +15,7 @@ from lws import timing
 from lws.kube.metadata import labels_of, metadata_of, name_of, namespace_of
 from lws.kube.pods import is_pending
 from lws.leaderworkerset.admission.pod import FormerNode
-from lws.leaderworkerset.labels import must_return_to
+from lws.leaderworkerset.pod_identity import must_return_to
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import node_return_of, other_manager, return_to
 from lws.runtime.actions import Object

@@ -21,7 +21,13 @@ from lws.kube.ownership import Ownership
 from lws.kube.pods import NodeWait, has_gate, is_ready, wait_for_node
 from lws.leaderworkerset.assessment.likeness import ownership_of_service, ownership_of_workers
 from lws.leaderworkerset.children.services import build_group_service
-from lws.leaderworkerset.labels import group_key, group_name, group_number, is_of_hash_group, own_workers
+from lws.leaderworkerset.pod_identity import (
+    group_key,
+    group_name,
+    group_number,
+    is_of_hash_group,
+    own_workers,
+)
 from lws.leaderworkerset.revisions.keys import (
     STATEFULSET_REVISION_LABEL,
     Origin,

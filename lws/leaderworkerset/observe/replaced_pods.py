@@ -13,7 +13,7 @@ from lws.kube.metadata import controller_of, name_of, uid_of
 from lws.kube.pods import first_start_of
 from lws.leaderworkerset.group.failures import ignores_losses, members
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.labels import must_return_to
+from lws.leaderworkerset.pod_identity import must_return_to
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import RestartPolicy
 

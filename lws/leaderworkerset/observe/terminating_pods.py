@@ -14,8 +14,8 @@ from lws import timing
 from lws.kube.metadata import controller_of, labels_of, name_of
 from lws.kube.nodes import is_overdue, node_of
 from lws.kube.pods import has_gate
-from lws.leaderworkerset.labels import group_name
 from lws.leaderworkerset.observe.membership import workers_of
+from lws.leaderworkerset.pod_identity import group_name
 from lws.runtime.actions import Object
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import NAMESPACES

@@ -13,7 +13,7 @@ from lws.kube import statefulsets
 from lws.kube.metadata import annotations_of, labels_of, name_of
 from lws.kube.pods import gate_of
 from lws.kube.quantities import whole_number
-from lws.leaderworkerset.labels import is_of_hash_group
+from lws.leaderworkerset.pod_identity import is_of_hash_group
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, key_of_template
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.runtime.actions import Object

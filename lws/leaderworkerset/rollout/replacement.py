@@ -24,7 +24,7 @@ from lws.kube.metadata import (
     name_of,
 )
 from lws.kube.pods import has_ended, has_gate
-from lws.leaderworkerset.labels import GATED_DELETION_COST, is_leader, is_of_hash_group, own_workers
+from lws.leaderworkerset.pod_identity import GATED_DELETION_COST, is_leader, is_of_hash_group, own_workers
 from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
 from lws.leaderworkerset.snapshot import Teardown

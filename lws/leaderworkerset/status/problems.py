@@ -22,7 +22,7 @@ from lws.kube.nodes import (
 from lws.kube.ownership import taken_note
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset.group_records import out_of_restarts
-from lws.leaderworkerset.labels import must_return_to
+from lws.leaderworkerset.pod_identity import must_return_to
 from lws.leaderworkerset.rollout.replacement import deletion_of
 from lws.leaderworkerset.rollout.state import rollout_budget
 from lws.leaderworkerset.snapshot import SetSnapshot

@@ -19,7 +19,7 @@ from lws.kube.patches import merge_patch
 from lws.kube.pods import NodeWait
 from lws.kube.quantities import is_integer, whole_number
 from lws.leaderworkerset.group_records import failed
-from lws.leaderworkerset.labels import MOST_GROUP_NUMBER
+from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderDeployment
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from lws.leaderworkerset.labels import must_return_to
+from lws.leaderworkerset.pod_identity import must_return_to
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     NAME_LABEL,

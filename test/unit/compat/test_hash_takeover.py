@@ -13,7 +13,7 @@ import pytest
 
 from lws.kube.conditions import is_true
 from lws.kube.metadata import labels_of, name_of, owner_reference, uid_of
-from lws.leaderworkerset.labels import group_key, hash_host_name
+from lws.leaderworkerset.pod_identity import group_key, hash_host_name
 from lws.runtime.actions import Action, Apply, Create
 from lws_api.leaderworkerset.v1 import (
     GROUP_IDENTITY_ANNOTATION,

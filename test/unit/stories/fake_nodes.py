@@ -14,7 +14,7 @@ from typing import Any
 from lws.kube.metadata import controller_of, is_terminating, owner_reference
 from lws.kube.pods import PREFERRED, gate_of
 from lws.leaderworkerset.assessment.prewarm import has_ended, is_idle
-from lws.leaderworkerset.labels import must_return_to
+from lws.leaderworkerset.pod_identity import must_return_to
 from lws.runtime.actions import Object
 from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.statefulset_sync import SeenPod, Told, sync

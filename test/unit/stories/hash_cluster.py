@@ -18,10 +18,10 @@ from lws.kube.patches import is_owned, with_merged
 from lws.kube.quantities import scaled
 from lws.leaderworkerset.admission.pod import admitted
 from lws.leaderworkerset.group.plan import plan as plan_group
-from lws.leaderworkerset.labels import is_leader
 from lws.leaderworkerset.observe.observer import Observer
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.plan import plan as plan_set
+from lws.leaderworkerset.pod_identity import is_leader
 from lws.leaderworkerset.restart_counts import is_kept
 from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
 from lws.leaderworkerset.snapshot import SetSnapshot

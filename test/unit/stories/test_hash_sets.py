@@ -10,8 +10,8 @@ import pytest
 from lws.kube.conditions import Rejection, find, is_true
 from lws.kube.metadata import annotations_of, labels_of, owner_reference
 from lws.kube.nodes import NodeLossPolicy
-from lws.leaderworkerset.labels import group_key, hash_host_name
 from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.pod_identity import group_key, hash_host_name
 from lws.leaderworkerset.restart_counts import is_kept
 from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION, Rank
 from lws.policies import Policies

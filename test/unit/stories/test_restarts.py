@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lws.kube.pods import gate_of
-from lws.leaderworkerset.labels import must_return_to
+from lws.leaderworkerset.pod_identity import must_return_to
 from lws.runtime.actions import Key, Plan
 from lws.runtime.errors import Throttled
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lws.kube.metadata import controller_of, is_terminating
-from lws.leaderworkerset.labels import must_return_to
+from lws.leaderworkerset.pod_identity import must_return_to
 from lws.runtime.actions import Key, Plan
 from lws.runtime.errors import Conflict, Throttled
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
