@@ -71,7 +71,7 @@ def _starting(
     child: Object, known: Mapping[int, GroupFacts], unready: Iterable[int], now: datetime
 ) -> dict[int, datetime]:
     """Return index → deadline of each starting group."""
-    since, deadline = _unready_since(child, now), fields.PROGRESS_DEADLINE.of(child)
+    since, deadline = _unready_since(child, now), fields.PROGRESS_DEADLINE_SECONDS.of(child)
     time = timedelta(seconds=deadline) if deadline is not None else timing.GROUP_STARTS_WITHIN
     are_refused = is_true((child.get("status") or {}).get("conditions"), REPLICA_FAILURE)
     until = {}

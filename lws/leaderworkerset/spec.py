@@ -75,7 +75,8 @@ class RestartBackoff:
     def of(cls, backoff: Mapping[str, Any]) -> RestartBackoff:
         """Read the backoff in either notation. Unreadable values count as absent."""
         return cls(
-            _seconds(backoff, fields.BACKOFF_BASE, "base"), _seconds(backoff, fields.BACKOFF_CAP, "cap")
+            _seconds(backoff, fields.RESTART_BACKOFF_BASE_SECONDS, "base"),
+            _seconds(backoff, fields.RESTART_BACKOFF_CAP_SECONDS, "cap"),
         )
 
     def delay(self, restarts: int) -> timedelta:
@@ -114,7 +115,7 @@ class Prewarm:
     def of(cls, prewarm: Mapping[str, Any]) -> Prewarm:
         command = prewarm.get(fields.PREWARM_COMMAND.name)
         return cls(
-            fields.PREWARM_DEADLINE.within(prewarm),
+            fields.PREWARM_DEADLINE_SECONDS.within(prewarm),
             fields.PREWARM_PARALLELISM.within(prewarm),
             tuple(map(str, command)) if isinstance(command, list | tuple) else (),
         )
@@ -153,7 +154,7 @@ class SetSpec:
     restart_policy: Annotated[RestartPolicy, fields.RESTART_POLICY]
     waits_for_start: bool
     max_group_restarts: Annotated[int | None, fields.MAX_GROUP_RESTARTS]
-    restart_budget: Annotated[int | None, fields.RESTART_BUDGET]
+    restart_budget: Annotated[int | None, fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS]
     restart_backoff: Annotated[RestartBackoff | None, fields.RESTART_BACKOFF, RestartBackoff.of]
     exempt_containers: frozenset[str]
     exempts_sidecars: bool
@@ -161,13 +162,13 @@ class SetSpec:
     start_strategy: Annotated[StartWaves | None, fields.START_STRATEGY, StartWaves.of]
     prewarm: Annotated[Prewarm | None, fields.PREWARM, Prewarm.of]
     subdomain_policy: Annotated[SubdomainPolicy, fields.SUBDOMAIN_POLICY]
-    history_limit: Annotated[int, fields.HISTORY_LIMIT]
-    progress_deadline: Annotated[int | None, fields.PROGRESS_DEADLINE]
+    history_limit: Annotated[int, fields.REVISION_HISTORY_LIMIT]
+    progress_deadline: Annotated[int | None, fields.PROGRESS_DEADLINE_SECONDS]
     leader_template: Annotated[Mapping[str, Any], fields.LEADER_TEMPLATE]
     worker_template: Annotated[Mapping[str, Any], fields.WORKER_TEMPLATE]
     placement: Mapping[str, str]
-    subgroup: Annotated[Mapping[str, Any] | None, fields.SUBGROUP]
-    disruption_budget: Annotated[Mapping[str, Any] | None, fields.DISRUPTION_BUDGET]
+    subgroup: Annotated[Mapping[str, Any] | None, fields.SUB_GROUP_POLICY]
+    disruption_budget: Annotated[Mapping[str, Any] | None, fields.POD_DISRUPTION_BUDGET]
     max_unavailable_groups: Annotated[int | str | None, fields.MAX_UNAVAILABLE_GROUPS]
     leader_service: Annotated[Mapping[str, Any] | None, fields.LEADER_SERVICE]
 
@@ -228,8 +229,8 @@ class SetSpec:
         """Annotations that give a pod its subgroup size and policy (KEP-115, KEP-257)."""
         policy = self.subgroup or {}
         told = {
-            SUBGROUP_POLICY_TYPE_ANNOTATION: policy.get(fields.SUBGROUP_TYPE.name),
-            SUBGROUP_SIZE_ANNOTATION: policy.get(fields.SUBGROUP_SIZE.name),
+            SUBGROUP_POLICY_TYPE_ANNOTATION: policy.get(fields.SUB_GROUP_POLICY_TYPE.name),
+            SUBGROUP_SIZE_ANNOTATION: policy.get(fields.SUB_GROUP_SIZE.name),
         }
         return {key: str(value) for key, value in told.items() if value is not None}
 
@@ -266,7 +267,7 @@ def other_manager(lws: Object) -> str:
 
 def ends_in_parallel(lws: Object) -> bool:
     """Return whether workers are terminated together with their leader (podTerminationPolicy Parallel)."""
-    return bool(fields.POD_TERMINATION.of(lws) == PodTerminationPolicy.PARALLEL)
+    return bool(fields.POD_TERMINATION_POLICY.of(lws) == PodTerminationPolicy.PARALLEL)
 
 
 def node_return_of(lws: Object) -> NodeReturn | None:
@@ -300,7 +301,13 @@ def completed_backoff(backoff: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in backoff.items() if value is not None}
     if "base" in given or "cap" in given:
         return given
-    return {**{field.name: field.default for field in (fields.BACKOFF_BASE, fields.BACKOFF_CAP)}, **given}
+    return {
+        **{
+            field.name: field.default
+            for field in (fields.RESTART_BACKOFF_BASE_SECONDS, fields.RESTART_BACKOFF_CAP_SECONDS)
+        },
+        **given,
+    }
 
 
 def leaders_kind(lws: Object) -> str:
@@ -322,7 +329,7 @@ def subdomain_policy_of(lws: Object) -> SubdomainPolicy:
 def placement_annotations(lws: Object) -> dict[str, str]:
     """Return annotations that determine where groups run, as pod templates contain them (KEP-115).
     Annotations without effect are left out, so that an edit of them starts no rollout."""
-    return _placement(annotations_of(lws), has_subgroups=fields.SUBGROUP.of(lws) is not None)
+    return _placement(annotations_of(lws), has_subgroups=fields.SUB_GROUP_POLICY.of(lws) is not None)
 
 
 def placement_given(pod: Object, template: Object, requested: Mapping[str, str]) -> dict[str, str]:

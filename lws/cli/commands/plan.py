@@ -50,10 +50,16 @@ from lws_api.leaderworkerset.v1 import KIND
 
 LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _WORDS = {"created": "would be created", "configured": "would be changed", "unchanged": "unchanged"}
-_TEMPLATE = fields.TEMPLATE.name
+_TEMPLATE = fields.LEADER_WORKER_TEMPLATE.name
 _APART = frozenset({"roles", "placementPolicy"})
 _OF_ROLES_APART = frozenset(
-    {fields.REPLICAS.name, fields.NETWORK.name, fields.GROUP_IDENTITY.name, fields.SCHEDULING.name, _TEMPLATE}
+    {
+        fields.REPLICAS.name,
+        fields.NETWORK_CONFIG.name,
+        fields.GROUP_IDENTITY.name,
+        fields.SCHEDULING.name,
+        _TEMPLATE,
+    }
 )
 _LATER = Text("a later update of all its groups:")
 _PACED_BY_DEPLOYMENT = Text("steps: the Deployment controller paces rollouts of Hash groups")

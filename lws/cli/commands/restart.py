@@ -23,7 +23,7 @@ from lws_api.leaderworkerset.v1 import KIND
 
 FIELD_MANAGER = "lws-restart"
 RESTARTED_AT_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
-_TEMPLATE = fields.TEMPLATE.name
+_TEMPLATE = fields.LEADER_WORKER_TEMPLATE.name
 _PODS = (fields.LEADER_TEMPLATE.name, fields.WORKER_TEMPLATE.name)
 
 

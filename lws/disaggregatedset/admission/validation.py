@@ -287,7 +287,9 @@ def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator
 
 def _templates(raw: Mapping[str, Any]) -> list[Any]:
     roles = value_at(raw, ("spec", "roles")) or ()
-    return [value_at(role, ("spec", fields.TEMPLATE.name)) for role in roles if is_mapping(role)]
+    return [
+        value_at(role, ("spec", fields.LEADER_WORKER_TEMPLATE.name)) for role in roles if is_mapping(role)
+    ]
 
 
 def _groups(
@@ -322,7 +324,7 @@ _PARTITION = (
 _SUB_ROLES = f"{NO_SUB_ROLES}: leave the field out, or make each pool a role of its own"
 _MANAGED_BY = f"{NO_MANAGER}: leave the field out"
 _NOTHING_TO_WARM = "its rollouts create groups on any nodes, and replace none in its place"
-_OF_THE_WHOLE_SET = (fields.PAUSED, fields.HISTORY_LIMIT)
+_OF_THE_WHOLE_SET = (fields.PAUSED, fields.REVISION_HISTORY_LIMIT)
 
 
 def role_errors(
@@ -331,10 +333,10 @@ def role_errors(
     """Yield errors of one role by itself. There are none if `other` has the same role."""
     if _is_same(role, other):
         return
-    strategy, partition = role.at(*fields.STRATEGY_TYPE.path), role.at(*fields.PARTITION.path)
+    strategy, partition = role.at(*fields.ROLLOUT_STRATEGY_TYPE.path), role.at(*fields.PARTITION.path)
     if strategy not in (None, "", RolloutStrategyType.ROLLING_UPDATE):
         supported = (RolloutStrategyType.ROLLING_UPDATE, "")
-        yield not_supported(f"{role.path}.{fields.STRATEGY_TYPE}", strategy, supported)
+        yield not_supported(f"{role.path}.{fields.ROLLOUT_STRATEGY_TYPE}", strategy, supported)
     if partition not in (None, 0):
         yield forbidden(f"{role.path}.{fields.PARTITION}", partition, _PARTITION)
     if sub_roles := role.at("subRoles"):
@@ -377,7 +379,7 @@ def _set_of(facts: SetFacts, role: RoleFacts) -> dict[str, Any]:
     It shares the large pod templates with the role, because defaulting does not change them.
     """
     spec = dict(role.at("spec"))
-    for field in (fields.TEMPLATE, fields.STRATEGY, fields.NETWORK):
+    for field in (fields.LEADER_WORKER_TEMPLATE, fields.ROLLOUT_STRATEGY, fields.NETWORK_CONFIG):
         if is_mapping(value := spec.get(field.name)):
             spec[field.name] = dict(value)
     annotations = role.at("metadata", "annotations") or {}

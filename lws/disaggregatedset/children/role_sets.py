@@ -34,7 +34,7 @@ def build_child(
     slice_index, key = at
     name, identity = owner["metadata"]["name"], Identity(slice_index, key, role.name)
     labels = child_labels(name, identity)
-    template = copied(role.spec[fields.TEMPLATE.name])
+    template = copied(role.spec[fields.LEADER_WORKER_TEMPLATE.name])
     for field in _TEMPLATES:
         if template.get(field) is not None:
             metadata = template[field].get("metadata") or {}
@@ -46,7 +46,7 @@ def build_child(
                 template[field]["spec"] = {**pod, "affinity": affinity}
     own_labels = {**inherited(role.metadata.get("labels")), **labels}
     annotations = inherited(role.metadata.get("annotations"))
-    policy, network = fields.SUBDOMAIN_POLICY, role.spec.get(fields.NETWORK.name) or {}
+    policy, network = fields.SUBDOMAIN_POLICY, role.spec.get(fields.NETWORK_CONFIG.name) or {}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -56,9 +56,12 @@ def build_child(
         "spec": {
             **copied(role.spec),
             fields.REPLICAS.name: replicas,
-            fields.TEMPLATE.name: template,
-            fields.STRATEGY.name: strategy_of(role),
-            fields.NETWORK.name: {**network, policy.name: network.get(policy.name) or policy.stored_default},
+            fields.LEADER_WORKER_TEMPLATE.name: template,
+            fields.ROLLOUT_STRATEGY.name: strategy_of(role),
+            fields.NETWORK_CONFIG.name: {
+                **network,
+                policy.name: network.get(policy.name) or policy.stored_default,
+            },
         },
     }
 
@@ -74,8 +77,8 @@ def strategy_of(role: Role) -> dict[str, Any]:
     surge = scaled(rolling[fields.MAX_SURGE.name], 1, round_up=True)
     if max(surge, scaled(rolling[fields.MAX_UNAVAILABLE.name], 1, round_up=False)) <= 0:
         rolling[fields.MAX_UNAVAILABLE.name] = fields.MAX_UNAVAILABLE.stored_default
-    kind = fields.STRATEGY_TYPE
-    return {kind.name: kind.stored_default, fields.ROLLING_UPDATE.name: rolling}
+    kind = fields.ROLLOUT_STRATEGY_TYPE
+    return {kind.name: kind.stored_default, fields.ROLLING_UPDATE_CONFIGURATION.name: rolling}
 
 
 def placed(

@@ -23,22 +23,27 @@ from lws_api.leaderworkerset.v1 import RestartPolicy
 
 _AT_ONCE_OPTIONAL = (
     fields.LEADER_SERVICE,
-    fields.DISRUPTION_BUDGET,
-    fields.PROGRESS_DEADLINE,
+    fields.POD_DISRUPTION_BUDGET,
+    fields.PROGRESS_DEADLINE_SECONDS,
     fields.MAX_GROUP_RESTARTS,
     fields.START_STRATEGY,
-    fields.RESTART_BUDGET,
-    fields.POD_TERMINATION,
+    fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS,
+    fields.POD_TERMINATION_POLICY,
 )
 _AT_ONCE_WITH_DEFAULT = (
-    fields.GROUP_REPLACEMENT,
+    fields.GROUP_REPLACEMENT_POLICY,
     fields.STARTUP_POLICY,
     fields.RESTART_POLICY,
     fields.PARTITION,
     fields.MAX_UNAVAILABLE,
     fields.MAX_SURGE,
 )
-_IN_EFFECT = (*_AT_ONCE_OPTIONAL, *_AT_ONCE_WITH_DEFAULT, fields.CLAIM_RETENTION, fields.RESTART_BACKOFF)
+_IN_EFFECT = (
+    *_AT_ONCE_OPTIONAL,
+    *_AT_ONCE_WITH_DEFAULT,
+    fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY,
+    fields.RESTART_BACKOFF,
+)
 _RETENTION = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 _NOT_OF_ROLES = frozenset(
     {*PLACEMENT_ANNOTATIONS, INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION}
@@ -56,7 +61,7 @@ children of the role, which saves a quarter of a pass.
 
 
 def live_role(role: Role) -> LiveRole:
-    return role, _values_of({"spec": {**role.spec, fields.STRATEGY.name: strategy_of(role)}})
+    return role, _values_of({"spec": {**role.spec, fields.ROLLOUT_STRATEGY.name: strategy_of(role)}})
 
 
 def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: Role | None) -> Plan:
@@ -98,7 +103,7 @@ def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple
         if former is None:
             continue
         if _policy(role.spec) != _policy(former.spec):
-            paths.append(f"spec.roles[{index}].{fields.NETWORK}")
+            paths.append(f"spec.roles[{index}].{fields.NETWORK_CONFIG}")
         if fields.SCHEDULING.of({"spec": role.spec}) != fields.SCHEDULING.of({"spec": former.spec}):
             paths.append(f"spec.roles[{index}].{fields.SCHEDULING}")
         now, then = (each.metadata.get("annotations") or {} for each in (role, former))
@@ -122,7 +127,7 @@ def _values_of(raw: Object) -> _Values:
     """Return the fields of a child or a role that take effect at once, with the defaults of the API."""
     optional = (field.of(raw) for field in _AT_ONCE_OPTIONAL)
     given = ((field, field.of(raw)) for field in _AT_ONCE_WITH_DEFAULT)
-    retention = {**_RETENTION, **(fields.CLAIM_RETENTION.of(raw) or {})}
+    retention = {**_RETENTION, **(fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.of(raw) or {})}
     backoff = fields.RESTART_BACKOFF.of(raw)
     completed = completed_backoff(backoff) if backoff is not None else None
     return (*optional, *(_or_default(*each) for each in given), retention, completed)

@@ -23,7 +23,7 @@ from lws.runtime.actions import Object
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL, ScalingMode
 
 _OF_A_ROLE = ("name", "scaling", "startAfter", "metadata", "spec")
-_NOT_RECORDED = (fields.REPLICAS.name, fields.GROUP_REPLACEMENT.name)
+_NOT_RECORDED = (fields.REPLICAS.name, fields.GROUP_REPLACEMENT_POLICY.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +235,7 @@ def _undone_templates(obj: Object, desired: RolesRecord) -> Iterator[dict[str, A
     for index, role in enumerate(obj["spec"]["roles"]):
         name = role["name"]
         if now[name] != desired.forms[name]:
-            path = f"/spec/roles/{index}/spec/{fields.TEMPLATE.name}"
+            path = f"/spec/roles/{index}/spec/{fields.LEADER_WORKER_TEMPLATE.name}"
             yield {"op": "replace", "path": path, "value": _undone_template(role, desired.roles[name])}
             for field, value in _undone_identity(role["spec"], desired.roles[name]).items():
                 yield {"op": "add", "path": f"/spec/roles/{index}/spec/{field}", "value": value}
@@ -251,7 +251,7 @@ def _undone_roles(
         if name in live:
             spec = {
                 **live[name]["spec"],
-                fields.TEMPLATE.name: _undone_template(live[name], part["spec"]),
+                fields.LEADER_WORKER_TEMPLATE.name: _undone_template(live[name], part["spec"]),
                 **_undone_identity(live[name]["spec"], part["spec"]),
             }
             role = {**live[name], "spec": spec}
@@ -264,8 +264,12 @@ def _undone_roles(
 
 def _undone_template(role: Object, recorded: Object) -> dict[str, Any]:
     """Return the recorded template with the current values of fields that take effect at once."""
-    now = role["spec"][fields.TEMPLATE.name]
-    template = {field: value for field, value in recorded[fields.TEMPLATE.name].items() if field not in LIVE}
+    now = role["spec"][fields.LEADER_WORKER_TEMPLATE.name]
+    template = {
+        field: value
+        for field, value in recorded[fields.LEADER_WORKER_TEMPLATE.name].items()
+        if field not in LIVE
+    }
     return {**template, **{field: now[field] for field in LIVE if field in now}}
 
 

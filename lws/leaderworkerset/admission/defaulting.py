@@ -19,21 +19,23 @@ def default(raw: dict[str, Any]) -> None:
     if spec is None:
         return
     _set(spec, fields.REPLICAS, (None,))
-    for field in (fields.GROUP_IDENTITY, fields.GROUP_REPLACEMENT):
+    for field in (fields.GROUP_IDENTITY, fields.GROUP_REPLACEMENT_POLICY):
         _set(spec, field, _UNSET)
-    if (template := _object_in(spec, fields.TEMPLATE)) is not None:
+    if (template := _object_in(spec, fields.LEADER_WORKER_TEMPLATE)) is not None:
         _set(template, fields.RESTART_POLICY, _UNSET)
         if template[fields.RESTART_POLICY.name] == RestartPolicy.DEFAULT:
             template[fields.RESTART_POLICY.name] = RestartPolicy.NONE.value
         backoff = template.get(fields.RESTART_BACKOFF.name)
         if isinstance(backoff, dict):
             template[fields.RESTART_BACKOFF.name] = completed_backoff(backoff)
-    if (strategy := _object_in(spec, fields.STRATEGY)) is not None:
-        _set(strategy, fields.STRATEGY_TYPE, _UNSET)
-        is_rolling = strategy[fields.STRATEGY_TYPE.name] == RolloutStrategyType.ROLLING_UPDATE
-        if is_rolling and strategy.get(fields.ROLLING_UPDATE.name) is None:
-            strategy[fields.ROLLING_UPDATE.name] = {field.name: field.stored_default for field in _BUDGETS}
-    if (network := _object_in(spec, fields.NETWORK)) is not None:
+    if (strategy := _object_in(spec, fields.ROLLOUT_STRATEGY)) is not None:
+        _set(strategy, fields.ROLLOUT_STRATEGY_TYPE, _UNSET)
+        is_rolling = strategy[fields.ROLLOUT_STRATEGY_TYPE.name] == RolloutStrategyType.ROLLING_UPDATE
+        if is_rolling and strategy.get(fields.ROLLING_UPDATE_CONFIGURATION.name) is None:
+            strategy[fields.ROLLING_UPDATE_CONFIGURATION.name] = {
+                field.name: field.stored_default for field in _BUDGETS
+            }
+    if (network := _object_in(spec, fields.NETWORK_CONFIG)) is not None:
         _set(network, fields.SUBDOMAIN_POLICY, (None,))
 
 

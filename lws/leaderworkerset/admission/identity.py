@@ -20,15 +20,18 @@ from lws_api.leaderworkerset.v1 import RestartPolicy
 
 _RECREATING = (RestartPolicy.RECREATE_GROUP_ON_POD_RESTART, RestartPolicy.RECREATE_GROUP_AFTER_START)
 _DURATIONS = {
-    fields.BACKOFF_BASE: fields.RESTART_BACKOFF.field("base"),
-    fields.BACKOFF_CAP: fields.RESTART_BACKOFF.field("cap"),
+    fields.RESTART_BACKOFF_BASE_SECONDS: fields.RESTART_BACKOFF.field("base"),
+    fields.RESTART_BACKOFF_CAP_SECONDS: fields.RESTART_BACKOFF.field("cap"),
 }
 
 
 def restart_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
     """Errors of `restartBudget` and `restartBackoff`."""
     recreates = (fields.RESTART_POLICY.of(raw) or fields.RESTART_POLICY.default) in _RECREATING
-    limit, path = fields.RESTART_BUDGET.of(raw), fields.RESTART_BUDGET
+    limit, path = (
+        fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS.of(raw),
+        fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS,
+    )
     if limit is not None and not recreates:
         yield invalid(path, limit, f"{path.name} is only supported when restartPolicy recreates the group")
     if limit is not None and fields.MAX_GROUP_RESTARTS.of(raw) is not None:
@@ -66,14 +69,14 @@ def _backoff_errors(raw: Mapping[str, Any], backoff: Mapping[str, Any]) -> Itera
 
 def identity_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
     """Errors of `groupIdentity` and `groupReplacementPolicy`."""
-    policy = fields.GROUP_REPLACEMENT.of(raw)
+    policy = fields.GROUP_REPLACEMENT_POLICY.of(raw)
     if not has_hash_groups(raw):
         if policy == GroupReplacementPolicy.IMMEDIATE:
             yield invalid(
-                fields.GROUP_REPLACEMENT, policy, "Immediate is only supported with groupIdentity Hash"
+                fields.GROUP_REPLACEMENT_POLICY, policy, "Immediate is only supported with groupIdentity Hash"
             )
         return
-    if fields.CLAIMS.of(raw):
+    if fields.VOLUME_CLAIM_TEMPLATES.of(raw):
         why = "volumeClaimTemplates are not supported with groupIdentity Hash"
         yield invalid(fields.GROUP_IDENTITY, GroupIdentity.HASH, why)
     if spec.partition:
@@ -97,4 +100,4 @@ def identity_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> It
 def termination_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
     """Warnings for termination policies that have no effect."""
     if spec.size == 1 and ends_in_parallel(raw):
-        yield f"{fields.POD_TERMINATION}: Parallel has no effect with size 1: remove it"
+        yield f"{fields.POD_TERMINATION_POLICY}: Parallel has no effect with size 1: remove it"

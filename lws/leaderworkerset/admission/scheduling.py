@@ -103,7 +103,7 @@ def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[F
         yield invalid(SCHEDULING, after, "cannot switch the active scheduling level after creation")
     if (priorities := _priorities(new)) != _priorities(old):
         why = "cannot change priorityClassName while workload-aware scheduling is configured"
-        yield invalid(fields.TEMPLATE, ", ".join(priorities), why)
+        yield invalid(fields.LEADER_WORKER_TEMPLATE, ", ".join(priorities), why)
     if _without_counts(after) != _without_counts(before):
         yield invalid(SCHEDULING, after, "field is immutable")
 

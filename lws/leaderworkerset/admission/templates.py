@@ -133,13 +133,13 @@ def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     if any(pods.values()) and spec.size > MOST_PODS:
         why = f"groups whose pods request google.com/tpu have {MOST_PODS} pods at most: each pod lists all"
         errors.append(invalid(fields.SIZE, spec.size, why))
-    policy = fields.SUBGROUP_TYPE.of(raw)
+    policy = fields.SUB_GROUP_POLICY_TYPE.of(raw)
     if pods[fields.LEADER_TEMPLATE] and policy == SubGroupPolicyType.LEADER_EXCLUDED:
         why = (
             "leaders request google.com/tpu and would be in no subgroup, so they would get no list of TPU "
             "workers: set a leaderTemplate that does not request it, or use LeaderWorker"
         )
-        errors.append(invalid(fields.SUBGROUP_TYPE, policy, why))
+        errors.append(invalid(fields.SUB_GROUP_POLICY_TYPE, policy, why))
     return errors
 
 
@@ -299,7 +299,7 @@ def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
             leads=path == str(fields.LEADER_TEMPLATE) or len(templates) == 1,
             works=path == str(fields.WORKER_TEMPLATE),
             set_annotations=annotations_of(raw),
-            has_policy=fields.SUBGROUP.of(raw) is not None,
+            has_policy=fields.SUB_GROUP_POLICY.of(raw) is not None,
             has_own_subdomain=policy == SubdomainPolicy.UNIQUE_PER_REPLICA,
         )
 

@@ -278,7 +278,7 @@ def _limits_changed(spec: SetSpec, before: SetSpec) -> bool:
 
 
 def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[FieldError]:
-    path, after_policy, before_policy = fields.SUBGROUP_SIZE, spec.subgroup, before.subgroup
+    path, after_policy, before_policy = fields.SUB_GROUP_SIZE, spec.subgroup, before.subgroup
     after_size = (after_policy or {}).get("subGroupSize")
     before_size = (before_policy or {}).get("subGroupSize")
     errors = []
@@ -290,7 +290,7 @@ def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> li
     elif None not in (after_size, before_size) and after_size != before_size:
         errors.append(invalid(path, after_size, "field is immutable"))
     if (
-        fields.SUBDOMAIN_POLICY.name in (fields.NETWORK.of(new) or {})
+        fields.SUBDOMAIN_POLICY.name in (fields.NETWORK_CONFIG.of(new) or {})
         and fields.SUBDOMAIN_POLICY.of(new) is None
     ):
         errors.append(invalid(fields.SUBDOMAIN_POLICY, None, "cannot set subdomainPolicy as null"))
@@ -350,7 +350,7 @@ def amount_errors(path: object, amount: int | str | None) -> list[FieldError]:
 
 def subgroup_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | None = None) -> list[FieldError]:
     """Errors of the subgroup policy, with upstream's paths and texts."""
-    policy, size, path = spec.subgroup, spec.size, fields.SUBGROUP_SIZE
+    policy, size, path = spec.subgroup, spec.size, fields.SUB_GROUP_SIZE
     if policy is None:
         topology = annotations_of(new).get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
         if topology is None:
@@ -379,11 +379,11 @@ def subgroup_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | Non
 
 def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
     """Errors for PVC templates that would keep pods from starting, and for unsupported policies."""
-    for field in map(fields.CLAIM_RETENTION.field, ("whenDeleted", "whenScaled")):
+    for field in map(fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.field, ("whenDeleted", "whenScaled")):
         if field.of(raw) not in (None, "", RETAIN, DELETE):
             yield invalid(field, field.of(raw), f"must be {RETAIN} or {DELETE}")
     for place, claim in enumerate(_claims(raw)):
-        path, name = f"{fields.CLAIMS}[{place}]", metadata_of(claim).get("name")
+        path, name = f"{fields.VOLUME_CLAIM_TEMPLATES}[{place}]", metadata_of(claim).get("name")
         yield from _storage_name_errors(f"{path}.metadata.name", name)
         if not fields.value_at(claim, ("spec", "accessModes")):
             yield required(f"{path}.spec.accessModes", "set accessModes, for example ReadWriteOnce")
@@ -397,7 +397,7 @@ def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
     last = {str(name): place for place, name in enumerate(names)}
     for place, name in enumerate(names):
         if place != last[str(name)]:
-            path = f"{fields.CLAIMS}[{place}].metadata.name"
+            path = f"{fields.VOLUME_CLAIM_TEMPLATES}[{place}].metadata.name"
             yield f"{path}: {rendered(name)} is also the name of a later template, which is used: remove one"
 
 
@@ -411,11 +411,11 @@ def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[
         "field is immutable: StatefulSets cannot change their claim templates; create a set of another name "
         "with these, or delete and recreate this one, whose claims are kept unless whenDeleted is Delete"
     )
-    return [invalid(fields.CLAIMS, names, why)]
+    return [invalid(fields.VOLUME_CLAIM_TEMPLATES, names, why)]
 
 
 def _claims(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    claims = fields.CLAIMS.of(raw)
+    claims = fields.VOLUME_CLAIM_TEMPLATES.of(raw)
     return [claim for claim in claims if isinstance(claim, Mapping)] if isinstance(claims, list) else []
 
 
@@ -584,8 +584,8 @@ def restart_warnings(
     if running <= 0 or why_left_alone(new, True, scheduler_seen(new)) is not None:
         return []
     if any(has_more_values(raw["spec"], MOST_VALUES) for raw in (new, old)):
-        is_same_template = fields.TEMPLATE.of(new) == fields.TEMPLATE.of(old)
-        return [] if is_same_template else [f"{fields.TEMPLATE}: {TOO_LARGE}"]
+        is_same_template = fields.LEADER_WORKER_TEMPLATE.of(new) == fields.LEADER_WORKER_TEMPLATE.of(old)
+        return [] if is_same_template else [f"{fields.LEADER_WORKER_TEMPLATE}: {TOO_LARGE}"]
     if spec_fault(new):
         # A set with an unreadable spec is left alone. Only a spec of at most this size is checked for that.
         return []

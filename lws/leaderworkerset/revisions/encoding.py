@@ -62,7 +62,7 @@ _AS_STORED = Normaliser(
         **DEFAULTS,
         "LeaderWorkerTemplate": _template_defaults,
         "NetworkConfig": _default(fields.SUBDOMAIN_POLICY),
-        "SubGroupPolicy": _default(fields.SUBGROUP_TYPE),
+        "SubGroupPolicy": _default(fields.SUB_GROUP_POLICY_TYPE),
     },
 )
 

@@ -207,7 +207,7 @@ def _stripped(template: Object, placement: Mapping[str, str], domain: str) -> di
 
 
 def _is_of_leader(scheduling_group: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Return whether workers name the PodGroup of their leader, named by values of these labels."""
+    """Return whether workers name their leader's PodGroup, whose name begins with values of these labels."""
     prefix = "-".join(labels.get(key, "") for key in (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL))
     return NAME_LABEL in labels and str(scheduling_group.get("podGroupName") or "").startswith(f"{prefix}-")
 

@@ -38,17 +38,17 @@ _STATUS_SHAPES = Shapes(_STATUS_TYPES, {"Condition": ("type", "status")})
 _AMOUNTS = (fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 # An invalid value in any other field stops the set; in these it does not.
 _HARMLESS = (
-    fields.HISTORY_LIMIT,
+    fields.REVISION_HISTORY_LIMIT,
     fields.MAX_GROUP_RESTARTS,
-    fields.RESTART_BUDGET,
-    fields.BACKOFF_BASE,
-    fields.BACKOFF_CAP,
+    fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS,
+    fields.RESTART_BACKOFF_BASE_SECONDS,
+    fields.RESTART_BACKOFF_CAP_SECONDS,
 )
 # Every constant of `fields` is checked, except those.
 _CHECKED = [each for each in vars(fields).values() if isinstance(each, Field) and each not in _HARMLESS]
 # These minimums are not in the schema: upstream's webhook requires the first two, and a deadline of 0 s only
 # causes a report.
-_LEAST = {fields.SIZE: 1, fields.SUBGROUP_SIZE: 1, fields.PROGRESS_DEADLINE: 0}
+_LEAST = {fields.SIZE: 1, fields.SUB_GROUP_SIZE: 1, fields.PROGRESS_DEADLINE_SECONDS: 0}
 _LIMITED = [field for field in _CHECKED if field in _LEAST or field.least is not None]
 _CHOICES = [field for field in _CHECKED if field.choices]
 

@@ -23,7 +23,7 @@ from lws.runtime.actions import Object, Reference, SetOwner
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, WORKER_INDEX_LABEL
 
 DELETE, RETAIN = "Delete", "Retain"
-_CLAIMS, _RETENTION = fields.CLAIMS.name, fields.CLAIM_RETENTION.name
+_CLAIMS, _RETENTION = fields.VOLUME_CLAIM_TEMPLATES.name, fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.name
 
 
 def build_leader_storage(lws: Object, stored: Object | None = None) -> dict[str, Any]:
@@ -48,13 +48,13 @@ def build_worker_storage(restored: Object) -> dict[str, Any]:
 
 def claims_of(lws: Object) -> list[Mapping[str, Any]]:
     """The claim templates as the user wrote them."""
-    return list(fields.CLAIMS.of(lws) or ())
+    return list(fields.VOLUME_CLAIM_TEMPLATES.of(lws) or ())
 
 
 def retention_of(lws: Object) -> Mapping[str, str] | None:
     """The retention policy of PVCs: whenDeleted and whenScaled, each Retain by default; None if unset. Both
     are always present because upstream owns both: an owned field without a value would cause a write."""
-    policy = fields.CLAIM_RETENTION.of(lws)
+    policy = fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.of(lws)
     if policy is None:
         return None
     return {field: policy.get(field) or RETAIN for field in ("whenDeleted", "whenScaled")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,9 +21,9 @@ DEFAULTS = {field: field.stored_default for field in FIELDS.values() if field.de
 WRITTEN = (
     fields.REPLICAS,
     fields.GROUP_IDENTITY,
-    fields.GROUP_REPLACEMENT,
+    fields.GROUP_REPLACEMENT_POLICY,
     fields.RESTART_POLICY,
-    fields.STRATEGY_TYPE,
+    fields.ROLLOUT_STRATEGY_TYPE,
     fields.PARTITION,
     fields.MAX_UNAVAILABLE,
     fields.MAX_SURGE,
@@ -42,6 +43,13 @@ def defaults_in(part: Mapping[str, Any], within: Field = fields.SPEC) -> Iterato
         if "default" in each and each.get("type") != "object":
             yield str(within.field(name)), each["default"]
         yield from defaults_in(each, within.field(name))
+
+
+@pytest.mark.parametrize(("constant", "field"), FIELDS.items(), ids=FIELDS)
+def test_a_constant_has_the_name_of_its_field(constant: str, field: Field) -> None:
+    """The parent's name may come first: two parents may have fields of the same name."""
+    parent, name = (re.sub("([A-Z])", r"_\1", part).upper() for part in field.path[-2:])
+    assert constant in (name, f"{parent}_{name}")
 
 
 @pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
