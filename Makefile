@@ -26,7 +26,7 @@ LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: on-linux known-node known-demo known-version test-versions demo test bench bench-guard test-unit test-integration artifacts test-bad-days test-chaos test-neighbours test-night test-e2e conformance docs docs-serve lint format size generate lock cluster image test-image test-node bench-node release clean help
+.PHONY: on-linux known-node known-demo known-version test-versions demo test bench bench-guard test-unit test-integration artifacts test-bad-days test-chaos test-neighbours test-night test-e2e conformance docs docs-serve lint format size generate generate-api lock cluster image test-image test-node bench-node release clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -158,16 +158,19 @@ format: $(READY) ## Let ruff put the code in order.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-generate: $(READY) ## Write what is generated: CRDs, tables of pod fields, metrics, chart values and licences, the compatibility page, pictures, plots.
-	@$(BIN)/python -m tools.crdgen
+generate: $(READY) ## Write what is generated: all of generate-api, tables of pod fields, metrics, licences, pictures, plots.
 	@$(BIN)/python -m tools.podtypes
 	@$(BIN)/python -m tools.series
-	@$(BIN)/python -m tools.apipage
-	@$(BIN)/python -m tools.chartvalues
 	@$(BIN)/python -m tools.release.licences
-	@$(BIN)/python -m tools.conformance --page-only
+	@$(MAKE) --no-print-directory generate-api
 	@$(BIN)/python -m tools.pictures
 	@$(BIN)/python -m test.bench --page-only
+
+generate-api: $(READY) ## Write what follows from the models and test/conformance.yaml: CRDs, chart values, and the pages of API, configuration and compatibility.
+	@$(BIN)/python -m tools.crdgen
+	@$(BIN)/python -m tools.apipage
+	@$(BIN)/python -m tools.chartvalues
+	@$(BIN)/python -m tools.conformance --page-only
 
 lock: $(READY) ## Resolve the locked requirements anew.
 	@$(BIN)/python -m pip install --quiet uv

@@ -60,7 +60,7 @@ class Row:
 
     what: its meaning, or the difference with its reason.
     test: a node ID of pytest without parameters.
-    is_added: whether the original controller does not have this part.
+    is_added: whether upstream lacks this part.
     """
 
     name: str
@@ -94,7 +94,7 @@ def _row(kind: str, written: Mapping[str, Any]) -> Row:
 
 
 def page_of(table: Table) -> str:
-    """Return the whole page. Parts that the original controller lacks come after parts that it has."""
+    """Return the whole page. Parts that upstream lacks come after parts that it has."""
     parts = [_INTRODUCTION.format(tests=len(proofs_of(table)))]
     parts += _sections(table, _TITLES)
     parts.append(_differences(_DIFFERENCES, table.get(DIFFERENCES, ())))

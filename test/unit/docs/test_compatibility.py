@@ -36,7 +36,7 @@ def test_everything_that_the_code_has_is_listed() -> None:
     for kind, found in inventory().items():
         listed, there = [row.name for row in table[kind]], found | COMPUTED.get(kind, set())
         assert len(listed) == len(set(listed)), f"{kind}: listed twice"
-        assert there - set(listed) == set(), f"{kind}: add it to {TABLE.name}, then `make generate`"
+        assert there - set(listed) == set(), f"{kind}: add it to {TABLE.name}, then `make generate-api`"
         assert set(listed) - there == set(), f"{kind}: the code has it no more: take it out of {TABLE.name}"
 
 
@@ -52,4 +52,4 @@ def test_every_proof_is_a_test_that_there_is() -> None:
 
 
 def test_the_page_is_that_of_the_table() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page_of(read_table()), "run `make generate`"
+    assert PAGE.read_text(encoding="utf-8") == page_of(read_table()), "run `make generate-api`"

@@ -10,7 +10,7 @@ from tools import apipage
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert apipage.main(["--check"]) == 0, "run `make generate`"
+    assert apipage.main(["--check"]) == 0, "run `make generate-api`"
 
 
 def test_a_page_that_is_not_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

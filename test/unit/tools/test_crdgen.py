@@ -45,7 +45,7 @@ def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str,
 
 
 def test_the_committed_files_are_what_the_models_say() -> None:
-    assert crdgen.main(["--check"]) == 0, "run `make generate`"
+    assert crdgen.main(["--check"]) == 0, "run `make generate-api`"
 
 
 def test_what_is_not_schema() -> None:
