@@ -1,6 +1,6 @@
 """The configuration file of the manager, as pydantic models with every default. Unknown keys are errors.
 
-`make generate` writes the docstrings into docs/reference/configuration.md and the schema of the chart's
+`make generate-api` writes the docstrings into docs/reference/configuration.md and the schema of the chart's
 values.
 """
 
@@ -63,6 +63,7 @@ class Webhook(_Section):
     """Directory of `tls.crt` and `tls.key` from another tool; checked every 10 s."""
     shutdown_delay: Duration = timedelta()
     """How long reviews are answered after SIGTERM; shorter than the pod's grace period. The chart passes 10s.
+    Not in upstream.
     """
 
     @field_validator("port")
@@ -105,7 +106,7 @@ class Metrics(_Section):
     """`host:port` of the metrics; `"0"`: none."""
     per_set: bool = True
     """A series for each set ([metrics](docs/reference/metrics.md#series-of-each-set)); `false`: sums over all
-    sets.
+    sets. Not in upstream.
     """
 
 
@@ -125,7 +126,7 @@ class Debug(_Section):
 
     bind_address: Annotated[str, constrained("string", pattern="^(0|.*:[0-9]+)$")] = "0"
     """`host:port` of [/debug](docs/reference/endpoints.md#debug); a loopback address such as `127.0.0.1`;
-    `"0"`: none.
+    `"0"`: none. Not in upstream.
     """
 
 
@@ -183,10 +184,11 @@ class NodeLoss(_Section):
     after: Duration = timedelta(minutes=5)
     """How long a node must be lost before its terminating pods are held
     ([node loss](docs/operations/node-loss.md#a-node-is-lost)); 0s: after their grace period.
+    Not in upstream.
     """
     force_delete: bool = False
     """Force-delete held pods; [two pods of one name](docs/operations/node-loss.md#a-node-is-lost) may then
-    run at a time.
+    run at a time. Not in upstream.
     """
 
 
@@ -196,6 +198,7 @@ class Sharding(_Section):
     shards: Annotated[int, constrained("integer", minimum=1, maximum=MOST_SHARDS)]
     """1 to 64; above 1, managers share the namespaces ([shards](docs/operations/shards.md)). The same in
     every manager; requires `leaderElect: true`, and a `resourceName` that does not end in a number.
+    Not in upstream.
     """
 
 
