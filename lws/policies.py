@@ -1,4 +1,4 @@
-"""Settings of the manager that decisions about workloads read."""
+"""The settings that plans read, as a part of every snapshot."""
 
 from __future__ import annotations
 

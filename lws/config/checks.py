@@ -114,8 +114,7 @@ Mistake = tuple[KeyPath, str]
 
 def mistakes_in(configuration: Configuration) -> Iterator[Mistake]:
     """Return all mistakes as (key, message) pairs; the message says what is wrong and what to write."""
-    checks = (_webhook, _leader_election, _addresses, _endpoints, _tls, _names, _node_loss, _sharding)
-    for check in checks:
+    for check in _CHECKS:
         yield from check(configuration)
 
 
@@ -215,7 +214,7 @@ def _tls(configuration: Configuration) -> Iterator[Mistake]:
         yield ("tls", "cipherSuites"), f"none of them can be served by {ssl.OPENSSL_VERSION}: add a newer one"
 
 
-def _names(configuration: Configuration) -> Iterator[Mistake]:
+def _certificates(configuration: Configuration) -> Iterator[Mistake]:
     certificates = configuration.internal_cert_management
     if certificates.enable:
         if problems := dns1035_label_errors(certificates.webhook_service_name):
@@ -224,6 +223,9 @@ def _names(configuration: Configuration) -> Iterator[Mistake]:
         if problems := dns1123_subdomain_errors(certificates.webhook_secret_name):
             message = f"{certificates.webhook_secret_name!r} cannot name a Secret: {problems[0]}"
             yield ("internalCertManagement", "webhookSecretName"), message
+
+
+def _gang_scheduling(configuration: Configuration) -> Iterator[Mistake]:
     gang = configuration.gang_scheduling_management
     if gang is not None and gang.scheduler_provider not in GANG_PROVIDERS:
         message = f"must be one of {', '.join(GANG_PROVIDERS)}, not {gang.scheduler_provider!r}"
@@ -266,6 +268,18 @@ def _shard_leases(path: KeyPath, shards: int, election: LeaderElection) -> Itera
         )
         yield ("leaderElection", "resourceName"), message
 
+
+_CHECKS = (
+    _webhook,
+    _leader_election,
+    _addresses,
+    _endpoints,
+    _tls,
+    _certificates,
+    _gang_scheduling,
+    _node_loss,
+    _sharding,
+)
 
 TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
 """Suites of TLS 1.3, which cannot be chosen individually."""

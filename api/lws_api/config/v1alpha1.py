@@ -35,7 +35,10 @@ WORKLOAD_AWARE_SCHEDULING = "WorkloadAwareScheduling"
 
 
 class _Section(KubeModel):
-    """A part of the file: strict about keys and types; null and empty text are as good as absent."""
+    """A part of the file: strict about keys and types.
+
+    A null or empty string counts as absent; items of lists are kept.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, validate_by_name=False)
 
