@@ -87,7 +87,11 @@ class Field:
         return self.read(part.get(self.name))
 
     def read(self, value: Any) -> Any:
-        """Return a stored value, or the default if the value is absent, unknown or of another type."""
+        """Return a stored value, or the default if the value is absent, unknown or of another type.
+
+        An unknown value of an enum stops a set before a pass reads it, except in the harmless fields of
+        `revisions/shape.py`.
+        """
         if type(value) in self.types or (dict in self.types and is_mapping(value)):
             return value
         return self.choices.get(value, self.default) if type(value) is str else self.default
