@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lws.kube.metadata import uid_of
+from lws.kube.metadata import name_of, uid_of
 from lws.kube.ownership import owners_with
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import Recorded, parse
@@ -16,8 +16,6 @@ from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Plan, SetO
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit import api_server
 from test.unit.builders import NOW, make_group, statefulset_revision
-
-_FIELDS = {"StatefulSet": "leader", "Service": "service", "PodDisruptionBudget": "disruption_budget"}
 
 
 def actions_of(planned: Plan) -> list[Action]:
@@ -75,16 +73,13 @@ def _after(snapshot: SetSnapshot, action: Action) -> SetSnapshot:
     match action:
         case Create():
             created = api_server.stored(dict(action.intent))
-            if created["kind"] == "Service":
-                is_of_leaders = created["metadata"]["name"] != snapshot.lws["metadata"]["name"]
-                return replace(snapshot, **{"leader_service" if is_of_leaders else "service": created})
-            if created["kind"] == "PodDisruptionBudget":
-                return replace(snapshot, disruption_budget=created)
+            if created["kind"] == "ControllerRevision":
+                return replace(snapshot, revisions=(*snapshot.revisions, parse(created)))
             if created["kind"] == "Job":
                 assert snapshot.prewarm is not None
                 jobs = (*snapshot.prewarm.jobs, created)
                 return replace(snapshot, prewarm=replace(snapshot.prewarm, jobs=jobs))
-            return replace(snapshot, revisions=(*snapshot.revisions, parse(created)))
+            return replace(snapshot, **{_field(snapshot, created["kind"], name_of(created)): created})
         case Apply():
             return replace(snapshot, leader=_applied(snapshot.leader, dict(action.intent)))
         case Delete():
@@ -105,6 +100,14 @@ def _after(snapshot: SetSnapshot, action: Action) -> SetSnapshot:
             return _owned(snapshot, action)
 
 
+def _field(snapshot: SetSnapshot, kind: str, name: str) -> str:
+    """Return the field of the snapshot for a child of this kind and name."""
+    if kind == "Service" and name != name_of(snapshot.lws):
+        return "leader_service"
+    fields = {"StatefulSet": "leader", "Service": "service", "PodDisruptionBudget": "disruption_budget"}
+    return fields[kind]
+
+
 def _applied(stored: Any, intent: dict[str, Any]) -> dict[str, Any]:
     if stored is None:
         return api_server.applied(intent)
@@ -120,7 +123,7 @@ def _merged(snapshot: SetSnapshot, action: Merge) -> SetSnapshot:
         return replace(snapshot, revisions=tuple(revisions))
     if action.subresource == "status":
         return replace(snapshot, lws=_with_status(dict(snapshot.lws), action.patch["status"]))
-    field = _FIELDS[action.target.kind]
+    field = _field(snapshot, action.target.kind, action.target.name)
     obj = copy.deepcopy(getattr(snapshot, field))
     assert obj["metadata"]["uid"] == action.target.uid
     obj["metadata"] = _patched_json(obj["metadata"], action.patch.get("metadata", {}))
@@ -133,7 +136,7 @@ def _owned(snapshot: SetSnapshot, action: SetOwner) -> SetSnapshot:
         return replace(
             snapshot, revisions=tuple(_patched(revision, action) for revision in snapshot.revisions)
         )
-    obj = getattr(snapshot, _FIELDS[action.target.kind])
+    obj = getattr(snapshot, _field(snapshot, action.target.kind, action.target.name))
     owners = {"metadata": {"ownerReferences": owners_with(obj, action.owner)}}
     return _merged(snapshot, Merge(action.target, owners, action.why))
 
