@@ -55,7 +55,7 @@ def records(target: TargetRevision) -> dict[str, RolesRecord]:
 
 
 def plan_upkeep(snapshot: DisaggregatedSnapshot, target: TargetRevision) -> Plan:
-    """Plan to restore edited labels and to adopt orphaned revisions, each write in a sequence of its own."""
+    """Plan to repair edited labels and to adopt orphaned revisions, each write in a sequence of its own."""
     return Plan(tuple((action,) for action in history.plan_upkeep(_codec(snapshot), target)))
 
 

@@ -102,11 +102,11 @@ class Codec(ABC, Generic[C]):
         """Return the Events about a revision rebuilt from running pods. guessed: see `Reconstruction`."""
 
     def edited_annotations(self, revision: Revision[C], target: str) -> Mapping[str, str | None]:
-        """Return the patch that restores the recorded annotations. target: name of the target revision."""
+        """Return the patch that repairs the recorded annotations. target: name of the target revision."""
         return revision.edits
 
     def announce_edited(self, revision: Revision[C], edited: Collection[str]) -> tuple[Announce, ...]:
-        """Return the Events about restored labels and annotations. The name label is never among `edited`."""
+        """Return the Events about repaired labels and annotations. The name label is never among `edited`."""
         return ()
 
 
@@ -255,7 +255,7 @@ def _create(
 
 
 def plan_upkeep(codec: Codec[C], target: Target[C]) -> tuple[Action, ...]:
-    """Restore edited metadata of the set's revisions, and adopt all orphans except the target."""
+    """Repair edited metadata of the set's revisions, and adopt all orphans except the target."""
     own = (revision for revision in codec.revisions if not (revision.is_orphan or revision.is_terminating))
     repairs = (_repair(codec, revision, target.name) for revision in own)
     actions: list[Action] = [repair for repair in repairs if repair is not None]

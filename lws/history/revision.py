@@ -52,7 +52,7 @@ class Revision(Generic[C]):
     of all objects created from the revision. created: the creation time in RFC 3339. labels: the stored
     labels for the name of the set and the key. broken: why the revision cannot be used, in words; empty if it
     can. generation: that of the set if the record was rebuilt from running objects; None otherwise.
-    is_sealed: whether a checksum proves the metadata of the revision. edits: the patch that restores its
+    is_sealed: whether a checksum proves the metadata of the revision. edits: the patch that repairs its
     annotations.
     """
 
@@ -168,7 +168,7 @@ def is_ours(format: Format[C], revision: Object, owner: Object) -> bool:
 
 
 def edited_labels(format: Format[C], owner: Object, revision: Revision[C]) -> dict[str, str]:
-    """Return the labels to restore. Watches select revisions by the name label, users by both labels."""
+    """Return the labels to repair. Watches select revisions by the name label, users by both labels."""
     desired = format.labels(owner, revision.key)
     return {label: value for label, value in desired.items() if value and revision.labels.get(label) != value}
 

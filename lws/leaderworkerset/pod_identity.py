@@ -1,7 +1,7 @@
 """Compute the labels and annotations that identify the pods of a group, and find edits of them.
 
 In: pods as stored, and facts that cannot be edited: names, owners, the selector of the worker StatefulSet,
-the revision. Out: the pods with the labels and annotations that they should have, and the edits to revert.
+the revision. Out: the pods with the labels and annotations that they should have, and the edits to repair.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PodMarks:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A pod as stored, and the labels and annotations to restore, with their values."""
+    """A pod as stored, and the labels and annotations to repair, with the desired values."""
 
     pod: Object
     marks: PodMarks
@@ -170,9 +170,13 @@ def with_identity(pod: Object, marks: PodMarks) -> Object:
 def edited_of(pod: Object, marks: PodMarks) -> Edited | None:
     """Return the edits of a pod's labels and annotations; None if there are none."""
     labels, annotations = labels_of(pod), annotations_of(pod)
-    one = {name: value for name, value in marks.labels.items() if labels.get(name) != value}
-    two = {name: value for name, value in marks.annotations.items() if annotations.get(name) != value}
-    return Edited(pod, PodMarks(one, two)) if one or two else None
+    label_repairs = {name: value for name, value in marks.labels.items() if labels.get(name) != value}
+    annotation_repairs = {
+        name: value for name, value in marks.annotations.items() if annotations.get(name) != value
+    }
+    if not label_repairs and not annotation_repairs:
+        return None
+    return Edited(pod, PodMarks(label_repairs, annotation_repairs))
 
 
 def edits_of(pods: Iterable[tuple[Object, PodMarks]]) -> tuple[Edited, ...]:

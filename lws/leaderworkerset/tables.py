@@ -429,7 +429,7 @@ _METADATA = (
     StoredField("metadata.annotations", excerpt=ours),
 )
 # For kinds that may be adopted: adoption removes labels and annotations of deployment tools. Any label may be
-# one that the manager restores.
+# one that the manager repairs.
 _METADATA_OF_ADOPTABLE = (
     *_IDENTITY,
     StoredField("metadata.labels"),

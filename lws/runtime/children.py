@@ -1,4 +1,4 @@
-"""Reconcile one child: create, adopt, restore, delete, wait for it, or leave it to its owner."""
+"""Reconcile one child: create, adopt, repair, delete, wait for it, or leave it to its owner."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ _SERVICE_DEFAULTS: Mapping[str, Any] = {
     "publishNotReadyAddresses": False,
 }
 """Fields that decide which pods a Service routes to, with their defaults."""
+
+LABELS_DIFFER = "its labels differ from the desired ones"
+"""The reason to repair labels: they were edited, or the desired ones have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +68,15 @@ Repairs = Callable[[Object, Object], "Mapping[str, Object] | Plan"]
 
 
 def plan_child(owner: ChildOwner, child: Child, create: Create, repairs: Repairs | None = None) -> Plan:
-    """Create, adopt or repair a child that should exist, and restore its labels (`label_patches`)."""
+    """Create, adopt or repair a child that should exist, and repair its labels (`label_patches`)."""
     if (blocked := plan_obstacle(owner, child)) is not None:
         return blocked
     if child.stored is None:
         return Plan(((create,),))
-    edits = repairs(child.stored, create.intent) if repairs is not None else {}
-    if isinstance(edits, Plan):
-        return edits
-    return repair(child.stored, {**edits, **label_patches(child.stored, labels_of(create.intent))})
+    patches = repairs(child.stored, create.intent) if repairs is not None else {}
+    if isinstance(patches, Plan):
+        return patches
+    return repair(child.stored, {**patches, **label_patches(child.stored, labels_of(create.intent))})
 
 
 def plan_unwanted(owner: ChildOwner, stored: Object | None, why: str) -> Plan:
@@ -109,22 +112,21 @@ def adopt(owner: ChildOwner, orphan: Object) -> Plan:
 
 
 def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
-    """Restore all edited fields in one write, from merge patches by reason. Empty ones are ignored."""
+    """Repair all differing fields in one write, from merge patches by reason. Empty ones are ignored."""
     needed = {why: patch for why, patch in patches.items() if patch}
     if not needed:
         return Plan()
     return Plan(((Merge(Reference.to(stored), reduce(united, needed.values()), why="; ".join(needed)),),))
 
 
-def label_patches(
-    stored: Object, desired: Mapping[str, str], why: str = "its labels were edited"
-) -> dict[str, Object]:
-    """Return patches that restore the labels of a child, by reason (see `repair`).
+def label_patches(stored: Object, desired: Mapping[str, str]) -> dict[str, Object]:
+    """Return patches that repair the labels of a child, by reason (see `repair`).
 
-    Watches select objects by the name label. Labels that somebody added stay.
+    Watches select objects by the name label. These patches only add and correct labels: labels that somebody
+    added stay. To remove a label, give `repair` a patch that sets it to None.
     """
     labels = missing_labels(stored, desired)
-    return {why: {"metadata": {"labels": labels}}} if labels else {}
+    return {LABELS_DIFFER: {"metadata": {"labels": labels}}} if labels else {}
 
 
 def difference(fields: Iterable[str]) -> str:
@@ -133,7 +135,7 @@ def difference(fields: Iterable[str]) -> str:
 
 
 def repair_service(stored: Object, intent: Object) -> Mapping[str, Object] | Plan:
-    """Return the patches that restore the fields of a Service's intent (see `Repairs`).
+    """Return the patches that repair the fields of a Service's intent (see `Repairs`).
 
     Other fields stay as the API server or other clients set them: addresses, families, node ports, sessions.
     A cluster IP cannot be removed, so a Service that must be headless is deleted and recreated.

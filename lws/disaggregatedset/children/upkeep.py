@@ -65,7 +65,7 @@ def live_role(role: Role) -> LiveRole:
 
 
 def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: Role | None) -> Plan:
-    """Restore edited fields of a child, and apply the fields of its role that take effect at once.
+    """Repair edited fields of a child, and apply the fields of its role that take effect at once.
 
     live: the role in the spec; None if removed, or if the set was not edited since the child was taken over.
     recorded: the role in the child's revision; None if unknown.

@@ -72,7 +72,7 @@ def former_revision(snapshot: SetSnapshot, target: TargetRevision) -> str | None
 
 
 def plan_upkeep(snapshot: SetSnapshot, target: TargetRevision) -> tuple[Action, ...]:
-    """Restore key, placement and name label of revisions, and adopt orphans."""
+    """Repair key, placement and name label of revisions, and adopt orphans."""
     return history.plan_upkeep(_codec(snapshot), target)
 
 

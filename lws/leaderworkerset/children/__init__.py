@@ -1,1 +1,1 @@
-"""Plan the objects that a set controls: create, restore, delete."""
+"""Plan the objects that a set controls: create, repair, delete."""

@@ -115,8 +115,8 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
     lws, service, name = snapshot.lws, snapshot.service, name_of(snapshot.lws)
     if not _is_needed(snapshot):
         why = "every group has a subdomain of its own"
-        is_left = is_done and service is not None and _was_needed(snapshot)
-        return plan_unwanted(snapshot.owner, service, why) if is_left else Plan()
+        is_obsolete = is_done and service is not None and _was_needed(snapshot)
+        return plan_unwanted(snapshot.owner, service, why) if is_obsolete else Plan()
     intent = build_service(name, name, {NAME_LABEL: name}, lws)
     ownership = ownership_of_service(service, uid_of(lws), intent, snapshot.owners_alive)
     # The text is upstream's.

@@ -507,21 +507,21 @@ _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
 
 
 def plan_label_repairs(edited: Iterable[Edited]) -> Plan:
-    """Restore edited labels and annotations. Each repair costs one write and restarts no pod."""
+    """Repair edited labels and annotations. Each repair costs one write and restarts no pod."""
     merges = []
     for pod in edited:
         marks = {"labels": pod.marks.labels, "annotations": pod.marks.annotations}
         names = sorted(name.rpartition("/")[2] for part in marks.values() for name in part)
         patch = {"metadata": {field: dict(part) for field, part in marks.items() if part}}
-        why = f"identity labels were edited: {', '.join(names)}"
+        why = f"its labels or annotations differ from the desired ones: {', '.join(names)}"
         merges.append((Merge(Reference.to(pod.pod), patch, why=why),))
     return Plan(sequences=tuple(merges))
 
 
 def plan_existing_workers(existing: Object, intent: Object) -> Plan:
-    """Restore replicas, first ordinal and labels of workers; a restored template would restart pods. Workers
+    """Repair replicas, first ordinal and labels of workers; a repaired template would restart pods. Workers
     that were adopted from a previous leader may have another revision, and therefore another number of pods.
-    A missing first ordinal is not restored: the API server dropped it and would drop it again."""
+    A missing first ordinal is not repaired: the API server dropped it and would drop it again."""
     desired_labels = intent["spec"]["template"]["metadata"]["labels"]
     key = key_of_template(existing) or desired_labels[REVISION_LABEL]
     replicas, desired = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]
@@ -538,7 +538,7 @@ def plan_existing_workers(existing: Object, intent: Object) -> Plan:
     identity = {label: desired_labels[label] for label in _IDENTITY} | {REVISION_LABEL: key}
     patches = {
         "; ".join(whys): {"spec": spec} if spec else {},
-        **label_patches(existing, identity, why="identity labels were edited"),
+        **label_patches(existing, identity),
     }
     return repair(
         existing, {why: without_tool_keys(existing, patch) for why, patch in patches.items() if patch}

@@ -28,7 +28,7 @@ class GroupSnapshot:
 
     lws: the set that owns the StatefulSet or Deployment of the leader pod, by UID at each step.
     leader: the leader pod. Like `workers`, it has the identity labels and annotations that it should have.
-    edited: the edits of these labels and annotations that must be reverted.
+    edited: the edits of these labels and annotations that must be repaired.
     is_shown: whether another source than the label also shows the leader's revision.
     revision: the recorded revision of the leader's key; None if there is none.
     unrecorded: if `revision` is None, the templates that run under that key, read live.
@@ -54,7 +54,7 @@ class GroupSnapshot:
     drops_start_ordinal: whether the API server has recently dropped `spec.ordinals.start`.
     terminating: pods with names of the group that are being deleted and wait for their kubelet.
     nodes: the nodes of overdue `terminating` pods, read live; None for a node that does not exist.
-    policies: settings of the manager.
+    policies: the settings that plans read.
     is_covered: whether the pod webhook receives pods of the namespace. If it does not, nothing else is read.
     scheduler: the scheduler that serves `spec.scheduling`.
     scheduled: the objects of the group for that scheduler; None without any.

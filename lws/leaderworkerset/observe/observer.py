@@ -479,7 +479,7 @@ class Observer:
     async def _identified(
         self, group: GroupSnapshot, leaders: Object, workers: Object | None
     ) -> GroupSnapshot:
-        """Return the group with its revision, its pods as they should be and the edits to restore, even if
+        """Return the group with its revision, its pods as they should be and the edits to repair, even if
         labels and annotations of the pods were edited.
         leaders: the StatefulSet that controls the leader of the group. workers: the StatefulSet with the name
         of the workers, regardless of owner."""

@@ -210,7 +210,7 @@ def seal_of(revision: Object) -> Seal | None:
 
 
 def placement_patch(stored: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str | None]:
-    """The patch that restores the recorded placement annotations; empty if they were not edited."""
+    """The patch that repairs the recorded placement annotations; empty if they were not edited."""
     desired = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **recorded}
     edited = (key for key in PLACEMENT_ANNOTATIONS if (stored.get(key) or "") != desired.get(key, ""))
     return {key: desired.get(key) for key in edited}

@@ -227,7 +227,7 @@ def test_what_is_of_strangers_wakes_only_what_is_there() -> None:
     assert bench.woken(None, service) == []
     bench.store.put(make_set())
     assert bench.woken(None, service) == [SET]
-    # The Service was ours before: the set restores it.
+    # The Service was ours before: the set repairs it.
     ours = {**service, "metadata": {**metadata, "ownerReferences": [{**owner, "kind": "LeaderWorkerSet"}]}}
     assert Key("set", "default", "x") in bench.woken(ours, service)
 

@@ -13,6 +13,7 @@ from lws.kube.ownership import Ownership, ownership_of
 from lws.kube.patches import with_merged
 from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner, together
 from lws.runtime.children import (
+    LABELS_DIFFER,
     Child,
     ChildOwner,
     plan_child,
@@ -133,10 +134,10 @@ def test_labels_are_restored_unless_its_kind_says_otherwise() -> None:
     bare = child(REFERENCE, labels={"team": "a"})
     planned = plan_child(owner(), Child(Ownership.OURS, bare, ""), CREATE)
     patch = {"metadata": {"labels": {NAME_LABEL: "demo"}}}
-    assert planned == one(Merge(Reference.to(bare), patch, why="its labels were edited"))
+    assert planned == one(Merge(Reference.to(bare), patch, why=LABELS_DIFFER))
     both = plan_child(owner(), Child(Ownership.OURS, bare, ""), CREATE, lambda *_: {"a": {"spec": {"x": 1}}})
     patch |= {"spec": {"x": 1}}
-    assert both == one(Merge(Reference.to(bare), patch, why="a; its labels were edited"))
+    assert both == one(Merge(Reference.to(bare), patch, why=f"a; {LABELS_DIFFER}"))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def headless(**edited: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return {**made, "spec": spec}, made
 
 
-def put_back(stored: Object, made: Object) -> Plan:
+def repaired(stored: Object, made: Object) -> Plan:
     return plan_child(owner(), Child(Ownership.OURS, stored, ""), Create(made, why=""), repair_service)
 
 
@@ -210,7 +211,7 @@ def test_an_edited_headless_service_is_put_back(
     edited: dict[str, Any], patch: dict[str, Any] | None, is_trimmed: bool
 ) -> None:
     stored, made = headless(**edited)
-    planned = put_back(trim(stored) if is_trimmed else stored, made)
+    planned = repaired(trim(stored) if is_trimmed else stored, made)
     if patch is None:
         assert planned == Plan()
         return
@@ -218,13 +219,13 @@ def test_an_edited_headless_service_is_put_back(
     assert isinstance(merge, Merge)
     assert merge.patch == {"spec": patch}
     assert merge.target.uid == "u-1"
-    assert put_back({**stored, "spec": with_merged(stored["spec"], patch)}, made) == Plan()
+    assert repaired({**stored, "spec": with_merged(stored["spec"], patch)}, made) == Plan()
 
 
 @pytest.mark.parametrize("is_trimmed", [False, True], ids=["whole", "trimmed"])
 def test_a_service_that_was_given_an_address_is_made_anew(is_trimmed: bool) -> None:
     stored, made = headless(clusterIP="10.0.0.9", ports=[{"port": 80}])
-    ((delete,),) = put_back(trim(stored) if is_trimmed else stored, made).sequences
+    ((delete,),) = repaired(trim(stored) if is_trimmed else stored, made).sequences
     assert isinstance(delete, Delete)
     assert (delete.target.uid, delete.propagation) == ("u-1", "Background")
 

@@ -23,6 +23,7 @@ from lws.leaderworkerset.rollout.groups import DesiredGroups, group_states
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Create, Delete, Merge, SetOwner
+from lws.runtime.children import LABELS_DIFFER
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit import api_server
 from test.unit.builders import KEY, NOW, make_leader_pod, make_set, make_worker_statefulset, trim
@@ -268,7 +269,7 @@ def test_its_name_label_is_put_back() -> None:
     edited["metadata"]["labels"] = {}
     action = the_action(replace(snapshot, disruption_budget=edited))
     assert action.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
-    assert action.why == "its labels were edited"
+    assert action.why == LABELS_DIFFER
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests of lws.leaderworkerset.children.services: the Service of leaders is created, restored and deleted."""
+"""Tests of lws.leaderworkerset.children.services: the Service of leaders is created, repaired and deleted."""
 
 from __future__ import annotations
 

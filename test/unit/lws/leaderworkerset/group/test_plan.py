@@ -18,6 +18,7 @@ from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.revisions.history import Recorded, parse, record
 from lws.leaderworkerset.scheduling import Scheduler
 from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference, SetOwner
+from lws.runtime.children import LABELS_DIFFER
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
@@ -390,9 +391,6 @@ def test_an_orphaned_pod_group_is_adopted_as_it_would_have_been_made() -> None:
     assert [adoption.owner] == made["metadata"]["ownerReferences"]
 
 
-LABELS = "identity labels were edited"
-
-
 @pytest.mark.parametrize(
     ("change", "patch", "why"),
     [
@@ -417,7 +415,7 @@ LABELS = "identity labels were edited"
         pytest.param(
             lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL),
             {"metadata": {"labels": {NAME_LABEL: "demo"}}},
-            LABELS,
+            LABELS_DIFFER,
             id="a label removed",
         ),
         pytest.param(
@@ -426,7 +424,7 @@ LABELS = "identity labels were edited"
                 obj["metadata"]["labels"].update({REVISION_LABEL: "x"}),
             ),
             {"spec": {"replicas": 2}, "metadata": {"labels": {REVISION_LABEL: KEY}}},
-            f"workers were scaled to 3 by hand, the group has 2; {LABELS}",
+            f"workers were scaled to 3 by hand, the group has 2; {LABELS_DIFFER}",
             id="both",
         ),
     ],

@@ -804,7 +804,7 @@ async def test_pod_groups_of_volcano_that_the_set_owns_are_looked_at_when_their_
 
 
 async def test_an_edited_label_of_a_leader_costs_no_pod_group() -> None:
-    """The label is restored by the pass over the group, which may run later."""
+    """The label is repaired by the pass over the group, which may run later."""
     volcano, lws = PROVIDERS["volcano"], changed(SCHEDULED, lambda lws: lws["spec"].update(replicas=1))
     leader = changed(PODS[1], lambda pod: pod["metadata"]["labels"].update({GROUP_INDEX_LABEL: "9"}))
     leader["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = f"demo-0-{KEY}"
