@@ -282,7 +282,7 @@ class RolesHistory(History[RecordedRoles]):
         counts: dict[str, int] = {}
         for child in self.snapshot.children:
             if child.key == key:
-                counts[child.role] = counts.get(child.role, 0) + REPLICAS.in_effect(child.obj)
+                counts[child.role] = counts.get(child.role, 0) + REPLICAS.effective_in(child.obj)
         return counts
 
     def groups_text(self, key: str) -> str:

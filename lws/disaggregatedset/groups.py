@@ -31,7 +31,7 @@ def child_facts(
     groups: found by their leader pods; None if these are not watched: then the child's status counts.
     left: the number of existing groups, groups of a former child of the same name included.
     """
-    desired, status = fields.REPLICAS.in_effect(child), child.get("status") or {}
+    desired, status = fields.REPLICAS.effective_in(child), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
     if groups is None:
         is_settled = has_acted and is_true(status.get("conditions"), AVAILABLE)
@@ -41,7 +41,7 @@ def child_facts(
         waits: tuple[NodeWait, ...] = ()
         starting = _starting(child, {}, range(ready, desired), now)
     else:
-        known, size = {group.index: group for group in groups}, fields.SIZE.in_effect(child)
+        known, size = {group.index: group for group in groups}, fields.SIZE.effective_in(child)
         serving = {index for index, each in known.items() if _serves(each, size)}
         is_settled = has_acted and serving.issuperset(range(desired))
         ready, existing = len(serving), max(left, len(known))
@@ -71,7 +71,7 @@ def _starting(
     child: Object, known: Mapping[int, GroupFacts], unready: Iterable[int], now: datetime
 ) -> dict[int, datetime]:
     """Return index → deadline of each starting group."""
-    since, deadline = _unready_since(child, now), fields.PROGRESS_DEADLINE_SECONDS.of(child)
+    since, deadline = _unready_since(child, now), fields.PROGRESS_DEADLINE_SECONDS.stored_in(child)
     time = timedelta(seconds=deadline) if deadline is not None else timing.GROUP_STARTS_WITHIN
     are_refused = is_true((child.get("status") or {}).get("conditions"), REPLICA_FAILURE)
     until = {}

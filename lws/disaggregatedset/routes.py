@@ -141,7 +141,7 @@ class Routes:
         return 0.0 if self._is_last(child, self._has_no_surplus) else timing.CHILD_SECONDS
 
     def _has_no_surplus(self, child: Object) -> bool:
-        return bool(groups_of(self._leaders_of(child)) <= fields.REPLICAS.in_effect(child))
+        return bool(groups_of(self._leaders_of(child)) <= fields.REPLICAS.effective_in(child))
 
     def _of_report(self, before: Object, after: Object) -> float:
         if groups_of(after) < groups_of(before) and self._leaders_of(after) is None:
@@ -225,4 +225,4 @@ def _is_available(child: Object) -> bool:
 def _serves(child: Object) -> bool:
     """Return whether a group of the child is ready or no group is desired."""
     ready = (child.get("status") or {}).get("readyReplicas")
-    return bool(ready) or not fields.REPLICAS.in_effect(child)
+    return bool(ready) or not fields.REPLICAS.effective_in(child)

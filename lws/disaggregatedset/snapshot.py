@@ -57,7 +57,7 @@ class ChildFacts:
     @cached_property
     def desired(self) -> int:
         """The number of desired groups; 0 while the LeaderWorkerSet is terminating."""
-        return 0 if self.is_terminating else fields.REPLICAS.in_effect(self.obj)
+        return 0 if self.is_terminating else fields.REPLICAS.effective_in(self.obj)
 
     @property
     def present(self) -> int:

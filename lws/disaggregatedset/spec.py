@@ -42,13 +42,13 @@ _SHAPES = Shapes(_TYPES, _REQUIRED)
 # An unknown field is a fault, because a later release may have stored a field that the set relies on.
 _SPEC_SHAPES = Shapes(_TYPES, _REQUIRED, closed=_TYPES.keys() - {"ObjectMeta", "RoleSpec"})
 _NUMBERS = Numbers(_TYPES)
-_SPEC = Field((), model=DisaggregatedSet).field("spec")
-_HISTORY_LIMIT = _SPEC.field("revisionHistoryLimit")
+_SPEC = Field((), model=DisaggregatedSet).child("spec")
+_HISTORY_LIMIT = _SPEC.child("revisionHistoryLimit")
 _LIMITED = (
-    _SPEC.field("slices"),
+    _SPEC.child("slices"),
     _HISTORY_LIMIT,
-    _SPEC.field("progressDeadlineSeconds"),
-    _SPEC.field("rolloutStrategy").field("maxUpdatingSlices"),
+    _SPEC.child("progressDeadlineSeconds"),
+    _SPEC.child("rolloutStrategy").child("maxUpdatingSlices"),
 )
 _ROLE_NAME = re.compile(ROLE_NAME_PATTERN)
 
@@ -113,7 +113,7 @@ def parse(obj: Object) -> DisaggregatedSpec:
         placement=placement_of(spec.get("placementPolicy")),
         paused=bool(strategy.get("paused")),
         max_updating_slices=strategy.get("maxUpdatingSlices"),
-        history_limit=_HISTORY_LIMIT.within(spec),
+        history_limit=_HISTORY_LIMIT.effective_in_part(spec),
         progress_deadline=spec.get("progressDeadlineSeconds"),
     )
 

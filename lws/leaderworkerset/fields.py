@@ -58,7 +58,7 @@ class Field:
     def __str__(self) -> str:
         return ".".join(self.path)
 
-    def field(self, name: str) -> Field:
+    def child(self, name: str) -> Field:
         """Return a field of the object in this field."""
         return Field((*self.path, name), **_declared(self.model, name))
 
@@ -67,26 +67,26 @@ class Field:
         """The default as JSON contains it."""
         return self.default.value if isinstance(self.default, StrEnum) else self.default
 
-    def of(self, raw: Mapping[str, Any]) -> Any:
+    def stored_in(self, raw: Mapping[str, Any]) -> Any:
         """Return the stored value of the field in a set; None if it is not set."""
         return value_at(raw, self.path)
 
     def out_of_range(self, raw: Mapping[str, Any], least: int | None = None) -> str:
         """Describe a number that is out of range, else return "". least: replaces the model's minimum."""
-        number, least = self.of(raw), self.least if least is None else least
+        number, least = self.stored_in(raw), self.least if least is None else least
         if number is None or least is None or least <= number <= self.most:
             return ""
         return f"{self} is {number}, not from {least} to {self.most}"
 
-    def in_effect(self, raw: Mapping[str, Any]) -> Any:
-        """Return the value that takes effect in a set: the stored value or the default, see `read`."""
-        return self.read(value_at(raw, self.path))
+    def effective_in(self, raw: Mapping[str, Any]) -> Any:
+        """Return the value that takes effect in a set: the stored value or the default, see `or_default`."""
+        return self.or_default(value_at(raw, self.path))
 
-    def within(self, part: Mapping[str, Any]) -> Any:
-        """Return the same as `in_effect`, but from the object that the field belongs to."""
-        return self.read(part.get(self.name))
+    def effective_in_part(self, part: Mapping[str, Any]) -> Any:
+        """Return the same as `effective_in`, but from the object that the field belongs to."""
+        return self.or_default(part.get(self.name))
 
-    def read(self, value: Any) -> Any:
+    def or_default(self, value: Any) -> Any:
         """Return a stored value, or the default if the value is absent, unknown or of another type.
 
         An unknown value of an enum stops a set before a pass reads it, except in the harmless fields of
@@ -101,11 +101,11 @@ class Field:
 def _declared(model: type[KubeModel] | None, name: str) -> Mapping[str, Any]:
     """Return what a model declares about a field, as arguments of `Field`."""
     known = {} if model is None else model.__pydantic_fields__
-    field = next((each for each in known.values() if each.alias == name), None)
-    if field is None:
+    declared = next((each for each in known.values() if each.alias == name), None)
+    if declared is None:
         return {}
-    found: dict[str, Any] = {"default": field.get_default(call_default_factory=True), "types": ()}
-    for part in _parts(field.rebuild_annotation()):
+    found: dict[str, Any] = {"default": declared.get_default(call_default_factory=True), "types": ()}
+    for part in _parts(declared.rebuild_annotation()):
         if isinstance(part, ActsAs):
             found["default"] = part.default
         elif isinstance(part, WithJsonSchema):
@@ -129,53 +129,53 @@ def _parts(annotation: Any) -> Iterator[Any]:
         yield {dict: dict, tuple: list}.get(origin, annotation)
 
 
-SPEC = Field((), model=LeaderWorkerSet).field("spec")
-REPLICAS = SPEC.field("replicas")
-STARTUP_POLICY = SPEC.field("startupPolicy")
-POD_TERMINATION_POLICY = SPEC.field("podTerminationPolicy")
-REVISION_HISTORY_LIMIT = SPEC.field("revisionHistoryLimit")
-PROGRESS_DEADLINE_SECONDS = SPEC.field("progressDeadlineSeconds")
-MAX_GROUP_RESTARTS = SPEC.field("maxGroupRestarts")
-START_STRATEGY = SPEC.field("startStrategy")
-SEED_GROUPS = START_STRATEGY.field("seedGroups")
-GROWTH_FACTOR = START_STRATEGY.field("growthFactor")
-GROUP_IDENTITY = SPEC.field("groupIdentity")
-GROUP_REPLACEMENT_POLICY = SPEC.field("groupReplacementPolicy")
-SCHEDULING = SPEC.field("scheduling")
-MANAGED_BY = SPEC.field("managedBy")
-LEADER_SERVICE = SPEC.field("leaderService")
+SPEC = Field((), model=LeaderWorkerSet).child("spec")
+REPLICAS = SPEC.child("replicas")
+STARTUP_POLICY = SPEC.child("startupPolicy")
+POD_TERMINATION_POLICY = SPEC.child("podTerminationPolicy")
+REVISION_HISTORY_LIMIT = SPEC.child("revisionHistoryLimit")
+PROGRESS_DEADLINE_SECONDS = SPEC.child("progressDeadlineSeconds")
+MAX_GROUP_RESTARTS = SPEC.child("maxGroupRestarts")
+START_STRATEGY = SPEC.child("startStrategy")
+SEED_GROUPS = START_STRATEGY.child("seedGroups")
+GROWTH_FACTOR = START_STRATEGY.child("growthFactor")
+GROUP_IDENTITY = SPEC.child("groupIdentity")
+GROUP_REPLACEMENT_POLICY = SPEC.child("groupReplacementPolicy")
+SCHEDULING = SPEC.child("scheduling")
+MANAGED_BY = SPEC.child("managedBy")
+LEADER_SERVICE = SPEC.child("leaderService")
 
-LEADER_WORKER_TEMPLATE = SPEC.field("leaderWorkerTemplate")
-LEADER_TEMPLATE = LEADER_WORKER_TEMPLATE.field("leaderTemplate")
-WORKER_TEMPLATE = LEADER_WORKER_TEMPLATE.field("workerTemplate")
-SIZE = LEADER_WORKER_TEMPLATE.field("size")
-RESTART_POLICY = LEADER_WORKER_TEMPLATE.field("restartPolicy")
-LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS = LEADER_WORKER_TEMPLATE.field("maxGroupRestarts")
-RESTART_BACKOFF = LEADER_WORKER_TEMPLATE.field("restartBackoff")
-RESTART_BACKOFF_BASE_SECONDS = RESTART_BACKOFF.field("baseSeconds")
-RESTART_BACKOFF_CAP_SECONDS = RESTART_BACKOFF.field("capSeconds")
-VOLUME_CLAIM_TEMPLATES = LEADER_WORKER_TEMPLATE.field("volumeClaimTemplates")
-PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY = LEADER_WORKER_TEMPLATE.field(
+LEADER_WORKER_TEMPLATE = SPEC.child("leaderWorkerTemplate")
+LEADER_TEMPLATE = LEADER_WORKER_TEMPLATE.child("leaderTemplate")
+WORKER_TEMPLATE = LEADER_WORKER_TEMPLATE.child("workerTemplate")
+SIZE = LEADER_WORKER_TEMPLATE.child("size")
+RESTART_POLICY = LEADER_WORKER_TEMPLATE.child("restartPolicy")
+LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS = LEADER_WORKER_TEMPLATE.child("maxGroupRestarts")
+RESTART_BACKOFF = LEADER_WORKER_TEMPLATE.child("restartBackoff")
+RESTART_BACKOFF_BASE_SECONDS = RESTART_BACKOFF.child("baseSeconds")
+RESTART_BACKOFF_CAP_SECONDS = RESTART_BACKOFF.child("capSeconds")
+VOLUME_CLAIM_TEMPLATES = LEADER_WORKER_TEMPLATE.child("volumeClaimTemplates")
+PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY = LEADER_WORKER_TEMPLATE.child(
     "persistentVolumeClaimRetentionPolicy"
 )
-SUB_GROUP_POLICY = LEADER_WORKER_TEMPLATE.field("subGroupPolicy")
-SUB_GROUP_SIZE = SUB_GROUP_POLICY.field("subGroupSize")
-SUB_GROUP_POLICY_TYPE = SUB_GROUP_POLICY.field("subGroupPolicyType")
+SUB_GROUP_POLICY = LEADER_WORKER_TEMPLATE.child("subGroupPolicy")
+SUB_GROUP_SIZE = SUB_GROUP_POLICY.child("subGroupSize")
+SUB_GROUP_POLICY_TYPE = SUB_GROUP_POLICY.child("subGroupPolicyType")
 
-ROLLOUT_STRATEGY = SPEC.field("rolloutStrategy")
-ROLLOUT_STRATEGY_TYPE = ROLLOUT_STRATEGY.field("type")
-PAUSED = ROLLOUT_STRATEGY.field("paused")
-PREWARM = ROLLOUT_STRATEGY.field("prewarm")
-PREWARM_DEADLINE_SECONDS = PREWARM.field("deadlineSeconds")
-PREWARM_PARALLELISM = PREWARM.field("parallelism")
-PREWARM_COMMAND = PREWARM.field("command")
-ROLLING_UPDATE_CONFIGURATION = ROLLOUT_STRATEGY.field("rollingUpdateConfiguration")
-PARTITION = ROLLING_UPDATE_CONFIGURATION.field("partition")
-MAX_UNAVAILABLE = ROLLING_UPDATE_CONFIGURATION.field("maxUnavailable")
-MAX_SURGE = ROLLING_UPDATE_CONFIGURATION.field("maxSurge")
+ROLLOUT_STRATEGY = SPEC.child("rolloutStrategy")
+ROLLOUT_STRATEGY_TYPE = ROLLOUT_STRATEGY.child("type")
+PAUSED = ROLLOUT_STRATEGY.child("paused")
+PREWARM = ROLLOUT_STRATEGY.child("prewarm")
+PREWARM_DEADLINE_SECONDS = PREWARM.child("deadlineSeconds")
+PREWARM_PARALLELISM = PREWARM.child("parallelism")
+PREWARM_COMMAND = PREWARM.child("command")
+ROLLING_UPDATE_CONFIGURATION = ROLLOUT_STRATEGY.child("rollingUpdateConfiguration")
+PARTITION = ROLLING_UPDATE_CONFIGURATION.child("partition")
+MAX_UNAVAILABLE = ROLLING_UPDATE_CONFIGURATION.child("maxUnavailable")
+MAX_SURGE = ROLLING_UPDATE_CONFIGURATION.child("maxSurge")
 
-NETWORK_CONFIG = SPEC.field("networkConfig")
-SUBDOMAIN_POLICY = NETWORK_CONFIG.field("subdomainPolicy")
+NETWORK_CONFIG = SPEC.child("networkConfig")
+SUBDOMAIN_POLICY = NETWORK_CONFIG.child("subdomainPolicy")
 
-POD_DISRUPTION_BUDGET = SPEC.field("podDisruptionBudget")
-MAX_UNAVAILABLE_GROUPS = POD_DISRUPTION_BUDGET.field("maxUnavailableGroups")
+POD_DISRUPTION_BUDGET = SPEC.child("podDisruptionBudget")
+MAX_UNAVAILABLE_GROUPS = POD_DISRUPTION_BUDGET.child("maxUnavailableGroups")

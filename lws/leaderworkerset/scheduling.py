@@ -25,8 +25,8 @@ from lws_api.leaderworkerset.v1 import (
 from lws_api.leaderworkerset.v1 import LEADER as OF_LEADER
 from lws_api.leaderworkerset.v1 import WORKER as OF_WORKERS
 
-REPLICA = SCHEDULING.field("replica")
-LEADER, WORKER = REPLICA.field("leader"), REPLICA.field("worker")
+REPLICA = SCHEDULING.child("replica")
+LEADER, WORKER = REPLICA.child("leader"), REPLICA.child("worker")
 _LEVEL_FIELDS = ("schedulingPolicy", "schedulingConstraints", "disruptionMode")
 
 GROUP_TEMPLATE_ANNOTATION = "scheduling.k8s.io/group-template-name"
@@ -73,8 +73,8 @@ ASSUMED = Scheduler(is_enabled=True, provider=KUBERNETES)
 
 def levels_of(raw: Mapping[str, Any]) -> tuple[Level, ...]:
     """Return the levels that have fields; `Level.REPLICA` if none has."""
-    has_roles = any(place.of(raw) is not None for place in (LEADER, WORKER))
-    replica = REPLICA.of(raw)
+    has_roles = any(place.stored_in(raw) is not None for place in (LEADER, WORKER))
+    replica = REPLICA.stored_in(raw)
     active = {
         Level.SET: _has_own(SCHEDULING, raw),
         Level.REPLICA: _has_own(REPLICA, raw) or (replica is not None and not has_roles),
@@ -84,7 +84,7 @@ def levels_of(raw: Mapping[str, Any]) -> tuple[Level, ...]:
 
 
 def _has_own(place: Field, raw: Mapping[str, Any]) -> bool:
-    return any(place.field(name).of(raw) is not None for name in _LEVEL_FIELDS)
+    return any(place.child(name).stored_in(raw) is not None for name in _LEVEL_FIELDS)
 
 
 # --- The Workload and its PodGroups, for the scheduler of Kubernetes.
@@ -119,7 +119,7 @@ class Part:
 
 def needs_workload(lws: Object, scheduler: Scheduler) -> bool:
     """Return whether the set needs a Workload of Kubernetes."""
-    return scheduler.is_enabled and scheduler.provider == KUBERNETES and SCHEDULING.of(lws) is not None
+    return scheduler.is_enabled and scheduler.provider == KUBERNETES and SCHEDULING.stored_in(lws) is not None
 
 
 def level_of(lws: Object) -> Level:
@@ -135,7 +135,7 @@ def workload_name(lws: Object) -> str:
 
 def template_annotations(lws: Object) -> dict[str, str]:
     """Return the annotations of the pod templates of a set with `spec.scheduling`."""
-    if SCHEDULING.of(lws) is None:
+    if SCHEDULING.stored_in(lws) is None:
         return {}
     return {SCHEDULING_LEVEL_ANNOTATION: level_of(lws).value, WORKLOAD_NAME_ANNOTATION: workload_name(lws)}
 
@@ -156,7 +156,7 @@ def pod_group_of_leader(workload: str, level: Level, labels: Mapping[str, str]) 
 def pod_group_of_workers(lws: Object, leader: Object) -> str:
     """Return the name of the PodGroup of the workers of a leader; empty if the leader names none."""
     name = pod_group_name_in(leader)
-    if SCHEDULING.of(lws) is None or level_of(lws) is not Level.ROLE:
+    if SCHEDULING.stored_in(lws) is None or level_of(lws) is not Level.ROLE:
         return name
     key = labels_of(leader).get(REVISION_LABEL, "")
     prefix = name.removesuffix(f"-{OF_LEADER}-{key}")
@@ -243,7 +243,7 @@ def _common_fields(spec: SetSpec, part: Part, members: int) -> dict[str, Any]:
         "schedulingPolicy": {"gang": {"minCount": members}} if is_gang else {"basic": {}}
     }
     for name in ("schedulingConstraints", "disruptionMode", "resourceClaims"):
-        if value := part.place.field(name).of(spec.lws):
+        if value := part.place.child(name).stored_in(spec.lws):
             common[name] = value
     if priority := (spec.leader_template.get("spec") or {}).get("priorityClassName"):
         common["priorityClassName"] = priority
@@ -251,7 +251,7 @@ def _common_fields(spec: SetSpec, part: Part, members: int) -> dict[str, Any]:
 
 
 def _is_gang(lws: Object, place: Field) -> bool:
-    policy = place.field("schedulingPolicy").of(lws)
+    policy = place.child("schedulingPolicy").stored_in(lws)
     if not is_mapping(policy) or not policy:
         return place == REPLICA
     return policy.get("gang") is not None

@@ -95,7 +95,9 @@ class StartWaves:
 
     @classmethod
     def of(cls, strategy: Mapping[str, Any]) -> StartWaves:
-        return cls(fields.SEED_GROUPS.within(strategy), fields.GROWTH_FACTOR.within(strategy))
+        return cls(
+            fields.SEED_GROUPS.effective_in_part(strategy), fields.GROWTH_FACTOR.effective_in_part(strategy)
+        )
 
     def most(self, ready: int) -> int:
         """Return how many groups of a revision may exist if this many of them are ready."""
@@ -115,8 +117,8 @@ class Prewarm:
     def of(cls, prewarm: Mapping[str, Any]) -> Prewarm:
         command = prewarm.get(fields.PREWARM_COMMAND.name)
         return cls(
-            fields.PREWARM_DEADLINE_SECONDS.within(prewarm),
-            fields.PREWARM_PARALLELISM.within(prewarm),
+            fields.PREWARM_DEADLINE_SECONDS.effective_in_part(prewarm),
+            fields.PREWARM_PARALLELISM.effective_in_part(prewarm),
             tuple(map(str, command)) if isinstance(command, list | tuple) else (),
         )
 
@@ -240,7 +242,7 @@ def _attributes() -> Iterator[tuple[str, Field, Callable[[Any], Any]]]:
     for name, hint in get_type_hints(SetSpec, include_extras=True).items():
         if notes := getattr(hint, "__metadata__", ()):
             source, *convert = notes
-            yield name, source, partial(_converted, *convert) if convert else source.read
+            yield name, source, partial(_converted, *convert) if convert else source.or_default
 
 
 def _converted(of: Callable[[Any], Any], value: Any) -> Any:
@@ -256,18 +258,18 @@ for _name, _source, _read in _attributes():
 
 def has_hash_groups(lws: Object) -> bool:
     """Return whether groups have keys, not indices, and a Deployment makes leaders (groupIdentity Hash)."""
-    return bool(fields.GROUP_IDENTITY.of(lws) == GroupIdentity.HASH)
+    return bool(fields.GROUP_IDENTITY.stored_in(lws) == GroupIdentity.HASH)
 
 
 def other_manager(lws: Object) -> str:
     """Return the other controller that runs a set (`spec.managedBy`); empty if this one does."""
-    name = fields.MANAGED_BY.of(lws)
+    name = fields.MANAGED_BY.stored_in(lws)
     return name if isinstance(name, str) and name != CONTROLLER_NAME else ""
 
 
 def ends_in_parallel(lws: Object) -> bool:
     """Return whether workers are terminated together with their leader (podTerminationPolicy Parallel)."""
-    return bool(fields.POD_TERMINATION_POLICY.of(lws) == PodTerminationPolicy.PARALLEL)
+    return bool(fields.POD_TERMINATION_POLICY.stored_in(lws) == PodTerminationPolicy.PARALLEL)
 
 
 def node_return_of(lws: Object) -> NodeReturn | None:
@@ -317,19 +319,19 @@ def leaders_kind(lws: Object) -> str:
 
 def recorded_size(recorded: Object) -> int:
     """Return the pods per group in a recorded spec."""
-    return int(fields.SIZE.in_effect({"spec": recorded}))
+    return int(fields.SIZE.effective_in({"spec": recorded}))
 
 
 def subdomain_policy_of(lws: Object) -> SubdomainPolicy:
     """Return whether there is one Service for all groups, or one per group."""
-    policy: SubdomainPolicy = fields.SUBDOMAIN_POLICY.in_effect(lws)
+    policy: SubdomainPolicy = fields.SUBDOMAIN_POLICY.effective_in(lws)
     return policy
 
 
 def placement_annotations(lws: Object) -> dict[str, str]:
     """Return annotations that determine where groups run, as pod templates contain them (KEP-115).
     Annotations without effect are left out, so that an edit of them starts no rollout."""
-    return _placement(annotations_of(lws), has_subgroups=fields.SUB_GROUP_POLICY.of(lws) is not None)
+    return _placement(annotations_of(lws), has_subgroups=fields.SUB_GROUP_POLICY.stored_in(lws) is not None)
 
 
 def placement_given(pod: Object, template: Object, requested: Mapping[str, str]) -> dict[str, str]:

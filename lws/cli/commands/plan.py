@@ -498,7 +498,9 @@ def _creation(obj: Object, now: datetime) -> Iterator[Text]:
     for index in range(spec.slices):
         for target in targets.in_slice(index, None).targets:
             counts[target.name] = counts.get(target.name, 0) + target.target
-    pods = sum(counts[role.name] * int(fields.SIZE.of({"spec": role.spec}) or 1) for role in spec.roles)
+    pods = sum(
+        counts[role.name] * int(fields.SIZE.stored_in({"spec": role.spec}) or 1) for role in spec.roles
+    )
     yield Text(f"new: {roles_outlook.of_roles(counts)}, {pods} pods in all, under key {key}", "bold green")
     for role in spec.roles:
         if role.start_after:

@@ -175,7 +175,7 @@ def returning(history: RolesHistory, target: RecordedRoles) -> dict[str, int]:
     counts = {name: 1 for name in target.record.roles if name not in existing}
     for child in history.snapshot.children:
         if child.role in counts:
-            counts[child.role] = max(counts[child.role], fields.REPLICAS.in_effect(child.obj))
+            counts[child.role] = max(counts[child.role], fields.REPLICAS.effective_in(child.obj))
     return counts
 
 

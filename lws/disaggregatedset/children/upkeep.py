@@ -104,7 +104,9 @@ def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple
             continue
         if _policy(role.spec) != _policy(former.spec):
             paths.append(f"spec.roles[{index}].{fields.NETWORK_CONFIG}")
-        if fields.SCHEDULING.of({"spec": role.spec}) != fields.SCHEDULING.of({"spec": former.spec}):
+        if fields.SCHEDULING.stored_in({"spec": role.spec}) != fields.SCHEDULING.stored_in(
+            {"spec": former.spec}
+        ):
             paths.append(f"spec.roles[{index}].{fields.SCHEDULING}")
         now, then = (each.metadata.get("annotations") or {} for each in (role, former))
         paths += [
@@ -125,10 +127,10 @@ def _with(
 
 def _values_of(raw: Object) -> _Values:
     """Return the fields of a child or a role that take effect at once, with the defaults of the API."""
-    optional = (field.of(raw) for field in _AT_ONCE_OPTIONAL)
-    given = ((field, field.of(raw)) for field in _AT_ONCE_WITH_DEFAULT)
-    retention = {**_RETENTION, **(fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.of(raw) or {})}
-    backoff = fields.RESTART_BACKOFF.of(raw)
+    optional = (field.stored_in(raw) for field in _AT_ONCE_OPTIONAL)
+    given = ((field, field.stored_in(raw)) for field in _AT_ONCE_WITH_DEFAULT)
+    retention = {**_RETENTION, **(fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.stored_in(raw) or {})}
+    backoff = fields.RESTART_BACKOFF.stored_in(raw)
     completed = completed_backoff(backoff) if backoff is not None else None
     return (*optional, *(_or_default(*each) for each in given), retention, completed)
 
@@ -152,4 +154,4 @@ def _tree_of(values: _Values) -> _Tree:
 
 def _policy(spec: Object) -> Any:
     field = fields.SUBDOMAIN_POLICY
-    return field.of({"spec": spec}) or field.stored_default
+    return field.stored_in({"spec": spec}) or field.stored_default

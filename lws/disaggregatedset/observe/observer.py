@@ -248,7 +248,7 @@ class Leftovers:
         """
         if has_statefulset and began is None:
             return 0
-        metadata, most = child["metadata"], max(fields.REPLICAS.in_effect(child), began or 0)
+        metadata, most = child["metadata"], max(fields.REPLICAS.effective_in(child), began or 0)
         return self._left_of(metadata["namespace"], metadata["name"], most)
 
     def _left_of(self, namespace: str, name: str, groups: int) -> int:

@@ -20,24 +20,24 @@ from lws_api.leaderworkerset.v1 import RestartPolicy
 
 _RECREATING = (RestartPolicy.RECREATE_GROUP_ON_POD_RESTART, RestartPolicy.RECREATE_GROUP_AFTER_START)
 _DURATIONS = {
-    fields.RESTART_BACKOFF_BASE_SECONDS: fields.RESTART_BACKOFF.field("base"),
-    fields.RESTART_BACKOFF_CAP_SECONDS: fields.RESTART_BACKOFF.field("cap"),
+    fields.RESTART_BACKOFF_BASE_SECONDS: fields.RESTART_BACKOFF.child("base"),
+    fields.RESTART_BACKOFF_CAP_SECONDS: fields.RESTART_BACKOFF.child("cap"),
 }
 
 
 def restart_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
     """Errors of `restartBudget` and `restartBackoff`."""
-    recreates = (fields.RESTART_POLICY.of(raw) or fields.RESTART_POLICY.default) in _RECREATING
+    recreates = (fields.RESTART_POLICY.stored_in(raw) or fields.RESTART_POLICY.default) in _RECREATING
     limit, path = (
-        fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS.of(raw),
+        fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS.stored_in(raw),
         fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS,
     )
     if limit is not None and not recreates:
         yield invalid(path, limit, f"{path.name} is only supported when restartPolicy recreates the group")
-    if limit is not None and fields.MAX_GROUP_RESTARTS.of(raw) is not None:
+    if limit is not None and fields.MAX_GROUP_RESTARTS.stored_in(raw) is not None:
         why = "conflicts with spec.maxGroupRestarts, which limits restarts too: remove one of them"
         yield invalid(path, limit, why)
-    backoff, path = fields.RESTART_BACKOFF.of(raw), fields.RESTART_BACKOFF
+    backoff, path = fields.RESTART_BACKOFF.stored_in(raw), fields.RESTART_BACKOFF
     if not is_mapping(backoff):
         return
     if not recreates:
@@ -48,41 +48,41 @@ def restart_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 def _backoff_errors(raw: Mapping[str, Any], backoff: Mapping[str, Any]) -> Iterator[FieldError]:
     waits = []
     for seconds, duration in _DURATIONS.items():
-        text = duration.of(raw)
-        if text is not None and seconds.of(raw) is not None:
+        text = duration.stored_in(raw)
+        if text is not None and seconds.stored_in(raw) is not None:
             why = f"conflicts with {seconds.name}, which has the same meaning: remove one of them"
             yield invalid(duration, text, why)
         try:
-            wait = timedelta(seconds=seconds.in_effect(raw)) if text is None else parse(text)
+            wait = timedelta(seconds=seconds.effective_in(raw)) if text is None else parse(text)
         except ValueError as error:
             yield invalid(duration, text, str(error))
             return
         if wait <= timedelta():
             field = seconds if text is None else duration
-            yield invalid(field, field.of(raw), "must be greater than 0")
+            yield invalid(field, field.stored_in(raw), "must be greater than 0")
         waits.append(wait)
     if waits[0] > waits[1]:
-        is_text = any(duration.of(raw) is not None for duration in _DURATIONS.values())
+        is_text = any(duration.stored_in(raw) is not None for duration in _DURATIONS.values())
         base, cap = (field.name for field in (_DURATIONS.values() if is_text else _DURATIONS))
         yield invalid(fields.RESTART_BACKOFF, backoff, f"{base} must not be greater than {cap}")
 
 
 def identity_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
     """Errors of `groupIdentity` and `groupReplacementPolicy`."""
-    policy = fields.GROUP_REPLACEMENT_POLICY.of(raw)
+    policy = fields.GROUP_REPLACEMENT_POLICY.stored_in(raw)
     if not has_hash_groups(raw):
         if policy == GroupReplacementPolicy.IMMEDIATE:
             yield invalid(
                 fields.GROUP_REPLACEMENT_POLICY, policy, "Immediate is only supported with groupIdentity Hash"
             )
         return
-    if fields.VOLUME_CLAIM_TEMPLATES.of(raw):
+    if fields.VOLUME_CLAIM_TEMPLATES.stored_in(raw):
         why = "volumeClaimTemplates are not supported with groupIdentity Hash"
         yield invalid(fields.GROUP_IDENTITY, GroupIdentity.HASH, why)
     if spec.partition:
         why = "rollingUpdateConfiguration.partition is not supported with groupIdentity Hash"
         yield invalid(fields.GROUP_IDENTITY, GroupIdentity.HASH, why)
-    if (prewarm := fields.PREWARM.of(raw)) is not None:
+    if (prewarm := fields.PREWARM.stored_in(raw)) is not None:
         why = "not supported with groupIdentity Hash: the Deployment of the leaders starts rollouts itself"
         yield invalid(fields.PREWARM, prewarm, why)
     name, room = metadata_of(raw).get("name"), tightest_name_with_key(spec.size).room
@@ -94,7 +94,9 @@ def identity_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldErro
 def identity_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
     """Errors of a changed `groupIdentity`: it is immutable, as existing groups would keep their names."""
     if has_hash_groups(new) != has_hash_groups(old):
-        yield invalid(fields.GROUP_IDENTITY, fields.GROUP_IDENTITY.of(new), "groupIdentity is immutable")
+        yield invalid(
+            fields.GROUP_IDENTITY, fields.GROUP_IDENTITY.stored_in(new), "groupIdentity is immutable"
+        )
 
 
 def termination_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:

@@ -43,7 +43,7 @@ def scheduling_errors(
     scheduler: Scheduler = ASSUMED,
 ) -> Iterator[FieldError]:
     """Errors of `spec.scheduling`. old: the stored set; None on create."""
-    after, before = SCHEDULING.of(new), SCHEDULING.of(old) if old else None
+    after, before = SCHEDULING.stored_in(new), SCHEDULING.stored_in(old) if old else None
     if after is None:
         if before is not None:
             yield invalid(SCHEDULING, None, "cannot remove scheduling after creation")
@@ -98,7 +98,7 @@ def _delegation_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Itera
 
 
 def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
-    after, before = SCHEDULING.of(new), SCHEDULING.of(old)
+    after, before = SCHEDULING.stored_in(new), SCHEDULING.stored_in(old)
     if levels_of(new) != levels_of(old):
         yield invalid(SCHEDULING, after, "cannot switch the active scheduling level after creation")
     if (priorities := _priorities(new)) != _priorities(old):
@@ -119,43 +119,45 @@ def _without_counts(value: Any) -> Any:
 
 
 def _policy_errors(raw: Mapping[str, Any], spec: SetSpec, levels: Sequence[Level]) -> Iterator[FieldError]:
-    gangs = {place: place.field("schedulingPolicy").field("gang") for place in _PLACES}
+    gangs = {place: place.child("schedulingPolicy").child("gang") for place in _PLACES}
     for gang in gangs.values():
-        field = gang.field("minGroupCount")
-        if field.of(raw) is not None:
-            yield invalid(field, field.of(raw), "minGroupCount is not supported")
+        field = gang.child("minGroupCount")
+        if field.stored_in(raw) is not None:
+            yield invalid(field, field.stored_in(raw), "minGroupCount is not supported")
     if Level.ROLE in levels and spec.size < 2:
         yield invalid(fields.SIZE, spec.size, "leader/worker scheduling requires size >= 2")
     members = dict(
         zip(_PLACES, (max(spec.replicas * spec.size, 1), spec.size, 1, spec.size - 1), strict=True)
     )
     for place, gang in gangs.items():
-        field = gang.field("minCount")
-        count = field.of(raw)
+        field = gang.child("minCount")
+        count = field.stored_in(raw)
         if count is not None and count != members[place]:
             yield invalid(field, count, f"must equal complete leaf membership {members[place]}")
     # Groups are gangs by default.
-    policy = REPLICA.field("schedulingPolicy")
-    is_default = levels == (Level.REPLICA,) and policy.of(raw) is None
-    has_gang = {place: gang.of(raw) is not None for place, gang in gangs.items()}
+    policy = REPLICA.child("schedulingPolicy")
+    is_default = levels == (Level.REPLICA,) and policy.stored_in(raw) is None
+    has_gang = {place: gang.stored_in(raw) is not None for place, gang in gangs.items()}
     has_gang[REPLICA] |= is_default
     if (has_gang[SCHEDULING] or has_gang[REPLICA]) and spec.startup_policy == StartupPolicy.LEADER_READY:
         why = "a gang containing the leader and workers is incompatible with startupPolicy LeaderReady"
-        yield invalid(SCHEDULING, SCHEDULING.of(raw), why)
-    if has_gang[SCHEDULING] and fields.START_STRATEGY.of(raw) is not None:
+        yield invalid(SCHEDULING, SCHEDULING.stored_in(raw), why)
+    if has_gang[SCHEDULING] and fields.START_STRATEGY.stored_in(raw) is not None:
         why = "conflicts with a gang of all pods, which waits for the groups of the last wave: remove it"
-        yield invalid(fields.START_STRATEGY, fields.START_STRATEGY.of(raw), why)
-    constrained = any(place.field("schedulingConstraints").field("topology").of(raw) for place in _PLACES)
+        yield invalid(fields.START_STRATEGY, fields.START_STRATEGY.stored_in(raw), why)
+    constrained = any(
+        place.child("schedulingConstraints").child("topology").stored_in(raw) for place in _PLACES
+    )
     if (constrained or any(has_gang.values())) and any(annotations_of(raw).get(key) for key in _EXCLUSIVE):
         why = (
             "gang scheduling or workload topology constraints cannot be combined with exclusive topology in "
             "alpha"
         )
-        yield invalid(SCHEDULING, SCHEDULING.of(raw), why)
+        yield invalid(SCHEDULING, SCHEDULING.stored_in(raw), why)
 
 
 def _template_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    scheduling = SCHEDULING.of(raw)
+    scheduling = SCHEDULING.stored_in(raw)
     if len(set(_priorities(raw))) > 1:
         yield invalid(SCHEDULING, scheduling, "all managed pod templates must use the same priorityClassName")
     if any(fields.value_at(template, ("spec", "schedulingGroup")) for _, template in templates_of(raw)):
@@ -164,9 +166,9 @@ def _template_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
     worker = templates.get(str(fields.WORKER_TEMPLATE), {})
     members = {LEADER: templates.get(str(fields.LEADER_TEMPLATE), worker), WORKER: worker}
     for place, template in members.items():
-        field = place.field("resourceClaims")
+        field = place.child("resourceClaims")
         referred = _listed(fields.value_at(template, ("spec", "resourceClaims")))
-        for index, claim in enumerate(_listed(field.of(raw))):
+        for index, claim in enumerate(_listed(field.stored_in(raw))):
             if claim not in referred:
                 why = "must have a matching reference in every member pod template"
                 yield invalid(f"{field}[{index}]", claim, why)
@@ -174,18 +176,18 @@ def _template_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 def _volcano_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator[FieldError]:
     """Errors for fields that Volcano's PodGroup lacks."""
-    scheduling = SCHEDULING.of(raw)
+    scheduling = SCHEDULING.stored_in(raw)
     if levels != (Level.REPLICA,):
         why = "the Volcano provider supports the typed API only at replica level"
         yield invalid(SCHEDULING, scheduling, why)
     unsupported = {
-        "Basic policy": [place.field("schedulingPolicy").field("basic") for place in _PLACES],
-        "typed scheduling constraints": [place.field("schedulingConstraints") for place in _PLACES],
-        "typed disruption mode": [place.field("disruptionMode") for place in _PLACES],
-        "shared resource claims": [place.field("resourceClaims") for place in (LEADER, WORKER)],
+        "Basic policy": [place.child("schedulingPolicy").child("basic") for place in _PLACES],
+        "typed scheduling constraints": [place.child("schedulingConstraints") for place in _PLACES],
+        "typed disruption mode": [place.child("disruptionMode") for place in _PLACES],
+        "shared resource claims": [place.child("resourceClaims") for place in (LEADER, WORKER)],
     }
     for feature, places in unsupported.items():
-        if any(field.of(raw) is not None for field in places):
+        if any(field.stored_in(raw) is not None for field in places):
             yield invalid(SCHEDULING, scheduling, f"the Volcano provider does not support {feature}")
 
 

@@ -114,16 +114,22 @@ def _unsupported_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iter
 def _host_name_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
     """An error for a host name in the leader template of a Hash set. Workers of a Hash group are named after
     the host name of their leader, which must be unique."""
-    leaders = fields.LEADER_TEMPLATE if fields.LEADER_TEMPLATE.of(raw) is not None else fields.WORKER_TEMPLATE
-    host = leaders.field("spec").field("hostname")
-    if has_hash_groups(raw) and spec.size > 1 and host.of(raw):
+    leaders = (
+        fields.LEADER_TEMPLATE
+        if fields.LEADER_TEMPLATE.stored_in(raw) is not None
+        else fields.WORKER_TEMPLATE
+    )
+    host = leaders.child("spec").child("hostname")
+    if has_hash_groups(raw) and spec.size > 1 and host.stored_in(raw):
         why = "all groups would have one host name, and only one could have workers: remove it"
-        yield invalid(host, host.of(raw), why)
+        yield invalid(host, host.stored_in(raw), why)
 
 
 def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
     """Return whether pods are created from the template: with size 1, a worker template is not used."""
-    return spec.size > 1 or path == str(fields.LEADER_TEMPLATE) or fields.LEADER_TEMPLATE.of(raw) is None
+    return (
+        spec.size > 1 or path == str(fields.LEADER_TEMPLATE) or fields.LEADER_TEMPLATE.stored_in(raw) is None
+    )
 
 
 def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
@@ -133,7 +139,7 @@ def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     if any(pods.values()) and spec.size > MOST_PODS:
         why = f"groups whose pods request google.com/tpu have {MOST_PODS} pods at most: each pod lists all"
         errors.append(invalid(fields.SIZE, spec.size, why))
-    policy = fields.SUB_GROUP_POLICY_TYPE.of(raw)
+    policy = fields.SUB_GROUP_POLICY_TYPE.stored_in(raw)
     if pods[fields.LEADER_TEMPLATE] and policy == SubGroupPolicyType.LEADER_EXCLUDED:
         why = (
             "leaders request google.com/tpu and would be in no subgroup, so they would get no list of TPU "
@@ -151,7 +157,7 @@ def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
         pods[fields.WORKER_TEMPLATE] = []
     for template, containers in pods.items():
         ports = ports_of(containers)
-        if "" in ports and template.of(raw) is not None:
+        if "" in ports and template.stored_in(raw) is not None:
             unknown = containers[ports.index("")].get("name")
             yield (
                 f"{template}.spec.containers: {PORT_ENV} of {unknown} is empty, or unknown when a pod is "
@@ -174,14 +180,14 @@ def _tpu_pods(raw: Mapping[str, Any]) -> dict[fields.Field, list[dict[str, Any]]
         template: _tpu_containers(raw, template)
         for template in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE)
     }
-    if not isinstance(fields.LEADER_TEMPLATE.of(raw), Mapping):
+    if not isinstance(fields.LEADER_TEMPLATE.stored_in(raw), Mapping):
         pods[fields.LEADER_TEMPLATE] = pods[fields.WORKER_TEMPLATE]
     return pods
 
 
 def _tpu_containers(raw: Mapping[str, Any], template: fields.Field) -> list[dict[str, Any]]:
     """The TPU containers of a template; empty if there are none, or if the user has configured them."""
-    containers = tpu_containers(_mapping(template.field("spec").of(raw)))
+    containers = tpu_containers(_mapping(template.child("spec").stored_in(raw)))
     return [] if not containers or is_configured(containers) else containers
 
 
@@ -289,7 +295,7 @@ def reserved_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
-    policy = fields.SUBDOMAIN_POLICY.of(raw)
+    policy = fields.SUBDOMAIN_POLICY.stored_in(raw)
     templates = list(templates_of(raw))
     for path, template in templates:
         yield _Template(
@@ -299,7 +305,7 @@ def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
             leads=path == str(fields.LEADER_TEMPLATE) or len(templates) == 1,
             works=path == str(fields.WORKER_TEMPLATE),
             set_annotations=annotations_of(raw),
-            has_policy=fields.SUB_GROUP_POLICY.of(raw) is not None,
+            has_policy=fields.SUB_GROUP_POLICY.stored_in(raw) is not None,
             has_own_subdomain=policy == SubdomainPolicy.UNIQUE_PER_REPLICA,
         )
 
@@ -379,7 +385,7 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     if returns is not None and returns not in tuple(NodeReturn):
         why = f"must be one of {', '.join(NodeReturn)}"
         errors.append(invalid(_path(NODE_RETURN_ANNOTATION), returns, why))
-    if returns == NodeReturn.REQUIRED and fields.GROUP_IDENTITY.of(raw) == GroupIdentity.HASH:
+    if returns == NodeReturn.REQUIRED and fields.GROUP_IDENTITY.stored_in(raw) == GroupIdentity.HASH:
         why = "cannot be with groupIdentity Hash: a recreated group has other names; remove it"
         errors.append(invalid(_path(NODE_RETURN_ANNOTATION), returns, why))
     errors += _excepted_errors(raw, annotations)
@@ -443,7 +449,7 @@ def _group_node_errors(
         value = annotations.get(annotation)
         if not isinstance(value, str):
             continue
-        if fields.GROUP_IDENTITY.of(raw) == GroupIdentity.HASH:
+        if fields.GROUP_IDENTITY.stored_in(raw) == GroupIdentity.HASH:
             why = "selects nodes by group index, and groups with groupIdentity Hash have none: remove it"
             yield invalid(_path(annotation), value, why)
             continue
@@ -492,7 +498,7 @@ def _return_warnings(raw: Mapping[str, Any], annotations: Mapping[str, str]) -> 
         if annotations.get(NODE_RETURN_EXCEPT_ANNOTATION):
             yield f"{_path(NODE_RETURN_EXCEPT_ANNOTATION)}: has no effect without {NODE_RETURN_ANNOTATION}"
         return
-    if fields.GROUP_IDENTITY.of(raw) == GroupIdentity.HASH:
+    if fields.GROUP_IDENTITY.stored_in(raw) == GroupIdentity.HASH:
         yield f"{path}: has no effect with groupIdentity Hash: a recreated group has other names"
     for annotation in _EXCLUSIVE:
         if annotations.get(annotation):
@@ -535,7 +541,7 @@ def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -
         return []
     # Only leaders get the anti-affinity between groups; all pods get the anti-affinity between subgroups.
     concerned = {str(fields.LEADER_TEMPLATE), str(fields.WORKER_TEMPLATE)}
-    if annotation == EXCLUSIVE_TOPOLOGY_ANNOTATION and fields.LEADER_TEMPLATE.of(raw):
+    if annotation == EXCLUSIVE_TOPOLOGY_ANNOTATION and fields.LEADER_TEMPLATE.stored_in(raw):
         concerned = {str(fields.LEADER_TEMPLATE)}
     paths = [
         where
@@ -594,6 +600,6 @@ def _is_object(value: Any) -> bool:
 def templates_of(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Path and value of the pod templates in the set, the leader template first."""
     for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE):
-        template = field.of(raw)
+        template = field.stored_in(raw)
         if isinstance(template, Mapping):
             yield str(field), template

@@ -118,7 +118,7 @@ def errors_in(
     errors += [error for error in scheduling_errors(new, old, spec, scheduler) if str(error) not in existing]
     if old and before is not None:
         errors += [*identity_change_errors(new, old), *_update_errors(new, spec, before)]
-        if (name := fields.MANAGED_BY.of(new)) != fields.MANAGED_BY.of(old):
+        if (name := fields.MANAGED_BY.stored_in(new)) != fields.MANAGED_BY.stored_in(old):
             errors.append(invalid(fields.MANAGED_BY, name, "field is immutable"))
     errors += _name_length_errors(new, spec, before)
     errors += _added(_later_errors, (new, spec), (old, before))
@@ -151,7 +151,7 @@ def _group_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]
 
 
 def _manager_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    name = fields.MANAGED_BY.of(raw)
+    name = fields.MANAGED_BY.stored_in(raw)
     if not isinstance(name, str):
         return
     if byte_length(name) > LABEL_LENGTH:
@@ -290,8 +290,8 @@ def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> li
     elif None not in (after_size, before_size) and after_size != before_size:
         errors.append(invalid(path, after_size, "field is immutable"))
     if (
-        fields.SUBDOMAIN_POLICY.name in (fields.NETWORK_CONFIG.of(new) or {})
-        and fields.SUBDOMAIN_POLICY.of(new) is None
+        fields.SUBDOMAIN_POLICY.name in (fields.NETWORK_CONFIG.stored_in(new) or {})
+        and fields.SUBDOMAIN_POLICY.stored_in(new) is None
     ):
         errors.append(invalid(fields.SUBDOMAIN_POLICY, None, "cannot set subdomainPolicy as null"))
     return errors
@@ -379,9 +379,9 @@ def subgroup_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | Non
 
 def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
     """Errors for PVC templates that would keep pods from starting, and for unsupported policies."""
-    for field in map(fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.field, ("whenDeleted", "whenScaled")):
-        if field.of(raw) not in (None, "", RETAIN, DELETE):
-            yield invalid(field, field.of(raw), f"must be {RETAIN} or {DELETE}")
+    for field in map(fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.child, ("whenDeleted", "whenScaled")):
+        if field.stored_in(raw) not in (None, "", RETAIN, DELETE):
+            yield invalid(field, field.stored_in(raw), f"must be {RETAIN} or {DELETE}")
     for place, claim in enumerate(_claims(raw)):
         path, name = f"{fields.VOLUME_CLAIM_TEMPLATES}[{place}]", metadata_of(claim).get("name")
         yield from _storage_name_errors(f"{path}.metadata.name", name)
@@ -415,7 +415,7 @@ def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[
 
 
 def _claims(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    claims = fields.VOLUME_CLAIM_TEMPLATES.of(raw)
+    claims = fields.VOLUME_CLAIM_TEMPLATES.stored_in(raw)
     return [claim for claim in claims if isinstance(claim, Mapping)] if isinstance(claims, list) else []
 
 
@@ -429,13 +429,13 @@ def _storage_name_errors(path: str, name: Any) -> list[FieldError]:
     return [invalid(path, name, why) for why in dns1123_label_errors(name)]
 
 
-_PORTS = str(fields.LEADER_SERVICE.field("ports"))
+_PORTS = str(fields.LEADER_SERVICE.child("ports"))
 _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     """Errors for ports that no Service can have, or for a Service without ports."""
-    service = fields.LEADER_SERVICE.of(raw)
+    service = fields.LEADER_SERVICE.stored_in(raw)
     if not isinstance(service, Mapping):
         return []
     listed = service.get("ports")
@@ -459,7 +459,7 @@ def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
 
 
 def _declares_ports(raw: Mapping[str, Any]) -> bool:
-    template = fields.LEADER_TEMPLATE.of(raw) or fields.WORKER_TEMPLATE.of(raw)
+    template = fields.LEADER_TEMPLATE.stored_in(raw) or fields.WORKER_TEMPLATE.stored_in(raw)
     containers = fields.value_at(template, ("spec", "containers")) if isinstance(template, Mapping) else None
     listed = containers if isinstance(containers, list) else ()
     return any(isinstance(container, Mapping) and container.get("ports") for container in listed)
@@ -489,7 +489,7 @@ _ALONE = "so the leader is scheduled alone, and there may be no room for the wor
 def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
     """Warnings for valid settings that prevent groups from being scheduled as gangs."""
     warnings = []
-    if fields.STARTUP_POLICY.of(raw) == StartupPolicy.LEADER_READY:
+    if fields.STARTUP_POLICY.stored_in(raw) == StartupPolicy.LEADER_READY:
         warnings.append(
             f"spec.startupPolicy: LeaderReady: workers do not exist before their leader is ready, {_ALONE}; "
             f"use LeaderCreated"
@@ -584,7 +584,9 @@ def restart_warnings(
     if running <= 0 or why_left_alone(new, True, scheduler_seen(new)) is not None:
         return []
     if any(has_more_values(raw["spec"], MOST_VALUES) for raw in (new, old)):
-        is_same_template = fields.LEADER_WORKER_TEMPLATE.of(new) == fields.LEADER_WORKER_TEMPLATE.of(old)
+        is_same_template = fields.LEADER_WORKER_TEMPLATE.stored_in(
+            new
+        ) == fields.LEADER_WORKER_TEMPLATE.stored_in(old)
         return [] if is_same_template else [f"{fields.LEADER_WORKER_TEMPLATE}: {TOO_LARGE}"]
     if spec_fault(new):
         # A set with an unreadable spec is left alone. Only a spec of at most this size is checked for that.
@@ -702,15 +704,15 @@ def _service_errors(
             f"would need a Service {its_name}, which LeaderWorkerSet {its_name} has: create a Service of "
             f"another name yourself"
         )
-        yield invalid(fields.LEADER_SERVICE, fields.LEADER_SERVICE.of(new), why)
+        yield invalid(fields.LEADER_SERVICE, fields.LEADER_SERVICE.stored_in(new), why)
 
 
 def _has_leader_service(raw: Mapping[str, Any]) -> bool:
-    return fields.LEADER_SERVICE.of(raw) is not None
+    return fields.LEADER_SERVICE.stored_in(raw) is not None
 
 
 def _is_shared(raw: Mapping[str, Any]) -> bool:
-    return fields.SUBDOMAIN_POLICY.of(raw) in (None, "", SubdomainPolicy.SHARED)
+    return fields.SUBDOMAIN_POLICY.stored_in(raw) in (None, "", SubdomainPolicy.SHARED)
 
 
 def _indices(raw: Mapping[str, Any]) -> range:
@@ -718,6 +720,6 @@ def _indices(raw: Mapping[str, Any]) -> range:
     spec = SetSpec.of(raw)
     if has_hash_groups(raw):
         return range(0)
-    if spec.size < 2 and fields.SUBDOMAIN_POLICY.of(raw) != SubdomainPolicy.UNIQUE_PER_REPLICA:
+    if spec.size < 2 and fields.SUBDOMAIN_POLICY.stored_in(raw) != SubdomainPolicy.UNIQUE_PER_REPLICA:
         return range(0)
     return range(spec.replicas + (spec.surge_groups or 0))

@@ -249,7 +249,7 @@ def _count_key(group: GroupFacts) -> str:
 
 
 def _is_immediate(lws: Object) -> bool:
-    return bool(fields.GROUP_REPLACEMENT_POLICY.of(lws) == GroupReplacementPolicy.IMMEDIATE)
+    return bool(fields.GROUP_REPLACEMENT_POLICY.stored_in(lws) == GroupReplacementPolicy.IMMEDIATE)
 
 
 def _chosen(snapshot: SetSnapshot, assessment: Assessment, leaders: Sequence[Leader]) -> tuple[Leader, ...]:

@@ -154,7 +154,7 @@ class Volcano(GangProvider):
         spec = gang_of_group(restored, _GROUP_NAME_ANNOTATION in annotations_of(leader))
         if _QUEUE_ANNOTATION in annotations:
             spec["queue"] = annotations[_QUEUE_ANNOTATION]
-        owner = None if SCHEDULING.of(restored) is None else restored
+        owner = None if SCHEDULING.stored_in(restored) is None else restored
         pod_group = build_pod_group(self.api_version, self.name_of(leader), leader, spec, owner)
         passed_on = {key: value for key, value in annotations.items() if key.startswith(_PASSED_ON)}
         pod_group["metadata"] |= {"annotations": passed_on} if passed_on else {}

@@ -297,7 +297,7 @@ class Observer:
         return replace(scheduled, workload=workload, pod_groups=tuple(by_name.values()))
 
     def _former_gangs(self, lws: Object, groups: Iterable[GroupFacts]) -> tuple[FormerGang, ...]:
-        if SCHEDULING.of(lws) is None or needs_workload(lws, self._environment.scheduler):
+        if SCHEDULING.stored_in(lws) is None or needs_workload(lws, self._environment.scheduler):
             return ()
         led = {name for group in groups for name in may_be_gangs_of(group.leader)}
         owned = self._store.owned_by(uid_of(lws), "PodGroup")
@@ -363,7 +363,7 @@ class Observer:
         namespace, name = namespace_of(lws), leader_service_name(name_of(lws))
         service = self._store.get("Service", namespace, name)
         is_own = service is not None and is_controlled_by(service, uid_of(lws))
-        if fields.LEADER_SERVICE.of(lws) is None and not is_own:
+        if fields.LEADER_SERVICE.stored_in(lws) is None and not is_own:
             return None
         return await self._lookup.named("Service", namespace, name, uid_of(lws))
 
@@ -590,7 +590,7 @@ class Observer:
         name = gang.name_of(leader) if gang is not None else ""
         if not name:
             return None
-        owner = uid_of(leader if SCHEDULING.of(lws) is None else lws)
+        owner = uid_of(leader if SCHEDULING.stored_in(lws) is None else lws)
         return await self._lookup.named("PodGroup", namespace_of(leader), name, owner)
 
 

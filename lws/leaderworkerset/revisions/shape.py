@@ -109,11 +109,11 @@ def _value_faults(raw: Object, prefix: str) -> Iterator[str]:
         if fault := field.out_of_range(raw, _LEAST.get(field)):
             yield f"{prefix}{fault}"
     for field in _CHOICES:
-        chosen = field.of(raw)
+        chosen = field.stored_in(raw)
         if chosen and chosen not in field.choices:
             yield f"{prefix}{field} is {chosen!a}, not one of {', '.join(field.choices)}"
     for field in _AMOUNTS:
-        amount = field.of(raw)
+        amount = field.stored_in(raw)
         try:
             quantities.scaled(0 if amount is None else amount, 1, round_up=False)
         except ValueError as error:

@@ -48,13 +48,13 @@ def build_worker_storage(restored: Object) -> dict[str, Any]:
 
 def claims_of(lws: Object) -> list[Mapping[str, Any]]:
     """The claim templates as the user wrote them."""
-    return list(fields.VOLUME_CLAIM_TEMPLATES.of(lws) or ())
+    return list(fields.VOLUME_CLAIM_TEMPLATES.stored_in(lws) or ())
 
 
 def retention_of(lws: Object) -> Mapping[str, str] | None:
     """The retention policy of PVCs: whenDeleted and whenScaled, each Retain by default; None if unset. Both
     are always present because upstream owns both: an owned field without a value would cause a write."""
-    policy = fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.of(lws)
+    policy = fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.stored_in(lws)
     if policy is None:
         return None
     return {field: policy.get(field) or RETAIN for field in ("whenDeleted", "whenScaled")}

@@ -41,8 +41,8 @@ def defaults_in(part: Mapping[str, Any], within: Field = fields.SPEC) -> Iterato
     """Yield the defaults of scalars. An object with a default repeats the defaults of its fields."""
     for name, each in part.get("properties", {}).items():
         if "default" in each and each.get("type") != "object":
-            yield str(within.field(name)), each["default"]
-        yield from defaults_in(each, within.field(name))
+            yield str(within.child(name)), each["default"]
+        yield from defaults_in(each, within.child(name))
 
 
 @pytest.mark.parametrize(("constant", "field"), FIELDS.items(), ids=FIELDS)
@@ -77,7 +77,7 @@ def test_a_number_that_no_schema_writes_is_described(field: Field) -> None:
 def test_the_webhook_writes_them_too() -> None:
     raw: dict[str, Any] = {"spec": {"leaderWorkerTemplate": {}}}
     default(raw)
-    written = {field: field.of(raw) for field in DEFAULTS}
+    written = {field: field.stored_in(raw) for field in DEFAULTS}
     assert {field: value for field, value in written.items() if value is not None} == {
         field: DEFAULTS[field] for field in WRITTEN
     }
