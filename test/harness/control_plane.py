@@ -4,16 +4,23 @@ local.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from test.cluster import LOCAL, chosen
+from test.harness.waiting import eventually
 from tools.deployment import NAMESPACE, SERVICE_ACCOUNT
 from tools.localcluster import LocalCluster, Options
+from tools.localcluster.api import Api, tolerating
+from tools.localcluster.simulation import NODES
 
 _FINALIZER = "any-finalizer"
+_NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+_NOT_FOUND = 404
 
 
 @contextmanager
@@ -33,9 +40,48 @@ def restart_controllers(cluster: LocalCluster) -> None:
     """Restart the components on which pods depend, because they back off for up to half a minute after an
     outage.
     """
-    for name in ("kube-controller-manager", "kube-scheduler", "kwok"):
+    for name in ("kube-controller-manager", "kube-scheduler"):
         cluster.kill_component(name)
         cluster.start_component(name)
+    _restart_kwok(cluster)
+
+
+def _restart_kwok(cluster: LocalCluster) -> None:
+    """Restart kwok, and return when it has started the pods that wait for it.
+
+    Each kwok has a new identity, and would wait until the Leases of the killed one expire. When it gets the
+    Lease of a node, it lists the node's pods once. If it has not observed its own Lease by then, it ignores
+    them, so pods that still wait are changed until it starts them.
+    """
+    api = cluster.api
+    cluster.kill_component("kwok")
+    api.delete(_NODE_LEASES)
+    cluster.start_component("kwok")
+    nodes = {node["metadata"]["name"] for node in api.get(NODES)["items"]}
+    eventually(
+        "kwok has the Lease of every node",
+        lambda: nodes - {lease["metadata"]["name"] for lease in api.get(_NODE_LEASES)["items"]},
+        lambda missing: not missing,
+    )
+    at_first = {pod["metadata"]["uid"] for pod in _waiting_pods(api)}
+
+    def change_waiting() -> list[str]:
+        waiting = [pod["metadata"] for pod in _waiting_pods(api) if pod["metadata"]["uid"] in at_first]
+        for pod in waiting:
+            with tolerating(_NOT_FOUND):
+                path = f"/api/v1/namespaces/{pod['namespace']}/pods/{pod['name']}"
+                api.merge(path, {"metadata": {"annotations": {"example.com/changed": str(time.monotonic())}}})
+        return [pod["name"] for pod in waiting]
+
+    eventually("kwok has started the pods that waited for it", change_waiting, lambda waiting: not waiting)
+
+
+def _waiting_pods(api: Api) -> list[dict[str, Any]]:
+    """Return the pods that are bound to a node and have not been started."""
+    pods: list[dict[str, Any]] = api.get(
+        "/api/v1/pods?fieldSelector=status.phase%3DPending,spec.nodeName!%3D"
+    )["items"]
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 def allow_finalizers(cluster: LocalCluster) -> None:

@@ -65,4 +65,6 @@ def world(cluster: LocalCluster, package_product: Product, request: pytest.Fixtu
     with a_namespace(cluster, namespace_of(request.node.name)) as world:
         yield world
         if request.node.stash.get(FAILED, False):
-            print(world.kubectl("get", "lws,statefulsets,pods,events"))
+            print(world.kubectl("get", "lws,statefulsets,pods", "--output=wide"))
+            print(world.kubectl("get", "pods", "--field-selector=status.phase=Pending", "--output=yaml"))
+            print(world.kubectl("get", "events", "--sort-by=.metadata.creationTimestamp"))
