@@ -79,7 +79,7 @@ class LeaderElection(_Section):
     """The Lease by which one of several managers reconciles."""
 
     leader_elect: bool = True
-    """Reconcile only while holding the Lease. `false`: at once; never with more than one process."""
+    """Reconcile only while holding the Lease. `false`: reconcile at once; only for a single process."""
     lease_duration: Duration = timedelta(seconds=15)
     """How long others wait for a holder that stopped renewing; at least 1s."""
     renew_deadline: Duration = timedelta(seconds=10)
