@@ -269,7 +269,7 @@ def other_manager(lws: Object) -> str:
 
 def ends_in_parallel(lws: Object) -> bool:
     """Return whether workers are terminated together with their leader (podTerminationPolicy Parallel)."""
-    return bool(fields.POD_TERMINATION_POLICY.stored_in(lws) == PodTerminationPolicy.PARALLEL)
+    return bool(fields.POD_TERMINATION_POLICY.effective_in(lws) == PodTerminationPolicy.PARALLEL)
 
 
 def node_return_of(lws: Object) -> NodeReturn | None:

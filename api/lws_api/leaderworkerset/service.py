@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from lws_api.meta import IntOrString, KubeModel, constrained
+from lws_api.meta import ActsAs, IntOrString, KubeModel, constrained
 
 
 class LeaderServiceType(StrEnum):
@@ -32,14 +32,14 @@ class LeaderServicePort(KubeModel):
     """Port of the Service."""
     target_port: IntOrString | None = None
     """Port number or name in leader pods (default: `port`)."""
-    protocol: LeaderServiceProtocol | None = None
+    protocol: Annotated[LeaderServiceProtocol | None, ActsAs(LeaderServiceProtocol.TCP)] = None
     """Default: TCP."""
 
 
 class LeaderService(KubeModel):
     """How clients reach the leaders of a set."""
 
-    type: LeaderServiceType | None = None
+    type: Annotated[LeaderServiceType | None, ActsAs(LeaderServiceType.CLUSTER_IP)] = None
     """Type of the Service (default ClusterIP)."""
     ports: tuple[LeaderServicePort, ...] | None = None
     """Ports of the Service (default: those of the leader template's containers)."""

@@ -294,7 +294,10 @@ class LeaderWorkerSetSpec(KubeModel):
     """How groups are replaced when `leaderWorkerTemplate` or `networkConfig` changes."""
     startup_policy: StartupPolicy = StartupPolicy.LEADER_CREATED
     """When workers are created. LeaderCreated: once the leader pod exists. LeaderReady: once it is ready."""
-    pod_termination_policy: PodTerminationPolicy | None = None
+    pod_termination_policy: Annotated[
+        PodTerminationPolicy | None,
+        ActsAs(PodTerminationPolicy.DEFAULT),
+    ] = None
     """When the workers of a deleted leader are terminated. Default: once it is gone. Parallel: together with
     it.
     """

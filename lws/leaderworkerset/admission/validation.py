@@ -39,7 +39,7 @@ from lws.leaderworkerset.admission.templates import (
     template_warnings,
     templates_of,
 )
-from lws.leaderworkerset.children.services import leader_service_name
+from lws.leaderworkerset.children.services import PORT_PROTOCOL, leader_service_name
 from lws.leaderworkerset.group.gangs import (
     TIMEOUT_ANNOTATION,
     Coscheduling,
@@ -451,7 +451,7 @@ def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
         path, number = f"{_PORTS}[{place}]", port.get("port")
         errors += _leader_service_name_errors(f"{path}.name", port.get("name"), names, len(ports))
         errors += _target_errors(f"{path}.targetPort", port.get("targetPort"))
-        identity = (str(number), str(port.get("protocol") or "TCP"))
+        identity = (str(number), str(port.get(PORT_PROTOCOL.name) or PORT_PROTOCOL.stored_default))
         if identity in numbers:
             errors.append(invalid(f"{path}.port", number, "duplicate port"))
         numbers.add(identity)

@@ -12,16 +12,21 @@ from typing import Any
 
 from lws.history.revision import find
 from lws.kube.metadata import child_metadata, name_of, uid_of
-from lws.leaderworkerset import events
+from lws.leaderworkerset import events, fields
 from lws.leaderworkerset.assessment.likeness import ownership_of_service
+from lws.leaderworkerset.fields import Field
 from lws.leaderworkerset.pod_identity import group_name
 from lws.leaderworkerset.revisions.history import Recorded, restore
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec, subdomain_policy_of
 from lws.runtime.actions import Create, Object, Plan, Problem
 from lws.runtime.children import Child, plan_child, plan_obstacle, plan_unwanted, repair_service
-from lws_api.leaderworkerset.service import LeaderServiceProtocol, LeaderServiceType
+from lws_api.leaderworkerset.service import LeaderServicePort, LeaderServiceProtocol
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, WORKER_INDEX_LABEL, SubdomainPolicy
+
+# Only their defaults are read here: values that this release does not know are left to the API server.
+_TYPE = fields.LEADER_SERVICE.child("type")
+PORT_PROTOCOL = Field((), model=LeaderServicePort).child("protocol")
 
 
 def leader_service_name(set_name: str) -> str:
@@ -52,7 +57,7 @@ def build_leader_service(lws: Object) -> dict[str, Any]:
         "kind": "Service",
         "metadata": child_metadata(lws, leader_service_name(name), {NAME_LABEL: name}),
         "spec": {
-            "type": requested.get("type") or LeaderServiceType.CLUSTER_IP.value,
+            "type": requested.get(_TYPE.name) or _TYPE.stored_default,
             "selector": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"},
             "ports": ports_of(requested, spec.leader_template),
         },
@@ -96,7 +101,7 @@ def _named_once(ports: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def _port(requested: Mapping[str, Any]) -> dict[str, Any]:
     port = {
         "port": requested["port"],
-        "protocol": requested.get("protocol") or LeaderServiceProtocol.TCP.value,
+        "protocol": requested.get(PORT_PROTOCOL.name) or PORT_PROTOCOL.stored_default,
         "targetPort": requested.get("targetPort") or requested["port"],
     }
     return {"name": requested["name"], **port} if requested.get("name") else port
