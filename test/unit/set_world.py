@@ -88,7 +88,7 @@ def _after(snapshot: SetSnapshot, action: Action) -> SetSnapshot:
                 revision for revision in snapshot.revisions if revision.uid != action.target.uid
             )
             if action.target.kind == "PodDisruptionBudget":
-                return replace(snapshot, disruption_budget=None)
+                return replace(snapshot, pod_disruption_budget=None)
             if action.target.kind == "Job":
                 assert snapshot.prewarm is not None
                 jobs = tuple(job for job in snapshot.prewarm.jobs if uid_of(job) != action.target.uid)
@@ -104,7 +104,7 @@ def _field(snapshot: SetSnapshot, kind: str, name: str) -> str:
     """Return the field of the snapshot for a child of this kind and name."""
     if kind == "Service" and name != name_of(snapshot.lws):
         return "leader_service"
-    fields = {"StatefulSet": "leader", "Service": "service", "PodDisruptionBudget": "disruption_budget"}
+    fields = {"StatefulSet": "leader", "Service": "service", "PodDisruptionBudget": "pod_disruption_budget"}
     return fields[kind]
 
 

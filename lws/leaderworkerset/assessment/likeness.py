@@ -77,7 +77,7 @@ def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:
         selects_set = selector == {"matchLabels": {NAME_LABEL: set_name}}
         return selects_set and _is_labelled(budget, set_name) and _is_written_by_us(budget)
 
-    return ownership_of(snapshot.disruption_budget, uid_of(snapshot.lws), is_like, snapshot.owners_alive)
+    return ownership_of(snapshot.pod_disruption_budget, uid_of(snapshot.lws), is_like, snapshot.owners_alive)
 
 
 def ownership_of_pod_group(

@@ -1,10 +1,11 @@
 """Plan the PodDisruptionBudget of a set, which limits how many groups evictions (node drains) may disrupt.
 
-Evicting one pod disrupts its whole group, so `maxUnavailable` counts groups. Here a group is disrupted if it
-is not ready, whatever the cause. `maxUnavailable` is the user's limit while no group is disrupted, and 0 when
-that many groups are. In between, disrupted groups are not subtracted from the limit, because the disruption
-controller already counts at least one unavailable pod in each. Groups without worker pods are the exception:
-the controller does not count a StatefulSet without pods, so a ready leader hides that its group is disrupted.
+Evicting one pod disrupts its whole group, so `maxUnavailable` counts groups. A group is disrupted if it is
+not ready, whatever the cause. `maxUnavailable` equals the limit while no group is disrupted, and 0 once as
+many groups are disrupted as the limit allows. Between the two, disrupted groups are not subtracted from the
+limit, because Kubernetes already counts at least one missing pod in each of them. One exception: Kubernetes
+does not count a StatefulSet without pods, so a ready leader would hide that its group is disrupted. Groups
+without worker pods are therefore subtracted.
 
 Adding the missing pods of disrupted groups to the limit would allow evictions sooner. But pods are recreated
 one by one, and each new pod would allow the disruption of another group before this budget is lowered again.
@@ -30,7 +31,7 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) -> Plan:
     """Create, update or delete the PodDisruptionBudget as the spec requests."""
-    lws, stored = snapshot.lws, snapshot.disruption_budget
+    lws, stored = snapshot.lws, snapshot.pod_disruption_budget
     try:
         limit = disruption_limit(snapshot.spec)
     except ValueError as error:
@@ -51,13 +52,13 @@ def disruption_limit(spec: SetSpec) -> int | None:
     A percentage that rounds down to 0 means 1; with 0, drains would never finish. A set of one group has a
     budget only if the amount is a number, 0% or 100%. Raises ValueError for an invalid amount."""
     amount, replicas = spec.max_unavailable_groups, spec.replicas
-    if spec.disruption_budget is None or replicas == 0:
+    if spec.disruption_settings is None or replicas == 0:
         return None
     if amount is None:
         return 1 if replicas > 1 else None
-    groups = max(0, quantities.scaled(amount, replicas, round_up=False))
-    if groups > 0 or isinstance(amount, int) or quantities.scaled(amount, 100, round_up=False) == 0:
-        return groups
+    limit = max(0, quantities.scaled(amount, replicas, round_up=False))
+    if limit > 0 or isinstance(amount, int) or quantities.scaled(amount, 100, round_up=False) == 0:
+        return limit
     return 1 if replicas > 1 else None
 
 
@@ -117,5 +118,8 @@ def _repairs(stored: Object, intent: Object) -> dict[str, Object]:
     changed = merge_patch(ours, desired)
     if changed is None:
         return {}
-    limit = f"groups that may be disrupted: {desired['maxUnavailable']}"
-    return {limit if "maxUnavailable" in changed else difference(changed): {"spec": changed}}
+    others = [field for field in changed if field != "maxUnavailable"]
+    reasons = [difference(others)] if others else []
+    if "maxUnavailable" in changed:
+        reasons.insert(0, f"groups that may be disrupted: {desired['maxUnavailable']}")
+    return {"; ".join(reasons): {"spec": changed}}

@@ -109,7 +109,7 @@ class _Children:
     leader: Object | None
     service: Object | None
     leader_service: Object | None
-    disruption_budget: Object | None
+    pod_disruption_budget: Object | None
     groups: tuple[GroupFacts, ...]
     revisions: tuple[Recorded, ...]
     live_keys: frozenset[str]
@@ -122,7 +122,7 @@ class _Children:
 
     @property
     def named(self) -> tuple[Object | None, Object | None, Object | None, Object | None]:
-        return (self.leader, self.service, self.disruption_budget, self.leader_service)
+        return (self.leader, self.service, self.pod_disruption_budget, self.leader_service)
 
 
 async def _everywhere(namespace: str) -> bool:
@@ -209,7 +209,7 @@ class Observer:
             leader=children.leader,
             service=children.service,
             leader_service=children.leader_service,
-            disruption_budget=children.disruption_budget,
+            pod_disruption_budget=children.pod_disruption_budget,
             groups=children.groups,
             revisions=children.revisions,
             live_keys=children.live_keys,
@@ -339,7 +339,7 @@ class Observer:
             leader=leader,
             service=await self._lookup.named("Service", namespace, name, uid),
             leader_service=await self._leader_service(lws),
-            disruption_budget=await self._lookup.named("PodDisruptionBudget", namespace, name, uid),
+            pod_disruption_budget=await self._lookup.named("PodDisruptionBudget", namespace, name, uid),
             groups=groups,
             # Read after `_keys`, because unrecorded revisions may be recorded meanwhile.
             revisions=self._history.recorded(lws),

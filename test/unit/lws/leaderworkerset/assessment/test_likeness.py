@@ -186,5 +186,5 @@ def test_a_budget_is_adopted_only_if_it_is_over_the_pods_of_the_set(
     selector: Any, ownership: Ownership
 ) -> None:
     snapshot = settled(OURS)
-    budget = orphan(snapshot.disruption_budget, lambda obj: obj["spec"].update(selector=selector))
-    assert ownership_of_budget(replace(snapshot, disruption_budget=budget)) is ownership
+    budget = orphan(snapshot.pod_disruption_budget, lambda obj: obj["spec"].update(selector=selector))
+    assert ownership_of_budget(replace(snapshot, pod_disruption_budget=budget)) is ownership

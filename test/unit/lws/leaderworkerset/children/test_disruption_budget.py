@@ -32,17 +32,14 @@ from test.unit.set_world import actions_of, carried_out, settled, with_groups, w
 OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}
 
 
-def a_set(groups: Any = None, replicas: int = 3, size: int = 2) -> dict[str, Any]:
-    """Return a set with a disruption budget.
-
-    groups: maxUnavailableGroups; None to omit the field.
-    """
-    budget = {} if groups is None else {"maxUnavailableGroups": groups}
+def a_set(max_unavailable_groups: Any = None, replicas: int = 3, size: int = 2) -> dict[str, Any]:
+    """Return a set with `podDisruptionBudget`. max_unavailable_groups: None to omit the field."""
+    budget = {} if max_unavailable_groups is None else {"maxUnavailableGroups": max_unavailable_groups}
     return make_set(replicas=replicas, size=size, podDisruptionBudget=budget)
 
 
 @pytest.mark.parametrize(
-    ("groups", "replicas", "limit"),
+    ("max_unavailable_groups", "replicas", "limit"),
     [
         pytest.param(None, 3, 1, id="1 by default"),
         pytest.param(None, 1, None, id="no budget by default with 1 replica"),
@@ -59,8 +56,8 @@ def a_set(groups: Any = None, replicas: int = 3, size: int = 2) -> dict[str, Any
         pytest.param(-1, 3, 0, id="a negative number counts as 0"),
     ],
 )
-def test_the_limit(groups: Any, replicas: int, limit: int | None) -> None:
-    assert disruption_limit(SetSpec.of(a_set(groups, replicas))) == limit
+def test_the_limit(max_unavailable_groups: Any, replicas: int, limit: int | None) -> None:
+    assert disruption_limit(SetSpec.of(a_set(max_unavailable_groups, replicas))) == limit
 
 
 def test_without_the_field_there_is_none() -> None:
@@ -199,8 +196,8 @@ def test_what_is_allowed(groups: str, limit: int, allowed: int) -> None:
 
 
 def stored_budget(snapshot: SetSnapshot) -> Mapping[str, Any]:
-    assert snapshot.disruption_budget is not None
-    return snapshot.disruption_budget
+    assert snapshot.pod_disruption_budget is not None
+    return snapshot.pod_disruption_budget
 
 
 def the_action(snapshot: SetSnapshot) -> Any:
@@ -257,7 +254,7 @@ def test_what_others_edit_is_put_back(edit: dict[str, Any], patch: dict[str, Any
     edited["spec"] = {
         field: value for field, value in {**edited["spec"], **edit}.items() if value is not None
     }
-    planned = plan(replace(snapshot, disruption_budget=edited))
+    planned = plan(replace(snapshot, pod_disruption_budget=edited))
     assert [action.patch for action in actions_of(planned) if isinstance(action, Merge)] == (
         [patch] if patch else []
     )
@@ -267,7 +264,7 @@ def test_its_name_label_is_put_back() -> None:
     snapshot = settled(a_set())
     edited = copy.deepcopy(dict(stored_budget(snapshot)))
     edited["metadata"]["labels"] = {}
-    action = the_action(replace(snapshot, disruption_budget=edited))
+    action = the_action(replace(snapshot, pod_disruption_budget=edited))
     assert action.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
     assert action.why == LABELS_DIFFER
 
@@ -281,17 +278,22 @@ def test_its_name_label_is_put_back() -> None:
             "differs from what is wanted: unhealthyPodEvictionPolicy",
             id="something else",
         ),
+        pytest.param(
+            {"maxUnavailable": 3, "unhealthyPodEvictionPolicy": "IfHealthyBudget"},
+            "groups that may be disrupted: 1; differs from what is wanted: unhealthyPodEvictionPolicy",
+            id="both",
+        ),
     ],
 )
 def test_a_repair_says_what_it_is_for(edit: dict[str, Any], why: str) -> None:
     snapshot = settled(a_set())
     edited = copy.deepcopy(dict(stored_budget(snapshot)))
     edited["spec"] |= edit
-    assert the_action(replace(snapshot, disruption_budget=edited)).why == why
+    assert the_action(replace(snapshot, pod_disruption_budget=edited)).why == why
 
 
 def test_a_deleted_budget_is_recreated() -> None:
-    action = the_action(settled(a_set(), disruption_budget=None))
+    action = the_action(settled(a_set(), pod_disruption_budget=None))
     assert isinstance(action, Create) and action.intent["kind"] == "PodDisruptionBudget"
     assert action.failure is not None and action.failure.reason == "FailedCreate"
     assert action.failure.note == "Failed to create pod disruption budget demo"
@@ -308,7 +310,7 @@ def test_the_budget_is_deleted_when_no_longer_wanted(without: dict[str, Any]) ->
     planned = plan(snapshot)
     (gone,) = (action for action in actions_of(planned) if isinstance(action, Delete))
     assert (gone.target.kind, gone.target.uid) == ("PodDisruptionBudget", budget["metadata"]["uid"])
-    assert carried_out(snapshot, planned).disruption_budget is None
+    assert carried_out(snapshot, planned).pod_disruption_budget is None
 
 
 def theirs(lws: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
@@ -320,7 +322,7 @@ def theirs(lws: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict
 def test_another_owners_budget_is_left_alone_and_reported() -> None:
     lws = a_set()
     stranger = theirs(lws, lambda metadata: metadata.update(ownerReferences=[OTHER], labels={}))
-    snapshot = settled(lws, disruption_budget=stranger, owners_alive=frozenset({"u-9"}))
+    snapshot = settled(lws, pod_disruption_budget=stranger, owners_alive=frozenset({"u-9"}))
     planned = plan(snapshot)
     assert actions_of(planned) == []
     assert planned.again_after == 30
@@ -338,7 +340,7 @@ def test_an_orphan_like_ours_is_adopted() -> None:
     lws = a_set()
     orphan = theirs(lws, lambda metadata: metadata.pop("ownerReferences"))
     snapshot = settled(lws)
-    action = the_action(replace(snapshot, disruption_budget=orphan, reread=snapshot.lws))
+    action = the_action(replace(snapshot, pod_disruption_budget=orphan, reread=snapshot.lws))
     assert isinstance(action, SetOwner) and action.owner["uid"] == lws["metadata"]["uid"]
 
 
@@ -353,7 +355,7 @@ def test_a_users_own_budget_is_not_adopted_whatever_its_labels() -> None:
     snapshot = settled(lws)
     users = trim(theirs(lws, by_a_user))
     assert not may_be_adopted(users), "nothing is read for it, pass after pass"
-    planned = plan(replace(snapshot, disruption_budget=users, reread=snapshot.lws))
+    planned = plan(replace(snapshot, pod_disruption_budget=users, reread=snapshot.lws))
     assert actions_of(planned) == []
     assert [each.reason for each in planned.announce] == ["NameClash"]
 
@@ -361,7 +363,7 @@ def test_a_users_own_budget_is_not_adopted_whatever_its_labels() -> None:
 def test_a_terminating_budget_is_waited_for() -> None:
     lws = a_set()
     going = theirs(lws, lambda metadata: metadata.update(deletionTimestamp="2026-03-01T12:00:00Z"))
-    planned = plan(settled(lws, disruption_budget=going))
+    planned = plan(settled(lws, pod_disruption_budget=going))
     assert actions_of(planned) == [] and "PodDisruptionBudget" in planned.waiting_for
 
 

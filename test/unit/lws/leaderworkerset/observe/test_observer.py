@@ -292,19 +292,19 @@ async def test_a_missing_disruption_budget_is_made_only_for_a_set_that_lives(wis
     lws["spec"]["podDisruptionBudget"] = wish
     world = World(lws, *(obj for obj in EVERYTHING if obj is not LWS))
     snapshot = await world.of_set()
-    assert snapshot.disruption_budget is None
+    assert snapshot.pod_disruption_budget is None
     assert world.cluster.asked == (["LeaderWorkerSet default/demo"] if looks else [])
 
 
 async def test_the_disruption_budget_of_a_set_is_seen_whoever_owns_it() -> None:
     ours = api_server.stored(build_disruption_budget(LWS, 1))
     world = World(*EVERYTHING, ours)
-    assert (await world.of_set()).disruption_budget == trim(ours)
+    assert (await world.of_set()).pod_disruption_budget == trim(ours)
     assert world.cluster.asked == []
     stranger = {**ours, "metadata": {**ours["metadata"], "ownerReferences": [OTHER], "labels": {}}}
     world = World(*EVERYTHING, stranger)
     snapshot = await world.of_set()
-    assert snapshot.disruption_budget == trim(stranger) and "u-9" in snapshot.owners_alive
+    assert snapshot.pod_disruption_budget == trim(stranger) and "u-9" in snapshot.owners_alive
 
 
 @pytest.mark.parametrize("asks", [True, False])
