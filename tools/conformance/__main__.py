@@ -26,7 +26,8 @@ _INTRODUCTION = """\
 
 For those who move from upstream ([kubernetes-sigs/lws](https://github.com/kubernetes-sigs/lws)): what this
 controller adds to the API, and every deliberate difference. Everything else has the name and the meaning that
-it has in upstream. [API](api.md) explains all fields.
+it has in upstream. [API](api.md) explains all fields, and
+[reasons](../operations/troubleshooting/reasons.md) all Events and conditions.
 
 Each part of the API and each difference has a test (`make conformance`).
 """
@@ -49,6 +50,10 @@ _DISAGGREGATED = {
 _DIFFERENCES = "Deliberate differences"
 _OF_DISAGGREGATED = f"disaggregatedset_{DIFFERENCES}"
 PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"
+_LISTED_NOWHERE_ELSE = frozenset(
+    ("labels", "annotations", "environment", "disaggregatedset_labels", "disaggregatedset_annotations")
+)
+"""Kinds of which the page also lists the names that upstream has."""
 _DEPTH = 3
 """A suite is identified by this number of folders: test/integration/fields has a cluster of its own."""
 
@@ -93,7 +98,7 @@ def _row(kind: str, written: Mapping[str, Any]) -> Row:
 
 
 def page_of(table: Table) -> str:
-    """Return the whole page. It lists no parts that upstream has."""
+    """Return the whole page."""
     parts = [_INTRODUCTION]
     parts += _sections(table, _TITLES)
     parts.append(_differences(_DIFFERENCES, table.get(DIFFERENCES, ())))
@@ -105,7 +110,11 @@ def page_of(table: Table) -> str:
 
 def _sections(table: Table, titles: Mapping[str, tuple[str, str]]) -> Iterator[str]:
     for kind, (heading, column) in titles.items():
-        if added := [row for row in table.get(kind, ()) if row.is_added]:
+        rows = table.get(kind, ())
+        shared = [row for row in rows if not row.is_added]
+        if shared and kind in _LISTED_NOWHERE_ELSE:
+            yield _section(f"## {heading}", column, shared)
+        if added := [row for row in rows if row.is_added]:
             yield _section(f"## {heading} that upstream lacks", column, added)
 
 
