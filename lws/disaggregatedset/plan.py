@@ -39,7 +39,7 @@ from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.events import broken_revisions
 from lws.leaderworkerset.events import problems as problem_events
 from lws.leaderworkerset.status.problems import STALLED
-from lws.runtime.actions import Object, Plan, Reference, Status, soonest, together
+from lws.runtime.actions import Object, Plan, Reference, Status, merge_plans, soonest
 from lws.runtime.children import adopt
 
 
@@ -81,16 +81,16 @@ def _plan_record(targets: RoleTargets, target: TargetRevision) -> Plan:
         # The next pass follows at once and reports the result.
         statuses = tuple(replace(status, only_after_failure=True) for status in status_plan.statuses)
         status_plan = replace(status_plan, statuses=statuses)
-    return together(recording, status_plan)
+    return merge_plans(recording, status_plan)
 
 
 def _plan_adoption(targets: RoleTargets, target: TargetRevision) -> Plan:
     """Adopt orphans first, as their groups count in every step. Write the status only after a rejection."""
     snapshot = targets.snapshot
-    adoption = together(*(adopt(snapshot.owner, orphan) for orphan in snapshot.orphans))
+    adoption = merge_plans(*(adopt(snapshot.owner, orphan) for orphan in snapshot.orphans))
     if not snapshot.rejections:
         return adoption
-    return together(adoption, _status(targets, target, courses(targets), adoption))
+    return merge_plans(adoption, _status(targets, target, courses(targets), adoption))
 
 
 def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
@@ -98,7 +98,7 @@ def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
     snapshot, spec = targets.snapshot, targets.spec
     steps = courses(targets)
     roles = {key: tuple(revision.record.roles) for key, revision in target.records.items()}
-    planned = together(
+    planned = merge_plans(
         plan_scalers(snapshot, spec, target.key),
         *(step.plan for step in steps),
         plan_removed_slices(snapshot, spec),
@@ -110,7 +110,7 @@ def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
     if target.actions:
         # The record comes first in the same sequence, so that no child has a key that is not recorded.
         planned = replace(planned, sequences=((*target.actions, *chain(*planned.sequences)),))
-    return together(planned, _status(targets, target, steps, planned))
+    return merge_plans(planned, _status(targets, target, steps, planned))
 
 
 def _history(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> Iterator[Plan]:

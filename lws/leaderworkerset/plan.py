@@ -72,8 +72,8 @@ from lws.runtime.actions import (
     Problem,
     Reference,
     Status,
+    merge_plans,
     soonest,
-    together,
 )
 from lws_api.leaderworkerset.v1 import GROUP_RESTART_COUNTS_ANNOTATION
 
@@ -136,7 +136,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
         figures=_figures(snapshot, rollout.ready, status),
     )
     waiting_for = next((child.waiting_for for child in children if child.waiting_for), "")
-    return replace(together(*children, own), waiting_for=waiting_for)
+    return replace(merge_plans(*children, own), waiting_for=waiting_for)
 
 
 def _restart_counts(

@@ -313,7 +313,7 @@ class Plan:
 _NOTHING = Plan()
 
 
-def together(*parts: Plan) -> Plan:
+def merge_plans(*parts: Plan) -> Plan:
     """Combine parts into one plan, in their order."""
     # Most parts of most passes are empty.
     parts = tuple(part for part in parts if part != _NOTHING)

@@ -111,9 +111,9 @@ def _no_record(*_: Any) -> None:
 class Statuses(Protocol):
     """A record of our last writes to statuses (`WrittenStatuses`)."""
 
-    def expect(self, target: Reference, patch: Object) -> Object | None: ...
+    def record_sent(self, target: Reference, patch: Object) -> Object | None: ...
 
-    def written(self, stored: Object, before: Object | None, patch: Object) -> None: ...
+    def record_stored(self, stored: Object, before: Object | None, patch: Object) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,31 +207,31 @@ class Applier:
             actions = tuple(group)
             # If they were deleted one after the other, other controllers would delete the last objects first.
             for step in [actions] if deleted else [(action,) for action in actions]:
-                if not await self._take_all(step, outcome, due, owner):
+                if not await self._execute_concurrently(step, outcome, due, owner):
                     return
 
-    async def _take_all(
+    async def _execute_concurrently(
         self, actions: Sequence[Action], outcome: Outcome, due: dict[str, Status], owner: Reference | None
     ) -> bool:
         """Carry out actions concurrently. Return False if the sequence must stop."""
-        taking = [self._take(action, outcome, due, owner) for action in actions]
-        if len(taking) == 1:
+        executions = [self._execute(action, outcome, due, owner) for action in actions]
+        if len(executions) == 1:
             # As a task of its own, a single action would let other sequences go first.
-            return await taking[0]
-        results = await asyncio.gather(*taking, return_exceptions=True)
+            return await executions[0]
+        results = await asyncio.gather(*executions, return_exceptions=True)
         for bug in results:
             if isinstance(bug, BaseException):
                 raise bug
         return all(results)
 
-    async def _take(
+    async def _execute(
         self, action: Action, outcome: Outcome, due: dict[str, Status], owner: Reference | None
     ) -> bool:
         """Carry out one action. Return False if the sequence must stop."""
         try:
             if isinstance(action, Merge) and action.subresource == "status" and str(action.target) in due:
                 await self._write_record(action, due, outcome)
-            elif not await self._locked(action):
+            elif not await self._write_under_lock(action):
                 return False
         except Overtaken as error:
             log.info("%s: left as it is", error.message)
@@ -251,25 +251,25 @@ class Applier:
             self._recorder.announce(announce)
         return True
 
-    async def _locked(self, action: Action) -> bool:
+    async def _write_under_lock(self, action: Action) -> bool:
         """Carry out an action under the lock of the owner that it deletes, or adds an object to.
 
         Return False if another pass has deleted the owner.
         """
         if isinstance(action, Delete) and action.target.uid:
             async with self._locks.deleting(action.target.uid):
-                await self._carry_out(action)
+                await self._write_action(action)
             return True
         owner = _owner_in(action)
         if owner is None:
-            await self._carry_out(action)
+            await self._write_action(action)
             return True
         async with self._locks.creating(owner["uid"]) as may_create:
             if may_create:
-                await self._carry_out(action)
+                await self._write_action(action)
         return may_create
 
-    async def _carry_out(self, action: Action) -> None:
+    async def _write_action(self, action: Action) -> None:
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %s: %s", type(action).__name__.lower(), target_of(action), action.why)
         match action:
@@ -346,18 +346,18 @@ class Applier:
             self._hooks.deleted(action.target, {})
             return
         except Conflict as error:
-            if not await self._is_another(action.target):
+            if not await self._is_gone_or_replaced(action.target):
                 if action.version and not error.is_refusal:
                     raise Overtaken(f"{action.target} was changed at the same time") from error
                 raise
             log.info("%s is another one by now (UID): not deleted", action.target)
             return
-        if _lingers(answer):
+        if _still_exists(answer):
             self._hooks.put(answer)
         else:
             self._hooks.deleted(action.target, answer)
 
-    async def _is_another(self, target: Reference) -> bool:
+    async def _is_gone_or_replaced(self, target: Reference) -> bool:
         """Return whether the object no longer exists or another object has its name.
 
         A 409 alone does not prove it, because a webhook may respond with 409 too.
@@ -400,10 +400,10 @@ class Applier:
         self, target: Reference, patch: Object, before: Object | None = None
     ) -> Mapping[str, Any]:
         statuses = self._hooks.statuses
-        expected = statuses.expect(target, patch) if statuses is not None else None
+        expected = statuses.record_sent(target, patch) if statuses is not None else None
         stored = await self._cluster.merge(target, patch, subresource="status")
         if statuses is not None:
-            statuses.written(stored, before if before is not None else expected, patch["status"])
+            statuses.record_stored(stored, before if before is not None else expected, patch["status"])
         self._hooks.put(stored)
         return stored
 
@@ -446,7 +446,7 @@ def _owner_in(action: Action) -> Mapping[str, Any] | None:
     return controller_of(action.intent) if isinstance(action, Create) else None
 
 
-def _lingers(deleted: Mapping[str, Any]) -> bool:
+def _still_exists(deleted: Mapping[str, Any]) -> bool:
     """Return whether a deleted object still exists, waiting for finalizers or its kubelet."""
     metadata = deleted.get("metadata") or {}
     return bool(

@@ -129,7 +129,7 @@ def label_patches(stored: Object, desired: Mapping[str, str]) -> dict[str, Objec
     return {LABELS_DIFFER: {"metadata": {"labels": labels}}} if labels else {}
 
 
-def difference(fields: Iterable[str]) -> str:
+def difference_reason(fields: Iterable[str]) -> str:
     """Return the reason to write these fields of a child: an edit, or a change of the desired state."""
     return f"differs from what is wanted: {', '.join(fields)}"
 
@@ -154,7 +154,7 @@ def repair_service(stored: Object, intent: Object) -> Mapping[str, Object] | Pla
         patch["ports"] = _with_node_ports(desired, current) or None
     if "type" in patch and is_headless:
         patch |= {"clusterIP": _HEADLESS, "externalName": None}
-    return {difference(edited): {"spec": patch}} if patch else {}
+    return {difference_reason(edited): {"spec": patch}} if patch else {}
 
 
 def _is_as_desired(field: str, current: Object, desired: Object) -> bool:

@@ -33,7 +33,7 @@ from lws.runtime.lifecycle import cancel, first_end, start
 from lws.runtime.loop import Loop, Term, Terms
 from lws.runtime.operator import build_registry, build_settings, run_operator
 from lws.runtime.queue import Queue
-from lws.runtime.registration import Parts, Registration, together
+from lws.runtime.registration import Parts, Registration, merge_terms
 from lws.runtime.store import Store
 from lws.runtime.webhooks.server import dispatching
 from lws.runtime.webhooks.serving import Serving
@@ -61,11 +61,11 @@ class Surroundings:
 
 
 class Engine:
-    """The streams and passes over one history of the cluster. Call `start`, `ended`, `take_down` in order."""
+    """The streams and passes over one history of the cluster: `start` it, `wait_for_end`, and `shut_down`."""
 
-    def __init__(self, within: Surroundings) -> None:
-        cluster, metrics = within.cluster, within.metrics
-        self._within = within
+    def __init__(self, surroundings: Surroundings) -> None:
+        cluster, metrics = surroundings.cluster, surroundings.metrics
+        self._surroundings = surroundings
         self._kopf_stop = asyncio.Event()
         self._rollback = Rollback()
         self._election = self._build_election()
@@ -79,23 +79,23 @@ class Engine:
         self._triggers = Triggers(self._queue, self._terms.route_of, self._terms.forget)
         self._store = Store(
             self._triggers.on_change,
-            [table for registration in within.registrations for table in registration.reads],
+            [table for registration in surroundings.registrations for table in registration.reads],
             self._is_current,
         )
         source = Source(cluster, self._rollback)
         self._locks = OwnerLocks()
         self._recorders = [
             EventRecorder(event_client, kind.reporter, f"{kind.reporter}-{socket.gethostname()}")
-            for kind in within.registrations
+            for kind in surroundings.registrations
         ]
         self._controllers = [
             kind.build(self._parts(source, recorder))
-            for kind, recorder in zip(within.registrations, self._recorders, strict=True)
+            for kind, recorder in zip(surroundings.registrations, self._recorders, strict=True)
         ]
         for controller in self._controllers:
             self._triggers.add(controller.keys)
         self._loop = self._loop_of(metrics)
-        workloads = [kind.workload for kind in within.registrations]
+        workloads = [kind.workload for kind in surroundings.registrations]
         cluster.learn(*chain.from_iterable((kind.resource, *kind.children) for kind in workloads))
         self._informers = informers_of(source, self._store, workloads)
         self._kopf_streams = {
@@ -117,24 +117,24 @@ class Engine:
             *(start(name, run()) for kind in self._controllers for name, run in kind.tasks.items()),
             *(start("events", recorder.run()) for recorder in self._recorders),
             start("kopf", self._run_kopf()),
-            start("lead", self._lead()),
+            start("lead", self._compete_for_leases()),
             start("take over", self._takeover.run()),
             start("resync", self._resync()),
             start("check for an etcd restore", self._rollback.wait()),
         ]
 
-    async def ended(self) -> None:
+    async def wait_for_end(self) -> None:
         """Wait until a part has ended, and log its end. The caller then needs another engine."""
         await first_end(self._tasks, "the manager relists everything")
 
-    async def take_down(self) -> None:
+    async def shut_down(self) -> None:
         """Finish passes, write pending Events, release Leases, and then close everything."""
         is_finished = await self._finish()
         # A pass that still waits for a response must not write while the next engine does.
         self._is_down = True
         # The renewal task must end before the release, or it would acquire the Leases again.
         await cancel([task for task in self._tasks if task.get_name() == "lead"])
-        if is_finished and not self._within.cluster.may_arrive(everywhere):
+        if is_finished and not self._surroundings.cluster.may_arrive(everywhere):
             await self._election.release()
         else:
             # No other manager may list before the last write has arrived or has been abandoned.
@@ -185,7 +185,7 @@ class Engine:
 
         Recently is the time within which a healthy watch receives something.
         """
-        behind = (informer.behind_for for informer in self._informers.values())
+        behind = (informer.seconds_behind for informer in self._informers.values())
         is_recent = all(seconds <= timing.SILENT_WATCH_SECONDS for seconds in behind)
         return is_recent and all(stream.listed.is_set() for stream in self._streams().values())
 
@@ -193,27 +193,27 @@ class Engine:
         return {**self._informers, **self._kopf_streams}
 
     def _loop_of(self, metrics: Metrics) -> Loop:
-        for registration in self._within.registrations:
+        for registration in self._surroundings.registrations:
             metrics.count(registration.standings)
             metrics.workloads.serve(registration.series)
         passes = self._begin(self._may_write).passes
         controllers = {kind: of_kind.label for kind, of_kind in passes.items()}
         metrics.passes.serve(controllers.values(), _CONCURRENT_PASSES)
         metrics.queue.serve(controllers)
-        metrics.process.watch_streams(self._ages)
+        metrics.process.watch_streams(self._stream_ages)
         return Loop(self._terms.passes_over, metrics)
 
-    def _ages(self) -> dict[str, float]:
-        return {name: stream.silent_for for name, stream in self._streams().items()}
+    def _stream_ages(self) -> dict[str, float]:
+        return {name: stream.seconds_silent for name, stream in self._streams().items()}
 
     def _parts(self, source: Source, recorder: EventRecorder) -> Parts:
-        settings, resync, add = self._within.settings, self._triggers.everything, self._queue.add
+        settings, resync, add = self._surroundings.settings, self._triggers.everything, self._queue.add
         start = self._start_background
         return Parts(settings, source, self._store, recorder, add, resync, self._locks, start)
 
     def _begin(self, may_write: MayWrite) -> Term:
-        cluster = self._within.cluster.fenced(may_write, self._election.time_left)
-        return together([controller.begin(cluster) for controller in self._controllers])
+        cluster = self._surroundings.cluster.fenced(may_write, self._election.time_left)
+        return merge_terms([controller.begin(cluster) for controller in self._controllers])
 
     def _start_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Start a background task that ends by itself. The engine continues if the task fails."""
@@ -227,20 +227,23 @@ class Engine:
             log.error("a background task has failed", exc_info=error)
 
     def _build_election(self) -> Election:
-        settings, cluster, who = self._within.settings, self._within.cluster, self._within.identity
-        election, on_leading = settings.leader_election, self._within.metrics.process.leading
+        settings, identity = self._surroundings.settings, self._surroundings.identity
+        cluster, on_leading = self._surroundings.cluster, self._surroundings.metrics.process.leading
+        election = settings.leader_election
         times = LeaseTimes(election.lease_duration, election.renew_deadline, election.retry_period)
         if not election.enabled:
             return Unelected(election.resource_name, on_leading)
         # A burst of other writes must not make a renewal wait until the Lease is lost.
         cluster = cluster.paced(renewal_rate(election.shards, election.retry_period))
-        candidate = Candidate(settings.namespace, election.resource_name, who, times, rollback=self._rollback)
+        candidate = Candidate(
+            settings.namespace, election.resource_name, identity, times, rollback=self._rollback
+        )
         if election.shards == 1:
             return LeaseElection(Lease(cluster, candidate), on_leading)
         return ShardElection(cluster, candidate, election.shards, on_leading, self._is_idle)
 
     def _may_write(self, namespace: str) -> bool:
-        is_over = self._is_down or self._rollback.is_noticed
+        is_over = self._is_down or self._rollback.is_rolled_back
         return not is_over and self._election.may_write(namespace)
 
     def _acts_on(self, key: Key) -> bool:
@@ -248,13 +251,13 @@ class Engine:
         return self._election.acts_on(namespace) and self._takeover.is_done(namespace)
 
     async def _run_kopf(self) -> None:
-        within, server = self._within, self._within.serving.server
-        reviewing = within.settings if server is not None else None
-        registry = build_registry(within.cluster, self._store, within.registrations, reviewing)
+        surroundings, server = self._surroundings, self._surroundings.serving.server
+        reviewing = surroundings.settings if server is not None else None
+        registry = build_registry(surroundings.cluster, self._store, surroundings.registrations, reviewing)
         reviews = dispatching(server, registry) if server is not None else None
-        await run_operator(registry, build_settings(reviews), self._kopf_stop, within.listen)
+        await run_operator(registry, build_settings(reviews), self._kopf_stop, surroundings.listen)
 
-    async def _lead(self) -> None:
+    async def _compete_for_leases(self) -> None:
         """Compete for Leases once every stream has listed and every controller is ready."""
         await asyncio.gather(*(controller.known() for controller in self._controllers))
         await asyncio.gather(*(stream.listed.wait() for stream in self._streams().values()))
@@ -270,14 +273,14 @@ class Engine:
 
     def _lose(self, scope: Scope) -> None:
         self._terms.end(scope)
-        self._queue.shed()
+        self._queue.drop_untaken()
         for recorder in self._recorders:
-            recorder.hurry()
+            recorder.flush()
         self._loop.forget(scope)
 
     def _is_idle(self, scope: Scope) -> bool:
         is_running = self._queue.is_running(lambda key: scope(key.namespace))
-        return not is_running and not self._within.cluster.may_arrive(scope)
+        return not is_running and not self._surroundings.cluster.may_arrive(scope)
 
     async def _resync(self) -> None:
         """Enqueue everything at intervals, so that a missed event costs time but never correctness."""

@@ -57,11 +57,11 @@ class EventRecorder:
 
     def announce(self, announce: Announce) -> None:
         """Enqueue an Event. If the queue is full, the Event is only logged."""
-        if announce.once and not self._is_news(announce):
+        if announce.once and not self._is_new(announce):
             return
         log.info("%s %s: %s", announce.regarding, announce.reason, announce.note)
         if announce.ends:
-            self._write_all_about(announce.regarding)
+            self._write_windows_of(announce.regarding)
         key = fold_key(announce)
         if key is None:
             self._enqueue(announce)
@@ -69,22 +69,22 @@ class EventRecorder:
         window = self._windows.get(key)
         if window is None or window.is_over(self._clock()):
             window = self._windows[key] = Window(self._clock())
-            self._later(timing.EVENT_WINDOW_SECONDS, self._close, key, window)
-        if window.goes_alone(announce):
+            self._call_later(timing.EVENT_WINDOW_SECONDS, self._close, key, window)
+        if window.is_written_alone(announce):
             self._enqueue(announce)
         elif window.due_in is not None:
-            self._later(window.due_in, self._write_together, window)
+            self._call_later(window.due_in, self._write_combined, window)
 
-    def _is_news(self, announce: Announce) -> bool:
+    def _is_new(self, announce: Announce) -> bool:
         identity = _identity(announce)
-        is_news = identity not in self._sent
+        is_new = identity not in self._sent
         self._sent[identity] = None
         self._sent.move_to_end(identity)
         if len(self._sent) > _MOST_SERIES:
             self._sent.popitem(last=False)
-        return is_news
+        return is_new
 
-    def _later(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
+    def _call_later(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
         asyncio.get_running_loop().call_later(seconds, call, *arguments)
 
     def _close(self, key: FoldKey, window: Window) -> None:
@@ -93,16 +93,16 @@ class EventRecorder:
         if window.is_over(self._clock()):
             del self._windows[key]
         else:
-            self._later(timing.EVENT_WINDOW_SECONDS, self._close, key, window)
+            self._call_later(timing.EVENT_WINDOW_SECONDS, self._close, key, window)
 
-    def _write_together(self, window: Window) -> None:
+    def _write_combined(self, window: Window) -> None:
         if (announce := window.take(self._clock())) is not None:
             self._enqueue(announce)
 
-    def _write_all_about(self, regarding: Reference) -> None:
+    def _write_windows_of(self, regarding: Reference) -> None:
         for key, window in self._windows.items():
-            if key[0] == about(regarding):
-                self._write_together(window)
+            if key[0] == object_key(regarding):
+                self._write_combined(window)
 
     def _enqueue(self, announce: Announce) -> None:
         try:
@@ -121,14 +121,14 @@ class EventRecorder:
             finally:
                 self._waiting.task_done()
 
-    def hurry(self) -> None:
+    def flush(self) -> None:
         """Enqueue batched Events now, because this process may soon be unable to write them."""
         for window in self._windows.values():
-            self._write_together(window)
+            self._write_combined(window)
 
     async def drain(self) -> None:
         """Enqueue batched Events, and wait until every Event has been written or has failed."""
-        self.hurry()
+        self.flush()
         await self._waiting.join()
 
     async def _write(self, announce: Announce) -> None:
@@ -181,7 +181,7 @@ class EventRecorder:
 def _identity(announce: Announce) -> tuple[Any, ...]:
     related = announce.related
     return (
-        about(announce.regarding),
+        object_key(announce.regarding),
         announce.type,
         announce.reason,
         announce.action,
@@ -233,7 +233,7 @@ class Window:
         """Return whether the next Event of this key begins a new window."""
         return not self._batch and now - self.since >= timing.EVENT_WINDOW_SECONDS
 
-    def goes_alone(self, announce: Announce) -> bool:
+    def is_written_alone(self, announce: Announce) -> bool:
         """Return True for an Event of the first few groups, unless all are batched. Batch any other Event."""
         fold = announce.fold
         if fold is not None and not fold.waits and len(self._alone | {fold.member}) <= FEW:
@@ -253,10 +253,10 @@ class Window:
         if not batch:
             return None
         self.since, self._wait = now, timing.EVENT_BATCH.following(self._wait)
-        return folded(batch)
+        return combine(batch)
 
 
-def about(regarding: Reference) -> str:
+def object_key(regarding: Reference) -> str:
     """Return a key that is equal for all versions of an object."""
     return regarding.uid or str(regarding)
 
@@ -267,10 +267,10 @@ def fold_key(announce: Announce) -> FoldKey | None:
         return None
     shared = announce.type, announce.reason, announce.action, announce.fold.template
     parent = announce.fold.related if announce.fold.is_shared else None
-    return about(parent or announce.regarding), *shared
+    return object_key(parent or announce.regarding), *shared
 
 
-def folded(announces: Sequence[Announce]) -> Announce:
+def combine(announces: Sequence[Announce]) -> Announce:
     """Combine one or more Events of one key into one Event."""
     last = announces[-1]
     folds = [announce.fold for announce in announces if announce.fold is not None]
@@ -278,12 +278,12 @@ def folded(announces: Sequence[Announce]) -> Announce:
     changes = [(fold.member, *fold.change) for fold in folds if fold.change is not None]
     if last.fold is None or (len(names) == 1 and len(changes) < 2):
         return last
-    members = changed(changes) if changes else listed(names)
+    members = format_counts(changes) if changes else format_names(names)
     related = last.related if len(names) == 1 else last.fold.related
     return replace(last, note=last.fold.template.format(members), related=related)
 
 
-def listed(names: Iterable[str]) -> str:
+def format_names(names: Iterable[str]) -> str:
     """List names as ranges of ordinals: "demo-0 to demo-8, demo-11"; at most ten ranges."""
     runs: list[list[str]] = []
     last = (_NO_PARENT, -1)
@@ -295,19 +295,19 @@ def listed(names: Iterable[str]) -> str:
             runs.append([name])
         last = parent, ordinal
     spans = [run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
-    return _first_of(spans, [len(run) for run in runs])
+    return _join_first(spans, [len(run) for run in runs])
 
 
-def changed(changes: Iterable[tuple[str, int, int]]) -> str:
+def format_counts(changes: Iterable[tuple[str, int, int]]) -> str:
     """List members in the order of their first change, each with its first and last count; at most ten."""
     ends: dict[str, tuple[int, int]] = {}
     for member, before, after in changes:
         ends[member] = (ends.get(member, (before, after))[0], after)
     texts = [f"{member} from {before} to {after} replicas" for member, (before, after) in ends.items()]
-    return _first_of(texts, [1] * len(texts))
+    return _join_first(texts, [1] * len(texts))
 
 
-def _first_of(texts: Sequence[str], members: Sequence[int]) -> str:
+def _join_first(texts: Sequence[str], members: Sequence[int]) -> str:
     """Join the first ten texts, and count the others by the number of members in each of them."""
     more = sum(members[_RUNS:])
     return ", ".join(texts[:_RUNS]) + (f" and {more} more" if more else "")

@@ -37,7 +37,7 @@ class Rollback:
         self._error = RolledBack("")
 
     @property
-    def is_noticed(self) -> bool:
+    def is_rolled_back(self) -> bool:
         """Whether a rollback was detected: nothing that was read before may be used."""
         return self._noticed.is_set()
 
@@ -53,7 +53,7 @@ class Rollback:
         (`read`): a restored etcd may continue its revision numbers although its objects are old.
         """
         if read < cached <= version_number(version):
-            self._notice(subject, read, cached)
+            self._report_rollback(subject, read, cached)
 
     def check(self, subject: str, version: str, newest: int) -> int:
         """Return the resourceVersion of a consistent read as a number; 0 if it is not a number.
@@ -63,10 +63,10 @@ class Rollback:
         """
         read = version_number(version)
         if 0 < read < newest:
-            self._notice(subject, read, newest)
+            self._report_rollback(subject, read, newest)
         return read
 
-    def _notice(self, subject: str, read: int, newest: int) -> None:
+    def _report_rollback(self, subject: str, read: int, newest: int) -> None:
         self._noticed.set()
         self._error = RolledBack(
             f"{subject}: the API server shows resourceVersion {read} after {newest}: etcd was restored from "
@@ -113,7 +113,7 @@ class Informer:
         self._has_heard = False
 
     @property
-    def silent_for(self) -> float:
+    def seconds_silent(self) -> float:
         """Seconds since the last object, bookmark, list or error.
 
         Errors count: an API server that does not respond is not a fault of this process.
@@ -121,7 +121,7 @@ class Informer:
         return self._clock() - self._heard_at
 
     @property
-    def behind_for(self) -> float:
+    def seconds_behind(self) -> float:
         """Seconds since the last object, bookmark or list: the maximum age of the stored objects."""
         return self._clock() - self._read_at
 
@@ -170,11 +170,12 @@ class Informer:
         uids: set[str] = set()
         newest = self._newest
         page = await self._page("")
-        self._note(self._rollback.check(self.resource.plural, page["metadata"]["resourceVersion"], newest))
+        first = page["metadata"]["resourceVersion"]
+        self._raise_newest(self._rollback.check(self.resource.plural, first, newest))
         # The server prepares the next page while this one is processed.
         while token := page["metadata"].get("continue"):
-            page, _ = await asyncio.gather(self._page(token), self._take_in(page, uids))
-        await self._take_in(page, uids)
+            page, _ = await asyncio.gather(self._page(token), self._store_page(page, uids))
+        await self._store_page(page, uids)
         version: str = page["metadata"]["resourceVersion"]
         self._store.retain(self.resource.kind, uids, version, self._other_labels)
         return version
@@ -183,7 +184,7 @@ class Informer:
         query = {**self._query, "limit": _PAGE, **({"continue": token} if token else {})}
         return await self._cluster.list_page(self.resource, query)
 
-    async def _take_in(self, page: dict[str, Any], uids: set[str]) -> None:
+    async def _store_page(self, page: dict[str, Any], uids: set[str]) -> None:
         """Store the objects of a page and remove them from the page, to limit memory."""
         items = page.pop("items", None) or []
         items.reverse()
@@ -210,11 +211,11 @@ class Informer:
         }
         async with self._cluster.watch(self.resource, query, timing.SILENT_WATCH_SECONDS) as stream:
             async for line in _lines(stream):
-                self._take(decoded(line, f"a line of the watch of {self.resource.plural}"))
+                self._store_event(decoded(line, f"a line of the watch of {self.resource.plural}"))
                 self._heard_at = self._read_at = self._clock()
                 self._has_heard = True
 
-    def _take(self, event: Mapping[str, Any]) -> None:
+    def _store_event(self, event: Mapping[str, Any]) -> None:
         kind, obj = event["type"], event["object"]
         if kind == "ERROR":
             raise api_error(int(obj.get("code") or 500), obj, "the watch ended with an error", None)
@@ -223,9 +224,9 @@ class Informer:
         elif kind != "BOOKMARK":
             self._store.put(obj)
         self._version = obj["metadata"]["resourceVersion"]
-        self._note(version_number(self._version))
+        self._raise_newest(version_number(self._version))
 
-    def _note(self, version: int) -> None:
+    def _raise_newest(self, version: int) -> None:
         self._newest = max(self._newest, version)
 
 
@@ -284,7 +285,7 @@ class KopfStream:
         self.listed = asyncio.Event()
 
     @property
-    def silent_for(self) -> float:
+    def seconds_silent(self) -> float:
         """Seconds since the store last agreed with the API server about the existing objects.
 
         An API server that does not respond resets the count, because that is not a fault of this process.
@@ -294,11 +295,11 @@ class KopfStream:
     async def refresh(self) -> None:
         """Wait until the store is as new as the API server was before the call. Raises ClusterError."""
         pause = timing.CATCH_UP.first
-        behind = await self._behind(None)
+        behind = await self._find_missed(None)
         while behind:
             await asyncio.sleep(pause)
             pause = timing.CATCH_UP.following(pause)
-            behind = await self._behind(behind)
+            behind = await self._find_missed(behind)
 
     async def run(self, interval: float) -> None:
         """Compare indefinitely, at short intervals until the first agreement and while the objects differ."""
@@ -307,13 +308,13 @@ class KopfStream:
         while True:
             pause = timing.CATCH_UP.longest if self.listed.is_set() else timing.CATCH_UP.first
             try:
-                behind = await self._behind(behind or None)
+                behind = await self._find_missed(behind or None)
                 if not behind:
                     self._agreed_at = self._clock()
                     self.listed.set()
                     pause = interval
-                elif self.silent_for > interval:
-                    seconds = self.silent_for
+                elif self.seconds_silent > interval:
+                    seconds = self.seconds_silent
                     log.warning("%s: the stream is behind the API server for %.0f s", plural, seconds)
             except ClusterError as error:
                 log.warning("%s: %s", plural, error.message)
@@ -321,7 +322,7 @@ class KopfStream:
                 pause = timing.CATCH_UP.longest
             await asyncio.sleep(pause)
 
-    async def _behind(self, awaited: Mapping[str, int] | None) -> Mapping[str, int]:
+    async def _find_missed(self, awaited: Mapping[str, int] | None) -> Mapping[str, int]:
         """Compare the store with the API server, and return the versions that the store lacks, by UID.
 
         Objects that are no longer listed are dropped: kopf relists after an interruption but does not report

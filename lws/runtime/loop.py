@@ -143,7 +143,7 @@ class Loop:
             log.debug("pass begins")
             began = self._clock()
             again = await self._work(kind, key)
-            log.debug("pass ended after %.1f ms: %s", 1e3 * (self._clock() - began), _next(again))
+            log.debug("pass ended after %.1f ms: %s", 1e3 * (self._clock() - began), _describe_requeue(again))
             return again
 
     async def _work(self, kind: Kind, key: Key) -> Again:
@@ -184,7 +184,7 @@ class Loop:
             self._count_stuck(key, plan.stuck_pods)
             self._count_standing(key, plan.standing)
             self._metrics.workloads.observe(key, plan.figures)
-        rest = self._rest(kind, began)
+        rest = self._seconds_of_rest(kind, began)
         if plan.waiting_for:
             log.debug("%s %s/%s waits for %s", key.kind, key.namespace, key.name, plan.waiting_for)
         if plan.is_empty:
@@ -196,9 +196,9 @@ class Loop:
             self._metrics.workloads.count(key.namespace, outcome.tallies)
         else:
             self._metrics.workloads.count_for_others(outcome.tallies)
-        return replace(_again(key, plan, outcome), rest=rest)
+        return replace(_requeue(key, plan, outcome), rest=rest)
 
-    def _rest(self, kind: Kind, began: float) -> float:
+    def _seconds_of_rest(self, kind: Kind, began: float) -> float:
         """Return the seconds from the beginning of this pass until events may start the next one."""
         now = self._clock()
         duration = now - began
@@ -247,7 +247,7 @@ def _describe(kind: Kind, snapshot: Any, plan: Plan) -> None:
     log.debug("planned %d writes", sum(map(len, plan.sequences)))
 
 
-def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
+def _requeue(key: Key, plan: Plan, outcome: Outcome) -> Again:
     if outcome.overtaken and not outcome.errors:
         return Again(after=timing.AFTER_OVERTAKEN_SECONDS)
     if not outcome.errors:
@@ -273,7 +273,7 @@ def _is_namespace_terminating(errors: Sequence[ClusterError]) -> bool:
     return len(refusals) == len(errors) and any(error.is_namespace_terminating for error in refusals)
 
 
-def _next(again: Again) -> str:
+def _describe_requeue(again: Again) -> str:
     if again.after is None:
         return "failed, next pass after a backoff" if again.failed else "next pass when something changes"
     return f"{'failed, ' if again.failed else ''}next pass after {again.after:g} s"

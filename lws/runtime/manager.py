@@ -73,7 +73,7 @@ class Manager:
             # Another manager leads at once, but API servers need time until they call its webhooks.
             last_reviews = start("last reviews", self._serving.close_gently())
             await cancel([engines])
-            await self._engine.take_down()
+            await self._engine.shut_down()
             await last_reviews
             await cancel(tasks)
             for server in servers:
@@ -86,12 +86,12 @@ class Manager:
             await self._preconditions.wait()
             served = await self._definitions.served(before=served)
             # A write of the previous engine may still be in flight, so its Leases belong to another identity.
-            within = replace(self._surroundings, registrations=served, identity=_identity())
-            self._engine = Engine(within)
+            surroundings = replace(self._surroundings, registrations=served, identity=_identity())
+            self._engine = Engine(surroundings)
             began = asyncio.get_running_loop().time()
             self._engine.start()
             await self._until_over(served)
-            await self._engine.take_down()
+            await self._engine.shut_down()
             lasted = asyncio.get_running_loop().time() - began
             has_worked = lasted > timing.ENGINE_PAUSE.longest
             pause = timing.ENGINE_PAUSE.first if has_worked else timing.ENGINE_PAUSE.following(pause)
@@ -100,7 +100,7 @@ class Manager:
     async def _until_over(self, served: tuple[Registration, ...]) -> None:
         """Wait until a part of the engine ends, or until the set of kinds that can be served changes."""
         tasks = [
-            start("engine's end", self._engine.ended()),
+            start("engine's end", self._engine.wait_for_end()),
             start("definitions", self._definitions.changed(served)),
         ]
         try:

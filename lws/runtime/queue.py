@@ -106,9 +106,9 @@ class Queue:
     def drop(self) -> None:
         """Stop taking keys and forget every waiting key. Running passes finish."""
         self._is_open = False
-        self.shed()
+        self.drop_untaken()
 
-    def shed(self) -> None:
+    def drop_untaken(self) -> None:
         """Forget every waiting key that is no longer taken. Running passes finish."""
         for key in [key for key in self._rested if not self._is_taken(key)]:
             del self._rested[key]
@@ -189,13 +189,13 @@ class Queue:
             if self._is_taken(key):
                 entry.last_start = _now()
                 entry.dirty_by = _NEVER
-                again = await self._worked(key)
+                again = await self._run_pass(key)
             else:
                 self._meter.dropped(key)
         entry.is_running = False
-        self._settle(key, entry, again)
+        self._requeue(key, entry, again)
 
-    async def _worked(self, key: Hashable) -> Again:
+    async def _run_pass(self, key: Hashable) -> Again:
         self._meter.begun(key)
         try:
             return await self._work(key)
@@ -205,7 +205,7 @@ class Queue:
         finally:
             self._meter.ended(key)
 
-    def _settle(self, key: Hashable, entry: _Entry, again: Again) -> None:
+    def _requeue(self, key: Hashable, entry: _Entry, again: Again) -> None:
         if not self._is_taken(key):
             del self._entries[key]
             return

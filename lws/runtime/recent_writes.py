@@ -30,7 +30,7 @@ class WrittenStatuses:
         self._store = store
         self._written: OrderedDict[str, Object] = OrderedDict()
 
-    def expect(self, target: Reference, patch: Object) -> Object | None:
+    def record_sent(self, target: Reference, patch: Object) -> Object | None:
         """Record a write before it is sent, and return the status that it is based on; None if unknown.
 
         The stream may deliver the result before the response.
@@ -43,7 +43,7 @@ class WrittenStatuses:
         self._record(target.uid, with_merged(before, patch["status"]))
         return before
 
-    def written(self, stored: Object, before: Object | None, patch: Object) -> None:
+    def record_stored(self, stored: Object, before: Object | None, patch: Object) -> None:
         """Record the response to a write of a patch, which is based on the status `before`.
 
         Nothing is recorded if the store has a later version, or the response contains a concurrent change.

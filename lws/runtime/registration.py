@@ -47,7 +47,7 @@ class Parts:
     start: Callable[[Coroutine[Any, Any, None]], object]
 
 
-async def _at_once() -> None:
+async def _return_at_once() -> None:
     return None
 
 
@@ -65,8 +65,8 @@ class Controller:
     begin: Callable[[Cluster], Term]
     keys: Callable[[Scope], Iterable[Key]]
     tasks: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
-    known: Callable[[], Awaitable[object]] = _at_once
-    refresh: Callable[[], Awaitable[None]] = _at_once
+    known: Callable[[], Awaitable[object]] = _return_at_once
+    refresh: Callable[[], Awaitable[None]] = _return_at_once
     checks: Mapping[str, Check] = field(default_factory=dict)
 
 
@@ -92,7 +92,7 @@ class Registration:
     series: tuple[WorkloadSeries, ...] = ()
 
 
-def together(terms: Sequence[Term]) -> Term:
+def merge_terms(terms: Sequence[Term]) -> Term:
     """Merge the terms of all controllers. Raises ValueError if two of them use the same kind of key."""
     passes: dict[str, Kind] = {}
     routes: defaultdict[str, list[Route]] = defaultdict(list)
@@ -103,10 +103,10 @@ def together(terms: Sequence[Term]) -> Term:
         for kind, route in term.routes.items():
             routes[kind].append(route)
     all_routes = {
-        kind: of_kind[0] if len(of_kind) == 1 else _all_of(of_kind) for kind, of_kind in routes.items()
+        kind: of_kind[0] if len(of_kind) == 1 else _chain_routes(of_kind) for kind, of_kind in routes.items()
     }
     return Term(passes, all_routes, tuple(chain.from_iterable(term.forget for term in terms)))
 
 
-def _all_of(routes: Sequence[Route]) -> Route:
+def _chain_routes(routes: Sequence[Route]) -> Route:
     return lambda before, after: chain.from_iterable(route(before, after) for route in routes)

@@ -70,13 +70,13 @@ class Throttle:
         # UIDs whose status is being restored. Failed writes do not count.
         self._restoring: set[str] = set()
 
-    def note(self, obj: Mapping[str, Any]) -> None:
+    def record_write(self, obj: Mapping[str, Any]) -> None:
         """Record the result of a write."""
         uid = obj["metadata"]["uid"]
-        self.note_arrival(uid)
+        self.record_arrival(uid)
         # A record that a pass over a group writes to the status must not delay the waiting status further.
         if uid not in self._waiting:
-            self._written[uid] = self._noted(obj)
+            self._written[uid] = self._record_of(obj)
             self._written.move_to_end(uid)
         if obj["kind"] != "StatefulSet":
             self._active[uid] = self._clock()
@@ -86,7 +86,7 @@ class Throttle:
             self._waiting.discard(forgotten)
             self._announced.pop(forgotten, None)
 
-    def note_arrival(self, uid: str) -> None:
+    def record_arrival(self, uid: str) -> None:
         """Record that the API server stored a write of the object, which may have restored its status."""
         if uid not in self._restoring:
             return
@@ -137,7 +137,7 @@ class Throttle:
             again_after=soonest((plan.again_after, *(wait for _, wait in chain(waits, statuses)))),
         )
 
-    def _noted(self, obj: Mapping[str, Any]) -> _Written:
+    def _record_of(self, obj: Mapping[str, Any]) -> _Written:
         now, groups = self._clock(), _groups_of(obj)
         if obj["kind"] != "StatefulSet":
             return _Written(now, costs.status_pause(groups))

@@ -35,7 +35,7 @@ from lws.runtime.actions import (
     Problem,
     Reference,
     Status,
-    together,
+    merge_plans,
 )
 from lws.runtime.children import Child, label_patches, plan_child, repair
 from lws_api.disaggregatedset.v1 import API_VERSION, NAME_LABEL, ROLE_LABEL, SCALER_KIND
@@ -54,7 +54,7 @@ def plan_scalers(seen: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str)
     kept += [_excess(role, existing[role], spec.slices) for role in external if role in existing]
     created = [_create(seen, role, seeds[role]) for role in external if role not in existing]
     deleted = [_delete(seen, scaler, role) for role, scaler in existing.items() if role not in external]
-    return together(*kept, *created, *deleted)
+    return merge_plans(*kept, *created, *deleted)
 
 
 def scaler_counts(seen: DisaggregatedSnapshot) -> dict[str, int]:
@@ -121,7 +121,7 @@ def _keep(seen: DisaggregatedSnapshot, scaler: Object, role: str, replicas: int)
         if _replicas(scaler) is None
         else {},
     }
-    return together(repair(scaler, edits), _status(seen, scaler, role))
+    return merge_plans(repair(scaler, edits), _status(seen, scaler, role))
 
 
 def _excess(role: str, scaler: Object, slices: int) -> Plan:

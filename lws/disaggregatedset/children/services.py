@@ -17,7 +17,7 @@ from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.metadata import child_metadata, is_terminating, labels_of
 from lws.kube.ownership import ownership_of
-from lws.runtime.actions import Create, Delete, Object, Plan, Reference, together
+from lws.runtime.actions import Create, Delete, Object, Plan, Reference, merge_plans
 from lws.runtime.children import Child, plan_child, repair_service
 
 KIND = "Service"
@@ -66,7 +66,7 @@ def plan_services(
                 for service, identity in services.get(index, ())
                 if identity.key not in complete
             ]
-    return together(*plans, *_delete_surplus(seen, owned, spec.slices))
+    return merge_plans(*plans, *_delete_surplus(seen, owned, spec.slices))
 
 
 def _delete_surplus(seen: DisaggregatedSnapshot, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:

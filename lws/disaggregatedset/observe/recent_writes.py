@@ -39,9 +39,9 @@ class DisaggregatedMemory(RecentWrites[RecordedRoles]):
         if not self._is_stored(obj):
             return
         if obj["kind"] == KIND:
-            self.throttle.note(obj)
+            self.throttle.record_write(obj)
         else:
-            self.throttle.note_arrival(uid_of(obj))
+            self.throttle.record_arrival(uid_of(obj))
 
     def drop(self, target: Reference) -> None:
         """Drop an object that we deleted before the stream reports the deletion. Otherwise the next pass

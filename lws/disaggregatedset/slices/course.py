@@ -32,7 +32,7 @@ from lws.disaggregatedset.slices.step import (
 )
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role
-from lws.runtime.actions import Delete, Plan, Reference, soonest, together
+from lws.runtime.actions import Delete, Plan, Reference, merge_plans, soonest
 
 _OTHERS_FIRST = "other slices are in their rollout, and no more may be at a time (maxUpdatingSlices)"
 _NO_ROOM = "other slices are in their rollout, and the status has no room to remember that of another one"
@@ -192,7 +192,7 @@ def _course(before: _SliceBefore, why: str) -> Course:
     memory = (
         baseline(within, before.roles, lost_before(within, before.roles)) if step.starts else within.memory
     )
-    planned = together(Plan((recreated,)), plan_step(replace(within, memory=memory), before.state, step))
+    planned = merge_plans(Plan((recreated,)), plan_step(replace(within, memory=memory), before.state, step))
     waiting_for = "; ".join(each for each in (step.waiting_for, planned.waiting_for) if each)
     where = f"slice {within.index}: {waiting_for}" if waiting_for else ""
     again_after = soonest((planned.again_after, *_judgements(within)))

@@ -20,7 +20,7 @@ from lws.disaggregatedset.spec import DisaggregatedSpec, Role, SlicePlacement
 from lws.kube.metadata import annotations_of, is_mapping, without_tool_keys
 from lws.kube.ownership import ownership_of
 from lws.leaderworkerset.events import failed_create
-from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference, together
+from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference, merge_plans
 from lws.runtime.children import Child, plan_obstacle
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
@@ -120,7 +120,7 @@ def _creations(within: SliceFacts, state: SliceState, step: SliceStep) -> tuple[
         actions.append(
             create if others is None else annotated(create, OTHERS_INITIAL_REPLICAS_ANNOTATION, others)
         )
-    return actions, together(*waits)
+    return actions, merge_plans(*waits)
 
 
 def create_child(

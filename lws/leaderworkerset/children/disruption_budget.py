@@ -25,7 +25,7 @@ from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Create, Object, Plan, Problem
-from lws.runtime.children import Child, difference, plan_child, plan_unwanted
+from lws.runtime.children import Child, difference_reason, plan_child, plan_unwanted
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
@@ -119,7 +119,7 @@ def _repairs(stored: Object, intent: Object) -> dict[str, Object]:
     if changed is None:
         return {}
     others = [field for field in changed if field != "maxUnavailable"]
-    reasons = [difference(others)] if others else []
+    reasons = [difference_reason(others)] if others else []
     if "maxUnavailable" in changed:
         reasons.insert(0, f"groups that may be disrupted: {desired['maxUnavailable']}")
     return {"; ".join(reasons): {"spec": changed}}

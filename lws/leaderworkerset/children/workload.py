@@ -31,7 +31,7 @@ from lws.leaderworkerset.scheduling import (
     workload_name,
 )
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.runtime.actions import Announce, Create, Delete, Object, Plan, Problem, Reference, together
+from lws.runtime.actions import Announce, Create, Delete, Object, Plan, Problem, Reference, merge_plans
 from lws.runtime.children import Child, plan_child
 
 CREATED = "WorkloadSchedulingCreated"
@@ -55,7 +55,7 @@ def plan_scheduling(snapshot: SetSnapshot) -> SchedulingStep:
     scheduled = snapshot.scheduled
     if scheduled is None:
         return SchedulingStep(_plan_former_gangs(snapshot))
-    prerequisites = together(*_prerequisites(snapshot, scheduled))
+    prerequisites = merge_plans(*_prerequisites(snapshot, scheduled))
     problems = prerequisites.problems or tuple(_refused(snapshot))
     is_done = not prerequisites.waiting_for and not problems and not any(prerequisites.sequences)
     condition = _CREATED if is_done else None
@@ -63,7 +63,7 @@ def plan_scheduling(snapshot: SetSnapshot) -> SchedulingStep:
         condition = Condition(CREATED, False, problems[0].reason, problems[0].message)
     unneeded = Plan(sequences=tuple((delete,) for delete in _unneeded(snapshot, scheduled)))
     return SchedulingStep(
-        together(prerequisites, unneeded),
+        merge_plans(prerequisites, unneeded),
         condition,
         # The step does not block existing groups: the scheduler holds pods that lack their PodGroup.
         is_first=not is_done and not snapshot.groups,

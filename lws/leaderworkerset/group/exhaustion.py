@@ -20,7 +20,7 @@ from lws.leaderworkerset.restart_counts import InvalidCounts, is_exhausted, is_k
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.rollout.replacement import left_workers
 from lws.leaderworkerset.spec import ends_in_parallel, other_manager
-from lws.runtime.actions import Action, Delete, Merge, Object, Plan, Reference, SetFinalizer, together
+from lws.runtime.actions import Action, Delete, Merge, Object, Plan, Reference, SetFinalizer, merge_plans
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     POD_TERMINATION_POLICY_ANNOTATION,
@@ -131,7 +131,7 @@ def plan_abandoned(abandoned: Abandoned) -> Plan:
     if abandoned.leader is None:
         return released
     ended = plan_termination(abandoned.leader, abandoned.workers, abandoned.lws)
-    return together(released, ended) if abandoned.pods else ended
+    return merge_plans(released, ended) if abandoned.pods else ended
 
 
 def _why_unwanted(group: GroupSnapshot) -> str:

@@ -71,7 +71,7 @@ from lws.leaderworkerset.scheduling import (
 from lws.leaderworkerset.spec import SetSpec, other_manager
 from lws.leaderworkerset.status.problems import forced, is_forced
 from lws.leaderworkerset.status.status import MISSING_REVISION, POD_DELETED, POD_FAILED, recreated
-from lws.runtime.actions import Announce, Create, Delete, Fold, Merge, Object, Plan, Reference, together
+from lws.runtime.actions import Announce, Create, Delete, Fold, Merge, Object, Plan, Reference, merge_plans
 from lws.runtime.children import Child, ChildOwner, Repairs, label_patches, plan_child, repair, repair_service
 from lws_api.leaderworkerset.v1 import (
     FORMER_GROUP_GONE_LABEL,
@@ -100,13 +100,13 @@ def plan(group: GroupSnapshot | Abandoned) -> Plan:
         return plan_kept_alone(group, problem.message)
     # If another controller runs the set, all of its pods are left to that controller.
     losses = plan_node_loss(group) if not other_manager(group.lws) else Plan()
-    return together(plan_label_repairs(group.edited), plan_kept(group) or _plan_group(group), losses)
+    return merge_plans(plan_label_repairs(group.edited), plan_kept(group) or _plan_group(group), losses)
 
 
 def _plan_group(group: GroupSnapshot) -> Plan:
     if is_terminating(group.leader) or is_terminating(group.lws):
         waiting = Plan(waiting_for="the leader pod or the set to be gone")
-        return together(plan_termination(group.leader, group.worker_statefulset, group.lws), waiting)
+        return merge_plans(plan_termination(group.leader, group.worker_statefulset, group.lws), waiting)
     if is_exhausted(group.leader):
         return plan_exhaustion(group)
     if LEADER_NAME_ANNOTATION in annotations_of(group.leader):
@@ -120,7 +120,7 @@ def _plan_group(group: GroupSnapshot) -> Plan:
         revision = as_recorded(group.lws, rebuilt) if rebuilt is not None else None
     if revision is None:
         missing = _missing_revision(group)
-        return missing if _deletes(missing) else together(missing, _plan_admission(group))
+        return missing if _deletes(missing) else merge_plans(missing, _plan_admission(group))
     restored = SetSpec.of(restored_for(group.lws, revision, group.leader))
     keeps_failed = group.spec.restart_policy == RestartPolicy.NONE or not is_failed(group.leader)
     if is_of_hash_group(group.leader) and has_ended(group.leader) and keeps_failed:
@@ -134,7 +134,7 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     gang = _plan_gang(group, restored) if group.scheduled is None else _plan_pod_groups(group, restored)
     service = _plan_service(group, restored)
     if gang.waiting_for and group.worker_statefulset is None:
-        return together(restart, service, gang)
+        return merge_plans(restart, service, gang)
     admission = _plan_admission(group) if not gang.waiting_for else Plan()
     released = _without_gate(group) if admission.sequences else group
     workers = _plan_workers(released, restored) if restored.size > 1 else Plan()
@@ -145,8 +145,8 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     )
     scheduling_retry = plan_scheduling_retry(group, topology_of(restored.lws))
     group_ready = plan_group_ready(group, restored.size)
-    children = replace(together(gang, admission, workers), sequences=(chained,))
-    return together(restart, service, children, scheduling_retry, group_ready, plan_note(group))
+    children = replace(merge_plans(gang, admission, workers), sequences=(chained,))
+    return merge_plans(restart, service, children, scheduling_retry, group_ready, plan_note(group))
 
 
 def _recreate(group: GroupSnapshot, why: str, reason: str, announce: tuple[Announce, ...] = ()) -> Plan:
@@ -215,7 +215,7 @@ def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
             )
             planned = replace(planned, announce=(warning,))
         plans.append(planned)
-    return together(*plans)
+    return merge_plans(*plans)
 
 
 def _pod_group_repairs(group: GroupSnapshot, stored: Object, intent: Object) -> Mapping[str, Object] | Plan:

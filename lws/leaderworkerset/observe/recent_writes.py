@@ -51,7 +51,7 @@ class SetWrites(RecentWrites[Recorded]):
         self._store.put(obj)
         is_noted = obj["kind"] == KIND or (obj["kind"] == "StatefulSet" and not _is_of_workers(obj))
         if is_noted and self._is_stored(obj):
-            self.throttle.note(obj)
+            self.throttle.record_write(obj)
 
     def drop(self, answer: Mapping[str, Any]) -> None:
         """Drop a pod that one of our deletions removed, if it never had a node.

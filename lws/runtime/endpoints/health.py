@@ -261,7 +261,7 @@ class Silence:
 
         def check() -> str | None:
             expected = 0.0 if self._since is None else self._clock() - self._since
-            silence = min(stream.silent_for, expected)
+            silence = min(stream.seconds_silent, expected)
             return f"nothing received for {silence:.0f} s" if silence > timing.SILENT_STREAM_SECONDS else None
 
         return check

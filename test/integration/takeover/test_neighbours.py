@@ -10,7 +10,7 @@ import pytest
 
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.runtime.actions import Plan, together
+from lws.runtime.actions import Plan, merge_plans
 from lws.runtime.apply import Applier, Outcome, WriteHooks
 from lws.runtime.children import adopt
 from lws.runtime.client.connection import Cluster
@@ -75,7 +75,7 @@ async def test_an_orphan_is_not_taken_from_whoever_was_faster_and_keeps_its_othe
     of_app = {**owner_reference(_orphan(world, "app")), "controller": False}
     added = {"shared": of_app, "lost": owner_reference(rival)}
     snapshot = SetSnapshot(lws=lws, now=datetime.now(UTC), reread=lws)
-    planned = together(*(adopt(snapshot.owner, _orphan(world, name)) for name in added))
+    planned = merge_plans(*(adopt(snapshot.owner, _orphan(world, name)) for name in added))
     for name, owner in added.items():
         world.patch("Service", name, {"metadata": {"ownerReferences": [owner]}})
 

@@ -24,7 +24,7 @@ from lws.runtime.client.connection import Cluster
 from lws.runtime.engine import Triggers
 from lws.runtime.informer import Source
 from lws.runtime.queue import Queue
-from lws.runtime.registration import Parts, Registration, together
+from lws.runtime.registration import Parts, Registration, merge_terms
 from lws.runtime.store import Store
 from test.unit.stories.fake_cluster import NAMESPACE, FakeCluster
 
@@ -101,7 +101,7 @@ class FakeManager:
     def begin_term(self) -> None:
         """Begin a new term of the Lease: recorded writes and timers are lost, the store is not."""
         client = cast(Cluster, self._cluster)
-        self.term = together([each.begin(client) for each in self._controllers])
+        self.term = merge_terms([each.begin(client) for each in self._controllers])
         self.queue.keys.clear()
         self.timers.clear()
         self.resync()

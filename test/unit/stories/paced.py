@@ -182,7 +182,7 @@ class Paced:
             return
         self._steps += 1
         self._story._apply(statefulset, rollout)
-        self._throttle.note(
+        self._throttle.record_write(
             {"kind": "StatefulSet", "metadata": {"uid": "leaders"}, "spec": {"replicas": rollout.replicas}}
         )
         self._news()

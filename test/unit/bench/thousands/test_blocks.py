@@ -11,7 +11,7 @@ from test.bench.thousands.blocks import DECODING, OTHER, shares
     ("stack", "block"),
     [
         ("runners.run;informer.run;informer._watch;responses.decoded;responses._json", DECODING),
-        ("runners.run;informer.run;informer._take;store.put", "streams: trim, store, route"),
+        ("runners.run;informer.run;informer._store_event;store.put", "streams: trim, store, route"),
         ("runners.run;loop._work;loop._reconcile;apply.apply;connection._request", "writes"),
         ("runners.run;loop._work;loop._reconcile;observer.observe_group", "passes over groups"),
         ("runners.run;loop._work;plan.plan;plan._plan_group;plan._plan_workers", "passes over groups"),

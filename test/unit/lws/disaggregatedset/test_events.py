@@ -7,7 +7,7 @@ import pytest
 from lws.disaggregatedset import events
 from lws.disaggregatedset.snapshot import ChildFacts
 from lws.runtime.actions import Announce, Reference
-from lws.runtime.events import Window, fold_key, folded
+from lws.runtime.events import Window, combine, fold_key
 from test.unit.builders import make_set
 from test.unit.lws.disaggregatedset.sets import make_disaggregated
 
@@ -53,15 +53,15 @@ def _scaled(role: str, before: int, after: int) -> Announce:
     ],
 )
 def test_one_alone_has_the_words_of_the_original(announce: Announce, reason: str, note: str) -> None:
-    assert (folded([announce]).reason, folded([announce]).note) == (reason, note)
-    assert folded([announce]).related is not None
-    assert not Window(0.0).goes_alone(announce), "it waits for others"
+    assert (combine([announce]).reason, combine([announce]).note) == (reason, note)
+    assert combine([announce]).related is not None
+    assert not Window(0.0).is_written_alone(announce), "it waits for others"
 
 
 def test_all_roles_of_a_step_are_told_together() -> None:
     step = [_scaled("prefill", 1, 2), _scaled("decode", 0, 1)]
     assert fold_key(step[0]) == fold_key(step[1])
-    told = folded(step)
+    told = combine(step)
     assert told.note == (
         "Scaling up prefill LWS llm-0-new-prefill from 1 to 2 replicas, "
         "decode LWS llm-0-new-decode from 0 to 1 replicas"
@@ -71,7 +71,7 @@ def test_all_roles_of_a_step_are_told_together() -> None:
 
 def test_steps_that_follow_each_other_closely_are_told_from_the_first_count_to_the_last() -> None:
     steps = [_scaled("decode", 4, 3), _scaled("prefill", 2, 1), _scaled("decode", 3, 2)]
-    assert folded(steps).note == (
+    assert combine(steps).note == (
         "Scaling down decode LWS llm-0-new-decode from 4 to 2 replicas, "
         "prefill LWS llm-0-new-prefill from 2 to 1 replicas"
     )
@@ -83,7 +83,7 @@ def test_up_and_down_are_told_apart() -> None:
 
 def test_what_is_deleted_together_is_told_by_name() -> None:
     gone = [events.deleted_drained(LLM, _child(role, 0, "old")) for role in ("prefill", "decode")]
-    assert folded(gone).note == "Deleted drained LWS llm-0-old-decode, llm-0-old-prefill"
+    assert combine(gone).note == "Deleted drained LWS llm-0-old-decode, llm-0-old-prefill"
 
 
 def test_a_rollout_that_ends_is_told_after_its_steps() -> None:

@@ -351,11 +351,11 @@ class _Statuses:
     def __init__(self, diary: list[str]) -> None:
         self._diary = diary
 
-    def expect(self, target: Reference, patch: Mapping[str, Any]) -> Mapping[str, Any]:
+    def record_sent(self, target: Reference, patch: Mapping[str, Any]) -> Mapping[str, Any]:
         self._diary.append(f"expect {target.name} {patch['status']}")
         return {"left": "by us"}
 
-    def written(self, stored: Mapping[str, Any], before: Any, patch: Mapping[str, Any]) -> None:
+    def record_stored(self, stored: Mapping[str, Any], before: Any, patch: Mapping[str, Any]) -> None:
         self._diary.append(f"written {stored['status']} by {patch} over {before}")
 
 

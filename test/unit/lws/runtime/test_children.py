@@ -11,7 +11,7 @@ from lws import timing
 from lws.kube.metadata import owner_reference
 from lws.kube.ownership import Ownership, ownership_of
 from lws.kube.patches import with_merged
-from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner, together
+from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner, merge_plans
 from lws.runtime.children import (
     LABELS_DIFFER,
     Child,
@@ -232,7 +232,7 @@ def test_a_service_that_was_given_an_address_is_made_anew(is_trimmed: bool) -> N
 
 def test_parts_of_a_plan_keep_their_order_and_the_soonest_wait_counts() -> None:
     clash, leaving = CLASH, Plan(again_after=5.0, waiting_for="a", stuck_pods=1, standing=frozenset({"late"}))
-    assert together(one(CREATE), Plan(((),)), clash, leaving, ADOPTED) == Plan(
+    assert merge_plans(one(CREATE), Plan(((),)), clash, leaving, ADOPTED) == Plan(
         sequences=((CREATE,), *ADOPTED.sequences),
         again_after=5.0,
         waiting_for=f"{NOTE}; a",
@@ -240,7 +240,7 @@ def test_parts_of_a_plan_keep_their_order_and_the_soonest_wait_counts() -> None:
         problems=clash.problems,
         standing=frozenset({"late"}),
     )
-    assert together(Plan(), Plan()) == Plan()
+    assert merge_plans(Plan(), Plan()) == Plan()
 
 
 def test_an_adoption_takes_along_what_an_orphan_should_not_have_inherited() -> None:

@@ -58,7 +58,7 @@ async def test_the_store_is_current_while_every_stream_is_heard() -> None:
 @in_fake_time
 async def test_gauges_of_kinds_of_workload_are_there_before_anything_is() -> None:
     async with an_engine() as engine:
-        lines = engine._within.metrics.text().decode().splitlines()
+        lines = engine._surroundings.metrics.text().decode().splitlines()
         assert {"lws_disaggregatedsets_in_rollout 0.0", "lws_disaggregatedsets_stalled 0.0"} <= {*lines}
 
 
@@ -67,19 +67,19 @@ async def test_nothing_is_written_once_the_cluster_has_gone_back_and_the_engine_
     async with an_engine() as engine:
         assert engine._may_write("ns")
         engine.start()
-        ending = asyncio.create_task(engine.ended())
+        ending = asyncio.create_task(engine.wait_for_end())
         with pytest.raises(RolledBack):
             engine._rollback.check("lease lws", "7", 100)
         assert not engine._may_write("ns")
         await ending
-        await engine.take_down()
+        await engine.shut_down()
 
 
 @in_fake_time
 async def test_nothing_is_written_by_what_is_left_of_an_engine_that_was_taken_down() -> None:
     async with an_engine() as engine:
         assert engine._may_write("ns")
-        await engine.take_down()
+        await engine.shut_down()
         assert not engine._may_write("ns")
 
 
@@ -112,7 +112,7 @@ async def test_the_lease_runs_out_where_a_pass_does_not_come_to_its_end(seconds:
         engine._queue.open()
         engine._queue.add(A_SET)
         await asyncio.sleep(0.1)
-        await engine.take_down()
+        await engine.shut_down()
         assert bool(holder.released_at) is (seconds < timing.DRAIN_SECONDS)
 
 
@@ -121,15 +121,15 @@ async def test_the_lease_runs_out_where_a_write_without_an_answer_may_still_arri
     async with serving() as api, an_engine(api) as engine:
         engine._election = holder = _Holder()
         api.will(silence(3600))
-        acting = engine._within.cluster.fenced(engine._may_write, holder.time_left)
+        acting = engine._surroundings.cluster.fenced(engine._may_write, holder.time_left)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(acting.create({"kind": "Pod", "metadata": {"namespace": "ns"}}), 1.0)
         assert not engine._is_idle(everywhere)
-        await engine.take_down()
+        await engine.shut_down()
         assert not holder.released_at
         await asyncio.sleep(14.0)
         assert engine._is_idle(everywhere)
-        await engine.take_down()
+        await engine.shut_down()
         assert holder.released_at
 
 
@@ -185,5 +185,5 @@ async def test_work_beside_the_passes_ends_with_the_engine_and_its_failure_is_lo
         await asyncio.sleep(0.1)
         assert "a background task has failed" in caplog.text and "unreadable" in caplog.text
         (waiting,) = engine._background
-        await engine.take_down()
+        await engine.shut_down()
         assert waiting.cancelled() and not engine._background

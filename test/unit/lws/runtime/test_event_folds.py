@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lws.runtime.actions import Announce, Fold, Reference
-from lws.runtime.events import changed, fold_key, folded, listed
+from lws.runtime.events import combine, fold_key, format_counts, format_names
 
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-1", "42")
 POD = Reference("v1", "Pod", "ns", "demo-0", "u-2")
@@ -18,15 +18,15 @@ TWO = replace(ONE, note="Made workers of demo-1", fold=Fold("Made {}", "demo-1")
 
 
 def test_one_alone_stays_as_it_is() -> None:
-    assert folded([ONE]) is ONE
-    assert folded([ONE, ONE]) == ONE
+    assert combine([ONE]) is ONE
+    assert combine([ONE, ONE]) == ONE
 
 
 def test_several_name_all() -> None:
-    assert folded([TWO, ONE]) == replace(ONE, note="Made demo-0 to demo-1", related=None)
+    assert combine([TWO, ONE]) == replace(ONE, note="Made demo-0 to demo-1", related=None)
     leaders = Reference("apps/v1", "StatefulSet", "ns", "demo", "u-3")
     both = [replace(each, fold=Fold("Made {}", name, leaders)) for each, name in ((ONE, "d-0"), (TWO, "d-1"))]
-    assert folded(both).related == leaders
+    assert combine(both).related == leaders
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_events_of_another_group_of_the_set_are_combined() -> None:
     ],
 )
 def test_names_by_their_ordinals(names: list[str], text: str) -> None:
-    assert listed(names) == text
+    assert format_names(names) == text
 
 
 def _scaled(member: str, before: int, after: int) -> Announce:
@@ -76,20 +76,20 @@ def _scaled(member: str, before: int, after: int) -> Announce:
 
 
 def test_one_change_stays_as_it_is() -> None:
-    assert folded([_scaled("a", 1, 2)]) == _scaled("a", 1, 2)
+    assert combine([_scaled("a", 1, 2)]) == _scaled("a", 1, 2)
 
 
 def test_changes_of_one_lead_from_its_first_count_to_its_last() -> None:
-    told = folded([_scaled("a", 1, 2), _scaled("a", 2, 3), _scaled("a", 3, 7)])
+    told = combine([_scaled("a", 1, 2), _scaled("a", 2, 3), _scaled("a", 3, 7)])
     assert (told.note, told.related) == ("Scaling up a from 1 to 7 replicas", POD)
 
 
 def test_changes_of_several_members_are_listed_in_order() -> None:
-    told = folded([_scaled("b", 1, 2), _scaled("a", 4, 6), _scaled("b", 2, 3)])
+    told = combine([_scaled("b", 1, 2), _scaled("a", 4, 6), _scaled("b", 2, 3)])
     assert told.note == "Scaling up b from 1 to 3 replicas, a from 4 to 6 replicas"
     assert told.related == SET
 
 
 def test_of_many_changes_the_first_ten_are_listed() -> None:
-    text = changed((f"d-{index}", index, index + 1) for index in range(13))
+    text = format_counts((f"d-{index}", index, index + 1) for index in range(13))
     assert text.endswith("d-9 from 9 to 10 replicas and 3 more")

@@ -359,7 +359,7 @@ async def test_what_is_folded_is_written_at_once_where_it_may_be_too_late_otherw
     async with _recording() as (cluster, recorder):
         for index in range(11):
             recorder.announce(_of_group(index))
-        recorder.hurry()
+        recorder.flush()
         await asyncio.sleep(0.2)
         assert _notes(cluster)[9:] == ["Created workers of demo-9 to demo-10"]
         # The next ones are delayed again, to be combined with similar ones.

@@ -358,7 +358,7 @@ async def test_a_silent_watch_is_given_up_and_resumed() -> None:
 async def test_seconds_without_data() -> None:
     async with _bench() as bench:
         await asyncio.sleep(5.0)
-        assert bench.informer.silent_for == pytest.approx(5.0)
+        assert bench.informer.seconds_silent == pytest.approx(5.0)
         bench.api.will(
             _page("a", version=7), stream(30.0, _bookmark(8), 50.0, _event("ADDED", "b", 9), 1000.0)
         )
@@ -366,7 +366,7 @@ async def test_seconds_without_data() -> None:
         silences = []
         for seconds in (20.0, 20.0, 20.0, 25.0):
             await asyncio.sleep(seconds)
-            silences.append(bench.informer.silent_for)
+            silences.append(bench.informer.seconds_silent)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert silences == pytest.approx([20.0, 10.0, 30.0, 5.0], abs=0.5)
@@ -377,8 +377,8 @@ async def test_a_server_that_is_away_is_not_taken_for_a_dead_stream() -> None:
     """Otherwise the liveness probe would restart every replica again and again."""
     async with _bench() as bench:
         await bench.run(_page("a", version=7), *[failure(503)] * 300, seconds=3600.0)
-        assert bench.informer.silent_for < 20.0
-        assert bench.informer.behind_for > 3500.0, "what the sink has is old all the same"
+        assert bench.informer.seconds_silent < 20.0
+        assert bench.informer.seconds_behind > 3500.0, "what the sink has is old all the same"
 
 
 @in_fake_time
@@ -389,7 +389,7 @@ async def test_a_list_that_is_older_than_what_was_watched_is_a_restored_etcd() -
             stream(_event("MODIFIED", "a", 90), _error(410, "Expired")),
             _page("a", "back from the dead", version=50),
         )
-        assert bench.rollback.is_noticed
+        assert bench.rollback.is_rolled_back
     assert told == [("put", "a"), ("retain", ["a"], "7"), ("put", "a")], "nothing of it was taken in"
 
 
@@ -408,7 +408,7 @@ async def test_a_watch_that_lags_behind_is_no_restored_etcd() -> None:
             failure(410),
             _page("a", version=96),
         )
-        assert not bench.rollback.is_noticed
+        assert not bench.rollback.is_rolled_back
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,7 @@ async def test_an_older_object_in_a_newer_list_means_that_etcd_was_restored(
         bench.sink.known["a"] = known
         items = [_item("a", 60)]
         await bench.run(answer_json({"metadata": {"resourceVersion": "100"}, "items": items}))
-        assert bench.rollback.is_noticed is is_restored
+        assert bench.rollback.is_rolled_back is is_restored
 
 
 @in_fake_time

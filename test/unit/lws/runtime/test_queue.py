@@ -417,14 +417,14 @@ async def test_keys_that_are_not_taken_any_more_are_dropped_and_others_stay() ->
     assert queue.is_running(lambda key: key == "runs") and not queue.is_running(lambda key: key == "lost")
     queue.add("runs")
     taken.discard("runs")
-    queue.shed()
+    queue.drop_untaken()
     # The running pass ends, and no other follows.
     await asyncio.sleep(1.0)
     assert not queue.is_running(lambda key: key == "runs")
     queue.add("lost")
     await asyncio.sleep(2.0)
     taken.discard("lost")
-    queue.shed()
+    queue.drop_untaken()
     await asyncio.sleep(10.0)
     assert work.moments("runs") == [0.0] and work.moments("not mine") == [] and len(work.moments("lost")) == 1
     assert len(work.moments("mine")) > 3

@@ -24,7 +24,7 @@ from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.engine import Engine, Surroundings
 from lws.runtime.loop import Term
 from lws.runtime.operator import build_registry
-from lws.runtime.registration import together
+from lws.runtime.registration import merge_terms
 from lws.runtime.store import Store
 from lws.runtime.webhooks.server import reviewed
 from lws.runtime.webhooks.serving import Serving
@@ -133,14 +133,14 @@ def test_beside_leaderworkerset(loop: asyncio.AbstractEventLoop) -> None:
 def test_two_kinds_cannot_share_keys() -> None:
     kind: Any = None
     with pytest.raises(ValueError, match="fleet"):
-        together([Term({"fleet": kind}), Term({"fleet": kind})])
+        merge_terms([Term({"fleet": kind}), Term({"fleet": kind})])
 
 
 def test_a_change_takes_the_routes_of_all_kinds_of_workload() -> None:
     def route(kind: str) -> Route:
         return lambda before, after: [(Key(kind, "ns", "a"), 1.0)]
 
-    both = together(
+    both = merge_terms(
         [Term({}, {"Pod": route("one"), "Service": route("one")}), Term({}, {"Pod": route("two")})]
     )
     assert [key.kind for key, _ in both.routes["Pod"](None, None)] == ["one", "two"]

@@ -22,7 +22,7 @@ from lws.runtime.informer import Rollback, RolledBack
 async def test_reads_that_are_no_older(version: str, newest: int) -> None:
     rollback = Rollback()
     rollback.check("pods", version, newest)
-    assert not rollback.is_noticed
+    assert not rollback.is_rolled_back
 
 
 async def test_a_consistent_read_that_is_older() -> None:
@@ -30,8 +30,8 @@ async def test_a_consistent_read_that_is_older() -> None:
     waiting = asyncio.ensure_future(rollback.wait())
     with pytest.raises(RolledBack, match="pods: the API server shows resourceVersion 99 after 100: etcd was"):
         rollback.check("pods", "99", 100)
-    assert rollback.is_noticed
+    assert rollback.is_rolled_back
     with pytest.raises(RolledBack, match="restored from a backup"):
         await waiting
     rollback.check("pods", "101", 100)
-    assert rollback.is_noticed, "what is remembered does not become true again"
+    assert rollback.is_rolled_back, "what is remembered does not become true again"

@@ -43,14 +43,14 @@ def _status(can_wait: bool = True) -> Plan:
 def _spend(throttle: Throttle, obj: dict[str, Any]) -> None:
     """Use up the burst, so that everything afterwards is delayed."""
     for _ in range(3 + int(timing.STEP_BURST_SECONDS / costs.STEP.pace(0))):
-        throttle.note(obj)
+        throttle.record_write(obj)
 
 
 @pytest.mark.parametrize(("groups", "seconds"), [(1, 5.0), (2, 2.5), (40, 1.66), (100, 2.0), (1000, 5.0)])
 def test_progress_is_reported_as_often_as_its_cost_allows(
     throttle: Throttle, now: list[float], groups: int, seconds: float
 ) -> None:
-    throttle.note({**WRITTEN, "spec": {"replicas": groups}})
+    throttle.record_write({**WRITTEN, "spec": {"replicas": groups}})
     now[0] += 0.25
     assert throttle.due(_status()) == Plan(again_after=pytest.approx(seconds - 0.25, abs=0.01))
     now[0] += seconds - 0.25
@@ -60,7 +60,7 @@ def test_progress_is_reported_as_often_as_its_cost_allows(
 @pytest.mark.parametrize("replicas", [None, "40", {"a": 1}, True, -1])
 def test_a_set_that_says_nonsense_has_a_pace(throttle: Throttle, replicas: Any) -> None:
     for _ in range(100):
-        throttle.note({**WRITTEN, "spec": {"replicas": replicas}})
+        throttle.record_write({**WRITTEN, "spec": {"replicas": replicas}})
     assert throttle.due(_status()).again_after == pytest.approx(costs.status_pause(0))
 
 
@@ -69,7 +69,7 @@ def test_the_larger_a_set_the_longer_wait_its_steps(
     throttle: Throttle, now: list[float], groups: int
 ) -> None:
     for _ in range(100):
-        throttle.note({**STEPPED, "spec": {"replicas": groups}})
+        throttle.record_write({**STEPPED, "spec": {"replicas": groups}})
     # However many came before it: steps that cannot wait delay the next one by no more than its own pace.
     assert throttle.due(_step()).again_after == pytest.approx(costs.STEP.pace(groups))
 
@@ -77,13 +77,13 @@ def test_the_larger_a_set_the_longer_wait_its_steps(
 @pytest.mark.parametrize(("kind", "waits"), [("LeaderWorkerSet", 9.0), ("Another", None)])
 def test_kinds_have_a_pace_of_their_own(now: list[float], kind: str, waits: float | None) -> None:
     throttle = Throttle(lambda: now[0], {kind: 15.0})
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     now[0] += 6.0
     assert throttle.due(_status()).again_after == waits
 
 
 def test_urgent_statuses_are_written_at_once(throttle: Throttle) -> None:
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     assert throttle.due(_status(can_wait=False)) == _status(can_wait=False)
 
 
@@ -107,7 +107,7 @@ def test_the_first_status_of_a_set_waits_for_its_result(throttle: Throttle, now:
     done = _told("AllGroupsReady")
     ready = Plan(statuses=(Status(SET, {"conditions": []}, (done,)),))
     assert throttle.due(ready) == ready, "that groups are ready waits for nothing"
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     assert throttle.due(ready) == ready, "what was said of one status says nothing of the next"
 
 
@@ -129,29 +129,29 @@ def test_the_more_sets_are_new_the_longer_their_first_word_waits(throttle: Throt
 
 def test_records_of_groups_do_not_delay_a_status_indefinitely(throttle: Throttle, now: list[float]) -> None:
     """Groups restart one after the other, each with a separate write."""
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     written = 0
     for _ in range(20):
         now[0] += 4.0
         if throttle.due(_status()).statuses:
             written += 1
-            throttle.note(WRITTEN)
-        throttle.note(WRITTEN)
+            throttle.record_write(WRITTEN)
+        throttle.record_write(WRITTEN)
     assert written == 10, "every 8 s: the first look after 5 s"
 
 
 def test_the_delay_of_a_status_starts_again_after_a_write(throttle: Throttle, now: list[float]) -> None:
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     now[0] += 1.0
     assert throttle.due(_status()) == Plan(again_after=4.0)
     assert throttle.due(_status(can_wait=False)).statuses
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     now[0] += 1.0
     assert throttle.due(_status()) == Plan(again_after=4.0)
 
 
 def test_an_earlier_pass_is_not_moved(throttle: Throttle) -> None:
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     status = _status().statuses
     assert throttle.due(Plan(statuses=status, again_after=1.0)) == Plan(again_after=1.0)
     assert throttle.due(Plan(statuses=status, again_after=30.0)) == Plan(again_after=5.0)
@@ -161,9 +161,9 @@ def test_the_more_sets_move_the_less_each_of_them_tells(throttle: Throttle, now:
     found = {}
     for moving in (1, 20, 60, 120, 200, 400):
         for other in range(1, moving):
-            throttle.note({"kind": "LeaderWorkerSet", "metadata": {"uid": f"u-{other}"}})
+            throttle.record_write({"kind": "LeaderWorkerSet", "metadata": {"uid": f"u-{other}"}})
         assert throttle.due(_status(can_wait=False)).statuses
-        throttle.note(WRITTEN)
+        throttle.record_write(WRITTEN)
         now[0] += 1.0
         found[moving] = throttle.due(_status()).again_after
     assert found == {1: 4.0, 20: 4.0, 60: 14.0, 120: 29.0, 200: 49.0, 400: 59.0}
@@ -173,8 +173,8 @@ def test_the_more_sets_move_the_less_each_of_them_tells(throttle: Throttle, now:
 def test_sets_move_whose_status_was_written_in_the_last_minute(throttle: Throttle, now: list[float]) -> None:
     for seconds, uid in ((0.0, "u-set"), (10.0, "b"), (20.0, "u-set")):
         now[0] = 100.0 + seconds
-        throttle.note({"kind": "LeaderWorkerSet", "metadata": {"uid": uid}})
-        throttle.note(STEPPED)
+        throttle.record_write({"kind": "LeaderWorkerSet", "metadata": {"uid": uid}})
+        throttle.record_write(STEPPED)
     assert throttle._count_active() == 2, "each counts once, and its StatefulSets do not"
     now[0] = 170.5
     assert throttle._count_active() == 1
@@ -184,9 +184,9 @@ def test_sets_move_whose_status_was_written_in_the_last_minute(throttle: Throttl
 
 def test_only_the_latest_writes_are_remembered(throttle: Throttle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WRITTEN", 1)
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     assert throttle.due(_status()).statuses == ()
-    throttle.note({"kind": "LeaderWorkerSet", "metadata": {"uid": "u-other"}})
+    throttle.record_write({"kind": "LeaderWorkerSet", "metadata": {"uid": "u-other"}})
     assert not throttle._waiting, "nor is that anything waits"
     assert throttle.due(_status()) == _status()
 
@@ -212,7 +212,7 @@ def test_a_set_of_forty_groups_waits_for_nothing(throttle: Throttle, now: list[f
     for pause in (3.0, 0.1, 0.1, 5.0, 3.0, 2.0, 0.2, 3.0, 3.0) * 10:
         now[0] += pause
         assert throttle.due(_step()) == _step()
-        throttle.note(stepped)
+        throttle.record_write(stepped)
 
 
 def test_a_step_is_not_delayed_if_the_last_one_is_unknown(throttle: Throttle) -> None:
@@ -228,7 +228,7 @@ def test_every_other_step_is_taken_at_once(throttle: Throttle) -> None:
 def test_a_step_that_is_taken_brings_the_status_along(throttle: Throttle, now: list[float]) -> None:
     """The step has to write the status anyway, because the status holds its record."""
     (status,) = _status().statuses
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     assert throttle.due(_step(statuses=(status,))).statuses == (status,)
     _spend(throttle, STEPPED)
     assert throttle.due(_step(statuses=(status,))).statuses == (), "one that waits does not"
@@ -237,7 +237,7 @@ def test_a_step_that_is_taken_brings_the_status_along(throttle: Throttle, now: l
 def test_a_status_that_another_client_overwrote_is_restored_at_once(now: list[float]) -> None:
     edited = {"replicas": 9}
     throttle = Throttle(lambda: now[0], is_edited=lambda status: status.before == edited)
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     status = Status(SET, {"replicas": 2}, can_wait=True)
     assert throttle.due(Plan(statuses=(replace(status, before={}),))).statuses == ()
     urgent = Plan(statuses=(replace(status, before=edited),))
@@ -251,20 +251,20 @@ def test_a_status_that_keeps_being_overwritten_is_restored_with_a_backoff(now: l
         now[0] += 0.02
         if throttle.due(edited).statuses:
             answers += 1
-            throttle.note(WRITTEN)
+            throttle.record_write(WRITTEN)
     assert answers <= 90, "20 minutes"
     wait = throttle.due(edited).again_after
     assert wait is None or 0 < wait <= timing.STATUS_RESTORE.longest
     now[0] += timing.ACTIVE_SET_SECONDS + timing.STATUS_RESTORE.longest
     assert throttle.due(edited).statuses == throttle.due(edited).statuses != (), "one that fails is repeated"
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     assert 0 < (throttle.due(edited).again_after or 0) <= timing.STATUS_RESTORE.first
     throttle.forget(SET.uid)
     assert throttle.due(edited).statuses
 
 
 def test_records_of_deleted_objects_are_dropped(throttle: Throttle, now: list[float]) -> None:
-    throttle.note(WRITTEN)
+    throttle.record_write(WRITTEN)
     assert throttle.due(_status()).again_after is not None
     throttle.forget("u-set")
     throttle.forget("u-set")
@@ -276,7 +276,7 @@ def test_sets_of_all_shards_move_together(now: list[float]) -> None:
     active = ActiveSets()
     one, other = (Throttle(lambda: now[0], active=active) for _ in range(2))
     for number in range(400):
-        other.note({**WRITTEN, "metadata": {"uid": f"u-{number}"}})
-    one.note(WRITTEN)
+        other.record_write({**WRITTEN, "metadata": {"uid": f"u-{number}"}})
+    one.record_write(WRITTEN)
     now[0] += 10.0
     assert one.due(_status()).again_after is not None

@@ -143,14 +143,14 @@ async def test_a_stream_that_falls_behind_grows_silent_until_it_has_caught_up() 
     world = World(FakeCluster({"a": 5})).shown(a=5)
     task = asyncio.create_task(world.stream.run(INTERVAL))
     await asyncio.sleep(2 * INTERVAL)
-    assert world.stream.silent_for <= INTERVAL
+    assert world.stream.seconds_silent <= INTERVAL
     world.cluster.listed["a"] = 6
     await asyncio.sleep(5 * INTERVAL)
-    assert world.stream.silent_for >= 5 * INTERVAL
+    assert world.stream.seconds_silent >= 5 * INTERVAL
     assert world.stream.listed.is_set(), "what was listed once stays listed"
     world.shown(a=6)
     await asyncio.sleep(INTERVAL)
-    assert world.stream.silent_for <= INTERVAL
+    assert world.stream.seconds_silent <= INTERVAL
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -170,7 +170,7 @@ async def test_an_api_server_that_is_gone_is_asked_again_and_told(caplog: pytest
 async def test_an_api_server_that_is_gone_is_not_taken_for_a_dead_stream() -> None:
     world = World(FakeCluster({"a": 5}, errors=[Unreachable("connection refused")] * 5000)).shown(a=5)
     await world.run_for(3600.0)
-    assert world.stream.silent_for < 5.0
+    assert world.stream.seconds_silent < 5.0
 
 
 @in_fake_time
@@ -179,17 +179,17 @@ async def test_a_list_that_is_older_than_the_one_before_is_a_restored_etcd() -> 
     await world.run_for(1.0)
     world.cluster.version = 60
     await world.run_for(1.0)
-    assert world.rollback.is_noticed
+    assert world.rollback.is_rolled_back
 
 
 @in_fake_time
 async def test_a_set_that_goes_back_in_a_newer_list_is_a_restored_etcd() -> None:
     world = World(FakeCluster({"a": 5}, version=100)).shown(a=101)
     await world.run_for(1.0)
-    assert not world.rollback.is_noticed, "written after the list"
+    assert not world.rollback.is_rolled_back, "written after the list"
     world.cluster.version = 200
     await world.run_for(1.0)
-    assert world.rollback.is_noticed
+    assert world.rollback.is_rolled_back
 
 
 @in_fake_time
@@ -236,7 +236,7 @@ async def test_where_somebody_always_writes_the_stream_is_ready_and_alive() -> N
     assert restless.stream.listed.is_set()
     for _ in range(20):
         await asyncio.sleep(INTERVAL / 2)
-        assert restless.stream.silent_for < 2 * INTERVAL
+        assert restless.stream.seconds_silent < 2 * INTERVAL
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

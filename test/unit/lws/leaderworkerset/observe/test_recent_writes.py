@@ -185,10 +185,10 @@ def _with_status(status: dict[str, Any], version: int = 1, uid: str = "u") -> di
 def test_whatever_is_not_as_we_left_it_is_somebody_elses(store: Store) -> None:
     statuses, left = WrittenStatuses(store), _with_status({"replicas": 2}, 7)
     assert not statuses.is_as_written(left), "nothing was written yet"
-    statuses.written(left, None, {})
+    statuses.record_stored(left, None, {})
     assert not statuses.is_as_written(left), "it has gone before the answer came"
     store.put(left)
-    statuses.written(left, None, {})
+    statuses.record_stored(left, None, {})
     assert statuses.is_as_written(_with_status({"replicas": 2}, 8)), "whatever else has changed"
     for status in ({}, {"replicas": 3}, {"replicas": 2, "readyReplicas": 1}):
         assert not statuses.is_as_written(_with_status(status, 8))
@@ -198,9 +198,9 @@ def test_whatever_is_not_as_we_left_it_is_somebody_elses(store: Store) -> None:
 def test_answers_may_come_in_another_order_than_writes(store: Store) -> None:
     statuses, last = WrittenStatuses(store), _with_status({"restarts": {"0": "1"}, "replicas": 3}, 8)
     store.put(_with_status({}, 6))
-    statuses.written(last, None, {})
+    statuses.record_stored(last, None, {})
     store.put(last)
-    statuses.written(_with_status({"replicas": 3}, 7), None, {})
+    statuses.record_stored(_with_status({"replicas": 3}, 7), None, {})
     assert statuses.is_as_written(last)
 
 
@@ -211,10 +211,10 @@ def test_the_stream_may_tell_of_a_write_before_it_is_answered(store: Store) -> N
     )
     store.put(known)
     patch = {"status": {"replicas": 3, "groups": None}}
-    statuses.expect(Reference.to(known), patch)
+    statuses.record_sent(Reference.to(known), patch)
     assert statuses.is_as_written(_with_status({"replicas": 3, "conditions": []}, 2))
     assert not statuses.is_as_written(_with_status({"replicas": 3}, 2)), "somebody was in between"
-    statuses.expect(Reference.to(_with_status({}, uid="former")), patch)
+    statuses.record_sent(Reference.to(_with_status({}, uid="former")), patch)
     assert not statuses.is_as_written(_with_status({"replicas": 3}, uid="former"))
 
 
@@ -223,7 +223,7 @@ def test_a_status_is_edited_where_it_was_planned_for_another_one_than_we_left(st
     status = Status(Reference.to(left), {}, before={})
     assert not statuses.is_edited(status), "what a manager before this one has left is not known"
     store.put(left)
-    statuses.written(left, None, {})
+    statuses.record_stored(left, None, {})
     assert statuses.is_edited(status)
     assert not statuses.is_edited(Status(status.target, {}, before={"replicas": 2}))
     assert not statuses.is_edited(Status(status.target, {}))
@@ -232,22 +232,22 @@ def test_a_status_is_edited_where_it_was_planned_for_another_one_than_we_left(st
 def _left(store: Store, status: dict[str, Any]) -> WrittenStatuses:
     statuses, left = WrittenStatuses(store), _with_status(status)
     store.put(left)
-    statuses.written(left, None, {})
+    statuses.record_stored(left, None, {})
     return statuses
 
 
 def test_what_somebody_wrote_between_a_plan_and_its_answer_is_still_to_be_put_right(store: Store) -> None:
     statuses = _left(store, {"replicas": 2, "readyReplicas": 1})
     target, patch = Reference.to(_with_status({})), {"readyReplicas": 2}
-    before = statuses.expect(target, {"status": patch})
+    before = statuses.record_sent(target, {"status": patch})
     answer = _with_status({"replicas": 9, "readyReplicas": 2}, 3)
-    statuses.written(answer, before, patch)
+    statuses.record_stored(answer, before, patch)
     store.put(answer)
     assert not statuses.is_as_written(answer)
     assert statuses.is_edited(Status(target, {"replicas": 2}, before=answer["status"]))
     put_right = _with_status({"replicas": 2, "readyReplicas": 2}, 4)
-    statuses.expect(target, {"status": {"replicas": 2}})
-    statuses.written(put_right, answer["status"], {"replicas": 2})
+    statuses.record_sent(target, {"status": {"replicas": 2}})
+    statuses.record_stored(put_right, answer["status"], {"replicas": 2})
     assert statuses.is_as_written(put_right)
 
 
@@ -256,9 +256,9 @@ def test_what_the_stream_brought_before_a_write_began_is_still_to_be_put_right(s
     statuses = _left(store, {"replicas": 2})
     store.put(_with_status({"replicas": 9}, 2))
     target, patch = Reference.to(_with_status({})), {"restarts": {"0": "1"}}
-    before = statuses.expect(target, {"status": patch})
+    before = statuses.record_sent(target, {"status": patch})
     answer = _with_status({"replicas": 9, **patch}, 3)
-    statuses.written(answer, before, patch)
+    statuses.record_stored(answer, before, patch)
     assert not statuses.is_as_written(answer)
     assert statuses.is_as_written(_with_status({"replicas": 2, **patch}, 4))
 
@@ -268,7 +268,7 @@ def test_only_so_many_statuses_are_remembered(store: Store, monkeypatch: pytest.
     statuses = WrittenStatuses(store)
     for version, uid in enumerate("abc", 1):
         store.put(_with_status({}, version, uid))
-        statuses.written(_with_status({}, version, uid), None, {})
+        statuses.record_stored(_with_status({}, version, uid), None, {})
     assert [statuses.is_as_written(_with_status({}, uid=uid)) for uid in "abc"] == [False, True, True]
 
 

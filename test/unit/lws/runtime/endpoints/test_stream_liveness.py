@@ -19,7 +19,7 @@ class Clock:
 
 @dataclass
 class Stream:
-    silent_for: float
+    seconds_silent: float
 
 
 @pytest.mark.parametrize(

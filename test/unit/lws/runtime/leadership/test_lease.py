@@ -822,10 +822,10 @@ async def test_a_lease_that_is_older_than_before_is_a_restored_etcd(bump: int) -
     await asyncio.sleep(10.0)
     backup, version = server.get(), server.version
     await asyncio.sleep(60.0)
-    assert not one.rollback.is_noticed and not two.rollback.is_noticed
+    assert not one.rollback.is_rolled_back and not two.rollback.is_rolled_back
     server.lease, server.version = backup, version + bump
     await asyncio.sleep(3.0)
-    assert one.rollback.is_noticed
+    assert one.rollback.is_rolled_back
     assert server.spec == backup["spec"], "nobody has written it"
     await one.stop()
     await two.stop()
@@ -839,5 +839,5 @@ async def test_a_lease_that_was_not_there_yet_is_a_restored_etcd() -> None:
     await asyncio.sleep(60.0)
     server.lease, server.version = None, 100
     await asyncio.sleep(3.0)
-    assert one.rollback.is_noticed
+    assert one.rollback.is_rolled_back
     await one.stop()
