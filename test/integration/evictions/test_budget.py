@@ -18,8 +18,8 @@ from tools.localcluster import Pods
 GROUPS, SIZE = 4, 2
 
 
-def asking(name: str, groups: int | None = None, **spec: Any) -> dict[str, Any]:
-    budget = {} if groups is None else {"maxUnavailableGroups": groups}
+def asking(name: str, max_unavailable_groups: int | None = None, **spec: Any) -> dict[str, Any]:
+    budget = {} if max_unavailable_groups is None else {"maxUnavailableGroups": max_unavailable_groups}
     return a_set(name, spec.pop("replicas", GROUPS), SIZE, podDisruptionBudget=budget, **spec)
 
 
