@@ -18,12 +18,12 @@ from tools.localcluster import Pods
 GROUPS, SIZE = 4, 2
 
 
-def asking(name: str, max_unavailable_groups: int | None = None, **spec: Any) -> dict[str, Any]:
+def set_with_budget(name: str, max_unavailable_groups: int | None = None, **spec: Any) -> dict[str, Any]:
     budget = {} if max_unavailable_groups is None else {"maxUnavailableGroups": max_unavailable_groups}
     return a_set(name, spec.pop("replicas", GROUPS), SIZE, podDisruptionBudget=budget, **spec)
 
 
-def timely(ready_after: str) -> dict[str, Any]:
+def slow_stopping_template(ready_after: str) -> dict[str, Any]:
     """Return a template of pods that take 5 s to stop, like real containers.
 
     So the manager hears of an eviction before the pod is gone.
@@ -47,15 +47,19 @@ def wait_until_allowed(world: World, name: str, evictions: int) -> None:
     [
         pytest.param(1, "LeaderCreated", id="one group"),
         # While a leader is ready and has no workers yet, a count of pods finds the group complete.
-        pytest.param(1, "LeaderReady", id="one group whose workers come late"),
+        pytest.param(1, "LeaderReady", id="one group whose workers start late"),
         pytest.param(2, "LeaderCreated", id="two groups"),
     ],
 )
-def test_two_drains_at_a_time_never_take_more_groups_than_are_granted(
+def test_concurrent_drains_disrupt_no_more_groups_than_allowed(
     world: World, groups: int, startup: str
 ) -> None:
     nodes = [f"node-{index}" for index in range(6)]
-    world.create(asking("drained", groups, startupPolicy=startup, workers=timely(ready_after="3s")))
+    world.create(
+        set_with_budget(
+            "drained", groups, startupPolicy=startup, workers=slow_stopping_template(ready_after="3s")
+        )
+    )
     settle(world, "drained")
     wait_until_allowed(world, "drained", groups)
     assert any(pod["spec"].get("nodeName") in nodes for pod in pods_of(world, "drained"))
@@ -77,9 +81,9 @@ def test_two_drains_at_a_time_never_take_more_groups_than_are_granted(
 
 @pytest.mark.our_simulation
 @pytest.mark.parametrize("size", [1, 2])
-def test_as_many_groups_may_go_at_a_time_as_are_granted(world: World, pods: Pods, size: int) -> None:
+def test_as_many_groups_as_allowed_can_be_evicted_at_a_time(world: World, pods: Pods, size: int) -> None:
     # Pods that become ready when the test says so, and groups that are not recreated with the evicted one.
-    workers = timely(ready_after="1h")
+    workers = slow_stopping_template(ready_after="1h")
     manifest = a_set("two", GROUPS, size, workers=workers, group={"restartPolicy": "None"})
     manifest["spec"]["podDisruptionBudget"] = {"maxUnavailableGroups": 2}
     world.create(manifest)
@@ -88,8 +92,8 @@ def test_as_many_groups_may_go_at_a_time_as_are_granted(world: World, pods: Pods
     first, second, third = (f"two-{index}" if size == 1 else f"two-{index}-1" for index in (0, 3, 1))
 
     assert evict(world, first)
-    eventually("the second may go while the first is away", lambda: evict(world, second))
-    stays("the third may not", lambda: evict(world, third), 2)
+    eventually("the second is evicted while the first is missing", lambda: evict(world, second))
+    stays("the third is not evicted", lambda: evict(world, third), 2)
     assert world.get("Pod", third)["status"]["phase"] == "Running"
 
     make_ready(world, pods, "two", GROUPS * size)
@@ -98,15 +102,13 @@ def test_as_many_groups_may_go_at_a_time_as_are_granted(world: World, pods: Pods
 
 def make_ready(world: World, pods: Pods, name: str, count: int) -> None:
     """Wait until all pods exist and their containers have started, then make them ready."""
-    found = eventually(
-        "all pods are there", lambda: running_or_placed(world, name), lambda now: len(now) == count
-    )
+    found = eventually("all pods exist", lambda: scheduled_pods(world, name), lambda now: len(now) == count)
     for pod in found:
         pods.set_ready(world.namespace, pod, True)
     settle(world, name)
 
 
-def running_or_placed(world: World, name: str) -> list[str]:
+def scheduled_pods(world: World, name: str) -> list[str]:
     return [
         pod["metadata"]["name"]
         for pod in pods_of(world, name)
@@ -114,8 +116,8 @@ def running_or_placed(world: World, name: str) -> list[str]:
     ]
 
 
-def test_the_budget_is_put_back_and_goes_with_the_wish(world: World) -> None:
-    world.create(asking("kept"))
+def test_the_budget_is_restored_and_deleted_with_the_field(world: World) -> None:
+    world.create(set_with_budget("kept"))
     settle(world, "kept")
     wait_until_allowed(world, "kept", 1)
     made = world.get("PodDisruptionBudget", "kept")
@@ -128,38 +130,42 @@ def test_the_budget_is_put_back_and_goes_with_the_wish(world: World) -> None:
 
     edit = {"minAvailable": 0, "maxUnavailable": None, "selector": {"matchLabels": {"app": "mine"}}}
     world.patch("PodDisruptionBudget", "kept", {"metadata": {"labels": {NAME_LABEL: None}}, "spec": edit})
-    eventually("it is as it was", lambda: spec_of(world, "kept"), lambda now: now == made["spec"])
+    eventually("the edit is reverted", lambda: spec_of(world, "kept"), lambda now: now == made["spec"])
     assert world.get("PodDisruptionBudget", "kept")["metadata"]["labels"] == {NAME_LABEL: "kept"}
 
     world.delete("PodDisruptionBudget", "kept")
-    eventually("it is back", lambda: spec_of(world, "kept"), lambda now: now == made["spec"])
+    eventually("the budget is recreated", lambda: spec_of(world, "kept"), lambda now: now == made["spec"])
 
     world.patch(SET, "kept", scaled_to(1))
-    eventually("a set of one has none", lambda: spec_of(world, "kept"), lambda now: now is None)
+    eventually("a set of one has no budget", lambda: spec_of(world, "kept"), lambda now: now is None)
     world.patch(SET, "kept", {"spec": {"podDisruptionBudget": {"maxUnavailableGroups": 0}}})
     eventually(
-        "but where it asks", lambda: spec_of(world, "kept"), lambda now: now and now["maxUnavailable"] == 0
+        "a set of one has a budget if it gives a number",
+        lambda: spec_of(world, "kept"),
+        lambda now: now and now["maxUnavailable"] == 0,
     )
     world.patch(SET, "kept", {"spec": {"podDisruptionBudget": None}})
-    eventually("the field has gone, and it too", lambda: spec_of(world, "kept"), lambda now: now is None)
+    eventually(
+        "the budget is deleted with the field", lambda: spec_of(world, "kept"), lambda now: now is None
+    )
 
 
-def test_the_budget_of_somebody_else_is_left_alone(world: World) -> None:
-    theirs = {
+def test_a_foreign_budget_is_left_alone(world: World) -> None:
+    foreign = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "taken"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "theirs"}}},
     }
-    before = world.create(theirs)
-    world.create(asking("taken"))
-    said = eventually(
-        "it is told",
+    before = world.create(foreign)
+    world.create(set_with_budget("taken"))
+    failure = eventually(
+        "the name clash is reported",
         lambda: condition(world.get(SET, "taken"), "ReplicaFailure"),
         lambda found: found.get("reason") == "NameClash",
     )
-    assert "PodDisruptionBudget taken exists and is not controlled by anything" in said["message"]
-    stays("it is theirs", lambda: spec_of(world, "taken"), 2)
+    assert "PodDisruptionBudget taken exists and is not controlled by anything" in failure["message"]
+    stays("the budget is not changed", lambda: spec_of(world, "taken"), 2)
     assert world.uid("PodDisruptionBudget", "taken") == before["metadata"]["uid"]
     assert spec_of(world, "taken") == before["spec"]
 

@@ -17,10 +17,10 @@ def mistakes(part: dict[str, Any]) -> list[tuple[str, str]]:
 
 MODERN = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 
-FINE: dict[str, dict[str, Any]] = {
+VALID: dict[str, dict[str, Any]] = {
     "defaults": {},
     "other times": {"leaderElection": {"leaseDuration": "1m", "renewDeadline": "59s", "retryPeriod": "40s"}},
-    "anything where nobody is elected": {
+    "no checks of the Lease without leader election": {
         "leaderElection": {
             "leaderElect": False,
             "leaseDuration": "1s",
@@ -28,7 +28,7 @@ FINE: dict[str, dict[str, Any]] = {
             "resourceName": "_",
         }
     },
-    "nothing served": {"metrics": {"bindAddress": "0"}, "health": {"healthProbeBindAddress": "0"}},
+    "endpoints disabled": {"metrics": {"bindAddress": "0"}, "health": {"healthProbeBindAddress": "0"}},
     "addresses": {
         "metrics": {"bindAddress": "127.0.0.1:0"},
         "health": {"healthProbeBindAddress": "[::1]:65535"},
@@ -40,27 +40,30 @@ FINE: dict[str, dict[str, Any]] = {
     "suites alone": {"tls": {"cipherSuites": [MODERN]}},
     "suites of TLS 1.3 alone": {"tls": {"cipherSuites": ["TLS_AES_128_GCM_SHA256"]}},
     "TLS 1.3": {"tls": {"minVersion": "VersionTLS13", "cipherSuites": []}},
-    "names nobody uses": {
+    "no checks of certificate names without certificate management": {
         "internalCertManagement": {"enable": False, "webhookServiceName": "1", "webhookSecretName": "_"}
     },
     "gang": {"gangSchedulingManagement": {"schedulerProvider": "volcano"}},
     "gang by coscheduling": {"gangSchedulingManagement": {"schedulerProvider": "scheduler-plugins"}},
     "gang by Kubernetes": {"gangSchedulingManagement": {"schedulerProvider": "kubernetes"}},
     "one shard": {"sharding": {"shards": 1}},
-    "one shard, nobody elected": {"sharding": {"shards": 1}, "leaderElection": {"leaderElect": False}},
+    "one shard, not elected": {
+        "sharding": {"shards": 1},
+        "leaderElection": {"leaderElect": False},
+    },
     "shards": {"sharding": {"shards": 64}},
     "shards, name with a number": {"sharding": {"shards": 2}, "leaderElection": {"resourceName": "lws-2026"}},
 }
 
 
-@pytest.mark.parametrize("part", FINE.values(), ids=FINE.keys())
-def test_fine(part: dict[str, Any]) -> None:
+@pytest.mark.parametrize("part", VALID.values(), ids=VALID.keys())
+def test_valid_values(part: dict[str, Any]) -> None:
     assert mistakes(part) == []
 
 
 ADDRESS = 'must be host:port such as ":8443" or "127.0.0.1:8443", or "0" for none; not '
 
-WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+INVALID: dict[str, tuple[dict[str, Any], str, str]] = {
     "lock": (
         {"leaderElection": {"resourceLock": "endpoints"}},
         "leaderElection.resourceLock",
@@ -76,17 +79,17 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "leaderElection.leaseDuration",
         "must be 1s or more, not 0.9s",
     ),
-    "renewal as long as the lease": (
+    "renewDeadline equals leaseDuration": (
         {"leaderElection": {"leaseDuration": "10s"}},
         "leaderElection.renewDeadline",
         "must be shorter than leaseDuration (10s), not 10s",
     ),
-    "retry as long as the renewal": (
+    "retryPeriod equals renewDeadline": (
         {"leaderElection": {"retryPeriod": "10s"}},
         "leaderElection.retryPeriod",
         "1.2 times it must be shorter than renewDeadline (10s); it is 10s",
     ),
-    "retry that leaves no room for spreading": (
+    "retryPeriod too long for jitter": (
         {"leaderElection": {"retryPeriod": "8400ms"}},
         "leaderElection.retryPeriod",
         "1.2 times it must be shorter than renewDeadline (10s); it is 8.4s",
@@ -101,7 +104,11 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "metrics.bindAddress",
         f"{ADDRESS}'localhost'",
     ),
-    "metrics by name": ({"metrics": {"bindAddress": ":https"}}, "metrics.bindAddress", f"{ADDRESS}':https'"),
+    "metrics, named port": (
+        {"metrics": {"bindAddress": ":https"}},
+        "metrics.bindAddress",
+        f"{ADDRESS}':https'",
+    ),
     "probes, port too high": (
         {"health": {"healthProbeBindAddress": ":65536"}},
         "health.healthProbeBindAddress",
@@ -112,23 +119,23 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "health.healthProbeBindAddress",
         f"{ADDRESS}'::1:8081'",
     ),
-    "debug, everywhere": (
+    "debug on all interfaces": (
         {"debug": {"bindAddress": ":6060"}},
         "debug.bindAddress",
         "must be of the loopback interface, such as \"127.0.0.1:6060\"; not ':6060'",
     ),
-    "debug, another interface": (
+    "debug on a non-loopback address": (
         {"debug": {"bindAddress": "10.0.0.1:6060"}},
         "debug.bindAddress",
         "must be of the loopback interface, such as \"127.0.0.1:6060\"; not '10.0.0.1:6060'",
     ),
-    "debug, a name": (
+    "debug on a host name": (
         {"debug": {"bindAddress": "localhost:6060"}},
         "debug.bindAddress",
         "must be of the loopback interface, such as \"127.0.0.1:6060\"; not 'localhost:6060'",
     ),
-    "debug, no address": ({"debug": {"bindAddress": "6060"}}, "debug.bindAddress", f"{ADDRESS}'6060'"),
-    "probes, foreign digits": (
+    "debug without a host": ({"debug": {"bindAddress": "6060"}}, "debug.bindAddress", f"{ADDRESS}'6060'"),
+    "probes, non-ASCII digits": (
         {"health": {"healthProbeBindAddress": ":٨٠"}},
         "health.healthProbeBindAddress",
         f"{ADDRESS}':٨٠'",
@@ -188,19 +195,19 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "gangSchedulingManagement.schedulerProvider",
         "must be one of volcano, scheduler-plugins, kubernetes, not 'yunikorn'",
     ),
-    "no shards": (
+    "zero shards": (
         {"sharding": {"shards": 0}},
         "sharding.shards",
         "must be 1 to 64, not 0; leave sharding out to have one manager act",
     ),
     "too many shards": ({"sharding": {"shards": 65}}, "sharding.shards", "must be 1 to 64, not 65; leave"),
-    "shards, nobody elected": (
+    "shards without leader election": (
         {"sharding": {"shards": 4}, "leaderElection": {"leaderElect": False}},
         "sharding.shards",
         "4 shards need leaderElection.leaderElect true, because Leases keep two managers from acting on "
         "the same sets; set it, or leave sharding out",
     ),
-    "shards, name of somebody else's shard": (
+    "shards, Lease name ends in a number": (
         {"sharding": {"shards": 2}, "leaderElection": {"resourceName": "lws-7"}},
         "leaderElection.resourceName",
         "'lws-7' is the Lease of shard 7 for managers with the name 'lws'; with sharding, choose a name "
@@ -215,8 +222,8 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("part", "where", "what"), WRONG.values(), ids=WRONG.keys())
-def test_wrong(part: dict[str, Any], where: str, what: str) -> None:
+@pytest.mark.parametrize(("part", "where", "what"), INVALID.values(), ids=INVALID.keys())
+def test_invalid_values(part: dict[str, Any], where: str, what: str) -> None:
     ((path, message),) = mistakes(part)
     assert path == where
     assert message.startswith(what)

@@ -33,7 +33,7 @@ def test_json_is_yaml_too(tmp_path: Path) -> None:
     }
 
 
-REFUSED: dict[str, tuple[str | bytes, str]] = {
+INVALID: dict[str, tuple[str | bytes, str]] = {
     "empty": ("", f": is empty; {START}"),
     "only comments": ("# nothing\n", f": is empty; {START}"),
     "a list": ("- a\n", f": must be a mapping; {START}"),
@@ -64,8 +64,8 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_anything_else_is_one_line(tmp_path: Path, content: str | bytes, message: str) -> None:
+@pytest.mark.parametrize(("content", "message"), INVALID.values(), ids=INVALID.keys())
+def test_invalid_files_are_reported_in_one_line(tmp_path: Path, content: str | bytes, message: str) -> None:
     path = written(tmp_path, content)
     with pytest.raises(ConfigError) as error:
         read(path)
@@ -78,7 +78,7 @@ def test_anything_else_is_one_line(tmp_path: Path, content: str | bytes, message
 @pytest.mark.parametrize(
     ("name", "reason"), [("missing.yaml", "No such file or directory"), (".", "Is a directory")]
 )
-def test_what_cannot_be_read(tmp_path: Path, name: str, reason: str) -> None:
+def test_unreadable_files(tmp_path: Path, name: str, reason: str) -> None:
     path = str(tmp_path / name)
     with pytest.raises(ConfigError) as error:
         read(path)

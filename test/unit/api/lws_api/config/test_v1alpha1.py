@@ -117,7 +117,7 @@ def test_values_arrive() -> None:
     assert configuration.gang_scheduling_management.scheduler_provider == "volcano"
 
 
-REFUSED: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
+INVALID: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "no apiVersion": ({"kind": KIND}, ("apiVersion",)),
     "other kind": (HEAD | {"kind": "Config"}, ("kind",)),
     "unknown section": (HEAD | {"controller": {}}, ("controller",)),
@@ -143,8 +143,8 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(("raw", "place"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_not_in_the_grammar_is_refused(raw: dict[str, Any], place: tuple[str | int, ...]) -> None:
+@pytest.mark.parametrize(("raw", "place"), INVALID.values(), ids=INVALID.keys())
+def test_invalid_configurations_are_rejected(raw: dict[str, Any], place: tuple[str | int, ...]) -> None:
     with pytest.raises(ValidationError) as error:
         Configuration.model_validate(raw)
     assert [found["loc"] for found in error.value.errors()] == [place]

@@ -32,9 +32,8 @@ from test.unit.set_world import actions_of, carried_out, settled, with_groups, w
 OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}
 
 
-def a_set(max_unavailable_groups: Any = None, replicas: int = 3, size: int = 2) -> dict[str, Any]:
-    """Return a set with `podDisruptionBudget`. max_unavailable_groups: None to omit the field."""
-    budget = {} if max_unavailable_groups is None else {"maxUnavailableGroups": max_unavailable_groups}
+def a_set(replicas: int = 3, size: int = 2, **budget: Any) -> dict[str, Any]:
+    """Return a set with a disruption budget, whose fields are `budget`."""
     return make_set(replicas=replicas, size=size, podDisruptionBudget=budget)
 
 
@@ -56,20 +55,21 @@ def a_set(max_unavailable_groups: Any = None, replicas: int = 3, size: int = 2) 
         pytest.param(-1, 3, 0, id="a negative number counts as 0"),
     ],
 )
-def test_the_limit(max_unavailable_groups: Any, replicas: int, limit: int | None) -> None:
-    assert disruption_limit(SetSpec.of(a_set(max_unavailable_groups, replicas))) == limit
+def test_limit(max_unavailable_groups: Any, replicas: int, limit: int | None) -> None:
+    budget = {} if max_unavailable_groups is None else {"maxUnavailableGroups": max_unavailable_groups}
+    assert disruption_limit(SetSpec.of(a_set(replicas, **budget))) == limit
 
 
-def test_without_the_field_there_is_none() -> None:
+def test_no_budget_without_the_field() -> None:
     assert not wants_disruption_budget(SetSpec.of(make_set())) and wants_disruption_budget(
         SetSpec.of(a_set())
     )
-    assert not wants_disruption_budget(SetSpec.of(a_set("many")))
+    assert not wants_disruption_budget(SetSpec.of(a_set(maxUnavailableGroups="many")))
     assert disruption_limit(SetSpec.of(make_set())) is None
     assert disruption_limit(SetSpec.of(make_set(podDisruptionBudget=None))) is None
 
 
-def test_what_is_built() -> None:
+def test_built_disruption_budget() -> None:
     lws = a_set()
     assert build_disruption_budget(lws, 1) == {
         "apiVersion": "policy/v1",
@@ -140,7 +140,7 @@ def shapes(size: int) -> list[Seen]:
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -> None:
+def test_evictions_never_disrupt_more_groups_than_the_limit_allows(size: int) -> None:
     """Checked in all states of three groups, with the arithmetic of Kubernetes' disruption controller."""
     lws = make_set(replicas=3, size=size)
     wanted = DesiredGroups(KEY, {KEY: size})
@@ -160,24 +160,24 @@ def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -
 
 
 @pytest.mark.parametrize(
-    ("groups", "limit", "allowed"),
+    ("groups", "limit", "max_unavailable"),
     [
-        pytest.param("+++", 1, 1, id="nothing is disrupted"),
-        pytest.param("+++", 2, 2, id="two may go"),
-        pytest.param("++-", 1, 0, id="one is disrupted"),
-        pytest.param("+--", 2, 0, id="two are disrupted"),
-        pytest.param("++-", 2, 2, id="its own missing pod counts"),
-        pytest.param("++.", 2, 1, id="nothing counts of a group that is gone"),
-        pytest.param("++o", 2, 1, id="nor of one that has no workers yet"),
-        pytest.param("++~", 2, 1, id="nor of one whose only worker is going"),
-        pytest.param("++", 2, 1, id="a leader is missing"),
-        pytest.param("++++", 1, 1, id="with surge"),
-        pytest.param("+++-", 1, 1, id="surge that starts is no disruption"),
-        pytest.param("++-+", 1, 1, id="surge stands in"),
-        pytest.param("+++", 0, 0, id="none are allowed"),
+        pytest.param("+++", 1, 1, id="no group is disrupted"),
+        pytest.param("+++", 2, 2, id="no group is disrupted, limit 2"),
+        pytest.param("++-", 1, 0, id="one group is disrupted"),
+        pytest.param("+--", 2, 0, id="two groups are disrupted"),
+        pytest.param("++-", 2, 2, id="a group with an unready worker, which Kubernetes counts"),
+        pytest.param("++.", 2, 1, id="a group without pods"),
+        pytest.param("++o", 2, 1, id="a group without workers"),
+        pytest.param("++~", 2, 1, id="a group whose only worker is terminating"),
+        pytest.param("++", 2, 1, id="a group without a leader"),
+        pytest.param("++++", 1, 1, id="a surge group"),
+        pytest.param("+++-", 1, 1, id="a surge group that starts"),
+        pytest.param("++-+", 1, 1, id="a ready surge group replaces a disrupted group"),
+        pytest.param("+++", 0, 0, id="limit 0"),
     ],
 )
-def test_what_is_allowed(groups: str, limit: int, allowed: int) -> None:
+def test_max_unavailable(groups: str, limit: int, max_unavailable: int) -> None:
     """+ ready, - a worker is not ready, ~ a worker is terminating, o no worker yet, . the leader is
     terminating.
     """
@@ -192,7 +192,7 @@ def test_what_is_allowed(groups: str, limit: int, allowed: int) -> None:
     }
     facts = tuple(each for index, sign in enumerate(groups) for each in seen[sign].facts(lws, index))
     states = group_states(facts, DesiredGroups(KEY, {KEY: 2}))
-    assert max_unavailable_now(limit, SetSnapshot(lws, NOW, groups=facts), states) == allowed
+    assert max_unavailable_now(limit, SetSnapshot(lws, NOW, groups=facts), states) == max_unavailable
 
 
 def stored_budget(snapshot: SetSnapshot) -> Mapping[str, Any]:
@@ -211,44 +211,44 @@ def test_a_budget_is_created_once() -> None:
     assert plan(snapshot).is_empty
 
 
-def test_it_follows_what_is_disrupted() -> None:
+def test_max_unavailable_follows_disrupted_groups() -> None:
     snapshot = settled(a_set())
-    rested = snapshot.groups
-    leaving = copy.deepcopy(dict(rested[2].leader))
+    ready = snapshot.groups
+    leaving = copy.deepcopy(dict(ready[2].leader))
     leaving["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
-    disrupted = replace(snapshot, groups=(*rested[:2], replace(rested[2], leader=leaving)))
+    disrupted = replace(snapshot, groups=(*ready[:2], replace(ready[2], leader=leaving)))
     action = the_action(disrupted)
     assert isinstance(action, Merge) and action.patch == {"spec": {"maxUnavailable": 0}}
     after = carried_out(disrupted, plan(disrupted))
     assert stored_budget(after)["spec"]["maxUnavailable"] == 0
-    again = the_action(replace(after, groups=rested))
+    again = the_action(replace(after, groups=ready))
     assert again.patch == {"spec": {"maxUnavailable": 1}}
 
 
 EDITS: list[Any] = [
-    pytest.param({"maxUnavailable": "50%"}, {"spec": {"maxUnavailable": 1}}, id="another amount"),
+    pytest.param({"maxUnavailable": "50%"}, {"spec": {"maxUnavailable": 1}}, id="maxUnavailable"),
     pytest.param(
         {"maxUnavailable": None, "minAvailable": 1},
         {"spec": {"maxUnavailable": 1, "minAvailable": None}},
-        id="another field",
+        id="minAvailable",
     ),
     pytest.param(
         {"selector": {"matchLabels": {NAME_LABEL: "demo", "a": "b"}, "matchExpressions": []}},
         {"spec": {"selector": {"matchLabels": {"a": None}, "matchExpressions": None}}},
-        id="another selector",
+        id="selector",
     ),
     pytest.param(
         {"unhealthyPodEvictionPolicy": "IfHealthyBudget"},
         {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}},
-        id="another policy",
+        id="unhealthyPodEvictionPolicy",
     ),
     pytest.param({"unhealthyPodEvictionPolicy": None}, None, id="a field that the API server drops"),
-    pytest.param({"somethingNew": 1}, None, id="a field that is not ours"),
+    pytest.param({"somethingNew": 1}, None, id="an unmanaged field"),
 ]
 
 
 @pytest.mark.parametrize(("edit", "patch"), EDITS)
-def test_what_others_edit_is_put_back(edit: dict[str, Any], patch: dict[str, Any] | None) -> None:
+def test_edits_by_others_are_repaired(edit: dict[str, Any], patch: dict[str, Any] | None) -> None:
     snapshot = settled(a_set())
     edited = copy.deepcopy(dict(stored_budget(snapshot)))
     edited["spec"] = {
@@ -260,7 +260,7 @@ def test_what_others_edit_is_put_back(edit: dict[str, Any], patch: dict[str, Any
     )
 
 
-def test_its_name_label_is_put_back() -> None:
+def test_name_label_is_repaired() -> None:
     snapshot = settled(a_set())
     edited = copy.deepcopy(dict(stored_budget(snapshot)))
     edited["metadata"]["labels"] = {}
@@ -272,11 +272,11 @@ def test_its_name_label_is_put_back() -> None:
 @pytest.mark.parametrize(
     ("edit", "why"),
     [
-        pytest.param({"maxUnavailable": 3}, "groups that may be disrupted: 1", id="the number"),
+        pytest.param({"maxUnavailable": 3}, "groups that may be disrupted: 1", id="maxUnavailable"),
         pytest.param(
             {"unhealthyPodEvictionPolicy": "IfHealthyBudget"},
             "differs from what is wanted: unhealthyPodEvictionPolicy",
-            id="something else",
+            id="another field",
         ),
         pytest.param(
             {"maxUnavailable": 3, "unhealthyPodEvictionPolicy": "IfHealthyBudget"},
@@ -285,7 +285,7 @@ def test_its_name_label_is_put_back() -> None:
         ),
     ],
 )
-def test_a_repair_says_what_it_is_for(edit: dict[str, Any], why: str) -> None:
+def test_reason_of_a_repair(edit: dict[str, Any], why: str) -> None:
     snapshot = settled(a_set())
     edited = copy.deepcopy(dict(stored_budget(snapshot)))
     edited["spec"] |= edit
@@ -302,18 +302,18 @@ def test_a_deleted_budget_is_recreated() -> None:
 @pytest.mark.parametrize(
     "without",
     [make_set(replicas=3), a_set(replicas=1), a_set(replicas=0)],
-    ids=["field", "set of one", "empty"],
+    ids=["no field", "1 replica", "0 replicas"],
 )
 def test_the_budget_is_deleted_when_no_longer_wanted(without: dict[str, Any]) -> None:
     snapshot = with_spec(settled(a_set()), without)
     budget = stored_budget(snapshot)
     planned = plan(snapshot)
-    (gone,) = (action for action in actions_of(planned) if isinstance(action, Delete))
-    assert (gone.target.kind, gone.target.uid) == ("PodDisruptionBudget", budget["metadata"]["uid"])
+    (delete,) = (action for action in actions_of(planned) if isinstance(action, Delete))
+    assert (delete.target.kind, delete.target.uid) == ("PodDisruptionBudget", budget["metadata"]["uid"])
     assert carried_out(snapshot, planned).pod_disruption_budget is None
 
 
-def theirs(lws: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+def existing_budget(lws: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     made = api_server.stored(build_disruption_budget(lws, 1))
     change(made["metadata"])
     return made
@@ -321,8 +321,8 @@ def theirs(lws: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict
 
 def test_another_owners_budget_is_left_alone_and_reported() -> None:
     lws = a_set()
-    stranger = theirs(lws, lambda metadata: metadata.update(ownerReferences=[OTHER], labels={}))
-    snapshot = settled(lws, pod_disruption_budget=stranger, owners_alive=frozenset({"u-9"}))
+    foreign = existing_budget(lws, lambda metadata: metadata.update(ownerReferences=[OTHER], labels={}))
+    snapshot = settled(lws, pod_disruption_budget=foreign, owners_alive=frozenset({"u-9"}))
     planned = plan(snapshot)
     assert actions_of(planned) == []
     assert planned.again_after == 30
@@ -336,9 +336,9 @@ def test_another_owners_budget_is_left_alone_and_reported() -> None:
     assert not any(action for action in actions_of(plan(unasked)) if isinstance(action, Delete))
 
 
-def test_an_orphan_like_ours_is_adopted() -> None:
+def test_an_orphan_that_the_set_could_have_made_is_adopted() -> None:
     lws = a_set()
-    orphan = theirs(lws, lambda metadata: metadata.pop("ownerReferences"))
+    orphan = existing_budget(lws, lambda metadata: metadata.pop("ownerReferences"))
     snapshot = settled(lws)
     action = the_action(replace(snapshot, pod_disruption_budget=orphan, reread=snapshot.lws))
     assert isinstance(action, SetOwner) and action.owner["uid"] == lws["metadata"]["uid"]
@@ -348,12 +348,12 @@ def test_a_users_own_budget_is_not_adopted_whatever_its_labels() -> None:
     """An adopted object is deleted with the set."""
     lws = a_set()
 
-    def by_a_user(metadata: dict[str, Any]) -> None:
+    def made_by_a_user(metadata: dict[str, Any]) -> None:
         metadata.pop("ownerReferences")
         metadata["managedFields"] = [{**metadata["managedFields"][0], "manager": "kubectl"}]
 
     snapshot = settled(lws)
-    users = trim(theirs(lws, by_a_user))
+    users = trim(existing_budget(lws, made_by_a_user))
     assert not may_be_adopted(users), "nothing is read for it, pass after pass"
     planned = plan(replace(snapshot, pod_disruption_budget=users, reread=snapshot.lws))
     assert actions_of(planned) == []
@@ -362,13 +362,13 @@ def test_a_users_own_budget_is_not_adopted_whatever_its_labels() -> None:
 
 def test_a_terminating_budget_is_waited_for() -> None:
     lws = a_set()
-    going = theirs(lws, lambda metadata: metadata.update(deletionTimestamp="2026-03-01T12:00:00Z"))
+    going = existing_budget(lws, lambda metadata: metadata.update(deletionTimestamp="2026-03-01T12:00:00Z"))
     planned = plan(settled(lws, pod_disruption_budget=going))
     assert actions_of(planned) == [] and "PodDisruptionBudget" in planned.waiting_for
 
 
 def test_an_invalid_amount_changes_nothing_and_is_reported() -> None:
-    snapshot = with_spec(settled(a_set()), a_set("many"))
+    snapshot = with_spec(settled(a_set()), a_set(maxUnavailableGroups="many"))
     planned = plan(snapshot)
     assert actions_of(planned) == []
     assert [(each.reason, each.note.partition(":")[0]) for each in planned.announce] == [
