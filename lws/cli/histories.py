@@ -26,7 +26,7 @@ from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.revisions.encoding import equality_tree
 from lws.leaderworkerset.revisions.history import Recorded, describe
 from lws.leaderworkerset.revisions.shape import spec_fault
-from lws.leaderworkerset.rollout.state import counted, named, runs
+from lws.leaderworkerset.rollout.state import format_count, format_groups, format_ranges
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import has_hash_groups
 from lws.leaderworkerset.tables import TABLES
@@ -161,7 +161,11 @@ class SetHistory(History[Recorded]):
         keys = {revision.key for revision in self.revisions}
         for key, indices in sorted(self.groups.items()):
             if key not in keys:
-                groups = counted(len(indices)) if has_hash_groups(self.snapshot.lws) else named(indices)
+                groups = (
+                    format_count(len(indices))
+                    if has_hash_groups(self.snapshot.lws)
+                    else format_groups(indices)
+                )
                 yield f"{groups} run with key {key or '(none)'}, but its revision no longer exists"
 
     def is_same(self, one: Recorded, other: Recorded) -> bool:
@@ -179,7 +183,7 @@ class SetHistory(History[Recorded]):
         indices = self.groups_on(key)
         if has_hash_groups(self.snapshot.lws):
             return str(len(indices))
-        return f"{len(indices)} ({', '.join(runs(indices, '-'))})" if indices else "0"
+        return f"{len(indices)} ({', '.join(format_ranges(indices, '-'))})" if indices else "0"
 
     def compared(self, revision: Recorded) -> dict[str, object]:
         """Return the template as the API server would store it, and the annotations that affect pods."""
@@ -302,10 +306,12 @@ async def roles_history(session: Session, obj: Object) -> RolesHistory:
     children = await session.cluster.listed(KIND, session.namespace, selector)
     own = [revision for revision in stored if is_ours(revision, obj)]
     revisions = tuple(sorted((read(revision) for revision in own), key=age))
-    named = [(child, identity_of(obj["metadata"]["name"], child["metadata"]["name"])) for child in children]
+    identities = [
+        (child, identity_of(obj["metadata"]["name"], child["metadata"]["name"])) for child in children
+    ]
     facts = tuple(
         ChildFacts(child, identity.role, identity.slice_index, identity.key)
-        for child, identity in named
+        for child, identity in identities
         if identity is not None and is_controlled_by(child, obj["metadata"]["uid"]) and not spec_fault(child)
     )
     snapshot = DisaggregatedSnapshot(obj, session.now, facts, revisions=revisions)

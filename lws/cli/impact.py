@@ -17,7 +17,7 @@ from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import describe, record
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.rollout import state
-from lws.leaderworkerset.rollout.state import counted, named
+from lws.leaderworkerset.rollout.state import format_count, format_groups
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION
@@ -62,7 +62,7 @@ class Impact:
 
     def named(self, groups: Collection[int]) -> str:
         """Name groups by their indices. Hash groups have none, so name only their number."""
-        return named(groups) if self.after.rollout.deployment is None else counted(len(groups))
+        return format_groups(groups) if self.after.rollout.deployment is None else format_count(len(groups))
 
     @property
     def staying(self) -> tuple[int, ...]:
@@ -112,7 +112,7 @@ def impact_lines(effect: Impact) -> Iterator[Text]:
     for index, why in sorted(effect.unknown.items()):
         yield Text(f"  whether group {index} is recreated at once is unknown: {why}", "yellow")
     if pinned := effect.after.rollout.pinned:
-        yield Text(f"  {state.pinned(pinned)}")
+        yield Text(f"  {state.pinned_reason(pinned)}")
     if anyway := effect.restart_anyway:
         yield Text(f"  {effect.named(anyway)} {_verb(anyway)} anyway: a rollout is under way")
     if effect.added:
@@ -142,7 +142,7 @@ def _verdict(effect: Impact) -> Text:
             stay = f"; {effect.named(effect.staying)} {verb}"
         return Text("; ".join(parts) + stay, "bold red")
     if now.statefulset is None and then.statefulset is None and not now.groups:
-        return Text(f"{counted(then.replicas)} to be created; no pod is restarted", "bold green")
+        return Text(f"{format_count(then.replicas)} to be created; no pod is restarted", "bold green")
     if effect.unknown:
         return Text("no pod is restarted, as far as is known", "bold yellow")
     has_change = effect.template or effect.at_once

@@ -40,7 +40,7 @@ from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import SimulatedStep, Simulation, simulate
-from lws.leaderworkerset.rollout.state import RolloutState, counted
+from lws.leaderworkerset.rollout.state import RolloutState, format_count
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec, has_hash_groups
 from lws.runtime.actions import Delete, Object, Reference
@@ -284,7 +284,7 @@ def created_set(lws: Object, now: datetime, steps: bool) -> Planned:
         nothing = {"key": key, "replicas": replicas, "added": [], "leftAlone": problem.message}
         line = Text(f"new, and nothing happens: {problem.message}", "bold red")
         return Planned(lws, "created", (line,), {**_names(lws, "created"), **nothing})
-    pods = f"{counted(replicas)} of {size} pod{'' if size == 1 else 's'}"
+    pods = f"{format_count(replicas)} of {size} pod{'' if size == 1 else 's'}"
     blocks: list[Block] = [Text(f"new: {pods}, {replicas * size} in all, under key {key}", "bold green")]
     data = {**_names(lws, "created"), "key": key, "replicas": replicas, "added": list(range(replicas))}
     if steps and has_hash_groups(lws):
@@ -470,7 +470,7 @@ def roles_impact_lines(effect: DisaggregatedImpact) -> Iterator[Text]:
         if not after:
             yield Text(f"  role {role} loses all of its groups ({before})", "red")
         else:
-            yield Text(f"  role {role} is to have {counted(after)} instead of {before}", "green")
+            yield Text(f"  role {role} is to have {format_count(after)} instead of {before}", "green")
     for line in effect.template:
         yield Text(f"  {line}", "yellow")
     for line in effect.at_once:
@@ -486,7 +486,9 @@ def _roles_verdict(effect: DisaggregatedImpact) -> Text:
         unchanged = "" if is_change else ": nothing changes"
         return Text(f"no pod is restarted{unchanged}", "bold green")
     restart = roles_outlook.restarts(effect.restarts, effect.is_paused, effect.is_under_way)
-    stay = f"; {counted(effect.staying)} {'stays as it is' if effect.staying == 1 else 'stay as they are'}"
+    stay = (
+        f"; {format_count(effect.staying)} {'stays as it is' if effect.staying == 1 else 'stay as they are'}"
+    )
     return Text(f"{restart}{stay if effect.staying else ''}", "bold red")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from lws.leaderworkerset.rollout.state import counted
+from lws.leaderworkerset.rollout.state import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,4 +273,4 @@ def restarts(groups: Mapping[str, int], is_paused: bool, is_under_way: bool = Fa
 
 def of_roles(groups: Mapping[str, int]) -> str:
     """Describe groups by role, for example `5 groups (prefill 2, decode 3)`."""
-    return f"{counted(sum(groups.values()))} ({', '.join(f'{role} {n}' for role, n in groups.items())})"
+    return f"{format_count(sum(groups.values()))} ({', '.join(f'{role} {n}' for role, n in groups.items())})"

@@ -17,10 +17,10 @@ from lws.kube.pods import REQUIRED, terms_of, with_preferred_node, with_required
 from lws.kube.quantities import INT32, whole_number
 from lws.leaderworkerset.group.gangs import Marks
 from lws.leaderworkerset.group.placement import (
-    exclusive,
+    add_exclusive_affinity,
+    add_peer_affinity,
     members_of,
     peers_of,
-    shared,
     subgroup_key,
     subgroup_of,
 )
@@ -302,8 +302,8 @@ def _placed(member: _Member, label: str, apart: str, together: str) -> _Member:
         return member
     peers = peers_of(annotations, member.labels, label, member.namespace)
     if topology := annotations.get(apart):
-        return replace(member, affinity=exclusive(member.affinity, peers, topology))
-    return replace(member, affinity=shared(member.affinity, peers, annotations[together]))
+        return replace(member, affinity=add_exclusive_affinity(member.affinity, peers, topology))
+    return replace(member, affinity=add_peer_affinity(member.affinity, peers, annotations[together]))
 
 
 def _in_gang(member: _Member, marks: Marks) -> _Member:

@@ -601,7 +601,7 @@ def restart_warnings(
     restarted = state.restarts(range(floor, min(released, running)), rollout_budget(spec), spec.paused)
     if restarted and (is_same or _is_rolling(old)):
         restarted += ", unless they have this template already"
-    text = "; ".join(filter(None, (restarted, state.pinned(range(floor)))))
+    text = "; ".join(filter(None, (restarted, state.pinned_reason(range(floor)))))
     return [f"{text}: {why}"]
 
 

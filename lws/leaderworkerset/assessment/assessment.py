@@ -27,7 +27,7 @@ from lws.leaderworkerset.rollout.groups import (
     leader_statefulset,
 )
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import Beginning, Rollout, RolloutState, counted, rollout_budget
+from lws.leaderworkerset.rollout.state import Beginning, Rollout, RolloutState, format_count, rollout_budget
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import has_hash_groups
 from lws.runtime.actions import Merge, Object, Reference
@@ -149,8 +149,8 @@ def beginning(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -
         return Beginning(_unmoved(snapshot, planned.replicas, planned.why))
     partition = position.partition if position.revision == choice.name else groups
     why = (
-        f"the leader StatefulSet was lost in a rollout: {counted(groups)} of revision {former.number} first, "
-        f"then the rollout continues from partition {partition}"
+        f"the leader StatefulSet was lost in a rollout: {format_count(groups)} of revision {former.number} "
+        f"first, then the rollout continues from partition {partition}"
     )
     return Beginning(_unmoved(snapshot, groups, why), former)
 

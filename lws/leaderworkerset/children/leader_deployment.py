@@ -29,12 +29,12 @@ from lws.leaderworkerset.rollout.groups import FIELD_MANAGER
 from lws.leaderworkerset.rollout.replacement import (
     Leader,
     admit,
-    admitted,
     deferral,
     leader_of,
     leaders_of,
-    most_holding,
-    unwanted,
+    leaders_to_admit,
+    max_groups_with_nodes,
+    surplus_kept_groups,
 )
 from lws.leaderworkerset.rollout.scale_down import (
     DELETION_COST_ANNOTATION,
@@ -214,7 +214,9 @@ def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
         return Plan(conflicts)
     leaders = leaders_of([group.leader for group in live.values()], revision)
     ended = [leader_of(group.leader, revision) for group in kept.values()]
-    released = [kept.pop(leader.name) for leader in unwanted(ended, leaders, snapshot.spec.replicas)]
+    released = [
+        kept.pop(leader.name) for leader in surplus_kept_groups(ended, leaders, snapshot.spec.replicas)
+    ]
     staying = [*live.values(), *kept.values()]
     counts = Counts.of(lws, {(group.leader_key or "", group.index) for group in (*staying, *released)})
     chosen = _chosen(snapshot, assessment, leaders)
@@ -255,7 +257,9 @@ def _is_immediate(lws: Object) -> bool:
 def _chosen(snapshot: SetSnapshot, assessment: Assessment, leaders: Sequence[Leader]) -> tuple[Leader, ...]:
     """The gated leaders that previous groups and `startStrategy` allow to be scheduled."""
     spec, is_immediate = snapshot.spec, _is_immediate(snapshot.lws)
-    chosen = admitted(leaders, snapshot.teardowns, spec.replicas, spec.surge_groups or 0, is_immediate)
+    chosen = leaders_to_admit(
+        leaders, snapshot.teardowns, spec.replicas, spec.surge_groups or 0, is_immediate
+    )
     if spec.start_strategy is not None:
         started = sum(leader.is_current and not leader.is_gated for leader in leaders)
         most = spec.start_strategy.most(len(assessment.rollout.settled))
@@ -278,7 +282,7 @@ def _used_up(
 def _spare_places(snapshot: SetSnapshot, leaders: Sequence[Leader], taken: int) -> int:
     """How many more groups may be created. taken: places of kept groups and of leaders being admitted."""
     spec = snapshot.spec
-    most = most_holding(leaders, snapshot.teardowns, spec.replicas, spec.surge_groups or 0)
+    most = max_groups_with_nodes(leaders, snapshot.teardowns, spec.replicas, spec.surge_groups or 0)
     return max(most - taken - sum(not leader.is_gated for leader in leaders), 0)
 
 

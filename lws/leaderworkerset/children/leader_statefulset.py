@@ -39,7 +39,7 @@ from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER, GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
-from lws.leaderworkerset.rollout.replacement import deletion_of, left_workers
+from lws.leaderworkerset.rollout.replacement import deletion_of, workers_to_delete
 from lws.leaderworkerset.rollout.scale_down import leftovers
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState, statefulset_max_unavailable
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -299,7 +299,7 @@ def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete
         # A leader that is being drained may need its workers to finish.
         if group.index not in ending or group.index not in covered or disruption_of(group.leader):
             continue
-        workers = left_workers(group.leader, group.workers)
+        workers = workers_to_delete(group.leader, group.workers)
         if workers is not None:
             yield Delete(Reference.to(workers), "Background", why=_why_moved(group.index))
 

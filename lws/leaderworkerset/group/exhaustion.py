@@ -18,7 +18,7 @@ from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
 from lws.leaderworkerset.pod_identity import index_by_name, is_of_hash_group, notes_parallel, own_workers
 from lws.leaderworkerset.restart_counts import InvalidCounts, is_exhausted, is_kept, reset, should_recover
 from lws.leaderworkerset.revisions.keys import key_of_template
-from lws.leaderworkerset.rollout.replacement import left_workers
+from lws.leaderworkerset.rollout.replacement import workers_to_delete
 from lws.leaderworkerset.spec import ends_in_parallel, other_manager
 from lws.runtime.actions import Action, Delete, Merge, Object, Plan, Reference, SetFinalizer, merge_plans
 from lws_api.leaderworkerset.v1 import (
@@ -89,17 +89,17 @@ def plan_kept(group: GroupSnapshot) -> Plan | None:
     if not kept:
         return None
     if not is_exhausted(leader):
-        return _released(kept, "their leader has no annotation that the group has used up its restarts")
+        return _plan_release(kept, "their leader has no annotation that the group has used up its restarts")
     if is_terminating(group.lws):
-        return _released(kept, "the set is being deleted")
+        return _plan_release(kept, "the set is being deleted")
     if group.is_namespace_ending:
-        return _released(kept, _NAMESPACE_ENDS)
+        return _plan_release(kept, _NAMESPACE_ENDS)
     if not is_terminating(leader):
         return None
     if why := _why_unwanted(group):
-        return _released(kept, why)
+        return _plan_release(kept, why)
     if should_recover(leader):
-        return _recovered(group, kept)
+        return _plan_recovery(group, kept)
     pod = f"pod {leader['metadata']['name']}"
     return Plan(
         # No event shows that the namespace is being deleted.
@@ -113,7 +113,7 @@ def plan_kept_alone(group: GroupSnapshot, why: str) -> Plan:
     why: the reason for leaving the set alone."""
     kept = () if other_manager(group.lws) else _kept(group)
     if kept and group.is_namespace_ending:
-        return _released(kept, _NAMESPACE_ENDS)
+        return _plan_release(kept, _NAMESPACE_ENDS)
     return Plan(again_after=timing.RECHECK_SECONDS if kept else None, waiting_for=why)
 
 
@@ -127,7 +127,7 @@ def _kept(group: GroupSnapshot) -> tuple[Object, ...]:
 
 def plan_abandoned(abandoned: Abandoned) -> Plan:
     """Release the kept pods of an abandoned group, and terminate workers together with their leader."""
-    released = _released(abandoned.pods, "their set, its StatefulSet or their leader is gone")
+    released = _plan_release(abandoned.pods, "their set, its StatefulSet or their leader is gone")
     if abandoned.leader is None:
         return released
     ended = plan_termination(abandoned.leader, abandoned.workers, abandoned.lws)
@@ -148,20 +148,22 @@ def _why_unwanted(group: GroupSnapshot) -> str:
     return ""
 
 
-def _recovered(group: GroupSnapshot, kept: Iterable[Object]) -> Plan:
+def _plan_recovery(group: GroupSnapshot, kept: Iterable[Object]) -> Plan:
     try:
         merge = reset(group.lws, group.leader)
     except InvalidCounts as error:
         return error.wait
-    released = _releases(kept, f"the annotation {RECOVER_ANNOTATION} requests a new group")
+    released = _remove_finalizers(kept, f"the annotation {RECOVER_ANNOTATION} requests a new group")
     return Plan(sequences=((*((merge,) if merge is not None else ()), *released),))
 
 
-def _released(pods: Iterable[Object], why: str) -> Plan:
-    return Plan(sequences=(tuple(_releases(pods, why)),), waiting_for="the pods of the group to be gone")
+def _plan_release(pods: Iterable[Object], why: str) -> Plan:
+    return Plan(
+        sequences=(tuple(_remove_finalizers(pods, why)),), waiting_for="the pods of the group to be gone"
+    )
 
 
-def _releases(pods: Iterable[Object], why: str) -> list[SetFinalizer]:
+def _remove_finalizers(pods: Iterable[Object], why: str) -> list[SetFinalizer]:
     """Remove the finalizer from workers before their leader, so that no worker meets the next leader."""
     unmarked = {RESTART_BUDGET_EXHAUSTED_ANNOTATION: None, RECOVER_ANNOTATION: None}
     patch = {"metadata": {"annotations": unmarked}}
@@ -185,7 +187,7 @@ def plan_termination(leader: Object, workers: Object | None, lws: Object | None)
     workers of the next leader need. Deleting only the pods would not help, because the StatefulSet would
     recreate them. lws: the set; None if it does not exist any more.
     """
-    workers = left_workers(leader, workers)
+    workers = workers_to_delete(leader, workers)
     if workers is None:
         return Plan()
     is_parallel = ends_in_parallel(lws) if lws is not None else notes_parallel(leader, workers)
@@ -197,7 +199,7 @@ def plan_termination(leader: Object, workers: Object | None, lws: Object | None)
     return Plan(((Delete(Reference.to(workers), "Foreground", why=why),),))
 
 
-def plan_note(group: GroupSnapshot) -> Plan:
+def plan_termination_annotation(group: GroupSnapshot) -> Plan:
     """Record a changed termination policy in an annotation of the worker StatefulSet; no pod restarts."""
     workers = own_workers(group.leader, group.worker_statefulset)
     is_parallel = ends_in_parallel(group.lws)

@@ -64,7 +64,7 @@ class GangProvider(ABC):
     remedy: str
     keeps_in_use: bool = False
 
-    def speaking(self, api_version: str) -> GangProvider:
+    def with_version(self, api_version: str) -> GangProvider:
         """The same provider with another of its versions."""
         return replace(self, api_version=api_version)
 
@@ -281,7 +281,7 @@ def workload_marks(labels: Mapping[str, str], annotations: Mapping[str, str], un
     )
 
 
-def hand_on(statefulset: Object, lws: Object, leader: Object) -> Object:
+def name_pod_group_of_leader(statefulset: Object, lws: Object, leader: Object) -> Object:
     """Make the pods of a worker StatefulSet name the PodGroup of their leader or of its workers. This is done
     even while PodGroups are not served, because the leader waits for the whole group. A schedulingGroup that
     the template already has is kept."""

@@ -56,7 +56,7 @@ def peers_of(annotations: Mapping[str, str], labels: Mapping[str, str], label: s
     return Peers(label, labels[label], scope, labels.get(NAME_LABEL, ""), namespace)
 
 
-def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
+def add_exclusive_affinity(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
     """Add affinity to the peers of a pod, and anti-affinity to other pods with a key. If the user has set
     required terms of both kinds for this topology, nothing is added. topology: a label of nodes."""
     if has_both_terms(affinity, topology):
@@ -75,14 +75,14 @@ def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[
         terms.append({**any_key, "namespaceSelector": {"matchExpressions": [other_namespaces]}})
     return {
         **affinity,
-        "podAffinity": with_terms(affinity.get("podAffinity"), [_together(peers, topology)]),
+        "podAffinity": with_terms(affinity.get("podAffinity"), [_peer_term(peers, topology)]),
         "podAntiAffinity": with_terms(affinity.get("podAntiAffinity"), terms),
     }
 
 
-def shared(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
+def add_peer_affinity(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
     """Add affinity to the peers of a pod."""
-    term = _together(peers, topology)
+    term = _peer_term(peers, topology)
     if term in terms_of(affinity.get("podAffinity")):
         return dict(affinity)
     return {**affinity, "podAffinity": with_terms(affinity.get("podAffinity"), [term])}
@@ -120,12 +120,12 @@ def worker_placement(restored: Object, leader: Object, node: Object | None) -> P
     except ValueError as error:
         return Placement(waiting_for=f"nodes that group {pod} may use: {error}", is_stuck=True)
     topology = group_topology(annotations)
-    placement = _near_leader(leader, node, topology) if topology else Placement()
+    placement = _placement_near_leader(leader, node, topology) if topology else Placement()
     selector = {**nodes.node_selector, **placement.node_selector}
     return replace(placement, node_selector=selector, tolerations=nodes.tolerations)
 
 
-def _near_leader(leader: Object, node: Object | None, topology: str) -> Placement:
+def _placement_near_leader(leader: Object, node: Object | None, topology: str) -> Placement:
     pod, node_name = leader["metadata"]["name"], (leader.get("spec") or {}).get("nodeName")
     if not node_name:
         return Placement(waiting_for=f"leader pod {pod} to be scheduled: its workers follow it")
@@ -141,7 +141,7 @@ def _near_leader(leader: Object, node: Object | None, topology: str) -> Placemen
     return Placement({topology: value})
 
 
-def _together(peers: Peers, topology: str) -> dict[str, Any]:
+def _peer_term(peers: Peers, topology: str) -> dict[str, Any]:
     return term([{"key": peers.label, "operator": "In", "values": [peers.key]}], topology)
 
 

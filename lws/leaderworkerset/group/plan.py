@@ -45,10 +45,10 @@ from lws.leaderworkerset.group.exhaustion import (
     plan_exhaustion,
     plan_kept,
     plan_kept_alone,
-    plan_note,
     plan_termination,
+    plan_termination_annotation,
 )
-from lws.leaderworkerset.group.gangs import hand_on
+from lws.leaderworkerset.group.gangs import name_pod_group_of_leader
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement, restored_for, topology_of, worker_placement
 from lws.leaderworkerset.group.restart import plan_restart
@@ -110,16 +110,16 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     if is_exhausted(group.leader):
         return plan_exhaustion(group)
     if LEADER_NAME_ANNOTATION in annotations_of(group.leader):
-        return _mistaken_leader(group)
+        return _report_worker_as_leader(group)
     if not {GROUP_INDEX_LABEL, GROUP_KEY_LABEL} <= labels_of(group.leader).keys():
-        return _unlabelled_leader(group)
+        return _wait_for_labels_of_leader(group)
     revision = group.revision
     if revision is None and group.unrecorded is not None:
         # The pass over the set records the rebuilt revision if it can.
         rebuilt = reconstruct(group.lws, group.unrecorded)
         revision = as_recorded(group.lws, rebuilt) if rebuilt is not None else None
     if revision is None:
-        missing = _missing_revision(group)
+        missing = _report_missing_revision(group)
         return missing if _deletes(missing) else merge_plans(missing, _plan_admission(group))
     restored = SetSpec.of(restored_for(group.lws, revision, group.leader))
     keeps_failed = group.spec.restart_policy == RestartPolicy.NONE or not is_failed(group.leader)
@@ -146,7 +146,9 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     scheduling_retry = plan_scheduling_retry(group, topology_of(restored.lws))
     group_ready = plan_group_ready(group, restored.size)
     children = replace(merge_plans(gang, admission, workers), sequences=(chained,))
-    return merge_plans(restart, service, children, scheduling_retry, group_ready, plan_note(group))
+    return merge_plans(
+        restart, service, children, scheduling_retry, group_ready, plan_termination_annotation(group)
+    )
 
 
 def _recreate(group: GroupSnapshot, why: str, reason: str, announce: tuple[Announce, ...] = ()) -> Plan:
@@ -165,7 +167,7 @@ def _plan_service(group: GroupSnapshot, restored: SetSpec) -> Plan:
     service = build_group_service(name_of(group.lws), group.leader)
     uid = group.leader["metadata"]["uid"]
     ownership = ownership_of_service(group.service, uid, service, group.owners_alive)
-    failure = _failed(group, "Failed to create headless service for error")
+    failure = _failed_create(group, "Failed to create headless service for error")
     create = Create(service, why="the group has a subdomain of its own", failure=failure)
     return _plan_child(group, ownership, group.service, create, repair_service)
 
@@ -183,7 +185,7 @@ def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:
     if group.gang.keeps_in_use and is_controlled_by(group.pod_group or {}, leader["uid"]):
         # A terminating PodGroup is ours, too: it remains until its pods are gone.
         ownership = Ownership.OURS
-    failure = _failed(group, f"Failed to create PodGroup for leader pod {leader['name']}")
+    failure = _failed_create(group, f"Failed to create PodGroup for leader pod {leader['name']}")
     create = Create(pod_group, why="the scheduler places the group as one", failure=failure)
     return _plan_child(group, ownership, group.pod_group, create)
 
@@ -220,7 +222,7 @@ def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
 
 def _pod_group_repairs(group: GroupSnapshot, stored: Object, intent: Object) -> Mapping[str, Object] | Plan:
     if fault := drift_of(stored, intent):
-        warning = _failed(group, fault.message)
+        warning = _failed_create(group, fault.message)
         return Plan(announce=(replace(warning, reason=fault.reason),), waiting_for=fault.message)
     return {}
 
@@ -285,12 +287,14 @@ def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:
     leader = group.leader["metadata"]["name"]
     stored = group.worker_statefulset
     ownership = ownership_of_workers(stored, group.leader, name_of(group.lws), group.owners_alive)
-    intent = hand_on(build_worker_statefulset(restored, group.leader, placement), group.lws, group.leader)
+    intent = name_pod_group_of_leader(
+        build_worker_statefulset(restored, group.leader, placement), group.lws, group.leader
+    )
     create = Create(
         intent,
         why="the leader pod has no workers yet",
         announce=(_created_workers(group),) if stored is None else (),
-        failure=_failed(group, f"Failed to create worker statefulset for leader pod {leader}"),
+        failure=_failed_create(group, f"Failed to create worker statefulset for leader pod {leader}"),
     )
     return _plan_child(group, ownership, stored, create, plan_existing_workers)
 
@@ -327,10 +331,12 @@ def _plan_child(
     planned = plan_child(owner, child, create, repairs)
     if not planned.problems:
         return planned
-    return replace(planned, announce=tuple(_failed(group, problem.message) for problem in planned.problems))
+    return replace(
+        planned, announce=tuple(_failed_create(group, problem.message) for problem in planned.problems)
+    )
 
 
-def _mistaken_leader(group: GroupSnapshot) -> Plan:
+def _report_worker_as_leader(group: GroupSnapshot) -> Plan:
     """Report a worker that looks like a leader, and create nothing for it. An API server without start
     ordinals gives a worker index 0."""
     pod = group.leader["metadata"]
@@ -338,10 +344,10 @@ def _mistaken_leader(group: GroupSnapshot) -> Plan:
         f"leader pod {pod['namespace']}/{pod['name']} contains mistake annotation "
         f"'{LEADER_NAME_ANNOTATION}': {_NEEDS_START_ORDINAL}"
     )
-    return Plan(announce=(_failed(group, note),), waiting_for=note)
+    return Plan(announce=(_failed_create(group, note),), waiting_for=note)
 
 
-def _unlabelled_leader(group: GroupSnapshot) -> Plan:
+def _wait_for_labels_of_leader(group: GroupSnapshot) -> Plan:
     """Report a leader without index and key, which must be recreated: only a new pod gets them."""
     pod = group.leader["metadata"]["name"]
     note = (
@@ -349,10 +355,10 @@ def _unlabelled_leader(group: GroupSnapshot) -> Plan:
         f"pod webhook of lws was not in place when it was created, or the labels were removed; check the "
         f"webhook configuration, then delete the pod"
     )
-    return Plan(announce=(_failed(group, note),), again_after=timing.RECHECK_SECONDS, waiting_for=note)
+    return Plan(announce=(_failed_create(group, note),), again_after=timing.RECHECK_SECONDS, waiting_for=note)
 
 
-def _missing_revision(group: GroupSnapshot) -> Plan:
+def _report_missing_revision(group: GroupSnapshot) -> Plan:
     """Plan a group whose revision is neither recorded nor shown by a StatefulSet: restart, wait, or recreate.
     Without a failure, it is recreated only if another source than the label confirms its revision key."""
     key, leader = labels_of(group.leader).get(REVISION_LABEL, ""), group.leader["metadata"]["name"]
@@ -375,7 +381,7 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
     return _recreate(group, "nothing shows the revision of its workers", MISSING_REVISION, announce)
 
 
-def _failed(group: GroupSnapshot, note: str) -> Announce:
+def _failed_create(group: GroupSnapshot, note: str) -> Announce:
     return group_event(group, "FailedCreate", "Create", note, "Warning")
 
 
@@ -395,8 +401,8 @@ def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
             waiting_for="an API server that keeps spec.ordinals.start of StatefulSets",
         )
     if placement.waiting_for:
-        return _unplaced(group, placement)
-    return _names_taken(group)
+        return _wait_for_node(group, placement)
+    return _wait_for_former_workers(group)
 
 
 def plan_scheduling_retry(group: GroupSnapshot, topology: str) -> Plan:
@@ -456,7 +462,7 @@ def plan_group_ready(group: GroupSnapshot, size: int) -> Plan:
     return Plan(((merge,),))
 
 
-def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
+def _wait_for_node(group: GroupSnapshot, placement: Placement) -> Plan:
     """Wait for the node of the leader. Scheduling the leader triggers another pass. Nodes are not watched, so
     a scheduled leader is rechecked."""
     scheduled = bool((group.leader.get("spec") or {}).get("nodeName"))
@@ -468,7 +474,7 @@ def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
     )
 
 
-def _names_taken(group: GroupSnapshot) -> Plan | None:
+def _wait_for_former_workers(group: GroupSnapshot) -> Plan | None:
     """Wait for pods of the previous workers, for a limited time. If a leader is deleted in the background,
     the garbage collector deletes the pods of its workers last. A StatefulSet whose pod names they block
     doubles its backoff with each attempt."""

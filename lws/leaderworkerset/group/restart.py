@@ -54,18 +54,18 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
     past = restarts_of(group.lws, index, revision_key_of(group.leader), group.now)
     # A kept group counts as failed even if its pods are disrupted later.
     if incident.is_disruption and mark != KEPT:
-        return _unaffordable(group, incident) or _restart(group, incident, None)
+        return _wait_for_budget(group, incident) or _restart(group, incident, None)
     if is_used_up(group.spec.max_group_restarts, past):
-        return _left_as_it_is(group, incident, past, is_news=mark != KEPT)
+        return _keep_failed_group(group, incident, past, is_news=mark != KEPT)
     if group.spec.counts_restarts:
-        return _counted_by_upstreams_rules(group, incident, past)
+        return _restart_by_upstreams_rules(group, incident, past)
     if past.due > group.now:
         times = "once" if past.consecutive == 1 else f"{past.consecutive} times"
-        return _delayed(group, incident, f"{times} in quick succession", past.due)
-    return _unaffordable(group, incident) or _restart(group, incident, past)
+        return _delay_restart(group, incident, f"{times} in quick succession", past.due)
+    return _wait_for_budget(group, incident) or _restart(group, incident, past)
 
 
-def _counted_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: Restarts) -> Plan:
+def _restart_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: Restarts) -> Plan:
     """Restart by upstream's rules: the count is an annotation of the set, and no stable time resets it."""
     try:
         count = counts_in(group.lws).get(count_key(group.leader), 0)
@@ -79,8 +79,8 @@ def _counted_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: 
         due = (moment_of(group.leader["metadata"].get("creationTimestamp")) or due) + backoff.delay(count)
     if due > group.now:
         times = "once" if count == 1 else f"{count} times"
-        return _delayed(group, incident, f"{times} on this revision", due)
-    return _unaffordable(group, incident) or _restart(group, incident, past)
+        return _delay_restart(group, incident, f"{times} on this revision", due)
+    return _wait_for_budget(group, incident) or _restart(group, incident, past)
 
 
 def _restart(group: GroupSnapshot, incident: Incident, past: Restarts | None) -> Plan:
@@ -113,7 +113,7 @@ def _deletion(group: GroupSnapshot, incident: Incident) -> tuple[Delete, ...]:
     )
 
 
-def _delayed(group: GroupSnapshot, incident: Incident, times: str, due: datetime) -> Plan:
+def _delay_restart(group: GroupSnapshot, incident: Incident, times: str, due: datetime) -> Plan:
     """Delay the deletion of the leader, because a deleted leader is recreated at once.
     times: a phrase that says how often the group was recreated."""
     note = (
@@ -128,7 +128,7 @@ def _delayed(group: GroupSnapshot, incident: Incident, times: str, due: datetime
     )
 
 
-def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_news: bool) -> Plan:
+def _keep_failed_group(group: GroupSnapshot, incident: Incident, past: Restarts, is_news: bool) -> Plan:
     """Keep the failed group. Record that once, for the condition Failed and for later passes."""
     index, leader = group_id(group.leader), group.leader["metadata"]["name"]
     why = f"pod {incident.pod}: {incident.why}"
@@ -154,12 +154,12 @@ def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_
     return Plan(sequences=((record,),), waiting_for=waiting_for)
 
 
-def _unaffordable(group: GroupSnapshot, incident: Incident) -> Plan | None:
+def _wait_for_budget(group: GroupSnapshot, incident: Incident) -> Plan | None:
     """Wait until the budget of a rollout allows the restart; None if it may happen now."""
     states = group_states(group.siblings, DesiredGroups(group.target_key, {}))
     if _is_affordable(group, states):
         return None
-    until = _at_the_latest(group, incident, states)
+    until = _latest_restart(group, incident, states)
     if until <= group.now:
         return None
     return Plan(
@@ -169,7 +169,7 @@ def _unaffordable(group: GroupSnapshot, incident: Incident) -> Plan | None:
     )
 
 
-def _at_the_latest(group: GroupSnapshot, incident: Incident, states: Sequence[GroupState]) -> datetime:
+def _latest_restart(group: GroupSnapshot, incident: Incident, states: Sequence[GroupState]) -> datetime:
     """The latest time of the restart, which must be limited because a stuck rollout never frees its budget.
     It is the longest backoff after the last deletion of a group that is not ready. So waiting groups are
     recreated one at a time, and each waits for at most one turn per group."""

@@ -106,10 +106,10 @@ def _requests_tpus(container: Mapping[str, Any]) -> bool:
     resources = container.get("resources")
     if not isinstance(resources, Mapping):
         return False
-    return any(_is_some(resources.get(kind)) for kind in ("limits", "requests"))
+    return any(_is_nonzero(resources.get(kind)) for kind in ("limits", "requests"))
 
 
-def _is_some(amounts: Any) -> bool:
+def _is_nonzero(amounts: Any) -> bool:
     amount = amounts.get(RESOURCE) if isinstance(amounts, Mapping) else None
     if not isinstance(amount, str | int | float):
         return False

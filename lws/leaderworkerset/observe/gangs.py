@@ -90,7 +90,7 @@ class Gangs:
                 version = await self._best_version(provider)
                 if version:
                     self._is_missing = False
-                    return provider.speaking(version)
+                    return provider.with_version(version)
                 if not self._is_missing:
                     log.error(
                         "gang scheduling: the API server does not serve %s of %s: %s, or remove "

@@ -22,11 +22,11 @@ from lws.leaderworkerset.rollout.state import (
     Rollout,
     RolloutFacts,
     RolloutState,
-    counted,
+    format_count,
+    partition_reason,
+    replacement_reason,
+    replicas_reason,
     waiting_for,
-    why_partition,
-    why_replace,
-    why_replicas,
 )
 
 __all__ = ["Rollout", "RolloutState", "is_small_step", "plan_rollout"]
@@ -39,7 +39,7 @@ def plan_rollout(state: RolloutState) -> Rollout:
         first = (
             state.replicas if strategy is None else min(state.replicas, max(state.occupied, strategy.most(0)))
         )
-        return Rollout(state.floor, first, why=f"{counted(first)} to be created")
+        return Rollout(state.floor, first, why=f"{format_count(first)} to be created")
     facts = RolloutFacts(state, state.statefulset)
     if state.paused or state.prewarming:
         partition, replicas = paused_position(facts)
@@ -51,7 +51,7 @@ def plan_rollout(state: RolloutState) -> Rollout:
         return Rollout(
             partition=partition,
             replicas=replicas,
-            why="; ".join(filter(None, (stopped, why_replicas(facts, replicas)))),
+            why="; ".join(filter(None, (stopped, replicas_reason(facts, replicas)))),
             waiting_for=awaited if any(group.outdated for group in state.groups) else "",
         )
     starts = _starts_left(facts)
@@ -61,9 +61,9 @@ def plan_rollout(state: RolloutState) -> Rollout:
         partition, replicas = max(partition, facts.stored.partition), max(replicas, facts.stored.replicas)
     replace = leaders_to_replace(facts, partition, replicas, starts)
     why = (
-        why_partition(facts, partition),
-        why_replicas(facts, replicas),
-        why_replace(facts, replace),
+        partition_reason(facts, partition),
+        replicas_reason(facts, replicas),
+        replacement_reason(facts, replace),
     )
     return Rollout(
         partition=partition,
@@ -90,13 +90,13 @@ def _starts_left(facts: RolloutFacts) -> int:
     """Return how many groups may be replaced now by the start strategy, which counts added groups first."""
     if facts.state.start_strategy is None:
         return facts.starts
-    added = facts.grown(max(facts.desired, _surged(facts))) - facts.stored.replicas
+    added = facts.replicas_to_grow_to(max(facts.desired, _replicas_with_surge(facts))) - facts.stored.replicas
     return max(0, facts.starts - max(0, added))
 
 
 def _partition(facts: RolloutFacts, starts: int) -> int:
     stored, desired = facts.stored, facts.desired
-    safe, needed = facts.reach(facts.allowance, starts)
+    safe, needed = facts.lowest_partitions(facts.allowance, starts)
     covered = stored.partition
     if not stored.is_current:
         # The new template only applies to new groups; existing groups are not touched before the next step.
@@ -140,11 +140,11 @@ def _window(facts: RolloutFacts) -> int:
 def _replicas(facts: RolloutFacts, partition: int) -> int:
     stored, desired = facts.stored.replicas, facts.desired
     if stored < desired or facts.is_at_target:
-        return facts.grown(desired)
-    return facts.grown(facts.shrunk(_surged(facts), partition))
+        return facts.replicas_to_grow_to(desired)
+    return facts.replicas_to_grow_to(facts.replicas_to_shrink_to(_replicas_with_surge(facts), partition))
 
 
-def _surged(facts: RolloutFacts) -> int:
+def _replicas_with_surge(facts: RolloutFacts) -> int:
     """Return the desired groups plus the surge that outdated and unready groups among them still require."""
     unsettled = facts.desired
     if facts.stored.is_current:
@@ -183,9 +183,9 @@ def _paused_partition(facts: RolloutFacts) -> int:
 def _paused_replicas(facts: RolloutFacts, partition: int) -> int:
     stored, desired = facts.stored, facts.desired
     if stored.replicas < desired:
-        return facts.grown(desired)
+        return facts.replicas_to_grow_to(desired)
     surge = stored.replicas - (desired if stored.last_replicas is None else stored.last_replicas)
-    return facts.shrunk(min(desired + max(0, surge), facts.ceiling), partition)
+    return facts.replicas_to_shrink_to(min(desired + max(0, surge), facts.ceiling), partition)
 
 
 def leaders_to_replace(facts: RolloutFacts, partition: int, replicas: int, starts: int) -> tuple[int, ...]:
@@ -211,7 +211,7 @@ def leaders_to_replace(facts: RolloutFacts, partition: int, replicas: int, start
                 replace.append(index)
                 allowance -= costs
     if not stored.is_current or partition < stored.partition:
-        replace += _taken_at_once(facts, partition, replicas, frozenset(replace))
+        replace += _deleted_by_controller(facts, partition, replicas, frozenset(replace))
     return tuple(replace)
 
 
@@ -227,7 +227,9 @@ def _replaceable(facts: RolloutFacts, start: int, end: int) -> list[int]:
     ]
 
 
-def _taken_at_once(facts: RolloutFacts, partition: int, replicas: int, deleted: Container[int]) -> list[int]:
+def _deleted_by_controller(
+    facts: RolloutFacts, partition: int, replicas: int, deleted: Container[int]
+) -> list[int]:
     """Return leaders that the StatefulSet controller deletes once it sees `partition` and `replicas`.
     deleted: leaders that this step has deleted before. (Kubernetes 1.37, podManagementPolicy Parallel.
     Earlier releases with `maxUnavailable` delete the same leaders or fewer.)"""

@@ -65,7 +65,7 @@ def deletion_of(
     )
 
 
-def left_workers(leader: Object, workers: Object | None) -> Object | None:
+def workers_to_delete(leader: Object, workers: Object | None) -> Object | None:
     """Return the worker StatefulSet of a terminating leader unless it is being deleted or orphaned. The
     garbage collector would delete it only after the leader is gone."""
     own = own_workers(leader, workers)
@@ -123,7 +123,7 @@ def teardowns_of(pods: Sequence[Object], revision: str, lost: Collection[str] = 
     return tuple(teardowns.values())
 
 
-def admitted(
+def leaders_to_admit(
     leaders: Sequence[Leader],
     teardowns: Sequence[Teardown],
     replicas: int,
@@ -148,14 +148,14 @@ def admitted(
     - After a scale-down, new groups wait until enough removed groups have terminated: no pod shows whether a
       group has a successor.
     """
-    waiting = [*_replacing(leaders, teardowns, True), *_replacing(leaders, teardowns, False)]
+    waiting = [*_gated_leaders(leaders, teardowns, True), *_gated_leaders(leaders, teardowns, False)]
     if is_immediate:
         return tuple(waiting[: max(len(waiting) - sum(leader.has_ended for leader in leaders), 0)])
     holding = sum(not leader.is_gated for leader in leaders) + len(teardowns)
-    return tuple(waiting[: max(most_holding(leaders, teardowns, replicas, surge) - holding, 0)])
+    return tuple(waiting[: max(max_groups_with_nodes(leaders, teardowns, replicas, surge) - holding, 0)])
 
 
-def _replacing(
+def _gated_leaders(
     leaders: Iterable[Leader], teardowns: Iterable[Teardown], is_current: bool
 ) -> Sequence[Leader]:
     """Return gated leaders of the current revision, or of others, by age, less one for each kept group."""
@@ -165,7 +165,9 @@ def _replacing(
     return ordered[: max(len(ordered) - kept, 0)]
 
 
-def unwanted(kept: Collection[Leader], leaders: Collection[Leader], replicas: int) -> Iterator[Leader]:
+def surplus_kept_groups(
+    kept: Collection[Leader], leaders: Collection[Leader], replicas: int
+) -> Iterator[Leader]:
     """Return the kept groups that a scale-down removes. In each revision the oldest kept groups stay, one for
     each group that is missing besides them."""
     for is_current in (True, False):
@@ -175,7 +177,9 @@ def unwanted(kept: Collection[Leader], leaders: Collection[Leader], replicas: in
         yield from sorted(of_revision, key=_AGE)[max(replicas - active, 0) :]
 
 
-def most_holding(leaders: Sequence[Leader], teardowns: Sequence[Teardown], replicas: int, surge: int) -> int:
+def max_groups_with_nodes(
+    leaders: Sequence[Leader], teardowns: Sequence[Teardown], replicas: int, surge: int
+) -> int:
     """Return the maximum number of groups that may hold nodes at a time."""
     if not all([leader.is_current for leader in leaders] + [group.is_current for group in teardowns]):
         return replicas + surge

@@ -102,7 +102,7 @@ class Rollout:
         return replace(self, replace=tuple(covered))
 
 
-def budget(replicas: int, max_unavailable: int, max_surge: int) -> Budget:
+def make_budget(replicas: int, max_unavailable: int, max_surge: int) -> Budget:
     """Return the budget of a set of `replicas` groups. Both limits are scaled integers ≥ 0."""
     surge = min(max_surge, replicas)
     if surge > 0:
@@ -122,7 +122,7 @@ class RolloutFacts:
         return self.state.replicas
 
     @property
-    def must_stay(self) -> int:
+    def min_ready(self) -> int:
         """Minimum number of ready groups that the budget demands; may be negative."""
         return self.state.replicas - self.state.budget.unavailable
 
@@ -167,7 +167,7 @@ class RolloutFacts:
         """How many healthy outdated groups may be replaced now, including groups at or above the partition.
         This is the rest of the budget. It is still 1 if broken outdated groups alone have used up the budget
         and none of them can be replaced before a healthy group."""
-        remaining = self.ready - self.must_stay
+        remaining = self.ready - self.min_ready
         return 1 if remaining <= 0 and self._only_broken_groups_use_budget() else max(0, remaining)
 
     @cached_property
@@ -195,7 +195,7 @@ class RolloutFacts:
     def _has_outdated(self) -> bool:
         return not self.stored.is_current or any(group.outdated for group in self.state.groups)
 
-    def grown(self, replicas: int) -> int:
+    def replicas_to_grow_to(self, replicas: int) -> int:
         """Return `replicas`, or fewer if the start strategy does not allow so many groups yet."""
         stored, due = self.stored, 0
         if stored.is_current and self.state.start_strategy is not None:
@@ -232,7 +232,7 @@ class RolloutFacts:
         return any(group.outdated for index, group in self.groups.items() if index < end)
 
     @cached_property
-    def most_risked(self) -> int:
+    def max_broken_to_replace(self) -> int:
         """How many broken outdated groups below the partition may be moved to the new revision.
 
         All of them may, unless a replaced group is not ready: then the new revision may be broken, while the
@@ -245,12 +245,12 @@ class RolloutFacts:
             return self.stored.replicas
         return max(0, self.state.budget.unavailable - unsettled)
 
-    def reach(self, allowance: int, starts: int) -> tuple[int, int]:
+    def lowest_partitions(self, allowance: int, starts: int) -> tuple[int, int]:
         """Return how far the partition may be lowered: the lowest safe partition, and the lowest one that
-        `most_risked` allows.
+        `max_broken_to_replace` allows.
         allowance: number of healthy outdated groups that may be replaced. starts: number of groups that may
         start."""
-        needed, risks_left = self.stored.partition, self.most_risked
+        needed, risks_left = self.stored.partition, self.max_broken_to_replace
         for group in self._outdated_from_the_top:
             index = group.index
             if not group.terminating or not self._is_starting(index):
@@ -276,14 +276,14 @@ class RolloutFacts:
         outdated = [group for group in self.groups.values() if group.outdated and group.index in indices]
         return sorted(outdated, key=lambda group: -group.index)
 
-    def shrunk(self, fewest: int, partition: int) -> int:
+    def replicas_to_shrink_to(self, fewest: int, partition: int) -> int:
         """Return the number of groups to shrink to: `fewest`, or more to keep enough groups ready.
         partition: outdated groups at or above this index are being replaced and do not count as ready."""
         if fewest >= self.stored.replicas or self.is_plain_scale_down:
             return fewest
         staying = 0
         for replicas in range(self.stored.replicas):
-            if replicas >= fewest and staying >= self.must_stay:
+            if replicas >= fewest and staying >= self.min_ready:
                 return replicas
             if replicas in self.state.ready:
                 staying += not (replicas >= partition and self.is_outdated(replicas))
@@ -292,14 +292,14 @@ class RolloutFacts:
     def _only_broken_groups_use_budget(self) -> bool:
         stored = self.stored
         broken = [group.index for group in self._outdated_from_the_top if group.broken]
-        if not broken or stored.replicas <= self.must_stay or self.ready + len(broken) < stored.replicas:
+        if not broken or stored.replicas <= self.min_ready or self.ready + len(broken) < stored.replicas:
             return False
-        covered, _ = self.reach(0, self.starts)
+        covered, _ = self.lowest_partitions(0, self.starts)
         return max(broken) < (min(covered, stored.partition) if stored.is_current else covered)
 
 
 def rollout_budget(spec: SetSpec) -> Budget:
-    return budget(spec.replicas, spec.unavailable_groups or 0, spec.surge_groups or 0)
+    return make_budget(spec.replicas, spec.unavailable_groups or 0, spec.surge_groups or 0)
 
 
 def statefulset_max_unavailable(spec: SetSpec) -> int:
@@ -318,7 +318,7 @@ class Beginning:
 # --- Describe why a rollout step is taken and what the next one waits for, in one line for logs and plans.
 
 
-def why_partition(facts: RolloutFacts, partition: int) -> str:
+def partition_reason(facts: RolloutFacts, partition: int) -> str:
     """Describe why the partition changes; empty if it does not."""
     stored = facts.stored
     if not stored.is_current:
@@ -330,26 +330,26 @@ def why_partition(facts: RolloutFacts, partition: int) -> str:
     moving = [index for index in range(partition, stored.partition) if facts.is_outdated(index)]
     if not moving:
         return f"groups from {partition} up have the new revision or are recreated with it"
-    stay = max(0, facts.must_stay)
-    return f"{named(moving)} may move to the new revision: {facts.ready} groups are ready, {stay} must stay"
+    groups, min_ready = format_groups(moving), max(0, facts.min_ready)
+    return f"{groups} may move to the new revision: {facts.ready} groups are ready, {min_ready} must stay"
 
 
-def why_replicas(facts: RolloutFacts, replicas: int) -> str:
+def replicas_reason(facts: RolloutFacts, replicas: int) -> str:
     """Describe why the number of groups changes; empty if it does not."""
     stored, desired = facts.stored, facts.desired
     if replicas == stored.replicas:
         return ""
     if replicas > max(stored.replicas, desired):
-        return f"{counted(replicas - desired)} on top of {desired} while outdated ones are replaced"
+        return f"{format_count(replicas - desired)} on top of {desired} while outdated ones are replaced"
     if replicas > stored.replicas or stored.last_replicas not in (None, desired):
-        return f"scaled from {counted(stored.replicas)} to {replicas}"
-    return f"{named(range(replicas, stored.replicas))} on top of {desired} no longer needed"
+        return f"scaled from {format_count(stored.replicas)} to {replicas}"
+    return f"{format_groups(range(replicas, stored.replicas))} on top of {desired} no longer needed"
 
 
-def why_replace(facts: RolloutFacts, replace: tuple[int, ...]) -> str:
+def replacement_reason(facts: RolloutFacts, replace: tuple[int, ...]) -> str:
     """Describe which leaders the step replaces, and which of them were not ready; empty for none."""
-    healthy = named(index for index in replace if facts.is_ready(index))
-    broken = named(index for index in replace if not facts.is_ready(index))
+    healthy = format_groups(index for index in replace if facts.is_ready(index))
+    broken = format_groups(index for index in replace if not facts.is_ready(index))
     parts = healthy and f"replacing {healthy}", broken and f"replacing {broken}, not ready anyway"
     return "; ".join(filter(None, parts))
 
@@ -362,18 +362,18 @@ def waiting_for(facts: RolloutFacts, replicas: int) -> str:
     unready = [index for index in range(replicas) if index not in ready]
     later = facts.desired - replicas
     then = f", before {later} more start" if later > 0 else ""
-    return f"{named(unready)} to be ready{then}" if unready else ""
+    return f"{format_groups(unready)} to be ready{then}" if unready else ""
 
 
-def named(indices: Iterable[int]) -> str:
+def format_groups(indices: Iterable[int]) -> str:
     """Format groups by index, at most five ranges: "group 3", "groups 0 to 2, 5"; empty for none."""
-    texts = runs(indices, " to ")
+    texts = format_ranges(indices, " to ")
     if not texts or (len(texts) == 1 and texts[0].isdigit()):
         return "".join(f"group {text}" for text in texts)
     return f"groups {', '.join([*texts[:5], *['…'] * (len(texts) > 5)])}"
 
 
-def runs(indices: Iterable[int], joint: str) -> list[str]:
+def format_ranges(indices: Iterable[int], joint: str) -> list[str]:
     """Format indices in order, as ranges: "0-2", "5"."""
     ranges: list[list[int]] = []
     for index in sorted(indices):
@@ -384,7 +384,7 @@ def runs(indices: Iterable[int], joint: str) -> list[str]:
     return [joint.join(map(str, bounds)) for bounds in ranges]
 
 
-def counted(groups: int) -> str:
+def format_count(groups: int) -> str:
     """Format a number of groups: "1 group", "4 groups"."""
     return f"{groups} group{'' if groups == 1 else 's'}"
 
@@ -397,20 +397,20 @@ def restarts(groups: Sequence[int], budget: Budget, paused: bool, has_indices: b
     has_indices: whether to name groups by index. Otherwise: "4 groups restart, …"."""
     if not groups:
         return ""
-    subject = named(groups) if has_indices else counted(len(groups))
+    subject = format_groups(groups) if has_indices else format_count(len(groups))
     subject += " restarts" if len(groups) == 1 else " restart"
     if paused:
         return f"{subject} once the rollout is resumed"
-    return f"{subject}, by a rollout{_pace(len(groups), budget)}"
+    return f"{subject}, by a rollout{_pace_reason(len(groups), budget)}"
 
 
-def pinned(groups: Sequence[int]) -> str:
+def pinned_reason(groups: Sequence[int]) -> str:
     """Describe which groups the partition keeps from restarting; empty for none."""
     keep = "keeps its" if len(groups) == 1 else "keep their"
-    return f"{named(groups)} {keep} revision until the partition is lowered" if groups else ""
+    return f"{format_groups(groups)} {keep} revision until the partition is lowered" if groups else ""
 
 
-def _pace(groups: int, budget: Budget) -> str:
+def _pace_reason(groups: int, budget: Budget) -> str:
     at_a_time = budget.unavailable + budget.surge
     if groups == 1:
         return ""

@@ -20,8 +20,8 @@ from lws.leaderworkerset.rollout.replacement import (
     Teardown,
     leader_of,
     leaders_of,
+    surplus_kept_groups,
     teardowns_of,
-    unwanted,
 )
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
@@ -98,7 +98,7 @@ class HashWorld:
     surge: int = 0
     revision: str = "a"
     is_immediate: bool = False
-    planner: Planner = replacement.admitted
+    planner: Planner = replacement.leaders_to_admit
     replicasets: dict[str, int] = field(default_factory=dict)
     hopeless: set[str] = field(default_factory=set)
     groups: list[Group] = field(default_factory=list)
@@ -221,7 +221,10 @@ class HashWorld:
         pods = [pod for group in self.live() for pod in group.pods()]
         kept = {f"demo-rs-{group.number}": group for group in self.groups if group.is_kept}
         ended = [leader_of(group.pods()[0], self.revision) for group in kept.values()]
-        released = [leader.name for leader in unwanted(ended, leaders_of(pods, self.revision), self.replicas)]
+        released = [
+            leader.name
+            for leader in surplus_kept_groups(ended, leaders_of(pods, self.revision), self.replicas)
+        ]
         for name, group in kept.items():
             group.is_kept = name not in released and group.revision == self.revision
         return len(kept) != sum(group.is_kept for group in self.groups)

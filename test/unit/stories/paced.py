@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lws import timing
 from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
-from lws.leaderworkerset.rollout.state import Rollout, budget
+from lws.leaderworkerset.rollout.state import Rollout, make_budget
 from lws.runtime.actions import Action, Apply, Delete, Plan, Postponable, Reference
 from lws.runtime.throttle import Throttle
 from test.bench.paced.figures import Turn, ideal, utilisation
@@ -79,7 +79,7 @@ class Paced:
             self._look()
             self._now = min(self._events(), default=longest + 1)
             assert self._now <= longest, self._story.states
-        limits = budget(self.wish.replicas, self.wish.unavailable, self.wish.surge)
+        limits = make_budget(self.wish.replicas, self.wish.unavailable, self.wish.surge)
         slots = limits.unavailable + limits.surge
         turns = [Turn(self._taken[index], ready) for index, ready in self._ready.items()]
         order = sorted(self._taken, reverse=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import Rollout, RolloutState, budget
+from lws.leaderworkerset.rollout.state import Rollout, RolloutState, make_budget
 from lws.leaderworkerset.spec import StartWaves
 from test.unit.stories.letters import letters_of
 from test.unit.stories.statefulset_controller import FakePod, FakeStatefulSet
@@ -194,7 +194,7 @@ class Story:
 
     def _rollout_state(self, states: tuple[GroupState, ...]) -> RolloutState:
         wish, statefulset = self.wish, self.statefulset
-        limits = budget(wish.replicas, wish.unavailable, wish.surge)
+        limits = make_budget(wish.replicas, wish.unavailable, wish.surge)
         if statefulset is None:
             return RolloutState(wish.replicas, limits, wish.floor, start_strategy=wish.start_strategy)
         observed = statefulset.observed_generation == statefulset.generation
@@ -267,7 +267,7 @@ def check(wish: Wish, states: tuple[GroupState, ...], statefulset: FakeStatefulS
     def where() -> str:
         return f"groups {letters_of(states, statefulset.replicas)}, {wish}, {statefulset}, {rollout}"
 
-    limits = budget(wish.replicas, wish.unavailable, wish.surge)
+    limits = make_budget(wish.replicas, wish.unavailable, wish.surge)
     assert rollout.replicas <= max(wish.replicas + limits.surge, statefulset.replicas), where()
     if statefulset.observed_generation != statefulset.generation:
         assert not rollout.replace, where()

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from lws.leaderworkerset.rollout.replacement import Leader, Teardown, admitted
+from lws.leaderworkerset.rollout.replacement import Leader, Teardown, leaders_to_admit
 from test.unit.seeds import for_each_seed
 from test.unit.stories.hash_world import HashWorld, Planner
 
@@ -127,26 +127,26 @@ def play(planner: Planner, seed: int) -> HashWorld:
 
 @for_each_seed(300)
 def test_random_days(seed: int) -> None:
-    play(admitted, seed)
+    play(leaders_to_admit, seed)
 
 
 def _without_teardowns(
     leaders: Sequence[Leader], teardowns: Sequence[Teardown], replicas: int, surge: int, is_immediate: bool
 ) -> tuple[Leader, ...]:
-    return admitted(leaders, (), replicas, surge, is_immediate)
+    return leaders_to_admit(leaders, (), replicas, surge, is_immediate)
 
 
 def _with_surge_always(
     leaders: Sequence[Leader], teardowns: Sequence[Teardown], replicas: int, surge: int, is_immediate: bool
 ) -> tuple[Leader, ...]:
-    return admitted(leaders, teardowns, replicas + surge, 0, is_immediate)
+    return leaders_to_admit(leaders, teardowns, replicas + surge, 0, is_immediate)
 
 
 def _current_only(
     leaders: Sequence[Leader], teardowns: Sequence[Teardown], replicas: int, surge: int, is_immediate: bool
 ) -> tuple[Leader, ...]:
     """Admit only leaders of the current revision, as upstream does."""
-    found = admitted(leaders, teardowns, replicas, surge, is_immediate)
+    found = leaders_to_admit(leaders, teardowns, replicas, surge, is_immediate)
     return tuple(leader for leader in found if leader.is_current)
 
 
@@ -155,7 +155,9 @@ def _one_revision(
 ) -> tuple[Leader, ...]:
     """Consider only the current revision."""
     current = [leader for leader in leaders if leader.is_current]
-    return admitted(current, [each for each in teardowns if each.is_current], replicas, surge, is_immediate)
+    return leaders_to_admit(
+        current, [each for each in teardowns if each.is_current], replicas, surge, is_immediate
+    )
 
 
 def _with_kept_as_others(
@@ -165,7 +167,7 @@ def _with_kept_as_others(
     place.
     """
     others = [replace(each, is_kept=False) for each in teardowns]
-    return admitted(leaders, others, replicas, surge, is_immediate)
+    return leaders_to_admit(leaders, others, replicas, surge, is_immediate)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from lws.cli.session import Refusal
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import Simulation, simulate
-from lws.leaderworkerset.rollout.state import RolloutState, budget
+from lws.leaderworkerset.rollout.state import RolloutState, make_budget
 from test.unit.builders import NOW, make_pod_template
 from test.unit.disaggregated import make_disaggregated
 from test.unit.fake_api import answer_json, failure
@@ -167,7 +167,7 @@ async def test_a_set_that_the_controller_could_not_read_is_not_planned(talk: Tal
 
 def test_a_rollout() -> None:
     stored = LeaderStatefulSet(replicas=2, partition=0, last_replicas=2, is_current=False)
-    state = RolloutState(2, budget(2, 1, 0), groups=groups("rr"), statefulset=stored)
+    state = RolloutState(2, make_budget(2, 1, 0), groups=groups("rr"), statefulset=stored)
     assert list(plain(steps_blocks(simulate(state)))) == [
         "steps, if every new group gets ready:",
         "STEP   READY   UPDATED   PARTITION   REPLICAS   WHAT",
@@ -181,7 +181,7 @@ def test_a_rollout() -> None:
 
 
 def test_a_creation() -> None:
-    lines = list(plain(steps_blocks(simulate(RolloutState(2, budget(2, 1, 0))))))
+    lines = list(plain(steps_blocks(simulate(RolloutState(2, make_budget(2, 1, 0))))))
     assert lines[2] == "1      0       0         0           2          2 groups to be created"
 
 
@@ -191,7 +191,7 @@ def test_nothing_to_do() -> None:
 
 def test_the_last_word() -> None:
     stored = LeaderStatefulSet(replicas=2, partition=0, last_replicas=2, is_current=False)
-    state = RolloutState(2, budget(2, 1, 0), groups=groups("rr"), statefulset=stored, paused=True)
+    state = RolloutState(2, make_budget(2, 1, 0), groups=groups("rr"), statefulset=stored, paused=True)
     assert list(plain(steps_blocks(simulate(state))))[-1] == "and then waits for the rollout to be resumed"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.kube.metadata import ORPHAN_FINALIZER
-from lws.leaderworkerset.group.exhaustion import Abandoned, plan_note
+from lws.leaderworkerset.group.exhaustion import Abandoned, plan_termination_annotation
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.plan import plan
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
@@ -118,11 +118,16 @@ def test_a_changed_policy_is_noted_beside_the_pods(
 ) -> None:
     workers = workers_of(leader, note)
     group = GroupSnapshot(make_set(podTerminationPolicy=policy), leader, NOW, worker_statefulset=workers)
-    merges = [action for sequence in plan_note(group).sequences for action in sequence]
+    merges = [action for sequence in plan_termination_annotation(group).sequences for action in sequence]
     patches = [each.patch for each in merges if isinstance(each, Merge)]
     assert patches == ([{"metadata": {"annotations": noted(expected)}}] if expected else [])
-    assert plan_note(replace(group, worker_statefulset=None)) == Plan()
-    assert plan_note(replace(group, worker_statefulset=workers_of(leader, note, terminating=True))) == Plan()
+    assert plan_termination_annotation(replace(group, worker_statefulset=None)) == Plan()
+    assert (
+        plan_termination_annotation(
+            replace(group, worker_statefulset=workers_of(leader, note, terminating=True))
+        )
+        == Plan()
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.group.gangs import Kubernetes, Marks, hand_on
+from lws.leaderworkerset.group.gangs import Kubernetes, Marks, name_pod_group_of_leader
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, WORKER_INDEX_LABEL
@@ -63,7 +63,7 @@ def test_it_has_the_priority_of_its_leader_where_the_version_knows_one(
 ) -> None:
     spec = {"containers": [{"name": "main"}], "priorityClassName": "high"}
     lws = make_set(size=2, template={"workerTemplate": {"spec": spec}})
-    speaking = PROVIDER.speaking(f"scheduling.k8s.io/{version}")
+    speaking = PROVIDER.with_version(f"scheduling.k8s.io/{version}")
     made = speaking.pod_group(lws, named_leader(lws))
     assert made["apiVersion"] == f"scheduling.k8s.io/{version}"
     assert made["spec"].get("priorityClassName") == ("high" if has_priority else None)
@@ -77,7 +77,7 @@ def test_it_is_preempted_as_a_whole_where_the_version_knows_how(
     version: str, mode: dict[str, Any] | None, startup: str
 ) -> None:
     lws = make_set(size=3, startupPolicy=startup)
-    made = PROVIDER.speaking(f"scheduling.k8s.io/{version}").pod_group(lws, named_leader(lws))
+    made = PROVIDER.with_version(f"scheduling.k8s.io/{version}").pod_group(lws, named_leader(lws))
     assert made["spec"].get("disruptionMode") == mode
 
 
@@ -123,7 +123,7 @@ def test_what_workers_name(of_leader: str, of_workers: str | None, expected: str
     leader = named_leader(lws, of_leader)
     built = build_worker_statefulset(SetSpec.of(lws), leader)
     before = copy.deepcopy(built)
-    made = hand_on(built, lws, leader)
+    made = name_pod_group_of_leader(built, lws, leader)
     assert built == before, "builders copy before they change"
     named = (made["spec"]["template"]["spec"].pop("schedulingGroup", None) or {}).get("podGroupName")
     assert named == expected

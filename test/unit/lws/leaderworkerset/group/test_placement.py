@@ -11,11 +11,11 @@ import pytest
 from lws.leaderworkerset.group.placement import (
     Peers,
     Placement,
-    exclusive,
+    add_exclusive_affinity,
+    add_peer_affinity,
     is_placed,
     peers_of,
     restored_for,
-    shared,
     topology_of,
     worker_placement,
 )
@@ -87,19 +87,19 @@ OWN = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": ZONE}
 )
 def test_terms(affinity: dict[str, Any], expected: dict[str, Any]) -> None:
     before = copy.deepcopy(affinity)
-    made = exclusive(affinity, KIN, ZONE)
+    made = add_exclusive_affinity(affinity, KIN, ZONE)
     assert made == expected
     assert affinity == before
-    assert exclusive(made, KIN, ZONE) == made
+    assert add_exclusive_affinity(made, KIN, ZONE) == made
 
 
 def scoped(scope: str) -> list[dict[str, Any]]:
     """Return the anti-affinity terms of a scope, which keep other pods away."""
     labels = {GROUP_KEY_LABEL: "k", NAME_LABEL: "demo"}
     kin = peers_of({EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: scope}, labels, GROUP_KEY_LABEL, "here")
-    made = exclusive({}, kin, ZONE)
+    made = add_exclusive_affinity({}, kin, ZONE)
     assert made["podAffinity"] == {REQUIRED: [TOGETHER]}
-    assert exclusive(made, kin, ZONE) == made
+    assert add_exclusive_affinity(made, kin, ZONE) == made
     found: list[dict[str, Any]] = made["podAntiAffinity"][REQUIRED]
     return found
 
@@ -148,7 +148,7 @@ def test_against_whom_a_topology_is_exclusive(scope: str, expected: list[dict[st
     ],
 )
 def test_a_shared_topology_keeps_nobody_away(affinity: dict[str, Any], terms: list[dict[str, Any]]) -> None:
-    assert shared(affinity, KIN, ZONE) == {"podAffinity": {REQUIRED: terms}}
+    assert add_peer_affinity(affinity, KIN, ZONE) == {"podAffinity": {REQUIRED: terms}}
 
 
 def test_workers_get_the_nodes_of_their_group_and_the_place_of_their_leader() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import Rollout, RolloutState, budget
+from lws.leaderworkerset.rollout.state import Rollout, RolloutState, make_budget
 from test.unit.stories.letters import groups
 
 
@@ -37,7 +37,7 @@ class Case:
         return sum(1 for letter in self.letters if letter in "rR")
 
     @property
-    def must_stay(self) -> int:
+    def min_ready(self) -> int:
         return self.wanted - self.unavailable
 
 
@@ -109,7 +109,7 @@ def planned(case: Case, **stored: bool) -> Rollout:
         is_current=not case.is_new_revision,
         **stored,
     )
-    limits = budget(case.wanted, case.unavailable, case.surge)
+    limits = make_budget(case.wanted, case.unavailable, case.surge)
     return plan_rollout(RolloutState(case.wanted, limits, case.floor, groups(case.letters), statefulset))
 
 

@@ -10,11 +10,11 @@ from lws.leaderworkerset.rollout.replacement import (
     Leader,
     Teardown,
     admit,
-    admitted,
     deferral,
     leaders_of,
+    leaders_to_admit,
+    surplus_kept_groups,
     teardowns_of,
-    unwanted,
 )
 from lws.runtime.actions import Reference
 from lws_api.leaderworkerset.v1 import (
@@ -82,16 +82,16 @@ def teardowns(letters: str) -> tuple[Teardown, ...]:
     ],
 )
 def test_who_is_admitted(live: str, gone: str, replicas: int, surge: int, expected: str) -> None:
-    found = admitted(leaders(live), teardowns(gone), replicas, surge)
+    found = leaders_to_admit(leaders(live), teardowns(gone), replicas, surge)
     assert [leader.name for leader in found] == [f"demo-{place}" for place in expected]
 
 
 def test_immediate_waits_for_nothing() -> None:
-    assert len(admitted(leaders("bab"), teardowns("aaaa"), 3, 0, is_immediate=True)) == 3
+    assert len(leaders_to_admit(leaders("bab"), teardowns("aaaa"), 3, 0, is_immediate=True)) == 3
 
 
 def test_immediate_waits_for_groups_that_are_kept() -> None:
-    found = admitted(
+    found = leaders_to_admit(
         leaders("bbB"), (Teardown("k", True, True), Teardown("l", True)), 3, 0, is_immediate=True
     )
     assert [leader.name for leader in found] == ["demo-0"]
@@ -110,12 +110,12 @@ def test_immediate_waits_for_groups_that_are_kept() -> None:
 def test_kept_groups_that_a_scale_down_lets_go(live: str, replicas: int, expected: str) -> None:
     """Two groups are kept."""
     kept = [Leader(str(place), f"2026-01-01T00:00:0{place}Z", False, True) for place in (1, 0)]
-    assert "".join(leader.name for leader in unwanted(kept, leaders(live), replicas)) == expected
+    assert "".join(leader.name for leader in surplus_kept_groups(kept, leaders(live), replicas)) == expected
 
 
 def test_a_kept_group_holds_back_a_leader_of_its_own_revision_beside_a_surge() -> None:
     kept = (Teardown("k", True, True), Teardown("l", False, True))
-    found = admitted(leaders("aabb"), kept, 9, 9)
+    found = leaders_to_admit(leaders("aabb"), kept, 9, 9)
     assert [leader.name for leader in found] == ["demo-2", "demo-0"]
 
 
@@ -126,7 +126,7 @@ def test_in_order_of_revision_age_and_name() -> None:
         Leader("b", "2026-01-01T00:00:03Z", True, True),
         Leader("a", "2026-01-01T00:00:03Z", True, True),
     )
-    assert [leader.name for leader in admitted(shuffled, (), 4, 0)] == ["c", "a", "b", "d"]
+    assert [leader.name for leader in leaders_to_admit(shuffled, (), 4, 0)] == ["c", "a", "b", "d"]
 
 
 def test_leaders_are_read_from_pods() -> None:

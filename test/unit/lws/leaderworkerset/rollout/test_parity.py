@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from itertools import product
 
-from lws.leaderworkerset.rollout.state import budget
+from lws.leaderworkerset.rollout.state import make_budget
 from test.unit.lws.leaderworkerset.rollout.reference import Case, is_held_up, is_rolling, reference, told
 
 
@@ -31,7 +31,7 @@ def test_sets_of_one_against_the_reference() -> None:
     seen: Counter[str] = Counter()
     budgets = [(unavailable, surge) for unavailable in (0, 1, 3) for surge in (0, 1)]
     for letter, (unavailable, surge), floor, last in product("ruRT-t", budgets, (0, 1), (0, 1, None, 3)):
-        limits = budget(1, unavailable, surge)
+        limits = make_budget(1, unavailable, surge)
         state = Case(letter, 1, 1, 0, limits.unavailable, limits.surge, floor, last, is_new_revision=True)
         ours, theirs = told(state), reference(state)
         seen[_compare_partition(state, ours[0], theirs[0])] += 1
@@ -41,7 +41,7 @@ def test_sets_of_one_against_the_reference() -> None:
 
 def _random_case(generator: random.Random) -> Case:
     wanted = generator.randint(0, 9)
-    limits = budget(wanted, generator.randint(0, 4), generator.randint(0, 4))
+    limits = make_budget(wanted, generator.randint(0, 4), generator.randint(0, 4))
     surged = wanted + limits.surge
     existing = max(0, generator.choice([wanted, wanted, surged, surged, wanted + generator.randint(-3, 5)]))
     old = generator.randint(0, existing)
@@ -63,7 +63,7 @@ def _random_case(generator: random.Random) -> Case:
 
 
 def _compare_partition(state: Case, ours: int, theirs: int) -> str:
-    spare = max(0, state.ready - state.must_stay)
+    spare = max(0, state.ready - state.min_ready)
     covered = state.existing if state.is_new_revision else state.stored_partition
     if theirs < covered and state.letters[theirs:].count("r") > spare:
         # Upstream's rules exceed the remaining budget. Ours stay within it.
@@ -92,10 +92,10 @@ def _compare_replicas(state: Case, told: tuple[int, int], original: int) -> str:
     def staying(replicas: int) -> int:
         return state.letters[:replicas].count("R") + state.letters[: min(partition, replicas)].count("r")
 
-    if theirs < state.existing and not is_plain and staying(theirs) < state.must_stay:
+    if theirs < state.existing and not is_plain and staying(theirs) < state.min_ready:
         # Upstream's rules would take groups that are needed. Ours stop at the first of these.
         assert theirs < ours <= state.existing, state
-        assert ours == state.existing or staying(ours) >= state.must_stay > staying(ours - 1), state
+        assert ours == state.existing or staying(ours) >= state.min_ready > staying(ours - 1), state
         return "surge kept"
     assert ours == theirs, state
     return "same replicas" if theirs == original else "no surge without outdated groups"

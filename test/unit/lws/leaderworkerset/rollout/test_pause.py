@@ -6,7 +6,7 @@ import pytest
 
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import RolloutState, budget
+from lws.leaderworkerset.rollout.state import RolloutState, make_budget
 
 
 def groups(letters: str) -> tuple[GroupState, ...]:
@@ -64,7 +64,7 @@ def groups(letters: str) -> tuple[GroupState, ...]:
 def test_a_paused_rollout_is_held(
     letters: str, stored: LeaderStatefulSet, replicas: int, floor: int, expected: tuple[int, int]
 ) -> None:
-    state = RolloutState(replicas, budget(replicas, 1, 1), floor, groups(letters), stored, paused=True)
+    state = RolloutState(replicas, make_budget(replicas, 1, 1), floor, groups(letters), stored, paused=True)
     rollout = plan_rollout(state)
     assert (rollout.partition, rollout.replicas) == expected
     assert rollout.replace == ()
@@ -72,13 +72,13 @@ def test_a_paused_rollout_is_held(
 
 
 def test_a_set_is_created_although_its_rollouts_are_paused() -> None:
-    rollout = plan_rollout(RolloutState(3, budget(3, 1, 0), paused=True))
+    rollout = plan_rollout(RolloutState(3, make_budget(3, 1, 0), paused=True))
     assert (rollout.partition, rollout.replicas) == (0, 3)
 
 
 def test_a_resumed_rollout_goes_on_where_it_stood() -> None:
     held = LeaderStatefulSet(4, 3, 4)
-    rollout = plan_rollout(RolloutState(4, budget(4, 1, 0), 0, groups("rrrR"), held))
+    rollout = plan_rollout(RolloutState(4, make_budget(4, 1, 0), 0, groups("rrrR"), held))
     assert rollout.partition == 2
     assert rollout.replace == (2,)
 
@@ -86,6 +86,6 @@ def test_a_resumed_rollout_goes_on_where_it_stood() -> None:
 @pytest.mark.parametrize("is_current", [False, True])
 def test_a_change_back_while_paused_moves_no_group_above_those_that_match(is_current: bool) -> None:
     stored = LeaderStatefulSet(replicas=6, partition=3, last_replicas=6, is_current=is_current)
-    state = RolloutState(6, budget(6, 1, 0), groups=groups("RRRTrr"), statefulset=stored, paused=True)
+    state = RolloutState(6, make_budget(6, 1, 0), groups=groups("RRRTrr"), statefulset=stored, paused=True)
     rollout = plan_rollout(state)
     assert (rollout.partition, rollout.replicas, rollout.replace) == (6, 6, ())

@@ -6,7 +6,7 @@ import pytest
 
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
-from lws.leaderworkerset.rollout.state import Budget, Rollout, RolloutState, budget
+from lws.leaderworkerset.rollout.state import Budget, Rollout, RolloutState, make_budget
 from test.unit.lws.leaderworkerset.rollout.reference import Case, planned, reference, told
 from test.unit.stories.letters import groups
 
@@ -176,7 +176,7 @@ def test_surge_only_while_groups_are_outdated(state: Case, partition: int, repli
 
 
 def test_no_surge_on_creation() -> None:
-    state = RolloutState(replicas=4, budget=budget(4, 1, 2), floor=1)
+    state = RolloutState(replicas=4, budget=make_budget(4, 1, 2), floor=1)
     rollout = plan_rollout(state)
     assert (rollout.partition, rollout.replicas, rollout.replace) == (1, 4, ())
     assert rollout.why == "4 groups to be created"
@@ -284,7 +284,7 @@ def test_a_rollout_whose_statefulset_was_lost_goes_on_from_where_it_was(
     letters: str, reached: int | None, observed: bool, partition: int
 ) -> None:
     stored = LeaderStatefulSet(4, 4, last_replicas=4, is_current=False, observed=observed)
-    state = RolloutState(4, budget(4, 1, 0), groups=groups(letters), statefulset=stored, reached=reached)
+    state = RolloutState(4, make_budget(4, 1, 0), groups=groups(letters), statefulset=stored, reached=reached)
     assert plan_rollout(state).partition == partition
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import Budget, RolloutState, counted, named, runs
+from lws.leaderworkerset.rollout.state import Budget, RolloutState, format_count, format_groups, format_ranges
 from test.unit.stories.letters import groups
 
 
@@ -21,12 +21,12 @@ from test.unit.stories.letters import groups
     ],
 )
 def test_named(indices: list[int], text: str) -> None:
-    assert named(indices) == text
+    assert format_groups(indices) == text
 
 
 @pytest.mark.parametrize(("groups", "text"), [(0, "0 groups"), (1, "1 group"), (4, "4 groups")])
 def test_counted(groups: int, text: str) -> None:
-    assert counted(groups) == text
+    assert format_count(groups) == text
 
 
 @pytest.mark.parametrize(
@@ -124,4 +124,4 @@ def test_a_rollout_says_why(
     ("indices", "expected"), [([], ""), ([3], "3"), ([0, 1, 2], "0-2"), ([5, 0, 1, 7, 8], "0-1, 5, 7-8")]
 )
 def test_consecutive_indices(indices: list[int], expected: str) -> None:
-    assert ", ".join(runs(indices, "-")) == expected
+    assert ", ".join(format_ranges(indices, "-")) == expected

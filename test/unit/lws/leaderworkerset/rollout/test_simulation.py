@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import Simulation, simulate
-from lws.leaderworkerset.rollout.state import RolloutState, budget
+from lws.leaderworkerset.rollout.state import RolloutState, make_budget
 from test.unit.seeds import for_each_seed
 from test.unit.stories.letters import groups, letters_of
 from test.unit.stories.story import Story, Wish
@@ -19,7 +19,7 @@ def changed(letters: str, unavailable: int = 1, surge: int = 0, **stored: object
     statefulset = LeaderStatefulSet(replicas=count, partition=0, last_replicas=count, is_current=False)
     return RolloutState(
         replicas=count,
-        budget=budget(count, unavailable, surge),
+        budget=make_budget(count, unavailable, surge),
         groups=groups(letters),
         statefulset=replace(statefulset, **stored),
     )
@@ -48,7 +48,7 @@ def test_a_surge_comes_and_goes() -> None:
 
 
 def test_a_set_that_is_made() -> None:
-    simulation = simulate(RolloutState(2, budget(2, 1, 0)))
+    simulation = simulate(RolloutState(2, make_budget(2, 1, 0)))
     (step,) = simulation.steps
     assert (step.partition, step.replicas, step.groups) == (None, None, ())
     assert step.rollout.why == "2 groups to be created"
@@ -80,7 +80,7 @@ def test_a_broken_group_stays_broken_until_it_is_replaced() -> None:
 
 
 def test_scaling_down_on_the_way() -> None:
-    simulation = simulate(replace(changed("rrrr"), replicas=2, budget=budget(2, 1, 0)))
+    simulation = simulate(replace(changed("rrrr"), replicas=2, budget=make_budget(2, 1, 0)))
     assert letters_of(simulation.groups, 4) == "RR--"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
-from lws.leaderworkerset.rollout.state import Budget, RolloutFacts, RolloutState, budget
+from lws.leaderworkerset.rollout.state import Budget, RolloutFacts, RolloutState, make_budget
 from test.unit.stories.letters import groups
 
 
@@ -21,7 +21,7 @@ from test.unit.stories.letters import groups
     ],
 )
 def test_budget(replicas: int, unavailable: int, surge: int, expected: tuple[int, int]) -> None:
-    limits = budget(replicas, unavailable, surge)
+    limits = make_budget(replicas, unavailable, surge)
     assert (limits.unavailable, limits.surge) == expected
 
 
@@ -58,4 +58,4 @@ def test_allowance(letters: str, unavailable: int, allowance: int) -> None:
     ],
 )
 def test_reach(letters: str, allowance: int, safe: int, needed: int) -> None:
-    assert facts(letters, Budget(1, 0)).reach(allowance, 99) == (safe, needed)
+    assert facts(letters, Budget(1, 0)).lowest_partitions(allowance, 99) == (safe, needed)
