@@ -373,7 +373,7 @@ def _with_gangs(controller: Controller, gangs: Gangs) -> Controller:
         controller,
         tasks={**controller.tasks, "gangs": gangs.run},
         refresh=gangs.refresh,
-        checks={"podgroups": gangs.wrong},
+        checks={"podgroups": gangs.fault},
     )
 
 

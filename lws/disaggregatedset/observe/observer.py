@@ -96,7 +96,7 @@ class DisaggregatedObserver:
             taken=self._memory.taken.of_set(uid),
             lingering=lingering,
             orphaned=orphaned,
-            owners_alive=self._owners.alive(*strangers.values()),
+            owners_alive=self._owners.existing_owners(*strangers.values()),
             reread=reread,
             rejections=self._memory.refusals.of_set(namespace, name),
         )

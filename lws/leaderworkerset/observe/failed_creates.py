@@ -81,7 +81,7 @@ class FailedCreates:
         self._reads = asyncio.Semaphore(_MOST_READS)
         self._namespaces: dict[str, _Namespace] = {}
 
-    def ask(self, namespace: str, name: str, uids: Collection[str], now: datetime) -> None:
+    def request_read(self, namespace: str, name: str, uids: Collection[str], now: datetime) -> None:
         """Start a read of the Events of a namespace, unless the last one was recent.
         name: the set that waits for Events about the StatefulSets with these UIDs."""
         state = self._namespaces.setdefault(namespace, _Namespace())
@@ -93,11 +93,11 @@ class FailedCreates:
             self._forget_before(now - timing.FAILED_CREATES_IDLE)
             self._background.start(self._read(namespace, state))
 
-    def about(self, namespace: str, uid: str, now: datetime) -> str:
+    def last_note(self, namespace: str, uid: str, now: datetime) -> str:
         """Return the note of the last Event about the StatefulSet with this UID; empty if none is known."""
         return self._newest(namespace, uid, now)[1]
 
-    def last_about(self, namespace: str, uid: str, now: datetime) -> datetime | None:
+    def last_time(self, namespace: str, uid: str, now: datetime) -> datetime | None:
         """Return the time of the last Event about the StatefulSet with this UID; None if none is known."""
         moment, _ = self._newest(namespace, uid, now)
         return moment if moment > _NEVER else None
@@ -202,19 +202,19 @@ class Shortages:
         watched = self._sets[namespace, name] = {uid: last_watched.get(uid, _Short(now)) for uid in short}
         lasting = [uid for uid, state in watched.items() if now - state.since >= timing.SHORT_OF_PODS_FOR]
         reported = list(short.items())[:_MOST_REPORTED]
-        to_check = [watched[uid] for uid, _ in reported if _check_in(watched[uid], now) <= 0]
+        to_check = [watched[uid] for uid, _ in reported if _seconds_to_check(watched[uid], now) <= 0]
         if to_check:
             for state in to_check:
                 state.checked = now
-            self._failed.ask(namespace, name, lasting, now)
+            self._failed.request_read(namespace, name, lasting, now)
         rejections = tuple(
             Rejection(f"{obj['kind']} {obj['metadata']['name']} is short of pods", note)
             for uid, obj in reported
-            if watched[uid].checked is not None and (note := self._failed.about(namespace, uid, now))
+            if watched[uid].checked is not None and (note := self._failed.last_note(namespace, uid, now))
         )
-        recheck_after = max(1.0, min(_check_in(watched[uid], now) for uid, _ in reported))
+        recheck_after = max(1.0, min(_seconds_to_check(watched[uid], now) for uid, _ in reported))
         # One read returns the Events of all StatefulSets of the namespace.
-        last = ((uid, self._failed.last_about(namespace, uid, now)) for uid in lasting)
+        last = ((uid, self._failed.last_time(namespace, uid, now)) for uid in lasting)
         refused_at = {uid: moment for uid, moment in last if moment is not None}
         return Shortage(rejections, recheck_after, refused_at)
 
@@ -222,8 +222,8 @@ class Shortages:
         """Return the notes of rejected pods of Jobs that have had no pods for a while, by UID of the Job."""
         idle = [job["metadata"]["uid"] for job in jobs if is_idle(job) and _is_old(job, now)]
         if idle:
-            self._failed.ask(namespace, name, idle, now)
-        notes = ((uid, self._failed.about(namespace, uid, now)) for uid in idle)
+            self._failed.request_read(namespace, name, idle, now)
+        notes = ((uid, self._failed.last_note(namespace, uid, now)) for uid in idle)
         return {uid: note for uid, note in notes if note}
 
     def forget(self, namespace: str, name: str) -> None:
@@ -236,7 +236,7 @@ def _is_old(job: Object, now: datetime) -> bool:
     return created is not None and now - created >= timing.SHORT_OF_PODS_FOR
 
 
-def _check_in(short: _Short, now: datetime) -> float:
+def _seconds_to_check(short: _Short, now: datetime) -> float:
     """Return the seconds until the Events of a StatefulSet must be read."""
     if short.checked is None:
         return (short.since + timing.SHORT_OF_PODS_FOR - now).total_seconds()

@@ -63,7 +63,7 @@ class Gangs:
         else:
             self._store.unserved.discard(API_VERSION)
 
-    def wrong(self) -> str | None:
+    def fault(self) -> str | None:
         """Check the streams for the liveness probe, once they have begun; return the fault, or None. A
         missing API or missing permission is no fault of this process."""
         return next((fault for check in self._checks if (fault := check())), None)

@@ -57,16 +57,16 @@ class RevisionReader:
     def _live_keys(self, lws: Object) -> frozenset[str]:
         leader = leaders_of(self._store, lws)
         if leader is None:
-            return self.left_keys(lws)
+            return self.worker_keys(lws)
         if not is_controlled_by(leader, uid_of(lws)):
             return frozenset()
         return carried_keys(leader, self._members.groups_of(leader)) | self.reported_keys(leader)
 
-    def taken(self, lws: Object) -> tuple[Object, ...]:
+    def foreign_revisions(self, lws: Object) -> tuple[Object, ...]:
         """Return ControllerRevisions of other owners that have names for revisions of the set."""
         return tuple(obj for obj in self._writes.taken.of_set(uid_of(lws)) if not is_ours(obj, lws))
 
-    def left_keys(self, lws: Object) -> frozenset[str]:
+    def worker_keys(self, lws: Object) -> frozenset[str]:
         """Return the keys of worker StatefulSets, which leaders of a lost StatefulSet may still own."""
         statefulsets = self._labelled(lws, "StatefulSet")
         return frozenset(key for obj in statefulsets if (key := labels_of(obj).get(REVISION_LABEL)))

@@ -186,7 +186,7 @@ class Membership:
             else:
                 cached, named = None, _named_revision(pod)
             if named not in made_by:
-                made_by[named] = self._made_from(named, leader)
+                made_by[named] = self._revision_made_from(named, leader)
             made = made_by[named]
             if (
                 cached is None
@@ -224,9 +224,9 @@ class Membership:
 
     def origin_of(self, pod: Object, leaders: Object, workers: Object | None) -> Origin:
         """Return the revision that a leader pod was created from, by its controller and its workers."""
-        return origin_of(pod, leaders, workers, self._made_from(_named_revision(pod), leaders))
+        return origin_of(pod, leaders, workers, self._revision_made_from(_named_revision(pod), leaders))
 
-    def _made_from(self, named: str, leaders: Object) -> str | None:
+    def _revision_made_from(self, named: str, leaders: Object) -> str | None:
         metadata = leaders["metadata"]
         if leaders["kind"] == "Deployment":
             replica_set = self._store.get("ReplicaSet", metadata["namespace"], named)
@@ -252,14 +252,14 @@ class Membership:
         """Return the object of another owner that has a name which the group of this leader pod needs."""
         uid = uid_of(pod)
         if workers is not None and not is_controlled_by(workers, uid):
-            ownership = ownership_of_workers(workers, pod, set_name, self._owners.alive(workers))
+            ownership = ownership_of_workers(workers, pod, set_name, self._owners.existing_owners(workers))
             if ownership == Ownership.TAKEN:
                 return workers
         service = self._store.get("Service", namespace_of(pod), group_name(pod))
         if service is None or is_controlled_by(service, uid) or not _has_own_service(pod):
             return None
         intent = build_group_service(set_name, pod)
-        ownership = ownership_of_service(service, uid, intent, self._owners.alive(service))
+        ownership = ownership_of_service(service, uid, intent, self._owners.existing_owners(service))
         return service if ownership == Ownership.TAKEN else None
 
 
@@ -317,7 +317,7 @@ class Owners:
         self._workload = workload
         self._watched = {workload.resource.kind, *workload.owners}
 
-    def alive(self, *objects: Object | None) -> frozenset[str]:
+    def existing_owners(self, *objects: Object | None) -> frozenset[str]:
         """Return the UIDs of the controllers that exist."""
         return frozenset(
             owner["uid"]

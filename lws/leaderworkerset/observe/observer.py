@@ -214,10 +214,10 @@ class Observer:
             revisions=children.revisions,
             live_keys=children.live_keys,
             knows_live_keys=children.knows_live_keys,
-            taken=self._history.taken(lws),
+            taken=self._history.foreign_revisions(lws),
             unrecorded=children.unrecorded,
             claims=tuple(self._labelled(lws, "PersistentVolumeClaim")) if claims_of(lws) else (),
-            owners_alive=self._owners.alive(*children.named, *of_scheduler(scheduled)),
+            owners_alive=self._owners.existing_owners(*children.named, *of_scheduler(scheduled)),
             reread=reread,
             applied=self._writes.applied.get(children.leader_uid),
             drops_start_ordinal=self._writes.drops_start_ordinal,
@@ -231,7 +231,7 @@ class Observer:
             policies=self._environment.policies,
             teardowns=self._teardowns(lws, children),
             scheduler=self._environment.scheduler,
-            occupied=self._occupied(lws) if children.leader is None else 0,
+            occupied=self._occupied_indices(lws) if children.leader is None else 0,
             has_replica_sets=any(
                 owner is None or owner["uid"] == children.leader_uid
                 for owner in map(controller_of, self._labelled(lws, "ReplicaSet"))
@@ -269,7 +269,7 @@ class Observer:
         workers = self._store.owned_by(uid_of(group.workers), "Pod") if group.workers is not None else ()
         return NodesOfGroup(node_of(group.leader), frozenset(map(node_of, workers)) - {""})
 
-    def _occupied(self, lws: Object) -> int:
+    def _occupied_indices(self, lws: Object) -> int:
         """Return the highest index of a live leader plus 1: fewer replicas would delete the leaders above."""
         spec = SetSpec.of(lws)
         if spec.start_strategy is None:
@@ -373,7 +373,7 @@ class Observer:
         """Return keys of objects of the set or of recreated leaders, and templates of unrecorded keys."""
         keys = carried_keys(leader, groups)
         if leader is None:
-            return keys | self._history.left_keys(lws), ()
+            return keys | self._history.worker_keys(lws), ()
         if not is_controlled_by(leader, uid_of(lws)):
             return keys, ()
         unrecorded = await self._history.unrecorded(lws, leader, keys)
@@ -405,7 +405,7 @@ class Observer:
         lws = self.members.set_of_leader(leader) if leader is not None else None
         leaders = leaders_of(self._store, lws) if lws is not None else None
         scheduler = self._environment.scheduler
-        kept = self._kept(namespace, name, leader)
+        kept = self._kept_workers(namespace, name, leader)
         if leader is None or lws is None or leaders is None:
             self._groups.forget(namespace, name)
             return await self._abandoned(leader, kept)
@@ -451,7 +451,7 @@ class Observer:
         workers = await self._lookup.named(
             "StatefulSet", namespace, workers_name, uid, look_when_absent=is_hidden
         )
-        group = await self._identified(base, leaders, workers)
+        group = await self._with_identities(base, leaders, workers)
         service = await self._lookup.named("Service", namespace, host, uid)
         has_workload = needs_workload(lws, scheduler)
         names = pod_groups_of_group(lws, group.leader).values() if has_workload else ()
@@ -466,7 +466,7 @@ class Observer:
         snapshot = replace(
             group,
             service=service,
-            owners_alive=self._owners.alive(*named),
+            owners_alive=self._owners.existing_owners(*named),
             node=await self._lookup.node_of(leader) if is_placing else None,
             reread=reread,
             gang=None if has_workload else self._environment.gang(),
@@ -476,7 +476,7 @@ class Observer:
         )
         return self._with_losses(self._with_former_workers(snapshot), leaders)
 
-    async def _identified(
+    async def _with_identities(
         self, group: GroupSnapshot, leaders: Object, workers: Object | None
     ) -> GroupSnapshot:
         """Return the group with its revision, its pods as they should be and the edits to repair, even if
@@ -526,7 +526,7 @@ class Observer:
         live = await self._lookup.reread(pod)
         return marks if live is not None and was_admitted(live) else without_group(marks)
 
-    def _kept(self, namespace: str, name: str, leader: Object | None) -> tuple[Object, ...]:
+    def _kept_workers(self, namespace: str, name: str, leader: Object | None) -> tuple[Object, ...]:
         """Find workers kept by the finalizer. name: the leader's, or a deleted Hash leader's host name."""
         owners = {name} if leader is None else {name, group_name(leader)}
         kept = [pod for owner in sorted(owners) for pod in self._store.kept(namespace, owner) if is_kept(pod)]

@@ -33,7 +33,7 @@ class _Group:
     ignored: bool = False
     starts: dict[str, str] = field(default_factory=dict)
 
-    def started(self, pods: Iterable[Object], exempt: Collection[str]) -> str:
+    def last_start(self, pods: Iterable[Object], exempt: Collection[str]) -> str:
         """Return the latest first start among all pods."""
         recorded, self.starts = self.starts, {}
         for pod in pods:
@@ -70,7 +70,7 @@ class ReplacedPods:
         record = self.update(group.leader, workers)
         # An edit of the policy must not recreate healthy groups.
         if record.ignored:
-            self.accept(group.leader)
+            self.ignore_replaced(group.leader)
         record.ignored = group.spec.restart_policy == RestartPolicy.NONE
         unseen = (pod["metadata"]["name"] for pod in workers if self._disrupted_before(pod))
         disrupted = record.disrupted | {name for name in unseen if name not in record.replaced}
@@ -78,11 +78,11 @@ class ReplacedPods:
         if record.replaced or disrupted:
             snapshot = replace(group, replaced=tuple(sorted(record.replaced)), disrupted=frozenset(disrupted))
         exempt = group.spec.exempt_containers
-        if exempt and (started := record.started((group.leader, *workers), exempt)):
+        if exempt and (started := record.last_start((group.leader, *workers), exempt)):
             snapshot = replace(snapshot, started=started)
         # Decided now: after a change of the policy, nothing shows which losses came before the change.
         if ignores_losses(snapshot, size):
-            self.accept(group.leader)
+            self.ignore_replaced(group.leader)
         return snapshot
 
     def update(self, leader: Object, workers: Iterable[Object]) -> _Group:
@@ -116,7 +116,7 @@ class ReplacedPods:
         last = self._last_unbound(owner["uid"], name_of(pod)) if owner is not None else None
         return uid_of(last) if last is not None and must_return_to(last) else ""
 
-    def accept(self, leader: Object) -> None:
+    def ignore_replaced(self, leader: Object) -> None:
         """Ignore the pods that were replaced until now."""
         group = self._groups.get((leader["metadata"]["namespace"], leader["metadata"]["name"]))
         if group is not None:

@@ -23,9 +23,9 @@ class Bench:
 
     async def ask(self, seconds: float, namespace: str = "default", about: str = "demo") -> str:
         """Ask about a StatefulSet, and return what is known afterwards."""
-        self.failed.ask(namespace, f"set-{about}", [f"uid-of-{about}"], at(seconds))
+        self.failed.request_read(namespace, f"set-{about}", [f"uid-of-{about}"], at(seconds))
         await self.background.over()
-        return self.failed.about(namespace, f"uid-of-{about}", at(seconds))
+        return self.failed.last_note(namespace, f"uid-of-{about}", at(seconds))
 
 
 @pytest.mark.parametrize(
@@ -67,22 +67,22 @@ async def test_nobody_waits_for_a_read_and_sets_for_which_words_are_others_are_w
     failed, woken = bench.failed, bench.background.woken
     events.answers.clear()
     for name in ("one", "two", "silent", "one"):
-        failed.ask("default", name, [f"uid-of-{name}"], at(0))
-        assert failed.about("default", f"uid-of-{name}", at(0)) == ""
+        failed.request_read("default", name, [f"uid-of-{name}"], at(0))
+        assert failed.last_note("default", f"uid-of-{name}", at(0)) == ""
     await asyncio.sleep(0)
     assert (len(events.asked), woken) == (1, [])
     events.answers.set()
     await bench.background.over()
     assert sorted(woken) == [("default", "one"), ("default", "two")]
-    assert failed.about("default", "uid-of-two", at(0)) == "two"
+    assert failed.last_note("default", "uid-of-two", at(0)) == "two"
     woken.clear()
     events.items.append(event("more of two", 3, about="two"))
     for name in ("one", "two"):
-        failed.ask("default", name, [f"uid-of-{name}"], at(5))
+        failed.request_read("default", name, [f"uid-of-{name}"], at(5))
     await bench.background.over()
     assert woken == [("default", "two")], "to the other one nothing new was said"
     events.error = ClusterError("unreachable")
-    failed.ask("default", "one", ["uid-of-one"], at(60))
+    failed.request_read("default", "one", ["uid-of-one"], at(60))
     await bench.background.over()
     assert woken == [("default", "two")]
 
@@ -93,7 +93,7 @@ async def test_a_namespace_that_takes_long_holds_up_no_other() -> None:
     events.served.add("quick")
     bench = Bench(events)
     for name in ("slow", "quick"):
-        bench.failed.ask(name, "demo", ["uid-of-demo"], at(0))
+        bench.failed.request_read(name, "demo", ["uid-of-demo"], at(0))
     async with asyncio.timeout(5.0):
         while not bench.background.woken:
             await asyncio.sleep(0)
@@ -108,7 +108,7 @@ async def test_only_a_few_namespaces_are_read_at_a_time() -> None:
     events.answers.clear()
     bench = Bench(events)
     for number in range(9):
-        bench.failed.ask(f"ns-{number}", "demo", ["uid-of-demo"], at(0))
+        bench.failed.request_read(f"ns-{number}", "demo", ["uid-of-demo"], at(0))
     for _ in range(20):
         await asyncio.sleep(0)
     assert len(events.asked) == 4
@@ -143,12 +143,12 @@ async def test_when_it_was_said_is_known_without_another_read() -> None:
     events = Events(event(seconds=-60), event(seconds=-7), event("long ago", -3600, about="other"))
     bench = Bench(events)
     failed = bench.failed
-    assert failed.last_about("default", "uid-of-demo", at(0)) is None
+    assert failed.last_time("default", "uid-of-demo", at(0)) is None
     await bench.ask(0)
-    assert failed.last_about("default", "uid-of-demo", at(100)) == at(-7)
+    assert failed.last_time("default", "uid-of-demo", at(100)) == at(-7)
     for uid, seconds in (("uid-of-demo", 1200), ("uid-of-other", 0), ("uid-of-nobody", 0)):
-        assert failed.last_about("default", uid, at(seconds)) is None
-    assert failed.last_about("other", "uid-of-demo", at(0)) is None
+        assert failed.last_time("default", uid, at(seconds)) is None
+    assert failed.last_time("other", "uid-of-demo", at(0)) is None
     assert len(events.asked) == 1
 
 

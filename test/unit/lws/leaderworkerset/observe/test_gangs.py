@@ -155,7 +155,7 @@ async def test_workloads_are_served_in_one_version_and_sets_learn_where_they_are
         await asyncio.sleep(61)
         assert (scene.gangs.workloads(), scene.store.unserved) == (Scheduled(is_served=True), set())
         assert cluster.learned[1:] == [f"{NATIVE}v1beta1"] * 2
-        assert scene.gangs.wrong() is None
+        assert scene.gangs.fault() is None
         await scene.gangs.refresh()
 
 
@@ -182,19 +182,19 @@ async def test_the_process_is_alive_until_a_stream_that_had_begun_falls_silent()
     cluster = FakeCluster()
     async with running("volcano", cluster) as scene:
         await asyncio.sleep(1000)
-        assert scene.gangs.wrong() is None, "an API that is not there says nothing"
+        assert scene.gangs.fault() is None, "an API that is not there says nothing"
         cluster.may_list = False
         cluster.versions.add(VOLCANO)
         await asyncio.sleep(1000)
-        assert (scene.gangs.wrong(), scene.spoken) == (None, None), "nor one that we may not read"
+        assert (scene.gangs.fault(), scene.spoken) == (None, None), "nor one that we may not read"
         cluster.may_list = True
         await asyncio.sleep(60)
-        assert (scene.gangs.wrong(), scene.spoken) == (None, VOLCANO)
+        assert (scene.gangs.fault(), scene.spoken) == (None, VOLCANO)
         await asyncio.sleep(300)
-        assert (scene.gangs.wrong() or "").startswith("nothing received for ")
+        assert (scene.gangs.fault() or "").startswith("nothing received for ")
         cluster.versions.clear()
         await asyncio.sleep(31)
-        assert scene.gangs.wrong() is None
+        assert scene.gangs.fault() is None
 
 
 @in_fake_time

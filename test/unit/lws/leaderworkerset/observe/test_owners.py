@@ -38,11 +38,11 @@ def _object(kind: str, name: str, owner: tuple[str, str] | None = None, of: str 
 def test_alive(obj: dict[str, Any], is_alive: bool) -> None:
     store = Store(lambda before, after: None, TABLES)
     store.put(_object("Farm", "green"))
-    owners = Owners(store, FARM).alive(obj, None, _object("Secret", "orphan"))
+    owners = Owners(store, FARM).existing_owners(obj, None, _object("Secret", "orphan"))
     assert bool(owners) is is_alive
 
 
 def test_another_one_of_the_name_is_not_the_owner() -> None:
     store = Store(lambda before, after: None, TABLES)
     store.put({**_object("Farm", "green"), "metadata": {**_object("Farm", "green")["metadata"], "uid": "u"}})
-    assert Owners(store, FARM).alive(_object("Secret", "a", ("Farm", "green"))) == frozenset()
+    assert Owners(store, FARM).existing_owners(_object("Secret", "a", ("Farm", "green"))) == frozenset()

@@ -65,7 +65,7 @@ def test_what_is_accepted_has_no_consequence_and_the_next_one_has() -> None:
     memory = memory_of()
     replaced(memory, LEADER, [pod("a-0-1", "w1")])
     replaced(memory, LEADER, [pod("a-0-1", "w2")])
-    memory.accept(LEADER)
+    memory.ignore_replaced(LEADER)
     assert replaced(memory, LEADER, [pod("a-0-1", "w2")]) == ()
     assert replaced(memory, LEADER, [pod("a-0-1", "w3")]) == ("a-0-1",)
 
