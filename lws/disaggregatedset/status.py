@@ -21,7 +21,7 @@ from lws.kube.patches import merge_patch
 from lws.leaderworkerset.events import problems as problem_events
 from lws.leaderworkerset.left_alone import reported, unreadable
 from lws.leaderworkerset.status import status
-from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, rejected
+from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, rejection_problem
 from lws.leaderworkerset.status.status import AVAILABLE, PROGRESSING
 from lws.runtime.actions import ROLLING, Announce, Figures, Object, Plan, Problem
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL
@@ -307,7 +307,7 @@ def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem])
     """Return all problems of a set, including those that this pass has encountered."""
     # Rejections come last, because the other problems may have caused them.
     own = (*_unreadable(snapshot), *_of_children(snapshot.children))
-    return (*encountered, *own, *map(rejected, snapshot.rejections))
+    return (*encountered, *own, *map(rejection_problem, snapshot.rejections))
 
 
 def plan_left_alone(snapshot: DisaggregatedSnapshot) -> Plan:

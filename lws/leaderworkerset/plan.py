@@ -57,7 +57,7 @@ from lws.leaderworkerset.status.status import (
     figures_of,
     has_shrunk,
     has_surged,
-    is_first,
+    is_first_status,
     lacks_progress,
     set_status,
     starts_of,
@@ -193,7 +193,7 @@ def _status_writes(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutSta
     is_new = snapshot.now - created <= timedelta(seconds=timing.LONGEST_STATUS_SECONDS)
     has_lost_groups = has_shrunk(stored, patch, _desired_groups(rollout))
     can_delay = not (has_lost_groups or has_surged(stored, patch, rollout.replicas))
-    delays = can_delay and can_wait(stored, patch), can_delay and is_new and is_first(stored, patch)
+    delays = can_delay and can_wait(stored, patch), can_delay and is_new and is_first_status(stored, patch)
     return (Status(Reference.to(lws), patch, status.announce, *delays, before=stored),)
 
 

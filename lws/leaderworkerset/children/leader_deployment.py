@@ -44,7 +44,7 @@ from lws.leaderworkerset.rollout.scale_down import (
 )
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
-from lws.leaderworkerset.status.problems import forced, is_forced, stuck_on_lost_nodes
+from lws.leaderworkerset.status.problems import force_delete, is_forced, stuck_on_lost_nodes
 from lws.leaderworkerset.templates.objects import build_leader_deployment
 from lws.runtime.actions import Apply, Delete, Merge, Object, Plan, Problem, Reference
 from lws.runtime.children import Child, plan_obstacle
@@ -190,7 +190,7 @@ def plan_node_loss(snapshot: SetSnapshot) -> Plan:
     ]
     policy = snapshot.policies.node_loss
     return Plan(
-        sequences=tuple((forced(snapshot.lws, pod),) for pod in stuck if is_forced(pod, policy)),
+        sequences=tuple((force_delete(snapshot.lws, pod),) for pod in stuck if is_forced(pod, policy)),
         stuck_pods=len(stuck),
     )
 

@@ -44,7 +44,7 @@ from lws.leaderworkerset.rollout.scale_down import leftovers
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState, statefulset_max_unavailable
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec, ends_in_parallel
-from lws.leaderworkerset.status.status import ROLLOUT, recreated, replaced_for_nothing
+from lws.leaderworkerset.status.status import ROLLOUT, recreation_tally, spurious_replacement_tally
 from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     build_leader_statefulset,
@@ -283,8 +283,8 @@ def _tallies(snapshot: SetSnapshot, choice: TargetRevision, indices: frozenset[i
         return ()
     lws, equal = snapshot.lws, equal_keys(snapshot, choice)
     leaders = [group.leader for group in snapshot.groups if group.index in indices]
-    for_nothing = [replaced_for_nothing(lws) for leader in leaders if _key_of(leader) in equal]
-    return (*[recreated(lws, ROLLOUT) for _ in leaders], *for_nothing)
+    for_nothing = [spurious_replacement_tally(lws) for leader in leaders if _key_of(leader) in equal]
+    return (*[recreation_tally(lws, ROLLOUT) for _ in leaders], *for_nothing)
 
 
 def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete]:

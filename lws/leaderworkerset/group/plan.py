@@ -69,8 +69,8 @@ from lws.leaderworkerset.scheduling import (
     pod_groups_of_group,
 )
 from lws.leaderworkerset.spec import SetSpec, other_manager
-from lws.leaderworkerset.status.problems import forced, is_forced
-from lws.leaderworkerset.status.status import MISSING_REVISION, POD_DELETED, POD_FAILED, recreated
+from lws.leaderworkerset.status.problems import force_delete, is_forced
+from lws.leaderworkerset.status.status import MISSING_REVISION, POD_DELETED, POD_FAILED, recreation_tally
 from lws.runtime.actions import Announce, Create, Delete, Fold, Merge, Object, Plan, Reference, merge_plans
 from lws.runtime.children import Child, ChildOwner, Repairs, label_patches, plan_child, repair, repair_service
 from lws_api.leaderworkerset.v1 import (
@@ -153,7 +153,7 @@ def _plan_group(group: GroupSnapshot) -> Plan:
 
 def _recreate(group: GroupSnapshot, why: str, reason: str, announce: tuple[Announce, ...] = ()) -> Plan:
     """Recreate the group: delete the leader and its workers. reason: one of `RECREATION_REASONS`."""
-    tallies = (recreated(group.lws, reason),)
+    tallies = (recreation_tally(group.lws, reason),)
     return Plan(((Delete(Reference.to(group.leader), "Foreground", why, announce, tallies=tallies),),))
 
 
@@ -502,7 +502,7 @@ def plan_node_loss(group: GroupSnapshot) -> Plan:
     uid = uid_of(group.leader)
     lost = sorted({f"node {stuck_pod.loss.node}, which {stuck_pod.loss.why}" for stuck_pod in stuck})
     return Plan(
-        sequences=tuple((forced(group.lws, pod, uid),) for pod in stuck if is_forced(pod, policy)),
+        sequences=tuple((force_delete(group.lws, pod, uid),) for pod in stuck if is_forced(pod, policy)),
         again_after=recheck_after(pods, nodes, group.now, policy),
         waiting_for=f"pods on {'; '.join(lost)}" if lost else "",
         stuck_pods=len(stuck),

@@ -31,7 +31,7 @@ from lws.leaderworkerset.rollout.groups import DesiredGroups, GroupState, group_
 from lws.leaderworkerset.rollout.replacement import deletion_of
 from lws.leaderworkerset.rollout.state import rollout_budget
 from lws.leaderworkerset.snapshot import GroupFacts
-from lws.leaderworkerset.status.status import delayed, recreated
+from lws.leaderworkerset.status.status import delay_figures, recreation_tally
 from lws.runtime.actions import Delete, Merge, Plan, Reference
 
 
@@ -109,7 +109,7 @@ def _deletion(group: GroupSnapshot, incident: Incident) -> tuple[Delete, ...]:
         group.worker_statefulset,
         why=f"pod {incident.pod}: {incident.why}; the group is recreated as one",
         announce=(group_event(group, "RecreateGroup", "Delete", f"{note}: {incident.why}"),),
-        tallies=(recreated(group.lws, incident.reason),),
+        tallies=(recreation_tally(group.lws, incident.reason),),
     )
 
 
@@ -124,7 +124,7 @@ def _delay_restart(group: GroupSnapshot, incident: Incident, times: str, due: da
         announce=(group_event(group, "RecreateGroupDelayed", "Wait", note, "Warning"),),
         again_after=(due - group.now).total_seconds(),
         waiting_for=f"the end of its backoff at {timestamp(due)}: pod {incident.pod}: {incident.why}",
-        figures=delayed(group.lws),
+        figures=delay_figures(group.lws),
     )
 
 

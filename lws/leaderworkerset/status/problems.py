@@ -51,10 +51,10 @@ def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[
     if (too_long := _name_too_long(snapshot)) is not None:
         problems.append(too_long)
     # Rejections come last: another problem may have caused them.
-    return (*problems, *map(rejected, snapshot.rejections))
+    return (*problems, *map(rejection_problem, snapshot.rejections))
 
 
-def rejected(rejection: Rejection) -> Problem:
+def rejection_problem(rejection: Rejection) -> Problem:
     """Return the problem that the API server rejects a write."""
     return Problem(rejection.reason, rejection.message, rejection.is_reported, rejection.action)
 
@@ -98,7 +98,7 @@ def is_forced(stuck: StuckPod, policy: NodeLossPolicy) -> bool:
     return policy.force_delete and not stuck.loss.is_collected
 
 
-def forced(lws: Object, stuck: StuckPod, leader_uid: str = "") -> Delete:
+def force_delete(lws: Object, stuck: StuckPod, leader_uid: str = "") -> Delete:
     """Force-delete the pod. leader_uid: UID of its group's leader; empty if that does not exist."""
     name, loss = stuck.pod["metadata"]["name"], stuck.loss
     why = f"it has been terminating since {timestamp(stuck.since)} on node {loss.node}, which {loss.why}"
@@ -127,7 +127,7 @@ def recheck_lost_nodes(snapshot: SetSnapshot) -> float | None:
 
 def barred_pods(snapshot: SetSnapshot) -> Iterator[Problem]:
     """Yield one problem for all pods that have long waited for the node that they must return to."""
-    long = [wait for wait in _barred(snapshot) if snapshot.now - wait.since >= timing.NODE_WAIT_IS_LONG]
+    long = [wait for wait in _node_waits(snapshot) if snapshot.now - wait.since >= timing.NODE_WAIT_IS_LONG]
     if not long:
         return
     named = ", ".join(f"{wait.pod} to node {wait.node}" for wait in long[:_MOST_NAMED])
@@ -141,14 +141,14 @@ def barred_pods(snapshot: SetSnapshot) -> Iterator[Problem]:
 
 def recheck_barred_pods(snapshot: SetSnapshot) -> float | None:
     """Return the seconds until another pod has waited long for its node; None if no such pod is left."""
-    ages = (snapshot.now - wait.since for wait in _barred(snapshot))
+    ages = (snapshot.now - wait.since for wait in _node_waits(snapshot))
     return min(
         ((timing.NODE_WAIT_IS_LONG - age).total_seconds() for age in ages if age < timing.NODE_WAIT_IS_LONG),
         default=None,
     )
 
 
-def _barred(snapshot: SetSnapshot) -> Iterator[NodeWait]:
+def _node_waits(snapshot: SetSnapshot) -> Iterator[NodeWait]:
     return (wait for group in snapshot.groups for wait in group.waits if wait.node)
 
 
@@ -156,26 +156,28 @@ def plan_returns(snapshot: SetSnapshot) -> Plan:
     """Delete pods that wait for a node to which their successors need not return by the webhook's rules. The
     affinity of a pod cannot be loosened. These pods never ran, so deleting them is no restart of their group.
     Groups that are kept for diagnosis stay as they are. The workers of a leader are deleted with it."""
-    free = {uid_of(pod): (pod, why) for pod in snapshot.returning if (why := _why_free(snapshot, pod))}
-    if not free:
+    releases = {
+        uid_of(pod): (pod, why) for pod in snapshot.returning if (why := _release_reason(snapshot, pod))
+    }
+    if not releases:
         return Plan()
     kept, sequences = out_of_restarts(snapshot), []
     groups = {group.uid: group for group in snapshot.groups}
     groups |= {uid_of(group.workers): group for group in snapshot.groups if group.workers is not None}
-    for uid, (pod, why) in free.items():
+    for uid, (pod, why) in releases.items():
         group = groups.get(uid) or groups.get((controller_of(pod) or {}).get("uid", ""))
         if group is None or group.index in kept or group.is_exhausted:
             continue
-        release = _release(snapshot.lws, pod, why)
+        deletion = _delete_waiting_pod(snapshot.lws, pod, why)
         if uid == group.uid:
-            leader, *workers = deletion_of(group.leader, group.workers, release.why)
-            sequences.append((replace(release, propagation=leader.propagation), *workers))
-        elif group.uid not in free:
-            sequences.append((release,))
+            leader, *workers = deletion_of(group.leader, group.workers, deletion.why)
+            sequences.append((replace(deletion, propagation=leader.propagation), *workers))
+        elif group.uid not in releases:
+            sequences.append((deletion,))
     return Plan(tuple(sequences))
 
 
-def _why_free(snapshot: SetSnapshot, pod: Object) -> str:
+def _release_reason(snapshot: SetSnapshot, pod: Object) -> str:
     """Return why the successor of a waiting pod need not return to its node; empty if it must, or if that is
     unknown because the node was not due to be read."""
     node = must_return_to(pod)
@@ -187,7 +189,7 @@ def _why_free(snapshot: SetSnapshot, pod: Object) -> str:
     return f"the node {unfit}" if unfit else ""
 
 
-def _release(lws: Object, pod: Object, why: str) -> Delete:
+def _delete_waiting_pod(lws: Object, pod: Object, why: str) -> Delete:
     target, why = Reference.to(pod), f"which had to return to node {must_return_to(pod)}: {why}"
     event = Announce(
         regarding=Reference.to(lws),
@@ -297,7 +299,7 @@ class Pace:
                 yield wait
 
 
-def stalled(pace: Pace, deadline: timedelta, due_in: float | None, why: str) -> Condition:
+def stalled_condition(pace: Pace, deadline: timedelta, due_in: float | None, why: str) -> Condition:
     """Return the condition Stalled. due_in: seconds until the deadline; 0 if it is overdue, None if none
     applies. why: the groups that are not ready, each with its reason."""
     if due_in == 0:

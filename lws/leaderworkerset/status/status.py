@@ -23,7 +23,7 @@ from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderDeployment
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec
-from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, stalled
+from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, stalled_condition
 from lws.leaderworkerset.status.summary import READY, Summary, blocking_problem, summarise
 from lws.runtime.actions import ROLLING, Announce, Figures, Object, Problem, Reference, Tally
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, WORKER_INDEX_LABEL
@@ -140,7 +140,7 @@ class _Scope:
     has_surplus: bool = False
 
     @property
-    def holding(self) -> tuple[str, ...]:
+    def true_conditions(self) -> tuple[str, ...]:
         """Conditions that are True by these counts. The first is the one to announce."""
         if self.is_stopped:
             return ()
@@ -204,7 +204,7 @@ def _pace(spec: SetSpec, observed: StatusInput, scope: _Scope, summary: Summary)
     return Pace(
         deadline=timedelta(seconds=deadline) if deadline is not None else None,
         now=observed.now,
-        is_progressing=PROGRESSING in scope.holding,
+        is_progressing=PROGRESSING in scope.true_conditions,
         was_progressing=is_true(stored.get("conditions"), PROGRESSING),
         is_paused=spec.paused,
         has_moved=observed.has_moved
@@ -297,14 +297,14 @@ def _conditions(stored: Sequence[Mapping[str, Any]], scope: _Scope) -> Iterator[
         yield from _STOPPED_CONDITIONS
         return
     # An update ends only when all groups are ready again, including those below `floor`.
-    is_ending = is_true(stored, UPDATE_IN_PROGRESS) and AVAILABLE not in scope.holding
-    if not stored and scope.replicas and PROGRESSING not in scope.holding:
+    is_ending = is_true(stored, UPDATE_IN_PROGRESS) and AVAILABLE not in scope.true_conditions
+    if not stored and scope.replicas and PROGRESSING not in scope.true_conditions:
         # Groups that are ready at the first status were created before it, as Events reported.
         yield _false(PROGRESSING, scope)
-    for type_ in scope.holding:
+    for type_ in scope.true_conditions:
         yield _TRUE[type_]
     for type_ in (AVAILABLE, PROGRESSING, UPDATE_IN_PROGRESS):
-        if type_ in scope.holding or find(stored, type_) is None:
+        if type_ in scope.true_conditions or find(stored, type_) is None:
             continue
         is_still_true = type_ == UPDATE_IN_PROGRESS and is_ending
         yield _TRUE[type_] if is_still_true else _false(type_, scope)
@@ -356,7 +356,7 @@ def conditions_after(
     by_type = {condition.type: condition for condition in desired}
     is_due = due_in == 0 or find(before, STALLED) is not None
     if STALLED not in by_type and pace.deadline is not None and is_due:
-        by_type[STALLED] = stalled(pace, pace.deadline, due_in, "; ".join(reasons)[:_LONGEST_NOTE])
+        by_type[STALLED] = stalled_condition(pace, pace.deadline, due_in, "; ".join(reasons)[:_LONGEST_NOTE])
     conditions: Sequence[Mapping[str, Any]] = before
     for condition in by_type.values():
         conditions = with_condition(conditions, condition, generation, pace.now)
@@ -388,8 +388,8 @@ def _announcements(
 ) -> Iterator[Announce]:
     # One Event for all conditions that have become true.
     new = _DEGRADED if is_true(after, DEGRADED) and not is_true(before, DEGRADED) else None
-    if new is None and any(not is_true(before, type_) for type_ in scope.holding):
-        new = _TRUE[scope.holding[0]]
+    if new is None and any(not is_true(before, type_) for type_ in scope.true_conditions):
+        new = _TRUE[scope.true_conditions[0]]
     if new is not None:
         ready = intended.get("readyReplicas", 0)
         note = f"{new.message}, with {ready} groups ready of total {scope.replicas} groups"
@@ -449,7 +449,7 @@ def has_surged(stored: Mapping[str, Any], patch: Mapping[str, Any], replicas: in
     return existing > replicas and (existing > _count(stored, "replicas") or is_needed_again)
 
 
-def is_first(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
+def is_first_status(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
     """Return whether this is the first status, and only reports that groups are being created."""
     conditions = _significant(patch.get("conditions"))
     true = {type_ for type_, status, _ in conditions if status == "True"}
@@ -525,16 +525,16 @@ def starts_of(groups: Iterable[GroupFacts], ready: Collection[int]) -> dict[str,
     return {group.uid: group.created if group.index in ready else "" for group in groups}
 
 
-def recreated(lws: Object, reason: str) -> Tally:
+def recreation_tally(lws: Object, reason: str) -> Tally:
     """Count a group that is recreated. reason: one of `RECREATION_REASONS`."""
     return Tally(KIND, lws["metadata"]["name"], RECREATED, reason)
 
 
-def replaced_for_nothing(lws: Object) -> Tally:
+def spurious_replacement_tally(lws: Object) -> Tally:
     """Count a group that was replaced for a revision equal to its own."""
     return Tally(KIND, lws["metadata"]["name"], SPURIOUS)
 
 
-def delayed(lws: Object) -> Figures:
+def delay_figures(lws: Object) -> Figures:
     """Report a group whose recreation is delayed."""
     return Figures(KIND, lws["metadata"]["name"], {(DELAYED, ""): 1})

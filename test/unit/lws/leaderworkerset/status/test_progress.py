@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lws.kube.pods import NodeWait
-from lws.leaderworkerset.status.problems import Pace, stalled
+from lws.leaderworkerset.status.problems import Pace, stalled_condition
 from test.unit.builders import NOW
 
 JUST_NOW, BEFORE = "2026-03-01T12:00:00Z", "2026-03-01T11:55:00Z"
@@ -85,7 +85,7 @@ def test_due_in(pace: dict[str, Any], last: str | None, due_in: float | None) ->
 
 
 def test_the_condition_says_what_it_waits_for() -> None:
-    said = stalled(PACE, TEN_MINUTES, 0, "group 3: workers are not ready")
+    said = stalled_condition(PACE, TEN_MINUTES, 0, "group 3: workers are not ready")
     assert (said.is_true, said.reason) == (True, "ProgressDeadlineExceeded")
     assert said.message == "No progress for 600 s; group 3: workers are not ready"
 
@@ -100,6 +100,6 @@ def test_the_condition_says_what_it_waits_for() -> None:
     ],
 )
 def test_the_condition_says_why_it_is_over(pace: dict[str, Any], due_in: float | None, reason: str) -> None:
-    said = stalled(replace(PACE, **pace), TEN_MINUTES, due_in, "group 3: workers are not ready")
+    said = stalled_condition(replace(PACE, **pace), TEN_MINUTES, due_in, "group 3: workers are not ready")
     assert (said.is_true, said.reason) == (False, reason)
     assert "group 3" not in said.message

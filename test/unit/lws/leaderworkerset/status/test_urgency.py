@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.status.status import can_wait, has_shrunk, has_surged, is_first
+from lws.leaderworkerset.status.status import can_wait, has_shrunk, has_surged, is_first_status
 
 
 def _condition(
@@ -74,7 +74,7 @@ PROGRESSING = _condition("Progressing")
     ],
 )
 def test_the_first_word(stored: dict[str, Any], conditions: list[Any], expected: bool) -> None:
-    assert is_first(stored, {"observedGeneration": 1, "conditions": conditions}) is expected
+    assert is_first_status(stored, {"observedGeneration": 1, "conditions": conditions}) is expected
 
 
 @pytest.mark.parametrize(
