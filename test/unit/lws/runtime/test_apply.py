@@ -179,11 +179,11 @@ async def test_a_record_is_written_with_the_status_before_other_writes(bench: _B
 @pytest.mark.parametrize(
     ("owners", "is_done"),
     [
-        pytest.param([], True, id="nobody's"),
-        pytest.param([{"kind": "Thing", "uid": "u-9", "controller": True}], False, id="a rival's"),
+        pytest.param([], True, id="no controller"),
+        pytest.param([{"kind": "Thing", "uid": "u-9", "controller": True}], False, id="another controller"),
     ],
 )
-async def test_an_orphan_that_another_client_adopted_first_is_left_alone(
+async def test_an_orphan_adopted_by_another_client_is_left_alone(
     bench: _Bench, owners: list[Any], is_done: bool
 ) -> None:
     live = _object("a", owner="", uid="u-a", resourceVersion="7", ownerReferences=owners)
@@ -200,7 +200,7 @@ async def test_an_orphan_that_another_client_adopted_first_is_left_alone(
         assert bench.put == [live], "the next plan sees whose it is"
 
 
-async def test_nothing_is_given_to_an_owner_that_another_pass_has_deleted(bench: _Bench) -> None:
+async def test_no_adoption_for_an_owner_deleted_by_another_pass(bench: _Bench) -> None:
     cluster: Any = bench.cluster
     applier = Applier(
         cluster, bench, WriteHooks(bench._put, bench._applied, bench._refused, bench.taken.append)
@@ -211,7 +211,7 @@ async def test_nothing_is_given_to_an_owner_that_another_pass_has_deleted(bench:
     assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
 
 
-async def test_nothing_is_made_for_an_owner_that_another_controller_has_deleted(bench: _Bench) -> None:
+async def test_no_create_for_an_owner_deleted_by_another_controller(bench: _Bench) -> None:
     cluster: Any = bench.cluster
     turns = OwnerLocks()
     one, other = (Applier(cluster, bench, WriteHooks(bench._put), turns) for _ in range(2))
@@ -230,7 +230,7 @@ async def test_a_record_is_written_together_with_the_rest_of_the_status(bench: _
     assert bench.cluster.sent[0]["status"] == {"replicas": 1, "rollout": {"partition": 1}}
 
 
-async def test_the_status_is_written_where_nothing_takes_it_along(bench: _Bench) -> None:
+async def test_the_status_is_written_without_other_writes(bench: _Bench) -> None:
     memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
     bench.cluster.failures["d"] = Forbidden(403, "Forbidden", "m")
     await bench.run((_delete("d"), memory), statuses=(STATUS,))
@@ -285,7 +285,7 @@ async def test_sequences_run_side_by_side(bench: _Bench) -> None:
     ],
     ids=lambda failure: type(failure).__name__,
 )
-async def test_the_status_is_written_last_whatever_happened(
+async def test_the_status_is_written_last_even_after_failures(
     bench: _Bench, failure: ClusterError | None
 ) -> None:
     if failure is not None:
@@ -302,15 +302,15 @@ async def test_the_status_is_written_last_whatever_happened(
 @pytest.mark.parametrize(
     ("stored", "then", "writes"),
     [
-        pytest.param({"replicas": 1}, ("7", {"updateRevision": "demo-1"}), 1, id="the same again"),
+        pytest.param({"replicas": 1}, ("7", {"updateRevision": "demo-1"}), 1, id="unchanged"),
         pytest.param({"replicas": 1}, ("8", {"updateRevision": "demo-1"}), 2, id="another version"),
         pytest.param({"replicas": 1}, ("7", {"updateRevision": "demo-2"}), 2, id="something else"),
         pytest.param(
-            {"replicas": 1, "updateRevision": "demo-1"}, ("7", {"updateRevision": "demo-1"}), 2, id="kept"
+            {"replicas": 1, "updateRevision": "demo-1"}, ("7", {"updateRevision": "demo-1"}), 2, id="stored"
         ),
     ],
 )
-async def test_fields_that_an_older_crd_drops_are_sent_once(
+async def test_fields_dropped_by_an_older_crd_are_sent_once(
     bench: _Bench, stored: dict[str, Any], then: tuple[str, dict[str, Any]], writes: int
 ) -> None:
     cluster: Any = bench.cluster
@@ -328,12 +328,12 @@ async def test_fields_that_an_older_crd_drops_are_sent_once(
 @pytest.mark.parametrize(
     ("stored", "is_other"),
     [
-        pytest.param({"replicas": 2, "updateRevision": "demo-1"}, False, id="as it was looked at"),
-        pytest.param({"replicas": 2}, True, id="somebody cleared it meanwhile"),
-        pytest.param({"updateRevision": "demo-1"}, False, id="what is sent is not kept"),
+        pytest.param({"replicas": 2, "updateRevision": "demo-1"}, False, id="the observed version"),
+        pytest.param({"replicas": 2}, True, id="cleared by another client"),
+        pytest.param({"updateRevision": "demo-1"}, False, id="not stored by the server"),
     ],
 )
-@pytest.mark.parametrize("is_remembered", [False, True], ids=["by itself", "with what is remembered"])
+@pytest.mark.parametrize("is_remembered", [False, True], ids=["status only", "with a record"])
 async def test_a_status_that_another_client_changed_needs_a_further_pass(
     bench: _Bench, stored: dict[str, Any], is_other: bool, is_remembered: bool
 ) -> None:
@@ -411,7 +411,7 @@ async def test_a_record_is_written_before_the_next_action(bench: _Bench) -> None
     "failure",
     [
         pytest.param(Conflict(409, "Conflict", "it is another one"), id="another set of that name"),
-        pytest.param(NotFound(404, "NotFound", "gone"), id="gone"),
+        pytest.param(NotFound(404, "NotFound", "gone"), id="deleted"),
         pytest.param(Unreachable("no"), id="no answer"),
         pytest.param(NotLeading("no"), id="no Lease"),
     ],
@@ -423,7 +423,7 @@ async def test_without_its_record_the_next_action_is_not_run(bench: _Bench, fail
     assert bench.diary == ["status demo"]
 
 
-async def test_a_bug_hides_neither_the_status_nor_other_sequences(bench: _Bench) -> None:
+async def test_an_exception_stops_neither_the_status_nor_other_sequences(bench: _Bench) -> None:
     bench.cluster.failures["a"] = KeyError("a bug of ours")
     bench.cluster.slow = {"x": 20}
     with pytest.raises(KeyError, match="a bug of ours"):
@@ -470,9 +470,9 @@ def _terminating() -> ApiError:
         pytest.param(ApiError(400, "BadRequest", "m"), True, id="bad-request"),
         pytest.param(ApiError(413, "RequestEntityTooLarge", "m"), True, id="too-large"),
         pytest.param(_terminating(), False, id="namespace-terminating"),
-        pytest.param(Forbidden(403, "Forbidden", "cannot find RESTMapping for X"), False, id="CRD-too-young"),
+        pytest.param(Forbidden(403, "Forbidden", "cannot find RESTMapping for X"), False, id="CRD-too-old"),
         pytest.param(Conflict(409, "Conflict", "m"), False, id="conflict"),
-        pytest.param(Gone(410, "Gone", "m"), True, id="gone"),
+        pytest.param(Gone(410, "Gone", "m"), True, id="deleted"),
         pytest.param(Throttled(429, "TooManyRequests", "m"), False, id="429"),
         pytest.param(ApiError(500, "InternalError", "m"), False, id="500"),
         pytest.param(Throttled(503, "ServiceUnavailable", "m"), False, id="503"),
@@ -497,7 +497,7 @@ async def test_rejections_by_the_server_are_reported_to_users(
     assert told == ([f"tell: Failed to create x: {error.message}"] if is_reported else [])
 
 
-async def test_a_refusal_of_any_verb_is_remembered_for_the_status_to_tell(bench: _Bench) -> None:
+async def test_rejections_of_any_verb_are_recorded_for_the_status(bench: _Bench) -> None:
     bench.cluster.failures = {name: Invalid(422, "Invalid", "m") for name in ("a", "b", "c", "d")}
     bench.cluster.answers["get d"] = _object("d", owner="", uid="u-d", resourceVersion="7")
     del bench.cluster.failures["d"]
@@ -533,7 +533,7 @@ async def test_a_webhook_may_reject_with_the_status_of_a_missing_or_existing_obj
     assert bench.gone == bench.done == bench.taken == []
 
 
-async def test_the_owner_tells_of_the_status_of_something_else_that_is_refused(bench: _Bench) -> None:
+async def test_a_rejected_status_of_another_object_is_reported_on_the_owner(bench: _Bench) -> None:
     bench.cluster.failures["status scaler"] = error = NotFound(404, "NotFound", "w denied the request")
     status = Status(_reference("scaler"), {"replicas": 1})
     outcome = await bench.run(statuses=(status,))
@@ -546,7 +546,7 @@ async def test_the_owner_tells_of_the_status_of_something_else_that_is_refused(b
     assert bench.done == [refused]
 
 
-async def test_no_condition_can_tell_of_a_status_that_is_refused(bench: _Bench) -> None:
+async def test_a_rejected_status_is_not_reported_in_a_condition(bench: _Bench) -> None:
     bench.cluster.failures["status demo"] = Invalid(422, "Invalid", "m")
     await bench.run(statuses=(STATUS,))
     told = "tell: cannot update the status of LeaderWorkerSet demo: m"
@@ -572,13 +572,13 @@ async def test_an_apply_is_forced_only_on_the_object_that_was_seen(bench: _Bench
     assert bench.put == [stored] and bench.applied == [(action, stored)]
 
 
-async def test_an_apply_that_failed_is_not_remembered(bench: _Bench) -> None:
+async def test_a_failed_apply_is_not_recorded(bench: _Bench) -> None:
     bench.cluster.failures["a"] = Conflict(409, "Conflict", "m")
     await bench.run((_apply("a"),))
     assert bench.put == [] and bench.applied == []
 
 
-async def test_memory_learns_what_the_server_returned(bench: _Bench) -> None:
+async def test_responses_of_the_server_are_recorded(bench: _Bench) -> None:
     created, merged, written = _object("a", uid="u-1"), _object("b", uid="u-2"), _object("demo", uid="u-set")
     bench.cluster.answers = {"create a": created, "merge b": merged, "status demo": written}
     await bench.run((_create("a"), Merge(_reference("b"), {}, why="because")), statuses=(STATUS,))
@@ -628,7 +628,7 @@ def _stored_revision(text: str, **metadata: Any) -> dict[str, Any]:
         pytest.param(
             _stored_revision('{"a":1,"b":2}', deletionTimestamp="2026-01-01T00:00:00Z"),
             False,
-            id="ours and going",
+            id="ours, terminating",
         ),
         pytest.param(
             _stored_revision('{"a":1,"b":2}')
@@ -638,7 +638,7 @@ def _stored_revision(text: str, **metadata: Any) -> dict[str, Any]:
         ),
     ],
 )
-async def test_a_create_whose_name_is_taken_counts_as_done_only_for_the_very_thing(
+async def test_already_exists_is_success_only_for_the_same_object(
     bench: _Bench, existing: dict[str, Any], is_done: bool
 ) -> None:
     """With any other object, the next writes would rely on something that was never recorded."""
@@ -651,7 +651,7 @@ async def test_a_create_whose_name_is_taken_counts_as_done_only_for_the_very_thi
     assert bench.taken == ([] if is_done else [create])
 
 
-async def test_an_intent_without_controller_never_takes_what_exists(bench: _Bench) -> None:
+async def test_an_intent_without_a_controller_never_accepts_an_existing_object(bench: _Bench) -> None:
     bench.cluster.failures["create a"] = error = AlreadyExists(409, "AlreadyExists", "there")
     bench.cluster.answers["get a"] = _object("a", owner="", uid="u-1")
     outcome = await bench.run((Create(_object("a", owner=""), why="because"),))
@@ -721,8 +721,8 @@ async def test_an_object_that_has_changed_is_not_deleted_if_its_version_counts(b
 @pytest.mark.parametrize(
     ("found", "put"),
     [
-        pytest.param(NotFound(404, "NotFound", "gone"), [], id="gone meanwhile"),
-        pytest.param(_object("a", uid="u-next"), [_object("a", uid="u-next")], id="another one of that name"),
+        pytest.param(NotFound(404, "NotFound", "gone"), [], id="deleted concurrently"),
+        pytest.param(_object("a", uid="u-next"), [_object("a", uid="u-next")], id="recreated"),
     ],
 )
 async def test_a_recreated_object_counts_as_deleted(bench: _Bench, found: Any, put: Any) -> None:
@@ -739,8 +739,8 @@ async def test_a_recreated_object_counts_as_deleted(bench: _Bench, found: Any, p
 @pytest.mark.parametrize(
     ("found", "is_told_by_the_read"),
     [
-        pytest.param(_object("a", uid="u-a"), False, id="it is still that one"),
-        pytest.param(Unreachable("refused"), True, id="nobody knows"),
+        pytest.param(_object("a", uid="u-a"), False, id="same object"),
+        pytest.param(Unreachable("refused"), True, id="unknown"),
     ],
 )
 async def test_a_conflict_does_not_mean_that_the_object_is_deleted(
@@ -777,7 +777,7 @@ async def test_an_owner_is_deleted_after_its_children_are_created(bench: _Bench)
     ]
 
 
-async def test_an_owner_whose_deletion_failed_is_still_served(bench: _Bench) -> None:
+async def test_children_are_created_after_a_failed_deletion_of_the_owner(bench: _Bench) -> None:
     bench.cluster.failures["leader"] = Unreachable("no answer")
     workers = Create(_object("workers", owner="u-leader"), why="because")
     await bench.run((_delete("leader"),), (workers,))
@@ -808,7 +808,7 @@ async def test_only_successful_deletions_are_counted(bench: _Bench) -> None:
     assert sorted(outcome.tallies, key=str) == [tallies["a"], tallies["c"]]
 
 
-async def test_a_deletion_by_force_is_counted_where_it_succeeds(bench: _Bench) -> None:
+async def test_successful_force_deletions_are_counted(bench: _Bench) -> None:
     bench.cluster.failures["b"] = ApiError(500, "", "x")
     outcome = await bench.run(
         (_delete("a", grace_seconds=0),), (_delete("b", grace_seconds=0),), (_delete("c"),)
@@ -822,7 +822,7 @@ GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 @pytest.mark.parametrize(
     ("answer", "is_put"),
     [
-        pytest.param({"kind": "Status", "status": "Success"}, False, id="gone"),
+        pytest.param({"kind": "Status", "status": "Success"}, False, id="deleted"),
         pytest.param(
             _object("a", kind="Pod", finalizers=["foregroundDeletion"], **GOING),
             True,
@@ -835,7 +835,9 @@ GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         pytest.param(_object("a", kind="Pod"), False, id="gone-without-a-trace"),
     ],
 )
-async def test_only_what_lingers_is_remembered(bench: _Bench, answer: dict[str, Any], is_put: bool) -> None:
+async def test_only_pending_deletions_are_recorded(
+    bench: _Bench, answer: dict[str, Any], is_put: bool
+) -> None:
     """For a deleted pod, the API server returns its last state, which no stream would ever remove."""
     bench.cluster.answers["delete Foreground a"] = answer
     await bench.run((_delete("a"),))

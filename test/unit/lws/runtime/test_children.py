@@ -72,13 +72,13 @@ def target(ownership: Ownership) -> Reference:
     return Reference.to(STORED[ownership] or {})
 
 
-def look_again(waiting_for: str = "", problems: tuple[Problem, ...] = ()) -> Plan:
+def problem_of(waiting_for: str = "", problems: tuple[Problem, ...] = ()) -> Plan:
     return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=waiting_for, problems=problems)
 
 
 ADOPTED = one(SetOwner(target(Ownership.ORPHAN), REFERENCE, "the Service of the set has no owner"))
-LEAVING = look_again("the former Service to be gone")
-CLASH = look_again(NOTE, (Problem("NameClash", NOTE),))
+LEAVING = problem_of("the former Service to be gone")
+CLASH = problem_of(NOTE, (Problem("NameClash", NOTE),))
 
 
 def test_examples_match_their_ownership() -> None:
@@ -90,13 +90,13 @@ def test_examples_match_their_ownership() -> None:
 
 @pytest.mark.parametrize("ownership", list(Ownership))
 @pytest.mark.parametrize("is_alive", [True, False], ids=["owner lives", "owner not seen alive"])
-def test_a_child_that_is_wanted(ownership: Ownership, is_alive: bool) -> None:
+def test_a_wanted_child(ownership: Ownership, is_alive: bool) -> None:
     expected = {
         Ownership.ABSENT: one(CREATE),
         Ownership.OURS: Plan(),
         Ownership.TERMINATING: LEAVING,
         Ownership.ORPHAN: ADOPTED if is_alive else Plan(waiting_for="the set to be seen alive"),
-        Ownership.SUFFICIENT: look_again(),
+        Ownership.SUFFICIENT: problem_of(),
         Ownership.TAKEN: CLASH,
     }[ownership]
     of_name = Child(ownership, STORED[ownership], "the former Service")
@@ -108,7 +108,7 @@ def test_a_child_that_is_wanted(ownership: Ownership, is_alive: bool) -> None:
 
 
 @pytest.mark.parametrize("ownership", list(Ownership))
-def test_a_child_that_is_not_wanted(ownership: Ownership) -> None:
+def test_an_unwanted_child(ownership: Ownership) -> None:
     """Callers skip `plan_unwanted` for a child that must stay."""
     delete = one(Delete(target(Ownership.OURS), "Background", why="nobody asks"))
     expected = delete if ownership == Ownership.OURS else Plan()
@@ -144,7 +144,7 @@ def test_labels_are_restored_unless_its_kind_says_otherwise() -> None:
     ("patches", "why", "patch"),
     [
         pytest.param({}, "", None, id="nothing"),
-        pytest.param({"a": {}, "b": {}}, "", None, id="nothing is due"),
+        pytest.param({"a": {}, "b": {}}, "", None, id="no repairs"),
         pytest.param({"a": {"spec": {"x": 1}}, "b": {}}, "a", {"spec": {"x": 1}}, id="one of them"),
         pytest.param(
             {"a": {"spec": {"x": 1}}, "b": {"metadata": {}}},
@@ -171,7 +171,7 @@ GIVEN = {
 """Fields that the API server adds."""
 
 
-def headless(**edited: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def headless_service(**edited: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a Service as stored after an edit (None removes a field), and as created."""
     made = {**child(REFERENCE), "spec": HEADLESS}
     spec = {field: value for field, value in {**HEADLESS, **GIVEN, **edited}.items() if value is not None}
@@ -185,18 +185,18 @@ def repaired(stored: Object, made: Object) -> Plan:
 @pytest.mark.parametrize(
     ("edited", "patch"),
     [
-        pytest.param({}, None, id="as it was made"),
+        pytest.param({}, None, id="unchanged"),
         pytest.param(
-            {"sessionAffinity": "ClientIP", "ipFamilyPolicy": "PreferDualStack"}, None, id="by others"
+            {"sessionAffinity": "ClientIP", "ipFamilyPolicy": "PreferDualStack"}, None, id="unmanaged fields"
         ),
         pytest.param(
-            {"selector": {"a": "1", "c": "3"}}, {"selector": {"b": "2", "c": None}}, id="leads elsewhere"
+            {"selector": {"a": "1", "c": "3"}}, {"selector": {"b": "2", "c": None}}, id="another selector"
         ),
-        pytest.param({"selector": None}, {"selector": {"a": "1", "b": "2"}}, id="leads nowhere"),
+        pytest.param({"selector": None}, {"selector": {"a": "1", "b": "2"}}, id="no selector"),
         pytest.param(
             {"publishNotReadyAddresses": None},
             {"publishNotReadyAddresses": True},
-            id="hides pods that are not ready",
+            id="ready pods only",
         ),
         pytest.param({"ports": [{"port": 80, "protocol": "TCP"}]}, {"ports": None}, id="ports"),
         pytest.param(
@@ -207,10 +207,10 @@ def repaired(stored: Object, made: Object) -> Plan:
     ],
 )
 @pytest.mark.parametrize("is_trimmed", [False, True], ids=["whole", "trimmed"])
-def test_an_edited_headless_service_is_put_back(
+def test_an_edited_headless_service_is_repaired(
     edited: dict[str, Any], patch: dict[str, Any] | None, is_trimmed: bool
 ) -> None:
-    stored, made = headless(**edited)
+    stored, made = headless_service(**edited)
     planned = repaired(trim(stored) if is_trimmed else stored, made)
     if patch is None:
         assert planned == Plan()
@@ -223,8 +223,8 @@ def test_an_edited_headless_service_is_put_back(
 
 
 @pytest.mark.parametrize("is_trimmed", [False, True], ids=["whole", "trimmed"])
-def test_a_service_that_was_given_an_address_is_made_anew(is_trimmed: bool) -> None:
-    stored, made = headless(clusterIP="10.0.0.9", ports=[{"port": 80}])
+def test_a_service_with_a_cluster_ip_is_recreated(is_trimmed: bool) -> None:
+    stored, made = headless_service(clusterIP="10.0.0.9", ports=[{"port": 80}])
     ((delete,),) = repaired(trim(stored) if is_trimmed else stored, made).sequences
     assert isinstance(delete, Delete)
     assert (delete.target.uid, delete.propagation) == ("u-1", "Background")

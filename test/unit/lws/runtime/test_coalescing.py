@@ -27,17 +27,17 @@ GONE, LEFT = (WORKER, None), (WORKER, make_worker_pod(WORKERS, terminating=True)
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(GONE, id="a worker is gone"),
-        pytest.param(LEFT, id="a worker goes"),
-        pytest.param((WORKERS, None), id="the workers' StatefulSet is gone"),
+        pytest.param(GONE, id="a worker is deleted"),
+        pytest.param(LEFT, id="a worker is terminating"),
+        pytest.param((WORKERS, None), id="the worker StatefulSet is deleted"),
         pytest.param((LEADER, make_leader_pod(terminating=True)), id="the leader itself"),
     ],
 )
-def test_a_group_on_its_way_out_is_in_no_hurry(change: Change) -> None:
+def test_events_of_a_terminating_group_can_wait(change: Change) -> None:
     assert group_delay_of(*change, make_leader_pod(terminating=True), WORKERS) == 2.0
 
 
-def test_workers_that_go_with_their_leader_are_in_a_hurry() -> None:
+def test_workers_that_terminate_with_their_leader_are_urgent() -> None:
     going = make_leader_pod(terminating=True)
     note = {POD_TERMINATION_POLICY_ANNOTATION: "Parallel"}
     terminating = make_worker_statefulset(going, terminating=True)
@@ -49,7 +49,7 @@ def test_workers_that_go_with_their_leader_are_in_a_hurry() -> None:
 @pytest.mark.parametrize(
     ("change", "workers"),
     [
-        pytest.param((None, WORKERS), None, id="the workers' StatefulSet that we made"),
+        pytest.param((None, WORKERS), None, id="the created worker StatefulSet"),
         pytest.param((None, make_worker_pod(ready=False, phase="Pending")), WORKERS, id="a worker"),
         pytest.param((None, make_worker_pod(ready=False, phase="Pending")), None, id="a worker, seen first"),
         pytest.param((PENDING, LEADER), WORKERS, id="the leader is ready, its workers are made"),
@@ -65,15 +65,17 @@ def test_a_starting_group_causes_more_events(change: Change, workers: dict[str, 
         pytest.param((PENDING, LEADER), None, id="the leader is ready, workers may wait for it"),
         pytest.param((PENDING, LEADER), OF_OTHERS, id="the leader is ready, the former workers are there"),
         pytest.param((LEADER, PENDING), WORKERS, id="the leader is no longer ready"),
-        pytest.param((None, OF_OTHERS), OF_OTHERS, id="a StatefulSet of others in the way"),
-        pytest.param((None, make_worker_pod(status=RESTARTED)), WORKERS, id="a worker that has a past"),
-        pytest.param((None, make_worker_pod(terminating=True)), WORKERS, id="a worker that goes already"),
+        pytest.param((None, OF_OTHERS), OF_OTHERS, id="a foreign StatefulSet"),
+        pytest.param((None, make_worker_pod(status=RESTARTED)), WORKERS, id="a worker that has restarted"),
+        pytest.param(
+            (None, make_worker_pod(terminating=True)), WORKERS, id="a worker that is terminating already"
+        ),
         pytest.param((FAILED, FAILED), WORKERS, id="a worker that failed before"),
-        pytest.param(GONE, WORKERS, id="a worker is gone"),
-        pytest.param((LEFT[1], LEFT[1]), WORKERS, id="a worker that was going before"),
-        pytest.param((WORKERS, None), None, id="the workers' StatefulSet is gone"),
-        pytest.param((OF_OTHERS, None), None, id="the former workers' StatefulSet is gone"),
-        pytest.param((make_set(), None), WORKERS, id="the set is gone"),
+        pytest.param(GONE, WORKERS, id="a worker is deleted"),
+        pytest.param((LEFT[1], LEFT[1]), WORKERS, id="a worker that was terminating before"),
+        pytest.param((WORKERS, None), None, id="the worker StatefulSet is deleted"),
+        pytest.param((OF_OTHERS, None), None, id="the former worker StatefulSet is deleted"),
+        pytest.param((make_set(), None), WORKERS, id="the set is deleted"),
     ],
 )
 def test_events_that_a_step_waits_for_are_not_delayed(change: Change, workers: dict[str, Any] | None) -> None:
@@ -86,8 +88,8 @@ def test_events_that_a_step_waits_for_are_not_delayed(change: Change, workers: d
         pytest.param((None, LEADER), id="a new leader"),
         pytest.param((LEADER, make_leader_pod(status=RESTARTED)), id="a container was restarted"),
         pytest.param((WORKER, FAILED), id="a worker failed"),
-        pytest.param(LEFT, id="a worker goes"),
+        pytest.param(LEFT, id="a worker is terminating"),
     ],
 )
-def test_failures_and_new_leaders_wait_for_no_rest(change: Change) -> None:
+def test_failures_and_new_leaders_are_not_delayed(change: Change) -> None:
     assert group_delay_of(*change, LEADER, WORKERS) == timing.AT_ONCE < 0

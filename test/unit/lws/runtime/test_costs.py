@@ -9,7 +9,7 @@ from lws.runtime import costs
 from lws.runtime.costs import Cost
 
 
-def test_a_pace_keeps_within_its_share() -> None:
+def test_updates_stay_within_their_share_of_a_core() -> None:
     cost = Cost(fixed=0.010, per_group=0.0001, share=0.05)
     assert cost.pace(10**9) == timing.LONGEST_PACE_SECONDS
     assert [cost.pace(groups) for groups in (0, 1, 100)] == pytest.approx([0.2, 0.202, 0.4])
@@ -17,19 +17,19 @@ def test_a_pace_keeps_within_its_share() -> None:
 
 
 @pytest.mark.parametrize("cost", [costs.STEP, costs.STATUS])
-def test_ten_times_the_groups_never_wait_ten_times_as_long(cost: Cost) -> None:
+def test_delays_grow_slower_than_the_number_of_groups(cost: Cost) -> None:
     for groups in (1, 10, 50):
         assert cost.pace(groups) < cost.pace(10 * groups) < 10 * cost.pace(groups)
 
 
-def test_a_set_of_forty_groups_is_followed_step_by_step() -> None:
+def test_steps_of_a_set_of_forty_groups_are_not_delayed() -> None:
     """With four slots and groups that take 12 s, one group becomes ready every three seconds."""
     assert costs.STEP.pace(40) < 3.0 / 2
     assert costs.status_pause(40) < 2.0
 
 
 @pytest.mark.parametrize("groups", [0, 1, 2, 3])
-def test_a_small_set_says_little_of_each_group(groups: int) -> None:
+def test_small_sets_write_few_statuses_per_group(groups: int) -> None:
     assert costs.status_pause(groups) == timing.LONGEST_PACE_SECONDS / max(1, groups)
 
 
@@ -59,7 +59,7 @@ def test_many_sets_take_less_each_than_one_alone(keys: int, duration: float, sha
     assert _core_taken(keys, duration) == pytest.approx(share, rel=0.3)
 
 
-def test_old_passes_do_not_count() -> None:
+def test_old_passes_are_ignored() -> None:
     load = costs.PassLoad()
     for number in range(100):
         load.delay_after(0.02, number / 100)

@@ -37,7 +37,7 @@ async def an_engine(api: FakeApi | None = None) -> AsyncIterator[Engine]:
 
 
 @in_fake_time
-async def test_no_pass_is_made_between_the_lease_and_the_lists_that_follow_it() -> None:
+async def test_no_pass_runs_before_the_lists_after_acquisition() -> None:
     async with an_engine() as engine:
         assert engine._acts_on(A_SET)
         engine._takeover.gain(everywhere)
@@ -45,7 +45,7 @@ async def test_no_pass_is_made_between_the_lease_and_the_lists_that_follow_it() 
 
 
 @in_fake_time
-async def test_the_store_is_current_while_every_stream_is_heard() -> None:
+async def test_the_store_is_current_while_every_stream_is_alive() -> None:
     async with an_engine() as engine:
         assert not engine._store.is_current(), "nothing is listed yet"
         for stream in engine._streams().values():
@@ -56,14 +56,14 @@ async def test_the_store_is_current_while_every_stream_is_heard() -> None:
 
 
 @in_fake_time
-async def test_gauges_of_kinds_of_workload_are_there_before_anything_is() -> None:
+async def test_gauges_exist_before_any_workload() -> None:
     async with an_engine() as engine:
         lines = engine._surroundings.metrics.text().decode().splitlines()
         assert {"lws_disaggregatedsets_in_rollout 0.0", "lws_disaggregatedsets_stalled 0.0"} <= {*lines}
 
 
 @in_fake_time
-async def test_nothing_is_written_once_the_cluster_has_gone_back_and_the_engine_ends() -> None:
+async def test_no_write_after_a_rollback_of_the_cluster() -> None:
     async with an_engine() as engine:
         assert engine._may_write("ns")
         engine.start()
@@ -76,7 +76,7 @@ async def test_nothing_is_written_once_the_cluster_has_gone_back_and_the_engine_
 
 
 @in_fake_time
-async def test_nothing_is_written_by_what_is_left_of_an_engine_that_was_taken_down() -> None:
+async def test_a_stopped_engine_writes_nothing() -> None:
     async with an_engine() as engine:
         assert engine._may_write("ns")
         await engine.shut_down()
@@ -99,7 +99,7 @@ class _Holder(Unelected):
 
 @pytest.mark.parametrize("seconds", [1.0, 3600.0])
 @in_fake_time
-async def test_the_lease_runs_out_where_a_pass_does_not_come_to_its_end(seconds: float) -> None:
+async def test_the_lease_expires_while_a_pass_does_not_end(seconds: float) -> None:
     async with an_engine() as engine:
         engine._election = holder = _Holder()
 
@@ -117,7 +117,7 @@ async def test_the_lease_runs_out_where_a_pass_does_not_come_to_its_end(seconds:
 
 
 @in_fake_time
-async def test_the_lease_runs_out_where_a_write_without_an_answer_may_still_arrive() -> None:
+async def test_the_lease_expires_while_a_write_is_unanswered() -> None:
     async with serving() as api, an_engine(api) as engine:
         engine._election = holder = _Holder()
         api.will(silence(3600))
@@ -134,7 +134,7 @@ async def test_the_lease_runs_out_where_a_write_without_an_answer_may_still_arri
 
 
 @in_fake_time
-async def test_what_was_remembered_goes_with_the_lease() -> None:
+async def test_caches_are_cleared_when_the_lease_is_lost() -> None:
     """Passes of the next term reach nothing of a former one, except what all terms share."""
     async with an_engine() as engine:
         assert engine._terms.passes_over("ns") == {}, "nobody acts"
@@ -151,7 +151,7 @@ async def test_what_was_remembered_goes_with_the_lease() -> None:
 
 
 @in_fake_time
-async def test_only_the_shard_that_is_lost_is_forgotten() -> None:
+async def test_only_caches_of_the_lost_shard_are_cleared() -> None:
     def of_one(namespace: str) -> bool:
         return namespace == "one"
 
@@ -170,7 +170,7 @@ async def test_only_the_shard_that_is_lost_is_forgotten() -> None:
 
 
 @in_fake_time
-async def test_work_beside_the_passes_ends_with_the_engine_and_its_failure_is_logged(
+async def test_background_tasks_end_with_the_engine_and_log_failures(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def endless() -> None:

@@ -71,7 +71,7 @@ def test_every_kind_is_a_cluster_error() -> None:
         pytest.param({"details": {"causes": ["a"], "retryAfterSeconds": "soon"}}, id="details-of-a-proxy"),
     ],
 )
-def test_bodies_that_are_no_status(body: dict[str, Any] | None) -> None:
+def test_bodies_that_are_not_a_status(body: dict[str, Any] | None) -> None:
     error = api_error(500, body, "HTTP 500", None)
     assert (error.message, error.reason, error.causes, error.retry_after) == ("HTTP 500", "", (), None)
 
@@ -109,7 +109,7 @@ def test_retry_after(header: str | None, body: dict[str, Any] | None, seconds: f
         ([], False),
     ],
 )
-def test_namespaces_on_their_way_out(causes: list[dict[str, str]], expected: bool) -> None:
+def test_terminating_namespaces(causes: list[dict[str, str]], expected: bool) -> None:
     error = api_error(403, _status("Forbidden", "no", causes=causes), "no", None)
     assert error.is_namespace_terminating is expected
 

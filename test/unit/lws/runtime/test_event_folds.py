@@ -17,12 +17,12 @@ ONE = Announce(
 TWO = replace(ONE, note="Made workers of demo-1", fold=Fold("Made {}", "demo-1"))
 
 
-def test_one_alone_stays_as_it_is() -> None:
+def test_a_single_event_is_not_changed() -> None:
     assert combine([ONE]) is ONE
     assert combine([ONE, ONE]) == ONE
 
 
-def test_several_name_all() -> None:
+def test_several_events_list_all_groups() -> None:
     assert combine([TWO, ONE]) == replace(ONE, note="Made demo-0 to demo-1", related=None)
     leaders = Reference("apps/v1", "StatefulSet", "ns", "demo", "u-3")
     both = [replace(each, fold=Fold("Made {}", name, leaders)) for each, name in ((ONE, "d-0"), (TWO, "d-1"))]
@@ -75,11 +75,11 @@ def _scaled(member: str, before: int, after: int) -> Announce:
     return replace(ONE, note=note, fold=Fold("Scaling up {}", member, SET, (before, after), waits=True))
 
 
-def test_one_change_stays_as_it_is() -> None:
+def test_a_single_change_is_not_changed() -> None:
     assert combine([_scaled("a", 1, 2)]) == _scaled("a", 1, 2)
 
 
-def test_changes_of_one_lead_from_its_first_count_to_its_last() -> None:
+def test_changes_of_one_role_are_merged() -> None:
     told = combine([_scaled("a", 1, 2), _scaled("a", 2, 3), _scaled("a", 3, 7)])
     assert (told.note, told.related) == ("Scaling up a from 1 to 7 replicas", POD)
 
@@ -90,6 +90,6 @@ def test_changes_of_several_members_are_listed_in_order() -> None:
     assert told.related == SET
 
 
-def test_of_many_changes_the_first_ten_are_listed() -> None:
+def test_the_first_ten_of_many_changes_are_listed() -> None:
     text = format_counts((f"d-{index}", index, index + 1) for index in range(13))
     assert text.endswith("d-9 from 9 to 10 replicas and 3 more")

@@ -138,7 +138,7 @@ async def test_notes_are_cut_between_characters(note: str, written: str) -> None
     ],
 )
 @in_fake_time
-async def test_different_events_are_no_series(other: Announce) -> None:
+async def test_different_events_form_no_series(other: Announce) -> None:
     async with _recording() as (cluster, recorder):
         await _announce(recorder, ANNOUNCE, other)
     assert len(cluster.events) == 2 and not cluster.patches
@@ -146,7 +146,7 @@ async def test_different_events_are_no_series(other: Announce) -> None:
 
 
 @in_fake_time
-async def test_the_same_about_another_version_of_the_object_is_a_series() -> None:
+async def test_equal_events_about_another_version_form_a_series() -> None:
     async with _recording() as (cluster, recorder):
         await _announce(recorder, ANNOUNCE, replace(ANNOUNCE, regarding=replace(SET, resource_version="43")))
     assert len(cluster.events) == 1
@@ -185,7 +185,7 @@ async def test_a_series_ends_after_six_minutes_of_silence(pause: float, events: 
 
 
 @in_fake_time
-async def test_a_series_whose_event_is_gone_begins_anew() -> None:
+async def test_a_series_restarts_after_its_event_is_deleted() -> None:
     async with _recording() as (cluster, recorder):
         await _announce(recorder, ANNOUNCE)
         cluster.trouble.append(NotFound(404, "NotFound", "cleared"))
@@ -204,7 +204,7 @@ async def test_a_series_whose_event_is_gone_begins_anew() -> None:
     ids=lambda error: type(error).__name__,
 )
 @in_fake_time
-async def test_what_cannot_be_written_is_forgotten(trouble: ClusterError) -> None:
+async def test_events_that_cannot_be_written_are_dropped(trouble: ClusterError) -> None:
     async with _recording() as (cluster, recorder):
         cluster.trouble.append(trouble)
         await _announce(recorder, ANNOUNCE, replace(ANNOUNCE, note="another"), ANNOUNCE)
@@ -222,7 +222,9 @@ async def test_a_series_that_cannot_be_written_goes_on_counting() -> None:
 
 
 @in_fake_time
-async def test_nobody_waits_and_what_is_too_much_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_recording_never_blocks_and_excess_events_are_only_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO)
     async with _recording() as (cluster, recorder):
         began = now()
@@ -243,7 +245,7 @@ async def test_order_is_kept() -> None:
 
 
 @in_fake_time
-async def test_only_so_many_series_are_remembered() -> None:
+async def test_the_number_of_series_is_limited() -> None:
     async with _recording() as (_, recorder):
         for number in range(5000):
             recorder.announce(replace(ANNOUNCE, note=f"{number}"))
@@ -270,7 +272,7 @@ def _alone(*indices: int) -> list[str]:
 
 
 @in_fake_time
-async def test_up_to_nine_groups_have_an_event_each_at_once_in_the_words_of_the_original() -> None:
+async def test_up_to_nine_groups_have_separate_events_with_upstreams_text() -> None:
     async with _recording() as (cluster, recorder):
         for index in range(9):
             recorder.announce(_of_group(index))
@@ -282,7 +284,7 @@ async def test_up_to_nine_groups_have_an_event_each_at_once_in_the_words_of_the_
 
 
 @in_fake_time
-async def test_from_ten_groups_in_one_window_on_they_are_folded() -> None:
+async def test_events_of_ten_groups_in_one_window_are_combined() -> None:
     async with _recording() as (cluster, recorder):
         for index in range(100):
             recorder.announce(_of_group(index))
@@ -294,7 +296,7 @@ async def test_from_ten_groups_in_one_window_on_they_are_folded() -> None:
 
 
 @in_fake_time
-async def test_the_tenth_group_has_its_own_words_where_no_other_comes() -> None:
+async def test_the_tenth_group_alone_has_a_separate_event() -> None:
     async with _recording() as (cluster, recorder):
         for index in range(10):
             recorder.announce(_of_group(index))
@@ -303,7 +305,7 @@ async def test_the_tenth_group_has_its_own_words_where_no_other_comes() -> None:
 
 
 @in_fake_time
-async def test_a_group_that_comes_again_in_one_window_is_one_of_a_few() -> None:
+async def test_a_group_counts_once_per_window() -> None:
     async with _recording() as (cluster, recorder):
         for round_ in range(3):
             for index in range(9):
@@ -313,9 +315,7 @@ async def test_a_group_that_comes_again_in_one_window_is_one_of_a_few() -> None:
 
 
 @in_fake_time
-async def test_a_rollout_of_many_groups_costs_few_events_and_one_of_few_a_minute_is_told_group_by_group() -> (
-    None
-):
+async def test_fast_rollouts_are_combined_and_slow_ones_are_not() -> None:
     async with _recording() as (cluster, recorder):
         for index in range(200):
             recorder.announce(_of_group(index))
@@ -330,7 +330,7 @@ async def test_a_rollout_of_many_groups_costs_few_events_and_one_of_few_a_minute
 
 
 @in_fake_time
-async def test_after_a_quiet_minute_groups_are_told_one_by_one_again() -> None:
+async def test_events_are_separate_again_after_a_quiet_minute() -> None:
     async with _recording() as (cluster, recorder):
         for index in range(12):
             recorder.announce(_of_group(index))
@@ -344,7 +344,7 @@ async def test_after_a_quiet_minute_groups_are_told_one_by_one_again() -> None:
 
 
 @in_fake_time
-async def test_what_is_folded_is_not_lost_at_the_end() -> None:
+async def test_combined_events_are_written_at_shutdown() -> None:
     async with _recording() as (cluster, recorder):
         for index in range(11):
             recorder.announce(_of_group(index))
@@ -355,7 +355,7 @@ async def test_what_is_folded_is_not_lost_at_the_end() -> None:
 
 
 @in_fake_time
-async def test_what_is_folded_is_written_at_once_where_it_may_be_too_late_otherwise() -> None:
+async def test_combined_events_are_written_at_once_before_a_deadline() -> None:
     async with _recording() as (cluster, recorder):
         for index in range(11):
             recorder.announce(_of_group(index))
@@ -378,7 +378,7 @@ def _scaled(before: int, after: int, name: str = "demo") -> Announce:
 
 
 @in_fake_time
-async def test_what_waits_is_told_with_what_follows_and_ever_more_rarely() -> None:
+async def test_delayed_events_are_combined_at_growing_intervals() -> None:
     async with _recording() as (cluster, recorder):
         for count in range(100):
             recorder.announce(_scaled(count, count + 1))
@@ -390,7 +390,7 @@ async def test_what_waits_is_told_with_what_follows_and_ever_more_rarely() -> No
 
 
 @in_fake_time
-async def test_what_ends_a_matter_is_told_after_all_that_waits_of_the_same_object() -> None:
+async def test_a_final_event_follows_delayed_events_of_the_object() -> None:
     ended = replace(ANNOUNCE, note="Completed", ends=True)
     async with _recording() as (cluster, recorder):
         recorder.announce(_scaled(0, 1))
@@ -409,7 +409,7 @@ async def test_what_ends_a_matter_is_told_after_all_that_waits_of_the_same_objec
 
 
 @in_fake_time
-async def test_what_every_pass_says_is_heard_once() -> None:
+async def test_events_repeated_by_every_pass_are_written_once() -> None:
     said = replace(ANNOUNCE, related=POD, once=True)
     async with _recording() as (cluster, recorder):
         await _announce(recorder, said, said, every=3600)

@@ -61,7 +61,7 @@ def _thing(**changes: Any) -> dict[str, Any]:
     return made
 
 
-def test_of_a_kind_that_is_kept_in_part_the_rows_are_kept() -> None:
+def test_listed_fields_of_a_trimmed_kind_are_kept() -> None:
     thing = _thing()
     before = copy.deepcopy(thing)
     assert PART.trim(thing) == {
@@ -76,32 +76,32 @@ def test_of_a_kind_that_is_kept_in_part_the_rows_are_kept() -> None:
     assert PART.trim(PART.trim(thing)) == PART.trim(thing)
 
 
-def test_what_is_absent_has_its_default() -> None:
+def test_absent_fields_have_their_default() -> None:
     bare = _thing(spec=None, status=None, data=None)
     assert PART.trim(bare)["spec"] == {"count": 0}
     assert (PART.trim(bare)["status"], PART.trim(bare)["data"]) == ({}, {})
 
 
-def test_of_a_kind_that_is_kept_whole_everything_is_kept_but_what_is_cut_out() -> None:
+def test_a_whole_kind_is_kept_except_removed_fields() -> None:
     assert WHOLE.trim(_thing()) == _thing(metadata__managedFields=None)
 
 
 @pytest.mark.parametrize(
     ("table", "after", "woken"),
     [
-        pytest.param(PART, _thing(metadata__resourceVersion="2"), NONE, id="nobody reads it"),
+        pytest.param(PART, _thing(metadata__resourceVersion="2"), NONE, id="a field without a row"),
         pytest.param(PART, _thing(metadata__uid="v"), ALL, id="a row"),
         pytest.param(PART, _thing(data="other"), ALL, id="a row at the top"),
         pytest.param(PART, _thing(spec__count=2), SET, id="a rule"),
         pytest.param(PART, _thing(spec__count=0), ALL, id="a rule the other way round"),
         pytest.param(PART, _thing(status__phase="Ill"), LATER, id="a row that can wait"),
-        pytest.param(PART, _thing(status__phase="Ill", spec__count=2), LATER, id="the most of two"),
-        pytest.param(PART, _thing(status=None), LATER, id="a section goes"),
-        pytest.param(WHOLE, _thing(metadata__resourceVersion="2"), NONE, id="whole: nobody reads it"),
-        pytest.param(WHOLE, _thing(metadata__managedFields=[]), NONE, id="whole: what is cut out"),
+        pytest.param(PART, _thing(status__phase="Ill", spec__count=2), LATER, id="the most urgent of two"),
+        pytest.param(PART, _thing(status=None), LATER, id="a removed section"),
+        pytest.param(WHOLE, _thing(metadata__resourceVersion="2"), NONE, id="whole: an ignored field"),
+        pytest.param(WHOLE, _thing(metadata__managedFields=[]), NONE, id="whole: a removed field"),
         pytest.param(WHOLE, _thing(status__phase="Ill"), SET, id="whole: a row"),
-        pytest.param(WHOLE, _thing(spec__color="blue"), ALL, id="whole: what has no row"),
-        pytest.param(WHOLE, _thing(metadata__labels={}), ALL, id="whole: what has no row, of the metadata"),
+        pytest.param(WHOLE, _thing(spec__color="blue"), ALL, id="whole: a field without a row"),
+        pytest.param(WHOLE, _thing(metadata__labels={}), ALL, id="whole: a metadata field without a row"),
     ],
 )
 def test_which_passes_a_change_wakes(table: StoredFields, after: dict[str, Any], woken: Wakes) -> None:
@@ -109,7 +109,7 @@ def test_which_passes_a_change_wakes(table: StoredFields, after: dict[str, Any],
     assert table.is_same(_thing(), after) is (woken is NONE)
 
 
-def test_no_rule_judges_what_is_disturbed() -> None:
+def test_rules_see_no_mutated_objects() -> None:
     lost = _thing(data="lost")
     assert PART.wakes(lost, {**lost, "spec": {**lost["spec"], "count": 2}}) is ALL
 

@@ -44,17 +44,17 @@ class World:
     [
         pytest.param([], True, [OURS], id="the first"),
         pytest.param([THEIRS], True, [THEIRS, OURS], id="beside another"),
-        pytest.param([OURS, THEIRS], False, [THEIRS], id="taken away"),
+        pytest.param([OURS, THEIRS], False, [THEIRS], id="removed"),
         pytest.param([OURS], False, [], id="the last"),
     ],
 )
-async def test_all_others_stay(before: list[str], is_there: bool, after: list[str]) -> None:
+async def test_other_finalizers_are_kept(before: list[str], is_there: bool, after: list[str]) -> None:
     world = World(*before)
     await world.write(is_there)
     assert world.finalizers == after and not world.seen
 
 
-async def test_one_that_came_since_the_plan_stays() -> None:
+async def test_a_finalizer_added_since_the_plan_is_kept() -> None:
     world = World(OURS)
     world.cluster.change(world.planned, {"finalizers": [OURS, LATER]})
     await world.write(is_there=False)
@@ -83,9 +83,9 @@ async def test_a_terminating_object_gets_no_finalizer() -> None:
     assert await World(OURS, is_terminating=True).write(is_there=True) is not None, "it has it already"
 
 
-@pytest.mark.parametrize("is_there", [True, False], ids=["given", "taken away"])
-@pytest.mark.parametrize("is_another", [True, False], ids=["another one", "gone"])
-async def test_no_other_object_of_the_name_is_written(is_there: bool, is_another: bool) -> None:
+@pytest.mark.parametrize("is_there", [True, False], ids=["added", "taken away"])
+@pytest.mark.parametrize("is_another", [True, False], ids=["another one", "deleted"])
+async def test_a_recreated_object_is_not_written(is_there: bool, is_another: bool) -> None:
     world = World(OURS)
     world.cluster.end(world.planned)
     if is_another:
@@ -98,7 +98,7 @@ async def test_no_other_object_of_the_name_is_written(is_there: bool, is_another
     assert world.cluster.writes == 0
 
 
-async def test_a_write_at_the_same_time_is_left_to_the_next_pass() -> None:
+async def test_a_conflict_is_left_to_the_next_pass() -> None:
     world = World(OURS)
 
     def once() -> None:

@@ -239,7 +239,7 @@ async def test_lines_longer_than_any_buffer() -> None:
     ],
 )
 @in_fake_time
-async def test_the_same_place_of_the_stream(ending: Answer, resumes: list[str]) -> None:
+async def test_watches_resume_at_the_same_version(ending: Answer, resumes: list[str]) -> None:
     async with _bench() as bench:
         told = await bench.run(_page("a", version=7), ending)
         assert bench.versions == resumes
@@ -295,7 +295,7 @@ async def _attempts(*answers: Answer, seconds: float) -> list[float]:
     ],
 )
 @in_fake_time
-async def test_the_server_is_not_hammered(answers: list[Answer]) -> None:
+async def test_retries_back_off(answers: list[Answer]) -> None:
     moments = await _attempts(*answers, seconds=120.0)
     assert 8 <= len(moments) <= 45
     assert moments[-1] - moments[-len(answers) - 1] > 5.0, "delays do not grow"
@@ -311,7 +311,7 @@ async def test_delays_grow_while_the_watch_gets_no_response() -> None:
 
 @pytest.mark.parametrize("cut", [True, False], ids=["reset", "ended"])
 @in_fake_time
-async def test_streams_that_something_cuts_when_idle_are_resumed_without_growing_delays(cut: bool) -> None:
+async def test_idle_disconnects_are_resumed_without_a_growing_backoff(cut: bool) -> None:
     """A proxy may allow only half a minute of silence, and delays must not grow because of it."""
     moments = await _attempts(_page(version=7), *[stream(30.0, cut=cut)] * 8, seconds=240.0)
     assert len(moments) >= 8
@@ -319,7 +319,7 @@ async def test_streams_that_something_cuts_when_idle_are_resumed_without_growing
 
 
 @in_fake_time
-async def test_delays_begin_small_again_after_something_was_heard() -> None:
+async def test_the_backoff_resets_after_data() -> None:
     bad_day = [failure(503)] * 6
     moments = await _attempts(_page(version=7), *bad_day, stream(_bookmark(8)), failure(503), seconds=60.0)
     assert moments[7] - moments[0] > 4.0 and moments[9] - moments[7] < 1.0
@@ -342,7 +342,7 @@ async def test_retry_after_in_an_event_is_respected() -> None:
 
 
 @in_fake_time
-async def test_a_silent_watch_is_given_up_and_resumed() -> None:
+async def test_a_silent_watch_is_restarted() -> None:
     async with _bench() as bench:
         told = await bench.run(
             _page("a", version=7),
@@ -373,7 +373,7 @@ async def test_seconds_without_data() -> None:
 
 
 @in_fake_time
-async def test_a_server_that_is_away_is_not_taken_for_a_dead_stream() -> None:
+async def test_an_unavailable_server_is_not_a_dead_stream() -> None:
     """Otherwise the liveness probe would restart every replica again and again."""
     async with _bench() as bench:
         await bench.run(_page("a", version=7), *[failure(503)] * 300, seconds=3600.0)
@@ -382,7 +382,7 @@ async def test_a_server_that_is_away_is_not_taken_for_a_dead_stream() -> None:
 
 
 @in_fake_time
-async def test_a_list_that_is_older_than_what_was_watched_is_a_restored_etcd() -> None:
+async def test_a_list_older_than_the_watch_means_that_etcd_was_restored() -> None:
     async with _bench() as bench:
         told = await bench.run(
             _page("a", version=7),
@@ -394,7 +394,7 @@ async def test_a_list_that_is_older_than_what_was_watched_is_a_restored_etcd() -
 
 
 @in_fake_time
-async def test_a_watch_that_lags_behind_is_no_restored_etcd() -> None:
+async def test_a_lagging_watch_does_not_mean_that_etcd_was_restored() -> None:
     """Another API server answers, whose cache is older: its watch events are late, its lists are not."""
     async with _bench() as bench:
         await bench.run(
@@ -414,8 +414,8 @@ async def test_a_watch_that_lags_behind_is_no_restored_etcd() -> None:
 @pytest.mark.parametrize(
     ("known", "is_restored"),
     [
-        pytest.param(80, True, id="the list must have it"),
-        pytest.param(60, False, id="as it is known"),
+        pytest.param(80, True, id="the list must contain it"),
+        pytest.param(60, False, id="the known version"),
         pytest.param(40, False, id="the store is behind"),
         pytest.param(101, False, id="written after the list"),
     ],

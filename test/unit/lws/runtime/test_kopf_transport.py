@@ -148,7 +148,7 @@ async def test_a_certificate_of_another_name_is_refused_without_the_tls_name(
 
 
 @pytest.mark.parametrize("client", ["ours", "kopf"])
-async def test_a_new_authority_is_trusted_and_the_old_one_no_more(
+async def test_a_new_ca_replaces_the_old_one(
     client: str,
     certificates: Certificates,
     other_certificates: Certificates,
@@ -178,7 +178,7 @@ async def test_a_new_authority_is_trusted_and_the_old_one_no_more(
 
 
 @pytest.mark.parametrize("client", ["ours", "kopf"])
-async def test_an_authority_that_is_half_written_leaves_the_former_one(
+async def test_a_partially_written_ca_is_ignored(
     client: str, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timing, "TRUST_SECONDS", 0.0)
@@ -245,7 +245,7 @@ async def test_kopf_tries_again_after_any_number_of_refusals() -> None:
         pytest.param(failure(429, "TooManyRequests", retryAfterSeconds="soon"), id="no-number"),
     ],
 )
-async def test_no_answer_has_kopf_stay_away_for_long(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retry_after_is_capped_for_kopf(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any Retry-After of a proxy is limited.
 
     kopf itself obeys it, and ends the process if it is not a number.
@@ -268,7 +268,7 @@ async def test_credentials_that_cannot_change_are_sent_once() -> None:
 
 @pytest.mark.parametrize("client", ["ours", "kopf"])
 @pytest.mark.parametrize("server", ["https://10.96.0.1:443", "https://10.96.0.1", "https://API.Test/"])
-async def test_a_token_is_sent_however_the_server_is_spelled(
+async def test_a_token_is_sent_for_any_spelling_of_the_server(
     client: str, server: str, certificates: Certificates, tmp_path: Path
 ) -> None:
     async with serving(served(certificates, tmp_path)) as api, proxying(port_of(api)) as proxy:
@@ -313,9 +313,7 @@ async def test_a_token_from_a_file_that_ends_with_a_newline(client: str) -> None
 
 
 @pytest.mark.parametrize("client", ["ours", "kopf"])
-async def test_each_request_asks_for_the_rights_that_the_kubeconfig_names(
-    client: str, tmp_path: Path
-) -> None:
+async def test_requests_impersonate_as_the_kubeconfig_says(client: str, tmp_path: Path) -> None:
     sent: list[list[tuple[str, str]]] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -357,7 +355,7 @@ async def test_each_request_asks_for_the_rights_that_the_kubeconfig_names(
 
 
 @pytest.mark.parametrize("token", ["one\r\nX-Remote-User: admin", "one\x00"])
-async def test_a_token_that_no_header_can_hold_is_said_and_not_sent(token: str) -> None:
+async def test_a_token_invalid_in_a_header_is_reported_and_not_sent(token: str) -> None:
     async with serving() as api:
         configuration = Configuration(host=api.url, api_key={"BearerToken": f"Bearer {token}"})
         async with clients(configuration) as asks:
@@ -366,7 +364,7 @@ async def test_a_token_that_no_header_can_hold_is_said_and_not_sent(token: str) 
     assert api.requests == []
 
 
-async def test_a_server_that_is_not_there_is_said_in_plain_words(unused_tcp_port: int) -> None:
+async def test_message_about_an_unreachable_server(unused_tcp_port: int) -> None:
     async with clients(Configuration(host=f"https://127.0.0.1:{unused_tcp_port}")) as asks:
         with pytest.raises(Unreachable) as caught:
             await asks["ours"]()
@@ -399,7 +397,7 @@ async def test_a_request_does_not_wait_for_a_plugin_while_its_token_is_good() ->
     assert sent == ["Bearer at 0", "Bearer at 1001"]
 
 
-async def test_credentials_that_have_ended_and_cannot_be_renewed() -> None:
+async def test_expired_credentials_that_cannot_be_renewed() -> None:
     now = [0.0]
 
     async def load(configuration: Configuration) -> Lifetime:

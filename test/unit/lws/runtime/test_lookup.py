@@ -36,10 +36,10 @@ class FakeCluster:
     ("known", "live", "look", "found", "asked"),
     [
         pytest.param(OURS, None, True, OURS, 0, id="ours"),
-        pytest.param(FOREIGN, FOREIGN, False, FOREIGN, 1, id="a stranger is read again"),
-        pytest.param(FOREIGN, None, False, None, 1, id="a stranger that is gone"),
-        pytest.param(None, FOREIGN, True, FOREIGN, 1, id="a stranger that no stream shows"),
-        pytest.param(None, FOREIGN, False, None, 0, id="nobody asks"),
+        pytest.param(FOREIGN, FOREIGN, False, FOREIGN, 1, id="a foreign object is read again"),
+        pytest.param(FOREIGN, None, False, None, 1, id="a foreign object that is deleted"),
+        pytest.param(None, FOREIGN, True, FOREIGN, 1, id="a foreign object outside the streams"),
+        pytest.param(None, FOREIGN, False, None, 0, id="not requested"),
     ],
 )
 async def test_by_name(known: Any, live: Any, look: bool, found: Any, asked: int) -> None:

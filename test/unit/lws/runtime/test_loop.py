@@ -100,7 +100,7 @@ async def test_observe_plan_apply(bench: _Bench) -> None:
     assert bench.results() == ["success"]
 
 
-async def test_nothing_to_decide_about(bench: _Bench) -> None:
+async def test_no_snapshot(bench: _Bench) -> None:
     bench.snapshot = None
     again = await bench.work()
     assert again == Again()
@@ -118,9 +118,7 @@ async def test_nothing_to_decide_about(bench: _Bench) -> None:
     ],
 )
 @pytest.mark.parametrize("after", [None, 30.0])
-async def test_when_to_look_again(
-    bench: _Bench, plan: Plan, is_carried_out: bool, after: float | None
-) -> None:
+async def test_requeue_delay(bench: _Bench, plan: Plan, is_carried_out: bool, after: float | None) -> None:
     bench.plan = Plan(plan.sequences, plan.statuses, plan.announce, again_after=after)
     assert await bench.work() == Again(after=after)
     assert bool(bench.carried_out) is is_carried_out
@@ -128,7 +126,7 @@ async def test_when_to_look_again(
 
 
 @pytest.mark.parametrize("after", [None, 30.0])
-async def test_where_somebody_was_faster_the_next_pass_comes_soon_and_nothing_has_failed(
+async def test_a_conflict_requeues_soon_without_an_error(
     bench: _Bench, caplog: pytest.LogCaptureFixture, after: float | None
 ) -> None:
     bench.plan, bench.overtaken = Plan(sequences=((CREATE,),), again_after=after), True
@@ -139,7 +137,7 @@ async def test_where_somebody_was_faster_the_next_pass_comes_soon_and_nothing_ha
     assert (await bench.work()).failed
 
 
-async def test_what_is_waited_for_is_logged(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
+async def test_waiting_reasons_are_logged(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     bench.plan = Plan(waiting_for="the pods to be ready")
     await bench.work()
@@ -200,7 +198,7 @@ async def test_actions_that_fail(
     assert bench.results() == [expected]
 
 
-async def test_a_kind_that_the_server_does_not_know_yet_is_waited_for(bench: _Bench) -> None:
+async def test_an_unknown_kind_is_retried(bench: _Bench) -> None:
     bench.plan, bench.errors = Plan(sequences=((CREATE,),)), [RESTMAPPING]
     assert await bench.work() == Again(after=2.0)
 
@@ -214,13 +212,13 @@ async def test_a_kind_that_the_server_does_not_know_yet_is_waited_for(bench: _Be
         pytest.param(NotLeading("m"), Again(), id="not-leading"),
     ],
 )
-async def test_what_cannot_be_observed(bench: _Bench, error: ClusterError, again: Again) -> None:
+async def test_failed_observation(bench: _Bench, error: ClusterError, again: Again) -> None:
     bench.snapshot = error
     assert await bench.work() == again
     assert bench.planned == []
 
 
-async def test_a_bug_is_not_hidden(bench: _Bench) -> None:
+async def test_exceptions_are_not_hidden(bench: _Bench) -> None:
     bench.plan = KeyError("spec")
     with pytest.raises(KeyError):
         await bench.work()
@@ -244,14 +242,16 @@ async def test_durations_are_measured(bench: _Bench) -> None:
         pytest.param(1.0, 1.0, id="huge"),
     ],
 )
-async def test_a_key_rests_as_its_passes_are_long(bench: _Bench, seconds: float, rest: float) -> None:
+async def test_the_delay_of_a_key_follows_the_duration_of_its_passes(
+    bench: _Bench, seconds: float, rest: float
+) -> None:
     moments = itertools.count()
     kinds = {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")}
     loop = Loop(lambda namespace: kinds, bench.metrics, clock=lambda: next(moments) * seconds)
     assert (await loop.work(KEY)).rest == pytest.approx(rest)
 
 
-async def test_passes_over_whole_sets_rest_longer_where_sets_are_many(bench: _Bench) -> None:
+async def test_set_passes_are_delayed_longer_with_many_sets(bench: _Bench) -> None:
     moment = 0.0
 
     def clock() -> float:
@@ -270,7 +270,7 @@ async def test_passes_over_whole_sets_rest_longer_where_sets_are_many(bench: _Be
         assert (rests[-1] > 2 * rests[0]) is is_linear
 
 
-async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) -> None:
+async def test_pods_on_lost_nodes_are_counted_over_all_groups(bench: _Bench) -> None:
     def shown(series: str) -> float:
         (line,) = [
             each for each in bench.metrics.text().decode().splitlines() if each.startswith(f"{series} ")
@@ -298,7 +298,7 @@ async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) ->
     assert shown("lws_pods_held_by_lost_nodes") == 0
 
 
-async def test_a_pass_during_which_the_lease_went_shows_nothing(bench: _Bench) -> None:
+async def test_a_pass_that_lost_its_lease_updates_no_gauge(bench: _Bench) -> None:
     metrics = bench.metrics
     loop = Loop(
         lambda namespace: {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")},
@@ -314,7 +314,7 @@ async def test_a_pass_during_which_the_lease_went_shows_nothing(bench: _Bench) -
     assert "fleet_ready{" not in text
 
 
-async def test_a_pass_during_which_the_lease_of_another_shard_went_shows_what_it_saw(bench: _Bench) -> None:
+async def test_a_pass_updates_gauges_when_another_shard_is_lost(bench: _Bench) -> None:
     metrics = bench.metrics
     loop = Loop(
         lambda namespace: {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")},
@@ -326,7 +326,7 @@ async def test_a_pass_during_which_the_lease_of_another_shard_went_shows_what_it
     assert "lws_pods_held_by_lost_nodes 2.0" in metrics.text().decode()
 
 
-async def test_a_write_that_is_done_after_the_lease_went_is_counted_in_sums_only(bench: _Bench) -> None:
+async def test_writes_after_losing_the_lease_are_counted_in_sums_only(bench: _Bench) -> None:
     bench.metrics = metrics = Metrics(is_each_set_shown=False)
     lost = WorkloadSeries("Fleet", "lost", "fleet_lost_total", "Lost.", is_counter=True)
     metrics.workloads.serve((lost,))
@@ -344,7 +344,7 @@ async def test_a_write_that_is_done_after_the_lease_went_is_counted_in_sums_only
     assert not metrics.workloads._records
 
 
-async def test_keys_are_counted_by_how_they_stand(bench: _Bench) -> None:
+async def test_keys_are_counted_by_state(bench: _Bench) -> None:
     def shown() -> list[str]:
         lines = bench.metrics.text().decode().splitlines()
         return [line for line in lines if line.startswith("fleets_")]
@@ -368,7 +368,7 @@ async def test_keys_are_counted_by_how_they_stand(bench: _Bench) -> None:
     assert shown() == ["fleets_late 0.0", "fleets_lost 0.0"]
 
 
-async def test_what_a_throttle_leaves_of_a_plan_is_carried_out(bench: _Bench) -> None:
+async def test_the_throttled_plan_is_applied(bench: _Bench) -> None:
     bench.plan, bench.due = Plan(sequences=((CREATE,),)), Plan(again_after=4.0)
     assert await bench.work() == Again(after=4.0)
     assert bench.carried_out == []
@@ -416,7 +416,7 @@ async def test_above_debug_no_pass_is_described(bench: _Bench, caplog: pytest.Lo
     assert await Loop(lambda namespace: {"set": kind}, bench.metrics).work(KEY) == Again()
 
 
-async def test_what_the_debug_log_cannot_tell_changes_no_pass(
+async def test_a_failing_debug_log_does_not_affect_the_pass(
     bench: _Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(snapshot: Any) -> pass_log.Fields:
@@ -451,7 +451,7 @@ def test_a_pass_of_a_former_term_writes_nothing_in_the_next_one() -> None:
     assert (may_write[0]("ns"), may_write[1]("ns")) == (False, True)
 
 
-def test_what_is_gone_is_forgotten_by_those_who_act_there() -> None:
+def test_deleted_objects_are_forgotten() -> None:
     told: list[Any] = []
     terms = Terms(lambda asks: Term({}, forget=(told.append, told.append)), lambda namespace: True)
     obj = {"kind": "Pod", "metadata": {"name": "a", "namespace": "ns"}}
@@ -462,6 +462,6 @@ def test_what_is_gone_is_forgotten_by_those_who_act_there() -> None:
     assert told == [obj, obj]
 
 
-async def test_no_pass_is_made_where_nobody_acts(bench: _Bench) -> None:
+async def test_no_pass_without_the_lease(bench: _Bench) -> None:
     assert await Loop(lambda namespace: {}, bench.metrics).work(KEY) == Again()
     assert bench.results() == []

@@ -53,7 +53,7 @@ async def probe(port: int, endpoint: str) -> tuple[int, str]:
 
 
 @in_fake_time
-async def test_an_api_server_that_is_away_for_hours_costs_no_restart(unused_tcp_port: int) -> None:
+async def test_a_long_api_server_outage_does_not_restart_the_manager(unused_tcp_port: int) -> None:
     async with running(NOBODY, unused_tcp_port) as manager:
         await asyncio.sleep(0.1)
         assert (await probe(unused_tcp_port, "healthz"))[0] == 200, "before the first answer"
@@ -66,7 +66,7 @@ async def test_an_api_server_that_is_away_for_hours_costs_no_restart(unused_tcp_
             assert NOBODY in text and "is the API server up" in text
 
 
-async def test_debug_is_served_where_it_is_asked_for_only(unused_tcp_port_factory: Callable[[], int]) -> None:
+async def test_debug_endpoints_are_off_by_default(unused_tcp_port_factory: Callable[[], int]) -> None:
     health, debug = unused_tcp_port_factory(), unused_tcp_port_factory()
     cluster = FakeApi(NOBODY).cluster()
     asked = replace(settings(health), debug_bind_address=f"127.0.0.1:{debug}")

@@ -31,7 +31,7 @@ def registry_of(reviewing: Settings | None = SETTINGS) -> kopf.OperatorRegistry:
     return build_registry(cast(Cluster, object()), store, REGISTRATIONS, reviewing)
 
 
-def test_kopf_does_not_keep_sets_that_nothing_happens_to() -> None:
+def test_kopf_does_not_cache_idle_sets() -> None:
     assert 0 < build_settings(SERVER).queueing.idle_timeout <= 1
 
 
@@ -44,7 +44,7 @@ def test_kopf_writes_nothing_of_its_own() -> None:
     assert settings.admission.server is SERVER
 
 
-def test_kopf_copies_no_object_to_compare_it_with_the_next() -> None:
+def test_kopf_does_not_copy_objects() -> None:
     class Uncopied(dict[str, str]):
         def __deepcopy__(self, _: object) -> Never:
             pytest.fail("kopf copies it")
@@ -55,7 +55,7 @@ def test_kopf_copies_no_object_to_compare_it_with_the_next() -> None:
     assert storage.fetch(body=body) is None and storage.build(body=body) == {}
 
 
-def test_kopf_never_gives_a_request_up() -> None:
+def test_kopf_retries_requests_without_limit() -> None:
     """Otherwise kopf would end the process, and the webhooks with it."""
     backoffs = build_settings(SERVER).networking.error_backoffs
     assert not isinstance(backoffs, Sized), "kopf takes a length for the number of attempts"
@@ -104,7 +104,7 @@ async def test_nothing_of_kopf_outlives_it(monkeypatch: pytest.MonkeyPatch) -> N
     ours.cancel()
 
 
-async def test_every_run_of_kopf_leaves_the_same_one_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_log_filters_do_not_accumulate(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(*_: object, **__: object) -> list[asyncio.Task[None]]:
         return []
 

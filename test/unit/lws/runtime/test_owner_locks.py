@@ -29,13 +29,13 @@ class Diary:
                 raise failure
 
 
-async def test_a_deletion_waits_for_all_that_is_being_made_side_by_side() -> None:
+async def test_a_deletion_waits_for_concurrent_creates() -> None:
     diary = Diary()
     await asyncio.gather(diary.make("x"), diary.make("y"), diary.delete())
     assert diary.lines == ["x begins", "y begins", "x ends", "y ends", "deletion begins", "deletion ends"]
 
 
-async def test_nothing_is_made_during_a_deletion_nor_after_it_and_others_do_not_wait() -> None:
+async def test_creates_are_blocked_during_and_after_a_deletion_of_the_same_owner_only() -> None:
     diary = Diary()
     await asyncio.gather(diary.delete(), diary.make("x"), diary.make("z", "b"))
     assert diary.lines.index("z begins") < diary.lines.index("deletion ends")
@@ -56,7 +56,7 @@ async def test_two_deletions_of_one_owner_follow_each_other() -> None:
     assert diary.lines == ["deletion begins", "deletion ends"] * 2
 
 
-async def test_the_newest_are_remembered() -> None:
+async def test_the_newest_deletions_are_remembered() -> None:
     diary = Diary()
     for number in range(10_001):
         async with diary.turns.deleting(str(number)):

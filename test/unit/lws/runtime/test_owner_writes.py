@@ -60,12 +60,12 @@ class World:
 @pytest.mark.parametrize(
     ("before", "owner", "is_owner", "after"),
     [
-        pytest.param([], OURS, True, [OURS], id="nobody's"),
-        pytest.param([PLAIN], OURS, True, [PLAIN, OURS], id="owners that do not control it stay"),
+        pytest.param([], OURS, True, [OURS], id="no owners"),
+        pytest.param([PLAIN], OURS, True, [PLAIN, OURS], id="owners that are not controllers"),
         pytest.param(
             [{**OURS, "controller": False}, PLAIN], OURS, True, [PLAIN, OURS], id="ours, but no controller"
         ),
-        pytest.param([PLAIN, OURS], OURS, False, [PLAIN], id="taken away"),
+        pytest.param([PLAIN, OURS], OURS, False, [PLAIN], id="removed"),
     ],
 )
 async def test_an_owner_is_added_or_removed_and_all_others_are_kept(
@@ -77,7 +77,7 @@ async def test_an_owner_is_added_or_removed_and_all_others_are_kept(
 
 
 @pytest.mark.parametrize(
-    ("before", "is_owner"), [([OURS, PLAIN], True), ([PLAIN], False)], ids=["there", "not there"]
+    ("before", "is_owner"), [([OURS, PLAIN], True), ([PLAIN], False)], ids=["present", "absent"]
 )
 async def test_an_unchanged_owner_needs_no_write(before: list[Object], is_owner: bool) -> None:
     world = World(*before)
@@ -108,21 +108,21 @@ async def test_other_changes_of_the_metadata_keep_the_owners() -> None:
 
 
 FASTER = [
-    pytest.param(owned_by(RIVAL), id="a rival controls it"),
+    pytest.param(owned_by(RIVAL), id="controlled by another owner"),
     pytest.param(
         lambda cluster, obj: cluster.change(obj, {"deletionTimestamp": "2026-03-01T12:00:00Z"}),
-        id="it goes",
+        id="terminating",
     ),
-    pytest.param(lambda cluster, obj: cluster.end(obj), id="it is gone"),
+    pytest.param(lambda cluster, obj: cluster.end(obj), id="deleted"),
     pytest.param(
         lambda cluster, obj: (cluster.end(obj), cluster.add({**obj, "spec": {"new": True}})),
-        id="it is another one",
+        id="recreated",
     ),
 ]
 
 
 @pytest.mark.parametrize("change", FASTER)
-@pytest.mark.parametrize("is_owner", [True, False], ids=["given", "taken away"])
+@pytest.mark.parametrize("is_owner", [True, False], ids=["added", "taken away"])
 async def test_an_adoption_before_the_read_is_kept(change: Change, is_owner: bool) -> None:
     world = World(*([] if is_owner else [{**OURS, "controller": False}]))
     change(world.cluster, world.planned)

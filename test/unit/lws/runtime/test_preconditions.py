@@ -85,12 +85,12 @@ async def definitions(
 @pytest.mark.parametrize(
     ("answer", "before", "expected"),
     [
-        pytest.param(SERVED, (), BOTH, id="it is there"),
-        pytest.param(failure(404), BOTH, (NEEDED,), id="it is not"),
-        pytest.param(REFUSED, BOTH, BOTH, id="we may not read it, and it was"),
-        pytest.param(REFUSED, (), (NEEDED,), id="we may not read it, and it was not"),
-        pytest.param(failure(500), BOTH, BOTH, id="nobody knows, and it was"),
-        pytest.param(failure(500), (), (NEEDED,), id="nobody knows, and it was not"),
+        pytest.param(SERVED, (), BOTH, id="served"),
+        pytest.param(failure(404), BOTH, (NEEDED,), id="not served"),
+        pytest.param(REFUSED, BOTH, BOTH, id="forbidden, served before"),
+        pytest.param(REFUSED, (), (NEEDED,), id="forbidden, not served before"),
+        pytest.param(failure(500), BOTH, BOTH, id="no answer, served before"),
+        pytest.param(failure(500), (), (NEEDED,), id="no answer, not served before"),
     ],
 )
 async def test_a_kind_that_is_optional_is_served_as_long_as_its_definition_is_there(
@@ -113,7 +113,7 @@ async def test_an_added_or_removed_crd_is_noticed() -> None:
 
 
 @in_fake_time
-async def test_a_kind_that_is_refused_for_a_while_is_served_on() -> None:
+async def test_a_kind_forbidden_for_a_while_stays_served() -> None:
     lasting = [REFUSED] * 9
     async with definitions(BOTH, *lasting, SERVED, *lasting, SERVED, failure(404)) as (looking, api):
         await looking.changed(BOTH)
@@ -121,7 +121,7 @@ async def test_a_kind_that_is_refused_for_a_while_is_served_on() -> None:
 
 
 @in_fake_time
-async def test_a_kind_that_is_refused_for_good_is_not_served_any_more() -> None:
+async def test_a_kind_forbidden_permanently_becomes_unserved() -> None:
     async with definitions(BOTH, *[REFUSED] * 100) as (looking, _):
         began = now()
         await looking.changed(BOTH)

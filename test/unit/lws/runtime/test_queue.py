@@ -152,7 +152,7 @@ async def test_an_urgent_event_during_a_pass_follows_it() -> None:
 
 
 @in_fake_time
-async def test_a_key_that_fails_is_not_hurried_by_anything() -> None:
+async def test_urgent_events_do_not_shorten_a_backoff() -> None:
     async with _bench(says=lambda key: Again(failed=True)) as bench:
         bench.queue.add("a")
         await bench.at(0.01)
@@ -163,7 +163,7 @@ async def test_a_key_that_fails_is_not_hurried_by_anything() -> None:
 
 
 @in_fake_time
-async def test_a_storm_costs_passes_per_window_not_per_event() -> None:
+async def test_many_events_cause_one_pass_per_window() -> None:
     async with _bench(duration=0.01) as bench:
         for step in range(1000):
             await bench.at(step / 100)
@@ -231,7 +231,7 @@ async def test_keys_do_not_wait_for_each_other() -> None:
 
 
 @in_fake_time
-async def test_only_so_many_passes_at_a_time_and_first_come_first_served() -> None:
+async def test_the_number_of_concurrent_passes_is_limited_and_fifo() -> None:
     async with _bench(duration=1.0, concurrency=2) as bench:
         for key in range(6):
             bench.queue.add(key)
@@ -263,7 +263,7 @@ async def test_events_while_a_key_waits_for_a_slot_cause_no_second_pass() -> Non
     ],
 )
 @in_fake_time
-async def test_again_after(after: float, event_at: float | None, moments: list[float]) -> None:
+async def test_requeue_after(after: float, event_at: float | None, moments: list[float]) -> None:
     async with _bench() as bench:
         bench.work.says = lambda key: Again(after=after if len(bench.work.began) == 1 else None)
         bench.queue.add("a")
@@ -299,7 +299,7 @@ async def test_failures_back_off_exponentially_with_jitter_up_to_a_limit() -> No
 
 
 @in_fake_time
-async def test_keys_that_fail_together_do_not_come_back_together() -> None:
+async def test_backoffs_of_keys_that_fail_together_differ() -> None:
     async with _bench(says=lambda key: Again(failed=True), concurrency=100) as bench:
         for key in range(50):
             bench.queue.add(key)
@@ -309,7 +309,7 @@ async def test_keys_that_fail_together_do_not_come_back_together() -> None:
 
 
 @in_fake_time
-async def test_the_server_may_ask_for_more_patience_than_the_back_off() -> None:
+async def test_retry_after_extends_the_backoff() -> None:
     async with _bench() as bench:
         bench.work.says = lambda key: Again(after=20.0, failed=len(bench.work.began) == 1)
         bench.queue.add("a")
@@ -318,7 +318,7 @@ async def test_the_server_may_ask_for_more_patience_than_the_back_off() -> None:
 
 
 @in_fake_time
-async def test_events_do_not_hurry_a_failing_key_and_are_not_lost() -> None:
+async def test_events_do_not_shorten_a_backoff_and_are_not_lost() -> None:
     async with _bench() as bench:
         bench.work.says = lambda key: (
             Again(after=20.0, failed=True) if len(bench.work.began) == 1 else Again()
@@ -332,7 +332,7 @@ async def test_events_do_not_hurry_a_failing_key_and_are_not_lost() -> None:
 
 
 @in_fake_time
-async def test_a_storm_does_not_hurry_a_failing_key() -> None:
+async def test_many_events_do_not_shorten_a_backoff() -> None:
     async with _bench(says=lambda key: Again(failed=True)) as bench:
         for step in range(6000):
             await bench.at(step / 100)
@@ -382,7 +382,7 @@ async def test_a_bug_in_a_pass_is_logged_and_backs_off(caplog: pytest.LogCapture
 
 
 @in_fake_time
-async def test_nothing_is_taken_before_it_opens() -> None:
+async def test_no_pass_before_the_queue_opens() -> None:
     work = _Work()
     queue = Queue(work, WINDOW, 8, _Meter())
     queue.add("a")
@@ -392,7 +392,7 @@ async def test_nothing_is_taken_before_it_opens() -> None:
 
 
 @in_fake_time
-async def test_drop_forgets_what_waits() -> None:
+async def test_drop_removes_waiting_keys() -> None:
     says = {"soon": Again(after=1.0), "failed": Again(failed=True), "done": Again(), "window": Again()}
     async with _bench(says=lambda key: says[str(key)]) as bench:
         for key in says:
@@ -407,7 +407,7 @@ async def test_drop_forgets_what_waits() -> None:
 
 
 @in_fake_time
-async def test_keys_that_are_not_taken_any_more_are_dropped_and_others_stay() -> None:
+async def test_keys_of_lost_shards_are_dropped() -> None:
     work, taken = _Work(duration=1.0, says=lambda key: Again(after=2.0)), {"mine", "runs", "lost"}
     queue = Queue(work, WINDOW, 8, _Meter(), taken.__contains__)
     queue.open()
@@ -432,7 +432,7 @@ async def test_keys_that_are_not_taken_any_more_are_dropped_and_others_stay() ->
 
 
 @in_fake_time
-async def test_drop_lets_passes_come_to_their_end_but_starts_none() -> None:
+async def test_drop_lets_running_passes_finish_and_starts_none() -> None:
     async with _bench(duration=1.0, concurrency=1, says=lambda key: Again(after=0.1)) as bench:
         bench.queue.add("runs")
         bench.queue.add("waits for a slot")
@@ -495,7 +495,7 @@ async def test_the_meter_follows_each_key() -> None:
 
 
 @in_fake_time
-async def test_the_meter_learns_which_passes_are_tried_again() -> None:
+async def test_the_meter_counts_retries() -> None:
     failing = iter((True, False))
     async with _bench(says=lambda key: Again(failed=next(failing))) as bench:
         bench.queue.add("a")
@@ -513,7 +513,7 @@ async def test_a_key_that_waits_for_its_time_is_not_due() -> None:
 
 
 @in_fake_time
-async def test_nothing_is_remembered_of_keys_that_rest() -> None:
+async def test_idle_keys_use_no_memory() -> None:
     async with _bench(duration=0.01) as bench:
         for key in range(100):
             bench.queue.add(key)
@@ -538,7 +538,7 @@ async def test_timers_may_fire_a_little_early(early: float, monkeypatch: pytest.
 
 @pytest.mark.parametrize("seed", range(10))
 @in_fake_time
-async def test_whatever_happens_no_event_is_lost(seed: int) -> None:
+async def test_no_event_is_ever_lost(seed: int) -> None:
     draw = random.Random(seed)
 
     def says(key: Hashable) -> Again:
@@ -562,14 +562,16 @@ async def test_whatever_happens_no_event_is_lost(seed: int) -> None:
 @pytest.mark.parametrize(
     ("events", "moments"),
     [
-        pytest.param([(0.0, 2.0)], [2.0], id="it waits"),
-        pytest.param([(0.0, 2.0), (1.0, 2.0)], [2.0], id="the first says until when"),
-        pytest.param([(0.0, 2.0), (1.0, 0.5)], [1.5], id="another hurries"),
-        pytest.param([(0.0, 2.0), (1.0, 0.0)], [1.0], id="one cannot wait, and does it for both"),
+        pytest.param([(0.0, 2.0)], [2.0], id="delayable"),
+        pytest.param([(0.0, 2.0), (1.0, 2.0)], [2.0], id="two delayable events"),
+        pytest.param([(0.0, 2.0), (1.0, 0.5)], [1.5], id="an urgent event follows"),
+        pytest.param([(0.0, 2.0), (1.0, 0.0)], [1.0], id="an undelayable event first"),
         pytest.param([(0.0, 0.0), (0.05, 2.0)], [0.0, 2.05], id="during a pass"),
-        pytest.param([(0.0, 0.0), (0.05, 2.0), (0.06, 0.0)], [0.0, WINDOW], id="and another hurries"),
-        pytest.param([(0.0, 0.0), (0.2, 0.05)], [0.0, WINDOW], id="a key that rests"),
-        pytest.param([(0.0, 0.0), (0.2, 2.0)], [0.0, 2.2], id="a key that rests for less"),
+        pytest.param(
+            [(0.0, 0.0), (0.05, 2.0), (0.06, 0.0)], [0.0, WINDOW], id="an urgent event during a pass"
+        ),
+        pytest.param([(0.0, 0.0), (0.2, 0.05)], [0.0, WINDOW], id="a delayed key"),
+        pytest.param([(0.0, 0.0), (0.2, 2.0)], [0.0, 2.2], id="a shorter delay"),
     ],
 )
 @in_fake_time
@@ -595,7 +597,7 @@ async def test_delayable_events_do_not_delay_a_due_pass() -> None:
 
 @pytest.mark.parametrize(("rest", "second"), [(0.1, 0.1), (0.8, 0.8), (0.0, 0.05)])
 @in_fake_time
-async def test_a_pass_says_how_long_its_key_rests(rest: float, second: float) -> None:
+async def test_a_pass_sets_the_delay_of_its_key(rest: float, second: float) -> None:
     async with _bench(says=lambda key: Again(rest=rest)) as bench:
         bench.queue.add("a")
         await bench.at(0.05)
@@ -616,7 +618,7 @@ class _Iterations:
         self.next = asyncio.get_running_loop().call_soon(self._next)
 
 
-async def test_one_pass_begins_per_iteration_in_the_order_of_their_coming() -> None:
+async def test_one_pass_starts_per_iteration_in_fifo_order() -> None:
     turns, counter = OnePerIteration(), _Iterations()
     began: list[tuple[int, int]] = []
 
@@ -659,7 +661,7 @@ async def test_it_continues_after_it_was_empty() -> None:
 
 
 @in_fake_time
-async def test_keys_are_counted_by_what_becomes_of_them() -> None:
+async def test_keys_are_counted_by_state() -> None:
     def says(key: Hashable) -> Again:
         return Again(failed=True) if key == "bad" else Again(after=60.0)
 

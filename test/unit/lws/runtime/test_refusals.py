@@ -47,7 +47,7 @@ def test_a_refusal_is_known_until_the_write_succeeds() -> None:
     assert refusals.of_set("ns", "demo") == ()
 
 
-def test_what_an_event_says_already_is_marked() -> None:
+def test_rejections_with_an_event_are_marked() -> None:
     refusals = Refusals()
     failure = Announce(SET, "FailedCreate", "Create", "Failed")
     refusals.record(Create(intent(), why="because", failure=failure), ERROR, SET)
@@ -71,7 +71,7 @@ def test_what_an_event_says_already_is_marked() -> None:
     ],
     ids=["first apply", "apply", "merge", "owner", "delete"],
 )
-def test_every_verb_is_called_what_it_is(action: Action, expected: tuple[str, str, str]) -> None:
+def test_messages_name_the_verb(action: Action, expected: tuple[str, str, str]) -> None:
     refusals = Refusals()
     refusals.record(action, Forbidden(403, "Forbidden", "no"), SET)
     (met,) = refusals.of_set("ns", "demo")
@@ -86,7 +86,7 @@ def test_an_update_that_succeeds_ends_no_refusal_to_delete_the_same() -> None:
     assert refusals.forget(delete("demo-1"), SET)
 
 
-def test_what_is_told_of_many_alike_is_told_of_the_first() -> None:
+def test_of_equal_rejections_the_first_is_reported() -> None:
     """There is one sentence and one Event, however many groups are affected and in whatever order."""
     refusals = Refusals()
     for name in ("demo-7", "demo-3", "demo-5", "demo-3"):
@@ -102,7 +102,7 @@ def test_what_is_told_of_many_alike_is_told_of_the_first() -> None:
     ]
 
 
-def test_only_the_leader_statefulset_is_that_of_the_leaders() -> None:
+def test_only_the_leader_statefulset_is_reported_as_such() -> None:
     now = [0.0]
     refusals = Refusals(lambda: now[0])
     refusals.record(create(), ERROR, SET)
@@ -114,7 +114,7 @@ def test_only_the_leader_statefulset_is_that_of_the_leaders() -> None:
     assert not refusals.of_leaders("ns", "demo"), "nobody has tried for so long"
 
 
-def test_several_come_in_a_fixed_order_each_once() -> None:
+def test_rejections_are_sorted_and_unique() -> None:
     refusals = Refusals()
     for name in ("demo-2", "demo-1", "demo-2"):
         refusals.record(create(name=name), ERROR, SET)
@@ -124,7 +124,7 @@ def test_several_come_in_a_fixed_order_each_once() -> None:
     ]
 
 
-def test_what_is_not_heard_of_any_more_is_over() -> None:
+def test_old_rejections_expire() -> None:
     now = 0.0
     refusals = Refusals(clock=lambda: now)
     refusals.record(create(name="demo-1"), ERROR, SET)
@@ -136,7 +136,7 @@ def test_what_is_not_heard_of_any_more_is_over() -> None:
     assert refusals.of_set("ns", "demo") == ()
 
 
-def test_refusals_of_a_set_that_is_gone_go() -> None:
+def test_rejections_of_a_deleted_set_are_removed() -> None:
     """Rejections are dropped with the set.
 
     If a write was rejected during the set's deletion, they are dropped with the next rejection of another

@@ -83,7 +83,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop.close()
 
 
-def test_alone(loop: asyncio.AbstractEventLoop) -> None:
+def test_registration_without_other_kinds(loop: asyncio.AbstractEventLoop) -> None:
     """The child is created once, with label and owner; its changes trigger passes over the Fleet."""
     world = World(loop, ALONE)
     assert world.manager.kinds == ("Fleet", SET)
@@ -103,7 +103,7 @@ def test_alone(loop: asyncio.AbstractEventLoop) -> None:
     assert {key.kind for key in world.passes} == {"fleet"}
 
 
-def test_what_belongs_to_somebody_else_is_left_alone(loop: asyncio.AbstractEventLoop) -> None:
+def test_objects_of_other_kinds_are_ignored(loop: asyncio.AbstractEventLoop) -> None:
     world = World(loop, ALONE)
     stranger = world.cluster.add(make_set("f"))
     world.cluster.add(make_fleet("f", 3))

@@ -13,13 +13,13 @@ from lws.runtime.informer import Rollback, RolledBack
     ("version", "newest"),
     [
         pytest.param("100", 99, id="newer"),
-        pytest.param("100", 100, id="the same"),
-        pytest.param("100", 0, id="the first"),
+        pytest.param("100", 100, id="same version"),
+        pytest.param("100", 0, id="first read"),
         pytest.param("", 100, id="no version"),
-        pytest.param("v7", 100, id="no number"),
+        pytest.param("v7", 100, id="not a number"),
     ],
 )
-async def test_reads_that_are_no_older(version: str, newest: int) -> None:
+async def test_reads_that_are_not_older(version: str, newest: int) -> None:
     rollback = Rollback()
     rollback.check("pods", version, newest)
     assert not rollback.is_rolled_back

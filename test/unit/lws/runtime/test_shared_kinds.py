@@ -33,10 +33,10 @@ def test_fields_that_any_workload_reads_are_kept() -> None:
 @pytest.mark.parametrize(
     ("status", "is_same", "is_same_for_all"),
     [
-        pytest.param({}, True, True, id="nothing"),
-        pytest.param({"readyReplicas": 1}, True, False, id="what the other one reads"),
-        pytest.param({"availableReplicas": 1}, True, True, id="what nobody reads"),
-        pytest.param({"replicas": 1}, False, False, id="what sets read"),
+        pytest.param({}, True, True, id="unchanged"),
+        pytest.param({"readyReplicas": 1}, True, False, id="a field that the other kind reads"),
+        pytest.param({"availableReplicas": 1}, True, True, id="a field that no kind reads"),
+        pytest.param({"replicas": 1}, False, False, id="a field that sets read"),
     ],
 )
 def test_a_change_for_any_workload_is_a_change(

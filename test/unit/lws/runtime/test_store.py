@@ -141,7 +141,7 @@ def _not_found(store: Store) -> None:
         ),
     ],
 )
-def test_news(store: Store, steps: list[Step], version: int | None, uid: str | None) -> None:
+def test_put_and_drop(store: Store, steps: list[Step], version: int | None, uid: str | None) -> None:
     for step in steps:
         step(store)
     assert _version(store) == version
@@ -149,13 +149,13 @@ def test_news(store: Store, steps: list[Step], version: int | None, uid: str | N
     assert (found["metadata"]["uid"] if found is not None else None) == uid
 
 
-def test_a_list_of_one_kind_says_nothing_about_others(store: Store) -> None:
+def test_a_list_of_one_kind_does_not_affect_others(store: Store) -> None:
     store.put(_service(5))
     store.retain("Pod", set(), "9")
     assert store.get("Service", "ns", "svc") is not None
 
 
-def test_a_list_narrowed_by_one_label_says_nothing_about_what_carries_another(store: Store) -> None:
+def test_a_list_with_a_selector_does_not_affect_other_objects(store: Store) -> None:
     store.put(_service(5, "s-1", "one"))
     other = _service(5, "s-2", "two")
     other["metadata"]["labels"] = {"leaderworkerset.sigs.k8s.io/other": "x"}
@@ -308,7 +308,7 @@ def test_the_stored_object_is_a_copy(store: Store) -> None:
     assert given == before and store.get("Pod", "ns", "a") != given
 
 
-def test_deletions_are_remembered_for_a_while_not_for_ever(store: Store) -> None:
+def test_deletions_are_remembered_for_a_limited_time(store: Store) -> None:
     for number in range(10_001):
         store.drop(_pod(number + 2, f"u-{number}"))
     store.put(_pod(1, "u-10000"))
@@ -426,7 +426,7 @@ def test_against_a_naive_model(seed: int) -> None:
     }
 
 
-def test_empty_buckets_go_away(store: Store) -> None:
+def test_empty_buckets_are_removed(store: Store) -> None:
     assert store.labelled(NAME_LABEL, "ns", "set-1", "Service") == []
     for number in range(100):
         store.put(_service(2 * number, f"s-{number}", owner=f"p-{number}", set_name=f"set-{number}"))
@@ -560,18 +560,18 @@ GOING = {"deletionTimestamp": "2026-03-01T12:00:30Z"}
 @pytest.mark.parametrize(
     ("states", "expected"),
     [
-        pytest.param([{}], "", id="still there"),
+        pytest.param([{}], "", id="exists"),
         pytest.param([{}, GOING], "node-1", id="terminating"),
-        pytest.param([{}, GOING, None], "node-1", id="gone"),
-        pytest.param([{}, None], "node-1", id="gone at once"),
+        pytest.param([{}, GOING, None], "node-1", id="deleted"),
+        pytest.param([{}, None], "node-1", id="deleted at once"),
         pytest.param([{}, {"uid": "u-2"}], "node-1", id="replaced unseen"),
         pytest.param([GOING], "node-1", id="seen first when terminating"),
         pytest.param([{"phase": "Failed"}, GOING, None], "", id="failed"),
-        pytest.param([{}, {**GOING, "phase": "Failed"}, None], "node-1", id="looks like it while it ends"),
+        pytest.param([{}, {**GOING, "phase": "Failed"}, None], "node-1", id="failed while terminating"),
         pytest.param([{"restarts": 1}, GOING, None], "", id="restarted"),
-        pytest.param([{}, None, {"node": "node-2"}, None], "node-2", id="the next one ran elsewhere"),
-        pytest.param([{}, None, {"node": "node-2", "restarts": 1}, None], "", id="the next one failed"),
-        pytest.param([{}, None, {"node": ""}, None], "node-1", id="the next one found no node"),
+        pytest.param([{}, None, {"node": "node-2"}, None], "node-2", id="the successor ran elsewhere"),
+        pytest.param([{}, None, {"node": "node-2", "restarts": 1}, None], "", id="the successor failed"),
+        pytest.param([{}, None, {"node": ""}, None], "node-1", id="the successor found no node"),
     ],
 )
 def test_the_node_of_the_last_pod_of_a_name(

@@ -58,16 +58,14 @@ def test_progress_is_reported_as_often_as_its_cost_allows(
 
 
 @pytest.mark.parametrize("replicas", [None, "40", {"a": 1}, True, -1])
-def test_a_set_that_says_nonsense_has_a_pace(throttle: Throttle, replicas: Any) -> None:
+def test_an_invalid_set_is_throttled(throttle: Throttle, replicas: Any) -> None:
     for _ in range(100):
         throttle.record_write({**WRITTEN, "spec": {"replicas": replicas}})
     assert throttle.due(_status()).again_after == pytest.approx(costs.status_pause(0))
 
 
 @pytest.mark.parametrize("groups", [1, 40, 400, 5000])
-def test_the_larger_a_set_the_longer_wait_its_steps(
-    throttle: Throttle, now: list[float], groups: int
-) -> None:
+def test_steps_of_larger_sets_wait_longer(throttle: Throttle, now: list[float], groups: int) -> None:
     for _ in range(100):
         throttle.record_write({**STEPPED, "spec": {"replicas": groups}})
     # However many came before it: steps that cannot wait delay the next one by no more than its own pace.
@@ -111,7 +109,7 @@ def test_the_first_status_of_a_set_waits_for_its_result(throttle: Throttle, now:
     assert throttle.due(ready) == ready, "what was said of one status says nothing of the next"
 
 
-def test_the_first_word_is_said_after_two_seconds_with_no_event_twice(
+def test_the_first_status_is_written_after_two_seconds_without_duplicate_events(
     throttle: Throttle, now: list[float]
 ) -> None:
     begun, other = _told("GroupsProgressing"), _told("SomethingElse")
@@ -120,7 +118,7 @@ def test_the_first_word_is_said_after_two_seconds_with_no_event_twice(
     assert throttle.due(_first(begun, other)) == _first(other)
 
 
-def test_the_more_sets_are_new_the_longer_their_first_word_waits(throttle: Throttle) -> None:
+def test_first_statuses_wait_longer_with_more_new_sets(throttle: Throttle) -> None:
     for other in range(19):
         target = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", f"u-{other}")
         throttle.due(Plan(statuses=(Status(target, {}, is_first=True),)))
@@ -157,7 +155,7 @@ def test_an_earlier_pass_is_not_moved(throttle: Throttle) -> None:
     assert throttle.due(Plan(statuses=status, again_after=30.0)) == Plan(again_after=5.0)
 
 
-def test_the_more_sets_move_the_less_each_of_them_tells(throttle: Throttle, now: list[float]) -> None:
+def test_sets_write_fewer_statuses_with_more_active_sets(throttle: Throttle, now: list[float]) -> None:
     found = {}
     for moving in (1, 20, 60, 120, 200, 400):
         for other in range(1, moving):
@@ -170,7 +168,7 @@ def test_the_more_sets_move_the_less_each_of_them_tells(throttle: Throttle, now:
     assert throttle.due(_status(can_wait=False)).statuses, "nobody waits for what is true"
 
 
-def test_sets_move_whose_status_was_written_in_the_last_minute(throttle: Throttle, now: list[float]) -> None:
+def test_a_set_is_active_for_a_minute_after_a_status_write(throttle: Throttle, now: list[float]) -> None:
     for seconds, uid in ((0.0, "u-set"), (10.0, "b"), (20.0, "u-set")):
         now[0] = 100.0 + seconds
         throttle.record_write({"kind": "LeaderWorkerSet", "metadata": {"uid": uid}})
@@ -196,7 +194,7 @@ def _step(**more: Any) -> Plan:
     return Plan((sequence,), postponable=(Postponable(LEADERS, (REMEMBER, NEXT, STEP)),), **more)
 
 
-def test_a_few_groups_wait_for_more(throttle: Throttle, now: list[float]) -> None:
+def test_small_steps_wait_for_more_groups(throttle: Throttle, now: list[float]) -> None:
     _spend(throttle, STEPPED)
     due = throttle.due(_step())
     # Groups that the current partition covers already are replaced now.
@@ -206,7 +204,7 @@ def test_a_few_groups_wait_for_more(throttle: Throttle, now: list[float]) -> Non
     assert throttle.due(_step()) == _step()
 
 
-def test_a_set_of_forty_groups_waits_for_nothing(throttle: Throttle, now: list[float]) -> None:
+def test_steps_of_a_set_of_forty_groups_are_not_delayed(throttle: Throttle, now: list[float]) -> None:
     """Four slots and groups that take 8 to 16 s: a step every three seconds, sometimes three at once."""
     stepped = {**STEPPED, "spec": {"replicas": 40}}
     for pause in (3.0, 0.1, 0.1, 5.0, 3.0, 2.0, 0.2, 3.0, 3.0) * 10:
@@ -219,13 +217,13 @@ def test_a_step_is_not_delayed_if_the_last_one_is_unknown(throttle: Throttle) ->
     assert throttle.due(_step()) == _step()
 
 
-def test_every_other_step_is_taken_at_once(throttle: Throttle) -> None:
+def test_other_steps_are_not_delayed(throttle: Throttle) -> None:
     _spend(throttle, STEPPED)
     planned = Plan(((REMEMBER, NEXT, STEP),))
     assert throttle.due(planned) == planned
 
 
-def test_a_step_that_is_taken_brings_the_status_along(throttle: Throttle, now: list[float]) -> None:
+def test_a_step_writes_the_status_too(throttle: Throttle, now: list[float]) -> None:
     """The step has to write the status anyway, because the status holds its record."""
     (status,) = _status().statuses
     throttle.record_write(WRITTEN)
@@ -272,7 +270,7 @@ def test_records_of_deleted_objects_are_dropped(throttle: Throttle, now: list[fl
     assert not throttle._waiting and not throttle._active
 
 
-def test_sets_of_all_shards_move_together(now: list[float]) -> None:
+def test_active_sets_of_all_shards_are_counted(now: list[float]) -> None:
     active = ActiveSets()
     one, other = (Throttle(lambda: now[0], active=active) for _ in range(2))
     for number in range(400):

@@ -88,22 +88,24 @@ class World:
     ("listed", "shown", "agrees"),
     [
         pytest.param({}, {}, True, id="no sets"),
-        pytest.param({"a": 5, "b": 7}, {"a": 5, "b": 7}, True, id="the same"),
+        pytest.param({"a": 5, "b": 7}, {"a": 5, "b": 7}, True, id="equal"),
         pytest.param({"a": 5}, {"a": 109}, True, id="the store is ahead"),
         pytest.param({"a": 5}, {"a": 4}, False, id="the store is behind"),
         pytest.param({"a": 5, "b": 7}, {"a": 5}, False, id="one is missing"),
-        pytest.param({"a": 5}, {}, False, id="nothing was shown yet"),
+        pytest.param({"a": 5}, {}, False, id="no events yet"),
     ],
 )
 @in_fake_time
-async def test_agreement(listed: dict[str, int], shown: dict[str, int], agrees: bool) -> None:
+async def test_agreement_with_the_api_server(
+    listed: dict[str, int], shown: dict[str, int], agrees: bool
+) -> None:
     world = World(FakeCluster(listed)).shown(**shown)
     await world.run_for(0.01)
     assert world.stream.listed.is_set() is agrees
 
 
 @in_fake_time
-async def test_sets_that_are_gone_are_dropped_and_newer_ones_are_not() -> None:
+async def test_deleted_sets_are_dropped_and_newer_ones_are_kept() -> None:
     world = World(FakeCluster({"a": 5}, version=100)).shown(a=5, gone=50, new=101)
     await world.run_for(0.01)
     assert world.names() == {"a", "new"}
@@ -139,7 +141,7 @@ async def test_the_first_list_is_awaited_at_short_intervals_and_then_it_is_looke
 
 
 @in_fake_time
-async def test_a_stream_that_falls_behind_grows_silent_until_it_has_caught_up() -> None:
+async def test_a_lagging_stream_counts_as_silent() -> None:
     world = World(FakeCluster({"a": 5})).shown(a=5)
     task = asyncio.create_task(world.stream.run(INTERVAL))
     await asyncio.sleep(2 * INTERVAL)
@@ -156,7 +158,7 @@ async def test_a_stream_that_falls_behind_grows_silent_until_it_has_caught_up() 
 
 
 @in_fake_time
-async def test_an_api_server_that_is_gone_is_asked_again_and_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unavailable_api_server_is_retried_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     world = World(FakeCluster({"a": 5}, errors=[Unreachable("connection refused")] * 3)).shown(a=5)
     await world.run_for(30.0)
@@ -167,14 +169,14 @@ async def test_an_api_server_that_is_gone_is_asked_again_and_told(caplog: pytest
 
 
 @in_fake_time
-async def test_an_api_server_that_is_gone_is_not_taken_for_a_dead_stream() -> None:
+async def test_an_unavailable_api_server_is_not_a_dead_stream() -> None:
     world = World(FakeCluster({"a": 5}, errors=[Unreachable("connection refused")] * 5000)).shown(a=5)
     await world.run_for(3600.0)
     assert world.stream.seconds_silent < 5.0
 
 
 @in_fake_time
-async def test_a_list_that_is_older_than_the_one_before_is_a_restored_etcd() -> None:
+async def test_a_list_older_than_the_previous_means_that_etcd_was_restored() -> None:
     world = World(FakeCluster({"a": 5}, version=100)).shown(a=5)
     await world.run_for(1.0)
     world.cluster.version = 60
@@ -183,7 +185,7 @@ async def test_a_list_that_is_older_than_the_one_before_is_a_restored_etcd() -> 
 
 
 @in_fake_time
-async def test_a_set_that_goes_back_in_a_newer_list_is_a_restored_etcd() -> None:
+async def test_an_older_set_in_a_newer_list_means_that_etcd_was_restored() -> None:
     world = World(FakeCluster({"a": 5}, version=100)).shown(a=101)
     await world.run_for(1.0)
     assert not world.rollback.is_rolled_back, "written after the list"
@@ -229,7 +231,7 @@ def restless_world() -> World:
 
 
 @in_fake_time
-async def test_where_somebody_always_writes_the_stream_is_ready_and_alive() -> None:
+async def test_the_stream_is_ready_during_constant_writes() -> None:
     restless = restless_world()
     task = asyncio.create_task(restless.stream.run(INTERVAL))
     await asyncio.sleep(1.0)
@@ -242,14 +244,14 @@ async def test_where_somebody_always_writes_the_stream_is_ready_and_alive() -> N
 
 
 @in_fake_time
-async def test_where_somebody_always_writes_a_refresh_ends() -> None:
+async def test_a_refresh_ends_during_constant_writes() -> None:
     restless = restless_world()
     await asyncio.wait_for(restless.stream.refresh(), 1.0)
     assert restless.names() == {"a", "b", "c"}
 
 
 @in_fake_time
-async def test_a_set_that_goes_before_its_stream_told_of_it_is_awaited_no_more() -> None:
+async def test_a_set_deleted_before_its_event_is_not_waited_for() -> None:
     world = World(FakeCluster({"a": 5, "gone": 6})).shown(a=5)
     refreshing = asyncio.create_task(world.stream.refresh())
     await asyncio.sleep(1.0)
@@ -286,7 +288,7 @@ async def test_sets_are_put_and_dropped_as_kopf_tells() -> None:
     assert [lws["metadata"]["name"] for lws in store.of_kind("LeaderWorkerSet")] == ["b"]
 
 
-async def test_kopf_watches_nothing_but_sets_and_has_no_reason_to_write() -> None:
+async def test_kopf_watches_only_sets_and_never_writes() -> None:
     registry = kopf.OperatorRegistry()
     register_stream(registry, Store(lambda before, after: None, TABLES), LEADERWORKERSETS)
     (handler,) = registry._watching.get_all_handlers()
@@ -320,7 +322,7 @@ async def test_streams_of_children_are_narrowed_by_the_server() -> None:
         assert informer._query["labelSelector"] == "leaderworkerset.sigs.k8s.io/name"
 
 
-async def test_a_kind_that_is_made_for_two_workloads_has_a_stream_for_each_label() -> None:
+async def test_a_kind_of_two_workloads_has_a_stream_for_each_label() -> None:
     one = Workload(Resource("example.com/v1", "One", "ones"), "example.com/one", (SERVICES, PODS))
     # Children of the second kind are workloads themselves, and come from kopf.
     two = Workload(Resource("example.com/v1", "Two", "twos"), "example.com/two", (SERVICES, one.resource))

@@ -69,7 +69,7 @@ def a_set(
     return made
 
 
-def annotated(key: str, item: Callable[[int], str]) -> Callable[[int], Object]:
+def with_annotation(key: str, item: Callable[[int], str]) -> Callable[[int], Object]:
     return lambda count: make_set(annotations={key: ",".join(map(item, range(count)))})
 
 
@@ -101,9 +101,9 @@ LARGE: Mapping[str, Callable[[int], Object]] = {
         {"resources": {"limits": {f"a.b/r{index}": "1" for index in range(count)}}}
     ),
     "tolerations": lambda count: a_set(pod={"tolerations": [{"key": f"k{index}"} for index in range(count)]}),
-    "tolerations of groups": annotated(GROUP_TOLERATIONS_ANNOTATION, lambda index: f"k{index}"),
-    "one toleration of groups": annotated(GROUP_TOLERATIONS_ANNOTATION, lambda index: "k"),
-    "labels of nodes of groups": annotated(GROUP_NODE_SELECTOR_ANNOTATION, lambda index: f"k{index}=v"),
+    "tolerations of groups": with_annotation(GROUP_TOLERATIONS_ANNOTATION, lambda index: f"k{index}"),
+    "one toleration of groups": with_annotation(GROUP_TOLERATIONS_ANNOTATION, lambda index: "k"),
+    "labels of nodes of groups": with_annotation(GROUP_NODE_SELECTOR_ANNOTATION, lambda index: f"k{index}=v"),
 }
 
 
@@ -175,7 +175,7 @@ def _read(
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_no_rule_takes_long(kind: str) -> None:
+def test_no_rule_is_slow(kind: str) -> None:
     new = large(kind)
     old, spec = changed(new), SetSpec.of(new)
     for name, rule in RULES.items():
@@ -206,11 +206,11 @@ def reviews(kind: str, share: float) -> Mapping[str, Callable[[], object]]:
         "a set of roles": lambda: errors_in(of_roles, before),
         "warnings of a set of roles": lambda: warnings_in(of_roles, before),
         "the Service of leaders": lambda: build_leader_service(new),
-        "a leader": lambda: refused_or_not(pod),
+        "a leader": lambda: rejection_of(pod),
     }
 
 
-def refused_or_not(pod: Object) -> None:
+def rejection_of(pod: Object) -> None:
     try:
         admitted(pod, "default")
     except Refused:
@@ -219,7 +219,7 @@ def refused_or_not(pod: Object) -> None:
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_a_review_costs_as_much_as_the_object_is_large(kind: str) -> None:
+def test_cost_of_a_review_is_linear_in_the_size_of_the_object(kind: str) -> None:
     """Four times the size may take four times as long, with room for noise. Sixteen times could block a
     manager.
     """

@@ -25,7 +25,7 @@ DEFAULT_CONFIGURATION = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
                 },
                 "networkConfig": {"subdomainPolicy": "Shared"},
             },
-            id="everything missing",
+            id="all fields missing",
         ),
         pytest.param(
             {
@@ -57,7 +57,7 @@ DEFAULT_CONFIGURATION = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
                 "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxSurge": 2}},
                 "networkConfig": {"subdomainPolicy": "Shared"},
             },
-            id="the old word for None, a configuration of the user's, no network",
+            id="deprecated Default policy, configuration given, no network",
         ),
         pytest.param(
             {
@@ -76,7 +76,7 @@ DEFAULT_CONFIGURATION = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
                 "rolloutStrategy": {"type": "Unknown"},
                 "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
             },
-            id="everything given",
+            id="all fields given",
         ),
         pytest.param(
             {
@@ -89,12 +89,12 @@ DEFAULT_CONFIGURATION = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
                 "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": {}},
                 "networkConfig": {"subdomainPolicy": ""},
             },
-            id="what the CRD defaults or refuses is left to it",
+            id="fields that the CRD defaults or rejects",
         ),
         pytest.param(
             {"leaderWorkerTemplate": "x", "rolloutStrategy": 1, "networkConfig": ["y"]},
             {"leaderWorkerTemplate": "x", "rolloutStrategy": 1, "networkConfig": ["y"]},
-            id="wrong types are left to the schema",
+            id="wrong types, which the schema rejects",
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_default_makes_a_spec(raw: dict[str, Any]) -> None:
     assert raw["spec"]["networkConfig"] == {"subdomainPolicy": "Shared"}
 
 
-def test_default_leaves_a_spec_of_the_wrong_type() -> None:
+def test_default_does_not_change_a_spec_of_the_wrong_type() -> None:
     raw: dict[str, Any] = {"spec": "x"}
     default(raw)
     assert raw == {"spec": "x"}

@@ -71,10 +71,10 @@ def make_strategy(**fields: Any) -> dict[str, Any]:
                 'spec.leaderWorkerTemplate.maxGroupRestarts: Invalid value: "2": must be an integer',
                 'spec.progressDeadlineSeconds: Invalid value: "1": must be an integer',
             ],
-            id="fields that only the model names",
+            id="unknown fields in known objects",
         ),
-        pytest.param({"metadata": None, "spec": {"replicas": None}}, [], id="nulls are fine"),
-        pytest.param({}, [], id="nothing is fine"),
+        pytest.param({"metadata": None, "spec": {"replicas": None}}, [], id="null values"),
+        pytest.param({}, [], id="empty object"),
     ],
 )
 def test_shape_errors(raw: dict[str, Any], expected: list[str]) -> None:

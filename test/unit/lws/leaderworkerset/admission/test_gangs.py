@@ -33,7 +33,7 @@ ALL = tuple(PROVIDERS)
 @pytest.mark.parametrize(
     ("raw", "told_by", "expected"),
     [
-        pytest.param(make_set(), ALL, [], id="a group of pods that come together"),
+        pytest.param(make_set(), ALL, [], id="all pods are created together"),
         pytest.param(READY, ALL, ["spec.startupPolicy: LeaderReady: workers do not exist"], id="LeaderReady"),
         pytest.param(
             EXCLUSIVE,
@@ -45,15 +45,15 @@ ALL = tuple(PROVIDERS)
             make_set(annotations={SHARED_TOPOLOGY_ANNOTATION: "zone"}),
             ALL,
             ['shared-topology: "zone": workers do not exist before their leader has a node'],
-            id="a topology of its own or not",
+            id="exclusive and shared topology",
         ),
         pytest.param(
             make_set(annotations={TIMEOUT: "two minutes"}),
             ("scheduler-plugins",),
             [f'{TIMEOUT}: "two minutes" is ignored: set a number of seconds'],
-            id="a timeout that is none",
+            id="invalid timeout",
         ),
-        pytest.param(make_set(annotations={TIMEOUT: "120"}), ALL, [], id="a timeout"),
+        pytest.param(make_set(annotations={TIMEOUT: "120"}), ALL, [], id="valid timeout"),
         pytest.param(
             templates(GROUP, GROUP),
             ("kubernetes",),
@@ -61,7 +61,7 @@ ALL = tuple(PROVIDERS)
                 "leaderTemplate.spec.schedulingGroup: these pods",
                 "workerTemplate.spec.schedulingGroup: these pods",
             ],
-            id="groups of users",
+            id="PodGroups of users",
         ),
         pytest.param(
             templates({}, {"schedulerName": "volcano"}),
@@ -70,7 +70,7 @@ ALL = tuple(PROVIDERS)
             id="two schedulers",
         ),
         pytest.param(
-            templates({"schedulerName": "default-scheduler"}, {}), ALL, [], id="the default by its name"
+            templates({"schedulerName": "default-scheduler"}, {}), ALL, [], id="default scheduler by name"
         ),
         pytest.param(templates(None, {"schedulerName": "volcano"}), ALL, [], id="one template"),
     ],

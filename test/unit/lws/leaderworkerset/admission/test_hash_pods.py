@@ -84,7 +84,7 @@ def admitted(pod: dict[str, Any], unique: str = UNIQUE) -> dict[str, Any]:
     return pod
 
 
-def test_a_leader_gets_key_host_name_and_gate() -> None:
+def test_leader_gets_group_key_host_name_and_gate() -> None:
     assert admitted(hash_leader()) == hash_leader(
         labels={GROUP_INDEX_LABEL: KEY, GROUP_KEY_LABEL: KEY},
         annotations={COST: "-100"},
@@ -94,7 +94,7 @@ def test_a_leader_gets_key_host_name_and_gate() -> None:
     )
 
 
-def test_two_leaders_have_two_keys() -> None:
+def test_group_keys_of_two_leaders_differ() -> None:
     keys = {admitted(hash_leader(), unique)["metadata"]["labels"][GROUP_KEY_LABEL] for unique in ("a", "b")}
     assert len(keys) == 2
 
@@ -108,7 +108,7 @@ def test_two_leaders_have_two_keys() -> None:
         pytest.param({GROUP_KEY_LABEL: "mine", GROUP_INDEX_LABEL: "mine"}, id="not hexadecimal"),
     ],
 )
-def test_a_key_that_no_webhook_gave_is_replaced(labels: dict[str, str]) -> None:
+def test_group_key_that_the_webhook_did_not_set_is_replaced(labels: dict[str, str]) -> None:
     pod = admitted(hash_leader(labels=labels))
     assert [pod["metadata"]["labels"][label] for label in (GROUP_KEY_LABEL, GROUP_INDEX_LABEL)] == [KEY, KEY]
 
@@ -128,14 +128,14 @@ def test_a_leader_with_its_own_subdomain() -> None:
     assert pod["spec"]["containers"][0]["env"][0]["value"] == f"{HOST}.{HOST}.default"
 
 
-def test_a_worker_finds_its_leader_by_host_name() -> None:
+def test_leader_address_of_a_worker_is_a_host_name() -> None:
     for more in ({}, {LEADER_ADDRESS_ANNOTATION: ""}):
         pod = admitted(hash_worker(2, annotations=more))
         assert pod["spec"]["containers"][0]["env"] == make_environment(f"{HOST}.rc.default", "4", "2")
         assert "hostname" not in pod["spec"] and "schedulingGates" not in pod["spec"]
 
 
-def test_a_group_has_a_place_of_its_own_by_its_key() -> None:
+def test_exclusive_placement_uses_the_group_key() -> None:
     pod = admitted(hash_leader(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}))
     assert pod["spec"]["affinity"] == affinity(pair(GROUP_KEY_LABEL, KEY, "zone"))
 
@@ -153,7 +153,7 @@ def test_the_key_of_a_subgroup_is_made_from_that_of_its_group() -> None:
         assert pod["spec"]["affinity"] == affinity(pair(SUBGROUP_KEY_LABEL, key, "host"))
 
 
-def test_tpu_hosts_are_called_by_the_host_name_of_the_leader() -> None:
+def test_tpu_host_names_contain_the_host_name_of_the_leader() -> None:
     given = {LEADER_REQUESTS_TPUS_ANNOTATION: "true"}
     pods = [hash_leader(containers=[{"name": "t", **TPU}])]
     pods += [hash_worker(index, annotations=given, containers=[{"name": "t", **TPU}]) for index in (1, 2, 3)]
@@ -171,7 +171,7 @@ def test_tpu_pods_in_no_subgroup_are_refused() -> None:
 
 
 @pytest.mark.parametrize("annotation", [GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION])
-def test_nodes_by_index_are_refused(annotation: str) -> None:
+def test_node_selectors_by_group_index_are_rejected(annotation: str) -> None:
     pod = hash_leader(annotations={annotation: "pool=p-$(GROUP_INDEX)"})
     before = copy.deepcopy(pod)
     says = (
@@ -189,7 +189,7 @@ def test_nodes_by_index_are_refused(annotation: str) -> None:
     assert [error for error in map(str, errors_in(lws)) if error.startswith(path) and error.endswith(why)]
 
 
-def test_a_pod_of_a_statefulset_has_an_index_whatever_its_template_says() -> None:
+def test_index_of_a_statefulset_pod_comes_from_its_ordinal() -> None:
     """Such an annotation has had no effect so far, and running sets may contain it."""
     owner = {"kind": "StatefulSet", "name": "rc", "controller": True}
     pod, plain = make_leader(annotations={**HASH, **IN_TWOS}), make_leader(annotations=IN_TWOS)
@@ -204,13 +204,13 @@ def test_a_pod_of_a_statefulset_has_an_index_whatever_its_template_says() -> Non
     assert worker["metadata"]["labels"] == other["metadata"]["labels"]
 
 
-def test_templates_do_not_say_it_themselves() -> None:
+def test_group_identity_label_in_a_template_is_overwritten_with_a_warning() -> None:
     (error,) = errors_in(with_mark(GROUP_IDENTITY_ANNOTATION, "Hash", "leaders"))
     assert "it marks leaders of sets with groupIdentity Hash" in str(error)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_the_gang_of_a_group_has_its_key(provider: str) -> None:
+def test_pod_group_name_contains_the_group_key(provider: str) -> None:
     """Leader and workers share a name that differs from the names of other groups and is never too long."""
     marks = partial(PROVIDERS[provider].marks, unique="12345678")
 

@@ -20,12 +20,12 @@ RECREATING = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "")
 
 @pytest.mark.parametrize("policy", RECREATING)
 @pytest.mark.parametrize("limit", [0, 3])
-def test_the_limit_of_restarts_of_the_original_is_accepted(policy: str, limit: int) -> None:
+def test_upstream_restart_limit_is_accepted(policy: str, limit: int) -> None:
     assert errors_in(with_fields({"restartPolicy": policy, "maxGroupRestarts": limit})) == []
 
 
 @pytest.mark.parametrize("policy", ["None", "Default"])
-def test_it_needs_a_policy_that_recreates_groups(policy: str) -> None:
+def test_upstream_restart_limit_needs_a_policy_that_recreates_groups(policy: str) -> None:
     fields = {"restartPolicy": policy, "maxGroupRestarts": 3, "restartBackoff": {}}
     says = "is only supported when restartPolicy recreates the group"
     assert [str(error) for error in restart_errors(with_fields(fields))] == [
@@ -34,7 +34,7 @@ def test_it_needs_a_policy_that_recreates_groups(policy: str) -> None:
     ]
 
 
-def test_it_is_refused_beside_our_own() -> None:
+def test_two_restart_limits_are_rejected() -> None:
     (error,) = errors_in(with_fields({"maxGroupRestarts": 3}, maxGroupRestarts=3))
     says = "conflicts with spec.maxGroupRestarts, which limits restarts too: remove one of them"
     assert str(error) == f"{LIMIT}: Invalid value: 3: {says}"
@@ -100,7 +100,7 @@ def test_backoffs_in_both_spellings_are_accepted(backoff: dict[str, Any]) -> Non
             [
                 ".base: Invalid value: \"soon\": must be a duration such as 15s, 5m or 1m30s, not 'soon'",
             ],
-            id="no duration",
+            id="not a duration",
         ),
         pytest.param(
             {"base": "20s", "baseSeconds": 20},
@@ -108,11 +108,11 @@ def test_backoffs_in_both_spellings_are_accepted(backoff: dict[str, Any]) -> Non
                 '.base: Invalid value: "20s": conflicts with baseSeconds, which has the same meaning: '
                 "remove one of them"
             ],
-            id="two spellings of one",
+            id="one field in both spellings",
         ),
     ],
 )
-def test_backoffs_that_are_none_are_refused(backoff: dict[str, Any], says: list[str]) -> None:
+def test_invalid_backoffs_are_rejected(backoff: dict[str, Any], says: list[str]) -> None:
     found = [str(error) for error in restart_errors(with_fields({"restartBackoff": backoff}))]
     assert found == [f"{BACKOFF}{each}" for each in says]
 
@@ -122,7 +122,7 @@ def identity_of(name: str = "web", size: int = 2, partition: int = 0, **spec: An
     return [str(error) for error in identity_errors(lws, SetSpec.of(lws))]
 
 
-def test_immediate_needs_keys() -> None:
+def test_immediate_replacement_needs_hash_identity() -> None:
     says = "Immediate is only supported with groupIdentity Hash"
     for identity in ("", "Ordinal", None):
         assert identity_of(groupIdentity=identity, groupReplacementPolicy="Immediate") == [
@@ -131,7 +131,7 @@ def test_immediate_needs_keys() -> None:
     assert identity_of(groupIdentity="Hash", groupReplacementPolicy="Immediate") == []
 
 
-def test_what_groups_with_keys_cannot_have() -> None:
+def test_fields_that_hash_identity_rejects() -> None:
     claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
     assert identity_of(groupIdentity="Ordinal", template=claims, partition=1) == []
     assert identity_of(groupIdentity="Hash", template=claims, partition=1) == [
@@ -149,7 +149,7 @@ def test_what_groups_with_keys_cannot_have() -> None:
         assert identity_of(groupIdentity="Hash", template=more, startupPolicy="LeaderReady") == []
 
 
-def test_all_errors_are_told_in_the_order_of_upstream() -> None:
+def test_errors_come_in_the_order_of_upstream() -> None:
     template = {
         "subGroupPolicy": {"subGroupSize": 0},
         "restartPolicy": "None",
@@ -189,7 +189,7 @@ def test_the_longest_name_of_sets_whose_groups_have_keys(size: int, room: int) -
 @pytest.mark.parametrize(
     ("size", "policy", "warns"), [(1, "Parallel", True), (1, "Default", False), (2, "Parallel", False)]
 )
-def test_a_group_without_workers_has_none_to_terminate(size: int, policy: str, warns: bool) -> None:
+def test_termination_policy_without_workers_causes_a_warning(size: int, policy: str, warns: bool) -> None:
     lws = make_set(size=size, podTerminationPolicy=policy)
     says = "spec.podTerminationPolicy: Parallel has no effect with size 1: remove it"
     assert warnings_in(lws) == ([says] if warns else [])

@@ -27,7 +27,7 @@ ORDINAL = {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTerminatio
 
 
 @pytest.mark.parametrize("fields", [{}, ORDINAL, {"groupIdentity": "", "scheduling": None}])
-def test_what_is_done_anyway_is_accepted(fields: dict[str, Any]) -> None:
+def test_defaults_of_unimplemented_fields_are_accepted(fields: dict[str, Any]) -> None:
     assert errors_in(with_fields(**fields)) == []
     assert errors_in(with_fields(**fields), with_fields()) == []
     assert errors_in(with_fields(), with_fields(**fields)) == []
@@ -49,15 +49,13 @@ def test_what_is_done_anyway_is_accepted(fields: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_what_would_run_as_something_else_is_refused_with_a_sentence(
-    fields: dict[str, Any], says: str
-) -> None:
+def test_unimplemented_values_are_rejected_with_a_reason(fields: dict[str, Any], says: str) -> None:
     (error,) = errors_in(with_fields(**fields), scheduler=NO_SCHEDULER)
     assert str(error).startswith(says)
 
 
 @pytest.mark.parametrize("provider", ["kubernetes", "volcano"])
-def test_a_set_of_a_parent_with_a_workload_is_refused_with_a_sentence(provider: str) -> None:
+def test_a_set_with_a_parent_workload_is_rejected_with_a_reason(provider: str) -> None:
     """The set has everything that upstream requires."""
     made = with_fields(scheduling={})
     made["metadata"] |= {
@@ -81,7 +79,7 @@ def test_hash_groups_are_accepted(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("fields", [HASH, {**HASH, **IMMEDIATE}, SCHEDULED])
-def test_updates_of_a_stored_one_that_leave_these_fields_alone_are_not_refused(
+def test_updates_that_do_not_change_these_fields_are_accepted(
     fields: dict[str, Any],
 ) -> None:
     before = with_fields(**fields)
@@ -103,7 +101,7 @@ def test_updates_of_a_stored_one_that_leave_these_fields_alone_are_not_refused(
         pytest.param(SCHEDULED, {"scheduling": {}}, "field is immutable", id="other scheduling"),
     ],
 )
-def test_what_the_original_made_of_a_set_cannot_be_taken_back(
+def test_identity_and_scheduling_are_immutable(
     before: dict[str, Any], after: dict[str, Any], says: str
 ) -> None:
     (error,) = errors_in(with_fields(**after), with_fields(**before), scheduler=Scheduler(True, "volcano"))

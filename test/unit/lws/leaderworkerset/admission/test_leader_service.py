@@ -28,7 +28,7 @@ def with_ports(*ports: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        pytest.param(a_set(None), [], id="none asked for"),
+        pytest.param(a_set(None), [], id="no leaderService"),
         pytest.param(a_set({}, 80), [], id="declared ports"),
         pytest.param(with_ports({"port": 80}), [], id="one port needs no name"),
         pytest.param(with_ports(NAMED, {"name": "grpc", "port": 81, "targetPort": "grpc"}), [], id="two"),
@@ -41,34 +41,34 @@ def with_ports(*ports: Any) -> dict[str, Any]:
                 f"{PORTS}: Required value: no container of the leader template declares a port: set "
                 f"the ports of the Service"
             ],
-            id="no port is known",
+            id="no declared ports",
         ),
         pytest.param(
             with_ports(NAMED, {"port": 81}),
             [f"{PORTS}[1].name: Required value: required for several ports"],
-            id="two, one without name",
+            id="two ports, one without a name",
         ),
         pytest.param(
             with_ports(NAMED, {**NAMED, "port": 81}),
             [f'{PORTS}[1].name: Invalid value: "http": is the name of another port: choose one for each'],
-            id="two of one name",
+            id="duplicate name",
         ),
         pytest.param(
             with_ports(NAMED, {"name": "again", "port": 80, "protocol": "TCP"}),
             [f"{PORTS}[1].port: Invalid value: 80: duplicate port"],
-            id="two of one number",
+            id="duplicate number",
         ),
         pytest.param(
             with_ports({"name": "H", "port": 80}),
             [f'{PORTS}[0].name: Invalid value: "H": a lowercase RFC 1123 label'],
-            id="a name that is none",
+            id="invalid name",
         ),
         pytest.param(
             with_ports(
                 {"port": 80, "targetPort": "not a port"},
             ),
             [f'{PORTS}[0].targetPort: Invalid value: "not a port": must be a number from 1 to 65535'],
-            id="a target that is none",
+            id="invalid targetPort",
         ),
         pytest.param(
             with_ports({"port": 80, "targetPort": 0}),
@@ -76,7 +76,7 @@ def with_ports(*ports: Any) -> dict[str, Any]:
             id="target 0",
         ),
         pytest.param(
-            a_set("x"), ['spec.leaderService: Invalid value: "x": must be an object'], id="no object"
+            a_set("x"), ['spec.leaderService: Invalid value: "x": must be an object'], id="not an object"
         ),
     ],
 )
@@ -87,13 +87,13 @@ def test_ports(raw: dict[str, Any], expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("containers", [True, 7, {"a": 1}, [None]])
-def test_containers_that_are_none_declare_no_port(containers: Any) -> None:
+def test_invalid_containers_declare_no_port(containers: Any) -> None:
     """A set that an older definition accepted is validated before it is changed."""
     raw = a_set({})
     raw["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"] = containers
     assert [error.path for error in leader_service_errors(raw)] == [PORTS]
 
 
-def test_numbers_and_names_of_ports_may_be_stored_as_anything() -> None:
+def test_stored_ports_of_the_wrong_type_cause_no_error() -> None:
     raw = with_ports({"name": ["a"], "port": {}, "protocol": []}, {"name": ["a"], "port": {}, "protocol": []})
     assert [error.path for error in leader_service_errors(raw)]

@@ -45,26 +45,28 @@ def error(annotation: str, value: str, why: str) -> str:
     [
         pytest.param({EXCLUSIVE: "rack", SCOPE: "LeaderWorkerSet"}, None, [], id="one set"),
         pytest.param({EXCLUSIVE: "rack", SCOPE: "Cluster"}, None, [], id="all namespaces"),
-        pytest.param({EXCLUSIVE: "rack", SCOPE: "Namespace"}, None, [], id="the default in words"),
+        pytest.param({EXCLUSIVE: "rack", SCOPE: "Namespace"}, None, [], id="explicit default scope"),
         pytest.param(
             {EXCLUSIVE: "rack", SCOPE: "set"},
             None,
             [error(SCOPE, "set", "must be one of LeaderWorkerSet, Namespace, Cluster")],
-            id="a scope that there is not",
+            id="unknown scope",
         ),
-        pytest.param({RETURN: "Preferred"}, None, [], id="back to their nodes"),
-        pytest.param({RETURN: "Required", EXCEPT: "node-1, node-2"}, None, [], id="but for two of them"),
+        pytest.param({RETURN: "Preferred"}, None, [], id="node return"),
+        pytest.param(
+            {RETURN: "Required", EXCEPT: "node-1, node-2"}, None, [], id="node return with two excluded nodes"
+        ),
         pytest.param(
             {RETURN: "Always"},
             None,
             [error(RETURN, "Always", "must be one of Preferred, Required")],
-            id="back in another way",
+            id="unknown node return",
         ),
         pytest.param(
             {RETURN: "Required", EXCEPT: "node-1,Node_2"},
             None,
             [error(EXCEPT, "Node_2", dns1123_subdomain_errors("Node_2")[0])],
-            id="a node that cannot be",
+            id="invalid node name",
         ),
         pytest.param({SHARED: "zone"}, None, [], id="shared"),
         pytest.param({SHARED: "zone", SUB_EXCLUSIVE: "rack"}, IN_TWOS, [], id="racks of a shared zone"),
@@ -79,7 +81,7 @@ def error(annotation: str, value: str, why: str) -> str:
                     f"conflicts with {EXCLUSIVE}, which requires the same and more: remove one of them",
                 )
             ],
-            id="shared and not",
+            id="exclusive and shared",
         ),
         pytest.param(
             {SUB_EXCLUSIVE: "rack", SUB_SHARED: "zone"},
@@ -91,13 +93,13 @@ def error(annotation: str, value: str, why: str) -> str:
                     f"conflicts with {SUB_EXCLUSIVE}, which requires the same and more: remove one of them",
                 )
             ],
-            id="subgroups: shared and not",
+            id="exclusive and shared subgroup topology",
         ),
         pytest.param(
             {SUB_SHARED: "zone"},
             None,
             [error(SUB_SHARED, "zone", "cannot have subgroup-shared-topology without subGroupSize set")],
-            id="of subgroups, without any",
+            id="subgroup topology without subgroups",
         ),
         pytest.param(
             {SHARED: "rack", SUB_EXCLUSIVE: "rack"},
@@ -116,7 +118,7 @@ def error(annotation: str, value: str, why: str) -> str:
         pytest.param(
             {SELECTOR: "pool=p-$(GROUP_INDEX)", TOLERATIONS: "p:NoExecute"}, None, [], id="own nodes"
         ),
-        pytest.param({SELECTOR: "p=$(NAMESPACE)_$(GROUP_NAME)"}, None, [], id="a namespace yet to be known"),
+        pytest.param({SELECTOR: "p=$(NAMESPACE)_$(GROUP_NAME)"}, None, [], id="namespace unknown"),
         pytest.param(
             {SELECTOR: "pool"},
             None,
@@ -139,11 +141,11 @@ def error(annotation: str, value: str, why: str) -> str:
                     "the effect of 'a:Now' must be one of NoSchedule, PreferNoSchedule, NoExecute",
                 )
             ],
-            id="an effect that there is not",
+            id="unknown taint effect",
         ),
     ],
 )
-def test_what_is_accepted_and_refused(
+def test_placement_annotations(
     annotations: dict[str, str], subgroup: dict[str, Any] | None, expected: list[str]
 ) -> None:
     raw = make_set(annotations=annotations, subgroup=subgroup)
@@ -154,7 +156,7 @@ def test_what_is_accepted_and_refused(
     assert errors_in(later, raw) == [], "what was stored before holds nobody up"
 
 
-def test_pods_of_groups_without_names_cannot_have_to_return() -> None:
+def test_required_node_return_is_rejected_for_hash_groups() -> None:
     assert [str(each) for each in errors_in(of_hash_groups({RETURN: "Required"}))] == [
         error(
             RETURN,
@@ -164,7 +166,7 @@ def test_pods_of_groups_without_names_cannot_have_to_return() -> None:
     ]
 
 
-def test_the_longest_name_of_a_group_counts() -> None:
+def test_label_length_is_checked_for_the_longest_group_name() -> None:
     annotations = {SELECTOR: f"pool={'x' * 58}-$(GROUP_INDEX)"}
     assert errors_in(make_set(replicas=1000, max_unavailable=1, annotations=annotations)) == []
     assert [each.path for each in errors_in(make_set(replicas=100_001, annotations=annotations))] == [
@@ -181,48 +183,48 @@ def own_selector(annotations: dict[str, str]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        pytest.param(make_set(annotations={SHARED: "zone", SELECTOR: "pool=a"}), [], id="nothing unwise"),
+        pytest.param(make_set(annotations={SHARED: "zone", SELECTOR: "pool=a"}), [], id="no warning"),
         pytest.param(
             make_set(annotations={SHARED: "a zone"}),
             ['shared-topology: "a zone" is a label that no node can have'],
-            id="no label",
+            id="not a label key",
         ),
         pytest.param(
             make_set(annotations={SCOPE: "Cluster"}),
             [f'{SCOPE}: "Cluster" has no effect without {EXCLUSIVE}'],
-            id="a scope of nothing",
+            id="scope without a topology",
         ),
         pytest.param(
             make_set(annotations={RETURN: "Preferred", EXCLUSIVE: "rack"}),
             [f"{RETURN}: has no effect with {EXCLUSIVE}, which decides where pods run"],
-            id="back to nodes that a topology chooses",
+            id="node return with exclusive topology",
         ),
         pytest.param(
             of_hash_groups({RETURN: "Preferred"}),
             [f"{RETURN}: has no effect with groupIdentity Hash: a recreated group has other names"],
-            id="back by names that change",
+            id="node return with hash identity",
         ),
         pytest.param(
             make_set(annotations={RETURN: "Required", SHARED: "rack"}),
             [f"{RETURN}: is a preference for pods that {SHARED} places near others"],
-            id="back to nodes near others",
+            id="node return with shared topology",
         ),
         pytest.param(
             make_set(annotations={EXCEPT: "node-1"}),
             [f"{EXCEPT}: has no effect without {RETURN}"],
-            id="but for a node to which none returns",
+            id="excluded nodes without node return",
         ),
         pytest.param(
             make_set(annotations={SELECTOR: "pool=$(GROUP_INDEX)"}, max_surge=1),
             [f"maxSurge: 1 with {SELECTOR}: during updates there are groups up to index 2"],
-            id="surge groups need nodes too",
+            id="node pools and surge",
         ),
         pytest.param(
             own_selector({SELECTOR: "pool=$(GROUP_NAME)"}),
             ['workerTemplate.spec.nodeSelector[pool]: "mine" is overwritten'],
-            id="a selector that is replaced",
+            id="overwritten node selector",
         ),
-        pytest.param(own_selector({SELECTOR: "disk=ssd"}), [], id="a selector that stays"),
+        pytest.param(own_selector({SELECTOR: "disk=ssd"}), [], id="kept node selector"),
     ],
 )
 def test_warnings(raw: dict[str, Any], expected: list[str]) -> None:
@@ -234,7 +236,7 @@ def test_warnings(raw: dict[str, Any], expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("key", [GROUP_TOLERATIONS_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION])
-def test_annotations_that_are_read_for_every_pod_are_bounded(key: str) -> None:
+def test_length_of_placement_annotations_is_limited(key: str) -> None:
     whole = ",".join(["k"] * 4096)
     assert errors_in(make_set(annotations={key: whole[:8192]})) == []
     (found,) = errors_in(make_set(annotations={key: whole + ",k"}))
@@ -244,7 +246,7 @@ def test_annotations_that_are_read_for_every_pod_are_bounded(key: str) -> None:
     assert errors_in({**stored, "spec": {**stored["spec"], "replicas": 7}}, stored) == [], "it was stored so"
 
 
-def test_a_stored_long_list_of_nodes_turns_off_no_other_check() -> None:
+def test_a_stored_annotation_that_is_too_long_does_not_disable_other_checks() -> None:
     stored = make_set(annotations={RETURN: "Required", EXCEPT: ",".join(["k"] * 4097)})
     annotations = {**stored["metadata"]["annotations"], RETURN: "Always", SHARED: "a zone"}
     changed = {**stored, "metadata": {**stored["metadata"], "annotations": annotations}}

@@ -115,7 +115,7 @@ def admitted(pod: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
                 labels={GROUP_INDEX_LABEL: "7", GROUP_KEY_LABEL: "mine"},
                 containers=[{"name": "main", "env": make_environment("rc-7.rc.default", "4", "0")}],
             ),
-            id="leader that has index and key already",
+            id="leader with index and key",
         ),
         pytest.param(
             make_leader("solo", labels={GROUP_INDEX_LABEL: "0", GROUP_KEY_LABEL: "mine"}),
@@ -169,7 +169,7 @@ def admitted(pod: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
                 labels={WORKER_INDEX_LABEL: "0"},
                 containers=[{"name": "main", "env": make_environment("rc-0.rc.default", "4", "0")}],
             ),
-            id="index 0 is a leader's, whatever the pod says",
+            id="worker ordinal 0",
         ),
         pytest.param(
             make_worker(
@@ -217,7 +217,7 @@ def test_a_pod_without_the_name_label_is_untouched(pod: dict[str, Any]) -> None:
     assert admitted(pod) == before
 
 
-def test_a_pod_that_becomes_a_leader_is_one_at_once() -> None:
+def test_a_pod_labelled_as_leader_gets_the_leader_fields() -> None:
     """Otherwise the second admission would add what the first has omitted."""
     pod = make_worker("rc-0", labels={WORKER_INDEX_LABEL: "1"})
     without(pod, "metadata", "labels", GROUP_KEY_LABEL)
@@ -226,20 +226,20 @@ def test_a_pod_that_becomes_a_leader_is_one_at_once() -> None:
     assert admitted(pod) == once
 
 
-def test_a_worker_whose_template_says_index_0_is_a_worker() -> None:
+def test_a_worker_with_index_0_in_its_template_is_a_worker() -> None:
     """The pod's StatefulSet names its leader: this makes it a worker. The index comes from the pod's name."""
     pod = admitted(make_worker("rc-0-2", labels={WORKER_INDEX_LABEL: "0"}))
     assert pod["metadata"]["labels"][WORKER_INDEX_LABEL] == "2"
     assert admitted(pod) == pod
 
 
-def test_a_worker_keeps_the_address_of_its_leader_that_a_later_release_wrote_down() -> None:
+def test_a_worker_keeps_an_existing_leader_address() -> None:
     """In a later release the group may have no ordinal. For other groups we would write the same address."""
     pod = admitted(make_worker(annotations={LEADER_ADDRESS_ANNOTATION: "rc-5f3a.rc.default"}))
     assert pod["spec"]["containers"][0]["env"][0]["value"] == "rc-5f3a.rc.default"
 
 
-def test_a_leader_is_found_by_its_own_name_whatever_its_template_says() -> None:
+def test_leader_address_uses_the_pod_name() -> None:
     pod = admitted(make_leader(annotations={LEADER_ADDRESS_ANNOTATION: "elsewhere"}))
     assert pod["spec"]["containers"][0]["env"][0]["value"] == "rc-0.rc.default"
 
@@ -262,12 +262,12 @@ def test_namespace_of_the_request_where_the_pod_has_none() -> None:
         pytest.param(
             [{"name": "A", "value": "$(LWS_LEADER_ADDRESS)"}, {"name": "B", "valueFrom": {"fieldRef": {}}}],
             [{"name": "A", "value": "$(LWS_LEADER_ADDRESS)"}, {"name": "B", "valueFrom": {"fieldRef": {}}}],
-            id="own ones follow, as they are",
+            id="user variables follow unchanged",
         ),
         pytest.param(
             [{"name": "LWS_WORKER_INDEX", "value": "9"}, {"name": "A"}, {"name": "LWS_LEADER_ADDRESS"}],
             [{"name": "A"}],
-            id="our names cannot be overridden",
+            id="user variables with reserved names",
         ),
         pytest.param(
             [
@@ -277,12 +277,12 @@ def test_namespace_of_the_request_where_the_pod_has_none() -> None:
                 {"name": "B", "value": "3"},
             ],
             [{"name": "A", "value": "1"}, {"name": "B"}],
-            id="of equal names the first stays",
+            id="duplicate user variables",
         ),
         pytest.param(
             [{"value": "1"}, {"value": "2"}, {"name": ["A"]}],
             [{"value": "1"}, {"value": "2"}, {"name": ["A"]}],
-            id="what has no name is left to the API server",
+            id="variable without a name",
         ),
     ],
 )
@@ -360,7 +360,7 @@ def test_a_pod_without_containers_gets_its_labels(pod: dict[str, Any], expected:
             make_leader(annotations={SIZE_ANNOTATION: "four"}),
             "annotation leaderworkerset.sigs.k8s.io/size of pod rc-0 must be an integer, "
             'not "four"; the controller sets it, templates must not',
-            id="size in words",
+            id="size is not a number",
         ),
         pytest.param(
             make_leader(annotations={SIZE_ANNOTATION: ""}),
@@ -372,7 +372,7 @@ def test_a_pod_without_containers_gets_its_labels(pod: dict[str, Any], expected:
             make_leader(annotations={SIZE_ANNOTATION: 4}),
             "annotation leaderworkerset.sigs.k8s.io/size of pod rc-0 must be an integer, "
             "not 4; the controller sets it, templates must not",
-            id="size that is no text",
+            id="size is not a string",
         ),
         pytest.param(
             make_leader("rc"),
@@ -487,7 +487,9 @@ def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         for path in paths_in(pod)
     ],
 )
-def test_any_shape_is_refused_or_harmless(pod: dict[str, Any], path: tuple[Any, ...]) -> None:
+def test_pods_of_any_shape_are_rejected_or_admitted_without_an_exception(
+    pod: dict[str, Any], path: tuple[Any, ...]
+) -> None:
     for junk in JUNK:
         broken = copied(pod)
         parent: Any = broken

@@ -146,7 +146,7 @@ def test_exclusive_placement_of_subgroups_is_on_all_their_pods() -> None:
     assert "affinity" not in excluded["spec"]
 
 
-def test_both_levels_and_the_users_own_terms() -> None:
+def test_exclusive_terms_are_added_to_those_of_the_user() -> None:
     asked = {
         **IN_TWOS,
         EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
@@ -177,7 +177,7 @@ def test_one_topology_for_both_levels_is_that_of_the_group() -> None:
 
 
 @pytest.mark.parametrize("size", ["0", "two", "", 2], ids=str)
-def test_a_subgroup_size_that_is_none_is_refused(size: Any) -> None:
+def test_invalid_subgroup_size_is_rejected(size: Any) -> None:
     pod = make_worker(annotations={SUBGROUP_SIZE_ANNOTATION: size})
     before = copy.deepcopy(pod)
     with pytest.raises(Refused, match=r"subgroup-size of pod rc-0-2 must be a number above 0, not "):
@@ -202,7 +202,7 @@ def test_an_affinity_of_a_wrong_shape_is_refused(affinity: Any, expected: str) -
         admit(make_leader(affinity=affinity), "default")
 
 
-def test_pods_of_a_gang_are_told_apart_by_their_labels() -> None:
+def test_pods_of_different_gangs_have_different_labels() -> None:
     reviews = itertools.count()
 
     def gang(labels: Any, annotations: Any, size: int) -> Marks:
@@ -220,14 +220,14 @@ def test_pods_of_a_gang_are_told_apart_by_their_labels() -> None:
 
 
 @pytest.mark.parametrize("own", [{"podGroupName": "mine"}, {"podGroupName": "mine", "more": 1}])
-def test_a_pod_group_that_users_name_stays(own: dict[str, Any]) -> None:
+def test_pod_group_of_the_user_is_kept(own: dict[str, Any]) -> None:
     pod = make_leader()
     pod["spec"]["schedulingGroup"] = own
     admit(pod, "default", lambda labels, annotations, size: Marks(scheduling_group="ours"))
     assert pod["spec"]["schedulingGroup"] == own
 
 
-def test_no_gang_leaves_no_trace() -> None:
+def test_pods_without_a_gang_are_unchanged() -> None:
     pod, plain = make_leader(), make_leader()
     admit(pod, "default", lambda labels, annotations, size: Marks())
     admit(plain, "default")
@@ -248,7 +248,7 @@ OWN_NODES = {
 TOLERATION = {"key": "group", "operator": "Equal", "value": "default_rc-7", "effect": "NoSchedule"}
 
 
-def test_a_leader_gets_the_nodes_of_its_group_and_may_be_scheduled() -> None:
+def test_leader_gets_its_node_selector_and_its_gate_is_removed() -> None:
     mine = {"key": "mine", "operator": "Exists"}
     pod = make_leader("rc-7", annotations=OWN_NODES)
     pod["spec"] |= {
@@ -265,13 +265,13 @@ def test_a_leader_gets_the_nodes_of_its_group_and_may_be_scheduled() -> None:
     assert again == pod
 
 
-def test_workers_have_their_nodes_from_their_statefulset() -> None:
+def test_node_selector_of_workers_is_not_changed() -> None:
     pod = make_worker(annotations=OWN_NODES)
     admit(pod, "default")
     assert not {"nodeSelector", "tolerations"} & pod["spec"].keys()
 
 
-def test_leaders_without_such_a_wish_keep_what_they_have() -> None:
+def test_leaders_without_node_pools_are_unchanged() -> None:
     pod = make_leader()
     pod["spec"] |= {"nodeSelector": {"disk": "ssd"}, "schedulingGates": [{"name": PLACEMENT_GATE}]}
     admit(pod, "default")
@@ -287,7 +287,7 @@ def test_leaders_without_such_a_wish_keep_what_they_have() -> None:
         pytest.param({"schedulingGates": "x"}, "spec.schedulingGates must be a list", id="gates"),
     ],
 )
-def test_garbled_fields_are_refused(fields: dict[str, Any], why: str) -> None:
+def test_fields_of_the_wrong_type_are_rejected(fields: dict[str, Any], why: str) -> None:
     pod = make_leader(annotations=OWN_NODES)
     pod["spec"] |= fields
     before = copy.deepcopy(pod)
@@ -296,14 +296,14 @@ def test_garbled_fields_are_refused(fields: dict[str, Any], why: str) -> None:
     assert pod == before
 
 
-def test_nodes_that_nobody_can_tell_are_refused() -> None:
+def test_invalid_node_selectors_are_rejected() -> None:
     pod = make_leader(annotations={GROUP_NODE_SELECTOR_ANNOTATION: "pool"})
     with pytest.raises(Refused, match=r"nodes for pod rc-0: 'pool' must be .* fix LeaderWorkerSet rc"):
         admit(pod, "default")
 
 
 @pytest.mark.parametrize("both", [True, False], ids=["beside exclusive", "alone"])
-def test_a_shared_topology_keeps_a_group_together_and_nobody_away(both: bool) -> None:
+def test_shared_topology_adds_affinity_without_anti_affinity(both: bool) -> None:
     asked = {SHARED_TOPOLOGY_ANNOTATION: "zone"} | ({EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"} if both else {})
     pod = make_leader(annotations=asked)
     admit(pod, "default")
@@ -326,7 +326,7 @@ def test_a_shared_topology_of_subgroups_is_for_all_their_pods() -> None:
         assert again == pod
 
 
-def test_a_scope_of_one_set_reaches_the_terms_of_leaders() -> None:
+def test_scope_of_one_set_is_in_the_anti_affinity_of_leaders() -> None:
     asked = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: "LeaderWorkerSet"}
     pod = make_leader(annotations=asked)
     admit(pod, "default")
@@ -346,7 +346,7 @@ THERE = {
 
 
 @pytest.mark.parametrize("pod", [make_leader(), make_worker()], ids=["leader", "worker"])
-def test_a_pod_returns_to_its_node_if_it_can(pod: dict[str, Any]) -> None:
+def test_preferred_node_return(pod: dict[str, Any]) -> None:
     mine = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
     pod["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}, PREFERRED: [mine]}}
     for _ in range(2):
@@ -364,7 +364,9 @@ def test_a_pod_returns_to_its_node_if_it_can(pod: dict[str, Any]) -> None:
         ({SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", **IN_TWOS}, False),
     ],
 )
-def test_exclusive_topologies_decide_alone(annotations: dict[str, str], returns: bool) -> None:
+def test_exclusive_topology_overrides_preferred_node_return(
+    annotations: dict[str, str], returns: bool
+) -> None:
     for pod in (make_leader(annotations=annotations), make_worker(annotations=annotations)):
         admit(pod, "default", former=FormerNode("node-1"))
         assert ("nodeAffinity" in pod["spec"].get("affinity", {})) == returns
@@ -374,7 +376,7 @@ def test_exclusive_topologies_decide_alone(annotations: dict[str, str], returns:
 
 
 @pytest.mark.parametrize("required", [None, {}], ids=["Preferred", "Required"])
-def test_a_pod_that_names_its_node_returns_to_no_other(required: dict[str, Any] | None) -> None:
+def test_a_pod_with_a_node_name_gets_no_node_return(required: dict[str, Any] | None) -> None:
     """The kubelet of the named node checks the affinity, and would fail the pod."""
     pod = make_worker()
     pod["spec"]["nodeName"] = "node-2"
@@ -382,7 +384,7 @@ def test_a_pod_that_names_its_node_returns_to_no_other(required: dict[str, Any] 
     assert "affinity" not in pod["spec"] and RETURNS_TO_ANNOTATION not in pod["metadata"]["annotations"]
 
 
-def test_an_affinity_that_is_none_is_refused() -> None:
+def test_invalid_affinity_is_rejected() -> None:
     pod = make_worker()
     pod["spec"]["affinity"] = {"nodeAffinity": [1]}
     with pytest.raises(Refused, match="nodeAffinity"):
@@ -420,7 +422,7 @@ FAST = {"key": "disk", "operator": "Exists"}
         ),
     ],
 )
-def test_a_pod_must_return_to_its_node(
+def test_required_node_return(
     pod: dict[str, Any], given: list[dict[str, Any]], terms: list[dict[str, Any]]
 ) -> None:
     pod = copy.deepcopy(pod)
@@ -449,7 +451,7 @@ def test_a_pod_must_return_to_its_node(
         pytest.param(node(), {}, {SHARED_TOPOLOGY_ANNOTATION: "zone"}, id="near its group"),
     ],
 )
-def test_no_pod_must_return_to_a_node_that_does_not_take_it(
+def test_no_required_return_to_an_unsuitable_node(
     there: dict[str, Any], spec: dict[str, Any], annotations: dict[str, str]
 ) -> None:
     """The pod may still prefer the node. Only the scheduler knows whether the node takes it."""
@@ -462,7 +464,7 @@ def test_no_pod_must_return_to_a_node_that_does_not_take_it(
     assert RETURNS_TO_ANNOTATION not in pod["metadata"]["annotations"]
 
 
-def test_exclusive_topologies_decide_alone_where_a_pod_must_return() -> None:
+def test_exclusive_topology_overrides_required_node_return() -> None:
     pod = make_leader(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
     admit(pod, "default", former=FormerNode("node-1", node()))
     assert "nodeAffinity" not in pod["spec"]["affinity"]

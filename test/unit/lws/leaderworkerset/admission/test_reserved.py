@@ -62,7 +62,7 @@ def with_mark(key: str, value: str, where: str, **options: Any) -> dict[str, Any
     ids=lambda key: key.rpartition("/")[2],
 )
 @pytest.mark.parametrize("where", ["leaders", "workers", "both"])
-def test_what_the_original_overwrites_is_accepted_with_a_warning(key: str, where: str) -> None:
+def test_overwritten_labels_are_accepted_with_a_warning(key: str, where: str) -> None:
     raw = with_mark(key, "0", where)
     assert errors_in(raw) == []
     (warning,) = warnings_in(raw)
@@ -71,7 +71,7 @@ def test_what_the_original_overwrites_is_accepted_with_a_warning(key: str, where
 
 
 @pytest.mark.parametrize("key", [GROUP_INDEX_LABEL, GROUP_KEY_LABEL, LEADER_NAME_ANNOTATION])
-def test_only_what_can_never_run_is_refused(key: str) -> None:
+def test_only_fields_that_prevent_pods_are_rejected(key: str) -> None:
     """If leaders have a template of their own, the values of workers are overwritten with those of their
     leader.
     """
@@ -118,7 +118,7 @@ DIVIDED = {"subgroup": make_subgroup(2)}
         pytest.param(
             with_mark(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, "zone", "workers"),
             NO_EFFECT,
-            id="topology of subgroups that there are none of",
+            id="topology of subgroups without subgroups",
         ),
         pytest.param(
             with_mark(SUBGROUP_SIZE_ANNOTATION, "2", "both"), EFFECTIVE, id="subgroups of the template"
@@ -160,9 +160,7 @@ DIVIDED = {"subgroup": make_subgroup(2)}
         pytest.param(with_mark(REPLICAS_ANNOTATION, "3", "leaders"), NO_EFFECT, id="replicas"),
     ],
 )
-def test_what_the_original_honours_or_ignores_is_accepted_with_a_warning(
-    raw: dict[str, Any], says: str
-) -> None:
+def test_honoured_and_ignored_annotations_are_accepted_with_a_warning(raw: dict[str, Any], says: str) -> None:
     assert errors_in(raw) == []
     (warning,) = warnings_in(raw)
     assert says in warning
@@ -170,19 +168,19 @@ def test_what_the_original_honours_or_ignores_is_accepted_with_a_warning(
 
 
 @pytest.mark.parametrize("key", [SUBGROUP_INDEX_LABEL, SUBGROUP_KEY_LABEL])
-def test_labels_of_subgroups_are_the_users_own_where_there_are_none(key: str) -> None:
+def test_subgroup_labels_are_allowed_without_subgroups(key: str) -> None:
     raw = with_mark(key, "1", "both")
     assert (errors_in(raw), warnings_in(raw)) == ([], [])
 
 
-def test_subgroups_of_a_template_without_a_number_are_refused() -> None:
+def test_subgroup_size_in_a_template_must_be_a_number() -> None:
     """No pod could be created, and under upstream none could, either."""
     (error,) = errors_in(with_mark(SUBGROUP_SIZE_ANNOTATION, "0", "workers"))
     assert error.path == f"{WORKER}.metadata.annotations[{SUBGROUP_SIZE_ANNOTATION}]"
 
 
 @pytest.mark.parametrize("value", [2, None, True, {}, []], ids=str)
-def test_what_is_no_string_is_refused(value: Any) -> None:
+def test_label_values_must_be_strings(value: Any) -> None:
     """The API server rejects it, too. `lws plan` without a cluster reads the manifest as written."""
     raw = with_mark(SUBGROUP_SIZE_ANNOTATION, value, "workers")
     (error,) = errors_in(raw)

@@ -44,7 +44,7 @@ LEFT_ALONE = {"conditions": [{"type": "ReplicaFailure", "status": "True", "reaso
             stored(),
             wanted(max_unavailable=2, max_surge=1),
             f"groups 0 to 3 restart, by a rollout, up to 3 at a time: {IMAGE}",
-            id="as fast as the new budget says",
+            id="new budget",
         ),
         pytest.param(
             stored(),
@@ -53,9 +53,14 @@ LEFT_ALONE = {"conditions": [{"type": "ReplicaFailure", "status": "True", "reaso
             id="all at a time",
         ),
         pytest.param(
-            stored(), wanted(replicas=1), f"group 0 restarts, by a rollout: {IMAGE}", id="and scaled down"
+            stored(),
+            wanted(replicas=1),
+            f"group 0 restarts, by a rollout: {IMAGE}",
+            id="image and scaled down",
         ),
-        pytest.param(stored(), wanted(replicas=9), f"groups 0 to 3 restart, {ONE}: {IMAGE}", id="and up"),
+        pytest.param(
+            stored(), wanted(replicas=9), f"groups 0 to 3 restart, {ONE}: {IMAGE}", id="image and scaled up"
+        ),
         pytest.param(
             stored(),
             wanted(partition=3),
@@ -66,7 +71,7 @@ LEFT_ALONE = {"conditions": [{"type": "ReplicaFailure", "status": "True", "reaso
             stored(),
             wanted(partition=7),
             f"groups 0 to 3 keep their {KEEP}: {IMAGE}",
-            id="none yet",
+            id="no groups yet",
         ),
         pytest.param(
             stored(),
@@ -95,7 +100,7 @@ LEFT_ALONE = {"conditions": [{"type": "ReplicaFailure", "status": "True", "reaso
         ),
     ],
 )
-def test_told(old: Object, new: Object, told: str) -> None:
+def test_rolling_changes_cause_a_warning(old: Object, new: Object, told: str) -> None:
     assert warnings_in(new, old) == [told]
     assert errors_in(new, old) == []
 
@@ -110,32 +115,34 @@ def respelled() -> Object:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        pytest.param(stored(), respelled(), id="another spelling"),
+        pytest.param(stored(), respelled(), id="equal in another spelling"),
         pytest.param(stored(), wanted("app:1", replicas=9), id="scaled"),
-        pytest.param(stored(), wanted("app:1", startupPolicy="LeaderReady"), id="for groups that come later"),
-        pytest.param(stored(replicas=0), wanted(), id="no group is there yet"),
-        pytest.param(stored(), wanted(replicas=0), id="none is wanted any more"),
-        pytest.param({**stored(), "status": "garbage"}, wanted(), id="a status that says nothing"),
-        pytest.param(stored(partition=3), wanted("app:1"), id="a partition that keeps nothing back"),
+        pytest.param(stored(), wanted("app:1", startupPolicy="LeaderReady"), id="field of new groups only"),
+        pytest.param(stored(replicas=0), wanted(), id="no groups exist"),
+        pytest.param(stored(), wanted(replicas=0), id="scaled to zero"),
+        pytest.param({**stored(), "status": "garbage"}, wanted(), id="empty status"),
+        pytest.param(stored(partition=3), wanted("app:1"), id="partition without effect"),
         pytest.param(
-            stored(updated=1, partition=3), wanted("app:1", partition=1, **paused()), id="lowered, but paused"
+            stored(updated=1, partition=3),
+            wanted("app:1", partition=1, **paused()),
+            id="partition lowered while paused",
         ),
-        pytest.param(stored(**paused()), wanted("app:1"), id="resumed with nothing to do"),
+        pytest.param(stored(**paused()), wanted("app:1"), id="resumed without changes"),
         pytest.param(
-            stored(), {**wanted(scheduling={}), "status": LEFT_ALONE}, id="a set that is left alone"
+            stored(), {**wanted(scheduling={}), "status": LEFT_ALONE}, id="set of another controller"
         ),
         pytest.param(stored(spread="zones"), wanted(spread="zones"), id="a field of a later release"),
     ],
 )
-def test_not_told(old: Object, new: Object) -> None:
+def test_other_changes_cause_no_warning(old: Object, new: Object) -> None:
     assert not any("restart" in each or "keep" in each for each in warnings_in(new, old))
 
 
-def test_nothing_is_said_on_creation() -> None:
+def test_no_warning_on_creation() -> None:
     assert warnings_in(wanted()) == []
 
 
-def test_where_groups_run_is_part_of_their_template() -> None:
+def test_placement_annotations_cause_a_warning() -> None:
     new = wanted("app:1")
     new["metadata"]["annotations"] = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}
     (told,) = warnings_in(new, stored())
@@ -143,7 +150,7 @@ def test_where_groups_run_is_part_of_their_template() -> None:
     assert "exclusive-topology" in told
 
 
-def test_of_many_changes_some_are_named() -> None:
+def test_long_lists_of_changes_are_shortened() -> None:
     new = wanted()
     pod = new["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
     pod |= {f"{name}": "x" for name in ("nodeName", "hostname", "schedulerName", "priorityClassName")}
@@ -152,7 +159,7 @@ def test_of_many_changes_some_are_named() -> None:
     assert len(json.dumps(told)) < 400
 
 
-def test_what_is_too_large_to_compare_in_a_review_is_told_so() -> None:
+def test_templates_too_large_to_compare_cause_a_warning() -> None:
     old = stored()
     old["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["args"] = ["a"] * 30_000
     assert warnings_in({**old, "spec": {**old["spec"], "startupPolicy": "LeaderReady"}}, old) == []

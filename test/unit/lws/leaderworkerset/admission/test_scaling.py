@@ -23,13 +23,15 @@ def standing(replicas: int, **states: str) -> dict[str, Any]:
     ("old", "replicas", "staying"),
     [
         pytest.param(standing(4), 2, "", id="all are ready"),
-        pytest.param(standing(4, g3="NotReady", g2="Broken"), 2, "", id="the unready ones go"),
-        pytest.param(standing(4, g0="NotReady", g3="NotReady"), 3, "", id="no ready one goes"),
-        pytest.param(standing(4, g1="Broken", g0="NotReady"), 2, "vllm-0, vllm-1", id="two stay"),
-        pytest.param(standing(4, g0="Outdated"), 2, "", id="outdated ones serve"),
+        pytest.param(standing(4, g3="NotReady", g2="Broken"), 2, "", id="only unready groups are deleted"),
+        pytest.param(standing(4, g0="NotReady", g3="NotReady"), 3, "", id="no ready group is deleted"),
+        pytest.param(
+            standing(4, g1="Broken", g0="NotReady"), 2, "vllm-0, vllm-1", id="two unready groups are kept"
+        ),
+        pytest.param(standing(4, g0="Outdated"), 2, "", id="outdated groups are ready"),
         pytest.param(standing(4, g0="NotReady"), 5, "", id="scaled up"),
         pytest.param(standing(4, g0="NotReady"), 4, "", id="not scaled"),
-        pytest.param(make_set(replicas=4), 2, "", id="nobody knows yet"),
+        pytest.param(make_set(replicas=4), 2, "", id="status is unknown"),
     ],
 )
 def test_scaling_down(old: dict[str, Any], replicas: int, staying: str) -> None:

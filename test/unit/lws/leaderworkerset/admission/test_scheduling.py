@@ -34,7 +34,7 @@ def a_set(scheduling: Object | None, leader: Object | None = None, **fields: Any
     return lws if scheduling is None else {**lws, "spec": {**lws["spec"], "scheduling": scheduling}}
 
 
-def told(new: Object, old: Object | None = None, scheduler: Scheduler = ASSUMED) -> list[str]:
+def messages_of(new: Object, old: Object | None = None, scheduler: Scheduler = ASSUMED) -> list[str]:
     errors = scheduling_errors(new, old, SetSpec.of(new), scheduler)
     return [f"{error.path}: {error.detail}" for error in errors]
 
@@ -59,9 +59,9 @@ def gang(count: int) -> Object:
         {"replica": {"worker": {}}},
     ],
 )
-def test_what_is_accepted(scheduling: Object | None) -> None:
-    assert told(a_set(scheduling)) == []
-    assert told(a_set(scheduling), a_set(scheduling)) == []
+def test_accepted(scheduling: Object | None) -> None:
+    assert messages_of(a_set(scheduling)) == []
+    assert messages_of(a_set(scheduling), a_set(scheduling)) == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_is_accepted(scheduling: Object | None) -> None:
 )
 def test_one_level_only(scheduling: Object, levels: str) -> None:
     says = f"{SCHEDULING}: exactly one active scheduling level is required, got [{levels}]"
-    assert told(a_set(scheduling)) == [says]
+    assert messages_of(a_set(scheduling)) == [says]
 
 
 @pytest.mark.parametrize(
@@ -109,19 +109,19 @@ def test_one_level_only(scheduling: Object, levels: str) -> None:
             a_set({"replica": {"leader": gang(2)}}),
             f"{SCHEDULING}.replica.leader.schedulingPolicy.gang.minCount: must equal complete leaf "
             "membership 1",
-            id="more than the leader",
+            id="minCount above the leader",
         ),
         pytest.param(
             a_set({"replica": {"worker": gang(4)}}),
             f"{SCHEDULING}.replica.worker.schedulingPolicy.gang.minCount: must equal complete leaf "
             "membership 3",
-            id="more than the workers",
+            id="minCount above the workers",
         ),
         pytest.param(
             a_set({}, startupPolicy="LeaderReady"),
             f"{SCHEDULING}: a gang containing the leader and workers is incompatible with startupPolicy "
             "LeaderReady",
-            id="groups are gangs, and workers wait",
+            id="gangs with LeaderReady",
         ),
         pytest.param(
             a_set(gang(12), startStrategy={"seedGroups": 1}),
@@ -143,7 +143,7 @@ def test_one_level_only(scheduling: Object, levels: str) -> None:
         pytest.param(
             a_set({}, leader={"schedulingGroup": {"podGroupName": "x"}}),
             f"{SCHEDULING}: managed pod templates must not set spec.schedulingGroup",
-            id="groups of their own",
+            id="PodGroups of users",
         ),
         pytest.param(
             a_set({"replica": {"worker": {"resourceClaims": [CLAIM]}}}, leader={"resourceClaims": [CLAIM]}),
@@ -153,16 +153,18 @@ def test_one_level_only(scheduling: Object, levels: str) -> None:
         ),
     ],
 )
-def test_what_is_refused(lws: Object, says: str) -> None:
-    assert told(lws) == [says]
+def test_rejected(lws: Object, says: str) -> None:
+    assert messages_of(lws) == [says]
 
 
-def test_what_single_pods_may_have() -> None:
+def test_fields_allowed_for_single_pods() -> None:
     topology = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}
-    assert told(a_set({"replica": BASIC}, startupPolicy="LeaderReady", annotations=topology)) == []
+    assert messages_of(a_set({"replica": BASIC}, startupPolicy="LeaderReady", annotations=topology)) == []
     claims = {"replica": {"leader": {"resourceClaims": [CLAIM]}}}
-    assert told(a_set(claims, leader={"resourceClaims": [CLAIM]})) == []
-    assert told(a_set(claims, pod={"resourceClaims": [CLAIM]})) == [], "the worker template is the leader's"
+    assert messages_of(a_set(claims, leader={"resourceClaims": [CLAIM]})) == []
+    assert messages_of(a_set(claims, pod={"resourceClaims": [CLAIM]})) == [], (
+        "the worker template is the leader's"
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,8 +183,8 @@ def test_what_single_pods_may_have() -> None:
         pytest.param({}, {"replica": None}, [], id="null is absent"),
     ],
 )
-def test_what_cannot_change(before: Object | None, after: Object | None, says: list[str]) -> None:
-    assert told(a_set(after), a_set(before)) == [f"{SCHEDULING}: {each}" for each in says]
+def test_immutable_fields(before: Object | None, after: Object | None, says: list[str]) -> None:
+    assert messages_of(a_set(after), a_set(before)) == [f"{SCHEDULING}: {each}" for each in says]
 
 
 def test_priorities_cannot_change() -> None:
@@ -190,7 +192,7 @@ def test_priorities_cannot_change() -> None:
     new = copy.deepcopy(old)
     new["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["priorityClassName"] = "high"
     says = "cannot change priorityClassName while workload-aware scheduling is configured"
-    assert told(new, old) == [f"spec.leaderWorkerTemplate: {says}"]
+    assert messages_of(new, old) == [f"spec.leaderWorkerTemplate: {says}"]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,7 @@ def test_delegation(annotations: dict[str, str], scheduling: Object, owned: bool
     if owned:
         owner = {"kind": "Parent", "name": "p", "uid": "u", "controller": True}
         lws["metadata"]["ownerReferences"] = [owner]
-    assert told(lws) == [f"metadata.annotations[{each}" for each in says]
+    assert messages_of(lws) == [f"metadata.annotations[{each}" for each in says]
 
 
 @pytest.mark.parametrize(
@@ -255,12 +257,12 @@ def test_delegation(annotations: dict[str, str], scheduling: Object, owned: bool
             [UNAVAILABLE],
             id="no Workloads",
         ),
-        pytest.param(Scheduler(True, "volcano", lacks_workloads=True), [], id="volcano needs none"),
+        pytest.param(Scheduler(True, "volcano", lacks_workloads=True), [], id="volcano without Workloads"),
     ],
 )
-def test_who_must_be_there(scheduler: Scheduler, says: list[str]) -> None:
-    assert told(a_set({}), scheduler=scheduler) == [f"{SCHEDULING}: {each}" for each in says]
-    assert told(a_set(None), scheduler=scheduler) == []
+def test_required_scheduler(scheduler: Scheduler, says: list[str]) -> None:
+    assert messages_of(a_set({}), scheduler=scheduler) == [f"{SCHEDULING}: {each}" for each in says]
+    assert messages_of(a_set(None), scheduler=scheduler) == []
 
 
 @pytest.mark.parametrize(
@@ -285,13 +287,13 @@ def test_who_must_be_there(scheduler: Scheduler, says: list[str]) -> None:
         pytest.param({"replica": gang(4)}, [], id="a gang"),
     ],
 )
-def test_what_volcano_cannot_do(scheduling: Object, says: list[str]) -> None:
-    found = told(a_set(scheduling), scheduler=Scheduler(True, "volcano"))
+def test_unsupported_by_volcano(scheduling: Object, says: list[str]) -> None:
+    found = messages_of(a_set(scheduling), scheduler=Scheduler(True, "volcano"))
     assert found == [f"{SCHEDULING}: the Volcano provider {each}" for each in says]
 
 
 @pytest.mark.parametrize("garbage", [1, "x", [1], {"a": 1}, True])
 @pytest.mark.parametrize("field", ["resourceClaims", "schedulingConstraints", "schedulingPolicy"])
-def test_no_value_stops_it(field: str, garbage: Any) -> None:
+def test_values_of_any_type_cause_no_exception(field: str, garbage: Any) -> None:
     lws = a_set({"replica": {"leader": {field: garbage}}}, pod={"resourceClaims": garbage})
-    assert told(lws) is not None
+    assert messages_of(lws) is not None

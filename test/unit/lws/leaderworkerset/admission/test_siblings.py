@@ -24,10 +24,10 @@ PARENT = 'metadata.name: Invalid value: "a": its group 1 would need a StatefulSe
 @pytest.mark.parametrize(
     ("new", "other", "expected"),
     [
-        pytest.param(make_set("b"), make_set("a-1"), "", id="nothing in common"),
+        pytest.param(make_set("b"), make_set("a-1"), "", id="unrelated name"),
         pytest.param(make_set("a"), make_set("a"), "", id="itself"),
-        pytest.param(make_set("a-1"), make_set("a"), CHILD, id="a group of another"),
-        pytest.param(make_set("a-2"), make_set("a"), "", id="a group that another has not"),
+        pytest.param(make_set("a-1"), make_set("a"), CHILD, id="name of a group of another set"),
+        pytest.param(make_set("a-2"), make_set("a"), "", id="name of a missing group"),
         pytest.param(
             make_set("a-2"), make_set("a", max_surge=1), CHILD.replace("1", "2"), id="a surge group"
         ),
@@ -37,13 +37,22 @@ PARENT = 'metadata.name: Invalid value: "a": its group 1 would need a StatefulSe
             make_set("a-1"),
             make_set("a", deletionTimestamp="2026-01-01T00:00:00Z"),
             "",
-            id="another that goes",
+            id="other set is terminating",
         ),
-        pytest.param(make_set("a"), make_set("a-1"), PARENT, id="another is its group"),
-        pytest.param(make_set("a", replicas=1), make_set("a-1"), "", id="another is a group it has not"),
-        pytest.param(make_set("a", replicas=1, max_surge=1), make_set("a-1"), PARENT, id="its surge group"),
-        pytest.param(make_set("a", size=1), make_set("a-1"), "", id="another is a group without workers"),
-        pytest.param(make_set("a-1-0"), make_set("a"), "", id="the name of a pod is no hindrance"),
+        pytest.param(make_set("a"), make_set("a-1"), PARENT, id="other set has the name of a group"),
+        pytest.param(
+            make_set("a", replicas=1), make_set("a-1"), "", id="other set has the name of a missing group"
+        ),
+        pytest.param(
+            make_set("a", replicas=1, max_surge=1),
+            make_set("a-1"),
+            PARENT,
+            id="other set has the name of a surge group",
+        ),
+        pytest.param(
+            make_set("a", size=1), make_set("a-1"), "", id="other set has the name of a group without workers"
+        ),
+        pytest.param(make_set("a-1-0"), make_set("a"), "", id="other set has the name of a pod"),
         pytest.param(make_set("a-01"), make_set("a"), "", id="no group is named so"),
         pytest.param(make_set("a"), make_set("a-01"), "", id="another that no group is named as"),
     ],
@@ -57,23 +66,33 @@ def test_create(new: dict[str, Any], other: dict[str, Any], expected: str) -> No
 @pytest.mark.parametrize(
     ("new", "old", "refused"),
     [
-        pytest.param(make_set("a", replicas=3), make_set("a", replicas=1), True, id="it grows into another"),
+        pytest.param(
+            make_set("a", replicas=3),
+            make_set("a", replicas=1),
+            True,
+            id="scaled up to the name of another set",
+        ),
         pytest.param(
             make_set("a", replicas=3, max_unavailable=2), make_set("a", replicas=3), False, id="as before"
         ),
-        pytest.param(make_set("a", size=2), make_set("a", size=1), True, id="it gets workers"),
-        pytest.param(make_set("a", replicas=1), make_set("a", replicas=0), False, id="not so far"),
+        pytest.param(make_set("a", size=2), make_set("a", size=1), True, id="size raised from 1"),
+        pytest.param(
+            make_set("a", replicas=1),
+            make_set("a", replicas=0),
+            False,
+            id="scaled up below the name of another set",
+        ),
     ],
 )
 def test_update(new: dict[str, Any], old: dict[str, Any], refused: bool) -> None:
     assert bool(errors_in(new, old, [make_set("a-1"), new])) is refused
 
 
-def test_a_set_grows_beside_one_whose_name_no_group_has() -> None:
+def test_a_set_scales_beside_a_set_with_another_name() -> None:
     assert errors_in(make_set("a", replicas=3), make_set("a", replicas=1), [make_set("a-01")]) == []
 
 
-def test_a_name_that_was_accepted_stays() -> None:
+def test_an_accepted_name_remains_valid() -> None:
     old, new = make_set("a-1", replicas=1), make_set("a-1", replicas=2)
     assert errors_in(new, old, [make_set("a")]) == []
 
@@ -89,9 +108,15 @@ def served(name: str) -> dict[str, Any]:
     ("new", "old", "other", "path"),
     [
         pytest.param(make_set("a-leader"), None, make_set("a"), "", id="no Service of leaders"),
-        pytest.param(make_set("a-leader"), None, served("a"), "metadata.name", id="it has the name already"),
         pytest.param(
-            served("a"), None, make_set("a-leader"), "spec.leaderService", id="it would need the name"
+            make_set("a-leader"), None, served("a"), "metadata.name", id="another set already owns the name"
+        ),
+        pytest.param(
+            served("a"),
+            None,
+            make_set("a-leader"),
+            "spec.leaderService",
+            id="another set would need the name",
         ),
         pytest.param(
             served("a"), make_set("a"), make_set("a-leader"), "spec.leaderService", id="added later"
@@ -105,7 +130,11 @@ def served(name: str) -> dict[str, Any]:
         ),
         pytest.param(unique(make_set("a-leader")), None, served("a"), "", id="a set without a Service"),
         pytest.param(
-            make_set("a-leader"), unique(make_set("a-leader")), served("a"), "metadata.name", id="it gets one"
+            make_set("a-leader"),
+            unique(make_set("a-leader")),
+            served("a"),
+            "metadata.name",
+            id="Service added",
         ),
     ],
 )

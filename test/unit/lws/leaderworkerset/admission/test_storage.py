@@ -39,7 +39,7 @@ def with_claims(*claims: dict[str, Any], retention: Any = None, **options: Any) 
         pytest.param(
             with_claims(claim("my.data")),
             [f'{CLAIMS}[0].metadata.name: Invalid value: "my.data": {LABEL}'],
-            id="a name that no volume can have",
+            id="invalid volume name",
         ),
         pytest.param(
             with_claims({"metadata": {"name": "data"}}),
@@ -47,19 +47,21 @@ def with_claims(*claims: dict[str, Any], retention: Any = None, **options: Any) 
                 f"{CLAIMS}[0].spec.accessModes: Required value: ",
                 f"{CLAIMS}[0].spec.resources.requests.storage: Required value: ",
             ],
-            id="nothing but a name",
+            id="no spec",
         ),
         pytest.param(
-            with_claims(retention={"whenDeleted": "Delete", "whenScaled": "Retain"}), [], id="words"
+            with_claims(retention={"whenDeleted": "Delete", "whenScaled": "Retain"}),
+            [],
+            id="valid retention policy",
         ),
-        pytest.param(with_claims(retention={"whenDeleted": ""}), [], id="nothing said"),
+        pytest.param(with_claims(retention={"whenDeleted": ""}), [], id="empty retention policy"),
         pytest.param(
             with_claims(retention={"whenDeleted": "delete", "whenScaled": "Keep"}),
             [
                 f'{RETENTION}.whenDeleted: Invalid value: "delete": must be Retain or Delete',
                 f'{RETENTION}.whenScaled: Invalid value: "Keep": must be Retain or Delete',
             ],
-            id="other words",
+            id="invalid retention policy",
         ),
     ],
 )
@@ -70,7 +72,7 @@ def test_claims(raw: dict[str, Any], expected: list[str]) -> None:
         assert message.startswith(beginning)
 
 
-def test_a_claim_that_is_there_twice_is_accepted_with_a_warning() -> None:
+def test_a_duplicate_claim_is_accepted_with_a_warning() -> None:
     """A StatefulSet uses the last template of a name, so the set runs under upstream."""
     raw = with_claims(claim(), claim("logs"), claim())
     assert errors_in(raw) == []
@@ -92,13 +94,13 @@ def test_a_claim_that_is_there_twice_is_accepted_with_a_warning() -> None:
             id="a default written out",
         ),
         pytest.param(with_claims(claim(storage="2Gi")), with_claims(claim()), True, id="larger"),
-        pytest.param(with_claims(claim(), claim("logs")), with_claims(claim()), True, id="one more"),
-        pytest.param(with_claims(), with_claims(claim()), True, id="one less"),
+        pytest.param(with_claims(claim(), claim("logs")), with_claims(claim()), True, id="claim added"),
+        pytest.param(with_claims(), with_claims(claim()), True, id="claim removed"),
         pytest.param(
             with_claims(claim(), retention={"whenDeleted": "Delete"}),
             with_claims(claim()),
             False,
-            id="what becomes of them may change",
+            id="retention policy changed",
         ),
     ],
 )
@@ -111,6 +113,6 @@ def test_claim_templates_are_immutable(new: dict[str, Any], old: dict[str, Any],
     )
 
 
-def test_an_update_is_not_held_up_by_claims_that_were_there() -> None:
+def test_stored_invalid_claims_do_not_block_updates() -> None:
     bad = claim("my.data")
     assert errors_in(with_claims(bad, replicas=9), with_claims(bad)) == []

@@ -85,7 +85,7 @@ def test_a_template_without_a_pod_spec_is_refused_with_its_path(raw: dict[str, A
     assert str(error).startswith(f"{expected}: ")
 
 
-def test_a_template_of_which_nothing_is_made_may_be_empty_until_something_is() -> None:
+def test_an_unused_template_may_be_empty() -> None:
     """Upstream runs such a set: groups of one pod with a template for leaders."""
     alone = with_templates(pod_template(), {}, size=1)
     assert errors_in(alone) == []
@@ -101,13 +101,15 @@ EXCLUDED_PATH = "spec.leaderWorkerTemplate.subGroupPolicy.subGroupPolicyType"
     ("raw", "expected"),
     [
         pytest.param(with_templates(worker=pod_template(TPU)), [], id="one template"),
-        pytest.param(with_templates(worker=pod_template(TPU), size=10_000), [], id="as many as can be told"),
+        pytest.param(
+            with_templates(worker=pod_template(TPU), size=10_000), [], id="maximum number of TPU hosts"
+        ),
         pytest.param(
             with_templates(worker=pod_template(TPU), size=10_001),
             ["spec.leaderWorkerTemplate.size: Invalid value: 10001: groups whose pods request google"],
-            id="more pods than can be told of each other",
+            id="too many TPU hosts",
         ),
-        pytest.param(with_templates(worker=pod_template(), size=10_001), [], id="as many without TPUs"),
+        pytest.param(with_templates(worker=pod_template(), size=10_001), [], id="as many pods without TPUs"),
         pytest.param(with_templates(pod_template(), pod_template(TPU)), [], id="workers only"),
         pytest.param(with_templates(pod_template(TPU), pod_template()), [], id="leaders only"),
         pytest.param(with_templates(pod_template(TPU, TPU), pod_template(TPU, TPU)), [], id="two and two"),
@@ -175,9 +177,7 @@ UNKNOWN_PORT = {**TPU, "env": [PORT_FROM]}
         pytest.param(with_templates(pod_template(), pod_template(TPU)), [], id="workers only"),
     ],
 )
-def test_tpus_that_leaders_and_workers_count_differently_are_accepted_with_a_warning(
-    raw: dict[str, Any], expected: list[str]
-) -> None:
+def test_different_tpu_counts_are_accepted_with_a_warning(raw: dict[str, Any], expected: list[str]) -> None:
     """Upstream does the same: each pod derives the TPUs of the others from its own containers."""
     assert errors_in(raw) == []
     found = warnings_in(raw)
@@ -186,7 +186,7 @@ def test_tpus_that_leaders_and_workers_count_differently_are_accepted_with_a_war
         assert message.startswith(beginning)
 
 
-def test_a_template_that_nothing_is_made_of_is_not_held_against_a_set() -> None:
+def test_an_unused_template_is_not_validated() -> None:
     """Groups of one pod with a template for leaders do not use the worker template. Larger groups do."""
     alone = with_templates(pod_template(), pod_template(restartPolicy="Never"), size=1)
     grown = with_templates(pod_template(), pod_template(restartPolicy="Never"), size=2)
@@ -211,7 +211,7 @@ HOST = "spec.leaderWorkerTemplate.{}.spec.hostname"
         pytest.param(with_templates(worker=pod_template(hostname="")), "", id="empty"),
     ],
 )
-def test_leaders_of_hash_groups_cannot_have_one_host_name(raw: dict[str, Any], refused: str) -> None:
+def test_hash_leaders_cannot_share_a_host_name(raw: dict[str, Any], refused: str) -> None:
     assert errors_in(raw) == []
     hashed = {**raw, "spec": {**raw["spec"], "groupIdentity": "Hash"}}
     why = "all groups would have one host name, and only one could have workers: remove it"
@@ -220,7 +220,7 @@ def test_leaders_of_hash_groups_cannot_have_one_host_name(raw: dict[str, Any], r
     assert errors_in({**hashed, "spec": {**hashed["spec"], "replicas": 3}}, hashed) == []
 
 
-def test_an_update_is_not_held_up_by_what_was_there() -> None:
+def test_stored_errors_do_not_block_updates() -> None:
     bad = {"metadata": {"labels": {GROUP_INDEX_LABEL: "0"}}}
     before = with_templates(worker={**pod_template(), **bad})
     after = with_templates(worker={**pod_template(), **bad}, replicas=9)
@@ -272,7 +272,7 @@ BOTH = {**EXCLUSIVE, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
         ),
     ],
 )
-def test_subgroups_cannot_be_apart_in_one_domain(raw: dict[str, Any], refused: bool) -> None:
+def test_subgroups_cannot_be_exclusive_in_one_domain(raw: dict[str, Any], refused: bool) -> None:
     path = f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}"
     assert [error.path for error in errors_in(raw)] == ([path] if refused else [])
 
@@ -315,7 +315,7 @@ def terms(topology: str) -> dict[str, Any]:
         pytest.param(
             with_templates(pod_template(), pod_template(affinity=terms("rack")), annotations=EXCLUSIVE),
             [],
-            id="terms of workers, which have none of ours",
+            id="terms of workers",
         ),
         pytest.param(
             with_templates(worker=pod_template(affinity=terms("rack")), annotations=EXCLUSIVE),

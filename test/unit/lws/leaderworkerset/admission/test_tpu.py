@@ -60,7 +60,7 @@ def make_pod(
     }
 
 
-def told(pod: dict[str, Any], place: int = 0) -> dict[str, str]:
+def variables_of(pod: dict[str, Any], place: int = 0) -> dict[str, str]:
     env = pod["spec"]["containers"][place]["env"]
     return {entry["name"]: entry["value"] for entry in env if entry["name"].startswith("TPU_")}
 
@@ -101,7 +101,7 @@ def told(pod: dict[str, Any], place: int = 0) -> dict[str, str]:
 )
 def test_hosts_and_id(pod: dict[str, Any], hosts: str, worker_id: str) -> None:
     admit(pod, "default")
-    found = told(pod)
+    found = variables_of(pod)
     addresses = ",".join(f"{host}:8476" for host in hosts.split(","))
     assert found == {
         "TPU_WORKER_HOSTNAMES": hosts,
@@ -118,19 +118,19 @@ def test_hosts_and_id(pod: dict[str, Any], hosts: str, worker_id: str) -> None:
 def test_two_containers() -> None:
     pod = make_pod(1, 2, containers=2)
     admit(pod, "default")
-    assert told(pod, 1)["TPU_WORKER_ID"] == "3"
+    assert variables_of(pod, 1)["TPU_WORKER_ID"] == "3"
     found = {entry["name"]: entry.get("value") for entry in pod["spec"]["containers"][1]["env"]}
     assert found["TPU_PROCESS_ADDRESSES"] == "L-0.L:8476,L-0.L:8477,L-0-1.L:8476,L-0-1.L:8477"
 
 
-def test_every_container_of_a_subgroup_is_told() -> None:
+def test_every_container_of_a_subgroup_gets_variables() -> None:
     pod = make_pod(3, 4, 2, containers=2)
     admit(pod, "default")
-    assert [told(pod, place)["TPU_WORKER_ID"] for place in range(2)] == ["2", "3"]
-    assert told(pod)["TPU_WORKER_HOSTNAMES"] == "L-0-2.L,L-0-2.L,L-0-3.L,L-0-3.L"
+    assert [variables_of(pod, place)["TPU_WORKER_ID"] for place in range(2)] == ["2", "3"]
+    assert variables_of(pod)["TPU_WORKER_HOSTNAMES"] == "L-0-2.L,L-0-2.L,L-0-3.L,L-0-3.L"
 
 
-def test_ids_and_hosts_of_a_group_fit_together() -> None:
+def test_ids_and_hosts_of_a_group_are_consistent() -> None:
     """In every combination that admission accepts, ids count from 0 without a gap and match the pod's
     position.
     """
@@ -147,7 +147,7 @@ def _assert_consistent(size: int, subgroup_size: int | None, leader_tpus: bool) 
     for worker in range(0 if leader_tpus else 1, size):
         pod = make_pod(worker, size, subgroup_size, leader_tpus=leader_tpus)
         admit(pod, "default")
-        found = told(pod)
+        found = variables_of(pod)
         index = pod["metadata"]["labels"].get(SUBGROUP_INDEX_LABEL, "")
         assert (
             f"{pod['metadata']['name']}.L"
@@ -159,7 +159,7 @@ def _assert_consistent(size: int, subgroup_size: int | None, leader_tpus: bool) 
         assert sorted(hosts) == list(range(len(hosts[0].split(","))))
 
 
-def test_own_variables_stay_and_ours_come_around_them() -> None:
+def test_user_variables_are_kept() -> None:
     own = [{"name": "TPU_PROCESS_PORT", "value": "9000"}, {"name": "TPU_NAME", "value": "mine"}]
     pod = make_pod(1, 2, env=own)
     admit(pod, "default")
@@ -174,16 +174,16 @@ def test_own_variables_stay_and_ours_come_around_them() -> None:
         "TPU_WORKER_ID",
         "TPU_PROCESS_ADDRESSES",
     ]
-    assert told(pod)["TPU_NAME"] == "mine"
-    assert told(pod)["TPU_PROCESS_ADDRESSES"] == "L-0.L:9000,L-0-1.L:9000"
+    assert variables_of(pod)["TPU_NAME"] == "mine"
+    assert variables_of(pod)["TPU_PROCESS_ADDRESSES"] == "L-0.L:9000,L-0-1.L:9000"
 
 
 @pytest.mark.parametrize("name", ["TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES"])
-def test_pods_that_the_user_configured_get_nothing(name: str) -> None:
+def test_pods_with_user_variables_are_unchanged(name: str) -> None:
     pod = make_pod(1, 2, env=[{"name": name, "value": "7"}], containers=2)
     admit(pod, "default")
-    assert told(pod) == {name: "7"}
-    assert told(pod, 1) == {name: "7"}
+    assert variables_of(pod) == {name: "7"}
+    assert variables_of(pod, 1) == {name: "7"}
 
 
 @pytest.mark.parametrize(
@@ -203,14 +203,14 @@ def test_refused(pod: dict[str, Any], expected: str) -> None:
     assert pod == before
 
 
-def test_a_port_that_is_known_inside_of_one_container_only_is_left_open_as_in_the_original() -> None:
+def test_a_port_of_another_container_is_omitted_as_upstream_does() -> None:
     pod = make_pod(1, 2, env=[{"name": "TPU_PROCESS_PORT", "valueFrom": {}}], containers=2)
     admit(pod, "default")
     found = {entry["name"]: entry.get("value") for entry in pod["spec"]["containers"][1]["env"]}
     assert found["TPU_PROCESS_ADDRESSES"] == "L-0.L:,L-0.L:,L-0-1.L:,L-0-1.L:"
 
 
-def test_a_subgroup_that_is_no_number_is_refused() -> None:
+def test_a_subgroup_index_must_be_a_number() -> None:
     pod = make_pod(1, 4, 2)
     pod["metadata"]["labels"][SUBGROUP_INDEX_LABEL] = "first"
     with pytest.raises(Refused, match='must be a number for pods that use TPUs, not "first"'):

@@ -158,7 +158,7 @@ def test_accepted(raw: dict[str, Any]) -> None:
         pytest.param(
             make_set(disrupted="101%"),
             [f'{MAX_UNAVAILABLE_GROUPS}: Invalid value: "101%": must not be greater than 100%'],
-            id="disruption budget beyond all",
+            id="disruption budget above 100%",
         ),
         pytest.param(
             make_set(disrupted=True),
@@ -389,7 +389,7 @@ def test_name_length_on_create(
     assert messages(make_set(name, **fields)) == ([too_long(name, *expected)] if expected else [])
 
 
-def test_a_name_too_long_for_anything_is_told_both_limits() -> None:
+def test_an_error_about_a_long_name_contains_both_limits() -> None:
     name = "a" * 64
     derived = too_long(name, 50, "replicas 2, maxSurge 0 and size 4", "worker pods, <name>-1-<hash>", 77)
     assert messages(make_set(name)) == [
@@ -401,11 +401,11 @@ def test_a_name_too_long_for_anything_is_told_both_limits() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "refused"),
     [
-        pytest.param({}, {"partition": 1}, False, id="nothing grew"),
+        pytest.param({}, {"partition": 1}, False, id="unchanged"),
         pytest.param({"replicas": 3}, {"replicas": 2}, False, id="fewer replicas"),
         pytest.param({"size": 4}, {"size": 3}, False, id="smaller groups"),
         pytest.param({"max_surge": 1}, {"max_surge": 0}, False, id="less surge"),
-        pytest.param({"max_surge": 2}, {"max_surge": 7}, False, id="more surge than can ever be used"),
+        pytest.param({"max_surge": 2}, {"max_surge": 7}, False, id="surge above the replicas"),
         pytest.param({"replicas": 2}, {"replicas": 3}, True, id="more replicas"),
         pytest.param({"size": 4}, {"size": 5}, True, id="larger groups"),
         pytest.param({"max_surge": 0}, {"max_surge": 1}, True, id="more surge"),
@@ -413,7 +413,7 @@ def test_a_name_too_long_for_anything_is_told_both_limits() -> None:
             {"replicas": 3, "max_surge": 0},
             {"replicas": 2, "max_surge": 1},
             True,
-            id="less of one, more of the other",
+            id="fewer replicas, more surge",
         ),
     ],
 )
@@ -514,7 +514,7 @@ def changed(raw: dict[str, Any], **metadata: Any) -> dict[str, Any]:
         pytest.param(changed(BROKEN), False, id="nothing changed"),
         pytest.param(changed(BROKEN, labels={"a": "b"}), False, id="label added"),
         pytest.param(changed(BROKEN, finalizers=[]), False, id="finalizer removed"),
-        pytest.param(changed(BROKEN, annotations={"a": "b"}), False, id="annotation that nobody reads"),
+        pytest.param(changed(BROKEN, annotations={"a": "b"}), False, id="unknown annotation"),
         pytest.param(changed(BROKEN, annotations=None), False, id="null annotations"),
         pytest.param(changed(BROKEN, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "r"}), True, id="topology"),
         pytest.param(
@@ -543,7 +543,7 @@ def changed(raw: dict[str, Any], **metadata: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_only_what_changed_is_checked(new: dict[str, Any], is_checked: bool) -> None:
+def test_only_changes_are_validated(new: dict[str, Any], is_checked: bool) -> None:
     assert bool(errors_in(new, BROKEN)) is is_checked
 
 
@@ -559,7 +559,7 @@ def test_defaults_that_an_older_release_did_not_store_are_no_change() -> None:
 
 
 @pytest.mark.parametrize("old", [None, {}], ids=["none", "empty"])
-def test_without_an_old_object_everything_is_checked(old: dict[str, Any] | None) -> None:
+def test_the_whole_object_is_validated_without_an_old_object(old: dict[str, Any] | None) -> None:
     assert errors_in(BROKEN, old)
 
 
@@ -680,7 +680,7 @@ def with_junk(raw: dict[str, Any], path: tuple[str, ...], junk: Any) -> dict[str
 
 
 @pytest.mark.parametrize("path", paths_in(FULL), ids=".".join)
-def test_no_shape_is_an_exception(path: tuple[str, ...]) -> None:
+def test_sets_of_any_shape_cause_no_exception(path: tuple[str, ...]) -> None:
     for junk in JUNK:
         new = with_junk(FULL, path, junk)
         default(new)
@@ -731,7 +731,7 @@ def all_paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]
     return [path, *below] if path else below
 
 
-def test_no_shape_of_templates_and_claims_is_an_exception() -> None:
+def test_templates_and_claims_of_any_shape_cause_no_exception() -> None:
     whole, gangs = rich_set(), itertools.cycle(PROVIDERS.values())
     for path in all_paths_in(whole):
         for junk in JUNK[::4]:
@@ -756,7 +756,7 @@ def with_numbers(port: int) -> dict[str, Any]:
     return made
 
 
-def test_numbers_that_the_original_could_not_read_are_refused() -> None:
+def test_numbers_that_upstream_cannot_parse_are_rejected() -> None:
     """The set could never be created, and typed clients could list no set at all."""
     found = {each.path: each.detail for each in errors_in(with_numbers(2**32))}
     template, rolling = "spec.leaderWorkerTemplate", "spec.rolloutStrategy.rollingUpdateConfiguration"
@@ -812,7 +812,7 @@ def test_the_name_of_another_controller(name: str | None, says: list[str]) -> No
 
 
 @pytest.mark.parametrize("name", [5, True, [], {}])
-def test_what_is_no_name_of_a_controller_is_left_to_the_definition(name: Any) -> None:
+def test_invalid_controller_names_are_left_to_the_crd(name: Any) -> None:
     """`lws plan` checks manifests that no API server has validated."""
     assert errors_in(managed_by(name)) == []
 

@@ -17,7 +17,7 @@ A, B = sets("app:1", "app:2", replicas=4, max_surge="30%", max_unavailable="50%"
 HISTORY = [revision_of(A, 1), revision_of(B, 2)]
 
 
-def test_at_rest() -> None:
+def test_settled_set() -> None:
     found = assess(snapshot_of(A, HISTORY[:1]))
     assert (found.target.key, found.rollout.replicas, found.ownership) == (record(A).key, 4, Ownership.OURS)
     assert found.rollout.statefulset == LeaderStatefulSet(replicas=4, partition=0, last_replicas=4)
@@ -25,7 +25,7 @@ def test_at_rest() -> None:
     assert (found.rollout.outdated, found.rollout.pinned, found.rollout.paused) == ((), (), False)
 
 
-def test_in_a_rollout() -> None:
+def test_set_during_a_rollout() -> None:
     found = assess(snapshot_of(B, HISTORY, [A, A, B, B]))
     assert found.target.key == record(B).key
     assert found.rollout.outdated == (0, 1)
@@ -36,7 +36,7 @@ def test_a_surge_group_is_not_replaced() -> None:
     assert assess(snapshot_of(B, HISTORY, [B, B, B, B, A])).rollout.outdated == ()
 
 
-def test_behind_a_partition() -> None:
+def test_set_with_a_partition() -> None:
     partitioned = make_set(image="app:2", replicas=4, partition=3)
     found = assess(snapshot_of(partitioned, HISTORY, [A, B, A, A]))
     assert (found.rollout.pinned, found.rollout.outdated) == ((0, 2), (3,))
@@ -55,7 +55,7 @@ def test_a_set_that_does_not_exist_yet() -> None:
     assert found.rollout.statefulset is None
 
 
-def test_a_stranger_has_its_name() -> None:
+def test_a_foreign_statefulset_has_the_name() -> None:
     other = make_leader_statefulset(make_set("other"))
     other["metadata"]["name"] = "demo"
     uid = other["metadata"]["ownerReferences"][0]["uid"] = "somebody"

@@ -28,17 +28,17 @@ from test.unit.set_world import actions_of, carried_out, settled, with_groups, w
         pytest.param({"partition": 3}, None, id="no revision"),
         pytest.param({"revision": "", "partition": 3}, None, id="empty revision"),
         pytest.param({"revision": 7, "partition": 3}, None, id="revision is a number"),
-        pytest.param({"revision": "demo-a-1", "partition": "3"}, None, id="partition is a text"),
+        pytest.param({"revision": "demo-a-1", "partition": "3"}, None, id="partition is a string"),
         pytest.param({"revision": "demo-a-1", "partition": -1}, None, id="negative"),
-        pytest.param({"revision": "demo-a-1", "partition": True}, None, id="partition is a truth"),
+        pytest.param({"revision": "demo-a-1", "partition": True}, None, id="partition is a boolean"),
     ],
 )
-def test_memory_is_read_or_missing(stored: Any, position: Position | None) -> None:
+def test_stored_checkpoint_is_parsed(stored: Any, position: Position | None) -> None:
     assert recorded_position(make_set(status={"rollout": stored})) == position
     assert recorded_position(make_set()) is None
 
 
-def test_what_is_remembered_is_read_back() -> None:
+def test_checkpoint_round_trip() -> None:
     written = record_position(make_set(), Position("demo-a-1", 2))
     assert (written.subresource, written.target.name, written.target.uid) == (
         "status",
@@ -56,20 +56,20 @@ def the_apply(planned: Plan) -> Apply:
     return found
 
 
-def memories(planned: Plan) -> list[Any]:
+def checkpoints_in(planned: Plan) -> list[Any]:
     """Return the rollout positions that the plan records before anything else."""
     merges = (action for action in actions_of(planned) if isinstance(action, Merge))
     return [each.patch["status"]["rollout"] for each in merges if each.subresource == "status"]
 
 
-def told(planned: Plan) -> tuple[str, int, int]:
+def notes_of(planned: Plan) -> tuple[str, int, int]:
     """Return image of the leaders, partition and replicas of the applied StatefulSet."""
     intent = the_apply(planned).intent
     image = intent["spec"]["template"]["spec"]["containers"][0]["image"]
     return image, partition_of(intent), desired_replicas(intent)
 
 
-def rolling(replicas: int = 4, **spec: Any) -> SetSnapshot:
+def set_during_a_rollout(replicas: int = 4, **spec: Any) -> SetSnapshot:
     """Return a rollout from app:1 to app:2: group 3 is replaced and ready, the next partition is 2."""
     snapshot = settled(make_set(replicas=replicas, **spec))
     snapshot = with_spec(snapshot, make_set(replicas=replicas, image="app:2", **spec))
@@ -89,7 +89,7 @@ def rolling(replicas: int = 4, **spec: Any) -> SetSnapshot:
     )
 
 
-def lost(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
+def with_deleted_leader(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
     """Return the snapshot without the leader StatefulSet and its groups.
 
     status: fields with other values; None removes one.
@@ -100,10 +100,10 @@ def lost(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
     return replace(snapshot, leader=None, groups=(), lws=lws, live_keys=frozenset(), reread=lws)
 
 
-def test_one_that_is_lost_in_a_rollout_begins_with_the_revision_the_set_came_from() -> None:
-    snapshot = lost(rolling())
+def test_a_statefulset_lost_during_a_rollout_is_recreated_with_the_old_revision() -> None:
+    snapshot = with_deleted_leader(set_during_a_rollout())
     planned = plan(snapshot)
-    assert told(planned) == ("app:1", 4, 4), "no pod that was left behind is moved back"
+    assert notes_of(planned) == ("app:1", 4, 4), "no pod that was left behind is moved back"
     apply = the_apply(planned)
     former = next(
         each for each in snapshot.revisions if each.name == snapshot.lws["status"]["currentRevision"]
@@ -114,12 +114,12 @@ def test_one_that_is_lost_in_a_rollout_begins_with_the_revision_the_set_came_fro
         "the leader StatefulSet was lost in a rollout: 4 groups of revision 1 first, "
         "then the rollout continues from partition 2"
     )
-    assert memories(planned) == []
+    assert checkpoints_in(planned) == []
     assert "currentRevision" not in (planned.statuses[0].patch if planned.statuses else {})
 
 
-def test_it_moves_on_only_when_it_knows_the_revision_that_it_came_from() -> None:
-    snapshot = lost(rolling())
+def test_a_recreated_statefulset_waits_for_its_update_revision() -> None:
+    snapshot = with_deleted_leader(set_during_a_rollout())
     made = carried_out(snapshot, plan(snapshot))
     waiting = plan(made)
     assert [action for action in actions_of(waiting) if isinstance(action, Apply | Delete)] == []
@@ -129,76 +129,84 @@ def test_it_moves_on_only_when_it_knows_the_revision_that_it_came_from() -> None
     assert waiting.again_after == 10
 
 
-def test_then_it_goes_on_from_where_it_was_as_far_as_the_budget_allows() -> None:
-    before = rolling()
-    made = carried_out(lost(before), plan(lost(before)))
+def test_a_recreated_statefulset_continues_within_the_budget() -> None:
+    before = set_during_a_rollout()
+    made = carried_out(with_deleted_leader(before), plan(with_deleted_leader(before)))
     # The pods were left behind and adopted: three old, one new.
     adopted = with_reported(replace(made, groups=before.groups))
     planned = plan(adopted)
-    assert told(planned) == ("app:2", 2, 4), "one of three old groups may go"
-    assert memories(planned) == [], "that is where it was already"
+    assert notes_of(planned) == ("app:2", 2, 4), "one of three old groups may go"
+    assert checkpoints_in(planned) == [], "that is where it was already"
 
 
-def test_pods_that_are_lost_with_it_come_back_old_and_wait_for_their_turn() -> None:
-    before = lost(rolling())
+def test_pods_lost_with_the_statefulset_are_recreated_with_the_old_revision() -> None:
+    before = with_deleted_leader(set_during_a_rollout())
     planned = plan(with_groups(carried_out(before, plan(before))))
-    assert told(planned) == ("app:2", 3, 4), "all four are old again: one may go"
-    assert memories(planned) == [{"revision": before.lws["status"]["updateRevision"], "partition": 3}]
+    assert notes_of(planned) == ("app:2", 3, 4), "all four are old again: one may go"
+    assert checkpoints_in(planned) == [{"revision": before.lws["status"]["updateRevision"], "partition": 3}]
 
 
-def test_groups_of_the_surge_are_kept_until_somebody_has_counted() -> None:
-    assert told(plan(lost(rolling(replicas=4, max_surge=1)))) == ("app:1", 5, 5)
+def test_surge_groups_are_kept_until_the_statefulset_has_reported() -> None:
+    assert notes_of(plan(with_deleted_leader(set_during_a_rollout(replicas=4, max_surge=1)))) == (
+        "app:1",
+        5,
+        5,
+    )
 
 
-def test_the_partition_of_the_set_holds_in_any_case() -> None:
-    before = rolling(replicas=4, partition=3)
-    made = carried_out(lost(before), plan(lost(before)))
+def test_the_partition_of_the_set_is_respected() -> None:
+    before = set_during_a_rollout(replicas=4, partition=3)
+    made = carried_out(with_deleted_leader(before), plan(with_deleted_leader(before)))
     planned = plan(with_reported(replace(made, groups=before.groups)))
-    assert told(planned) == ("app:2", 3, 4)
-    assert told(plan(lost(rolling(replicas=4, partition=9)))) == ("app:1", 9, 4)
+    assert notes_of(planned) == ("app:2", 3, 4)
+    assert notes_of(plan(with_deleted_leader(set_during_a_rollout(replicas=4, partition=9)))) == (
+        "app:1",
+        9,
+        4,
+    )
 
 
 UNKNOWN = [
-    pytest.param({"rollout": None}, id="memory lost"),
-    pytest.param({"rollout": {"revision": 3, "partition": "x"}}, id="memory garbled"),
+    pytest.param({"rollout": None}, id="no checkpoint"),
+    pytest.param({"rollout": {"revision": 3, "partition": "x"}}, id="invalid checkpoint"),
     pytest.param({"currentRevision": "demo-nobody-9"}, id="the revision it came from is gone"),
 ]
 
 
 @pytest.mark.parametrize("status", UNKNOWN)
-def test_where_nothing_shows_where_it_was_no_group_moves_before_it_is_planned(status: dict[str, Any]) -> None:
-    assert told(plan(lost(rolling(), **status))) == ("app:2", 4, 4)
+def test_without_a_checkpoint_no_group_is_updated_at_once(status: dict[str, Any]) -> None:
+    assert notes_of(plan(with_deleted_leader(set_during_a_rollout(), **status))) == ("app:2", 4, 4)
 
 
 def test_a_rollout_to_yet_another_revision_begins_from_the_top() -> None:
-    changed = with_spec(rolling(), make_set(replicas=4, image="app:3"))
-    snapshot = lost(changed)
+    changed = with_spec(set_during_a_rollout(), make_set(replicas=4, image="app:3"))
+    snapshot = with_deleted_leader(changed)
     first = plan(snapshot)
-    assert told(first) == ("app:1", 4, 4)
+    assert notes_of(first) == ("app:1", 4, 4)
 
 
-def test_on_the_way_back_no_pod_moves_before_it_is_planned() -> None:
+def test_a_rollback_updates_no_pod_at_once() -> None:
     """From app:1 to app:2 and back: groups that already run app:2 may be left behind."""
-    back = with_spec(rolling(), make_set(replicas=4))
+    back = with_spec(set_during_a_rollout(), make_set(replicas=4))
     changed = carried_out(back, plan(back))
-    assert memory_of(changed) == (changed.lws["status"]["currentRevision"], 4)
-    assert told(plan(lost(changed))) == ("app:1", 4, 4)
+    assert checkpoint_of(changed) == (changed.lws["status"]["currentRevision"], 4)
+    assert notes_of(plan(with_deleted_leader(changed))) == ("app:1", 4, 4)
 
 
-def memory_of(snapshot: SetSnapshot) -> tuple[str, int]:
+def checkpoint_of(snapshot: SetSnapshot) -> tuple[str, int]:
     stored = snapshot.lws["status"]["rollout"]
     return stored["revision"], stored["partition"]
 
 
 @pytest.mark.parametrize("status", [{}, {"currentRevision": None, "rollout": None}])
-def test_one_that_is_lost_at_rest_is_made_as_it_was(status: dict[str, Any]) -> None:
-    assert told(plan(lost(settled(make_set(replicas=3)), **status))) == ("app:1", 0, 3)
+def test_a_statefulset_lost_while_settled_is_recreated_unchanged(status: dict[str, Any]) -> None:
+    assert notes_of(plan(with_deleted_leader(settled(make_set(replicas=3)), **status))) == ("app:1", 0, 3)
 
 
-def test_a_template_that_was_never_taken_does_not_come_first() -> None:
+def test_a_template_that_was_never_applied_is_not_used_first() -> None:
     """The API server rejected the first StatefulSet; then the user corrected the template."""
-    first = SetSnapshot(make_set(replicas=3), rolling().now)
+    first = SetSnapshot(make_set(replicas=3), set_during_a_rollout().now)
     planned = plan(first)
     refused = replace(carried_out(first, planned), leader=None)
     corrected = with_spec(refused, make_set(replicas=3, image="app:2"))
-    assert told(plan(corrected))[0] == "app:2"
+    assert notes_of(plan(corrected))[0] == "app:2"

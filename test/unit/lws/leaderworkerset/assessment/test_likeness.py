@@ -36,7 +36,7 @@ OURS = make_set(podDisruptionBudget={"maxUnavailableGroups": 1})
 WRITERS = [{"manager": "kubectl-create", "operation": "Update", "fieldsV1": {"f:spec": {"f:selector": {}}}}]
 
 
-def by_a_user(obj: dict[str, Any]) -> None:
+def made_by_a_user(obj: dict[str, Any]) -> None:
     obj["metadata"]["managedFields"] = WRITERS
 
 
@@ -48,9 +48,11 @@ def orphan(obj: Any, change: Change = lambda obj: None) -> dict[str, Any]:
 
 
 STATEFULSETS = [
-    pytest.param(lambda obj: None, Ownership.ORPHAN, id="as ours"),
+    pytest.param(lambda obj: None, Ownership.ORPHAN, id="as the set makes it"),
     pytest.param(
-        lambda obj: obj["metadata"]["labels"].update(team="a"), Ownership.ORPHAN, id="with a label more"
+        lambda obj: obj["metadata"]["labels"].update(team="a"),
+        Ownership.ORPHAN,
+        id="with an additional label",
     ),
     pytest.param(lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL), Ownership.TAKEN, id="no name label"),
     pytest.param(
@@ -100,7 +102,7 @@ def test_workers_are_adopted_only_if_the_group_could_have_made_them(
 
 
 @pytest.mark.parametrize("name", names())
-def test_whatever_the_original_has_made_is_adopted(name: str) -> None:
+def test_objects_made_by_upstream_are_adopted(name: str) -> None:
     state = load(name)
     snapshot = SetSnapshot(state.lws, NOW, leader=orphan(state.leaders))
     assert ownership_of_leaders(snapshot) is Ownership.ORPHAN
@@ -114,23 +116,23 @@ def test_whatever_the_original_has_made_is_adopted(name: str) -> None:
 SHARED = build_service("demo", "demo", {NAME_LABEL: "demo"}, OURS)
 OWN = build_group_service("demo", make_leader_pod(OURS, 1))
 SERVICES = [
-    pytest.param(lambda obj: None, Ownership.ORPHAN, id="as ours"),
-    pytest.param(by_a_user, Ownership.SUFFICIENT, id="a user's, like ours"),
+    pytest.param(lambda obj: None, Ownership.ORPHAN, id="as the set makes it"),
+    pytest.param(made_by_a_user, Ownership.SUFFICIENT, id="a user's, like ours"),
     pytest.param(
-        lambda obj: obj["metadata"].pop("managedFields"), Ownership.SUFFICIENT, id="nobody knows whose"
+        lambda obj: obj["metadata"].pop("managedFields"), Ownership.SUFFICIENT, id="without managed fields"
     ),
     pytest.param(lambda obj: obj["metadata"].pop("labels"), Ownership.SUFFICIENT, id="without our label"),
     pytest.param(
         lambda obj: (
-            by_a_user(obj),
+            made_by_a_user(obj),
             obj["spec"].pop("publishNotReadyAddresses"),
             obj["spec"].update(ports=[{"port": 80}]),
         ),
         Ownership.SUFFICIENT,
-        id="a user's, with ports and only for what is ready",
+        id="a user's, with ports and ready pods only",
     ),
     pytest.param(
-        lambda obj: (by_a_user(obj), obj["spec"].update(clusterIP="10.0.0.1")),
+        lambda obj: (made_by_a_user(obj), obj["spec"].update(clusterIP="10.0.0.1")),
         Ownership.TAKEN,
         id="a user's, not headless",
     ),
@@ -154,9 +156,9 @@ def test_a_users_own_headless_service_satisfies_the_need(
     assert not may_be_adopted(service) or ownership is not Ownership.SUFFICIENT
 
 
-def test_with_a_users_own_service_nothing_is_wrong_and_nothing_is_written() -> None:
+def test_an_equivalent_service_of_a_user_causes_no_problem_and_no_write() -> None:
     snapshot = settled(OURS)
-    own = trim(orphan(snapshot.service, by_a_user))
+    own = trim(orphan(snapshot.service, made_by_a_user))
     snapshot = replace(snapshot, service=own, reread=snapshot.lws)
     planned = plan(snapshot)
     assert planned.is_empty and planned.announce == ()
@@ -165,7 +167,7 @@ def test_with_a_users_own_service_nothing_is_wrong_and_nothing_is_written() -> N
     assert actions_of(plan(replace(snapshot, service=None))) != [], "it has gone: the set makes its own"
 
 
-def test_a_service_that_somebody_controls_stays_theirs_and_is_in_the_way() -> None:
+def test_a_service_with_another_controller_is_a_name_clash() -> None:
     other = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "u-9", "controller": True}
     service = orphan(api_server.stored(copy.deepcopy(SHARED)))
     service["metadata"]["ownerReferences"] = [other]
@@ -177,9 +179,11 @@ def test_a_service_that_somebody_controls_stays_theirs_and_is_in_the_way() -> No
     [
         pytest.param({"matchLabels": {NAME_LABEL: "demo"}}, Ownership.ORPHAN, id="ours"),
         pytest.param(
-            {"matchLabels": {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "0"}}, Ownership.TAKEN, id="of a part"
+            {"matchLabels": {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "0"}},
+            Ownership.TAKEN,
+            id="narrower selector",
         ),
-        pytest.param({}, Ownership.TAKEN, id="of everything"),
+        pytest.param({}, Ownership.TAKEN, id="empty selector"),
     ],
 )
 def test_a_budget_is_adopted_only_if_it_is_over_the_pods_of_the_set(

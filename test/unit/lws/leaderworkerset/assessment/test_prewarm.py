@@ -24,7 +24,7 @@ from test.unit.set_world import actions_of, carried_out, settled, with_reported,
 Object = dict[str, Any]
 
 
-def warm(image: str = "app:1", replicas: int = 3, **options: Any) -> Object:
+def set_with_prewarm(image: str = "app:1", replicas: int = 3, **options: Any) -> Object:
     """Return a set with the fields of `prewarm`, and others as in `make_set`."""
     prewarm, partition = options.pop("prewarm", {}), options.pop("partition", 0)
     lws = make_set(image=image, replicas=replicas, partition=partition, **options)
@@ -57,7 +57,9 @@ def pod_of(job: Object) -> Object:
     return dict(job["spec"]["template"]["spec"])
 
 
-def ended(snapshot: SetSnapshot, *names: str, type_: str = "Complete", reason: str = "") -> SetSnapshot:
+def with_finished_jobs(
+    snapshot: SetSnapshot, *names: str, type_: str = "Complete", reason: str = ""
+) -> SetSnapshot:
     """Return the snapshot with ended Jobs of these nodes, by default of all nodes."""
     assert snapshot.prewarm is not None
     done = []
@@ -69,7 +71,7 @@ def ended(snapshot: SetSnapshot, *names: str, type_: str = "Complete", reason: s
     return replace(snapshot, prewarm=replace(snapshot.prewarm, jobs=tuple(done)))
 
 
-def passed(snapshot: SetSnapshot) -> SetSnapshot:
+def with_warmed_nodes(snapshot: SetSnapshot) -> SetSnapshot:
     """Return the snapshot after one of our passes and a report of the StatefulSet controller."""
     return with_reported(carried_out(snapshot, plan(snapshot)))
 
@@ -87,7 +89,7 @@ def going(planned: Plan) -> list[str]:
     return [action.target.name for action in actions_of(planned) if isinstance(action, Delete)]
 
 
-def begins(planned: Plan) -> bool:
+def starts_rollout(planned: Plan) -> bool:
     """Return whether the partition is lowered to the last group."""
     applied = [action.intent["spec"] for action in actions_of(planned) if isinstance(action, Apply)]
     return [spec["updateStrategy"]["rollingUpdate"]["partition"] for spec in applied] == [2]
@@ -102,18 +104,18 @@ def begins(planned: Plan) -> bool:
         ("x", None),
     ],
 )
-def test_what_a_set_asks_for(given: object, expected: Prewarm | None) -> None:
-    assert SetSpec.of(warm(prewarm=given)).prewarm == expected
+def test_prewarm_settings(given: object, expected: Prewarm | None) -> None:
+    assert SetSpec.of(set_with_prewarm(prewarm=given)).prewarm == expected
 
 
-def test_a_rollout_waits_for_the_images_and_then_begins() -> None:
-    snapshot = changed(warm(), warm("app:2"))
+def test_a_rollout_starts_after_the_images_are_pulled() -> None:
+    snapshot = changed(set_with_prewarm(), set_with_prewarm("app:2"))
     first = plan(snapshot)
     assert jobs_in(first).keys() == {f"{role}-{i}" for role in ("leader", "worker") for i in range(3)}
     assert first.waiting_for == (
         "images on the nodes of outdated groups: 0 of 6 nodes done, until 2026-03-01T12:10:00Z at the latest"
     )
-    snapshot = passed(snapshot)
+    snapshot = with_warmed_nodes(snapshot)
     record = {"revision": snapshot.lws["status"]["updateRevision"], "startTime": timestamp(NOW)}
     assert progress(snapshot) == {**record, "nodes": 6}
     assert partition_of(snapshot) == 3
@@ -123,29 +125,31 @@ def test_a_rollout_waits_for_the_images_and_then_begins() -> None:
     }
     assert plan(snapshot).is_empty
 
-    snapshot = passed(ended(snapshot, "leader-0", "worker-0"))
+    snapshot = with_warmed_nodes(with_finished_jobs(snapshot, "leader-0", "worker-0"))
     assert progress(snapshot) == {**record, "nodes": 6, "ended": 2}
     assert partition_of(snapshot) == 3
 
-    snapshot = ended(snapshot)
+    snapshot = with_finished_jobs(snapshot)
     planned = plan(snapshot)
-    assert begins(planned) and going(planned) == [], "until the status says it, Jobs are all that shows it"
+    assert starts_rollout(planned) and going(planned) == [], (
+        "until the status says it, Jobs are all that shows it"
+    )
     (announce,) = [each for status in planned.statuses for each in status.announce if "warm" in each.reason]
     assert (announce.reason, announce.note) == (
         "Prewarmed",
         f"6 of 6 nodes are prewarmed for revision {record['revision']}: its rollout begins",
     )
-    snapshot = passed(snapshot)
+    snapshot = with_warmed_nodes(snapshot)
     assert partition_of(snapshot) == 2
     assert progress(snapshot) == {**record, "nodes": 6, "ended": 6, "completionTime": timestamp(NOW)}
     assert len([name for name in going(plan(snapshot)) if "prewarm" in name]) == 6
-    snapshot = passed(passed(snapshot))
+    snapshot = with_warmed_nodes(with_warmed_nodes(snapshot))
     assert progress(snapshot)["completionTime"]
     assert plan(snapshot).is_empty
     assert assess(snapshot).prewarming is None
 
 
-def test_a_pod_pulls_on_one_node_and_takes_nothing() -> None:
+def test_a_job_pulls_images_on_one_node_without_requests() -> None:
     like = make_pod_template("app:2")
     like["spec"] |= {
         "imagePullSecrets": [{"name": "registry"}],
@@ -160,8 +164,8 @@ def test_a_pod_pulls_on_one_node_and_takes_nothing() -> None:
     like["spec"]["containers"][0]["resources"] = {
         "limits": {"nvidia.com/gpu": "8", "example.com/nic": "1", "hugepages-2Mi": "1Gi"}
     }
-    after = warm("app:2", replicas=1, template={"workerTemplate": like})
-    job = jobs_in(plan(changed(warm(replicas=1), after)))["worker-0"]
+    after = set_with_prewarm("app:2", replicas=1, template={"workerTemplate": like})
+    job = jobs_in(plan(changed(set_with_prewarm(replicas=1), after)))["worker-0"]
     assert (job["spec"]["backoffLimit"], job["spec"]["activeDeadlineSeconds"]) == (0, 600)
     assert job["spec"]["ttlSecondsAfterFinished"] == 600
     labels = job["spec"]["template"]["metadata"]["labels"]
@@ -200,29 +204,29 @@ def test_a_pod_pulls_on_one_node_and_takes_nothing() -> None:
     assert [mount["name"] for mount in pod["containers"][0]["volumeMounts"]] == ["weights"]
 
 
-def test_only_what_is_new_is_pulled_where_it_is_used() -> None:
+def test_only_new_images_are_pulled_on_the_nodes_that_use_them() -> None:
     leaders = make_pod_template("router:1")
-    before = warm("app:1", replicas=1, template={"leaderTemplate": leaders})
-    after = warm("app:2", replicas=1, template={"leaderTemplate": leaders})
+    before = set_with_prewarm("app:1", replicas=1, template={"leaderTemplate": leaders})
+    after = set_with_prewarm("app:2", replicas=1, template={"leaderTemplate": leaders})
     jobs = jobs_in(plan(changed(before, after)))
     assert jobs.keys() == {"worker-0"}
     assert [container["image"] for container in pod_of(jobs["worker-0"])["containers"]] == ["app:2"]
 
 
 def test_one_pod_for_a_leader_and_workers_on_one_node() -> None:
-    after = warm("app:2", replicas=1, template={"leaderTemplate": make_pod_template("router:2")})
-    snapshot = changed(warm(replicas=1), after)
+    after = set_with_prewarm("app:2", replicas=1, template={"leaderTemplate": make_pod_template("router:2")})
+    snapshot = changed(set_with_prewarm(replicas=1), after)
     together = PrewarmFacts(nodes={0: NodesOfGroup("node", frozenset({"node"}))})
     jobs = jobs_in(plan(replace(snapshot, prewarm=together)))
     assert [container["image"] for container in pod_of(jobs["node"])["containers"]] == ["router:2", "app:2"]
 
 
 def test_a_rollout_without_new_images_waits_for_nothing() -> None:
-    after = warm()
+    after = set_with_prewarm()
     after["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["args"] = ["--fast"]
-    snapshot = passed(changed(warm(), after))
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), after))
     assert partition_of(snapshot) == 3
-    snapshot = passed(snapshot)
+    snapshot = with_warmed_nodes(snapshot)
     assert partition_of(snapshot) == 2
     assert not progress(snapshot)
 
@@ -242,7 +246,7 @@ def test_a_command_runs_as_the_worker_would_without_its_devices() -> None:
     }
     options = {"replicas": 1, "template": {"workerTemplate": template}}
     prewarm = {"command": ["download", "--fast"]}
-    before, after = warm(**options), warm(prewarm=prewarm, **copy.deepcopy(options))
+    before, after = set_with_prewarm(**options), set_with_prewarm(prewarm=prewarm, **copy.deepcopy(options))
     after["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["args"] = ["other"]
     jobs = jobs_in(plan(changed(before, after)))
     assert jobs.keys() == {"leader-0", "worker-0"}
@@ -264,13 +268,13 @@ def test_a_command_runs_as_the_worker_would_without_its_devices() -> None:
     assert "automountServiceAccountToken" not in pod
 
 
-def test_no_more_nodes_at_a_time_than_asked_for() -> None:
+def test_parallelism_limits_the_nodes() -> None:
     options = {"prewarm": {"parallelism": 2}}
-    snapshot = changed(warm(**options), warm("app:2", **options))
+    snapshot = changed(set_with_prewarm(**options), set_with_prewarm("app:2", **options))
     assert jobs_in(plan(snapshot)).keys() == {"leader-2", "worker-2"}
-    snapshot = passed(snapshot)
+    snapshot = with_warmed_nodes(snapshot)
     assert not jobs_in(plan(snapshot))
-    assert jobs_in(plan(ended(snapshot, "leader-2"))).keys() == {"leader-1"}
+    assert jobs_in(plan(with_finished_jobs(snapshot, "leader-2"))).keys() == {"leader-1"}
 
 
 @pytest.mark.parametrize(
@@ -280,22 +284,24 @@ def test_no_more_nodes_at_a_time_than_asked_for() -> None:
         ("Failed", "DeadlineExceeded", "PrewarmIncomplete", "0 of 6 nodes"),
     ],
 )
-def test_a_job_that_fails_holds_up_nothing(type_: str, reason: str, word: str, told: str) -> None:
+def test_a_failed_job_does_not_block_the_rollout(type_: str, reason: str, word: str, told: str) -> None:
     """Without a command, a container that cannot start proves that its image is on the node."""
-    snapshot = ended(passed(changed(warm(), warm("app:2"))), type_=type_, reason=reason)
+    snapshot = with_finished_jobs(
+        with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2"))), type_=type_, reason=reason
+    )
     planned = plan(snapshot)
-    assert begins(planned)
+    assert starts_rollout(planned)
     (announce,) = [each for status in planned.statuses for each in status.announce if "arm" in each.reason]
     assert announce.reason == word
     assert announce.note.startswith(told)
 
 
-def test_the_deadline_ends_it() -> None:
-    snapshot = passed(changed(warm(), warm("app:2")))
+def test_the_deadline_ends_the_prewarming() -> None:
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     assert plan(snapshot).again_after == 5
-    late = replace(ended(snapshot, "leader-2"), now=NOW + timedelta(seconds=600))
+    late = replace(with_finished_jobs(snapshot, "leader-2"), now=NOW + timedelta(seconds=600))
     planned = plan(late)
-    assert begins(planned)
+    assert starts_rollout(planned)
     (announce,) = [each for status in planned.statuses for each in status.announce if "arm" in each.reason]
     assert announce.reason == "PrewarmIncomplete"
     assert "1 of 6 nodes" in announce.note
@@ -304,30 +310,32 @@ def test_the_deadline_ends_it() -> None:
     assert late.prewarm is not None and late.prewarm.jobs and planned.again_after == 1
 
 
-def test_what_the_api_server_refuses_ends_it_at_once_and_is_told() -> None:
+def test_a_rejected_job_ends_the_prewarming_and_is_reported() -> None:
     words = 'pods "x" is forbidden: violates PodSecurity'
-    snapshot = passed(changed(warm(), warm("app:2")))
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     assert snapshot.prewarm is not None
     refused = {job["metadata"]["uid"]: words for job in snapshot.prewarm.jobs}
     planned = plan(replace(snapshot, prewarm=replace(snapshot.prewarm, refused=refused)))
-    assert begins(planned)
+    assert starts_rollout(planned)
     assert any(words in each.note for status in planned.statuses for each in status.announce)
     # The Jobs themselves.
-    snapshot = changed(warm(), warm("app:2"))
+    snapshot = changed(set_with_prewarm(), set_with_prewarm("app:2"))
     job = jobs_in(plan(snapshot))["leader-2"]["metadata"]["name"]
     rejected = (Rejection(f"cannot create Job {job}", "quota"),)
     assert not assess(replace(snapshot, rejections=rejected)).rollout.prewarming
 
 
 @pytest.mark.parametrize("subject", ["cannot create Job demo-prewarm-1", "cannot delete Job demo-prewarm-1"])
-def test_what_was_refused_to_a_former_revision_says_nothing_about_this_one(subject: str) -> None:
-    snapshot = changed(warm(), warm("app:2"), rejections=(Rejection(subject, "quota"),))
+def test_a_rejection_of_another_revision_is_ignored(subject: str) -> None:
+    snapshot = changed(
+        set_with_prewarm(), set_with_prewarm("app:2"), rejections=(Rejection(subject, "quota"),)
+    )
     assert assess(snapshot).rollout.prewarming
 
 
-def test_jobs_without_pods_do_not_keep_other_nodes_from_their_turn() -> None:
+def test_jobs_without_pods_do_not_block_other_nodes() -> None:
     options = {"prewarm": {"parallelism": 2}}
-    snapshot = passed(changed(warm(**options), warm("app:2", **options)))
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(**options), set_with_prewarm("app:2", **options)))
     assert snapshot.prewarm is not None
     refused = {job["metadata"]["uid"]: "PodSecurity" for job in snapshot.prewarm.jobs}
     planned = plan(replace(snapshot, prewarm=replace(snapshot.prewarm, refused=refused)))
@@ -337,37 +345,39 @@ def test_jobs_without_pods_do_not_keep_other_nodes_from_their_turn() -> None:
 def test_another_command_is_another_job() -> None:
     """The command is no part of the revision: users can fix one that hangs without an undo."""
     wrong, right = {"command": ["wait-forever"]}, {"command": ["load"]}
-    snapshot = passed(changed(warm(prewarm=wrong), warm("app:2", prewarm=wrong)))
-    planned = plan(with_spec(snapshot, warm("app:2", prewarm=right)))
+    snapshot = with_warmed_nodes(
+        changed(set_with_prewarm(prewarm=wrong), set_with_prewarm("app:2", prewarm=wrong))
+    )
+    planned = plan(with_spec(snapshot, set_with_prewarm("app:2", prewarm=right)))
     commands = [pod_of(job)["containers"][-1]["command"] for job in jobs_in(planned).values()]
     assert commands == [["load"]] * 6
     assert len([name for name in going(planned) if "prewarm" in name]) == 6
 
 
 def test_a_group_that_is_not_ready_for_a_moment_does_not_interrupt_its_nodes() -> None:
-    snapshot = passed(changed(warm(), warm("app:2")))
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     top = snapshot.groups[2]
     unready = replace(top, leader={**top.leader, "status": {"phase": "Running", "conditions": []}})
     assert not going(plan(replace(snapshot, groups=(*snapshot.groups[:2], unready))))
 
 
-def test_a_rollout_that_no_longer_waits_for_any_node_tells_nothing() -> None:
-    snapshot = passed(changed(warm(), warm("app:2")))
-    planned = plan(with_spec(snapshot, warm("app:2", replicas=0)))
+def test_no_progress_is_reported_without_waiting_nodes() -> None:
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
+    planned = plan(with_spec(snapshot, set_with_prewarm("app:2", replicas=0)))
     assert not [each for status in planned.statuses for each in status.announce if "arm" in each.reason]
 
 
 def test_a_lower_partition_warms_nodes_after_a_first_step_that_needed_none() -> None:
-    snapshot = changed(warm(replicas=4), warm("app:2", replicas=4, partition=3))
+    snapshot = changed(set_with_prewarm(replicas=4), set_with_prewarm("app:2", replicas=4, partition=3))
     top = snapshot.groups[3]
     unready = replace(top, leader={**top.leader, "status": {"phase": "Running", "conditions": []}})
-    snapshot = passed(passed(replace(snapshot, groups=(*snapshot.groups[:3], unready))))
+    snapshot = with_warmed_nodes(with_warmed_nodes(replace(snapshot, groups=(*snapshot.groups[:3], unready))))
     assert partition_of(snapshot) == 3
-    assert assess(with_spec(snapshot, warm("app:2", replicas=4))).rollout.prewarming
+    assert assess(with_spec(snapshot, set_with_prewarm("app:2", replicas=4))).rollout.prewarming
 
 
-def test_groups_that_do_not_serve_are_replaced_cold() -> None:
-    snapshot = changed(warm(), warm("app:2"))
+def test_unready_groups_are_replaced_without_prewarming() -> None:
+    snapshot = changed(set_with_prewarm(), set_with_prewarm("app:2"))
     cold = tuple(
         replace(group, leader={**group.leader, "status": {"phase": "Running", "conditions": []}})
         for group in snapshot.groups
@@ -378,11 +388,11 @@ def test_groups_that_do_not_serve_are_replaced_cold() -> None:
 
 
 def test_an_undo_deletes_the_jobs_and_waits_for_nothing() -> None:
-    snapshot = passed(changed(warm(), warm("app:2")))
-    back = with_spec(snapshot, warm())
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
+    back = with_spec(snapshot, set_with_prewarm())
     assert assess(back).prewarming is None
     assert len([name for name in going(plan(back)) if "prewarm" in name]) == 6
-    back = passed(passed(back))
+    back = with_warmed_nodes(with_warmed_nodes(back))
     assert not progress(back)
     assert back.prewarm is not None
     assert not back.prewarm.jobs
@@ -390,8 +400,8 @@ def test_an_undo_deletes_the_jobs_and_waits_for_nothing() -> None:
 
 @pytest.mark.parametrize("how", ["paused", "no longer asked for"])
 def test_a_pause_and_an_edit_delete_the_jobs(how: str) -> None:
-    snapshot = passed(changed(warm(), warm("app:2")))
-    lws = warm("app:2")
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
+    lws = set_with_prewarm("app:2")
     if how == "paused":
         lws["spec"]["rolloutStrategy"]["paused"] = True
     else:
@@ -399,91 +409,100 @@ def test_a_pause_and_an_edit_delete_the_jobs(how: str) -> None:
     stopped = with_spec(snapshot, lws)
     planned = plan(stopped)
     assert len([name for name in going(planned) if "prewarm" in name]) == 6
-    assert begins(planned) == (how != "paused")
+    assert starts_rollout(planned) == (how != "paused")
     if how == "paused":
-        resumed = with_spec(passed(stopped), warm("app:2"))
+        resumed = with_spec(with_warmed_nodes(stopped), set_with_prewarm("app:2"))
         assert len(jobs_in(plan(resumed))) == 6
 
 
 @pytest.mark.parametrize("begins", ["before", "during"])
-def test_groups_that_a_pause_adds_do_not_pass_for_moved_ones(begins: str) -> None:
-    snapshot = changed(warm(), warm("app:2"))
+def test_groups_added_during_a_pause_do_not_count_as_updated(begins: str) -> None:
+    snapshot = changed(set_with_prewarm(), set_with_prewarm("app:2"))
     if begins == "during":
-        snapshot = passed(snapshot)
-    held = warm("app:2", replicas=5)
+        snapshot = with_warmed_nodes(snapshot)
+    held = set_with_prewarm("app:2", replicas=5)
     held["spec"]["rolloutStrategy"]["paused"] = True
-    snapshot = passed(passed(with_spec(snapshot, held)))
+    snapshot = with_warmed_nodes(with_warmed_nodes(with_spec(snapshot, held)))
     assert progress(snapshot) == {"revision": snapshot.lws["status"]["updateRevision"]}
     assert plan(snapshot).is_empty
     late = replace(snapshot, now=NOW + timedelta(hours=1))
-    resumed = with_spec(late, warm("app:2", replicas=5))
+    resumed = with_spec(late, set_with_prewarm("app:2", replicas=5))
     assert len(jobs_in(plan(resumed))) == 6
-    assert progress(passed(resumed))["startTime"] == timestamp(resumed.now)
+    assert progress(with_warmed_nodes(resumed))["startTime"] == timestamp(resumed.now)
 
 
 def test_a_pause_in_the_middle_of_a_rollout_leaves_nothing_to_warm() -> None:
-    begun = passed(passed(ended(passed(changed(warm(), warm("app:2"))))))
-    held = warm("app:2")
+    begun = with_warmed_nodes(
+        with_warmed_nodes(
+            with_finished_jobs(with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2"))))
+        )
+    )
+    held = set_with_prewarm("app:2")
     held["spec"]["rolloutStrategy"]["paused"] = True
-    snapshot = passed(with_spec(begun, held))
+    snapshot = with_warmed_nodes(with_spec(begun, held))
     assert not progress(snapshot)
 
 
-def test_another_revision_begins_anew() -> None:
-    snapshot = replace(passed(changed(warm(), warm("app:2"))), now=NOW + timedelta(seconds=60))
+def test_another_revision_starts_prewarming_again() -> None:
+    snapshot = replace(
+        with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2"))),
+        now=NOW + timedelta(seconds=60),
+    )
     before = {job["metadata"]["name"] for job in snapshot.prewarm.jobs} if snapshot.prewarm else set()
-    then = with_spec(snapshot, warm("app:3"))
+    then = with_spec(snapshot, set_with_prewarm("app:3"))
     planned = plan(then)
     assert {name for name in going(planned) if "prewarm" in name} == before
     assert {pod_of(job)["containers"][0]["image"] for job in jobs_in(planned).values()} == {"app:3"}
-    assert progress(passed(then))["startTime"] == timestamp(then.now)
+    assert progress(with_warmed_nodes(then))["startTime"] == timestamp(then.now)
 
 
-def test_one_that_is_switched_on_in_the_middle_of_a_rollout_waits_for_the_next() -> None:
-    cold = warm("app:2")
+def test_prewarm_enabled_during_a_rollout_applies_to_the_next_rollout() -> None:
+    cold = set_with_prewarm("app:2")
     del cold["spec"]["rolloutStrategy"]["prewarm"]
-    begun = passed(passed(changed(warm(), cold)))
+    begun = with_warmed_nodes(with_warmed_nodes(changed(set_with_prewarm(), cold)))
     assert partition_of(begun) == 2
-    assert assess(with_spec(begun, warm("app:2"))).prewarming is None
+    assert assess(with_spec(begun, set_with_prewarm("app:2"))).prewarming is None
 
 
-def test_a_lost_status_in_the_middle_of_a_rollout_stops_nothing() -> None:
-    begun = passed(ended(passed(changed(warm(), warm("app:2")))))
+def test_a_lost_status_during_a_rollout_does_not_stop_it() -> None:
+    begun = with_warmed_nodes(
+        with_finished_jobs(with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2"))))
+    )
     assert partition_of(begun) == 2
     status = {key: value for key, value in begun.lws["status"].items() if key != "prewarm"}
     assert assess(replace(begun, lws={**begun.lws, "status": status})).prewarming is None
 
 
 def test_scaling_goes_on_and_new_groups_have_the_new_revision() -> None:
-    snapshot = passed(changed(warm(), warm("app:2")))
-    scaled = passed(with_spec(snapshot, warm("app:2", replicas=5)))
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
+    scaled = with_warmed_nodes(with_spec(snapshot, set_with_prewarm("app:2", replicas=5)))
     assert scaled.leader is not None
     assert (scaled.leader["spec"]["replicas"], partition_of(scaled)) == (5, 3)
     assert assess(scaled).rollout.prewarming
 
 
 def test_each_step_of_a_partition_warms_the_nodes_of_its_own_groups() -> None:
-    before = warm(replicas=4)
-    snapshot = changed(before, warm("app:2", replicas=4, partition=3))
+    before = set_with_prewarm(replicas=4)
+    snapshot = changed(before, set_with_prewarm("app:2", replicas=4, partition=3))
     assert jobs_in(plan(snapshot)).keys() == {"leader-3", "worker-3"}
-    snapshot = passed(ended(passed(snapshot)))
+    snapshot = with_warmed_nodes(with_finished_jobs(with_warmed_nodes(snapshot)))
     assert progress(snapshot)["partition"] == 3
-    lower = with_spec(snapshot, warm("app:2", replicas=4))
+    lower = with_spec(snapshot, set_with_prewarm("app:2", replicas=4))
     planned = plan(lower)
     assert {f"leader-{i}" for i in range(3)} < jobs_in(planned).keys()
     assert not any(isinstance(action, Apply) for action in actions_of(planned))
-    lower = passed(lower)
+    lower = with_warmed_nodes(lower)
     assert assess(lower).rollout.prewarming
-    assert not assess(ended(lower)).rollout.prewarming
+    assert not assess(with_finished_jobs(lower)).rollout.prewarming
 
 
-def test_a_partition_above_all_groups_begins_nothing() -> None:
-    snapshot = changed(warm(), warm("app:2", partition=3))
+def test_a_partition_above_all_groups_starts_no_prewarming() -> None:
+    snapshot = changed(set_with_prewarm(), set_with_prewarm("app:2", partition=3))
     assert assess(snapshot).prewarming is None
 
 
 def test_what_commands_see_comes_from_the_status() -> None:
-    snapshot = passed(changed(warm(), warm("app:2")))
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     found = assess(replace(snapshot, prewarm=None))
     assert found.rollout.prewarming.startswith(
         "images on the nodes of outdated groups: 0 of 6 nodes done, until"
@@ -493,8 +512,8 @@ def test_what_commands_see_comes_from_the_status() -> None:
 
 
 @pytest.mark.parametrize("record", ["x", {"revision": 7}, {"startTime": "never"}, {"nodes": "many"}])
-def test_a_status_that_cannot_be_read_is_no_error(record: object) -> None:
-    snapshot = changed(warm(), warm("app:2"))
+def test_an_invalid_status_causes_no_error(record: object) -> None:
+    snapshot = changed(set_with_prewarm(), set_with_prewarm("app:2"))
     name = assess(snapshot).target.name
     stored = {"revision": name, **record} if isinstance(record, dict) else record
     lws = {**snapshot.lws, "status": {**snapshot.lws["status"], "prewarm": stored}}
@@ -502,7 +521,7 @@ def test_a_status_that_cannot_be_read_is_no_error(record: object) -> None:
         lws["status"] = readable_status(lws["status"])
         planned = plan(replace(snapshot, lws=lws, prewarm=prewarm))
         assert len(jobs_in(planned)) == (6 if prewarm is not None else 0), "as if nothing were recorded"
-        assert not begins(planned)
+        assert not starts_rollout(planned)
 
 
 @pytest.mark.parametrize("command", [(), ("load",)])
@@ -517,21 +536,19 @@ def test_a_status_that_cannot_be_read_is_no_error(record: object) -> None:
         {"containers": [{"name": "server"}], "volumes": [{"name": "v", "image": {"reference": "model:2"}}]},
     ],
 )
-def test_a_template_that_no_pod_can_be_created_from_is_no_error(
-    stored: Object, command: tuple[str, ...]
-) -> None:
+def test_an_invalid_template_causes_no_error(stored: Object, command: tuple[str, ...]) -> None:
     """The API server rejects its Jobs, as it rejects the pods of its groups."""
     template = make_pod_template("app:2")
     template["spec"] |= stored
-    after = warm(prewarm={"command": [*command]}, template={"workerTemplate": template})
-    planned = plan(changed(warm(), after))
+    after = set_with_prewarm(prewarm={"command": [*command]}, template={"workerTemplate": template})
+    planned = plan(changed(set_with_prewarm(), after))
     assert bool(jobs_in(planned)) == bool(planned.waiting_for), "it waits only for Jobs that it creates"
-    assert not begins(planned)
+    assert not starts_rollout(planned)
 
 
-def test_a_long_name_leaves_room_for_the_rest() -> None:
+def test_long_names_of_jobs_are_shortened() -> None:
     name = "a" * 55
-    snapshot = changed(warm(name=name), warm("app:2", name=name))
+    snapshot = changed(set_with_prewarm(name=name), set_with_prewarm("app:2", name=name))
     names = [job["metadata"]["name"] for job in jobs_in(plan(snapshot)).values()]
     assert len(set(names)) == 6
     assert max(map(len, names)) <= 63

@@ -86,8 +86,8 @@ def test_a_changed_template() -> None:
         pytest.param(A, [(A, 1)], None, id="the only one: nothing to record"),
         pytest.param(B, [(A, 1), (B, 2)], None, id="the newest: nothing to record"),
         pytest.param(A, [(A, 1), (B, 2)], 3, id="an older one is raised above all others"),
-        pytest.param(A, [(A, 5), (B, 9), (C, 7)], 10, id="numbers have gaps"),
-        pytest.param(A, [(A, 3), (B, 3)], None, id="none has a higher number"),
+        pytest.param(A, [(A, 5), (B, 9), (C, 7)], 10, id="gaps between the numbers"),
+        pytest.param(A, [(A, 3), (B, 3)], None, id="no revision has a higher number"),
     ],
 )
 def test_an_equal_revision_is_reused(wanted: Any, history: list[Any], number: int | None) -> None:
@@ -128,7 +128,7 @@ def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
 
 
 @pytest.mark.parametrize("label", ["", "other"], ids=["removed", "edited"])
-def test_a_name_label_that_was_edited_is_put_back(label: str) -> None:
+def test_an_edited_name_label_is_repaired(label: str) -> None:
     edited, kept = replace(recorded(A, 1), labels={NAME_LABEL: label, REVISION_LABEL: KEY_A}), recorded(B, 2)
     snapshot = SetSnapshot(B, NOW, revisions=(edited, kept))
     (merge,) = plan_upkeep(snapshot, choose_revision(snapshot, Ownership.ABSENT))
@@ -153,7 +153,7 @@ def edited(lws: dict[str, Any], number: int, **metadata: Any) -> Recorded:
 
 
 @pytest.mark.parametrize("sealed", [True, False])
-def test_an_edited_key_starts_no_rollout_and_is_put_back_and_told(sealed: bool) -> None:
+def test_an_edited_key_starts_no_rollout_and_is_repaired_and_reported(sealed: bool) -> None:
     found = edited(A, 1, labels={REVISION_LABEL: "garbage"}, sealed=sealed)
     (found,) = identified([found], lambda: [KEY_A])
     snapshot = SetSnapshot(A, NOW, make_leader_statefulset(A, key=KEY_A), revisions=(found,))
@@ -173,7 +173,7 @@ def test_an_edited_key_starts_no_rollout_and_is_put_back_and_told(sealed: bool) 
 
 @pytest.mark.parametrize("sealed", [True, False])
 @pytest.mark.parametrize(("recorded_with", "edited_to"), [("rack", "zone"), ("rack", ""), ("", "zone")])
-def test_an_edited_placement_starts_no_rollout_and_is_put_back_and_told(
+def test_an_edited_placement_starts_no_rollout_and_is_repaired_and_reported(
     recorded_with: str, edited_to: str, sealed: bool
 ) -> None:
     given = {EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with} if recorded_with else {}
@@ -189,7 +189,7 @@ def test_an_edited_placement_starts_no_rollout_and_is_put_back_and_told(
     assert merge.announce[0].reason == "RevisionEdited"
 
 
-def test_a_placement_that_the_set_asks_for_anew_is_a_rollout_whatever_was_edited() -> None:
+def test_a_placement_changed_in_the_set_starts_a_rollout() -> None:
     rack = make_set(image="app:a", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
     zone = make_set(image="app:a", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
     found = edited(rack, 1, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
@@ -205,7 +205,7 @@ def test_an_older_orphan_is_adopted_and_raised_in_one_write() -> None:
     assert isinstance(action, SetOwner) and action.patch == {"revision": 3}
 
 
-def test_what_is_being_deleted_is_not_reused() -> None:
+def test_a_terminating_revision_is_not_reused() -> None:
     leaving = replace(recorded(A, 1), is_terminating=True)
     create = the_create(choice_of(A, leaving, running=KEY_A))
     assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-2"
@@ -213,7 +213,7 @@ def test_what_is_being_deleted_is_not_reused() -> None:
 
 
 @pytest.mark.parametrize("ownership", [Ownership.TAKEN, Ownership.TERMINATING])
-def test_the_key_of_a_strangers_statefulset_says_nothing(ownership: Ownership) -> None:
+def test_the_key_of_a_foreign_statefulset_is_ignored(ownership: Ownership) -> None:
     theirs = make_leader_statefulset(A, key="their-key")
     choice = choose_revision(SetSnapshot(A, NOW, theirs), ownership)
     assert choice.key == KEY_A
@@ -268,7 +268,7 @@ def test_collisions_are_counted_apart_from_placement_edits(monkeypatch: pytest.M
     assert (choice.key, choice.collisions) == ("same2", 1)
 
 
-def test_a_revision_that_has_the_highest_number_there_is_stops_nothing() -> None:
+def test_a_revision_with_the_maximum_number_blocks_nothing() -> None:
     """A user edited the number. int64 holds no higher one, and the API server would reject it forever."""
     highest = replace(recorded(A, 1), number=2**63 - 1)
     create = the_create(choice_of(B, highest, running=KEY_A))
@@ -309,7 +309,7 @@ OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid
 @pytest.mark.parametrize(
     ("owner", "words"), [(None, "not controlled by anything"), (OTHER, "controlled by Thing theirs")]
 )
-def test_a_taken_revision_name_is_passed_over_and_told_once(owner: dict[str, Any] | None, words: str) -> None:
+def test_a_taken_revision_name_is_skipped_and_reported_once(owner: dict[str, Any] | None, words: str) -> None:
     taken = tuple(taken_by(f"demo-{KEY_A}-{number}", owner) for number in (1, 2))
     choice = choice_of(A, taken=taken)
     create = the_create(choice)
@@ -328,7 +328,7 @@ def test_a_taken_revision_name_is_passed_over_and_told_once(owner: dict[str, Any
     assert (again.key, again.actions) == (KEY_A, ()), "it is recorded: nothing more is told"
 
 
-def test_many_taken_names_in_a_row_are_passed_in_few_tries() -> None:
+def test_many_taken_names_are_skipped_in_few_passes() -> None:
     """Only a failed write shows that a name is taken, and retries back off."""
     there = {f"demo-{KEY_A}-{number}" for number in range(1, 1001)}
     met: list[dict[str, Any]] = []
@@ -337,7 +337,7 @@ def test_many_taken_names_in_a_row_are_passed_in_few_tries() -> None:
     assert len(met) <= 12
 
 
-def test_what_a_former_set_of_the_name_has_left_is_passed_over_in_silence() -> None:
+def test_a_revision_of_a_former_set_is_skipped_without_a_report() -> None:
     """A set that is deleted and recreated meets objects that the garbage collector has not deleted yet."""
     former = {**owner_reference(A), "uid": "uid-of-a-former-set"}
     create = the_create(choice_of(A, taken=(taken_by(f"demo-{KEY_A}-1", former),)))
@@ -345,14 +345,14 @@ def test_what_a_former_set_of_the_name_has_left_is_passed_over_in_silence() -> N
     assert [each.type for each in create.announce] == ["Normal"]
 
 
-def test_names_that_are_not_in_the_way_are_not_told() -> None:
+def test_unneeded_taken_names_are_not_reported() -> None:
     taken = (taken_by(f"demo-{KEY_A}-7", OTHER), taken_by(f"demo-{KEY_B}-1", OTHER))
     create = the_create(choice_of(A, taken=taken))
     assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-1"
     assert len(create.announce) == 1
 
 
-def test_a_name_that_another_revision_of_the_set_has_is_passed_over_in_silence() -> None:
+def test_a_name_of_another_revision_of_the_set_is_skipped_without_a_report() -> None:
     """The number of that revision was edited, and it is being deleted."""
     leaving = replace(recorded(A, 2), is_terminating=True, number=1)
     create = the_create(choice_of(A, leaving, running=KEY_A))
@@ -360,7 +360,7 @@ def test_a_name_that_another_revision_of_the_set_has_is_passed_over_in_silence()
     assert len(create.announce) == 1
 
 
-def test_a_taken_name_of_what_runs_unrecorded_is_passed_over() -> None:
+def test_a_taken_name_of_an_unrecorded_revision_is_skipped() -> None:
     taken = (taken_by(f"demo-{KEY_A}-1", OTHER),)
     (fill,) = choice_of(A, running=KEY_A, taken=taken).actions
     assert isinstance(fill, Create)
@@ -376,10 +376,10 @@ def status_of(current: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("current", "keys", "expected"),
     [
-        pytest.param("known", [KEY_A], None, id="it stays what it was"),
+        pytest.param("known", [KEY_A], None, id="unchanged during the update"),
         pytest.param("", [], f"demo-{KEY_B}-2", id="a new set"),
-        pytest.param("", [KEY_B, KEY_A], f"demo-{KEY_A}-1", id="taken over in the middle of an update"),
-        pytest.param("", [KEY_B, "lost"], f"demo-{KEY_B}-2", id="its revision is lost"),
+        pytest.param("", [KEY_B, KEY_A], f"demo-{KEY_A}-1", id="adopted during an update"),
+        pytest.param("", [KEY_B, "lost"], f"demo-{KEY_B}-2", id="revision is missing"),
     ],
 )
 def test_the_current_revision_while_an_update_is_under_way(
@@ -393,7 +393,7 @@ def test_the_current_revision_while_an_update_is_under_way(
     assert former_revision(snapshot, choose_revision(snapshot, Ownership.OURS)) == expected
 
 
-def test_pruning_says_what_goes_and_why() -> None:
+def test_reasons_of_pruning() -> None:
     history = [recorded(each, number) for number, each in enumerate((A, B, C), 1)]
     lws = make_set(image="app:c", size=4, revisionHistoryLimit=0)
     snapshot = SetSnapshot(lws, NOW, revisions=tuple(history), live_keys=frozenset({KEY_B, KEY_C}))

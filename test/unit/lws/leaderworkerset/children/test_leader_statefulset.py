@@ -22,13 +22,13 @@ from test.unit.builders import make_group, make_pod_template, make_set
 from test.unit.set_world import actions_of, carried_out, settled, with_reported, with_spec
 
 
-def memories(planned: Plan) -> list[Any]:
+def checkpoints_in(planned: Plan) -> list[Any]:
     """Return the rollout positions that the plan records before anything else."""
     merges = (action for action in actions_of(planned) if isinstance(action, Merge))
     return [each.patch["status"]["rollout"] for each in merges if each.subresource == "status"]
 
 
-def told(planned: Plan) -> tuple[int, int]:
+def notes_of(planned: Plan) -> tuple[int, int]:
     """Return the partition and the replicas of the applied StatefulSet."""
     (apply,) = (action for action in actions_of(planned) if isinstance(action, Apply))
     return partition_of(apply.intent), desired_replicas(apply.intent)
@@ -38,36 +38,36 @@ def deletions(planned: Plan) -> list[str]:
     return [action.target.name for action in actions_of(planned) if isinstance(action, Delete)]
 
 
-def test_a_step_is_remembered_before_it_is_taken() -> None:
+def test_the_checkpoint_is_written_before_the_step() -> None:
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     planned = plan(snapshot)
     kinds = [type(action).__name__ for action in planned.sequences[0]]
     assert kinds == ["Create", "Merge", "Apply"], "a revision, the memory, the StatefulSet"
-    (memory,) = memories(planned)
+    (memory,) = checkpoints_in(planned)
     assert memory == {"revision": planned.statuses[0].patch["updateRevision"], "partition": 3}
     assert "rollout" not in planned.statuses[0].patch, "it is written once"
 
 
-def test_a_step_that_was_remembered_and_not_taken_is_not_remembered_twice() -> None:
+def test_the_checkpoint_of_a_step_is_not_written_twice() -> None:
     """The manager died between the two writes."""
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     planned = plan(snapshot)
     before = carried_out(snapshot, replace(planned, sequences=(planned.sequences[0][:2],)))
     again = plan(before)
-    assert (told(again), memories(again)) == ((3, 3), [])
+    assert (notes_of(again), checkpoints_in(again)) == ((3, 3), [])
 
 
 def a_set_of_one_to_roll(**options: Any) -> SetSnapshot:
     return with_spec(settled(make_set(replicas=1, **options)), make_set(replicas=1, image="app:2", **options))
 
 
-def test_the_only_group_gets_template_and_turn_with_one_write() -> None:
+def test_a_set_of_one_gets_template_and_partition_in_one_write() -> None:
     planned = plan(a_set_of_one_to_roll())
     sequence = planned.sequences[0]
     kinds = [type(action).__name__ for action in sequence]
     assert kinds == ["Create", "Merge", "Apply"], "the StatefulSet controller deletes the leader"
-    assert told(planned) == (0, 1)
-    (memory,) = memories(planned)
+    assert notes_of(planned) == (0, 1)
+    (memory,) = checkpoints_in(planned)
     assert memory["partition"] == 0
     (apply,) = (each for each in sequence if isinstance(each, Apply))
     assert [each.note for each in apply.announce] == ["Updating replica 0"]
@@ -122,7 +122,7 @@ def sequence_of_apply(planned: Plan) -> list[tuple[str, str]]:
     return [(type(action).__name__, kind) for action, kind in zip(sequence, kinds, strict=True)]
 
 
-def test_a_deletion_that_may_be_rejected_holds_up_no_scaling() -> None:
+def test_a_deletion_that_may_be_rejected_does_not_block_scaling() -> None:
     scaled = with_spec(rolled_to_group_1(), make_set(replicas=4, image="app:2"))
     broken = copy.deepcopy(dict(scaled.groups[1].leader))
     broken["status"]["conditions"] = []
@@ -135,7 +135,7 @@ def test_a_deletion_that_may_be_rejected_holds_up_no_scaling() -> None:
     assert sequence_of_apply(ending) == [("Apply", "StatefulSet")]
 
 
-def test_leaders_that_are_due_are_deleted_before_the_partition_falls() -> None:
+def test_due_leaders_are_deleted_before_the_partition_is_lowered() -> None:
     """The StatefulSet controller counts these leaders, and deletes no others in their place."""
     spec: dict[str, Any] = {"replicas": 4, "max_unavailable": 2}
     snapshot = with_spec(settled(make_set(**spec)), make_set(image="app:2", **spec))
@@ -147,7 +147,7 @@ def test_leaders_that_are_due_are_deleted_before_the_partition_falls() -> None:
     planned = plan(
         replace(covered, groups=(*covered.groups[:3], updated), live_keys=covered.live_keys | {key})
     )
-    assert told(planned) == (1, 4)
+    assert notes_of(planned) == (1, 4)
     steps = [step for step in sequence_of_apply(planned) if step[0] != "Merge"]
     assert steps == [("Delete", "Pod"), ("Apply", "StatefulSet"), ("Delete", "StatefulSet")]
 
@@ -156,24 +156,24 @@ def test_workers_of_an_orphaning_leader_are_left() -> None:
     assert deletions(plan(with_leader_terminating(rolled_to_group_1(), 1, "orphan"))) == []
 
 
-def test_workers_that_terminate_in_parallel_are_left_to_the_pass_over_their_group() -> None:
+def test_workers_that_terminate_in_parallel_are_deleted_by_the_group_pass() -> None:
     snapshot = rolled_to_group_1(podTerminationPolicy="Parallel")
     assert deletions(plan(with_leader_terminating(snapshot, 1))) == []
 
 
-def test_nothing_is_left_to_tell_once_the_only_group_is_on_its_way() -> None:
+def test_no_event_after_the_only_group_is_replaced() -> None:
     snapshot = a_set_of_one_to_roll()
     under_way = with_reported(carried_out(snapshot, plan(snapshot)))
     again = plan(under_way)
     assert not any(isinstance(action, Apply | Merge) for action in actions_of(again))
 
 
-def test_a_template_that_is_refused_costs_the_only_group_nothing() -> None:
+def test_a_rejected_template_does_not_delete_the_only_group() -> None:
     refused = plan(replace(a_set_of_one_to_roll(), leaders_refused=True))
-    assert (told(refused), deletions(refused)) == ((0, 1), [])
+    assert (notes_of(refused), deletions(refused)) == ((0, 1), [])
 
 
-def test_a_controller_that_is_behind_is_not_told_two_things_at_once() -> None:
+def test_no_combined_step_while_the_statefulset_controller_is_behind() -> None:
     snapshot = a_set_of_one_to_roll()
     assert snapshot.leader is not None
     status = {**snapshot.leader["status"], "observedGeneration": 0}
@@ -181,36 +181,36 @@ def test_a_controller_that_is_behind_is_not_told_two_things_at_once() -> None:
     assert deletions(behind) == []
 
 
-def test_what_is_refused_costs_no_group_with_every_try() -> None:
+def test_a_rejected_step_deletes_no_group_on_retry() -> None:
     """A policy rejects the new StatefulSet: a deleted leader would be recreated with the old template."""
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
     refused = plan(replace(begun, leaders_refused=True))
-    assert told(plan(begun)) == told(refused) == (2, 3), "it is tried again"
-    assert counted(plan(begun)) == counted(refused), "once it is stored"
+    assert notes_of(plan(begun)) == notes_of(refused) == (2, 3), "it is tried again"
+    assert counts_in(plan(begun)) == counts_in(refused), "once it is stored"
     covered = with_reported(carried_out(begun, refused))
     going = deletions(plan(replace(covered, leaders_refused=True)))
     assert going == ["demo-2", "demo-2"], "it comes back updated"
 
 
-def test_what_a_first_statefulset_is_told_need_not_be_remembered() -> None:
+def test_creation_writes_no_checkpoint() -> None:
     planned = plan(replace(settled(make_set()), leader=None, lws=make_set(), groups=()))
-    assert memories(planned) == []
+    assert checkpoints_in(planned) == []
 
 
-def test_scaling_at_rest_has_nothing_to_remember() -> None:
+def test_scaling_a_settled_set_writes_no_checkpoint() -> None:
     planned = plan(with_spec(settled(make_set(replicas=3)), make_set(replicas=5)))
-    assert (told(planned), memories(planned)) == ((0, 5), [])
+    assert (notes_of(planned), checkpoints_in(planned)) == ((0, 5), [])
 
 
-def test_a_rollout_that_another_controller_began_is_remembered_with_the_status() -> None:
+def test_a_rollout_started_by_another_controller_is_recorded_in_the_status() -> None:
     snapshot = with_spec(settled(make_set(replicas=4)), make_set(replicas=4, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
     status = {name: value for name, value in begun.lws["status"].items() if name != "rollout"}
     # Group 2 is missing and group 3 is old: no group may be replaced.
     groups = (*begun.groups[:2], begun.groups[3])
     planned = plan(replace(begun, lws={**begun.lws, "status": status}, groups=groups))
-    assert memories(planned) == []
+    assert checkpoints_in(planned) == []
     assert planned.statuses[0].patch["rollout"] == {"revision": status["updateRevision"], "partition": 4}
 
 
@@ -228,7 +228,7 @@ def gated(**options: Any) -> dict[str, Any]:
     return make_set(template={"workerTemplate": template}, **options)
 
 
-def test_a_feature_gate_that_opens_rolls_no_leader() -> None:
+def test_enabling_a_feature_gate_updates_no_leader() -> None:
     """If the template were sent, too, a change of replicas would replace every leader."""
     at_rest = with_dropped_field(gated(replicas=3))
     assert actions_of(plan(at_rest)) == []
@@ -243,7 +243,7 @@ def test_a_feature_gate_that_opens_rolls_no_leader() -> None:
     assert actions_of(plan(with_reported(carried_out(snapshot, plan(snapshot))))) == []
 
 
-def test_a_new_template_brings_what_was_dropped() -> None:
+def test_a_new_template_contains_fields_that_were_dropped() -> None:
     at_rest = with_dropped_field(gated(replicas=3))
     changed = gated(replicas=3)
     changed["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "app:2"
@@ -251,7 +251,7 @@ def test_a_new_template_brings_what_was_dropped() -> None:
     assert apply.intent["spec"]["template"]["spec"]["newField"] == {"x": 1}
 
 
-def test_scaling_down_says_which_unready_groups_stay() -> None:
+def test_scaling_down_reports_unready_groups_that_are_kept() -> None:
     snapshot = settled(make_set(replicas=4))
     down = copy.deepcopy(dict(snapshot.groups[1].leader))
     down["status"]["conditions"] = []
@@ -267,13 +267,13 @@ def test_scaling_down_says_which_unready_groups_stay() -> None:
     )
 
 
-def test_scaling_down_to_ready_groups_says_nothing_of_it() -> None:
+def test_scaling_down_to_ready_groups_reports_none() -> None:
     (apply,) = actions_of(plan(with_spec(settled(make_set(replicas=4)), make_set(replicas=2))))
     assert isinstance(apply, Apply)
     assert [each.type for each in apply.announce] == ["Normal"]
 
 
-def counted(planned: Plan) -> list[Tally]:
+def counts_in(planned: Plan) -> list[Tally]:
     counted = (action for action in actions_of(planned) if isinstance(action, Apply | Delete))
     return [tally for action in counted for tally in action.tallies]
 
@@ -281,21 +281,21 @@ def counted(planned: Plan) -> list[Tally]:
 def test_groups_that_a_rollout_replaces_are_counted() -> None:
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
-    assert counted(plan(begun)) == [Tally("LeaderWorkerSet", "demo", "recreated", "Rollout")]
+    assert counts_in(plan(begun)) == [Tally("LeaderWorkerSet", "demo", "recreated", "Rollout")]
 
 
 def test_a_group_is_counted_once_whoever_deletes_its_leader() -> None:
     """Kubernetes before 1.37 may leave the deletion to us. Pods may be observed later than StatefulSets."""
     assert deletions(plan(rolled_to_group_1())) == ["demo-1", "demo-1"]
-    assert counted(plan(rolled_to_group_1())) == []
+    assert counts_in(plan(rolled_to_group_1())) == []
 
 
 def test_all_groups_of_a_step_are_counted_with_it() -> None:
     spec: dict[str, Any] = {"replicas": 4, "max_unavailable": 3}
     snapshot = with_spec(settled(make_set(**spec)), make_set(image="app:2", **spec))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
-    assert told(plan(begun)) == (1, 4)
-    assert len(counted(plan(begun))) == 3
+    assert notes_of(plan(begun)) == (1, 4)
+    assert len(counts_in(plan(begun))) == 3
 
 
 class _Counting(tuple[GroupFacts, ...]):
@@ -325,13 +325,13 @@ def test_the_cost_of_a_pass_grows_with_the_groups_not_with_their_square(is_termi
     assert times[0] == times[1]
 
 
-def test_groups_that_are_replaced_for_the_same_are_counted_apart() -> None:
+def test_groups_replaced_for_different_reasons_are_counted_separately() -> None:
     """Another controller has recorded two revisions for one template."""
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
     old, new = sorted(begun.revisions, key=lambda each: each.number)
     twice = replace(begun, revisions=(replace(old, record=new.record), new))
-    words = [(tally.word, tally.label) for tally in counted(plan(twice))]
+    words = [(tally.word, tally.label) for tally in counts_in(plan(twice))]
     assert words == [("recreated", "Rollout"), ("spurious", "")]
 
 
@@ -354,7 +354,7 @@ def as_left_by_an_earlier_release(owned: bool, **options: Any) -> SetSnapshot:
 
 
 @pytest.mark.parametrize("owned", [True, False], ids=["applied by us", "written by somebody else"])
-def test_what_a_tool_would_prune_by_goes_with_the_next_write(owned: bool) -> None:
+def test_tool_labels_are_removed_with_the_next_write(owned: bool) -> None:
     at_rest = as_left_by_an_earlier_release(owned, replicas=3)
     assert actions_of(plan(at_rest)) == []
     snapshot = with_spec(at_rest, make_set(replicas=2, labels=TOOLS, annotations=TOOLS))
@@ -366,7 +366,7 @@ def test_what_a_tool_would_prune_by_goes_with_the_next_write(owned: bool) -> Non
     assert [each.patch for each in merges if isinstance(each, Merge)] == ([] if owned else [gone])
 
 
-def test_a_patch_in_place_of_the_apply_takes_it_off_too() -> None:
+def test_tool_labels_are_removed_by_a_patch_too() -> None:
     at_rest = with_dropped_field(gated(replicas=3))
     leader = copy.deepcopy(dict(at_rest.leader or {}))
     leader["metadata"]["labels"] |= TOOLS

@@ -58,7 +58,7 @@ def names(planned: Plan) -> list[str]:
     return [action.target.name for action in actions_of(planned) if isinstance(action, Merge)]
 
 
-def test_what_is_written() -> None:
+def test_written_annotation() -> None:
     leader = leaders()
     planned = retries({leader["metadata"]["uid"]: ago(30)}, leader)
     ((merge,),) = planned.sequences
@@ -70,7 +70,7 @@ def test_what_is_written() -> None:
     assert planned.again_after == 30
 
 
-def test_one_that_is_merely_slow_is_left_alone() -> None:
+def test_a_slow_statefulset_is_not_retried() -> None:
     slow = leaders(status={"replicas": 1})
     assert retries({}, slow, workers_of(0, status={"replicas": 0})) == Plan()
 
@@ -79,19 +79,19 @@ def test_one_that_is_merely_slow_is_left_alone() -> None:
     ("refused", "retried", "again_after"),
     [
         pytest.param(30, None, None, id="refused a while ago"),
-        pytest.param(29, None, 1, id="refused just now: its controller is quick by itself yet"),
+        pytest.param(29, None, 1, id="refused just now"),
         pytest.param(600, timestamp(ago(30)), None, id="retried a while ago"),
         pytest.param(600, timestamp(ago(12)), 18, id="retried just now"),
         pytest.param(12, timestamp(ago(600)), 18, id="retried a while ago and refused since"),
-        pytest.param(600, "yesterday", None, id="garbage counts as never"),
-        pytest.param(600, "", None, id="nothing counts as never"),
-        pytest.param(600, "9999-12-31T23:59:59Z", None, id="a moment far ahead counts as never"),
-        pytest.param(600, "0001-01-01T00:00:00+14:00", None, id="before all calendars"),
-        pytest.param(600, timestamp(ago(-10)), 40, id="another clock is a little ahead"),
-        pytest.param(-61, None, None, id="a refusal that is still to come"),
+        pytest.param(600, "yesterday", None, id="invalid time of the last retry"),
+        pytest.param(600, "", None, id="empty time of the last retry"),
+        pytest.param(600, "9999-12-31T23:59:59Z", None, id="time of the last retry far in the future"),
+        pytest.param(600, "0001-01-01T00:00:00+14:00", None, id="time of the last retry before year 1"),
+        pytest.param(600, timestamp(ago(-10)), 40, id="time of the last retry slightly in the future"),
+        pytest.param(-61, None, None, id="refusal in the future"),
     ],
 )
-def test_when(refused: float, retried: str | None, again_after: float | None) -> None:
+def test_time_of_the_next_retry(refused: float, retried: str | None, again_after: float | None) -> None:
     """again_after: seconds until the retry; None for an immediate one."""
     leader = leaders(retried)
     planned = retries({leader["metadata"]["uid"]: ago(refused)}, leader)
@@ -99,7 +99,7 @@ def test_when(refused: float, retried: str | None, again_after: float | None) ->
     assert (names(planned), planned.again_after) == expected
 
 
-def test_workers_starve_as_well() -> None:
+def test_worker_statefulsets_are_retried() -> None:
     leader, groups = leaders(), [workers_of(index) for index in range(3)]
     refused = {each.workers["metadata"]["uid"]: ago(40 * each.index) for each in groups if each.workers}
     planned = retries(refused, leader, *groups)
@@ -109,27 +109,29 @@ def test_workers_starve_as_well() -> None:
 @pytest.mark.parametrize(
     ("leader", "groups", "facts"),
     [
-        pytest.param(None, (), {}, id="there is none"),
-        pytest.param(orphaned(leaders()), (), {}, id="an orphan"),
-        pytest.param(leaders(terminating=True), (), {}, id="it goes"),
-        pytest.param(leaders(), (), {"leaders_refused": True}, id="what it is told is refused itself"),
-        pytest.param(None, (workers_of(0, terminating=True),), {}, id="workers go"),
-        pytest.param(None, (make_group(LWS, 0, terminating=True),), {}, id="their leader goes"),
+        pytest.param(None, (), {}, id="no StatefulSet"),
+        pytest.param(orphaned(leaders()), (), {}, id="orphaned StatefulSet"),
+        pytest.param(leaders(terminating=True), (), {}, id="terminating StatefulSet"),
+        pytest.param(leaders(), (), {"leaders_refused": True}, id="apply of the StatefulSet is rejected"),
+        pytest.param(None, (workers_of(0, terminating=True),), {}, id="workers are terminating"),
+        pytest.param(None, (make_group(LWS, 0, terminating=True),), {}, id="leader is terminating"),
         pytest.param(None, (make_group(LWS, 0, workers=False),), {}, id="no workers"),
     ],
 )
-def test_others_are_left_alone(leader: Object | None, groups: tuple[GroupFacts, ...], facts: Any) -> None:
+def test_statefulsets_that_are_not_retried(
+    leader: Object | None, groups: tuple[GroupFacts, ...], facts: Any
+) -> None:
     refused = {"uid-of-leaders-demo": ago(600), "uid-of-workers-demo-0": ago(600)}
     assert retries(refused, leader, *groups, **facts) == Plan()
 
 
-def test_the_more_are_short_the_longer_each_waits() -> None:
+def test_the_interval_grows_with_the_number_of_statefulsets() -> None:
     groups = [workers_of(index) for index in range(200)]
     refused = {each.workers["metadata"]["uid"]: ago(39) for each in groups if each.workers}
     assert retries(refused, None, *groups) == Plan(again_after=1)
 
 
-def test_a_few_of_many_at_a_time_those_first_that_have_waited_longest() -> None:
+def test_the_longest_waiting_statefulsets_are_retried_first() -> None:
     groups = [workers_of(index) for index in range(60)]
     refused = {each.workers["metadata"]["uid"]: ago(100 + each.index) for each in groups if each.workers}
     planned = retries(refused, None, *groups)
@@ -137,7 +139,7 @@ def test_a_few_of_many_at_a_time_those_first_that_have_waited_longest() -> None:
     assert planned.again_after == 5
 
 
-def test_a_pass_writes_nothing_else_and_the_next_one_nothing() -> None:
+def test_a_retry_writes_nothing_else() -> None:
     snapshot = settled(LWS)
     assert snapshot.leader is not None
     short = {**snapshot.leader, "status": {**snapshot.leader["status"], "replicas": 1}}

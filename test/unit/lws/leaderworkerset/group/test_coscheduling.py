@@ -56,8 +56,8 @@ def test_the_pod_group_field_by_field() -> None:
     ("size", "policy", "is_marked", "members"),
     [
         pytest.param(4, "LeaderCreated", True, 4, id="all"),
-        pytest.param(4, "LeaderReady", True, 1, id="the leader alone"),
-        pytest.param(4, "LeaderCreated", False, 1, id="a group from before gangs"),
+        pytest.param(4, "LeaderReady", True, 1, id="leader only"),
+        pytest.param(4, "LeaderCreated", False, 1, id="created without gang scheduling"),
     ],
 )
 def test_members(size: int, policy: str, is_marked: bool, members: int) -> None:

@@ -51,7 +51,7 @@ def group(
     return GroupSnapshot(of, leader, NOW, worker_statefulset=statefulset, workers=workers)
 
 
-def held(**more: Any) -> GroupSnapshot:
+def with_kept_pods(**more: Any) -> GroupSnapshot:
     """Return a group that has used up its restarts and whose containers have ended."""
     annotations = {**USED_UP, **more.pop("annotations", {})}
     leaders = more.pop("leaders", {})
@@ -65,7 +65,7 @@ def actions(planned: Plan) -> tuple[Action, ...]:
     return sequence
 
 
-def told(action: Action) -> str:
+def note_of(action: Action) -> str:
     if isinstance(action, SetFinalizer):
         assert action.finalizer == RESTART_BUDGET_FINALIZER
         return f"{'keep' if action.is_there else 'release'} {action.target.name}"
@@ -88,7 +88,7 @@ def ending(is_kept: bool = False, **lws: Any) -> GroupSnapshot:
 def test_the_leader_is_marked_first_and_deleted_last() -> None:
     snapshot = ending()
     found = actions(plan(snapshot))
-    assert [told(each) for each in found] == [
+    assert [note_of(each) for each in found] == [
         "keep demo-1",
         "keep demo-1-1",
         "keep demo-1-2",
@@ -107,51 +107,51 @@ def test_the_leader_is_marked_first_and_deleted_last() -> None:
     assert (event.regarding, event.related) == (Reference.to(snapshot.lws), Reference.to(snapshot.leader))
 
 
-def test_what_is_done_is_not_done_again() -> None:
+def test_finished_steps_are_not_repeated() -> None:
     snapshot = ending(is_kept=True)
     kept(dict(snapshot.workers[0]))
-    assert [told(each) for each in actions(plan(snapshot))] == ["keep demo-1-2", "delete demo-1"]
+    assert [note_of(each) for each in actions(plan(snapshot))] == ["keep demo-1-2", "delete demo-1"]
 
 
-def test_only_pods_of_this_very_leader_are_kept() -> None:
+def test_pods_of_another_leader_are_not_kept() -> None:
     snapshot = ending()
     going, old = snapshot.workers
     going["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"  # type: ignore[index]
     old["metadata"]["labels"][REVISION_LABEL] = "key-b"
-    assert [told(each) for each in actions(plan(snapshot))] == ["keep demo-1", "delete demo-1"]
+    assert [note_of(each) for each in actions(plan(snapshot))] == ["keep demo-1", "delete demo-1"]
     of_another = make_worker_statefulset(make_leader_pod(dict(snapshot.lws), 1, uid="u-former"))
     former = replace(ending(is_kept=True), worker_statefulset=of_another)
-    assert [told(each) for each in actions(plan(former))] == ["delete demo-1"]
+    assert [note_of(each) for each in actions(plan(former))] == ["delete demo-1"]
 
 
-def test_a_mark_that_somebody_edited_ends_no_group() -> None:
+def test_an_edited_mark_does_not_end_a_group() -> None:
     """The product writes the mark together with the finalizer."""
     planned = plan(group(annotations=USED_UP))
     assert not [each for sequence in planned.sequences for each in sequence if isinstance(each, Delete)]
 
 
-@pytest.mark.parametrize("template", [{"maxGroupRestarts": 9}, {}], ids=["raised", "taken away"])
-def test_another_limit_resumes_nothing(template: dict[str, Any]) -> None:
-    assert [told(each) for each in actions(plan(ending(True, template=template)))][-1] == "delete demo-1"
-    assert not plan(held(template=template)).sequences
+@pytest.mark.parametrize("template", [{"maxGroupRestarts": 9}, {}], ids=["raised", "removed"])
+def test_a_changed_limit_does_not_resume_the_group(template: dict[str, Any]) -> None:
+    assert [note_of(each) for each in actions(plan(ending(True, template=template)))][-1] == "delete demo-1"
+    assert not plan(with_kept_pods(template=template)).sequences
 
 
 # --- Afterwards ---------------------------------------------------------------------------------------------
 
 
-def test_the_pods_stay_until_somebody_asks() -> None:
+def test_pods_are_kept_until_recovery_is_requested() -> None:
     for asked in (None, "True", "yes", ""):
         more = {RECOVER_ANNOTATION: asked} if asked is not None else {}
-        planned = plan(held(annotations=more))
+        planned = plan(with_kept_pods(annotations=more))
         assert planned.is_empty and planned.again_after == 30.0
         says = f'the annotation {RECOVER_ANNOTATION}: "true" on pod demo-1, or a new template'
         assert planned.waiting_for == says
 
 
-def test_a_recovery_forgets_the_count_and_releases_the_leader_last() -> None:
-    found = actions(plan(held(annotations={RECOVER_ANNOTATION: "true"})))
+def test_a_recovery_removes_the_count_and_releases_the_leader_last() -> None:
+    found = actions(plan(with_kept_pods(annotations={RECOVER_ANNOTATION: "true"})))
     shown = ["merge demo", "release demo-1-1", "release demo-1-2", "release demo-1"]
-    assert [told(each) for each in found] == shown
+    assert [note_of(each) for each in found] == shown
     assert isinstance(found[0], Merge)
     annotations = found[0].patch["metadata"]["annotations"]
     assert annotations == {GROUP_RESTART_COUNTS_ANNOTATION: f'{{"{KEY}/0":1}}'}
@@ -160,15 +160,17 @@ def test_a_recovery_forgets_the_count_and_releases_the_leader_last() -> None:
     assert found[-1].patch == {"metadata": {"annotations": unmarked}}
 
 
-def test_a_recovery_goes_on_where_it_was_interrupted() -> None:
-    forgotten = held(annotations={RECOVER_ANNOTATION: "true"})
+def test_an_interrupted_recovery_continues() -> None:
+    forgotten = with_kept_pods(annotations={RECOVER_ANNOTATION: "true"})
     lws = {**forgotten.lws, "metadata": {**forgotten.lws["metadata"], "annotations": {}}}
-    assert [told(each) for each in actions(plan(replace(forgotten, lws=lws, kept=())))] == ["release demo-1"]
+    assert [note_of(each) for each in actions(plan(replace(forgotten, lws=lws, kept=())))] == [
+        "release demo-1"
+    ]
 
 
 def test_counts_that_cannot_be_read_stop_a_recovery() -> None:
     garbled = {GROUP_RESTART_COUNTS_ANNOTATION: "{"}
-    snapshot = held(annotations={RECOVER_ANNOTATION: "true"})
+    snapshot = with_kept_pods(annotations={RECOVER_ANNOTATION: "true"})
     lws = {**snapshot.lws, "metadata": {**snapshot.lws["metadata"], "annotations": garbled}}
     planned = plan(replace(snapshot, lws=lws))
     assert planned.is_empty and planned.again_after == 30.0
@@ -178,27 +180,31 @@ def test_counts_that_cannot_be_read_stop_a_recovery() -> None:
 RELEASED = ["release demo-1-1", "release demo-1-2", "release demo-1"]
 
 
-def test_the_pods_do_not_keep_their_namespace() -> None:
+def test_pods_are_released_in_a_terminating_namespace() -> None:
     """Kubernetes deletes the set when no pod is left."""
-    assert [told(each) for each in actions(plan(replace(held(), is_namespace_ending=True)))] == RELEASED
+    assert [
+        note_of(each) for each in actions(plan(replace(with_kept_pods(), is_namespace_ending=True)))
+    ] == RELEASED
 
 
 @pytest.mark.parametrize(
     "snapshot",
     [
-        pytest.param(held(leaders={"replicas": 1}), id="scaled down"),
-        pytest.param(held(leaders={"key": "key-b", "partition": 1}), id="the rollout has come to it"),
-        pytest.param(held(leaders={"key": "key-b"}), id="the rollout is past it"),
+        pytest.param(with_kept_pods(leaders={"replicas": 1}), id="scaled down"),
         pytest.param(
-            held(annotations={RECOVER_ANNOTATION: "true"}, leaders={"replicas": 1}),
-            id="scaled down, and asked for",
+            with_kept_pods(leaders={"key": "key-b", "partition": 1}), id="the rollout has reached it"
+        ),
+        pytest.param(with_kept_pods(leaders={"key": "key-b"}), id="the rollout is past it"),
+        pytest.param(
+            with_kept_pods(annotations={RECOVER_ANNOTATION: "true"}, leaders={"replicas": 1}),
+            id="scaled down, and recovery requested",
         ),
     ],
 )
-def test_pods_of_a_group_that_nobody_wants_back_are_released_and_nothing_is_forgotten(
+def test_pods_of_an_unwanted_group_are_released_and_the_count_is_kept(
     snapshot: GroupSnapshot,
 ) -> None:
-    assert [told(each) for each in actions(plan(snapshot))] == RELEASED
+    assert [note_of(each) for each in actions(plan(snapshot))] == RELEASED
 
 
 @pytest.mark.parametrize(
@@ -206,21 +212,21 @@ def test_pods_of_a_group_that_nobody_wants_back_are_released_and_nothing_is_forg
     [{"replicas": 2}, {"key": "key-b", "partition": 2}],
     ids=["a group of the surge, or wanted", "the rollout has not come to it"],
 )
-def test_pods_of_a_group_that_is_wanted_stay(leaders: dict[str, Any]) -> None:
-    assert not plan(held(leaders=leaders)).sequences
+def test_pods_of_a_wanted_group_are_kept(leaders: dict[str, Any]) -> None:
+    assert not plan(with_kept_pods(leaders=leaders)).sequences
 
 
-@pytest.mark.parametrize("more", [{}, {"groupIdentity": "Hash"}], ids=["ours", "one that is left alone"])
+@pytest.mark.parametrize("more", [{}, {"groupIdentity": "Hash"}], ids=["ours", "not managed"])
 def test_a_set_that_is_deleted_releases_its_pods(more: dict[str, Any]) -> None:
-    snapshot = held(**more)
+    snapshot = with_kept_pods(**more)
     snapshot.lws["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"  # type: ignore[index]
-    assert [told(each) for each in actions(plan(snapshot))] == RELEASED
+    assert [note_of(each) for each in actions(plan(snapshot))] == RELEASED
 
 
 def test_pods_without_a_group_are_released() -> None:
-    snapshot = held()
+    snapshot = with_kept_pods()
     abandoned = Abandoned((*snapshot.kept, snapshot.leader))
-    assert [told(each) for each in actions(plan(abandoned))] == RELEASED
+    assert [note_of(each) for each in actions(plan(abandoned))] == RELEASED
 
 
 @pytest.mark.parametrize(
@@ -230,8 +236,8 @@ def test_pods_without_a_group_are_released() -> None:
         pytest.param({"annotations": {}}, ["demo-1-1", "demo-1-2", "demo-1"], id="its mark was removed"),
     ],
 )
-def test_no_pod_stays_that_nobody_could_recover(change: dict[str, Any], released: list[str]) -> None:
-    snapshot = held()
+def test_pods_that_cannot_be_recovered_are_released(change: dict[str, Any], released: list[str]) -> None:
+    snapshot = with_kept_pods()
     leader = {**snapshot.leader, "metadata": {**snapshot.leader["metadata"], **change}}
     found = actions(plan(replace(snapshot, leader=leader)))
-    assert [told(each) for each in found] == [f"release {name}" for name in released]
+    assert [note_of(each) for each in found] == [f"release {name}" for name in released]

@@ -21,13 +21,13 @@ Object = dict[str, Any]
 PARALLEL, DEFAULT = "Parallel", "Default"
 
 
-def noted(policy: str | None) -> dict[str, str]:
+def with_recorded_policy(policy: str | None) -> dict[str, str]:
     return {POD_TERMINATION_POLICY_ANNOTATION: policy} if policy else {}
 
 
 def workers_of(leader: Object, note: str | None = None, **how: Any) -> Object:
     workers = make_worker_statefulset(leader, **how)
-    workers["metadata"]["annotations"] = noted(note)
+    workers["metadata"]["annotations"] = with_recorded_policy(note)
     return workers
 
 
@@ -35,7 +35,7 @@ LEADER = make_leader_pod()
 GOING = make_leader_pod(terminating=True)
 ORPHANING = make_leader_pod(terminating=True)
 ORPHANING["metadata"]["finalizers"] = [ORPHAN_FINALIZER]
-NOTING = make_leader_pod(terminating=True, annotations=noted(PARALLEL))
+NOTING = make_leader_pod(terminating=True, annotations=with_recorded_policy(PARALLEL))
 FORMER = make_leader_pod(uid="former")
 
 
@@ -53,11 +53,13 @@ def deleted(planned: Plan) -> list[Reference]:
     [
         pytest.param(PARALLEL, GOING, workers_of(GOING), True, id="Parallel"),
         pytest.param(DEFAULT, GOING, workers_of(GOING), False, id="Default"),
-        pytest.param(None, GOING, workers_of(GOING), False, id="nothing, which is Default"),
-        pytest.param("Later", GOING, workers_of(GOING), False, id="a value that nobody knows"),
-        pytest.param([], GOING, workers_of(GOING), False, id="no value at all"),
-        pytest.param(DEFAULT, GOING, workers_of(GOING, PARALLEL), False, id="the set counts, not the note"),
-        pytest.param(PARALLEL, GOING, workers_of(GOING, DEFAULT), True, id="the set counts, if newer"),
+        pytest.param(None, GOING, workers_of(GOING), False, id="absent, which means Default"),
+        pytest.param("Later", GOING, workers_of(GOING), False, id="unknown value"),
+        pytest.param([], GOING, workers_of(GOING), False, id="null"),
+        pytest.param(DEFAULT, GOING, workers_of(GOING, PARALLEL), False, id="the set overrides the record"),
+        pytest.param(
+            PARALLEL, GOING, workers_of(GOING, DEFAULT), True, id="a newer set overrides the record"
+        ),
         pytest.param(PARALLEL, GOING, None, False, id="no workers"),
         pytest.param(PARALLEL, GOING, workers_of(GOING, terminating=True), False, id="terminating already"),
         pytest.param(PARALLEL, GOING, workers_of(FORMER), False, id="of another leader"),
@@ -74,27 +76,27 @@ def test_termination_by_policy(policy: Any, leader: Object, workers: Object | No
 @pytest.mark.parametrize(
     ("leader", "note", "goes"),
     [
-        pytest.param(GOING, PARALLEL, True, id="noted"),
-        pytest.param(GOING, None, False, id="not noted"),
-        pytest.param(GOING, DEFAULT, False, id="noted otherwise"),
-        pytest.param(NOTING, None, True, id="noted on the leader, as upstream does"),
-        pytest.param(NOTING, DEFAULT, False, id="the newer note counts"),
+        pytest.param(GOING, PARALLEL, True, id="recorded"),
+        pytest.param(GOING, None, False, id="not recorded"),
+        pytest.param(GOING, DEFAULT, False, id="recorded differently"),
+        pytest.param(NOTING, None, True, id="recorded on the leader, as upstream does"),
+        pytest.param(NOTING, DEFAULT, False, id="the newer record applies"),
         pytest.param(ORPHANING, PARALLEL, False, id="deleted without its workers"),
     ],
 )
-def test_of_a_set_that_is_gone(leader: Object, note: str | None, goes: bool) -> None:
+def test_termination_after_the_set_is_deleted(leader: Object, note: str | None, goes: bool) -> None:
     workers = workers_of(leader, note)
     planned = plan(Abandoned(leader=leader, workers=workers))
     assert deleted(planned) == ([Reference.to(workers)] if goes else [])
 
 
-def test_a_set_that_is_deleted_takes_no_workers_of_a_leader_that_stays() -> None:
+def test_a_terminating_set_deletes_no_workers_of_a_kept_leader() -> None:
     """A finalizer of another controller may keep the set for long."""
     lws = make_set(podTerminationPolicy=PARALLEL, terminating=True)
     assert plan(GroupSnapshot(lws, LEADER, NOW, worker_statefulset=workers_of(LEADER))).sequences == ()
 
 
-def test_a_set_that_another_controller_runs_is_left_to_it() -> None:
+def test_a_set_of_another_controller_is_left_alone() -> None:
     lws = make_set(podTerminationPolicy=PARALLEL, managedBy="example.com/other", terminating=True)
     assert plan(GroupSnapshot(lws, GOING, NOW, worker_statefulset=workers_of(GOING))).sequences == ()
 
@@ -105,22 +107,22 @@ def test_a_set_that_another_controller_runs_is_left_to_it() -> None:
         pytest.param(PARALLEL, LEADER, None, PARALLEL, id="turned on"),
         pytest.param(PARALLEL, LEADER, PARALLEL, None, id="on"),
         pytest.param(DEFAULT, LEADER, PARALLEL, DEFAULT, id="turned off"),
-        pytest.param(None, LEADER, PARALLEL, DEFAULT, id="taken away"),
-        pytest.param(None, LEADER, None, None, id="never asked for"),
-        pytest.param(DEFAULT, LEADER, None, None, id="off, as ever"),
-        pytest.param(PARALLEL, NOTING, None, None, id="noted by upstream"),
-        pytest.param(DEFAULT, NOTING, None, DEFAULT, id="noted by upstream, and turned off since"),
+        pytest.param(None, LEADER, PARALLEL, DEFAULT, id="removed"),
+        pytest.param(None, LEADER, None, None, id="never set"),
+        pytest.param(DEFAULT, LEADER, None, None, id="Default as before"),
+        pytest.param(PARALLEL, NOTING, None, None, id="recorded by upstream"),
+        pytest.param(DEFAULT, NOTING, None, DEFAULT, id="recorded by upstream, then turned off"),
         pytest.param(PARALLEL, LEADER, "Later", PARALLEL, id="edited"),
     ],
 )
-def test_a_changed_policy_is_noted_beside_the_pods(
+def test_a_changed_policy_is_recorded_on_the_worker_statefulset(
     policy: str | None, leader: Object, note: str | None, expected: str | None
 ) -> None:
     workers = workers_of(leader, note)
     group = GroupSnapshot(make_set(podTerminationPolicy=policy), leader, NOW, worker_statefulset=workers)
     merges = [action for sequence in plan_termination_annotation(group).sequences for action in sequence]
     patches = [each.patch for each in merges if isinstance(each, Merge)]
-    assert patches == ([{"metadata": {"annotations": noted(expected)}}] if expected else [])
+    assert patches == ([{"metadata": {"annotations": with_recorded_policy(expected)}}] if expected else [])
     assert plan_termination_annotation(replace(group, worker_statefulset=None)) == Plan()
     assert (
         plan_termination_annotation(
@@ -134,9 +136,9 @@ def test_a_changed_policy_is_noted_beside_the_pods(
     ("policy", "leader", "expected"),
     [(PARALLEL, LEADER, PARALLEL), (DEFAULT, LEADER, None), (None, LEADER, None), (PARALLEL, NOTING, None)],
 )
-def test_it_is_noted_when_workers_are_created(
+def test_the_policy_is_recorded_when_workers_are_created(
     policy: str | None, leader: Object, expected: str | None
 ) -> None:
     made = build_worker_statefulset(SetSpec.of(make_set(podTerminationPolicy=policy)), leader)
-    assert made["metadata"].get("annotations", {}) == noted(expected)
+    assert made["metadata"].get("annotations", {}) == with_recorded_policy(expected)
     assert POD_TERMINATION_POLICY_ANNOTATION not in made["spec"]["template"]["metadata"]["annotations"]

@@ -33,7 +33,7 @@ LEAVING = {"terminating": True}
 PENDING = {"phase": "Pending"}
 
 
-def restarted(count: int = 1, field: str = "containerStatuses", **entry: Any) -> dict[str, Any]:
+def pod_with_restarts(count: int = 1, field: str = "containerStatuses", **entry: Any) -> dict[str, Any]:
     return {
         "status": {
             field: [{"name": "other", "restartCount": 0}, {"name": "x", "restartCount": count, **entry}]
@@ -64,7 +64,7 @@ def group(
     [
         pytest.param(group(workers=({}, LEAVING)), "PodDeleted", id="deleted"),
         pytest.param(group(workers=({}, {"phase": "Failed"})), "PodFailed", id="failed"),
-        pytest.param(group(leader=restarted()), "ContainerRestarted", id="restarted"),
+        pytest.param(group(leader=pod_with_restarts()), "ContainerRestarted", id="restarted"),
         pytest.param(replace(group(), replaced=frozenset({"demo-0-1"})), "PodReplaced", id="replaced"),
         pytest.param(
             replace(group(), replaced=frozenset({"demo-0-1"}), disrupted=frozenset({"demo-0-1"})),
@@ -73,12 +73,12 @@ def group(
         ),
     ],
 )
-def test_one_word_says_how_a_group_failed(snapshot: GroupSnapshot, reason: str) -> None:
+def test_failure_reason(snapshot: GroupSnapshot, reason: str) -> None:
     incident = incident_of(snapshot, 3)
     assert incident is not None and incident.reason == reason
 
 
-def test_a_pod_that_only_waits_to_return_to_its_node_is_no_loss() -> None:
+def test_a_pod_waiting_to_return_to_its_node_is_not_lost() -> None:
     """The pod may have a finalizer of another controller, so that its deletion takes a while."""
     snapshot = group(workers=({}, {**LEAVING, **PENDING}))
     pod = snapshot.workers[1]
@@ -108,19 +108,21 @@ EVICTED = {
 @pytest.mark.parametrize(
     ("pods", "expected"),
     [
-        pytest.param({}, None, id="all well"),
+        pytest.param({}, None, id="no failure"),
         pytest.param({"workers": (LEAVING, {})}, Incident("demo-0-1", GONE), id="a worker is deleted"),
         pytest.param(
-            {"workers": ({}, restarted())}, Incident("demo-0-2", RESTARTED), id="a worker restarted"
+            {"workers": ({}, pod_with_restarts())}, Incident("demo-0-2", RESTARTED), id="a worker restarted"
         ),
-        pytest.param({"leader": restarted()}, Incident("demo-0", RESTARTED), id="the leader restarted"),
         pytest.param(
-            {"workers": (restarted(field="initContainerStatuses"), {})},
+            {"leader": pod_with_restarts()}, Incident("demo-0", RESTARTED), id="the leader restarted"
+        ),
+        pytest.param(
+            {"workers": (pod_with_restarts(field="initContainerStatuses"), {})},
             Incident("demo-0-1", RESTARTED),
             id="an init container restarted",
         ),
         pytest.param(
-            {"leader": restarted(), "workers": (LEAVING, {})},
+            {"leader": pod_with_restarts(), "workers": (LEAVING, {})},
             Incident("demo-0", RESTARTED),
             id="several reasons: the leader's is told",
         ),
@@ -136,24 +138,31 @@ EVICTED = {
             {"leader": {"phase": "Failed"}}, Incident("demo-0", "it failed"), id="the leader failed"
         ),
         pytest.param(
-            {"workers": ({}, restarted(lastState={"terminated": {"exitCode": 137, "reason": "OOMKilled"}}))},
+            {
+                "workers": (
+                    {},
+                    pod_with_restarts(lastState={"terminated": {"exitCode": 137, "reason": "OOMKilled"}}),
+                )
+            },
             Incident("demo-0-2", "container x exited with code 137 (OOMKilled) and was restarted"),
             id="out of memory",
         ),
         pytest.param(
-            {"workers": ({}, restarted(lastState={"terminated": {"exitCode": 0}}))},
+            {"workers": ({}, pod_with_restarts(lastState={"terminated": {"exitCode": 0}}))},
             Incident("demo-0-2", "container x exited with code 0 and was restarted"),
             id="ended without an error",
         ),
-        pytest.param({"workers": ({"phase": "Succeeded"}, {})}, None, id="a worker that is done"),
+        pytest.param({"workers": ({"phase": "Succeeded"}, {})}, None, id="a worker that succeeded"),
         pytest.param({"workers": ({"ready": False}, {})}, None, id="a worker that is not ready"),
-        pytest.param({"leader": LEAVING}, None, id="the leader goes already"),
+        pytest.param({"leader": LEAVING}, None, id="the leader is terminating already"),
         pytest.param(
-            {"leader": LEAVING, "workers": (LEAVING, LEAVING)}, None, id="the whole group goes already"
+            {"leader": LEAVING, "workers": (LEAVING, LEAVING)},
+            None,
+            id="the whole group is terminating already",
         ),
     ],
 )
-def test_reasons(pods: dict[str, Any], expected: Incident | None) -> None:
+def test_failure_messages(pods: dict[str, Any], expected: Incident | None) -> None:
     found = {
         policy: incident_of(group(policy, **pods), 3) for policy in (ON_RESTART, AFTER_START, NONE, "Default")
     }
@@ -175,16 +184,20 @@ ANNOTATION = {RECREATE_GROUP_AFTER_START_ANNOTATION: ""}
 @pytest.mark.parametrize(
     ("pods", "has_started"),
     [
-        pytest.param({"workers": (restarted(), {})}, True, id="complete"),
-        pytest.param({"workers": (restarted(), {"phase": "Failed"})}, True, id="one failed"),
-        pytest.param({"workers": (restarted(), PENDING)}, False, id="another is pending"),
-        pytest.param({"workers": ({**PENDING, **restarted()}, {})}, False, id="it is pending itself"),
-        pytest.param({"workers": (restarted(), {}), "leader": PENDING}, False, id="the leader is pending"),
-        pytest.param({"workers": (restarted(),)}, False, id="one is missing"),
-        pytest.param({"workers": (restarted(), {}, {})}, True, id="one too many is no member"),
+        pytest.param({"workers": (pod_with_restarts(), {})}, True, id="complete"),
+        pytest.param({"workers": (pod_with_restarts(), {"phase": "Failed"})}, True, id="one failed"),
+        pytest.param({"workers": (pod_with_restarts(), PENDING)}, False, id="another pod is pending"),
+        pytest.param(
+            {"workers": ({**PENDING, **pod_with_restarts()}, {})}, False, id="the failed pod is pending"
+        ),
+        pytest.param(
+            {"workers": (pod_with_restarts(), {}), "leader": PENDING}, False, id="the leader is pending"
+        ),
+        pytest.param({"workers": (pod_with_restarts(),)}, False, id="one pod is missing"),
+        pytest.param({"workers": (pod_with_restarts(), {}, {})}, True, id="a pod beyond the size"),
     ],
 )
-def test_a_group_that_has_not_started_is_left_alone_where_the_set_says_so(
+def test_recreate_after_start(
     policy: str,
     annotations: dict[str, str] | None,
     waits_for_start: bool,
@@ -195,7 +208,7 @@ def test_a_group_that_has_not_started_is_left_alone_where_the_set_says_so(
     assert (needed is not None) is (has_started or not waits_for_start)
 
 
-def test_the_annotation_alone_recreates_nothing() -> None:
+def test_the_annotation_alone_does_not_recreate_groups() -> None:
     assert incident_of(group(NONE, annotations=ANNOTATION, workers=(LEAVING, {})), 3) is None
 
 
@@ -205,19 +218,19 @@ def test_the_size_is_that_of_the_groups_own_revision() -> None:
     assert incident_of(lost, 5) is None, "complete by its own revision would be five"
 
 
-def test_workers_of_another_revision_are_being_replaced_anyway() -> None:
+def test_lost_workers_of_another_revision_are_ignored() -> None:
     lost = group(workers=(LEAVING, {}))
     other = copy.deepcopy(dict(lost.workers[0]))
     other["metadata"]["labels"][REVISION_LABEL] = "another"
     assert incident_of(replace(lost, workers=(other, lost.workers[1])), 3) is None
 
 
-def test_workers_of_a_former_leader_say_nothing() -> None:
+def test_workers_of_a_former_leader_are_ignored() -> None:
     lost = group(workers=(LEAVING, LEAVING))
     assert incident_of(replace(lost, leader=make_leader_pod(uid="u-new")), 3) is None
 
 
-def test_a_worker_that_came_back_as_another_pod_was_lost() -> None:
+def test_a_replaced_worker_counts_as_lost() -> None:
     replaced = replace(group(), replaced=("demo-0-2",))
     assert incident_of(replaced, 3) == Incident("demo-0-2", REPLACED)
     assert incident_of(replace(group(NONE), replaced=("demo-0-2",)), 3) is None
@@ -225,7 +238,7 @@ def test_a_worker_that_came_back_as_another_pod_was_lost() -> None:
 
 def test_a_group_of_one() -> None:
     lws = make_set(size=1)
-    alone = GroupSnapshot(lws, make_leader_pod(lws, **restarted()), NOW)
+    alone = GroupSnapshot(lws, make_leader_pod(lws, **pod_with_restarts()), NOW)
     assert incident_of(alone, 1) == Incident("demo-0", RESTARTED)
 
 
@@ -243,11 +256,11 @@ def started(at: str, restarted_at: str = "") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("leader", "worker", "counts_after_start"),
     [
-        pytest.param(started("10:00", "10:03"), started("10:05"), False, id="while another was starting"),
-        pytest.param(started("10:00", "10:09"), started("10:05"), True, id="once all had started"),
-        pytest.param(started("10:00", "10:05"), started("10:05"), True, id="in doubt it counts"),
-        pytest.param(started("10:05", "10:05"), started("10:00"), True, id="as soon as it had started"),
-        pytest.param(restarted(), started("10:05"), True, id="nobody knows when"),
+        pytest.param(started("10:00", "10:03"), started("10:05"), False, id="while another pod was starting"),
+        pytest.param(started("10:00", "10:09"), started("10:05"), True, id="after all pods started"),
+        pytest.param(started("10:00", "10:05"), started("10:05"), True, id="at the same second"),
+        pytest.param(started("10:05", "10:05"), started("10:00"), True, id="as soon as the pod started"),
+        pytest.param(pod_with_restarts(), started("10:05"), True, id="unknown time"),
     ],
 )
 def test_after_start_restarts_during_the_start_never_count(
@@ -257,19 +270,21 @@ def test_after_start_restarts_during_the_start_never_count(
         assert (incident_of(group(policy, leader=leader, workers=(worker, {})), 3) is not None) is counts
 
 
-def exempting(containers: str = "", sidecars: str = "") -> dict[str, str]:
+def with_exempt_containers(containers: str = "", sidecars: str = "") -> dict[str, str]:
     return {RESTART_EXEMPT_CONTAINERS_ANNOTATION: containers, RESTART_EXEMPT_SIDECARS_ANNOTATION: sidecars}
 
 
 def test_restarts_of_exempt_containers_do_not_count() -> None:
-    lws = {"workers": (restarted(), restarted(field="initContainerStatuses"))}
+    lws = {"workers": (pod_with_restarts(), pod_with_restarts(field="initContainerStatuses"))}
     for listed, counts in (("x", False), (" a , x,", False), ("a,y", True), ("", True), (",", True)):
-        assert (incident_of(group(annotations=exempting(listed), **lws), 3) is not None) is counts, listed
+        assert (
+            incident_of(group(annotations=with_exempt_containers(listed), **lws), 3) is not None
+        ) is counts, listed
 
 
 def test_a_container_that_is_not_exempt_counts_beside_one_that_is() -> None:
     status = {"containerStatuses": [{"name": name, "restartCount": 1} for name in ("log", "server")]}
-    found = incident_of(group(annotations=exempting("log"), workers=({"status": status}, {})), 3)
+    found = incident_of(group(annotations=with_exempt_containers("log"), workers=({"status": status}, {})), 3)
     assert found == Incident("demo-0-1", "container server ended and was restarted")
 
 
@@ -288,20 +303,21 @@ def test_restarts_of_an_exempt_container_hide_no_failure() -> None:
         {"workers": ({"status": {"containerStatuses": [engine, log]}}, {})},
         {"workers": ({"status": beside}, {}), "leader": {"status": with_log}},
     ):
-        found = incident_of(group(AFTER_START, annotations=exempting("log"), **pods), 3)
+        found = incident_of(group(AFTER_START, annotations=with_exempt_containers("log"), **pods), 3)
         assert found == Incident("demo-0-1", "container engine ended and was restarted")
 
 
-def test_an_exempt_container_does_not_save_its_pod() -> None:
+def test_failure_of_a_pod_with_an_exempt_container_counts() -> None:
     for special in (LEAVING, {"phase": "Failed"}):
-        workers = ({**restarted(), **special}, {})
-        assert incident_of(group(annotations=exempting("x"), workers=workers), 3) is not None
+        workers = ({**pod_with_restarts(), **special}, {})
+        assert incident_of(group(annotations=with_exempt_containers("x"), workers=workers), 3) is not None
 
 
-def test_restarts_of_sidecars_do_not_count_where_the_set_says_so() -> None:
+def test_restarts_of_exempt_sidecars_do_not_count() -> None:
     def with_init_container(value: str, restart_policy: str | None) -> GroupSnapshot:
         lost = group(
-            annotations=exempting(sidecars=value), workers=(restarted(field="initContainerStatuses"), {})
+            annotations=with_exempt_containers(sidecars=value),
+            workers=(pod_with_restarts(field="initContainerStatuses"), {}),
         )
         pod = copy.deepcopy(dict(lost.workers[0]))
         pod["spec"]["initContainers"] = [{"name": "x", "restartPolicy": restart_policy}]
@@ -315,7 +331,7 @@ def test_restarts_of_sidecars_do_not_count_where_the_set_says_so() -> None:
 # --- Records in the status ----------------------------------------------------------------------------------
 
 
-def remembering(snapshot: GroupSnapshot, members: Any, index: str = "0") -> GroupSnapshot:
+def with_members(snapshot: GroupSnapshot, members: Any, index: str = "0") -> GroupSnapshot:
     lws = {**snapshot.lws, "status": {"members": {index: members} if isinstance(members, str) else members}}
     return replace(snapshot, lws=lws)
 
@@ -324,7 +340,7 @@ def uids(snapshot: GroupSnapshot) -> list[str]:
     return [pod["metadata"]["uid"] for pod in snapshot.workers]
 
 
-def memory(snapshot: GroupSnapshot, *workers: str) -> str:
+def members_in(snapshot: GroupSnapshot, *workers: str) -> str:
     return str(Members.of(snapshot.leader["metadata"]["uid"], workers or uids(snapshot)))
 
 
@@ -332,27 +348,27 @@ LEADER_HASH = Members.of("uid-of-pod-demo-0", ()).leader
 
 
 @pytest.mark.parametrize("policy", [ON_RESTART, AFTER_START, NONE])
-def test_a_worker_that_was_replaced_while_nobody_looked(policy: str) -> None:
+def test_a_worker_replaced_while_no_manager_ran(policy: str) -> None:
     whole = group(policy, workers=({}, {"uid": "u-again"}))
     young = copy.deepcopy(dict(whole.workers[1]))
     young["metadata"]["creationTimestamp"] = "2026-02-02T00:00:00Z"
     whole = replace(whole, workers=(whole.workers[0], young))
-    before = remembering(whole, memory(whole, uids(whole)[0], "u-before"))
+    before = with_members(whole, members_in(whole, uids(whole)[0], "u-before"))
     assert incident_of(before, 3) == (None if policy == NONE else Incident("demo-0-2", REPLACED))
-    assert incident_of(remembering(whole, memory(whole)), 3) is None
+    assert incident_of(with_members(whole, members_in(whole)), 3) is None
 
 
-def test_no_worker_is_blamed_for_another_of_the_same_second() -> None:
+def test_no_worker_is_reported_for_another_of_the_same_second() -> None:
     whole = group(workers=({}, {"uid": "u-again"}))
-    found = incident_of(remembering(whole, memory(whole, uids(whole)[0], "u-before")), 3)
+    found = incident_of(with_members(whole, members_in(whole, uids(whole)[0], "u-before")), 3)
     why = "it, or another worker as young as it, was replaced by another pod of that name"
     assert found == Incident("demo-0-2", why)
 
 
-def test_a_worker_that_was_evicted_before_anybody_looked_is_no_failure_of_the_group() -> None:
+def test_a_worker_evicted_before_the_first_pass_is_not_a_failure() -> None:
     """The status records that there was another worker; the store knows how it ended."""
     whole = group(workers=({}, {"uid": "u-again"}))
-    before = remembering(whole, memory(whole, uids(whole)[0], "u-before"))
+    before = with_members(whole, members_in(whole, uids(whole)[0], "u-before"))
     found = incident_of(replace(before, disrupted=frozenset({"demo-0-2"})), 3)
     assert found == Incident("demo-0-2", f"{REPLACED} after a disruption", True)
 
@@ -360,45 +376,45 @@ def test_a_worker_that_was_evicted_before_anybody_looked_is_no_failure_of_the_gr
 @pytest.mark.parametrize(
     "snapshot",
     [
-        pytest.param(remembering(group(), None), id="nothing"),
-        pytest.param(remembering(group(), memory(group(), "other"), index="1"), id="another group"),
-        pytest.param(remembering(group(), f"{'0' * 8}-{'1' * 8}"), id="a former leader"),
-        pytest.param(remembering(group(), f"{LEADER_HASH}-"), id="cut off"),
-        pytest.param(remembering(group(), f"{LEADER_HASH}-XXXXXXXX"), id="no hash"),
-        pytest.param(remembering(group(), f"{LEADER_HASH}-{'1' * 8} "), id="something behind it"),
-        pytest.param(remembering(group(), [f"{LEADER_HASH}-{'1' * 8}"]), id="a list"),
-        pytest.param(remembering(group(), {"0": 7, "x": "y"}), id="numbers"),
+        pytest.param(with_members(group(), None), id="nothing"),
+        pytest.param(with_members(group(), members_in(group(), "other"), index="1"), id="another group"),
+        pytest.param(with_members(group(), f"{'0' * 8}-{'1' * 8}"), id="a former leader"),
+        pytest.param(with_members(group(), f"{LEADER_HASH}-"), id="truncated"),
+        pytest.param(with_members(group(), f"{LEADER_HASH}-XXXXXXXX"), id="no hash"),
+        pytest.param(with_members(group(), f"{LEADER_HASH}-{'1' * 8} "), id="trailing text"),
+        pytest.param(with_members(group(), [f"{LEADER_HASH}-{'1' * 8}"]), id="a list"),
+        pytest.param(with_members(group(), {"0": 7, "x": "y"}), id="numbers"),
         pytest.param(replace(group(), lws={**group().lws, "status": None}), id="no status"),
+        pytest.param(with_members(group(workers=({},)), members_in(group())), id="a worker is missing"),
         pytest.param(
-            remembering(group(workers=({},)), memory(group())), id="a worker is missing, and may come back"
+            with_members(group(workers=({}, {}, {}, {})), members_in(group())),
+            id="scaled up by hand",
         ),
         pytest.param(
-            remembering(group(workers=({}, {}, {}, {})), memory(group())),
-            id="scaled by hand: what comes on top is no member",
+            with_members(group(workers=({}, {}, LEAVING)), members_in(group())),
+            id="scaled back down",
         ),
         pytest.param(
-            remembering(group(workers=({}, {}, LEAVING)), memory(group())),
-            id="scaled back: what goes was none",
-        ),
-        pytest.param(
-            remembering(replace(group(), leader=make_leader_pod(uid="u-new"), workers=()), memory(group())),
+            with_members(
+                replace(group(), leader=make_leader_pod(uid="u-new"), workers=()), members_in(group())
+            ),
             id="rebuilt in a rollout",
         ),
     ],
 )
-def test_memory_that_is_lost_garbled_or_of_others_restarts_nothing(snapshot: GroupSnapshot) -> None:
+def test_missing_invalid_or_foreign_members_restart_nothing(snapshot: GroupSnapshot) -> None:
     assert incident_of(snapshot, 3) is None
 
 
-def test_the_end_of_a_leader_stays_decided() -> None:
+def test_a_decision_to_delete_a_leader_is_kept() -> None:
     for mark in (DELETING, KEPT):
-        marked = remembering(group(), f"{LEADER_HASH}-{mark}")
+        marked = with_members(group(), f"{LEADER_HASH}-{mark}")
         assert incident_of(marked, 3) == Incident("demo-0", "its group had failed before")
         assert incident_of(replace(marked, leader=make_leader_pod(uid="u-new")), 3) is None
-        assert incident_of(remembering(group(NONE), f"{LEADER_HASH}-{mark}"), 3) is None
+        assert incident_of(with_members(group(NONE), f"{LEADER_HASH}-{mark}"), 3) is None
 
 
-def test_what_this_process_has_seen_of_pods_that_are_no_members_does_not_count() -> None:
+def test_observed_replacements_of_other_pods_are_ignored() -> None:
     assert incident_of(replace(group(), replaced=("demo-0-5",)), 3) is None
 
 
@@ -427,26 +443,24 @@ EVICTED_BY_API = Incident("demo-0-1", f"it is being deleted ({BY_API})", is_disr
         pytest.param(
             {"leader": disrupted(phase="Failed")}, Incident("demo-0", "it failed", True), id="the leader"
         ),
-        pytest.param({"workers": (disrupted(), {})}, None, id="it is only going to be"),
+        pytest.param({"workers": (disrupted(), {})}, None, id="not terminating yet"),
         pytest.param(
-            {"leader": restarted(), "workers": (disrupted(terminating=True), restarted())},
+            {"leader": pod_with_restarts(), "workers": (disrupted(terminating=True), pod_with_restarts())},
             EVICTED_BY_API,
-            id="others failed because they lost it",
+            id="others failed after the disruption",
         ),
         pytest.param(
-            {"workers": (disrupted(**restarted()), {})},
+            {"workers": (disrupted(**pod_with_restarts()), {})},
             Incident("demo-0-1", RESTARTED),
-            id="a restart is no disruption",
+            id="restart of a container",
         ),
     ],
 )
-def test_a_pod_that_goes_by_a_disruption_is_no_failure_of_the_group(
-    pods: dict[str, Any], expected: Incident | None
-) -> None:
+def test_a_disrupted_pod_is_not_a_failure(pods: dict[str, Any], expected: Incident | None) -> None:
     assert incident_of(group(**pods), 3) == expected
 
 
-def test_a_pod_that_has_gone_by_a_disruption_is_no_failure_either() -> None:
+def test_a_pod_deleted_by_a_disruption_is_not_a_failure() -> None:
     snapshot = replace(group(), replaced=("demo-0-1", "demo-0-2"), disrupted=frozenset({"demo-0-2"}))
     assert incident_of(snapshot, 3) == Incident("demo-0-2", f"{REPLACED} after a disruption", True)
     assert incident_of(replace(snapshot, disrupted=frozenset()), 3) == Incident("demo-0-1", REPLACED)
@@ -459,24 +473,22 @@ ENDED = {"lastState": {"terminated": {"exitCode": 1, "finishedAt": "2026-03-01T1
 @pytest.mark.parametrize(
     ("pods", "since"),
     [
-        pytest.param({"leader": restarted(**ENDED)}, NOW - timedelta(minutes=10), id="the restart"),
-        pytest.param({"leader": restarted(2, **ENDED)}, CREATED, id="of two the first does not show"),
-        pytest.param({"leader": restarted()}, CREATED, id="nor where nothing is said of it"),
+        pytest.param({"leader": pod_with_restarts(**ENDED)}, NOW - timedelta(minutes=10), id="the restart"),
+        pytest.param({"leader": pod_with_restarts(2, **ENDED)}, CREATED, id="two restarts, first unknown"),
+        pytest.param({"leader": pod_with_restarts()}, CREATED, id="restart without a time"),
         pytest.param({"workers": (LEAVING, {})}, NOW - timedelta(minutes=1), id="the deletion"),
-        pytest.param({"workers": ({"phase": "Failed"}, {})}, CREATED, id="a failure has no moment"),
+        pytest.param({"workers": ({"phase": "Failed"}, {})}, CREATED, id="failure without a time"),
         pytest.param(
-            {"leader": restarted(**ENDED), "workers": (disrupted(terminating=True), {})},
+            {"leader": pod_with_restarts(**ENDED), "workers": (disrupted(terminating=True), {})},
             NOW - timedelta(minutes=10),
-            id="of several the first",
+            id="earliest of several",
         ),
     ],
 )
-def test_an_incident_is_never_younger_than_what_befell_the_group(
-    pods: dict[str, Any], since: datetime
-) -> None:
+def test_time_of_an_incident(pods: dict[str, Any], since: datetime) -> None:
     found = incident_of(group(**pods), 3)
     assert found is not None and found.since == since
 
 
-def test_any_number_may_be_said_to_be_the_size() -> None:
+def test_size_annotations_of_any_number_cause_no_error() -> None:
     assert incident_of(group(), 10**10) is None

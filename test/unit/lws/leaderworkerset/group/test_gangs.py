@@ -8,7 +8,7 @@ from lws.leaderworkerset.group.gangs import GANG_VERBS, PROVIDERS
 from lws_api.config.v1alpha1 import GANG_PROVIDERS
 
 
-def test_who_may_be_configured_has_permissions() -> None:
+def test_every_provider_has_permissions() -> None:
     assert tuple(PROVIDERS) == GANG_PROVIDERS == tuple(GANG_VERBS)
 
 

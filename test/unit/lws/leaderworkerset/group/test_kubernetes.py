@@ -49,7 +49,7 @@ def test_the_pod_group_field_by_field() -> None:
     }
 
 
-def test_workers_that_come_later_are_no_part_of_the_gang() -> None:
+def test_workers_that_start_after_the_leader_are_not_in_the_gang() -> None:
     lws = make_set(size=3, startupPolicy="LeaderReady")
     made = PROVIDER.pod_group(lws, named_leader(lws))
     assert made["spec"] == {"schedulingPolicy": {"gang": {"minCount": 1}}}
@@ -58,9 +58,7 @@ def test_workers_that_come_later_are_no_part_of_the_gang() -> None:
 @pytest.mark.parametrize(
     ("version", "has_priority"), [("v1alpha2", False), ("v1alpha3", True), ("v1beta1", True)]
 )
-def test_it_has_the_priority_of_its_leader_where_the_version_knows_one(
-    version: str, has_priority: bool
-) -> None:
+def test_priority_of_the_pod_group(version: str, has_priority: bool) -> None:
     spec = {"containers": [{"name": "main"}], "priorityClassName": "high"}
     lws = make_set(size=2, template={"workerTemplate": {"spec": spec}})
     speaking = PROVIDER.with_version(f"scheduling.k8s.io/{version}")
@@ -73,9 +71,7 @@ def test_it_has_the_priority_of_its_leader_where_the_version_knows_one(
     ("version", "mode"), [("v1alpha2", None), ("v1alpha3", {"all": {}}), ("v1beta1", {"all": {}})]
 )
 @pytest.mark.parametrize("startup", ["LeaderCreated", "LeaderReady"])
-def test_it_is_preempted_as_a_whole_where_the_version_knows_how(
-    version: str, mode: dict[str, Any] | None, startup: str
-) -> None:
+def test_disruption_mode_of_the_pod_group(version: str, mode: dict[str, Any] | None, startup: str) -> None:
     lws = make_set(size=3, startupPolicy=startup)
     made = PROVIDER.with_version(f"scheduling.k8s.io/{version}").pod_group(lws, named_leader(lws))
     assert made["spec"].get("disruptionMode") == mode
@@ -85,37 +81,37 @@ def test_it_is_preempted_as_a_whole_where_the_version_knows_how(
     ("worker", "size", "marks"),
     [
         pytest.param("0", 3, Marks(scheduling_group=OURS), id="a leader"),
-        pytest.param("1", 3, Marks(), id="a worker has it from its template"),
+        pytest.param("1", 3, Marks(), id="a worker"),
         pytest.param("0", 1, Marks(), id="a leader alone"),
     ],
 )
-def test_marks(worker: str, size: int, marks: Marks) -> None:
+def test_scheduling_group_of_pods(worker: str, size: int, marks: Marks) -> None:
     assert PROVIDER.marks({**LABELS, WORKER_INDEX_LABEL: worker}, size, "0a1b2c3d") == marks
 
 
 @pytest.mark.parametrize(
     ("carried", "name"),
     [
-        pytest.param(OURS, OURS, id="given by the webhook"),
-        pytest.param("", "", id="a leader from before gangs"),
+        pytest.param(OURS, OURS, id="named by the webhook"),
+        pytest.param("", "", id="created without gang scheduling"),
         pytest.param(THEIRS, "", id="of users"),
         pytest.param("demo-1-key-b-0a1b2c3d", "", id="of another revision"),
     ],
 )
-def test_only_a_leader_that_was_given_a_name_needs_a_pod_group(carried: str, name: str) -> None:
+def test_only_a_leader_with_a_pod_group_name_needs_a_pod_group(carried: str, name: str) -> None:
     assert PROVIDER.name_of(named_leader(make_set(), carried)) == name
 
 
 @pytest.mark.parametrize(
     ("of_leader", "of_workers", "expected"),
     [
-        pytest.param(OURS, None, OURS, id="that of their leader"),
-        pytest.param("", None, None, id="none where it has none"),
-        pytest.param(THEIRS, None, None, id="not one of users"),
-        pytest.param(OURS, THEIRS, THEIRS, id="users decide"),
+        pytest.param(OURS, None, OURS, id="name of the leader"),
+        pytest.param("", None, None, id="leader without a name"),
+        pytest.param(THEIRS, None, None, id="leader with a name of users"),
+        pytest.param(OURS, THEIRS, THEIRS, id="workers with a name of users"),
     ],
 )
-def test_what_workers_name(of_leader: str, of_workers: str | None, expected: str | None) -> None:
+def test_scheduling_group_of_workers(of_leader: str, of_workers: str | None, expected: str | None) -> None:
     spec: dict[str, Any] = {"containers": [{"name": "main"}]}
     if of_workers:
         spec["schedulingGroup"] = {"podGroupName": of_workers}

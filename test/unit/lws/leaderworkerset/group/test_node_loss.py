@@ -44,7 +44,7 @@ def a_worker(index: int = 1) -> dict[str, Any]:
     return stuck(make_worker_pod(make_worker_statefulset(make_leader_pod(LWS)), index))
 
 
-def test_a_held_worker_is_deleted_by_force_where_that_is_asked_for() -> None:
+def test_a_stuck_worker_is_force_deleted_if_configured() -> None:
     worker = a_worker()
     ((delete,),) = plan_node_loss(group(FORCED, worker)).sequences
     assert isinstance(delete, Delete)
@@ -61,39 +61,39 @@ def test_a_held_worker_is_deleted_by_force_where_that_is_asked_for() -> None:
     )
 
 
-def test_the_workers_of_a_held_leader_go_before_it() -> None:
+def test_workers_of_a_stuck_leader_are_deleted_first() -> None:
     ((delete,),) = plan_node_loss(group(FORCED, stuck(make_leader_pod(LWS)))).sequences
     assert isinstance(delete, Delete)
     assert (delete.propagation, delete.grace_seconds) == ("Foreground", 0)
 
 
-def test_every_held_pod_goes_by_itself() -> None:
+def test_stuck_pods_are_deleted_independently() -> None:
     planned = plan_node_loss(group(FORCED, stuck(make_leader_pod(LWS)), a_worker(1), a_worker(2)))
     assert [len(sequence) for sequence in planned.sequences] == [1, 1, 1]
     assert planned.stuck_pods == 3
 
 
-def test_without_being_asked_nothing_is_deleted() -> None:
+def test_nothing_is_force_deleted_by_default() -> None:
     planned = plan_node_loss(group(TOLD, a_worker()))
     assert planned.is_empty and planned.stuck_pods == 1 and planned.again_after == 30
     assert planned.waiting_for == "pods on node node-1, which has not been ready since 2026-03-01T11:50:00Z"
 
 
 @pytest.mark.parametrize("is_terminating", [False, True])
-def test_pods_of_a_set_that_another_controller_runs_are_left_to_it(is_terminating: bool) -> None:
+def test_pods_of_a_set_of_another_controller_are_left_alone(is_terminating: bool) -> None:
     lws = make_set(size=3, terminating=is_terminating, managedBy="example.com/another")
     planned = plan(replace(group(FORCED, a_worker()), lws=lws))
     assert planned.is_empty and planned.stuck_pods == 0
 
 
-def test_what_kubernetes_collects_itself_is_only_waited_for() -> None:
+def test_pods_on_deleted_nodes_are_left_to_the_garbage_collector() -> None:
     snapshot = group(FORCED, a_worker(), node=None)
     planned = plan_node_loss(replace(snapshot, now=NOW + timedelta(minutes=10)))
     assert planned.is_empty and planned.stuck_pods == 1
 
 
 @pytest.mark.parametrize("terminating", ["leader", "set"])
-def test_a_group_that_is_going_anyway_is_freed_too(terminating: str) -> None:
+def test_stuck_pods_of_a_terminating_group_are_deleted(terminating: str) -> None:
     leader = make_leader_pod(LWS, terminating=terminating == "leader")
     lws = make_set(size=3, terminating=terminating == "set")
     snapshot = replace(group(FORCED, a_worker()), lws=lws, leader=leader)

@@ -95,7 +95,7 @@ def test_without_annotations_there_is_no_field_for_them() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        pytest.param({}, {}, id="size and leader alone"),
+        pytest.param({}, {}, id="size and leader only"),
         pytest.param(
             {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}, {}, id="subdomains are leaders'"
         ),
@@ -137,7 +137,7 @@ def test_the_service_that_names_workers(network: dict[str, str] | None, service:
     assert made["spec"]["serviceName"] == service
 
 
-def test_labels_of_ours_win_and_what_users_wrote_is_never_changed_nor_shared() -> None:
+def test_our_labels_take_precedence_and_user_input_is_not_mutated() -> None:
     template = make_pod_template(labels={"app": "x", NAME_LABEL: "other", GROUP_INDEX_LABEL: "99"})
     told = {"note": "pod", LEADER_NAME_ANNOTATION: "other", LEADER_ADDRESS_ANNOTATION: "other"}
     template["metadata"]["annotations"] = told
@@ -173,7 +173,7 @@ def test_workers_have_their_own_template_even_if_leaders_have_another() -> None:
     assert container["image"] == "app:1"
 
 
-def test_an_old_group_is_made_of_its_own_revision_and_nothing_else() -> None:
+def test_an_old_group_is_built_from_its_own_revision() -> None:
     old = make_set(
         size=3,
         image="app:old",
@@ -204,7 +204,7 @@ def test_an_old_group_is_made_of_its_own_revision_and_nothing_else() -> None:
     assert made["metadata"]["annotations"]["note"] == "new"
 
 
-def test_an_old_group_of_one_pod_has_no_workers_whatever_the_set_asks_for_now() -> None:
+def test_an_old_group_of_one_pod_has_no_workers() -> None:
     assert build_worker_statefulset(SetSpec.of(make_set(size=1)), make_leader_pod())["spec"]["replicas"] == 0
 
 
@@ -233,7 +233,7 @@ TPUS = {"name": "main", "resources": {"limits": {"google.com/tpu": "4"}}}
 @pytest.mark.parametrize(
     ("containers", "expected"), [([TPUS], "true"), ([{"name": "main"}], None), (None, None)], ids=str
 )
-def test_workers_are_told_that_their_leader_uses_tpus(containers: Any, expected: str | None) -> None:
+def test_workers_know_that_their_leader_requests_tpus(containers: Any, expected: str | None) -> None:
     leader = make_leader_pod()
     leader["spec"] = {"containers": containers} if containers else {}
     made = build_worker_statefulset(SetSpec.of(make_set()), leader)
@@ -241,7 +241,7 @@ def test_workers_are_told_that_their_leader_uses_tpus(containers: Any, expected:
     assert told.get(f"{PREFIX}/leader-requests-tpus") == expected
 
 
-def test_workers_select_the_place_of_their_leader_beside_what_the_user_wants() -> None:
+def test_workers_select_the_topology_of_their_leader_and_the_users_node_selector() -> None:
     lws = make_set()
     lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"pool": "a", "zone": "z"}
     before = copy.deepcopy(lws)
@@ -255,7 +255,7 @@ def test_workers_select_the_place_of_their_leader_beside_what_the_user_wants() -
 
 
 @pytest.mark.parametrize("template", [{}, {"spec": None}, {"metadata": {}}], ids=["empty", "null", "no spec"])
-def test_a_template_of_workers_may_say_nothing(template: dict[str, Any]) -> None:
+def test_an_empty_worker_template(template: dict[str, Any]) -> None:
     lws = make_set(template={"workerTemplate": template})
     made = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(), Placement({"zone": "a"}))
     assert made["spec"]["template"]["spec"] == {"nodeSelector": {"zone": "a"}}

@@ -71,17 +71,17 @@ OWN = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": ZONE}
                 "podAffinity": {"preferred": [1], REQUIRED: [OTHER, TOGETHER]},
                 "podAntiAffinity": {REQUIRED: [APART]},
             },
-            id="what is there stays and comes first",
+            id="existing terms stay first",
         ),
         pytest.param(
             {"podAffinity": {REQUIRED: [OWN]}},
             {"podAffinity": {REQUIRED: [OWN, TOGETHER]}, "podAntiAffinity": {REQUIRED: [APART]}},
-            id="one of two about the same topology",
+            id="one existing term for the topology",
         ),
         pytest.param(
             {"podAffinity": {REQUIRED: [OWN]}, "podAntiAffinity": {REQUIRED: [OTHER, OWN]}},
             {"podAffinity": {REQUIRED: [OWN]}, "podAntiAffinity": {REQUIRED: [OTHER, OWN]}},
-            id="both about the same topology: the user decides",
+            id="both terms exist: the user's apply",
         ),
     ],
 )
@@ -117,9 +117,9 @@ ELSEWHERE = {
 @pytest.mark.parametrize(
     ("scope", "expected"),
     [
-        pytest.param("", [APART], id="as the original: the namespace"),
-        pytest.param("Namespace", [APART], id="the namespace, in words"),
-        pytest.param("nonsense", [APART], id="what admission refuses counts as none"),
+        pytest.param("", [APART], id="default: the namespace"),
+        pytest.param("Namespace", [APART], id="explicit namespace scope"),
+        pytest.param("nonsense", [APART], id="invalid scope"),
         pytest.param("Cluster", [APART, ELSEWHERE], id="every namespace"),
         pytest.param(
             "LeaderWorkerSet",
@@ -143,15 +143,15 @@ def test_against_whom_a_topology_is_exclusive(scope: str, expected: list[dict[st
     ("affinity", "terms"),
     [
         pytest.param({}, [TOGETHER], id="none"),
-        pytest.param({"podAffinity": {REQUIRED: [OWN]}}, [OWN, TOGETHER], id="the user's own stay"),
-        pytest.param({"podAffinity": {REQUIRED: [TOGETHER]}}, [TOGETHER], id="once"),
+        pytest.param({"podAffinity": {REQUIRED: [OWN]}}, [OWN, TOGETHER], id="existing terms are kept"),
+        pytest.param({"podAffinity": {REQUIRED: [TOGETHER]}}, [TOGETHER], id="not added twice"),
     ],
 )
-def test_a_shared_topology_keeps_nobody_away(affinity: dict[str, Any], terms: list[dict[str, Any]]) -> None:
+def test_shared_topology_adds_no_anti_affinity(affinity: dict[str, Any], terms: list[dict[str, Any]]) -> None:
     assert add_peer_affinity(affinity, KIN, ZONE) == {"podAffinity": {REQUIRED: terms}}
 
 
-def test_workers_get_the_nodes_of_their_group_and_the_place_of_their_leader() -> None:
+def test_workers_get_the_node_pool_of_their_group_and_the_topology_of_their_leader() -> None:
     annotations = {
         SHARED_TOPOLOGY_ANNOTATION: ZONE,
         GROUP_NODE_SELECTOR_ANNOTATION: "pool=p-$(GROUP_INDEX)",
@@ -203,7 +203,7 @@ def test_the_topology_of_a_set(annotations: dict[str, str], expected: str) -> No
             "n",
             None,
             Placement(waiting_for="node n of leader pod demo-0 to exist"),
-            id="a node that nobody knows",
+            id="unknown node",
         ),
         pytest.param(
             ZONE,
@@ -218,7 +218,7 @@ def test_the_topology_of_a_set(annotations: dict[str, str], expected: str) -> No
         ),
     ],
 )
-def test_where_workers_go(topology: str, node_name: Any, labels: Any, expected: Placement) -> None:
+def test_node_selector_of_workers(topology: str, node_name: Any, labels: Any, expected: Placement) -> None:
     lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: topology})
     leader = make_leader_pod()
     leader["spec"]["nodeName"] = node_name
@@ -226,8 +226,8 @@ def test_where_workers_go(topology: str, node_name: Any, labels: Any, expected: 
     assert worker_placement(lws, leader, node) == expected
 
 
-@pytest.mark.parametrize("records", [True, False], ids=["recorded", "told by the leader"])
-def test_a_group_keeps_the_topology_that_it_was_made_with(records: bool) -> None:
+@pytest.mark.parametrize("records", [True, False], ids=["recorded", "read from the leader"])
+def test_a_group_keeps_the_topology_it_was_created_with(records: bool) -> None:
     old = {EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE, "mine": "1"}
     before = make_set(annotations=old)
     revision = dict(build_revision(before, record(before), 1, key=KEY))
@@ -262,7 +262,7 @@ def test_a_topology_of_the_leader_template_alone_places_no_workers() -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_leader_without_revision_tells_itself_whether_its_workers_follow_it(told: bool) -> None:
+def test_topology_of_a_leader_without_a_revision(told: bool) -> None:
     leader = make_leader_pod(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE} if told else {})
     assert is_placed(make_set(), None, leader) is told
     lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE} if told else {})

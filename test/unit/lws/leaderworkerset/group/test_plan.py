@@ -128,12 +128,14 @@ def test_nothing_to_do(snapshot: GroupSnapshot) -> None:
 @pytest.mark.parametrize(
     "snapshot",
     [
-        pytest.param(group(leader={"terminating": True}), id="the leader goes"),
-        pytest.param(group(make_set(size=3, terminating=True)), id="the set goes"),
-        pytest.param(complete(leader={"terminating": True}), id="the leader goes, its workers are there"),
+        pytest.param(group(leader={"terminating": True}), id="the leader is terminating"),
+        pytest.param(group(make_set(size=3, terminating=True)), id="the set is terminating"),
+        pytest.param(
+            complete(leader={"terminating": True}), id="the leader is terminating, its workers exist"
+        ),
     ],
 )
-def test_what_is_going_is_left_alone(snapshot: GroupSnapshot) -> None:
+def test_terminating_objects_are_left_alone(snapshot: GroupSnapshot) -> None:
     planned = plan(snapshot)
     assert planned.is_empty and planned.waiting_for == "the leader pod or the set to be gone"
 
@@ -167,7 +169,7 @@ def test_a_new_group_gets_its_workers() -> None:
         pytest.param(make_set(size=3), make_set(size=1), None, id="none, although new groups have some"),
     ],
 )
-def test_an_old_group_is_completed_as_its_own_revision_had_it(
+def test_an_old_group_is_completed_from_its_own_revision(
     lws: dict[str, Any], of: dict[str, Any], replicas: int | None
 ) -> None:
     planned = plan(group(lws, of=of))
@@ -184,7 +186,7 @@ def test_an_old_group_is_completed_as_its_own_revision_had_it(
         ("LeaderReady", True, True),
     ],
 )
-def test_workers_wait_for_a_ready_leader_where_the_set_says_so(
+def test_workers_wait_for_a_ready_leader_with_leader_ready(
     policy: str, is_ready: bool, creates: bool
 ) -> None:
     planned = plan(group(make_set(size=3, startupPolicy=policy), leader={"ready": is_ready}))
@@ -193,7 +195,7 @@ def test_workers_wait_for_a_ready_leader_where_the_set_says_so(
     assert planned.waiting_for == waiting
 
 
-def test_no_workers_are_made_where_they_would_be_taken_for_leaders() -> None:
+def test_no_workers_without_start_ordinals() -> None:
     planned = plan(group(drops_start_ordinal=True))
     assert planned.is_empty
     assert planned.waiting_for == "an API server that keeps spec.ordinals.start of StatefulSets"
@@ -213,7 +215,7 @@ NODE = {"metadata": {"name": "node-1", "labels": {ZONE: "z-1"}}}
         pytest.param(EXCLUSIVE, {}, None, id="anywhere, although new groups do not"),
     ],
 )
-def test_workers_follow_their_leader_where_groups_have_a_place_of_their_own(
+def test_workers_follow_their_leader_with_exclusive_topology(
     live: dict[str, str], own: dict[str, str], selector: dict[str, str] | None
 ) -> None:
     made = group(make_set(annotations=live), of=make_set(annotations=own), node=NODE)
@@ -227,11 +229,11 @@ def test_workers_follow_their_leader_where_groups_have_a_place_of_their_own(
     ("scheduled", "node", "says", "looks_again"),
     [
         pytest.param(False, None, False, False, id="a leader that is not scheduled wakes us"),
-        pytest.param(True, None, False, True, id="nobody knows the node"),
+        pytest.param(True, None, False, True, id="the node is unknown"),
         pytest.param(True, {"metadata": {"name": "node-1"}}, True, True, id="the node has no such label"),
     ],
 )
-def test_workers_wait_for_the_place_of_their_leader(
+def test_workers_wait_for_the_node_of_their_leader(
     scheduled: bool, node: Any, says: bool, looks_again: bool
 ) -> None:
     made = group(make_set(annotations=EXCLUSIVE), node=node)
@@ -289,7 +291,7 @@ def test_a_pod_group_of_the_former_leader_is_waited_for() -> None:
     assert planned.waiting_for == "the PodGroup of the former leader pod to be gone"
 
 
-def test_a_pod_group_that_is_there_stays_and_a_lost_one_comes_back() -> None:
+def test_a_pod_group_is_kept_and_a_deleted_one_is_recreated() -> None:
     at_rest = replace(complete(), gang=VOLCANO)
     assert plan(replace(at_rest, pod_group=pod_group_of(at_rest))).is_empty
     assert [
@@ -337,7 +339,7 @@ def native_pod_group(snapshot: GroupSnapshot) -> dict[str, Any]:
     return api_server.stored(dict(NATIVE.pod_group(snapshot.lws, snapshot.leader)))
 
 
-def test_a_leader_hands_its_pod_group_on() -> None:
+def test_a_pod_group_is_passed_to_the_next_leader() -> None:
     planned = plan(named(group()))
     ((first, second),) = planned.sequences
     assert isinstance(first, Create) and isinstance(second, Create)
@@ -345,20 +347,20 @@ def test_a_leader_hands_its_pod_group_on() -> None:
     assert second.intent["spec"]["template"]["spec"]["schedulingGroup"] == {"podGroupName": NAME}
 
 
-def test_workers_are_of_the_gang_of_their_leader_while_nobody_makes_pod_groups() -> None:
+def test_workers_join_the_gang_of_their_leader_without_a_provider() -> None:
     """The PodGroup may be served in a moment, and would wait for all workers."""
     create = the_create(plan(replace(named(group()), gang=None)))
     assert create.intent["spec"]["template"]["spec"]["schedulingGroup"] == {"podGroupName": NAME}
 
 
 @pytest.mark.parametrize("name", ["", "mine"], ids=["from before gangs", "with a group of users"])
-def test_a_leader_without_a_name_of_ours_has_workers_and_no_pod_group(name: str) -> None:
+def test_a_leader_without_our_pod_group_name_has_no_pod_group(name: str) -> None:
     create = the_create(plan(named(group(), name)))
     assert create.intent["kind"] == "StatefulSet"
     assert "schedulingGroup" not in create.intent["spec"]["template"]["spec"]
 
 
-def test_a_pod_group_that_is_deleted_and_kept_for_its_pods_holds_nobody_up() -> None:
+def test_a_terminating_pod_group_that_protects_its_pods_blocks_nothing() -> None:
     snapshot = named(group())
     kept = changed(native_pod_group(snapshot), terminating)
     planned = plan(replace(snapshot, pod_group=kept))
@@ -370,7 +372,7 @@ def test_a_pod_group_that_is_deleted_and_kept_for_its_pods_holds_nobody_up() -> 
 
 
 @pytest.mark.parametrize("provider", [VOLCANO, NATIVE], ids=["Volcano", "Kubernetes"])
-def test_a_pod_group_of_somebody_else_is_left_alone_and_named(provider: Any) -> None:
+def test_a_foreign_pod_group_is_left_alone_and_reported(provider: Any) -> None:
     snapshot = replace(named(group()), gang=provider)
     theirs = changed(
         api_server.stored(dict(provider.pod_group(snapshot.lws, snapshot.leader))),
@@ -382,7 +384,7 @@ def test_a_pod_group_of_somebody_else_is_left_alone_and_named(provider: Any) -> 
     assert [each.reason for each in planned.announce] == ["FailedCreate"]
 
 
-def test_an_orphaned_pod_group_is_adopted_as_it_would_have_been_made() -> None:
+def test_an_orphaned_pod_group_is_adopted() -> None:
     snapshot = named(group())
     made = native_pod_group(snapshot)
     orphan = changed(made, owned_by())
@@ -410,7 +412,7 @@ def test_an_orphaned_pod_group_is_adopted_as_it_would_have_been_made() -> None:
             lambda obj: obj["spec"].update(replicas=3, ordinals={"start": 0}),
             {"spec": {"replicas": 2, "ordinals": {"start": 1}}},
             "workers were scaled to 3 by hand, the group has 2; the first ordinal was set to 0 by hand",
-            id="a worker in the leader's place",
+            id="ordinals start at 0",
         ),
         pytest.param(
             lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL),
@@ -429,7 +431,7 @@ def test_an_orphaned_pod_group_is_adopted_as_it_would_have_been_made() -> None:
         ),
     ],
 )
-def test_what_others_did_to_workers_is_put_back(change: Change, patch: dict[str, Any], why: str) -> None:
+def test_edits_of_worker_statefulsets_are_repaired(change: Change, patch: dict[str, Any], why: str) -> None:
     snapshot = complete()
     planned = plan(replace(snapshot, worker_statefulset=changed(snapshot.worker_statefulset, change)))
     (merge,) = actions_of(planned)
@@ -445,13 +447,13 @@ def test_what_others_did_to_workers_is_put_back(change: Change, patch: dict[str,
             lambda obj: obj["spec"]["template"]["spec"]["containers"][0].update(image="x:1"),
             id="another template",
         ),
-        pytest.param(lambda obj: obj["metadata"]["labels"].update(theirs="x"), id="a label of somebody else"),
+        pytest.param(lambda obj: obj["metadata"]["labels"].update(theirs="x"), id="a foreign label"),
         pytest.param(lambda obj: obj["metadata"].update(annotations={"theirs": "x"}), id="an annotation"),
         pytest.param(lambda obj: obj["spec"].pop("ordinals"), id="dropped by the API server"),
-        pytest.param(lambda obj: obj["spec"].pop("template"), id="nothing but the part that we keep"),
+        pytest.param(lambda obj: obj["spec"].pop("template"), id="a trimmed object"),
     ],
 )
-def test_anything_else_about_workers_stays(change: Change) -> None:
+def test_other_edits_of_worker_statefulsets_are_kept(change: Change) -> None:
     snapshot = complete()
     assert is_idle(plan(replace(snapshot, worker_statefulset=changed(snapshot.worker_statefulset, change))))
 
@@ -468,7 +470,7 @@ def test_anything_else_about_workers_stays(change: Change) -> None:
         pytest.param(UNIQUE, None, False, id="an old group keeps to the shared one"),
     ],
 )
-def test_a_group_has_the_service_that_its_revision_asks_for(live: Any, own: Any, creates: bool) -> None:
+def test_service_of_a_group_follows_its_revision(live: Any, own: Any, creates: bool) -> None:
     snapshot = complete(make_set(size=3, networkConfig=live), of=make_set(size=3, networkConfig=own))
     planned = plan(replace(snapshot, service=None))
     assert bool(actions_of(planned)) is creates
@@ -485,14 +487,14 @@ def test_service_and_workers_are_made_side_by_side() -> None:
     assert [[type(action) for action in sequence] for sequence in planned.sequences] == [[Create], [Create]]
 
 
-def test_a_service_gets_its_name_label_back() -> None:
+def test_name_label_of_a_service_is_repaired() -> None:
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     bare = changed(snapshot.service, lambda obj: obj["metadata"].pop("labels"))
     (merge,) = actions_of(plan(replace(snapshot, service=bare)))
     assert isinstance(merge, Merge) and merge.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
 
 
-def test_an_edited_service_is_put_back() -> None:
+def test_an_edited_service_is_repaired() -> None:
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     edited = changed(snapshot.service, lambda obj: obj["spec"].update(publishNotReadyAddresses=False))
     (merge,) = actions_of(plan(replace(snapshot, service=edited)))
@@ -510,11 +512,11 @@ FIELDS = [pytest.param("worker_statefulset", id="workers"), pytest.param("servic
     "change",
     [
         pytest.param(owned_by(FORMER), id="of a former leader"),
-        pytest.param(terminating, id="ours, on its way out"),
-        pytest.param(lambda obj: (terminating(obj), owned_by()(obj)), id="an orphan on its way out"),
+        pytest.param(terminating, id="ours, terminating"),
+        pytest.param(lambda obj: (terminating(obj), owned_by()(obj)), id="an orphan, terminating"),
     ],
 )
-def test_what_is_leaving_is_waited_for_in_silence(field: str, change: Change) -> None:
+def test_terminating_children_are_waited_for_without_a_problem(field: str, change: Change) -> None:
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     obj = changed(getattr(snapshot, field), change)
     planned = plan(replace(snapshot, **{field: obj}, reread=snapshot.leader))
@@ -527,16 +529,16 @@ def test_what_is_leaving_is_waited_for_in_silence(field: str, change: Change) ->
 @pytest.mark.parametrize(
     ("change", "owner", "alive"),
     [
-        pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of somebody who lives"),
+        pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of a live owner"),
         pytest.param(
             lambda obj: (owned_by()(obj), obj["spec"].update(selector={"app": "x"})),
             "not controlled by anything",
             set(),
-            id="of nobody, with our label and another selector",
+            id="without an owner, with our label and another selector",
         ),
     ],
 )
-def test_what_is_in_the_way_is_never_touched(field: str, change: Change, owner: str, alive: set[str]) -> None:
+def test_foreign_children_are_never_changed(field: str, change: Change, owner: str, alive: set[str]) -> None:
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     obj = changed(getattr(snapshot, field), change)
     planned = plan(replace(snapshot, **{field: obj}, owners_alive=frozenset(alive), reread=snapshot.leader))
@@ -554,8 +556,8 @@ def test_what_is_in_the_way_is_never_touched(field: str, change: Change, owner: 
     ("change", "is_adopted"),
     [
         pytest.param(None, False, id="the leader is gone"),
-        pytest.param(terminating, False, id="the leader goes"),
-        pytest.param(lambda pod: pod["metadata"].update(uid="u-new"), False, id="it is another pod"),
+        pytest.param(terminating, False, id="the leader is terminating"),
+        pytest.param(lambda pod: pod["metadata"].update(uid="u-new"), False, id="the leader is another pod"),
         pytest.param(lambda pod: None, True, id="the leader lives"),
     ],
 )
@@ -573,7 +575,7 @@ def test_orphans_are_adopted_only_by_a_leader_that_lives(
         assert (action.owner["uid"], action.is_owner, action.patch) == ("uid-of-pod-demo-1", True, {})
 
 
-def test_one_clash_does_not_hold_up_the_rest() -> None:
+def test_a_clash_does_not_block_other_children() -> None:
     snapshot = group(make_set(size=3, networkConfig=UNIQUE))
     theirs = changed(api_server.stored(build_group_service("demo", snapshot.leader)), owned_by(OTHER))
     planned = plan(replace(snapshot, service=theirs, owners_alive=frozenset({"u-9"})))
@@ -589,7 +591,7 @@ def deletions(planned: Plan) -> list[Delete]:
     return [action for action in actions_of(planned) if isinstance(action, Delete)]
 
 
-def test_a_lost_worker_costs_the_leader_and_nothing_else_is_done() -> None:
+def test_a_lost_worker_deletes_the_leader_only() -> None:
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
     remember, delete, workers = actions_of(plan(replace(snapshot, workers=lost, service=None)))
@@ -601,7 +603,7 @@ def test_a_lost_worker_costs_the_leader_and_nothing_else_is_done() -> None:
     assert delete.why == "pod demo-1-1: it is being deleted; the group is recreated as one"
 
 
-def test_a_leader_that_restarted_is_told_in_the_same_words() -> None:
+def test_a_restarted_leader_has_the_same_event() -> None:
     snapshot = complete(leader={"status": {"containerStatuses": [{"name": "main", "restartCount": 1}]}})
     delete, _ = deletions(plan(snapshot))
     (announce,) = delete.announce
@@ -638,7 +640,7 @@ def test_a_group_is_complete_by_the_size_of_its_own_revision() -> None:
     assert deletions(plan(replace(snapshot, workers=lost)))
 
 
-def test_a_restart_that_is_put_off_does_not_hold_up_the_workers() -> None:
+def test_a_delayed_restart_does_not_block_the_workers() -> None:
     lws = make_set(size=3, template={"restartPolicy": "RecreateGroupAfterStart"})
     restarted = {"status": {"containerStatuses": [{"name": "main", "restartCount": 1}]}}
     assert isinstance(actions_of(plan(group(lws, leader=restarted)))[0], Create)
@@ -647,7 +649,7 @@ def test_a_restart_that_is_put_off_does_not_hold_up_the_workers() -> None:
 # --- Leaders without required labels ------------------------------------------------------------------------
 
 
-def test_a_worker_that_looks_like_a_leader_is_not_built_upon() -> None:
+def test_no_children_for_a_worker_labelled_as_leader() -> None:
     planned = plan(group(leader={"annotations": {LEADER_NAME_ANNOTATION: "demo-0"}}))
     note = (
         "leader pod default/demo-1 contains mistake annotation 'leaderworkerset.sigs.k8s.io/leader-name': "
@@ -660,7 +662,7 @@ def test_a_worker_that_looks_like_a_leader_is_not_built_upon() -> None:
 
 
 @pytest.mark.parametrize("label", [GROUP_KEY_LABEL, GROUP_INDEX_LABEL])
-def test_a_leader_that_the_webhook_never_saw_is_reported(label: str) -> None:
+def test_a_leader_without_webhook_labels_is_reported(label: str) -> None:
     snapshot = group()
     bare = changed(snapshot.leader, lambda pod: pod["metadata"]["labels"].pop(label))
     planned = plan(replace(snapshot, leader=bare))
@@ -671,7 +673,7 @@ def test_a_leader_that_the_webhook_never_saw_is_reported(label: str) -> None:
     assert planned.sequences == () and planned.again_after == 30.0
 
 
-def test_a_group_of_a_lost_revision_waits_until_it_is_known_what_runs() -> None:
+def test_a_group_of_a_lost_revision_waits_for_its_recovery() -> None:
     planned = plan(replace(group(), revision=None))
     assert planned.sequences == () and planned.again_after == 30.0
     said = f"leader pod demo-1 has revision key '{KEY}', of which no ControllerRevision is left"
@@ -697,7 +699,7 @@ def test_a_group_in_a_namespace_that_the_pod_webhook_does_not_see_is_left_alone(
     assert "does not select namespace default" in planned.waiting_for
 
 
-def gated(**facts: Any) -> GroupSnapshot:
+def gated_group(**facts: Any) -> GroupSnapshot:
     """Return group 1, whose leader replaces another one.
 
     facts: fields of the snapshot about the former group.
@@ -709,7 +711,7 @@ def gated(**facts: Any) -> GroupSnapshot:
 
 
 def test_a_gated_leader_is_released_before_it_gets_workers() -> None:
-    planned = plan(gated())
+    planned = plan(gated_group())
     ((lift, create),) = planned.sequences
     assert isinstance(lift, Merge) and lift.is_strategic
     assert isinstance(create, Create) and create.intent["kind"] == "StatefulSet"
@@ -717,8 +719,8 @@ def test_a_gated_leader_is_released_before_it_gets_workers() -> None:
     assert [event.reason for event in lift.announce] == ["GroupReplacementAdmitted"]
 
 
-def test_what_is_gated_for_a_moment_only_is_not_told() -> None:
-    snapshot = gated()
+def test_a_short_gate_is_not_reported() -> None:
+    snapshot = gated_group()
     made = {"creationTimestamp": timestamp(NOW - timedelta(seconds=1))}
     new = replace(snapshot, leader=changed(snapshot.leader, lambda pod: pod["metadata"].update(made)))
     lift = actions_of(plan(new))[0]
@@ -729,8 +731,8 @@ def test_what_is_gated_for_a_moment_only_is_not_told() -> None:
     assert [event.reason for event in waits.announce] == ["GroupReplacementDeferred"]
 
 
-def test_a_gated_leader_waits_for_the_statefulset_of_its_predecessor_that_may_create_workers_yet() -> None:
-    snapshot = gated()
+def test_a_gated_leader_waits_for_the_statefulset_of_its_predecessor() -> None:
+    snapshot = gated_group()
     former = make_worker_statefulset(changed(snapshot.leader, lambda pod: pod["metadata"].update(uid="u-0")))
     planned = plan(replace(snapshot, worker_statefulset=former))
     assert actions_of(planned) == []
@@ -738,20 +740,20 @@ def test_a_gated_leader_waits_for_the_statefulset_of_its_predecessor_that_may_cr
     assert planned.again_after == 30.0, "in case that nothing is heard of its end"
 
 
-def test_a_gated_leader_waits_for_no_statefulset_that_nobody_takes_away() -> None:
+def test_a_gated_leader_does_not_wait_for_a_kept_statefulset() -> None:
     """An object of another owner has the name. A condition of the set reports it, and only users can resolve
     it.
     """
-    stranger = make_worker_statefulset(gated().leader)
+    stranger = make_worker_statefulset(gated_group().leader)
     owner = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "x", "uid": "u-9", "controller": True}
     stranger["metadata"]["ownerReferences"] = [owner]
-    planned = plan(gated(worker_statefulset=stranger, owners_alive=frozenset({"u-9"})))
+    planned = plan(gated_group(worker_statefulset=stranger, owners_alive=frozenset({"u-9"})))
     assert [type(action) for action in actions_of(planned)] == [Merge]
 
 
 @pytest.mark.parametrize("size", ["1", "3"])
 def test_a_gated_leader_of_a_lost_revision_is_released_too(size: str) -> None:
-    snapshot = replace(gated(), revision=None)
+    snapshot = replace(gated_group(), revision=None)
     leader = changed(
         snapshot.leader, lambda pod: pod["metadata"]["annotations"].update({SIZE_ANNOTATION: size})
     )

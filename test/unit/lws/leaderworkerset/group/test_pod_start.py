@@ -105,10 +105,10 @@ NEWS = [
 
 
 @pytest.mark.parametrize(("before", "after"), STEPS)
-def test_what_no_group_has_to_know(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_changes_that_wake_no_group(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert wakes(before, after) <= Wakes.SET
 
 
 @pytest.mark.parametrize(("before", "after"), NEWS)
-def test_what_a_group_has_to_know(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_changes_that_wake_a_group(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert wakes(before, after) >= Wakes.LATER

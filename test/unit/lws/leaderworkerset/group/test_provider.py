@@ -42,7 +42,7 @@ def test_the_largest_group_is_counted_at_once() -> None:
     ("lws", "is_marked", "members"),
     [
         pytest.param(make_set(size=4), True, 4, id="all"),
-        pytest.param(make_set(size=4, startupPolicy="LeaderReady"), True, 1, id="workers that come later"),
+        pytest.param(make_set(size=4, startupPolicy="LeaderReady"), True, 1, id="workers that start later"),
         pytest.param(
             make_set(size=4, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}),
             True,
@@ -53,7 +53,7 @@ def test_the_largest_group_is_counted_at_once() -> None:
             make_set(size=4, annotations={SHARED_TOPOLOGY_ANNOTATION: "zone"}),
             True,
             1,
-            id="workers that follow it, whatever else runs there",
+            id="workers that follow it with shared topology",
         ),
         pytest.param(
             make_set(
@@ -65,7 +65,7 @@ def test_the_largest_group_is_counted_at_once() -> None:
             4,
             id="subgroups apart",
         ),
-        pytest.param(make_set(size=4), False, 1, id="a group from before gangs"),
+        pytest.param(make_set(size=4), False, 1, id="created without gang scheduling"),
         pytest.param(make_set(size=1), True, 1, id="a leader alone"),
     ],
 )
@@ -87,12 +87,12 @@ WORKER = pod(container(requests={"cpu": "1"}))
 @pytest.mark.parametrize(
     ("size", "template", "expected"),
     [
-        pytest.param(3, {"workerTemplate": WORKER}, {"cpu": "3"}, id="leaders like workers"),
+        pytest.param(3, {"workerTemplate": WORKER}, {"cpu": "3"}, id="same template for leaders"),
         pytest.param(
             3,
             {"leaderTemplate": pod(container(requests={"cpu": "500m"})), "workerTemplate": WORKER},
             {"cpu": "2500m"},
-            id="a leader of its own",
+            id="separate leader template",
         ),
         pytest.param(1, {"workerTemplate": WORKER}, {"cpu": "1"}, id="a leader alone"),
         pytest.param(
@@ -121,7 +121,7 @@ WORKER = pod(container(requests={"cpu": "1"}))
                 )
             },
             {"cpu": "2500m"},
-            id="a sidecar runs beside",
+            id="sidecar",
         ),
         pytest.param(
             2,
@@ -135,7 +135,7 @@ WORKER = pod(container(requests={"cpu": "1"}))
             {"cpu": "5"},
             id="subgroups are one gang",
         ),
-        pytest.param(2, {"workerTemplate": pod(container())}, {}, id="nothing"),
+        pytest.param(2, {"workerTemplate": pod(container())}, {}, id="no requests"),
     ],
 )
 def test_requests(size: int, template: dict[str, Any], expected: dict[str, str]) -> None:

@@ -53,7 +53,7 @@ def group(status: dict[str, Any] | None = None, *, ready: bool = True, **spec: A
     return GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, workers=(pod,))
 
 
-def restarts(text: str, mark: str = "") -> dict[str, Any]:
+def status_with_restarts(text: str, mark: str = "") -> dict[str, Any]:
     members = {"members": {"1": f"{LEADER_HASH}-{mark}"}} if mark else {}
     return {"restarts": {"1": text}, **members}
 
@@ -64,7 +64,7 @@ def decided(snapshot: GroupSnapshot) -> Plan:
     return planned
 
 
-def remembered(planned: Plan) -> Any:
+def records_in(planned: Plan) -> Any:
     """Return what is written into the status, after a check of the other actions of the restart."""
     ((merge, *deletes),) = planned.sequences
     assert isinstance(merge, Merge) and {type(each) for each in deletes} == {Delete}
@@ -76,7 +76,7 @@ def remembered(planned: Plan) -> Any:
     return merge.patch["status"]
 
 
-def test_without_an_incident_nothing_is_decided() -> None:
+def test_no_restart_without_an_incident() -> None:
     calm = group()
     assert (
         plan_restart(replace(calm, workers=(make_worker_pod(dict(calm.worker_statefulset or {})),)), 2)
@@ -84,10 +84,10 @@ def test_without_an_incident_nothing_is_decided() -> None:
     )
 
 
-def test_the_restart_is_remembered_before_the_leader_is_deleted() -> None:
+def test_the_restart_is_recorded_before_the_leader_is_deleted() -> None:
     snapshot = group()
     planned = decided(snapshot)
-    assert remembered(planned) == {
+    assert records_in(planned) == {
         "restarts": {"1": f"1.1.{THEN}.{KEY}"},
         "members": {"1": f"{LEADER_HASH}-{DELETING}"},
     }
@@ -107,10 +107,10 @@ def test_the_restart_is_remembered_before_the_leader_is_deleted() -> None:
     assert planned.figures is None
 
 
-def test_a_deletion_that_failed_is_repeated_without_being_counted_again() -> None:
+def test_a_failed_deletion_is_retried_without_another_count() -> None:
     for limit in (None, 1):
         more = {} if limit is None else {"maxGroupRestarts": limit}
-        planned = decided(group(restarts(f"1.1.{THEN}.{KEY}", DELETING), **more))
+        planned = decided(group(status_with_restarts(f"1.1.{THEN}.{KEY}", DELETING), **more))
         ((delete, workers),) = planned.sequences
         assert isinstance(delete, Delete) and delete.target.uid == "uid-of-pod-demo-1"
         assert isinstance(workers, Delete) and workers.target.kind == "StatefulSet"
@@ -121,18 +121,18 @@ def test_a_deletion_that_failed_is_repeated_without_being_counted_again() -> Non
     [
         pytest.param(f"1.1.{THEN - 10}.{KEY}", "2.2", id="the first delay is over"),
         pytest.param(f"7.6.{THEN - 320}.{KEY}", "8.7", id="the sixth is over"),
-        pytest.param(f"7.6.{THEN - 4000}.{KEY}", "8.1", id="it was stable since"),
+        pytest.param(f"7.6.{THEN - 4000}.{KEY}", "8.1", id="stable since the last restart"),
         pytest.param(f"7.6.{THEN}.old", "1.1", id="on another revision"),
         pytest.param("garbled", "1.1", id="garbled"),
     ],
 )
 def test_restarts_are_counted(stored: str, expected: str) -> None:
-    found = remembered(decided(group(restarts(stored))))["restarts"]
+    found = records_in(decided(group(status_with_restarts(stored))))["restarts"]
     assert found == {"1": f"{expected}.{THEN}.{KEY}"}
 
 
 def test_the_deletion_waits_for_the_back_off() -> None:
-    snapshot = group(restarts(f"3.3.{THEN - 15}.{KEY}"))
+    snapshot = group(status_with_restarts(f"3.3.{THEN - 15}.{KEY}"))
     planned = decided(snapshot)
     assert (planned.sequences, planned.again_after) == ((), 25.0)
     (told,) = planned.announce
@@ -144,11 +144,11 @@ def test_the_deletion_waits_for_the_back_off() -> None:
     assert planned.waiting_for == f"the end of its backoff at 2026-03-01T12:00:25Z: pod demo-1-1: {WHY}"
     assert planned.figures == Figures("LeaderWorkerSet", "demo", {("delayed", ""): 1})
     later = replace(snapshot, now=NOW + timedelta(seconds=25))
-    assert remembered(decided(later))["restarts"] == {"1": f"4.4.{THEN + 25}.{KEY}"}
+    assert records_in(decided(later))["restarts"] == {"1": f"4.4.{THEN + 25}.{KEY}"}
 
 
-def test_a_note_is_the_same_as_long_as_it_waits() -> None:
-    snapshot = group(restarts(f"1.1.{THEN}.{KEY}"))
+def test_the_note_does_not_change_during_the_backoff() -> None:
+    snapshot = group(status_with_restarts(f"1.1.{THEN}.{KEY}"))
     notes = {
         decided(replace(snapshot, now=NOW + timedelta(seconds=passed))).announce[0].note
         for passed in range(10)
@@ -156,7 +156,7 @@ def test_a_note_is_the_same_as_long_as_it_waits() -> None:
     assert len(notes) == 1, "else each pass would make an Event of its own"
 
 
-def test_a_worker_that_was_replaced_is_judged_once_it_has_started() -> None:
+def test_a_replaced_worker_is_evaluated_after_its_start() -> None:
     for policy, status, waits in (
         ("RecreateGroupAfterStart", {"members": {"1": f"{LEADER_HASH}-12345678"}}, True),
         ("RecreateGroupAfterStart", {"members": {"1": "garbled"}}, False),
@@ -175,8 +175,8 @@ def test_a_worker_that_was_replaced_is_judged_once_it_has_started() -> None:
 # --- The limit ----------------------------------------------------------------------------------------------
 
 
-def test_a_group_that_has_used_up_its_restarts_is_left_as_it_is() -> None:
-    snapshot = group(restarts(f"3.3.{THEN - 900}.{KEY}"), maxGroupRestarts=3)
+def test_a_group_without_remaining_restarts_is_kept() -> None:
+    snapshot = group(status_with_restarts(f"3.3.{THEN - 900}.{KEY}"), maxGroupRestarts=3)
     planned = decided(snapshot)
     ((merge,),) = planned.sequences
     assert isinstance(merge, Merge) and merge.subresource == "status"
@@ -193,8 +193,8 @@ def test_a_group_that_has_used_up_its_restarts_is_left_as_it_is() -> None:
     )
 
 
-def test_that_is_told_and_written_once() -> None:
-    planned = decided(group(restarts(f"3.3.{THEN}.{KEY}", KEPT), maxGroupRestarts=3))
+def test_exhaustion_is_reported_and_recorded_once() -> None:
+    planned = decided(group(status_with_restarts(f"3.3.{THEN}.{KEY}", KEPT), maxGroupRestarts=3))
     assert planned.is_empty and planned.again_after is None
     ways_out = "a new template, a higher maxGroupRestarts, or the deletion of pod demo-1"
     assert planned.waiting_for == f"{ways_out}: pod demo-1-1: {WHY}"
@@ -203,21 +203,23 @@ def test_that_is_told_and_written_once() -> None:
 @pytest.mark.parametrize(
     ("stored", "limit", "count"),
     [
-        pytest.param(restarts(f"2.2.{THEN - 900}.{KEY}"), 3, 3, id="one is left"),
-        pytest.param(restarts(f"3.3.{THEN - 900}.{KEY}", KEPT), 4, 4, id="the limit was raised"),
-        pytest.param(restarts(f"3.3.{THEN - 900}.{KEY}", KEPT), None, 4, id="the limit was lifted"),
-        pytest.param(restarts(f"3.3.{THEN - 900}.old"), 3, 1, id="a new revision"),
-        pytest.param({}, 1, 1, id="what is forgotten does not count"),
+        pytest.param(status_with_restarts(f"2.2.{THEN - 900}.{KEY}"), 3, 3, id="one restart is left"),
+        pytest.param(status_with_restarts(f"3.3.{THEN - 900}.{KEY}", KEPT), 4, 4, id="the limit was raised"),
+        pytest.param(
+            status_with_restarts(f"3.3.{THEN - 900}.{KEY}", KEPT), None, 4, id="the limit was lifted"
+        ),
+        pytest.param(status_with_restarts(f"3.3.{THEN - 900}.old"), 3, 1, id="a new revision"),
+        pytest.param({}, 1, 1, id="record of a former leader"),
     ],
 )
-def test_there_is_a_way_out(stored: dict[str, Any], limit: int | None, count: int) -> None:
+def test_an_exhausted_group_restarts_again(stored: dict[str, Any], limit: int | None, count: int) -> None:
     spec = {} if limit is None else {"maxGroupRestarts": limit}
-    found = remembered(decided(group(stored, **spec)))
+    found = records_in(decided(group(stored, **spec)))
     assert found["restarts"]["1"].startswith(f"{count}.")
     assert found["members"] == {"1": f"{LEADER_HASH}-{DELETING}"}
 
 
-def test_a_limit_of_none_at_all() -> None:
+def test_limit_0() -> None:
     ((merge,),) = decided(group(maxGroupRestarts=0)).sequences
     assert isinstance(merge, Merge)
     assert merge.patch["status"]["restarts"] == {"1": f"0.0.{THEN}.{KEY}"}, "it wakes the pass over the set"
@@ -241,31 +243,33 @@ def evicted(snapshot: GroupSnapshot) -> GroupSnapshot:
     ("status", "spec"),
     [
         pytest.param(None, {}, id="the first time"),
-        pytest.param(restarts(f"7.6.{THEN - 1}.{KEY}"), {}, id="in a back-off"),
-        pytest.param(restarts(f"3.3.{THEN - 1}.{KEY}"), {"maxGroupRestarts": 3}, id="restarts used up"),
+        pytest.param(status_with_restarts(f"7.6.{THEN - 1}.{KEY}"), {}, id="in a back-off"),
+        pytest.param(
+            status_with_restarts(f"3.3.{THEN - 1}.{KEY}"), {"maxGroupRestarts": 3}, id="restarts used up"
+        ),
         pytest.param(None, {"maxGroupRestarts": 0}, id="no restarts at all"),
     ],
 )
-def test_evictions_preemptions_and_drains_wait_for_no_back_off_and_are_not_counted(
+def test_disruptions_are_not_delayed_and_not_counted(
     status: dict[str, Any] | None, spec: dict[str, Any]
 ) -> None:
     planned = decided(evicted(group(status, **spec)))
-    assert remembered(planned) == NO_FAILURE
+    assert records_in(planned) == NO_FAILURE
     assert planned.announce == ()
 
 
-def test_a_group_that_is_kept_for_diagnosis_stays_so_when_a_pod_is_evicted() -> None:
-    kept = evicted(group(restarts(f"3.3.{THEN}.{KEY}", KEPT), maxGroupRestarts=3))
+def test_a_group_kept_for_diagnosis_is_kept_after_an_eviction() -> None:
+    kept = evicted(group(status_with_restarts(f"3.3.{THEN}.{KEY}", KEPT), maxGroupRestarts=3))
     assert decided(kept).sequences == ()
 
 
-def test_a_deletion_that_failed_is_repeated_as_it_was_begun() -> None:
+def test_a_failed_deletion_is_retried_unchanged() -> None:
     planned = decided(evicted(group({"members": {"1": f"{LEADER_HASH}-{DELETING}"}})))
     ((delete, workers),) = planned.sequences
     assert isinstance(delete, Delete) and isinstance(workers, Delete)
 
 
-def test_what_the_eviction_has_caused_is_not_counted_when_the_manager_comes_back_to_it() -> None:
+def test_consequences_of_an_eviction_are_not_counted_after_a_manager_restart() -> None:
     """The former manager recorded the restart, and ended before it executed it."""
     before = group({"members": {"1": f"{LEADER_HASH}-{DELETING}"}})
     planned = decided(replace(before, workers=(make_worker_pod(dict(before.worker_statefulset or {})),)))
@@ -276,7 +280,7 @@ def test_what_the_eviction_has_caused_is_not_counted_when_the_manager_comes_back
 # --- The budget of a rollout --------------------------------------------------------------------------------
 
 
-def among(snapshot: GroupSnapshot, *others: GroupFacts) -> GroupSnapshot:
+def with_other_groups(snapshot: GroupSnapshot, *others: GroupFacts) -> GroupSnapshot:
     own = GroupFacts(1, snapshot.leader, snapshot.worker_statefulset)
     return replace(snapshot, siblings=(own, *others), target_key=KEY)
 
@@ -284,30 +288,52 @@ def among(snapshot: GroupSnapshot, *others: GroupFacts) -> GroupSnapshot:
 OLD, DOWN = {"key": "old"}, {"ready": False}
 
 
-def others(*special: dict[str, Any]) -> tuple[GroupFacts, ...]:
+def other_groups(*special: dict[str, Any]) -> tuple[GroupFacts, ...]:
     return tuple(make_group(None, index, **each) for index, each in zip((0, 2, 3, 4), special, strict=False))
 
 
 @pytest.mark.parametrize(
     ("snapshot", "goes"),
     [
-        pytest.param(among(group(), *others(OLD, {}, {})), True, id="all others are ready"),
-        pytest.param(among(group(), *others(OLD, {}, DOWN)), False, id="one is down: that is the budget"),
-        pytest.param(among(group(), *others(OLD, {})), False, id="one is missing"),
+        pytest.param(with_other_groups(group(), *other_groups(OLD, {}, {})), True, id="all others are ready"),
         pytest.param(
-            among(group(), *others(OLD, {}, {"terminating": True})), False, id="one is being replaced"
+            with_other_groups(group(), *other_groups(OLD, {}, DOWN)),
+            False,
+            id="one is down, which uses up the budget",
         ),
-        pytest.param(among(group(), *others({}, {}, DOWN)), True, id="there is no rollout"),
-        pytest.param(among(group(ready=False), *others(OLD, {}, DOWN)), True, id="it is down itself"),
-        pytest.param(among(group(max_unavailable=2), *others(OLD, {}, DOWN)), True, id="two may be down"),
-        pytest.param(among(group(max_unavailable=0), *others(OLD, {}, {})), True, id="one may always be"),
-        pytest.param(among(group(max_unavailable=0), *others(OLD, {}, DOWN)), False, id="but no second one"),
-        pytest.param(among(group(), *others(OLD, {}, {}, DOWN)), True, id="surge is not missed"),
-        pytest.param(among(group(replicas=1)), True, id="a set of one"),
-        pytest.param(group(), True, id="nothing is known of the others"),
+        pytest.param(with_other_groups(group(), *other_groups(OLD, {})), False, id="one is missing"),
+        pytest.param(
+            with_other_groups(group(), *other_groups(OLD, {}, {"terminating": True})),
+            False,
+            id="one is being replaced",
+        ),
+        pytest.param(with_other_groups(group(), *other_groups({}, {}, DOWN)), True, id="there is no rollout"),
+        pytest.param(
+            with_other_groups(group(ready=False), *other_groups(OLD, {}, DOWN)), True, id="it is down itself"
+        ),
+        pytest.param(
+            with_other_groups(group(max_unavailable=2), *other_groups(OLD, {}, DOWN)),
+            True,
+            id="two may be down",
+        ),
+        pytest.param(
+            with_other_groups(group(max_unavailable=0), *other_groups(OLD, {}, {})),
+            True,
+            id="at least one may be down",
+        ),
+        pytest.param(
+            with_other_groups(group(max_unavailable=0), *other_groups(OLD, {}, DOWN)),
+            False,
+            id="no second one",
+        ),
+        pytest.param(
+            with_other_groups(group(), *other_groups(OLD, {}, {}, DOWN)), True, id="a missing surge group"
+        ),
+        pytest.param(with_other_groups(group(replicas=1)), True, id="a set of one"),
+        pytest.param(group(), True, id="the other groups are unknown"),
     ],
 )
-def test_during_a_rollout_a_group_that_serves_goes_only_within_the_budget(
+def test_a_ready_group_is_restarted_during_a_rollout_only_within_the_budget(
     snapshot: GroupSnapshot, goes: bool
 ) -> None:
     planned = decided(snapshot)
@@ -316,14 +342,14 @@ def test_during_a_rollout_a_group_that_serves_goes_only_within_the_budget(
     assert bool(planned.waiting_for) is not goes
 
 
-def test_a_restart_waits_for_a_stuck_rollout_as_long_as_for_the_longest_back_off_and_not_longer() -> None:
-    stuck = among(group(), *others(OLD, {}, DOWN))
+def test_a_restart_waits_for_a_stuck_rollout_at_most_as_long_as_the_longest_backoff() -> None:
+    stuck = with_other_groups(group(), *other_groups(OLD, {}, DOWN))
     for seconds, again_after in ((0, 5.0), (590, 5.0), (598, 2.0)):
         planned = decided(replace(stuck, now=NOW + timedelta(seconds=seconds)))
         assert (planned.sequences, planned.again_after) == ((), again_after)
         assert planned.waiting_for.endswith("is recreated, at the latest at 2026-03-01T12:10:00Z")
     planned = decided(replace(stuck, now=NOW + timedelta(seconds=600)))
-    assert remembered(planned)["restarts"] == {"1": f"1.1.{THEN + 600}.{KEY}"}
+    assert records_in(planned)["restarts"] == {"1": f"1.1.{THEN + 600}.{KEY}"}
 
 
 def _made(seconds: int, **changes: Any) -> dict[str, Any]:
@@ -333,26 +359,26 @@ def _made(seconds: int, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("metadata", "going", "until"),
     [
-        pytest.param(_made(-900), False, 600, id="the group that is down has been so for long"),
-        pytest.param(_made(500), False, 1100, id="it was made anew, as this one is to be"),
-        pytest.param(_made(-900), True, 1230, id="it goes at this moment"),
+        pytest.param(_made(-900), False, 600, id="the unready group is down for long"),
+        pytest.param(_made(500), False, 1100, id="the unready group was recreated"),
+        pytest.param(_made(-900), True, 1230, id="the unready group is deleted now"),
         pytest.param(
             _made(
                 -900, deletionTimestamp=timestamp(NOW + timedelta(seconds=630)), deletionGracePeriodSeconds=30
             ),
             False,
             1200,
-            id="it goes since then",
+            id="the unready group is terminating",
         ),
-        pytest.param(_made(3000), False, 2400, id="no group waits for more turns than there are groups"),
+        pytest.param(_made(3000), False, 2400, id="the wait is limited by the number of groups"),
     ],
 )
-def test_groups_that_have_waited_for_a_stuck_rollout_go_one_at_a_time(
+def test_groups_that_waited_for_a_stuck_rollout_restart_one_at_a_time(
     metadata: dict[str, Any], going: bool, until: int
 ) -> None:
-    *rest, down = others(OLD, {}, DOWN)
+    *rest, down = other_groups(OLD, {}, DOWN)
     leader = {**down.leader, "metadata": {**down.leader["metadata"], **metadata}}
-    stuck = among(group(), *rest, replace(down, leader=leader, deleting=going))
+    stuck = with_other_groups(group(), *rest, replace(down, leader=leader, deleting=going))
     planned = decided(replace(stuck, now=NOW + timedelta(seconds=630)))
     latest = timestamp(NOW + timedelta(seconds=until))
     assert bool(planned.sequences) is (until <= 630)
@@ -393,7 +419,7 @@ def ends(planned: Plan) -> bool:
         pytest.param(2, f'{{"{KEY}/1":1}}', f'{{"{KEY}/1":2}}', id="the last"),
         pytest.param(2, f'{{"{KEY}/1":2}}', None, id="used up"),
         pytest.param(1, f'{{"{KEY}/1":2}}', None, id="the limit was lowered"),
-        pytest.param(0, None, None, id="none at all"),
+        pytest.param(0, None, None, id="limit 0"),
         pytest.param(1, '{"key-b/1":1}', f'{{"{KEY}/1":1,"key-b/1":1}}', id="on another revision"),
         pytest.param(1, f'{{"{KEY}/0":1}}', f'{{"{KEY}/0":1,"{KEY}/1":1}}', id="of another group"),
     ],
@@ -406,39 +432,39 @@ def test_a_limit_in_the_template_ends_the_group(limit: int, counts: str | None, 
         assert count_written(planned) == expected
 
 
-def test_without_limit_and_back_off_nothing_is_counted_there() -> None:
+def test_upstream_counts_need_a_limit_or_backoff() -> None:
     planned = decided(counted(f'{{"{KEY}/1":9}}'))
     assert [type(action) for action in planned.sequences[0]] == [Merge, Delete, Delete]
 
 
-def test_our_own_limit_keeps_its_meaning() -> None:
+def test_our_limit_is_independent_of_upstream_counts() -> None:
     limits: dict[str, Any] = {"maxGroupRestarts": 3, "template": {"maxGroupRestarts": 3}}
-    snapshot = group(restarts(f"3.3.{THEN - 900}.{KEY}"), **limits)
+    snapshot = group(status_with_restarts(f"3.3.{THEN - 900}.{KEY}"), **limits)
     ((merge,),) = decided(snapshot).sequences
     assert isinstance(merge, Merge) and merge.announce[0].reason == "GroupFailed"
 
 
-def test_counts_that_cannot_be_read_stop_every_restart() -> None:
+def test_unreadable_counts_stop_every_restart() -> None:
     planned = decided(counted("[]", maxGroupRestarts=1))
     assert planned.is_empty and planned.again_after == 30.0
     assert "invalid group restart counts: expected a JSON object" in planned.waiting_for
 
 
-def test_a_disruption_is_not_counted_there_either() -> None:
+def test_disruptions_are_not_in_upstream_counts() -> None:
     evicted_group = evicted(counted(f'{{"{KEY}/1":1}}', maxGroupRestarts=1))
     assert [type(action) for action in decided(evicted_group).sequences[0]] == [Merge, Delete, Delete]
 
 
-def test_the_count_is_not_raised_twice_for_a_deletion_that_failed() -> None:
+def test_the_count_is_raised_once_for_a_failed_deletion() -> None:
     snapshot = counted(f'{{"{KEY}/1":1}}', maxGroupRestarts=1)
     marked = {**snapshot.lws, "status": {"members": {"1": f"{LEADER_HASH}-{DELETING}"}}}
     ((delete, _),) = decided(replace(snapshot, lws=marked)).sequences
     assert isinstance(delete, Delete) and delete.announce[0].reason == "RecreateGroup"
 
 
-def test_our_own_wait_goes_on_without_restart_back_off() -> None:
+def test_our_backoff_applies_without_restart_backoff() -> None:
     snapshot = counted(f'{{"{KEY}/1":3}}', maxGroupRestarts=9)
-    waiting = {**snapshot.lws, "status": restarts(f"3.3.{THEN - 15}.{KEY}")}
+    waiting = {**snapshot.lws, "status": status_with_restarts(f"3.3.{THEN - 15}.{KEY}")}
     assert decided(replace(snapshot, lws=waiting)).again_after == 25.0
 
 
@@ -455,13 +481,13 @@ def test_the_wait_doubles_from_the_creation_of_the_leader(count: int, seconds: i
     )
 
 
-def test_it_replaces_our_own_wait() -> None:
+def test_restart_backoff_replaces_our_backoff() -> None:
     snapshot = counted(None, age=3600, restartBackoff={"baseSeconds": 5, "capSeconds": 60})
-    waiting = {**snapshot.lws, "status": restarts(f"6.6.{MADE + 3590}.{KEY}")}
+    waiting = {**snapshot.lws, "status": status_with_restarts(f"6.6.{MADE + 3590}.{KEY}")}
     assert count_written(decided(replace(snapshot, lws=waiting))) == f'{{"{KEY}/1":1}}'
 
 
-def test_what_ends_the_group_waits_for_nothing() -> None:
+def test_a_deletion_at_the_limit_is_not_delayed() -> None:
     assert ends(decided(counted(f'{{"{KEY}/1":1}}', age=0, maxGroupRestarts=1, restartBackoff={})))
 
 
@@ -469,6 +495,6 @@ def test_what_ends_the_group_waits_for_nothing() -> None:
     ("count", "says"),
     [(0, "0 times"), (1, "once"), (2, "2 times")],
 )
-def test_a_wait_says_how_often_the_group_was_recreated(count: int, says: str) -> None:
+def test_the_waiting_reason_contains_the_number_of_recreations(count: int, says: str) -> None:
     (told,) = decided(counted(f'{{"{KEY}/1":{count}}}', age=0, restartBackoff={})).announce
     assert told.note.startswith(f"group 1 was recreated {says} on this revision; next attempt not before ")

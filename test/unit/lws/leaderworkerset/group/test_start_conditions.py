@@ -57,19 +57,21 @@ def former(index: int = 1, grace: float | None = None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("snapshot", "seconds"),
     [
-        pytest.param(group(), None, id="nobody has their names"),
-        pytest.param(group(former()), 58, id="the garbage collector is yet to come"),
-        pytest.param(group(former(), age=60), None, id="it does not come"),
-        pytest.param(group(former(grace=28)), 33, id="a kubelet ends it"),
-        pytest.param(group(former(grace=600)), 605, id="it may take as long as it was given"),
+        pytest.param(group(), None, id="no pod has their names"),
+        pytest.param(group(former()), 58, id="before garbage collection"),
+        pytest.param(group(former(), age=60), None, id="no garbage collection"),
+        pytest.param(group(former(grace=28)), 33, id="terminated by a kubelet"),
+        pytest.param(group(former(grace=600)), 605, id="within its grace period"),
         pytest.param(group(former(grace=0)), 5, id="its grace period has just ended"),
         pytest.param(group(former(grace=-5)), None, id="a lost node holds it"),
         pytest.param(group(former(grace=28), age=3600), 33, id="however old the leader is"),
-        pytest.param(group(former(grace=-300), former(2, grace=10)), 15, id="the other can still go"),
-        pytest.param(group(former(), former(2, grace=10)), 58, id="the last of them"),
+        pytest.param(
+            group(former(grace=-300), former(2, grace=10)), 15, id="another pod can still terminate"
+        ),
+        pytest.param(group(former(), former(2, grace=10)), 58, id="the latest of several"),
     ],
 )
-def test_former_workers_are_waited_for_while_they_may_go(
+def test_former_workers_are_waited_for_while_they_can_terminate(
     snapshot: GroupSnapshot, seconds: float | None
 ) -> None:
     planned = plan(snapshot)
@@ -81,7 +83,7 @@ def test_former_workers_are_waited_for_while_they_may_go(
 
 
 @pytest.mark.parametrize("field", ["creationTimestamp", "deletionTimestamp"])
-def test_who_cannot_be_told_for_how_long_to_wait_does_not(field: str) -> None:
+def test_no_wait_without_a_known_duration(field: str) -> None:
     pod = former(grace=28 if field == "deletionTimestamp" else None)
     snapshot = group(pod)
     for obj in (pod, snapshot.leader):
@@ -99,7 +101,7 @@ def test_who_cannot_be_told_for_how_long_to_wait_does_not(field: str) -> None:
             "the leader pod to be ready (startupPolicy LeaderReady)",
             id="leader not ready",
         ),
-        pytest.param(group(former()), Placement(waiting_for="a node"), "a node", id="no place yet"),
+        pytest.param(group(former()), Placement(waiting_for="a node"), "a node", id="no node yet"),
         pytest.param(
             replace(group(former()), drops_start_ordinal=True),
             Placement(),
@@ -114,21 +116,21 @@ def test_who_cannot_be_told_for_how_long_to_wait_does_not(field: str) -> None:
         ),
     ],
 )
-def test_what_no_former_worker_ends_is_told_first(
+def test_other_reasons_to_wait_come_first(
     snapshot: GroupSnapshot, placement: Placement, waiting_for: str
 ) -> None:
     planned = plan_delay(snapshot, placement)
     assert planned is not None and planned.waiting_for == waiting_for
 
 
-def test_workers_that_exist_wait_for_nobody() -> None:
+def test_existing_workers_wait_for_nothing() -> None:
     snapshot = group()
     workers = make_worker_statefulset(dict(snapshot.leader))
     planned = plan(replace(snapshot, worker_statefulset=workers, former_workers=(former(),)))
     assert planned.is_empty and not planned.waiting_for
 
 
-def turned_away(*left: Object, **more: Any) -> GroupSnapshot:
+def rejected_by_the_scheduler(*left: Object, **more: Any) -> GroupSnapshot:
     """Return group 0 of a set with a topology, whose leader the scheduler could not place.
 
     left: former workers.
@@ -145,26 +147,38 @@ def turned_away(*left: Object, **more: Any) -> GroupSnapshot:
 @pytest.mark.parametrize(
     ("snapshot", "is_looked_at"),
     [
-        pytest.param(turned_away(), True, id="nothing is left"),
-        pytest.param(turned_away(former()), False, id="a former worker"),
-        pytest.param(turned_away(former(grace=28)), False, id="one that is going"),
+        pytest.param(rejected_by_the_scheduler(), True, id="no former pods"),
+        pytest.param(rejected_by_the_scheduler(former()), False, id="a former worker"),
+        pytest.param(rejected_by_the_scheduler(former(grace=28)), False, id="a terminating former worker"),
         pytest.param(
-            turned_away(terminating=(former(grace=28),)), False, id="one whose StatefulSet is there"
-        ),
-        pytest.param(
-            turned_away(worker_statefulset=make_worker_statefulset(make_leader_pod(make_set(size=3)))),
+            rejected_by_the_scheduler(terminating=(former(grace=28),)),
             False,
-            id="their StatefulSet",
+            id="a former worker with its StatefulSet",
         ),
-        pytest.param(turned_away(labels={FORMER_GROUP_GONE_LABEL: "true"}), False, id="it was told"),
-        pytest.param(turned_away(conditions=[]), False, id="nobody has looked at it"),
-        pytest.param(turned_away(spec={"schedulingGates": [{"name": "g"}]}), False, id="it is gated"),
-        pytest.param(turned_away(asked={}), False, id="no topology"),
-        pytest.param(turned_away(size=1), False, id="no workers"),
-        pytest.param(turned_away(asked={SHARED_TOPOLOGY_ANNOTATION: "rack"}), True, id="a shared topology"),
+        pytest.param(
+            rejected_by_the_scheduler(
+                worker_statefulset=make_worker_statefulset(make_leader_pod(make_set(size=3)))
+            ),
+            False,
+            id="the former worker StatefulSet",
+        ),
+        pytest.param(
+            rejected_by_the_scheduler(labels={FORMER_GROUP_GONE_LABEL: "true"}), False, id="already patched"
+        ),
+        pytest.param(rejected_by_the_scheduler(conditions=[]), False, id="not rejected by the scheduler"),
+        pytest.param(
+            rejected_by_the_scheduler(spec={"schedulingGates": [{"name": "g"}]}), False, id="it is gated"
+        ),
+        pytest.param(rejected_by_the_scheduler(asked={}), False, id="no topology"),
+        pytest.param(rejected_by_the_scheduler(size=1), False, id="no workers"),
+        pytest.param(
+            rejected_by_the_scheduler(asked={SHARED_TOPOLOGY_ANNOTATION: "rack"}),
+            True,
+            id="a shared topology",
+        ),
     ],
 )
-def test_the_scheduler_looks_again_at_a_leader_when_its_former_group_is_gone(
+def test_the_scheduler_retries_a_leader_after_its_former_group_is_deleted(
     snapshot: GroupSnapshot, is_looked_at: bool
 ) -> None:
     merges = [each for sequence in plan(snapshot).sequences for each in sequence if isinstance(each, Merge)]

@@ -35,7 +35,7 @@ PORT_FROM = {"name": "TPU_PROCESS_PORT", "valueFrom": {"fieldRef": {"fieldPath":
             ["a"],
             id="requests where limits are zero",
         ),
-        pytest.param({"containers": [container("a", limits={"google.com/tpu": "0"})]}, [], id="none of it"),
+        pytest.param({"containers": [container("a", limits={"google.com/tpu": "0"})]}, [], id="no TPUs"),
         pytest.param({"containers": [container("a", limits={"nvidia.com/gpu": "8"})]}, [], id="GPUs"),
         pytest.param(
             {
@@ -48,14 +48,16 @@ PORT_FROM = {"name": "TPU_PROCESS_PORT", "valueFrom": {"fieldRef": {"fieldPath":
         pytest.param(
             {"containers": [container("a")], "initContainers": [container("i")]},
             ["a"],
-            id="what ends before the others start works with nobody",
+            id="init containers beside containers",
         ),
         pytest.param({"initContainers": [container("i")]}, ["i"], id="an init container alone"),
         pytest.param(
             {"containers": [{"resources": {"limits": {"google.com/tpu": "x"}}}]}, [], id="no number"
         ),
-        pytest.param({"containers": [{"resources": {"limits": 1}}, None, {"resources": 2}]}, [], id="junk"),
-        pytest.param({"containers": None, "initContainers": {}}, [], id="nothing"),
+        pytest.param(
+            {"containers": [{"resources": {"limits": 1}}, None, {"resources": 2}]}, [], id="wrong types"
+        ),
+        pytest.param({"containers": None, "initContainers": {}}, [], id="no containers"),
     ],
 )
 def test_containers_that_use_tpus(pod: dict[str, Any], expected: list[str]) -> None:
@@ -66,10 +68,12 @@ def test_containers_that_use_tpus(pod: dict[str, Any], expected: list[str]) -> N
     ("containers", "expected"),
     [
         pytest.param([container("a"), container("b")], ["8476", "8477"], id="by position"),
-        pytest.param([container("a", port("9000")), container("b")], ["9000", "8477"], id="its own"),
-        pytest.param([container("a", PORT_FROM)], ["$(TPU_PROCESS_PORT)"], id="known inside only"),
+        pytest.param([container("a", port("9000")), container("b")], ["9000", "8477"], id="its own port"),
+        pytest.param([container("a", PORT_FROM)], ["$(TPU_PROCESS_PORT)"], id="port known inside only"),
         pytest.param([container("a", port(None))], [""], id="empty"),
-        pytest.param([container("a"), container("b", PORT_FROM)], ["8476", ""], id="not for others to know"),
+        pytest.param(
+            [container("a"), container("b", PORT_FROM)], ["8476", ""], id="port of another container"
+        ),
     ],
 )
 def test_ports(containers: list[dict[str, Any]], expected: list[str]) -> None:
@@ -94,7 +98,7 @@ def test_hosts_and_ids(pods: Sequence[int], pod: int, containers: int, hosts: st
     assert [each["TPU_PROCESS_PORT"] for each in told] == ["8476", "8477"][:containers]
 
 
-def test_everything_in_order() -> None:
+def test_all_variables_in_order() -> None:
     found = variables(Slice("L-0", "L", range(2)), 1, [container("a"), container("b", port("9000"))])
     hosts = "L-0.L,L-0.L,L-0-1.L,L-0-1.L"
     addresses = "L-0.L:8476,L-0.L:9000,L-0-1.L:8476,L-0-1.L:9000"
@@ -123,7 +127,7 @@ def test_a_pod_outside_of_the_slice_is_refused() -> None:
         pytest.param([{"name": "TPU_WORKER_ID"}], True, id="the id"),
         pytest.param([{"name": "TPU_WORKER_HOSTNAMES"}], True, id="the hosts"),
         pytest.param([{"name": "TPU_NAME"}], False, id="only the name"),
-        pytest.param(None, False, id="nothing"),
+        pytest.param(None, False, id="no containers"),
     ],
 )
 def test_what_the_user_configured(env: Any, expected: bool) -> None:

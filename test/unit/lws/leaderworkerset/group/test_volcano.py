@@ -71,7 +71,7 @@ def test_the_set_owns_it_with_scheduling() -> None:
     assert made == plain
 
 
-def test_little_is_said_where_little_is_known() -> None:
+def test_pod_group_without_optional_fields() -> None:
     made = pod_group(make_set(size=1))
     assert made["spec"] == {"minMember": 1, "minResources": {}}
     assert "annotations" not in made["metadata"]
@@ -81,9 +81,9 @@ def test_little_is_said_where_little_is_known() -> None:
     ("size", "policy", "annotations", "members"),
     [
         pytest.param(4, "LeaderCreated", GROUP_NAME, 4, id="all"),
-        pytest.param(4, "LeaderReady", GROUP_NAME, 1, id="the leader alone"),
-        pytest.param(4, "LeaderCreated", {}, 1, id="a group from before gangs"),
-        pytest.param(1, "LeaderCreated", {}, 1, id="never none"),
+        pytest.param(4, "LeaderReady", GROUP_NAME, 1, id="leader only"),
+        pytest.param(4, "LeaderCreated", {}, 1, id="created without gang scheduling"),
+        pytest.param(1, "LeaderCreated", {}, 1, id="at least one member"),
     ],
 )
 def test_members(size: int, policy: str, annotations: dict[str, str], members: int) -> None:

@@ -25,7 +25,7 @@ def a_set(members: Any = None, policy: str = "RecreateGroupOnPodRestart") -> dic
 FIRST, OTHER = Members.of("l", ("a", "b")), Members.of("l", ("a", "c"))
 
 
-def test_members_are_told_by_their_uids() -> None:
+def test_members_are_identified_by_uid() -> None:
     assert Members.of("l", ("b", "a")) == FIRST
     assert {Members.of("l", ("a", "c")), Members.of("m", ("a", "b")), Members.of("l", ()), FIRST} == {
         Members.of("l", ("c", "a")),
@@ -36,7 +36,7 @@ def test_members_are_told_by_their_uids() -> None:
     assert len({str(each) for each in (FIRST, OTHER, Members.of("m", ("a", "b")))}) == 3
 
 
-def test_the_text_is_read_back() -> None:
+def test_members_round_trip() -> None:
     assert len(str(FIRST)) == 17
     lws = a_set({"0": str(FIRST), "12": str(OTHER), "3": "garbled"})
     assert [recorded_members(lws, index) for index in (0, 12, 3, 4)] == [FIRST, OTHER, None, None]
@@ -64,12 +64,12 @@ def test_the_text_is_read_back() -> None:
     ],
     ids=str,
 )
-def test_garbage_is_no_memory(stored: Any) -> None:
+def test_invalid_records_are_ignored(stored: Any) -> None:
     assert [recorded_members(a_set(stored), index) for index in (0, 1, 3)] == [None] * 3
     assert recorded_members({"spec": {}}, 0) is None
 
 
-def test_one_bad_entry_costs_no_other() -> None:
+def test_an_invalid_entry_does_not_affect_others() -> None:
     stored = a_set({"0": "garbled", "1": str(FIRST)})
     assert [recorded_members(stored, index) for index in (0, 1)] == [None, FIRST]
 
@@ -84,16 +84,14 @@ def test_one_bad_entry_costs_no_other() -> None:
         pytest.param(FIRST, group(), False, "", {0: FIRST}, id="the same, not ready"),
         pytest.param(FIRST, group("l", "a"), False, "", {0: FIRST}, id="a worker is missing"),
         pytest.param(FIRST, group("l", "a", "c"), True, "", {0: FIRST}, id="a worker was replaced"),
-        pytest.param(FIRST, group(), True, "None", {}, id="nobody minds who is replaced"),
-        pytest.param(None, group(), True, "None", {}, id="nobody minds who was first"),
-        pytest.param(FIRST, group("l", "a", "c"), False, "None", {}, id="nobody minds, not ready yet"),
-        pytest.param(
-            FIRST, group("m"), True, "", {0: Members.of("m", ("a", "b"))}, id="a new leader: a new group"
-        ),
-        pytest.param(FIRST, group("m"), False, "", {}, id="a new leader, not ready: nothing is known"),
+        pytest.param(FIRST, group(), True, "None", {}, id="no restart policy, replaced"),
+        pytest.param(None, group(), True, "None", {}, id="no restart policy, recorded"),
+        pytest.param(FIRST, group("l", "a", "c"), False, "None", {}, id="no restart policy, not ready"),
+        pytest.param(FIRST, group("m"), True, "", {0: Members.of("m", ("a", "b"))}, id="a new leader"),
+        pytest.param(FIRST, group("m"), False, "", {}, id="a new leader, not ready"),
     ],
 )
-def test_a_group_is_remembered_as_it_was_first_complete(
+def test_members_are_recorded_when_the_group_is_first_complete(
     stored: Members | None, now: GroupFacts, ready: bool, policy: str, expected: dict[int, Members]
 ) -> None:
     members = {"0": str(stored)} if stored is not None else None
@@ -101,7 +99,7 @@ def test_a_group_is_remembered_as_it_was_first_complete(
     assert current_members(SetSnapshot(lws, NOW, groups=(now,)), {0} if ready else set()) == expected
 
 
-def test_a_group_that_is_gone_is_forgotten() -> None:
+def test_members_of_deleted_groups_are_removed() -> None:
     lws = a_set({"0": str(FIRST), "5": str(OTHER)})
     assert current_members(SetSnapshot(lws, NOW, groups=(group(),)), {0}) == {0: FIRST}
 
@@ -124,7 +122,7 @@ def test_a_group_of_one_is_complete_by_itself() -> None:
 @pytest.mark.parametrize(
     ("told", "complete"), [("3", True), ("4", False), ("0", False), ("many", True), ("03", True)]
 )
-def test_a_group_is_as_large_as_its_leader_says_where_that_is_a_number(told: str, complete: bool) -> None:
+def test_size_of_a_group_comes_from_its_leader(told: str, complete: bool) -> None:
     whole = group()
     annotations = {**whole.leader["metadata"]["annotations"], SIZE_ANNOTATION: told}
     leader = {**whole.leader, "metadata": {**whole.leader["metadata"], "annotations": annotations}}

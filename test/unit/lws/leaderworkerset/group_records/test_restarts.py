@@ -36,7 +36,7 @@ def read(text: Any, key: str = KEY, now: datetime = NOW) -> Restarts:
     return restarts_of(a_set({"restarts": {"3": text}}), 3, key, now)
 
 
-def test_what_is_stored_is_read_back() -> None:
+def test_record_round_trip() -> None:
     counted = Restarts(key=KEY).incremented(NOW)
     assert str(counted) == f"1.1.{THEN}.{KEY}"
     assert read(str(counted)) == counted
@@ -63,7 +63,7 @@ UNREADABLE: list[Any] = [
 @pytest.mark.parametrize(
     "text", [*UNREADABLE, f"{'9' * 20}.{NUMBERS}", f"{NUMBERS}.{KEY} ", f"{NUMBERS}.other"]
 )
-def test_what_cannot_be_read_or_is_of_another_revision_counts_for_nothing(text: Any) -> None:
+def test_invalid_records_and_those_of_other_revisions_are_ignored(text: Any) -> None:
     found = read(text)
     assert found == Restarts(key=KEY)
     assert found.due <= NOW
@@ -72,11 +72,11 @@ def test_what_cannot_be_read_or_is_of_another_revision_counts_for_nothing(text: 
 @pytest.mark.parametrize(
     "status", [None, {}, {"restarts": None}, {"restarts": ["x"]}, {"restarts": {"4": "x"}}]
 )
-def test_without_memory_nothing_counts(status: Any) -> None:
+def test_no_restarts_without_a_status(status: Any) -> None:
     assert restarts_of(a_set(status), 3, KEY, NOW) == Restarts(key=KEY)
 
 
-def test_each_restart_waits_twice_as_long_as_the_last_one_up_to_ten_minutes() -> None:
+def test_backoff_doubles_up_to_ten_minutes() -> None:
     restarts, waits = Restarts(key=KEY), []
     for _ in range(12):
         waits.append(max(0, int(restarts.due.timestamp()) - THEN))
@@ -84,7 +84,7 @@ def test_each_restart_waits_twice_as_long_as_the_last_one_up_to_ten_minutes() ->
     assert waits == [0, 10, 20, 40, 80, 160, 320, 600, 600, 600, 600, 600]
 
 
-def test_a_stable_time_is_longer_than_the_longest_wait() -> None:
+def test_the_stable_period_exceeds_the_longest_backoff() -> None:
     assert timing.RESTART_DELAY.longest < timing.STABLE_SECONDS, "else the longest wait would end the series"
 
 
@@ -92,12 +92,12 @@ def test_a_stable_time_is_longer_than_the_longest_wait() -> None:
     ("later", "expected"),
     [
         pytest.param(timing.STABLE_SECONDS - 1, Restarts(5, 4, THEN, KEY), id="not yet stable"),
-        pytest.param(timing.STABLE_SECONDS, Restarts(5, 0, 0, KEY), id="stable since: the count stays"),
-        pytest.param(-30, Restarts(5, 4, THEN, KEY), id="the clock of another manager"),
-        pytest.param(-3600, Restarts(5, 0, 0, KEY), id="a clock that nobody believes"),
+        pytest.param(timing.STABLE_SECONDS, Restarts(5, 0, 0, KEY), id="stable for exactly the period"),
+        pytest.param(-30, Restarts(5, 4, THEN, KEY), id="slightly in the future"),
+        pytest.param(-3600, Restarts(5, 0, 0, KEY), id="far in the future"),
     ],
 )
-def test_when_the_delay_begins_anew(later: int, expected: Restarts) -> None:
+def test_reset_of_the_backoff(later: int, expected: Restarts) -> None:
     found = read(f"5.4.{THEN}.{KEY}", now=NOW + timedelta(seconds=later))
     assert found == expected
     if not expected.consecutive:
@@ -122,7 +122,7 @@ def test_the_limit_of_the_template_is_upstreams() -> None:
 
 
 @pytest.mark.parametrize(("own", "other", "expected"), [(0, 5, True), (5, 0, False)])
-def test_of_two_limits_that_were_stored_ours_counts(own: int, other: int, expected: bool) -> None:
+def test_our_limit_takes_precedence_over_upstreams(own: int, other: int, expected: bool) -> None:
     """Admission rejects one in addition to the other. A set that was stored without admission runs all the
     same.
     """
@@ -131,7 +131,7 @@ def test_of_two_limits_that_were_stored_ours_counts(own: int, other: int, expect
     assert SetSpec.of(lws).restart_budget is None
 
 
-def test_what_was_decided_about_a_leader_is_no_ones_elses() -> None:
+def test_a_decision_applies_to_one_leader_only() -> None:
     leader, other = make_leader_pod(index=3), make_leader_pod(index=3, uid="u-new")
     for mark in (DELETING, KEPT):
         lws = a_set(record_patch(3, leader, Restarts(1, 1, THEN, KEY), mark))
@@ -141,27 +141,34 @@ def test_what_was_decided_about_a_leader_is_no_ones_elses() -> None:
     assert mark_of(lws, 3, leader) == ""
 
 
-def kept(count: int = 2, mark: str = KEPT, key: str = KEY) -> dict[str, Any]:
+def exhausted(count: int = 2, mark: str = KEPT, key: str = KEY) -> dict[str, Any]:
     return record_patch(1, make_leader_pod(index=1), Restarts(count, 1, THEN, key), mark)
 
 
 @pytest.mark.parametrize(
     ("lws", "leader", "expected"),
     [
-        pytest.param(a_set(kept(), maxGroupRestarts=2), {}, [1], id="given up"),
-        pytest.param(a_set(kept(), maxGroupRestarts=3), {}, [], id="the limit was raised"),
-        pytest.param(a_set(kept()), {}, [], id="the limit was lifted"),
-        pytest.param(a_set(kept(), maxGroupRestarts=2), {"uid": "u-new"}, [], id="the leader was deleted"),
-        pytest.param(a_set(kept(), maxGroupRestarts=2), {"terminating": True}, [], id="it is being deleted"),
-        pytest.param(a_set(kept(key="old"), maxGroupRestarts=2), {}, [], id="another revision"),
-        pytest.param(a_set(kept(mark=DELETING), maxGroupRestarts=2), {}, [], id="it is being restarted"),
+        pytest.param(a_set(exhausted(), maxGroupRestarts=2), {}, [1], id="exhausted"),
+        pytest.param(a_set(exhausted(), maxGroupRestarts=3), {}, [], id="the limit was raised"),
+        pytest.param(a_set(exhausted()), {}, [], id="the limit was lifted"),
         pytest.param(
-            a_set(kept(), maxGroupRestarts=2, template={"restartPolicy": "None"}), {}, [], id="no restarts"
+            a_set(exhausted(), maxGroupRestarts=2), {"uid": "u-new"}, [], id="the leader was deleted"
+        ),
+        pytest.param(
+            a_set(exhausted(), maxGroupRestarts=2), {"terminating": True}, [], id="it is being deleted"
+        ),
+        pytest.param(a_set(exhausted(key="old"), maxGroupRestarts=2), {}, [], id="another revision"),
+        pytest.param(a_set(exhausted(mark=DELETING), maxGroupRestarts=2), {}, [], id="it is being restarted"),
+        pytest.param(
+            a_set(exhausted(), maxGroupRestarts=2, template={"restartPolicy": "None"}),
+            {},
+            [],
+            id="no restarts",
         ),
         pytest.param(a_set(None, maxGroupRestarts=0), {}, [], id="nothing has failed"),
     ],
 )
-def test_which_groups_are_given_up(lws: dict[str, Any], leader: dict[str, Any], expected: list[int]) -> None:
+def test_exhausted_groups(lws: dict[str, Any], leader: dict[str, Any], expected: list[int]) -> None:
     groups = (make_group(index=0), make_group(index=1, **leader))
     assert list(out_of_restarts(SetSnapshot(lws, NOW, groups=groups))) == expected
 
@@ -173,7 +180,7 @@ FALSE = {"type": "Failed", "status": "False"}
     ("stored", "indices", "expected"),
     [
         pytest.param([], (), None, id="never"),
-        pytest.param([FALSE], (), (False, "No group has used up its restarts"), id="not any more"),
+        pytest.param([FALSE], (), (False, "No group has used up its restarts"), id="no longer"),
         pytest.param([], (3,), (True, "Group 3 has exceeded maxGroupRestarts"), id="one"),
         pytest.param([FALSE], (3, 5), (True, "Groups 3, 5 have exceeded"), id="two"),
         pytest.param(

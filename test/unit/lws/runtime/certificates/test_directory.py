@@ -71,7 +71,7 @@ def test_certificate_is_served(volume: Volume) -> None:
     assert volume.directory.expires == NOW + timedelta(days=365)
 
 
-def test_ready_means_that_the_certificate_is_good_now(volume: Volume) -> None:
+def test_ready_while_the_certificate_is_valid(volume: Volume) -> None:
     volume.hold(certificate(NOW + timedelta(days=1)), "1")
     volume.directory.check()
     assert len(volume.served) == 1 and not volume.directory.is_ready

@@ -182,7 +182,9 @@ async def test_a_second_check_only_reads(cluster: FakeCluster, replica: Replica)
     assert len(replica.served) == 1
 
 
-async def test_a_restarted_replica_takes_what_is_there(cluster: FakeCluster, replica: Replica) -> None:
+async def test_a_restarted_replica_uses_the_stored_certificate(
+    cluster: FakeCluster, replica: Replica
+) -> None:
     await replica.check()
     cluster.writes.clear()
     restarted = Replica(cluster)
@@ -216,7 +218,7 @@ async def test_missing_secret_that_may_not_be_created_says_what_to_do(
 
 
 @pytest.mark.parametrize("has_secret", [True, False], ids=["empty Secret", "no Secret"])
-async def test_racing_replicas_end_with_one_certificate(cluster: FakeCluster, has_secret: bool) -> None:
+async def test_concurrent_replicas_agree_on_one_certificate(cluster: FakeCluster, has_secret: bool) -> None:
     if not has_secret:
         del cluster.objects[SECRET]
     replicas = [Replica(cluster) for _ in range(3)]
@@ -302,7 +304,7 @@ def is_trusted(cluster: FakeCluster, replica: Replica) -> bool:
     )
 
 
-async def test_new_authority_is_trusted_before_anybody_shows_its_certificate(cluster: FakeCluster) -> None:
+async def test_new_authority_is_trusted_before_its_certificate_is_served(cluster: FakeCluster) -> None:
     rotating, following = Replica(cluster), Replica(cluster)
     for replica in (rotating, following):
         await replica.check()
@@ -337,7 +339,7 @@ async def test_replaced_authority_is_trusted_for_a_day(cluster: FakeCluster, rep
     assert is_trusted(cluster, replica)
 
 
-async def test_a_starting_replica_shows_the_old_certificate_until_the_new_one_is_trusted(
+async def test_a_starting_replica_serves_the_old_certificate_until_the_new_one_is_trusted(
     cluster: FakeCluster, replica: Replica
 ) -> None:
     await replica.check()
@@ -358,7 +360,7 @@ async def test_expired_certificates_are_replaced_at_once(cluster: FakeCluster, r
     assert len(split(data["ca.crt"])) == 1
 
 
-async def test_expired_certificate_is_replaced_even_if_nothing_can_be_injected(
+async def test_expired_certificate_is_replaced_even_if_no_ca_bundle_can_be_patched(
     cluster: FakeCluster, replica: Replica
 ) -> None:
     await replica.check()
@@ -391,7 +393,7 @@ async def test_deleted_secret_is_created_again(cluster: FakeCluster, replica: Re
     assert len(replica.served) == 1
 
 
-async def test_ready_means_that_what_is_served_is_good_now(cluster: FakeCluster, replica: Replica) -> None:
+async def test_ready_while_the_served_certificate_is_valid(cluster: FakeCluster, replica: Replica) -> None:
     await replica.check()
     replica.now += timedelta(days=366)
     assert not replica.certificates.is_ready
@@ -399,7 +401,7 @@ async def test_ready_means_that_what_is_served_is_good_now(cluster: FakeCluster,
     assert replica.certificates.is_ready
 
 
-async def test_a_certificate_of_a_clock_that_was_ahead_is_replaced(cluster: FakeCluster) -> None:
+async def test_a_certificate_from_the_future_is_replaced(cluster: FakeCluster) -> None:
     ahead, right = Replica(cluster), Replica(cluster)
     await ahead.check(timedelta(days=2))
     await right.check()
@@ -450,7 +452,7 @@ async def test_other_data_in_the_secret_is_kept(cluster: FakeCluster, replica: R
 
 
 @pytest.mark.parametrize("kind", ["Secret", "MutatingWebhookConfiguration"])
-async def test_a_fight_over_an_object_ends_with_an_error(
+async def test_repeated_conflicts_end_with_an_error(
     cluster: FakeCluster, replica: Replica, kind: str
 ) -> None:
     def interfere(verb: str, requested: str) -> None:

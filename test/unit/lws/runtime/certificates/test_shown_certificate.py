@@ -13,21 +13,21 @@ SERVER = issue("lws.svc", MIDDLE)
 NAMES = ("lws.svc",)
 
 
-def test_a_ca_that_signed_it() -> None:
+def test_signed_by_the_ca() -> None:
     assert shown_flaw(SERVER.pem, (MIDDLE.pem,), NAMES, NOW) == ""
     assert shown_flaw(SERVER.pem, (another_authority() + MIDDLE.pem,), NAMES, NOW) == ""
 
 
-def test_what_is_shown_with_it_leads_to_the_ca() -> None:
+def test_intermediate_certificates_lead_to_the_ca() -> None:
     assert shown_flaw(SERVER.pem + MIDDLE.pem, (ROOT.pem,), NAMES, NOW) == ""
     assert shown_flaw(SERVER.pem, (ROOT.pem,), NAMES, NOW) == "of another CA"
 
 
-def test_a_chain_that_is_torn_leads_nowhere() -> None:
+def test_an_incomplete_chain_is_not_trusted() -> None:
     assert shown_flaw(SERVER.pem + issue("else", ROOT).pem, (ROOT.pem,), NAMES, NOW) == "of another CA"
 
 
-def test_another_ca() -> None:
+def test_signed_by_another_ca() -> None:
     assert shown_flaw(SERVER.pem, (another_authority(),), NAMES, NOW) == "of another CA"
     assert shown_flaw(SERVER.pem, (), NAMES, NOW) == ""
 
@@ -38,6 +38,6 @@ def test_names_and_times() -> None:
     assert shown_flaw(SERVER.pem, (MIDDLE.pem,), NAMES, late) == "valid only until 2026-03-31 12:00 UTC"
 
 
-def test_what_is_no_certificate() -> None:
+def test_invalid_certificates() -> None:
     assert shown_flaw(b"?", (MIDDLE.pem,), NAMES, NOW).startswith("unreadable")
     assert shown_flaw(SERVER.pem, (b"?",), NAMES, NOW).startswith("unreadable")

@@ -76,11 +76,11 @@ async def test_reviews_and_writes_do_not_wait_for_each_other() -> None:
     ("token", "allowed", "status", "asked"),
     [
         pytest.param("", True, 401, [], id="no token"),
-        pytest.param("gööd", True, 401, [], id="no bearer token, not even JSON perhaps"),
-        pytest.param("\udcff", True, 401, [], id="bytes that are no text"),
-        pytest.param("bad", True, 401, ["TokenReview"], id="nobody"),
-        pytest.param("good", False, 403, ["TokenReview", "SubjectAccessReview"], id="may not"),
-        pytest.param("good", True, 200, ["TokenReview", "SubjectAccessReview"], id="may"),
+        pytest.param("gööd", True, 401, [], id="not a bearer token"),
+        pytest.param("\udcff", True, 401, [], id="token is not UTF-8"),
+        pytest.param("bad", True, 401, ["TokenReview"], id="unauthenticated"),
+        pytest.param("good", False, 403, ["TokenReview", "SubjectAccessReview"], id="forbidden"),
+        pytest.param("good", True, 200, ["TokenReview", "SubjectAccessReview"], id="allowed"),
     ],
 )
 async def test_verdicts(token: str, allowed: bool, status: int, asked: list[str]) -> None:
@@ -114,7 +114,7 @@ async def test_the_requests_of_a_review() -> None:
 
 
 @pytest.mark.parametrize("error", [Unreachable("no answer"), Forbidden(403, "Forbidden", "may not review")])
-async def test_an_api_server_that_cannot_say(error: Exception) -> None:
+async def test_no_answer_from_the_api_server(error: Exception) -> None:
     reviews = FakeReviews(error=error)
     authorizer = made(reviews)
     assert await authorizer.status("good", PATH) == 500
@@ -126,12 +126,12 @@ async def test_an_api_server_that_cannot_say(error: Exception) -> None:
     ("token", "allowed", "seconds", "asked_again"),
     [
         pytest.param("good", True, 59.0, [], id="known and allowed"),
-        pytest.param("good", True, 60.0, ["TokenReview"], id="known no more, allowed still"),
-        pytest.param("good", True, 300.0, ["TokenReview", "SubjectAccessReview"], id="allowed no more"),
+        pytest.param("good", True, 60.0, ["TokenReview"], id="authentication expired, still allowed"),
+        pytest.param("good", True, 300.0, ["TokenReview", "SubjectAccessReview"], id="no longer allowed"),
         pytest.param("good", False, 29.0, [], id="refused"),
         pytest.param("good", False, 30.0, ["SubjectAccessReview"], id="refused a while ago"),
-        pytest.param("bad", True, 59.0, [], id="nobody"),
-        pytest.param("bad", True, 60.0, ["TokenReview"], id="nobody a while ago"),
+        pytest.param("bad", True, 59.0, [], id="unauthenticated"),
+        pytest.param("bad", True, 60.0, ["TokenReview"], id="unauthenticated a while ago"),
     ],
 )
 async def test_answers_are_remembered_for_a_while(
@@ -146,7 +146,7 @@ async def test_answers_are_remembered_for_a_while(
     assert reviews.kinds == asked_again
 
 
-async def test_a_verdict_is_about_one_user_and_one_path() -> None:
+async def test_verdicts_are_cached_per_user_and_path() -> None:
     # Joined with plain spaces, both would be "a b c".
     users = {"one": {"uid": "a b", "username": "c"}, "two": {"uid": "a", "username": "b c"}}
     reviews = FakeReviews(users=users, allowed={"c"})
@@ -185,7 +185,7 @@ async def test_equal_tokens_at_the_same_moment_share_one_review() -> None:
     assert reviews.kinds == ["TokenReview", "SubjectAccessReview"]
 
 
-async def test_a_flood_of_unknown_tokens_gets_a_few_reviews_and_no_memory() -> None:
+async def test_many_unknown_tokens_cause_few_reviews_and_are_not_cached() -> None:
     reviews, clock = FakeReviews(), Clock()
     authorizer = made(reviews, clock)
     assert await authorizer.status("good", PATH) == 200
@@ -203,7 +203,7 @@ async def test_a_flood_of_unknown_tokens_gets_a_few_reviews_and_no_memory() -> N
     assert reviews.kinds == [], "strangers do not push out what is known"
 
 
-async def test_a_scraper_is_reviewed_again_in_the_middle_of_a_flood() -> None:
+async def test_a_known_scraper_is_reviewed_again_despite_many_unknown_tokens() -> None:
     reviews, clock = FakeReviews(), Clock()
     authorizer = made(reviews, clock)
     await authorizer.status("good", PATH)
@@ -215,7 +215,7 @@ async def test_a_scraper_is_reviewed_again_in_the_middle_of_a_flood() -> None:
     assert reviews.kinds == ["TokenReview"]
 
 
-async def test_reviews_of_strangers_that_hang_are_few() -> None:
+async def test_hanging_reviews_of_unknown_tokens_are_limited() -> None:
     reviews, clock = SlowReviews(), Clock()
     authorizer = made(reviews, clock)
     asked = []
@@ -228,7 +228,7 @@ async def test_reviews_of_strangers_that_hang_are_few() -> None:
     assert (statuses.count(401), statuses.count(429)) == (10, 90)
 
 
-async def test_a_token_that_is_good_no_more_is_a_stranger() -> None:
+async def test_an_invalidated_token_counts_as_unknown() -> None:
     reviews, clock = FakeReviews(), Clock()
     authorizer = made(reviews, clock)
     await authorizer.status("good", PATH)

@@ -224,7 +224,7 @@ async def test_answers_come_back_as_they_are() -> None:
 
 
 @in_fake_time
-async def test_lists_of_metadata_only_say_so() -> None:
+async def test_metadata_lists_request_partial_objects() -> None:
     async with _connected() as (api, cluster):
         api.will(answer_json({"items": []}))
         await cluster.list_page(LEADERWORKERSETS, {}, metadata_only=True)
@@ -250,7 +250,7 @@ async def test_verbatim_text_reaches_the_server_byte_for_byte() -> None:
 
 
 @in_fake_time
-async def test_a_body_that_is_no_json_is_a_bug_of_the_caller() -> None:
+async def test_a_body_that_is_not_json_raises() -> None:
     async with _connected() as (api, cluster):
         with pytest.raises(TypeError):
             await cluster.create({**POD, "data": object()})
@@ -291,7 +291,7 @@ async def test_error_answers(answer: Answer, kind: type[ApiError], message: str)
 
 
 @in_fake_time
-async def test_throttling_says_for_how_long() -> None:
+async def test_retry_after_of_throttled_requests() -> None:
     async with _connected() as (api, cluster):
         api.will(plain(429, "slow down", {"Retry-After": "3"}))
         with pytest.raises(Throttled) as caught:
@@ -318,7 +318,7 @@ async def test_terminating_namespaces_are_recognised() -> None:
     ],
 )
 @in_fake_time
-async def test_no_sensible_answer(answer: Answer, says: str) -> None:
+async def test_invalid_answers(answer: Answer, says: str) -> None:
     async with _connected() as (api, cluster):
         api.will(answer)
         with pytest.raises(Unreachable, match=says) as caught:
@@ -344,7 +344,7 @@ async def test_broken_connections() -> None:
 
 
 @in_fake_time
-async def test_nobody_listens() -> None:
+async def test_connection_refused() -> None:
     async with serving() as api:
         cluster = api.cluster()
     try:
@@ -378,7 +378,7 @@ async def test_a_connection_that_the_event_loop_cannot_make(monkeypatch: pytest.
     ],
 )
 @in_fake_time
-async def test_what_the_server_serves(answer: Answer, exists: bool) -> None:
+async def test_discovery(answer: Answer, exists: bool) -> None:
     async with _connected() as (api, cluster):
         api.will(answer)
         assert await cluster.exists("/apis/leaderworkerset.x-k8s.io/v1") is exists
@@ -386,7 +386,7 @@ async def test_what_the_server_serves(answer: Answer, exists: bool) -> None:
 
 
 @in_fake_time
-async def test_a_kind_is_spoken_in_the_version_that_was_learned_by_all_clones() -> None:
+async def test_all_clones_use_the_discovered_version() -> None:
     async with _connected() as (api, cluster):
         acting = cluster.fenced(lambda *_: True)
         for version in ("v1alpha2", "v1beta1"):
@@ -400,7 +400,7 @@ async def test_a_kind_is_spoken_in_the_version_that_was_learned_by_all_clones() 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
 @in_fake_time
-async def test_a_server_that_cannot_say_does_not_say_no(status: int) -> None:
+async def test_failed_discovery_does_not_mean_unserved(status: int) -> None:
     async with _connected() as (api, cluster):
         api.will(failure(status, "Whatever", "not now"))
         with pytest.raises(ApiError, match="not now"):
@@ -450,7 +450,7 @@ async def test_writes_are_limited_to_the_led_namespaces(write: Call) -> None:
 
 
 @in_fake_time
-async def test_everybody_reads_and_the_unfenced_connection_still_writes() -> None:
+async def test_reads_and_unfenced_writes_need_no_lease() -> None:
     async with _connected() as (api, cluster):
         acting = cluster.fenced(lambda namespace: False)
         with pytest.raises(NotLeading):
@@ -462,7 +462,7 @@ async def test_everybody_reads_and_the_unfenced_connection_still_writes() -> Non
 
 
 @in_fake_time
-async def test_the_lease_is_asked_after_the_wait_for_a_token() -> None:
+async def test_the_lease_is_checked_after_the_wait_for_a_token() -> None:
     async with _connected(rate=RateLimit(1, 1, clock=now)) as (api, cluster):
         lost_at = now() + 0.5
         acting = cluster.fenced(lambda namespace: now() < lost_at)
@@ -474,7 +474,7 @@ async def test_the_lease_is_asked_after_the_wait_for_a_token() -> None:
 
 
 @in_fake_time
-async def test_the_lease_is_asked_when_a_connection_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_lease_is_checked_once_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packets that arrive only after minutes must not carry a write of a former leader."""
     async with _connected() as (api, cluster):
         lost_at = now() + 10
@@ -494,7 +494,7 @@ async def test_the_lease_is_asked_when_a_connection_is_there(monkeypatch: pytest
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @in_fake_time
-async def test_a_write_of_the_leader_ends_while_nobody_else_may_act(write: Call) -> None:
+async def test_a_write_of_the_leader_times_out_before_the_lease_expires(write: Call) -> None:
     """The API server cancels the write too: the request may have arrived although no answer comes back."""
     async with _connected() as (api, cluster):
         acting = cluster.fenced(lambda namespace: True, lambda namespace: 5.25 if namespace == "ns" else 0.0)
@@ -544,7 +544,7 @@ async def test_a_write_without_an_answer_may_arrive_until_its_time_is_over(
 
 
 @in_fake_time
-async def test_a_write_of_the_leader_that_gets_no_connection_is_given_up_early(
+async def test_a_write_of_the_leader_without_a_connection_fails_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _connected() as (api, cluster):
@@ -562,7 +562,7 @@ async def test_a_write_of_the_leader_that_gets_no_connection_is_given_up_early(
 
 
 @in_fake_time
-async def test_a_write_that_never_left_does_not_arrive() -> None:
+async def test_an_unsent_write_is_not_pending() -> None:
     cluster = FakeApi("http://127.0.0.1:1").cluster()
     with pytest.raises(Unreachable):
         await cluster.fenced(lambda namespace: True, lambda namespace: 5.0).create(POD)
@@ -601,7 +601,7 @@ async def test_a_burst_of_writes_does_not_starve_the_renewal_of_a_lease() -> Non
 
 
 @in_fake_time
-async def test_watches_may_be_open_for_long_but_not_silent_for_long() -> None:
+async def test_watches_time_out_on_silence_only() -> None:
     lines = [b'{"n":1}\n', 80.0, b'{"n":2}\n', 80.0, b'{"n":3}\n', 120.0]
     received = b""
     async with _connected() as (api, cluster):
@@ -637,7 +637,7 @@ async def test_a_watch_that_is_refused() -> None:
 
 
 @in_fake_time
-async def test_a_bearer_token_is_sent_and_asked_for_again() -> None:
+async def test_a_bearer_token_is_sent_and_refreshed() -> None:
     async with _connected() as (api, cluster):
         tokens = iter(["bearer one", "bearer two"])
 

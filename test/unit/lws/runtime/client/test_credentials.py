@@ -67,7 +67,7 @@ async def test_a_cancelled_request_does_not_stop_the_load() -> None:
 
 
 @in_fake_time
-async def test_a_plugin_that_hangs_is_given_up() -> None:
+async def test_a_hanging_plugin_times_out() -> None:
     source = Source(Lifetime.ending_in(10.0))
     renewal, configuration = await begun(source)
     source.seconds = math.inf
@@ -77,7 +77,7 @@ async def test_a_plugin_that_hangs_is_given_up() -> None:
 
 
 @in_fake_time
-async def test_after_a_failure_it_is_tried_again_in_a_while() -> None:
+async def test_a_failed_load_is_retried_after_a_delay() -> None:
     source = Source(Lifetime.ending_in(1000.0))
     renewal, configuration = await begun(source)
     source.seconds = math.inf
@@ -92,7 +92,7 @@ async def test_after_a_failure_it_is_tried_again_in_a_while() -> None:
 
 
 @in_fake_time
-async def test_many_refusals_are_not_as_many_loads() -> None:
+async def test_many_rejections_cause_one_load() -> None:
     source = Source(Lifetime())
     renewal, configuration = await begun(source)
     for _ in range(100):

@@ -58,7 +58,7 @@ async def test_the_option_comes_first_then_the_environment_then_home(tmp_path: P
     assert hosts == ["https://option", "https://env", "https://home"]
 
 
-async def test_of_several_files_the_first_chooses_and_missing_ones_are_passed_over(tmp_path: Path) -> None:
+async def test_the_first_of_several_files_applies_and_missing_files_are_skipped(tmp_path: Path) -> None:
     one = a_file(tmp_path / "one", "a", current="")
     two, three = a_file(tmp_path / "two", "b"), a_file(tmp_path / "three", "c")
     listed = os.pathsep.join(map(str, (tmp_path / "none", one, two, three)))
@@ -80,7 +80,7 @@ async def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("environment", [{}, {"KUBECONFIG": "/none/a:/none/b"}])
-async def test_nothing_says_which(environment: dict[str, str]) -> None:
+async def test_no_configuration(environment: dict[str, str]) -> None:
     with pytest.raises(NoCluster, match="no cluster configured: give --kubeconfig") as error:
         await load_context(None, None, environment)
     assert isinstance(error.value, Unreachable)
@@ -96,7 +96,7 @@ async def test_nothing_says_which(environment: dict[str, str]) -> None:
         ("current-context: a", "b", "cannot be used"),
     ],
 )
-async def test_a_file_that_will_not_do(tmp_path: Path, text: str, context: str | None, said: str) -> None:
+async def test_invalid_files(tmp_path: Path, text: str, context: str | None, said: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(ClusterError, match=said) as error:
@@ -105,7 +105,7 @@ async def test_a_file_that_will_not_do(tmp_path: Path, text: str, context: str |
     assert "\n" not in error.value.message
 
 
-async def test_a_file_that_is_not_there() -> None:
+async def test_missing_file() -> None:
     with pytest.raises(ClusterError, match="kubeconfig /none is not a file: check --kubeconfig"):
         await load_context("/none", None, {})
 
@@ -119,7 +119,7 @@ MANAGER = [
 
 
 @pytest.mark.parametrize(("text", "said"), MANAGER)
-async def test_a_file_that_will_not_do_for_a_manager(tmp_path: Path, text: str | None, said: str) -> None:
+async def test_invalid_files_for_a_manager(tmp_path: Path, text: str | None, said: str) -> None:
     path = tmp_path / "config"
     if text is not None:
         path.write_text(text)

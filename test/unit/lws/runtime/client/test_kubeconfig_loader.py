@@ -101,7 +101,7 @@ def at(configuration: Configuration, clock: Clock) -> None:
     renewal._clock = lambda: offset + clock.now
 
 
-async def test_a_plugin_is_asked_again_before_its_token_ends(tmp_path: Path, plugin: Plugin) -> None:
+async def test_a_plugin_runs_again_before_its_token_expires(tmp_path: Path, plugin: Plugin) -> None:
     clock = Clock()
     plugin.will(3600, token="one")
     configuration = await load_configuration(kubeconfig(tmp_path, plugin.user))
@@ -116,7 +116,7 @@ async def test_a_plugin_is_asked_again_before_its_token_ends(tmp_path: Path, plu
     assert await token_of(configuration) == "Bearer two" and plugin.runs == 2
 
 
-async def test_a_token_that_has_ended_is_waited_for(tmp_path: Path, plugin: Plugin) -> None:
+async def test_requests_wait_for_a_new_token_after_expiry(tmp_path: Path, plugin: Plugin) -> None:
     clock = Clock()
     plugin.will(60, token="one")
     configuration = await load_configuration(kubeconfig(tmp_path, plugin.user))
@@ -126,9 +126,7 @@ async def test_a_token_that_has_ended_is_waited_for(tmp_path: Path, plugin: Plug
     assert await token_of(configuration) == "Bearer two"
 
 
-async def test_a_plugin_that_names_no_end_is_asked_after_a_refusal_only(
-    tmp_path: Path, plugin: Plugin
-) -> None:
+async def test_a_plugin_without_expiry_runs_again_only_after_a_401(tmp_path: Path, plugin: Plugin) -> None:
     clock = Clock()
     plugin.will(token="one")
     configuration = await load_configuration(kubeconfig(tmp_path, plugin.user))
@@ -173,7 +171,7 @@ async def test_messages_of_a_plugin_are_shown_to_the_user(tmp_path: Path, plugin
         await load_configuration(kubeconfig(tmp_path, user))
 
 
-async def test_a_plugin_is_told_of_the_cluster_where_the_kubeconfig_says_so(tmp_path: Path) -> None:
+async def test_provide_cluster_info(tmp_path: Path) -> None:
     plugin = tmp_path / "bin" / "plugin"
     plugin.parent.mkdir()
     answer = {"apiVersion": API, "kind": "ExecCredential", "status": {"token": "t"}}
@@ -208,7 +206,7 @@ async def test_a_plugin_is_told_of_the_cluster_where_the_kubeconfig_says_so(tmp_
     assert json.loads((tmp_path / "told").read_text())["spec"] == {"interactive": False}
 
 
-async def test_somebody_at_a_terminal_sees_what_a_plugin_asks_for(
+async def test_an_interactive_plugin_uses_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     program = "import sys; print('code: 1234', file=sys.stderr); sys.exit(1)"
@@ -250,7 +248,7 @@ async def test_impersonation_that_cannot_be_sent_is_refused(
         await load_configuration(kubeconfig(tmp_path, {"token": "one", **user}))
 
 
-async def test_a_plugin_that_fails_leaves_a_token_that_is_good(
+async def test_a_failing_plugin_does_not_invalidate_a_valid_token(
     tmp_path: Path, plugin: Plugin, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
@@ -286,7 +284,7 @@ def id_token(seconds: float) -> str:
 
 @pytest.mark.filterwarnings("ignore:.*utcfromtimestamp:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*utcnow:DeprecationWarning")
-async def test_a_refresh_token_is_kept_as_kubectl_keeps_it(
+async def test_a_refresh_token_is_stored_as_kubectl_stores_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A provider that rotates refresh tokens no longer accepts the former one, from kubectl either."""

@@ -51,7 +51,7 @@ PROXY = "http://proxy.test:3128"
         ("https://localhost:6443", "", True),
     ],
 )
-def test_no_proxy_is_read_as_go_programs_read_it(server: str, exceptions: str, direct: bool) -> None:
+def test_no_proxy_is_parsed_as_go_does(server: str, exceptions: str, direct: bool) -> None:
     assert needs_proxy(URL(server), exceptions) is not direct
 
 

@@ -28,7 +28,7 @@ async def _takes(limit: RateLimit, count: int) -> list[float]:
 
 
 @in_fake_time
-async def test_a_burst_goes_at_once_and_the_rest_at_the_rate() -> None:
+async def test_a_burst_is_immediate_and_the_rest_follows_at_the_rate() -> None:
     assert await _takes(_limit(10, 3), 6) == [0, 0, 0, 0.1, 0.2, 0.3]
 
 
@@ -40,7 +40,7 @@ async def test_saved_tokens_never_exceed_the_burst() -> None:
 
 
 @in_fake_time
-async def test_the_bucket_fills_while_nobody_asks() -> None:
+async def test_the_bucket_refills_while_idle() -> None:
     limit = _limit(10, 3)
     await _takes(limit, 3)
     await asyncio.sleep(0.2)
@@ -48,7 +48,7 @@ async def test_the_bucket_fills_while_nobody_asks() -> None:
 
 
 @in_fake_time
-async def test_a_burst_of_nothing_still_lets_one_through() -> None:
+async def test_burst_0_allows_one_request() -> None:
     assert await _takes(_limit(2, 0), 2) == [0, 0.5]
 
 

@@ -15,7 +15,7 @@ def test_an_object() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"<html>\n  Sign in", b"[1]", b"null", b'{"cut', b"\xff\xfe"])
-def test_a_response_that_is_no_object_is_not_from_the_api_server(raw: bytes) -> None:
+def test_a_response_that_is_not_an_object_is_an_error(raw: bytes) -> None:
     with pytest.raises(Unreachable, match=r"^GET /a: the response is not a JSON object") as caught:
         decoded(raw, "GET /a")
     assert "\n" not in caught.value.message
@@ -39,7 +39,7 @@ def test_errors(status: int, raw: bytes, kind: type[ApiError], message: str) -> 
     assert (type(error), error.status, error.message) == (kind, status, message)
 
 
-def test_errors_say_how_long_to_stay_away() -> None:
+def test_retry_after_of_errors() -> None:
     error = error_of(503, b"starting", "7")
     assert isinstance(error, Throttled) and error.retry_after == 7.0
 
@@ -55,7 +55,7 @@ DEEP = b'{"a":[' * 4000 + b'"]}"' + b"]}" * 4000
     ],
     ids=["half a character", "too deep too"],
 )
-def test_data_that_was_stored_as_it_came_does_not_hide_the_rest(data: bytes, read: dict[str, Any]) -> None:
+def test_undecodable_data_does_not_hide_other_objects(data: bytes, read: dict[str, Any]) -> None:
     """The API server has been observed to return such data."""
     found = decoded(b'{"items":[{"data":' + data + b'},{"data":{"z":1}}]}', "GET /x")
     first, second = (each["data"] for each in found["items"])

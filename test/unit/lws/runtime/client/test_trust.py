@@ -52,7 +52,7 @@ def replaced(path: Path, text: str) -> None:
     os.replace(fresh, path)
 
 
-def test_files_are_looked_at_once_a_second(made: Made, tmp_path: Path) -> None:
+def test_files_are_checked_once_a_second(made: Made, tmp_path: Path) -> None:
     path, clock = tmp_path / "ca.crt", Clock()
     path.write_text("one")
     trusted = Trust(Configuration(ssl_ca_cert=str(path)), clock)
@@ -71,7 +71,7 @@ def test_a_certificate_of_a_plugin_is_another_file_and_used_at_once(made: Made, 
     assert trusted.context == "context 2"
 
 
-def test_unreadable_files_leave_the_former_context(
+def test_unreadable_files_keep_the_former_context(
     made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, clock = tmp_path / "ca.crt", Clock()

@@ -71,20 +71,20 @@ TEST = [{"op": "test", "path": "/a", "value": 1}]
         pytest.param(
             lambda cluster: cluster.merge_patch(BY_NAME, {"spec": {}}, "me"),
             "PATCH", f"{PATH}/demo", "application/merge-patch+json", {"fieldManager": "me"}, {"spec": {}},
-            id="merge patch, whatever it is by then",
+            id="merge patch, unguarded",
         ),
         pytest.param(
             lambda cluster: cluster.try_create(LWS),
-            "POST", PATH, "application/json", STRICT, LWS, id="try a create",
+            "POST", PATH, "application/json", STRICT, LWS, id="dry-run create",
         ),
         pytest.param(
             lambda cluster: cluster.try_merge(Reference.to(LWS), {"spec": {}}),
-            "PATCH", f"{PATH}/demo", "application/merge-patch+json", STRICT, {"spec": {}}, id="try a merge",
+            "PATCH", f"{PATH}/demo", "application/merge-patch+json", STRICT, {"spec": {}}, id="dry-run merge",
         ),
         pytest.param(
             lambda cluster: cluster.try_apply(LWS, force=True),
             "PATCH", f"{PATH}/demo", "application/apply-patch+yaml", {**STRICT, "force": "true"}, LWS,
-            id="try an apply",
+            id="dry-run apply",
         ),
     ],
 )  # fmt: skip

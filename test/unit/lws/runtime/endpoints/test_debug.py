@@ -73,7 +73,7 @@ def busy(until: threading.Event) -> None:
         time.monotonic()
 
 
-async def test_a_profile_shows_where_the_time_goes() -> None:
+async def test_a_profile_contains_busy_functions() -> None:
     stop = threading.Event()
     thread = threading.Thread(target=busy, args=(stop,))
     thread.start()
@@ -87,7 +87,7 @@ async def test_a_profile_shows_where_the_time_goes() -> None:
     assert all(stack.startswith("threading.Thread._bootstrap;") for stack in counts)
 
 
-async def test_nothing_is_left_behind() -> None:
+async def test_a_profile_leaves_no_thread_behind() -> None:
     before = threading.active_count()
     await sampled(threading.get_ident(), 0.05)
     await sampled(threading.get_ident(), 0.05)

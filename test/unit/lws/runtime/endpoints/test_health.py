@@ -29,7 +29,7 @@ def test_addresses(address: str, host: str | None, port: int) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "8081", "localhost", "host:", "host:port", ":-1", ":65536", ":8 1"])
-def test_what_is_no_address(address: str) -> None:
+def test_invalid_addresses(address: str) -> None:
     with pytest.raises(ValueError, match="is not an address of the form host:port"):
         split_address(address)
 
@@ -108,7 +108,7 @@ async def test_probes(path: str, wrong: dict[str, str], status: int, text: str) 
 
 
 @in_fake_time
-async def test_a_check_is_asked_each_time() -> None:
+async def test_a_check_runs_on_each_request() -> None:
     async with _probes() as probes:
         statuses = []
         for wrong in ({}, {"pods": "x"}, {}):
@@ -118,7 +118,7 @@ async def test_a_check_is_asked_each_time() -> None:
 
 
 @in_fake_time
-async def test_what_fails_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failures_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="lws")
     async with _probes() as probes:
         for wrong in ({"pods": "x"}, {"pods": "x"}, {"pods": "x", "services": "y"}, {}, {"pods": "z"}):

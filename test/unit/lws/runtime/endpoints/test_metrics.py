@@ -25,7 +25,7 @@ def test_pods_of_lost_nodes(metrics: Metrics) -> None:
     assert "lws_pods_deleted_by_force_total 3.0" in _lines(metrics)
 
 
-def test_standings_of_kinds_of_workload(metrics: Metrics) -> None:
+def test_gauges_of_each_kind_of_workload(metrics: Metrics) -> None:
     late = KeyState("fleet", "Late", "fleets_late", "Fleets that are late.")
     metrics.count([late])
     assert "fleets_late 0.0" in _lines(metrics)
@@ -48,7 +48,7 @@ def test_the_process_is_described_too(metrics: Metrics) -> None:
     assert "process_cpu_seconds_total" in text and "python_info" in text
 
 
-def test_two_registries_do_not_meet(metrics: Metrics) -> None:
+def test_registries_are_independent(metrics: Metrics) -> None:
     metrics.process.leading("one", True)
     assert not any(line.startswith("leader_election_master_status{") for line in _lines(Metrics()))
 

@@ -85,9 +85,7 @@ async def running(server: MetricsServer, directory: Path) -> AsyncIterator[async
     ("verdict", "said"),
     [(200, 'leader_election_master_status{name="lease-of-ours"} 1.0'), (401, "Unauthorized")],
 )
-async def test_what_a_scraper_gets(
-    verdict: int, said: str, directory: Path, certificates: Certificates
-) -> None:
+async def test_scrape(verdict: int, said: str, directory: Path, certificates: Certificates) -> None:
     server = made(FakeAuthorizer(verdict))
     async with running(server, directory):
         scraper = Scraper(certificates.authority.certificate, server.port)
@@ -120,7 +118,7 @@ async def test_the_token_is_read_as_rfc_6750_has_it(directory: Path, certificate
     assert [token for token, _ in authorizer.asked] == ["one", "two", "", "", "", ""]
 
 
-async def test_nobody_is_served_without_tls(directory: Path) -> None:
+async def test_plain_http_is_rejected(directory: Path) -> None:
     server = made(FakeAuthorizer())
     async with running(server, directory), aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.ClientError):

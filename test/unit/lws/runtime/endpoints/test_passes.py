@@ -53,7 +53,7 @@ def test_counters_start_at_zero(passes: PassSeries, registry: CollectorRegistry)
     assert value(registry, "max_concurrent_reconciles") == 32
 
 
-def test_an_engine_that_is_made_anew_counts_on(passes: PassSeries, registry: CollectorRegistry) -> None:
+def test_counters_continue_in_a_new_engine(passes: PassSeries, registry: CollectorRegistry) -> None:
     passes.begun("pod")
     passes.ended("pod", "success", 0.0)
     passes.serve(["pod"], at_once=32)

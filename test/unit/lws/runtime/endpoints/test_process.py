@@ -58,7 +58,7 @@ def test_the_age_of_each_stream(process: ProcessSeries, registry: CollectorRegis
     assert registry.get_sample_value("lws_cache_age_seconds", {"stream": "services"}) is None
 
 
-def test_the_end_of_each_certificate_there_is(process: ProcessSeries, registry: CollectorRegistry) -> None:
+def test_expiry_of_each_certificate(process: ProcessSeries, registry: CollectorRegistry) -> None:
     process.watch_certificate("webhook", lambda: ENDS)
     process.watch_certificate("metrics", lambda: None)
     name = "lws_certificate_expiry_timestamp_seconds"

@@ -33,14 +33,12 @@ def test_everything_starts_at_zero(reviews: ReviewSeries, registry: CollectorReg
         assert value_of(registry, f"controller_runtime_{name}_total") == 0
 
 
-def test_reviews_in_flight_are_counted_when_somebody_looks(
-    reviews: ReviewSeries, registry: CollectorRegistry
-) -> None:
+def test_reviews_in_flight_are_counted_on_scrape(reviews: ReviewSeries, registry: CollectorRegistry) -> None:
     in_flight = value_of(registry, "controller_runtime_webhook_requests_in_flight", webhook=PATH)
     assert in_flight == len("mutate--v1-pod")
 
 
-def test_what_is_no_review_comes_to_no_decision(reviews: ReviewSeries, registry: CollectorRegistry) -> None:
+def test_invalid_reviews_have_no_decision(reviews: ReviewSeries, registry: CollectorRegistry) -> None:
     """Anyone who can reach the port may send it, and it must not make LWSWebhookFails fire."""
     reviews.answered("mutate--v1-pod", 400, 0.2, "")
     assert value_of(registry, "controller_runtime_webhook_requests_total", webhook=PATH, code="400") == 1

@@ -25,11 +25,11 @@ class Stream:
 @pytest.mark.parametrize(
     ("silent_for", "running_for", "said"),
     [
-        pytest.param(0.0, 1000.0, None, id="speaks"),
+        pytest.param(0.0, 1000.0, None, id="active"),
         pytest.param(240.0, 1000.0, None, id="misses bookmarks"),
-        pytest.param(241.0, 1000.0, "nothing received for 241 s", id="is dead"),
-        pytest.param(1000.0, 10.0, None, id="has just begun"),
-        pytest.param(1000.0, 300.0, "nothing received for 300 s", id="has never spoken"),
+        pytest.param(241.0, 1000.0, "nothing received for 241 s", id="silent for too long"),
+        pytest.param(1000.0, 10.0, None, id="just started"),
+        pytest.param(1000.0, 300.0, "nothing received for 300 s", id="never active"),
     ],
 )
 def test_a_stream(silent_for: float, running_for: float, said: str | None) -> None:

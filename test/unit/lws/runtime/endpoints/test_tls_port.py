@@ -35,7 +35,7 @@ class Echo(asyncio.Protocol):
         transport.write(data)
 
 
-def gone(writer: asyncio.StreamWriter) -> None:
+def closed(writer: asyncio.StreamWriter) -> None:
     """Abort the connection without a close message."""
     writer.close()
     writer.transport.abort()
@@ -57,7 +57,7 @@ class Callers:
     async def speaking(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         async with asyncio.timeout(10):
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port.port, ssl=self._tls)
-        self.stack.callback(gone, writer)
+        self.stack.callback(closed, writer)
         return reader, writer
 
     async def known(self, index: int) -> asyncio.BaseTransport:
@@ -73,7 +73,7 @@ class Callers:
             reader, writer = await self.speaking()
             writer.write(b"hello")
             answer = await reader.readexactly(5)
-            gone(writer)
+            closed(writer)
             return answer == b"hello"
 
 
@@ -111,14 +111,14 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-async def test_callers_that_say_nothing_take_no_room(callers: Callers) -> None:
+async def test_silent_connections_do_not_use_up_the_limit(callers: Callers) -> None:
     for _ in range(5 * MOST):
         await callers.silent()
     assert await callers.is_answered()
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_who_is_slow_makes_room(callers: Callers) -> None:
+async def test_slow_connections_are_closed_for_new_ones(callers: Callers) -> None:
     slow = [await callers.speaking() for _ in range(MOST)]
     assert await callers.is_answered()
     async with asyncio.timeout(10):
@@ -127,17 +127,17 @@ async def test_who_is_slow_makes_room(callers: Callers) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-async def test_whoever_comes_waits_until_somebody_goes(callers: Callers) -> None:
+async def test_a_new_connection_waits_for_a_free_slot(callers: Callers) -> None:
     others = [await callers.speaking() for _ in range(MOST)]
     waiting = asyncio.create_task(callers.is_answered())
     await asyncio.wait([waiting], timeout=3 * timing.SLOW_CLIENT_CHECK_SECONDS)
     assert not waiting.done()
-    gone(others[0][1])
+    closed(others[0][1])
     assert await waiting
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_nobody_goes_who_is_being_answered(callers: Callers) -> None:
+async def test_connections_with_a_pending_answer_are_not_closed(callers: Callers) -> None:
     kept = await callers.speaking()
     with callers.port.answering(await callers.known(0)):
         for _ in range(3 * MOST):
@@ -150,7 +150,7 @@ async def test_nobody_goes_who_is_being_answered(callers: Callers) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_whoever_was_answered_makes_room_in_the_end(callers: Callers) -> None:
+async def test_answered_connections_are_closed_for_new_ones(callers: Callers) -> None:
     for index in range(MOST):
         await callers.speaking()
         with callers.port.answering(await callers.known(index)):
@@ -159,7 +159,7 @@ async def test_whoever_was_answered_makes_room_in_the_end(callers: Callers) -> N
 
 
 @pytest.mark.usefixtures("patient")
-async def test_of_too_many_that_wait_the_oldest_goes(
+async def test_the_oldest_of_too_many_waiting_connections_is_closed(
     callers: Callers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls_port, "MOST_WAITING", 3)
@@ -170,7 +170,7 @@ async def test_of_too_many_that_wait_the_oldest_goes(
 
 
 @pytest.mark.usefixtures("patient")
-async def test_who_goes_without_a_word_is_forgotten(callers: Callers) -> None:
+async def test_closed_connections_are_forgotten(callers: Callers) -> None:
     for _ in range(3 * MOST):
         _, writer = await asyncio.open_connection("127.0.0.1", callers.port.port)
         writer.close()
@@ -179,7 +179,7 @@ async def test_who_goes_without_a_word_is_forgotten(callers: Callers) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_handshake_that_fails_takes_no_room(callers: Callers) -> None:
+async def test_a_failed_handshake_frees_its_slot(callers: Callers) -> None:
     for _ in range(3 * MOST):
         reader, writer = await asyncio.open_connection("127.0.0.1", callers.port.port)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
@@ -189,7 +189,7 @@ async def test_a_handshake_that_fails_takes_no_room(callers: Callers) -> None:
     assert await callers.is_answered()
 
 
-async def test_a_closed_port_forgets_who_waits(callers: Callers) -> None:
+async def test_closing_the_port_drops_waiting_connections(callers: Callers) -> None:
     waiting = await callers.silent()
     await until(lambda: bool(callers.port._silent))
     callers.port.close()
@@ -198,7 +198,7 @@ async def test_a_closed_port_forgets_who_waits(callers: Callers) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_full_table_of_files_is_over_some_time(
+async def test_the_port_recovers_from_too_many_open_files(
     callers: Callers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     left = [OSError(errno.EMFILE, "Too many open files")]

@@ -68,7 +68,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_what_a_pass_finds_is_shown_until_the_next(bench: Bench) -> None:
+def test_gauges_show_the_last_pass(bench: Bench) -> None:
     bench.find(numbers={("ready", ""): 3})
     assert bench.value("fleet_ready") == 3
     bench.find(numbers={("ready", ""): 2})
@@ -76,14 +76,14 @@ def test_what_a_pass_finds_is_shown_until_the_next(bench: Bench) -> None:
     assert bench.value("fleet_ready", "two") is None
 
 
-def test_what_a_label_may_be_is_there_from_the_beginning(bench: Bench) -> None:
+def test_series_of_all_label_values_exist_from_the_start(bench: Bench) -> None:
     bench.find(numbers={("state", "Sunk"): 1, ("crew", "mary"): 7})
     assert [bench.value("fleet_ships", state=state) for state in ("Afloat", "Sunk")] == [0, 1]
     assert [bench.value("fleet_lost_total", reason=reason) for reason in ("Storm", "Reef")] == [0, 0]
     assert (bench.value("fleet_crew", ship="mary"), bench.value("fleet_ready")) == (7, 0)
 
 
-def test_writes_are_counted_of_the_workload_they_are_about(bench: Bench) -> None:
+def test_writes_are_counted_per_workload(bench: Bench) -> None:
     bench.find()
     bench.find(TWO)
     bench.workloads.count("ns", [Tally("Fleet", "one", "lost", "Reef")] * 2)
@@ -91,14 +91,14 @@ def test_writes_are_counted_of_the_workload_they_are_about(bench: Bench) -> None
     assert bench.value("fleet_lost_total", "two", reason="Reef") == 0
 
 
-def test_a_write_before_the_first_look_is_not_lost(bench: Bench) -> None:
+def test_writes_before_the_first_pass_are_counted(bench: Bench) -> None:
     bench.workloads.count("ns", [Tally("Fleet", "one", "lost", "Reef")])
     assert bench.names() == []
     bench.find()
     assert bench.value("fleet_lost_total", reason="Reef") == 1
 
 
-def test_parts_are_added_up_and_counted_when_they_begin(bench: Bench) -> None:
+def test_states_are_summed_and_their_starts_counted(bench: Bench) -> None:
     bench.find()
     late = Figures("Fleet", "one", {("late", ""): 1})
     for key in (PART, PART, Key("ship", "ns", "one-1")):
@@ -111,7 +111,7 @@ def test_parts_are_added_up_and_counted_when_they_begin(bench: Bench) -> None:
     assert (bench.value("fleet_late"), bench.value("fleet_late_total")) == (1, 3)
 
 
-def test_series_of_what_is_gone_go_away(bench: Bench) -> None:
+def test_series_of_deleted_workloads_are_removed(bench: Bench) -> None:
     for key in (ONE, TWO):
         bench.find(key, numbers={("ready", ""): 3, ("crew", "mary"): 7})
     bench.workloads.observe(PART, Figures("Fleet", "one", {("late", ""): 1}))
@@ -123,7 +123,7 @@ def test_series_of_what_is_gone_go_away(bench: Bench) -> None:
     assert bench.names() == [] and not bench.workloads._records and not bench.workloads._owner_of
 
 
-def test_series_of_what_another_process_leads_go_away(bench: Bench) -> None:
+def test_series_of_workloads_of_another_leader_are_removed(bench: Bench) -> None:
     bench.find()
     bench.workloads.observe(PART, Figures("Fleet", "one", {("late", ""): 1}))
     bench.workloads.forget(lambda namespace: namespace == "elsewhere")
@@ -138,7 +138,7 @@ LOST = Tally("Fleet", "one", "lost", "Storm")
 LATE = Figures("Fleet", "one", {("late", ""): 1})
 
 
-def test_what_is_told_late_of_what_is_gone_leaves_nothing_behind(bench: Bench) -> None:
+def test_late_reports_of_deleted_workloads_add_no_series(bench: Bench) -> None:
     bench.find()
     bench.workloads.gone(ONE)
     bench.workloads.count("ns", [LOST])
@@ -153,7 +153,7 @@ def test_what_is_told_late_of_what_is_gone_leaves_nothing_behind(bench: Bench) -
     assert (bench.value("fleet_lost_total", reason="Storm"), bench.value("fleet_late_total")) == (1, 1)
 
 
-def test_few_that_are_gone_are_remembered(bench: Bench) -> None:
+def test_few_deleted_workloads_are_remembered(bench: Bench) -> None:
     for number in range(3_000):
         key = Key("fleet", "ns", f"fleet-{number}")
         bench.find(key)
@@ -161,7 +161,7 @@ def test_few_that_are_gone_are_remembered(bench: Bench) -> None:
     assert len(bench.workloads._lately_deleted) == 1_000
 
 
-def test_what_is_told_late_is_in_the_sums(summed: Bench) -> None:
+def test_late_reports_are_in_the_sums(summed: Bench) -> None:
     summed.find()
     summed.workloads.gone(ONE)
     summed.workloads.count("ns", [LOST])
@@ -169,7 +169,7 @@ def test_what_is_told_late_is_in_the_sums(summed: Bench) -> None:
     assert summed.total("fleet_lost_total", namespace="", fleet="", reason="Storm") == 2
 
 
-def test_a_part_that_another_engine_finds_again_is_not_counted_again(summed: Bench) -> None:
+def test_a_state_found_by_another_engine_is_not_counted_again(summed: Bench) -> None:
     late = {"namespace": "", "fleet": ""}
     summed.find()
     summed.workloads.observe(PART, LATE)
@@ -183,7 +183,7 @@ def test_a_part_that_another_engine_finds_again_is_not_counted_again(summed: Ben
     assert summed.total("fleet_late_total", **late) == 2
 
 
-def test_a_pass_that_has_nothing_new_to_say_leaves_what_is_shown(bench: Bench) -> None:
+def test_a_pass_without_changes_keeps_the_series(bench: Bench) -> None:
     bench.find(numbers={("ready", ""): 3})
     bench.workloads.observe(ONE, None)
     assert bench.value("fleet_ready") == 3
@@ -195,7 +195,7 @@ def test_changes_of_the_revision_are_counted(bench: Bench) -> None:
     assert bench.value("lws_fleet_revision_changes_total") == 2, "a to b, and b to a; nothing is no revision"
 
 
-def test_a_rollout_is_measured_from_when_it_began(bench: Bench) -> None:
+def test_a_rollout_is_measured_from_its_start(bench: Bench) -> None:
     bench.now = 400.0
     bench.roll(rolling_since=CREATED)
     assert bench.value("lws_fleet_rollout_start_timestamp_seconds") == EPOCH
@@ -208,7 +208,7 @@ def test_a_rollout_is_measured_from_when_it_began(bench: Bench) -> None:
     assert bench.total("lws_rollout_duration_seconds_count", kind="Fleet") == 1
 
 
-def test_where_nothing_says_when_it_began_it_is_measured_from_the_first_look(bench: Bench) -> None:
+def test_a_rollout_without_a_start_time_is_measured_from_the_first_pass(bench: Bench) -> None:
     for bench.now in (100.0, 200.0):
         bench.roll()
     assert bench.value("lws_fleet_rollout_start_timestamp_seconds") == EPOCH + 100
@@ -247,7 +247,7 @@ def summed() -> Bench:
     return bench
 
 
-def test_sums_that_count_never_go_down(summed: Bench) -> None:
+def test_counter_sums_never_decrease(summed: Bench) -> None:
     lost = {"namespace": "", "fleet": "", "reason": "Reef"}
     summed.workloads.gone(TWO)
     assert summed.total("fleet_lost_total", **lost) == 2
@@ -256,7 +256,7 @@ def test_sums_that_count_never_go_down(summed: Bench) -> None:
     assert summed.total("fleet_ready", namespace="", fleet="") == 0
 
 
-def test_sums_have_as_many_series_whatever_there_is(summed: Bench) -> None:
+def test_the_number_of_sum_series_is_constant(summed: Bench) -> None:
     nothing = {"namespace": "", "fleet": ""}
     assert summed.total("fleet_ready", **nothing) == 6
     assert summed.total("fleet_crew", **nothing, ship="") == 14
@@ -268,6 +268,6 @@ def test_sums_have_as_many_series_whatever_there_is(summed: Bench) -> None:
     assert summed.names() == before and summed.total("fleet_ready", **nothing) == 0
 
 
-def test_what_cannot_be_added_up_is_not_there(summed: Bench) -> None:
+def test_series_without_a_sum_are_absent(summed: Bench) -> None:
     words = {each.series for each in SERIES if each.word in (ROLLOUT_START, LAST_START)}
     assert len(words) == 2 and words.isdisjoint(name for name, _ in summed.names())

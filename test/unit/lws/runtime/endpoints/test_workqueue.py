@@ -67,7 +67,7 @@ def test_passes_that_run_side_by_side(bench: Bench) -> None:
     assert bench.value("longest_running_processor_seconds") == 6
 
 
-def test_what_is_dropped_neither_waits_nor_was_worked(bench: Bench) -> None:
+def test_dropped_keys_are_not_measured(bench: Bench) -> None:
     bench.queue.due(SET)
     bench.queue.dropped(SET)
     assert bench.depth("leaderworkerset") == 0
@@ -79,7 +79,7 @@ def test_retries(bench: Bench) -> None:
     assert (bench.value("retries_total", "leaderworkerset"), bench.value("retries_total")) == (1, 0)
 
 
-def test_an_engine_that_is_made_anew_counts_on(bench: Bench) -> None:
+def test_counters_continue_in_a_new_engine(bench: Bench) -> None:
     bench.queue.due(GROUP)
     bench.queue.serve({"set": "leaderworkerset", "group": "pod", "fleet": "fleet"})
     assert (bench.depth(), bench.value("adds_total"), bench.depth("fleet")) == (1, 1, 0)

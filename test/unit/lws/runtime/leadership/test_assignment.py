@@ -52,7 +52,7 @@ def test_shares(shards: int, known: dict[str, frozenset[int]], expected: dict[st
     assert {who: share_of(shards, known, who) for who in known} == expected
 
 
-def test_whatever_happens_the_work_is_spread_and_moves_no_more_than_it_must() -> None:
+def test_shards_are_balanced_with_minimal_moves() -> None:
     for seed in range(60):
         dice = random.Random(seed)
         shards = dice.randint(1, 16)

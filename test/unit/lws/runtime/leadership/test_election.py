@@ -47,7 +47,7 @@ async def test_one_lease_covers_all_namespaces() -> None:
 
 
 @in_fake_time
-async def test_without_election_one_acts_for_ever() -> None:
+async def test_without_election_the_manager_always_leads() -> None:
     leading: list[tuple[str, bool]] = []
     gained: list[bool] = []
     election = Unelected("lws", lambda name, leads: leading.append((name, leads)))

@@ -140,7 +140,7 @@ class _Candidate:
 
 
 @in_fake_time
-async def test_gain_of_a_lease_that_is_not_there() -> None:
+async def test_acquire_a_missing_lease() -> None:
     one = _Candidate(_Server(), "one")
     assert not one.lease.is_held()
     one.start()
@@ -189,7 +189,7 @@ async def test_a_renewal_is_one_request() -> None:
 
 @pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0])
 @in_fake_time
-async def test_slow_answers_do_not_cost_the_lease(seconds: float) -> None:
+async def test_slow_answers_do_not_lose_the_lease(seconds: float) -> None:
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(0.1)
@@ -270,7 +270,7 @@ async def test_a_silent_holder_expires_by_our_own_clock(duration: int | None, ex
 
 @pytest.mark.parametrize("field", ["renewTime", "leaseTransitions", "holderIdentity"])
 @in_fake_time
-async def test_a_holder_that_shows_life_is_waited_for(field: str) -> None:
+async def test_a_renewing_holder_is_waited_for(field: str) -> None:
     server = _held_by_another()
     one = _Candidate(server, "one")
     one.start()
@@ -282,7 +282,7 @@ async def test_a_holder_that_shows_life_is_waited_for(field: str) -> None:
 
 
 @in_fake_time
-async def test_patience_begins_when_a_slow_answer_came_not_when_it_was_asked_for() -> None:
+async def test_expiry_is_measured_from_the_receipt_of_a_slow_answer() -> None:
     server, times = _Server(), LeaseTimes(duration=15.0, renew_deadline=14.0, retry_period=2.0)
     one, two = _Candidate(server, "one", times=times), _Candidate(server, "two", times=times)
     one.start()
@@ -313,7 +313,7 @@ async def test_a_released_lease_is_taken_at_once(holder: str | None) -> None:
 
 
 @in_fake_time
-async def test_our_own_lease_of_before_the_answer_was_lost_is_renewed() -> None:
+async def test_our_lease_is_renewed_after_a_lost_answer() -> None:
     server = _held_by_another()
     server.spec["holderIdentity"] = "one"
     one = _Candidate(server, "one")
@@ -324,7 +324,7 @@ async def test_our_own_lease_of_before_the_answer_was_lost_is_renewed() -> None:
 
 
 @in_fake_time
-async def test_held_until_exactly_the_renew_deadline_even_if_nothing_runs() -> None:
+async def test_the_lease_is_held_exactly_until_the_renew_deadline() -> None:
     """Only the clock decides, so a blocked event loop makes no difference."""
     seconds = 100.0
     one = _Candidate(_Server(), "one", clock=lambda: seconds)
@@ -362,7 +362,7 @@ async def test_a_renewal_counts_from_before_it_was_sent() -> None:
     ],
 )
 @in_fake_time
-async def test_short_trouble_costs_nothing(trouble: ClusterError) -> None:
+async def test_short_outages_do_not_lose_the_lease(trouble: ClusterError) -> None:
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(1.0)
@@ -376,7 +376,7 @@ async def test_short_trouble_costs_nothing(trouble: ClusterError) -> None:
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["refused", "no-answer"])
 @in_fake_time
-async def test_a_long_outage_costs_the_lease_and_the_candidate_competes_again(hangs: bool) -> None:
+async def test_a_long_outage_loses_the_lease_and_the_candidate_retries(hangs: bool) -> None:
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(1.0)
@@ -395,7 +395,7 @@ async def test_a_long_outage_costs_the_lease_and_the_candidate_competes_again(ha
 
 
 @in_fake_time
-async def test_one_missing_response_does_not_cost_the_lease() -> None:
+async def test_one_missing_response_does_not_lose_the_lease() -> None:
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(1.0)
@@ -515,7 +515,7 @@ async def test_a_failed_release_does_not_block(hangs: bool, caplog: pytest.LogCa
     ],
 )
 @in_fake_time
-async def test_a_take_that_is_cancelled_half_way_is_released(is_new: bool, arrives: float) -> None:
+async def test_a_cancelled_acquisition_is_released(is_new: bool, arrives: float) -> None:
     """The write is stored nevertheless, and other candidates must not wait for a holder that is gone."""
     server = _Server()
     if not is_new:
@@ -544,7 +544,7 @@ async def test_a_take_that_is_cancelled_half_way_is_released(is_new: bool, arriv
 
 
 @in_fake_time
-async def test_a_release_that_is_cancelled_half_way_is_done_by_the_next(
+async def test_a_cancelled_release_is_completed_by_the_next(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -571,7 +571,7 @@ def _emptied(server: _Server) -> None:
 @pytest.mark.parametrize("gone", [_deleted, _emptied], ids=["deleted", "its holder edited away"])
 @pytest.mark.parametrize("cut", [False, True], ids=["holder is well", "holder is cut off"])
 @in_fake_time
-async def test_never_two_holders_if_another_client_takes_the_lease_away(
+async def test_never_two_holders_if_another_client_edits_the_lease(
     gone: Callable[[_Server], None], cut: bool
 ) -> None:
     server = _Server()
@@ -639,7 +639,7 @@ def test_a_suspended_machine_holds_nothing_when_it_resumes(monkeypatch: pytest.M
 
 
 @in_fake_time
-async def test_a_write_has_to_end_before_anybody_else_may_act() -> None:
+async def test_deadline_of_writes() -> None:
     one = _Candidate(_Server(), "one")
     assert one.lease.time_left == 0.0
     one.start()
@@ -653,7 +653,7 @@ async def test_a_write_has_to_end_before_anybody_else_may_act() -> None:
 
 
 @in_fake_time
-async def test_what_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_messages(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     one = _Candidate(_Server(), "one")
     one.start()
@@ -769,7 +769,7 @@ class _World:
     ],
 )
 @for_each_seed(5)
-def test_never_two(times: LeaseTimes, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_never_two_holders(times: LeaseTimes, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     monkeypatch.setattr("lws.runtime.leadership.lease.random", draw)
     world = _World(times, draw)
@@ -813,7 +813,7 @@ def test_a_stopped_leader_does_not_act_when_it_resumes() -> None:
 
 @pytest.mark.parametrize("bump", [0, 1000], ids=["restored", "restored, and others have written much since"])
 @in_fake_time
-async def test_a_lease_that_is_older_than_before_is_a_restored_etcd(bump: int) -> None:
+async def test_an_older_lease_means_that_etcd_was_restored(bump: int) -> None:
     server = _Server()
     one, two = _Candidate(server, "one"), _Candidate(server, "two")
     one.start()
@@ -832,7 +832,7 @@ async def test_a_lease_that_is_older_than_before_is_a_restored_etcd(bump: int) -
 
 
 @in_fake_time
-async def test_a_lease_that_was_not_there_yet_is_a_restored_etcd() -> None:
+async def test_a_missing_lease_means_that_etcd_was_restored() -> None:
     server = _Server()
     one = _Candidate(server, "one")
     one.start()

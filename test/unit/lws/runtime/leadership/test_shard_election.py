@@ -229,7 +229,7 @@ async def test_a_manager_without_the_membership_lease_stops_for_all_shards() -> 
 
 
 @in_fake_time
-async def test_a_new_number_of_shards_waits_for_the_last_of_the_old() -> None:
+async def test_a_new_number_of_shards_waits_for_the_old_managers() -> None:
     server = LeaseServer()
     old = [Process(server, "old-1"), Process(server, "old-2")]
     new = [Process(server, "new-1", shards=8), Process(server, "new-2", shards=8)]
@@ -247,7 +247,7 @@ async def test_a_new_number_of_shards_waits_for_the_last_of_the_old() -> None:
 
 
 @in_fake_time
-async def test_one_that_does_not_share_and_those_that_do_never_act_together() -> None:
+async def test_sharded_and_unsharded_managers_never_act_together() -> None:
     server = LeaseServer()
     sole, shared = Process(server, "sole", shards=0), Process(server, "shared")
     async with running(sole):
@@ -269,7 +269,7 @@ async def test_one_that_does_not_share_and_those_that_do_never_act_together() ->
 
 @pytest.mark.parametrize("deleted", [[*lease_names(NAME, SHARDS), NAME], lease_names(NAME, SHARDS), [NAME]])
 @in_fake_time
-async def test_leases_that_are_deleted_come_back_to_those_who_held_them(deleted: list[str]) -> None:
+async def test_deleted_leases_are_recreated_by_their_holders(deleted: list[str]) -> None:
     server = LeaseServer()
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
@@ -312,7 +312,7 @@ MANY_PLACES = [
 ]
 
 
-@pytest.mark.parametrize("is_even", [True, False], ids=["each request as slow", "up to twice as slow"])
+@pytest.mark.parametrize("is_even", [True, False], ids=["equally slow requests", "up to twice as slow"])
 @pytest.mark.parametrize(
     ("managers", "seconds"), [(4, 0.8), (4, 1.0), (4, 1.5), (8, 0.5)], ids=lambda value: str(value)
 )
@@ -341,7 +341,7 @@ async def test_a_slow_api_server_leaves_no_namespace_without_a_manager(
         assert max(shares) - min(shares) <= 1
 
 
-def test_never_two_whatever_fails() -> None:
+def test_never_two_holders_of_a_shard() -> None:
     for seed, kinds in enumerate(([4, 4, 4], [4, 4, 2], [4, 2, 0])):
         _play(seed, kinds)
 

@@ -36,7 +36,7 @@ def roll(server: LeaseServer) -> dict[str, Any]:
 
 
 @in_fake_time
-async def test_all_that_divide_alike_hold_it_together_and_hear_what_the_others_hold() -> None:
+async def test_managers_with_the_same_number_of_shards_share_the_lease() -> None:
     server = LeaseServer()
     one, two = membership(server, "one"), membership(server, "two")
     one.holds, two.holds = frozenset({0, 1}), frozenset({2})
@@ -69,7 +69,7 @@ async def test_a_silent_member_is_ignored_and_removed_later() -> None:
 
 @pytest.mark.parametrize("shared_first", [True, False])
 @in_fake_time
-async def test_those_who_divide_in_another_way_wait_until_it_runs_out(shared_first: bool) -> None:
+async def test_managers_with_another_number_of_shards_wait_for_expiry(shared_first: bool) -> None:
     server = LeaseServer()
     shared, other = membership(server, "one"), membership(server, "two", shards=8)
     sole = alone(server, "three")
@@ -87,7 +87,7 @@ async def test_those_who_divide_in_another_way_wait_until_it_runs_out(shared_fir
 
 
 @in_fake_time
-async def test_the_last_one_to_leave_gives_it_up() -> None:
+async def test_the_last_manager_releases_the_lease() -> None:
     server = LeaseServer()
     one, two, sole = membership(server, "one"), membership(server, "two"), alone(server, "three")
     await one.attempt()
@@ -128,7 +128,7 @@ async def test_the_last_manager_does_not_release_while_another_joins() -> None:
     ],
 )
 @in_fake_time
-async def test_an_unreadable_entry_is_no_manager_and_is_removed(garbage: str) -> None:
+async def test_an_unreadable_entry_is_removed(garbage: str) -> None:
     server = LeaseServer()
     one = membership(server, "one")
     await one.attempt()
@@ -183,7 +183,7 @@ async def test_a_returning_manager_waits_for_managers_with_another_number_of_sha
 
 
 @in_fake_time
-async def test_two_who_leave_at_the_same_moment_give_it_up() -> None:
+async def test_managers_that_leave_at_the_same_time_release_the_lease() -> None:
     server = LeaseServer()
     both = [membership(server, "one"), membership(server, "two")]
     for each in [*both, *both]:

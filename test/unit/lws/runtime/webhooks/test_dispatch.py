@@ -71,7 +71,7 @@ async def test_a_refusal_keeps_its_warnings(wire_kopf: Any) -> None:
     }
 
 
-async def test_a_bug_is_an_answer_and_says_so(wire_kopf: Any) -> None:
+async def test_an_exception_is_reported_in_the_answer(wire_kopf: Any) -> None:
     async def failing(**_: Any) -> None:
         raise RuntimeError("no such thing")
 

@@ -63,7 +63,7 @@ async def sent(running: Running, seed: int, count: int) -> Counter[int]:
     return statuses
 
 
-async def test_whatever_is_sent_is_answered_and_forgotten(running: Running) -> None:
+async def test_any_request_is_answered_without_leaks(running: Running) -> None:
     warm, half = 200, (BODIES - 200) // 2
     statuses = await sent(running, 1, warm)
     growth = []
@@ -97,7 +97,7 @@ def descriptors(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_callers_that_say_nothing_keep_nobody_waiting(running: Running) -> None:
+async def test_silent_callers_do_not_block_others(running: Running) -> None:
     assert running.server.port is not None
     with descriptors(2 * SILENT + 500):
         async with AsyncExitStack() as stack:
@@ -119,9 +119,7 @@ async def half_a_body(running: Running, size: int) -> asyncio.StreamWriter:
     return writer
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_missing_body_times_out(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "CLIENT_SECONDS", 0.05)
     writer = await half_a_body(running, 1_000)
     async with asyncio.timeout(10):
@@ -131,9 +129,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     assert running.answers == [("mutate--v1-pod", 408, "")]
 
 
-async def test_a_body_that_breaks_off_is_nobodys_error(
-    running: Running, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_aborted_body_logs_no_error(running: Running, caplog: pytest.LogCaptureFixture) -> None:
     writer = await half_a_body(running, 1_000)
     async with asyncio.timeout(10):
         while not running.server.in_flight("mutate--v1-pod"):
@@ -146,7 +142,7 @@ async def test_a_body_that_breaks_off_is_nobodys_error(
     assert caplog.records == []
 
 
-async def test_few_large_bodies_are_read_at_a_time(running: Running) -> None:
+async def test_concurrent_reads_of_large_bodies_are_limited(running: Running) -> None:
     """Small bodies are read meanwhile, however many large ones wait."""
     slow = [await half_a_body(running, 4_000_000) for _ in range(8)]
     async with asyncio.timeout(30):

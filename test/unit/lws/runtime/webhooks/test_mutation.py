@@ -26,7 +26,7 @@ def test_the_patch_of_all_changes() -> None:
     assert obj == {"metadata": {"name": "a"}}
 
 
-async def test_reviews_side_by_side_do_not_meet() -> None:
+async def test_concurrent_reviews_are_independent() -> None:
     async def review(name: str) -> list[Any]:
         with collected() as changes:
             await asyncio.sleep(0)
@@ -38,7 +38,7 @@ async def test_reviews_side_by_side_do_not_meet() -> None:
     assert [[each["value"] for each in patch] for patch in found] == [["a"], ["b"], ["c"]]
 
 
-def test_nobody_changes_anything_outside_a_review() -> None:
+def test_mutation_outside_a_review_raises() -> None:
     with pytest.raises(LookupError):
         change_object(_name("a"))
 

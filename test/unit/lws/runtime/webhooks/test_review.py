@@ -36,7 +36,7 @@ def read(content: Any) -> dict[str, Any]:
     return review_in(json.dumps(content).encode(), PODS)["request"]
 
 
-def test_a_good_review_is_passed_on() -> None:
+def test_a_valid_review_is_passed_on() -> None:
     request = read(review(dryRun=True, operation="UPDATE", oldObject={"metadata": {"name": "old"}}))
     assert request["uid"] == "review-1"
     assert request["dryRun"] is True
@@ -50,7 +50,7 @@ def test_named_groups_are_recognised() -> None:
     assert review_in(body, LEADERWORKERSETS)["request"]["resource"] == resource
 
 
-def test_kopf_sees_nothing_to_remember_an_object_by() -> None:
+def test_kopf_gets_no_uid_to_cache() -> None:
     metadata = {"name": "a", "uid": "1", "managedFields": [{"manager": "kubectl"}], "labels": {"x": "y"}}
     request = read(
         review(object={"metadata": metadata, "spec": {"uid": "2"}}, oldObject={"metadata": metadata})
@@ -60,7 +60,7 @@ def test_kopf_sees_nothing_to_remember_an_object_by() -> None:
     assert request["oldObject"] == {"metadata": seen}
 
 
-def test_namespace_of_the_object_stands() -> None:
+def test_namespace_of_the_object_is_kept() -> None:
     assert read(review(object={"metadata": {"namespace": "own"}}))["object"]["metadata"]["namespace"] == "own"
 
 
@@ -146,13 +146,13 @@ def test_reviews_that_no_webhook_could_answer_are_rejected(content: dict[str, An
     assert str(raised.value) == complaint
 
 
-def test_complaints_stay_short() -> None:
+def test_error_messages_are_short() -> None:
     with pytest.raises(BadReview) as raised:
         review_in(json.dumps(review(resource="x" * 100_000)).encode(), PODS)
     assert len(str(raised.value)) < 300
 
 
-def test_allowed_goes_out_as_kopf_said_it() -> None:
+def test_an_allowed_response_is_unchanged() -> None:
     response = {"response": {"uid": "review-1", "allowed": True, "patch": "W10=", "patchType": "JSONPatch"}}
     assert json.loads(answer(review(), response).body) == response
 
@@ -183,7 +183,7 @@ def test_refusals_of_kopf_get_their_reason_and_keep_their_warnings() -> None:
     }
 
 
-def test_crashed_handlers_are_no_verdict_on_the_object() -> None:
+def test_a_crashed_handler_is_an_error_not_a_denial() -> None:
     response = {"response": {"allowed": False, "status": {"code": 500, "message": "'key'"}}}
     status = json.loads(answer(review(), response).body)["response"]["status"]
     assert status["reason"] == "InternalError"

@@ -150,7 +150,7 @@ async def test_listens_once_there_is_a_certificate(certificates: Certificates) -
         await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_reviews_are_answered_while_kopf_is_started_anew(running: Running) -> None:
+async def test_reviews_are_answered_while_kopf_restarts(running: Running) -> None:
     """Pods are created while kopf restarts after an error, and each of them is reviewed."""
     former, latter = Kopf(), Kopf()
     is_up = asyncio.Event()
@@ -171,7 +171,7 @@ async def test_reviews_are_answered_while_kopf_is_started_anew(running: Running)
     assert (len(former.reviews), len(latter.reviews)) == (1, 1)
 
 
-async def test_callers_are_sent_away_before_the_port_closes(running: Running) -> None:
+async def test_connections_are_drained_before_the_port_closes(running: Running) -> None:
     """A review that is sent on a closing connection is lost, because Go's net/http does not retry a POST."""
 
     async def closes() -> bool:
@@ -323,7 +323,7 @@ async def test_a_body_with_a_too_large_content_length_is_rejected_unread(
         "broken gzip",
     ],
 )
-async def test_bad_requests_are_told_why(
+async def test_bad_requests_have_a_reason(
     running: Running, path: str, options: dict[str, Any], expected: tuple[int, str]
 ) -> None:
     status, text = await running.post(path, **options)
@@ -365,7 +365,7 @@ async def test_other_methods_are_405(running: Running, method: str) -> None:
     ],
     ids=["refusal", "crash", "recursion"],
 )
-async def test_errors_past_kopf_are_answers_too(
+async def test_errors_outside_kopf_are_answered(
     running: Running, error: Exception, status: dict[str, Any]
 ) -> None:
     running.kopf.error = error
@@ -444,7 +444,7 @@ WireKopf = Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]]
 @pytest.mark.parametrize(
     ("webhook", "operation"), [(VALIDATE_POD, "UPDATE"), (MUTATE_POD, "CREATE")], ids=["update", "create"]
 )
-async def test_reviews_leave_nothing_behind(wire_kopf: WireKopf, webhook: str, operation: str) -> None:
+async def test_reviews_do_not_leak_memory(wire_kopf: WireKopf, webhook: str, operation: str) -> None:
     registry = kopf.OperatorRegistry()
     register(registry, admission.ENDPOINTS, handlers_with(lambda namespace: (), None))
     serve, memories = wire_kopf(registry)
