@@ -86,7 +86,7 @@ def test_deleted_services_come_back_and_no_pod_notices(world: World) -> None:
     assert controller_of(world.get("Service", "own-0"))["kind"] == "Pod"
 
 
-def test_edited_services_are_put_back(world: World) -> None:
+def test_edited_services_are_repaired(world: World) -> None:
     world.create(a_set("shared", replicas=1))
     world.create(a_set("own", replicas=1, networkConfig={"subdomainPolicy": "UniquePerReplica"}))
     settle(world, "shared", "own")
@@ -101,17 +101,17 @@ def test_edited_services_are_put_back(world: World) -> None:
         for name in services:
             world.patch("Service", name, {"spec": edit})
         for name in services:
-            eventually(f"Service {name} is put back", partial(_spec_of, world, name), made[name].__eq__)
+            eventually(f"Service {name} is repaired", partial(_spec_of, world, name), made[name].__eq__)
     assert {name: world.uid("Service", name) for name in services} == uids
 
 
-def test_workers_scaled_by_hand_are_put_back_and_their_template_stays(world: World) -> None:
+def test_workers_scaled_by_hand_are_repaired_and_their_template_stays(world: World) -> None:
     world.create(a_set("hand", replicas=1, size=2, group={"restartPolicy": "None"}))
     settle(world, "hand")
     before = pod_uids(world, "hand")
 
     world.patch("StatefulSet", "hand-0", {"spec": {"replicas": 3}})
-    eventually("replicas are put back", lambda: _replicas(world, "hand-0"), lambda now: now == 1)
+    eventually("replicas are repaired", lambda: _replicas(world, "hand-0"), lambda now: now == 1)
     settle(world, "hand")
     assert pod_uids(world, "hand") == before
 
@@ -122,14 +122,14 @@ def test_workers_scaled_by_hand_are_put_back_and_their_template_stays(world: Wor
     stays("the template is not ours to touch", lambda: images_of(world, "hand"), 2)
 
 
-def test_a_leader_statefulset_edited_by_hand_is_put_back(world: World) -> None:
+def test_a_leader_statefulset_edited_by_hand_is_repaired(world: World) -> None:
     world.create(a_set("edited", replicas=2))
     settle(world, "edited")
     before = uids_of_group(world, "edited", 0)
 
     world.kubectl("scale", "statefulset", "edited", "--replicas=3")
     settle(world, "edited")
-    eventually("replicas are put back", lambda: _replicas(world, "edited"), lambda now: now == 2)
+    eventually("replicas are repaired", lambda: _replicas(world, "edited"), lambda now: now == 2)
 
     assert uids_of_group(world, "edited", 0) == before
     assert not [note for note in notes_of(world, "edited") if "Failed" in note]
@@ -157,7 +157,7 @@ def test_a_tool_that_prunes_by_a_label_of_the_set_prunes_none_of_its_objects(wor
             partial(world.get, "StatefulSet", name),
             lambda now: label not in labels_of(now),
         )
-    eventually("replicas are put back", lambda: _replicas(world, "claimed-0"), lambda now: now == 1)
+    eventually("replicas are repaired", lambda: _replicas(world, "claimed-0"), lambda now: now == 1)
     settle(world, "claimed")
     assert before.items() <= pod_uids(world, "claimed").items(), "nothing restarts for it"
 

@@ -42,7 +42,7 @@ EDITABLE: dict[tuple[str, str], tuple[Marks, Marks]] = {
 }
 
 
-def test_edited_labels_and_annotations_are_put_back_and_no_pod_goes(world: World) -> None:
+def test_edited_labels_and_annotations_are_repaired_and_no_pod_goes(world: World) -> None:
     budget = rolling(maxUnavailable=2)
     world.create(a_set("marked", size=2, rolloutStrategy=budget))
     settle(world, "marked")
@@ -58,7 +58,7 @@ def test_edited_labels_and_annotations_are_put_back_and_no_pod_goes(world: World
                 "annotations": dict.fromkeys(told, value),
             }
             world.patch(kind, name, {"metadata": edited})
-        eventually(f"all that became {value} is put back", lambda: marks_of(world), lambda now: now == marks)
+        eventually(f"all that became {value} is repaired", lambda: marks_of(world), lambda now: now == marks)
 
     settle(world, "marked")
     stays("nothing follows", lambda: differences(before, specs(identities(world, "Pod", "StatefulSet"))), 3)

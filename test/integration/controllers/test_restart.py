@@ -434,14 +434,14 @@ def test_restarts_of_exempt_containers_do_not_count(world: World, pods: Pods) ->
     assert told.note.endswith(f"container {CONTAINER} exited with code 1 (Error) and was restarted")
 
 
-def test_workers_that_are_scaled_by_hand_are_put_back_and_nothing_else(world: World) -> None:
+def test_workers_that_are_scaled_by_hand_are_repaired_and_nothing_else(world: World) -> None:
     world.create(a_set("hand", replicas=1, size=2))
     settle(world, "hand")
     before = uids_of_group(world, "hand", 0)
 
     for _ in range(2):
         world.patch("StatefulSet", "hand-0", {"spec": {"replicas": 3}})
-        eventually("it is put back", lambda: world.get("StatefulSet", "hand-0")["spec"]["replicas"] == 1)
+        eventually("it is repaired", lambda: world.get("StatefulSet", "hand-0")["spec"]["replicas"] == 1)
         eventually("what came on top is gone", lambda: uids_of_group(world, "hand", 0) == before)
     settle(world, "hand")
 

@@ -37,7 +37,7 @@ async def test_a_fleet_runs_its_set(world: World, cluster: ClusterAccess) -> Non
             world.api.create(path, make_fleet("f", 2, world.namespace))
             await _eventually("its set is ready", ready, lambda count: count == 2)
             world.patch(SET, "f", {"spec": {"replicas": 5}})
-            await _eventually("its size is put back", lambda: _replicas(world), lambda count: count == 2)
+            await _eventually("its size is repaired", lambda: _replicas(world), lambda count: count == 2)
             world.api.merge(f"{path}/f", {"spec": {"replicas": 3}})
             await _eventually("it has grown", ready, lambda count: count == 3)
             events = await _eventually("an Event", lambda: _events_of_fleets(world), bool)

@@ -158,7 +158,7 @@ def test_the_history_of_a_set_that_cannot_move_is_bounded(world: World) -> None:
 
 
 @pytest.mark.parametrize("has_seal", [True, False], ids=["sealed", "as the original writes it"])
-def test_edited_revisions_are_put_back_and_move_no_group(world: World, has_seal: bool) -> None:
+def test_edited_revisions_are_repaired_and_move_no_group(world: World, has_seal: bool) -> None:
     """Two revisions run: one gets the key of the other, which gets an unknown key and a topology."""
     world.create(a_set(NAME, revisionHistoryLimit=0, rolloutStrategy=rolling(partition=0)))
     settle(world, NAME)
@@ -185,7 +185,7 @@ def test_edited_revisions_are_put_back_and_move_no_group(world: World, has_seal:
             annotations_of(each)[EXCLUSIVE_TOPOLOGY_ANNOTATION] for each in found
         )
 
-    eventually("all is put back", as_recorded)
+    eventually("all is repaired", as_recorded)
     stays("nothing else changes", lambda: specs(identities(world, "Pod", "StatefulSet", "Service")), 3)
     assert differences(before, specs(identities(world, "Pod", "StatefulSet", "Service"))) == []
     assert numbers_of(world) == [1, 2]

@@ -107,7 +107,7 @@ def play_a_set(world: World, pods: Pods) -> None:
     settle(world, "all")
     before = labels_of(world.get("Pod", "all-1-1"))
     world.kubectl("label", "pod", "all-1-1", "leaderworkerset.sigs.k8s.io/worker-index=7", "--overwrite")
-    eventually("its label is put back", lambda: labels_of(world.get("Pod", "all-1-1")) == before)
+    eventually("its label is repaired", lambda: labels_of(world.get("Pod", "all-1-1")) == before)
     world.kubectl("label", "statefulset", "all", "leaderworkerset.sigs.k8s.io/name-", "--overwrite")
     orphan(world, "StatefulSet", "all-0")
     world.patch(SET, "all", scaled_to(1))

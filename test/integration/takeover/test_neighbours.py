@@ -128,7 +128,7 @@ def test_sets_whose_labels_overlap_leave_each_others_objects_alone(world: World)
     for kind, name in mine:
         world.patch(kind, name, {"metadata": {"labels": {NAME_LABEL: "two"}}})
     eventually(
-        "all labels are put back",
+        "all labels are repaired",
         lambda: {place: labels_of(world.get(*place))[NAME_LABEL] for place in mine},
         lambda now: set(now.values()) == {"one"},
     )

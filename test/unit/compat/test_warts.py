@@ -55,7 +55,7 @@ TESTS: dict[int, tuple[str, ...]] = {
     15: (f"{ADMISSION}/test_reserved.py::test_a_label_that_is_overwritten",),
     16: (
         f"{STORIES}::test_orphans_are_adopted_before_anything_is_made",
-        f"{UPKEEP}::test_edited_labels_are_put_back_and_those_of_others_stay",
+        f"{UPKEEP}::test_edited_labels_are_repaired_and_those_of_others_stay",
     ),
     17: (f"{STORIES}::test_a_set_that_is_deleted_takes_everything_with_it",),
     18: (

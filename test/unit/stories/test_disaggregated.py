@@ -397,7 +397,7 @@ def test_wart_41_a_child_lost_in_a_slice_whose_rollout_is_paused_comes_back(worl
     assert world.counts() == {old: {"prefill": 3, "decode": 2}}
 
 
-def test_a_child_that_is_scaled_by_hand_is_put_back(world: World) -> None:
+def test_a_child_that_is_scaled_by_hand_is_repaired(world: World) -> None:
     add(world)
     child = world.children[0]
     world.cluster.change(child, spec={**child["spec"], "replicas": 7})

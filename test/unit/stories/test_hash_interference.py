@@ -32,7 +32,7 @@ def assert_rests(world: HashCluster, replicas: int, image: str = "app:1", size: 
     assert world.lws["status"].get("readyReplicas") == replicas
 
 
-async def test_a_deployment_that_is_scaled_by_hand_is_put_back() -> None:
+async def test_a_deployment_that_is_scaled_by_hand_is_repaired() -> None:
     world = await settled()
     world.change("Deployment", "demo", {"spec": {"replicas": 5}})
     await world.settle()
@@ -40,7 +40,7 @@ async def test_a_deployment_that_is_scaled_by_hand_is_put_back() -> None:
     assert_rests(world, 2)
 
 
-async def test_a_deployment_that_is_undone_by_hand_is_put_back() -> None:
+async def test_a_deployment_that_is_undone_by_hand_is_repaired() -> None:
     """The ReplicaSet of the former template still exists."""
     world = await settled()
     former = template_of(world)

@@ -359,7 +359,7 @@ async def test_nothing_is_written_at_rest() -> None:
     assert world.writes == 0
 
 
-async def test_edited_labels_of_a_leader_are_put_back() -> None:
+async def test_edited_labels_of_a_leader_are_repaired() -> None:
     world = await settled()
     leader = world.leaders()[0]
     before = labels_of(leader)[GROUP_INDEX_LABEL]
@@ -373,7 +373,7 @@ async def test_edited_labels_of_a_leader_are_put_back() -> None:
 
 
 @pytest.mark.parametrize("value", ["Ordinal", None])
-async def test_an_edited_group_identity_is_put_back(value: str | None) -> None:
+async def test_an_edited_group_identity_is_repaired(value: str | None) -> None:
     """The annotation routes a worker to the pass that lifts the gate of the next leader."""
     world = await settled()
     pods = world.pods_of(world.leaders()[0])

@@ -251,7 +251,7 @@ def test_the_history_of_random_edits(seed: int) -> None:
     assert len(set(keys.values())) == len(keys)
 
 
-def test_labels_that_were_edited_are_put_back() -> None:
+def test_labels_that_were_edited_are_repaired() -> None:
     edited = recorded(A, 1, labels={NAME_LABEL: "llm", REVISION_LABEL: "x"})
     world = World(A, (edited,), children_of(A))
     target = target_revision(world)

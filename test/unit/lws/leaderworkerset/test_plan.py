@@ -298,7 +298,7 @@ MAIN = ("spec", "template", "spec", "containers", 0)
         ),
     ],
 )
-def test_edits_by_others_are_put_back_once(path: tuple[Any, ...], value: Any, why: str) -> None:
+def test_edits_by_others_are_repaired_once(path: tuple[Any, ...], value: Any, why: str) -> None:
     snapshot = settled(make_set(replicas=3))
     edited = with_reported(replace(snapshot, leader=edited_by_others(snapshot.leader, path, value)))
     planned = plan(edited)
@@ -357,7 +357,7 @@ def test_a_value_that_others_keep_rewriting_is_applied_once() -> None:
 
 
 @pytest.mark.parametrize("label", [NAME_LABEL, REVISION_LABEL])
-def test_labels_that_we_go_by_are_put_back_each_time(label: str) -> None:
+def test_labels_that_we_go_by_are_repaired_each_time(label: str) -> None:
     snapshot = settled(make_set())
     bare = edited_by_others(snapshot.leader, ("metadata", "labels", label), None)
     bare["metadata"]["generation"] -= 1
@@ -570,7 +570,7 @@ def test_a_service_gets_its_name_label_back() -> None:
     assert isinstance(merge, Merge) and merge.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
 
 
-def test_an_edited_service_is_put_back() -> None:
+def test_an_edited_service_is_repaired() -> None:
     snapshot = settled(make_set())
     edited = changed(snapshot.service, lambda obj: obj["spec"].update(publishNotReadyAddresses=False))
     (merge,) = actions_of(plan(replace(snapshot, service=edited)))

@@ -71,7 +71,7 @@ def as_leader(pod: Any, workers: Any = WORKERS) -> PodMarks:
 @pytest.mark.parametrize("value", [None, "", "garbage", "0", "1"])
 @pytest.mark.parametrize("name", [*LABELS, *ANNOTATIONS])
 @pytest.mark.parametrize("pod", [LEADER, WORKER], ids=["leader", "worker"])
-def test_whatever_was_edited_is_put_back(pod: dict[str, Any], name: str, value: str | None) -> None:
+def test_whatever_was_edited_is_repaired(pod: dict[str, Any], name: str, value: str | None) -> None:
     marks = as_leader if pod is LEADER else lambda it: marks_of_worker(it, LEADER, WORKERS, 3)
     changed = edited(pod, name, value)
     found = edited_of(changed, marks(changed))

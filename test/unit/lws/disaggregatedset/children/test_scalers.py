@@ -117,7 +117,7 @@ def test_only_what_differs_is_written_and_counts_can_wait() -> None:
     assert not reached.can_wait
 
 
-def test_a_lost_number_and_edited_labels_are_put_back() -> None:
+def test_a_lost_number_and_edited_labels_are_repaired() -> None:
     edited = {**settled(), "spec": {}}
     del edited["metadata"]["labels"]["disaggregatedset.x-k8s.io/role"]
     (merge,) = actions(plan(Seen(SET, (Kid("prefill", desired=4),), scalers=(edited,))))

@@ -198,7 +198,7 @@ def test_other_services_of_the_set_are_left_alone() -> None:
     assert plan(Seen(SET, READY, (*SERVICES, other, going))).is_empty
 
 
-def test_edits_are_put_back() -> None:
+def test_edits_are_repaired() -> None:
     edited = service("prefill")
     edited["metadata"]["labels"] = {"disaggregatedset.x-k8s.io/name": "llm", "mine": "kept"}
     edited["spec"]["selector"] = {**SERVICES[0]["spec"]["selector"], "more": "x"}

@@ -148,7 +148,7 @@ def test_everything_goes_again() -> None:
     }
 
 
-def test_edited_labels_are_put_back_and_those_of_others_stay() -> None:
+def test_edited_labels_are_repaired_and_those_of_others_stay() -> None:
     child = stored(PLAIN)
     labels = child["metadata"]["labels"]
     labels |= {"app": "x", "others": "kept"}
@@ -175,7 +175,7 @@ def test_labels_of_a_role_never_win_over_those_of_the_set() -> None:
     assert upkeep(stored(PLAIN), PLAIN, named) is None
 
 
-def test_metadata_of_a_role_is_put_back() -> None:
+def test_metadata_of_a_role_is_repaired() -> None:
     child = stored(FULL)
     child["metadata"]["labels"]["a"] = "edited"
     del child["metadata"]["annotations"]["b"]

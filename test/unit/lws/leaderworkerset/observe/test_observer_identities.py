@@ -68,20 +68,20 @@ def values_of(state: State) -> list[str | None]:
     return [None, "garbage", "7", *sorted({labels_of(each)[REVISION_LABEL] for each in state.revisions})]
 
 
-async def assert_put_back(state: State, objects: list[Object], name: str) -> None:
+async def assert_repaired(state: State, objects: list[Object], name: str) -> None:
     """Assert that the edit is undone, and that the plans for set and groups are unchanged otherwise."""
     before, after = Observed(state.objects), Observed(objects)
     was = state.get("Pod", name)
     now = next(each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Pod", name))
-    put_back = []
+    repairs = []
     for leader in _leaders(state):
         other = int(labels_of(leader)[GROUP_INDEX_LABEL])
         usual = actions_of(plan_group(await before.of_group(other)))
         planned = actions_of(plan_group(await after.of_group(other)))
-        put_back += [each for each in planned if each not in usual]
+        repairs += [each for each in planned if each not in usual]
         assert [each for each in planned if each in usual] == usual
-    assert len(put_back) == (now != was)
-    for action in put_back:
+    assert len(repairs) == (now != was)
+    for action in repairs:
         assert isinstance(action, Merge)
         assert (action.target.name, action.target.uid) == (name, was["metadata"]["uid"])
         now = merged(now, action.patch)
@@ -91,7 +91,7 @@ async def assert_put_back(state: State, objects: list[Object], name: str) -> Non
 
 @pytest.mark.parametrize("name", [AT_REST, ROLLING, PER_REPLICA])
 @pytest.mark.parametrize("mark", MARKS, ids=lambda mark: str(mark[1].rpartition("/")[2]))
-async def test_an_edited_leader_is_put_back_and_nothing_else_follows(
+async def test_an_edited_leader_is_repaired_and_nothing_else_follows(
     name: str, mark: tuple[str, str]
 ) -> None:
     state = load(name)
@@ -102,12 +102,12 @@ async def test_an_edited_leader_is_put_back_and_nothing_else_follows(
             objects = edited(state, "Pod", pod, mark, value)
             if mark[1] == NAME_LABEL and value is None:
                 continue  # The pod disappears from every stream.
-            await assert_put_back(state, objects, pod)
+            await assert_repaired(state, objects, pod)
 
 
 @pytest.mark.parametrize("name", [AT_REST, ROLLING])
 @pytest.mark.parametrize("mark", MARKS, ids=lambda mark: str(mark[1].rpartition("/")[2]))
-async def test_an_edited_worker_is_put_back_and_nothing_else_follows(
+async def test_an_edited_worker_is_repaired_and_nothing_else_follows(
     name: str, mark: tuple[str, str]
 ) -> None:
     state = load(name)
@@ -115,12 +115,12 @@ async def test_an_edited_worker_is_put_back_and_nothing_else_follows(
         if mark[1] == NAME_LABEL and value is None:
             continue
         worker = f"{state.lws['metadata']['name']}-0-1"
-        await assert_put_back(state, edited(state, "Pod", worker, mark, value), worker)
+        await assert_repaired(state, edited(state, "Pod", worker, mark, value), worker)
 
 
 @pytest.mark.parametrize("name", [AT_REST, ROLLING])
 @pytest.mark.parametrize("label", [NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL])
-async def test_edited_workers_statefulsets_are_put_back_as_they_were_never_scaled(
+async def test_edited_workers_statefulsets_are_repaired_as_they_were_never_scaled(
     name: str, label: str
 ) -> None:
     state = load(name)

@@ -232,7 +232,7 @@ async def test_concurrent_replicas_agree_on_one_certificate(cluster: FakeCluster
     assert cluster.writes.count("create Secret" if not has_secret else "replace Secret") == 3
 
 
-async def test_removed_ca_bundle_is_put_back(cluster: FakeCluster, replica: Replica) -> None:
+async def test_removed_ca_bundle_is_repaired(cluster: FakeCluster, replica: Replica) -> None:
     await replica.check()
     del cluster.objects[MUTATING]["webhooks"][1]["clientConfig"]["caBundle"]
     cluster.objects[VALIDATING]["webhooks"][0]["clientConfig"]["caBundle"] = "Cg=="
