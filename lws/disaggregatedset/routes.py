@@ -188,13 +188,13 @@ def _owner_of(obj: Object) -> str:
     return str(owner["name"]) if owner.get("kind") == KIND else ""
 
 
-_ASKED = ("generation", "labels", "annotations", "ownerReferences", "deletionTimestamp")
+_SPECIFIED = ("generation", "labels", "annotations", "ownerReferences", "deletionTimestamp")
 
 
 def is_report(before: Object, after: Object) -> bool:
     """Return whether only the status of an object has changed."""
-    one, two = before["metadata"], after["metadata"]
-    return all(one.get(name) == two.get(name) for name in _ASKED)
+    old, new = before["metadata"], after["metadata"]
+    return all(old.get(name) == new.get(name) for name in _SPECIFIED)
 
 
 def groups_of(obj: Object | None) -> int:

@@ -133,7 +133,7 @@ def broken_revisions(obj: Object, revisions: Iterable[Revision[Any]]) -> tuple[A
 def problems(lws: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
     """Return one Event for each new message about a problem that keeps the set from creating its groups."""
     conditions = (lws.get("status") or {}).get("conditions") or ()
-    told = "; ".join(
+    reported = "; ".join(
         str(condition.get("message", ""))
         for condition in conditions
         if condition["type"] == "ReplicaFailure" and condition["status"] == "True"
@@ -141,7 +141,7 @@ def problems(lws: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
     return tuple(
         _warning(lws, problem.reason, problem.action, problem.message)
         for problem in current
-        if not problem.is_reported and problem.message not in told
+        if not problem.is_reported and problem.message not in reported
     )
 
 

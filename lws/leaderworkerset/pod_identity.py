@@ -157,13 +157,12 @@ def with_identity(pod: Object, marks: PodMarks) -> Object:
     """Return the pod with these labels and annotations; the same object if nothing differs."""
     if edited_of(pod, marks) is None:
         return pod
-    kept = {
+    labels = {**labels_of(pod), **marks.labels}
+    annotations = {
         name: value
-        for name, value in annotations_of(pod).items()
-        if marks.annotations.get(name, "") is not None
+        for name, value in {**annotations_of(pod), **marks.annotations}.items()
+        if value is not None
     }
-    wanted = {name: value for name, value in marks.annotations.items() if value is not None}
-    labels, annotations = {**labels_of(pod), **marks.labels}, {**kept, **wanted}
     return {**pod, "metadata": {**pod["metadata"], "labels": labels, "annotations": annotations}}
 
 

@@ -219,8 +219,8 @@ def _is_lost_or_edited(before: Object, after: Object | None) -> bool:
     """Return whether an object was deleted, or its labels or owners edited while it was not terminating."""
     if after is None:
         return True
-    one, two = ((labels_of(obj), obj["metadata"].get("ownerReferences")) for obj in (before, after))
-    return one != two and not is_terminating(after)
+    old, new = ((labels_of(obj), obj["metadata"].get("ownerReferences")) for obj in (before, after))
+    return old != new and not is_terminating(after)
 
 
 def _is_of_other_owner(obj: Object) -> bool:

@@ -408,8 +408,8 @@ _REMEMBERED_BY_OTHERS = frozenset(
 
 
 def _on_annotations(before: Object, after: Object) -> Wakes:
-    one, two = annotations_of(before), annotations_of(after)
-    changed = {key for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
+    old, new = annotations_of(before), annotations_of(after)
+    changed = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
     if changed <= _REMEMBERED_BY_OTHERS:
         return NONE
     # Passes over groups write the counts; the pass over the set removes the counts of deleted groups.

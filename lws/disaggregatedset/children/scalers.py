@@ -128,9 +128,9 @@ def _excess(role: str, scaler: Object, slices: int) -> Plan:
     total = _replicas(scaler) or 0
     if total <= slices * REPLICAS.most:
         return Plan()
-    name, asked = scaler["metadata"]["name"], f"{total} groups, {REPLICAS.most} are possible in each slice"
-    told = f"role {role}: its scaler {name} asks for {asked}; scale it down"
-    return Plan(problems=(Problem("TooManyReplicas", told),))
+    name, request = scaler["metadata"]["name"], f"{total} groups, {REPLICAS.most} are possible in each slice"
+    message = f"role {role}: its scaler {name} asks for {request}; scale it down"
+    return Plan(problems=(Problem("TooManyReplicas", message),))
 
 
 def _create(seen: DisaggregatedSnapshot, role: str, replicas: int) -> Plan:

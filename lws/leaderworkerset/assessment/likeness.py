@@ -64,8 +64,8 @@ def ownership_of_service(
     # The owner of the Service decides whether it publishes unready pods.
     left_to_owner = ("selector", "publishNotReadyAddresses")
     desired = {field: value for field, value in intent["spec"].items() if field not in left_to_owner}
-    does_the_same = _selects_the_same(service, intent) and covers(desired, service.get("spec") or {})
-    return Ownership.SUFFICIENT if does_the_same else Ownership.TAKEN
+    is_sufficient = _selects_the_same(service, intent) and covers(desired, service.get("spec") or {})
+    return Ownership.SUFFICIENT if is_sufficient else Ownership.TAKEN
 
 
 def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:

@@ -532,18 +532,18 @@ def plan_existing_workers(existing: Object, intent: Object) -> Plan:
     key = key_of_template(existing) or desired_labels[REVISION_LABEL]
     replicas, desired = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]
     spec: dict[str, Any] = {}
-    whys = []
+    reasons = []
     if replicas != desired and key == desired_labels[REVISION_LABEL]:
         spec["replicas"] = desired
-        whys.append(f"workers were scaled to {replicas} by hand, the group has {desired}")
+        reasons.append(f"workers were scaled to {replicas} by hand, the group has {desired}")
     ordinals = intent["spec"]["ordinals"]
     start = (existing["spec"].get("ordinals") or ordinals).get("start")
     if start != ordinals["start"]:
         spec["ordinals"] = ordinals
-        whys.append(f"the first ordinal was set to {start} by hand")
+        reasons.append(f"the first ordinal was set to {start} by hand")
     identity = {label: desired_labels[label] for label in _IDENTITY} | {REVISION_LABEL: key}
     patches = {
-        "; ".join(whys): {"spec": spec} if spec else {},
+        "; ".join(reasons): {"spec": spec} if spec else {},
         **label_patches(existing, identity),
     }
     return repair(
