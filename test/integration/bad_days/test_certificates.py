@@ -26,7 +26,9 @@ pytestmark = pytest.mark.local_only
 SECRET = "lws-webhook-server-cert"
 
 
-def test_two_managers_that_start_at_once_agree(stage: Stage, cluster: LocalCluster, world: World) -> None:
+def test_managers_that_start_concurrently_agree_on_one_certificate(
+    stage: Stage, cluster: LocalCluster, world: World
+) -> None:
     cluster.kubectl("patch", "secret", SECRET, "-n", NAMESPACE, "--type=merge", "-p", '{"data":null}')
     empty_bundles(cluster)
     managers = [stage.manager(), stage.manager()]
@@ -43,7 +45,7 @@ def test_two_managers_that_start_at_once_agree(stage: Stage, cluster: LocalClust
         eventually("sets are admitted", lambda: admits(world))
 
 
-def test_what_somebody_spoils_is_repaired_while_the_manager_runs(
+def test_edited_secrets_and_ca_bundles_are_repaired(
     stage: Stage, cluster: LocalCluster, world: World
 ) -> None:
     """A CA bundle is removed and the certificate expires tomorrow: each check repairs both."""

@@ -48,7 +48,7 @@ STRANGERS = {
 }
 
 
-def test_strangers_that_come_later(product: Product, world: World) -> None:
+def test_foreign_objects_created_later(product: Product, world: World) -> None:
     for name in STRANGERS:
         world.create(a_set(name, replicas=1, size=2, **UNIQUE))
     settle(world, *STRANGERS)

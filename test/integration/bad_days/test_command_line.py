@@ -46,13 +46,13 @@ def flag(manager: ManagerProcess, name: str) -> Path:
     return Path(value)
 
 
-def test_a_flag_that_does_not_exist() -> None:
+def test_unknown_flag() -> None:
     code, told = ended("--leader-elct=true")
     assert code == 2
     assert "--leader-elct" in told and is_one_line(told)
 
 
-def test_a_key_that_does_not_exist(stage: Stage) -> None:
+def test_unknown_key(stage: Stage) -> None:
     config = flag(stage.manager(), "config")
     config.write_text(config.read_text() + "\nwebhok: {}\n")
     code, told = ended(f"--config={config}")
@@ -61,7 +61,7 @@ def test_a_key_that_does_not_exist(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("section", ["webhook", "health", "metrics"])
-def test_a_port_that_is_taken(stage: Stage, section: str) -> None:
+def test_port_in_use(stage: Stage, section: str) -> None:
     manager = stage.manager()
     port = {"webhook": manager.webhook_port, "health": manager.health_port, "metrics": manager.metrics_port}
     with socket.create_server(("127.0.0.1", port[section])):
@@ -76,11 +76,11 @@ def test_a_port_that_is_taken(stage: Stage, section: str) -> None:
 @pytest.mark.parametrize(
     ("part", "missing"),
     [
-        pytest.param({"clusters": "https://127.0.0.1:1"}, "https://127.0.0.1:1", id="nobody is there"),
-        pytest.param({"users": "unknown"}, "Unauthorized", id="an account that is not known"),
+        pytest.param({"clusters": "https://127.0.0.1:1"}, "https://127.0.0.1:1", id="no API server"),
+        pytest.param({"users": "unknown"}, "Unauthorized", id="unknown account"),
     ],
 )
-def test_a_manager_that_nobody_lets_in_waits_and_says_for_what(
+def test_a_manager_without_access_waits_and_logs_the_reason(
     stage: Stage, part: dict[str, str], missing: str
 ) -> None:
     """The manager ends only for errors in its command line; everything else may be fixed meanwhile."""

@@ -111,7 +111,7 @@ class Plugin:
             return error.code
 
 
-def test_a_manager_behind_a_proxy_lives_through_the_end_of_its_token(
+def test_a_manager_behind_a_proxy_survives_the_expiry_of_its_token(
     stage: Stage, world: World, cluster: LocalCluster, tmp_path: Path
 ) -> None:
     plugin = Plugin(tmp_path, cluster)

@@ -22,7 +22,7 @@ FILE = Path(lws_api.crds.__file__).with_name("leaderworkersets.yaml")
 COMPLAINT = "does not serve leaderworkerset.x-k8s.io/v1: install the CustomResourceDefinition"
 
 
-def test_a_missing_definition_is_waited_for(stage: Stage, cluster: LocalCluster, world: World) -> None:
+def test_the_manager_waits_for_a_missing_crd(stage: Stage, cluster: LocalCluster, world: World) -> None:
     cluster.kubectl("delete", "crd", DEFINITION, "--wait")
     impatient, manager = stage.manager().start(), stage.manager().start()
     try:

@@ -36,7 +36,7 @@ LONGER_LEASE = (
 )
 
 
-def dawdling() -> Rule:
+def slow_responses() -> Rule:
     """Delay every answer by two seconds."""
 
     def rule(asked: Asked) -> Fault | None:
@@ -45,7 +45,7 @@ def dawdling() -> Rule:
     return rule
 
 
-def hanging_up() -> Rule:
+def closed_connections() -> Rule:
     """End every watch after a second."""
 
     def rule(asked: Asked) -> Fault | None:
@@ -54,7 +54,7 @@ def hanging_up() -> Rule:
     return rule
 
 
-def forgetting() -> Rule:
+def expired_watches() -> Rule:
     """Make every second watch impossible to resume, with an error event in the stream."""
     kinds: tuple[Fault, ...] = (CutAfter(1.0), ErrorEvent(410))
     faults = itertools.cycle(kinds)
@@ -68,12 +68,12 @@ def forgetting() -> Rule:
 @pytest.mark.parametrize(
     ("rule", "played", "replicas", "size"),
     [
-        pytest.param(dawdling(), {"Delay"}, 1, 1, id="dawdling"),
-        pytest.param(hanging_up(), {"CutAfter"}, 2, 2, id="hanging up"),
-        pytest.param(forgetting(), {"ErrorEvent"}, 2, 2, id="forgetting"),
+        pytest.param(slow_responses(), {"Delay"}, 1, 1, id="slow responses"),
+        pytest.param(closed_connections(), {"CutAfter"}, 2, 2, id="closed connections"),
+        pytest.param(expired_watches(), {"ErrorEvent"}, 2, 2, id="expired watches"),
     ],
 )
-def test_a_set_comes_up_and_rolls(
+def test_a_set_is_created_and_updated(
     stage: Stage, world: World, rule: Rule, played: set[str], replicas: int, size: int
 ) -> None:
     with stage.proxy() as proxy:
@@ -91,11 +91,11 @@ def test_a_set_comes_up_and_rolls(
             assert "stops acting" not in manager.log_path.read_text(), "slow answers do not cost the Lease"
 
 
-def test_a_disaggregated_set_comes_up_and_rolls(stage: Stage, world: World) -> None:
+def test_a_disaggregated_set_is_created_and_updated(stage: Stage, world: World) -> None:
     """Five kinds of streams end again and again, and every decision keeps the guarantees."""
     with stage.proxy() as proxy:
         stage.start(*LONGER_LEASE, proxy=proxy)
-        proxy.rule = forgetting()
+        proxy.rule = expired_watches()
         proxy.cut_streams()
         watch = Watch(world)
         world.create(a_disaggregated_set(NAME, roles(2, None)))
@@ -107,7 +107,7 @@ def test_a_disaggregated_set_comes_up_and_rolls(stage: Stage, world: World) -> N
         assert "ErrorEvent" in proxy.seen
 
 
-def test_a_stream_that_cannot_go_on_costs_no_restart(stage: Stage, world: World) -> None:
+def test_an_expired_watch_does_not_restart_the_manager(stage: Stage, world: World) -> None:
     """Everything is listed again. A restart would not help as long as the cause persists."""
 
     def broken(asked: Asked) -> Fault | None:

@@ -55,7 +55,7 @@ def took_over(manager: ManagerProcess) -> bool:
     return "held by this manager" in manager.log_path.read_text()
 
 
-def test_a_manager_that_is_told_to_end_finishes_what_it_does(stage: Stage, world: World) -> None:
+def test_a_terminating_manager_finishes_its_passes(stage: Stage, world: World) -> None:
     told = threading.Event()
 
     def held_writes(asked: Asked) -> Fault | None:
@@ -75,7 +75,7 @@ def test_a_manager_that_is_told_to_end_finishes_what_it_does(stage: Stage, world
     assert holder(world.api) == ""
 
 
-def test_a_manager_that_ends_hands_over_at_once_and_one_that_is_killed_soon(
+def test_handover_after_termination_and_after_a_kill(
     stage: Stage, world: World, cluster: LocalCluster
 ) -> None:
     first, second = start_two(stage)
@@ -100,7 +100,7 @@ def test_a_manager_that_ends_hands_over_at_once_and_one_that_is_killed_soon(
     settle(world, "web")
 
 
-def test_a_new_leader_knows_what_the_former_one_has_done_although_its_streams_are_frozen(
+def test_a_new_leader_with_frozen_watches_sees_the_writes_of_the_former_one(
     stage: Stage, world: World
 ) -> None:
     thaw = threading.Event()
@@ -127,9 +127,7 @@ def test_a_new_leader_knows_what_the_former_one_has_done_although_its_streams_ar
         thaw.set()
 
 
-def test_a_lease_that_is_deleted_stays_with_its_holder_although_another_finds_out_first(
-    stage: Stage, world: World
-) -> None:
+def test_a_deleted_lease_stays_with_its_holder(stage: Stage, world: World) -> None:
     let_go, looks = threading.Event(), list[Asked]()
 
     def late(asked: Asked) -> Fault | None:
@@ -158,7 +156,7 @@ def test_a_lease_that_is_deleted_stays_with_its_holder_although_another_finds_ou
         assert holder(world.api) == named and not took_over(other)
 
 
-def test_permissions_that_are_applied_anew_take_no_leader_down(
+def test_reapplied_permissions_do_not_stop_the_leader(
     stage: Stage, world: World, cluster: LocalCluster
 ) -> None:
     acting = stage.start()
@@ -190,9 +188,7 @@ def without_its_lease(asked: Asked) -> Fault | None:
     return Drop() if "/leases/" in asked.path else None
 
 
-def test_a_worker_that_was_replaced_while_another_manager_led_costs_no_healthy_group(
-    stage: Stage, world: World
-) -> None:
+def test_a_worker_replaced_under_another_leader_restarts_no_healthy_group(stage: Stage, world: World) -> None:
     """The policy at that time allowed it; the manager that becomes active again knows the former worker."""
 
     def settle_under(policy: str) -> None:

@@ -113,7 +113,7 @@ def held(stage: Stage, manager: ManagerProcess) -> float:
     return next((float(line.split()[1]) for line in lines if line.startswith(f"{METRIC} ")), -1.0)
 
 
-def test_what_a_lost_node_holds_is_told_and_stays(stage: Stage, manager: ManagerProcess) -> None:
+def test_pods_on_a_lost_node_are_reported_and_kept(stage: Stage, manager: ManagerProcess) -> None:
     world = stage.world
     for name, pod in HELD.items():
         said = eventually(
@@ -133,7 +133,7 @@ def test_what_a_lost_node_holds_is_told_and_stays(stage: Stage, manager: Manager
         assert "deletionTimestamp" in world.get("Pod", pod)["metadata"]
 
 
-def test_a_manager_that_is_asked_to_frees_the_groups_by_force(stage: Stage, manager: ManagerProcess) -> None:
+def test_pods_on_a_lost_node_are_force_deleted_if_configured(stage: Stage, manager: ManagerProcess) -> None:
     world = stage.world
     for name in SETS:
         eventually(
@@ -163,7 +163,7 @@ def test_a_manager_that_is_asked_to_frees_the_groups_by_force(stage: Stage, mana
     eventually("nothing is held any more", lambda: held(stage, acting), lambda count: count == 0)
 
 
-def test_a_node_out_of_service_is_left_to_kubernetes(stage: Stage, manager: ManagerProcess) -> None:
+def test_an_out_of_service_node_is_left_to_kubernetes(stage: Stage, manager: ManagerProcess) -> None:
     """The pod garbage collector force-deletes such pods; `nodeLoss.forceDelete` does not apply to them."""
     world, cluster = stage.world, stage.cluster
     stage.manager(force=True)

@@ -85,7 +85,9 @@ def drops(world: World) -> bool:
 
 
 @pytest.mark.usefixtures("old_kubernetes")
-def test_users_are_told_and_nothing_multiplies(product: Product, world: World) -> None:
+def test_missing_start_ordinals_are_reported_and_create_no_extra_objects(
+    product: Product, world: World
+) -> None:
     world.create(a_set("web", replicas=REPLICAS, size=3))
     told = eventually(
         "the condition", lambda: condition(world.get(SET, "web"), "ReplicaFailure"), lambda seen: seen

@@ -55,7 +55,7 @@ class Forgetful:
         return ErrorEvent(410)
 
 
-def test_what_happens_behind_the_back_of_a_manager_is_carried_out(
+def test_changes_during_a_network_partition_are_reconciled(
     stage: Stage, world: World, cluster: LocalCluster
 ) -> None:
     with stage.proxy() as proxy:
@@ -101,7 +101,7 @@ class Hidden:
         return Drop() if asked.is_watch or self.is_written else None
 
 
-def test_pods_that_are_seen_before_the_statefulset_that_they_belong_to(stage: Stage, world: World) -> None:
+def test_pods_seen_before_their_statefulset(stage: Stage, world: World) -> None:
     with stage.proxy() as proxy:
         stage.start(proxy=proxy)
         proxy.rule = Hidden()
@@ -114,7 +114,7 @@ def test_pods_that_are_seen_before_the_statefulset_that_they_belong_to(stage: St
         settle(world, "web")
 
 
-def test_an_api_server_that_dies_in_the_middle_of_a_rollout_and_stays_away(
+def test_a_long_api_server_outage_during_a_rollout(
     product: Product, world: World, cluster: LocalCluster
 ) -> None:
     world.create(a_set("web", replicas=3, size=2))

@@ -30,7 +30,7 @@ LONG_LEASE = (
 )
 
 
-def test_a_restored_etcd_is_listed_anew_before_anything_is_written(
+def test_a_restored_etcd_is_listed_again_before_any_write(
     stage: Stage, world: World, cluster: LocalCluster
 ) -> None:
     manager = stage.start(*LONG_LEASE)
@@ -83,7 +83,7 @@ def stopped(cluster: LocalCluster, *names: str) -> Iterator[None]:
             cluster.component(name).wait_healthy(240)
 
 
-def test_an_outage_at_the_start_and_for_minutes_costs_no_restart(
+def test_a_long_outage_at_startup_does_not_restart_the_manager(
     stage: Stage, world: World, cluster: LocalCluster
 ) -> None:
     manager = stage.manager()

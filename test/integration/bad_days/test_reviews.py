@@ -73,7 +73,7 @@ NO_REVIEWS = {
 
 
 @pytest.mark.parametrize("body", NO_REVIEWS.values(), ids=NO_REVIEWS.keys())
-async def test_what_is_no_review_is_refused(
+async def test_invalid_reviews_are_rejected(
     webhooks: aiohttp.ClientSession, product: Product, body: bytes
 ) -> None:
     async with webhooks.post(VALIDATE_SET, data=body, headers=JSON) as answer:
@@ -83,7 +83,9 @@ async def test_what_is_no_review_is_refused(
     assert product.manager.is_running
 
 
-def test_what_is_announced_as_too_large_is_refused_unread(product: Product, cluster: LocalCluster) -> None:
+def test_a_body_with_a_too_large_content_length_is_rejected_unread(
+    product: Product, cluster: LocalCluster
+) -> None:
     with closing(connection_to(product.manager, cluster)) as connection:
         connection.putrequest("POST", VALIDATE_SET)
         for name, value in {**JSON, "Content-Length": str(8 * MEBIBYTE + 1)}.items():
@@ -92,14 +94,14 @@ def test_what_is_announced_as_too_large_is_refused_unread(product: Product, clus
         assert connection.getresponse().status == 413
 
 
-async def test_what_turns_out_to_be_too_large_is_refused(webhooks: aiohttp.ClientSession) -> None:
+async def test_a_too_large_chunked_body_is_rejected(webhooks: aiohttp.ClientSession) -> None:
     body = json.dumps(GOOD).encode().ljust(9 * MEBIBYTE)
     async with webhooks.post(VALIDATE_SET, data=in_chunks(body), headers=JSON) as answer:
         assert answer.status == 413
     await serves(webhooks)
 
 
-async def test_what_is_just_small_enough_is_answered(webhooks: aiohttp.ClientSession) -> None:
+async def test_a_body_of_the_maximum_size_is_answered(webhooks: aiohttp.ClientSession) -> None:
     body = json.dumps(GOOD).encode().ljust(8 * MEBIBYTE)
     async with webhooks.post(VALIDATE_SET, data=io.BytesIO(body), headers=JSON) as answer:
         assert answer.status == 200
@@ -129,7 +131,7 @@ async def grown_by(pid: int, work: Awaitable[object]) -> int:
     return resident_bytes(pid) - before
 
 
-def test_a_set_of_a_mebibyte_comes_up_and_is_changed(product: Product, world: World) -> None:
+def test_a_set_of_one_mebibyte_is_created_and_updated(product: Product, world: World) -> None:
     template = pod_template()
     template["spec"]["containers"][0]["args"] = ["x" * (MEBIBYTE - 4096)]
     world.create(a_set("large", replicas=1, size=1, workers=template))

@@ -27,7 +27,7 @@ def select(world: World, selector: dict[str, object]) -> None:
     world.kubectl("patch", *CONFIGURATION, "--type=json", "-p", json.dumps(patch))
 
 
-def test_a_set_whose_pods_the_webhook_does_not_see_is_left_alone_until_it_does(
+def test_a_set_in_a_namespace_outside_the_webhook_selector_is_left_alone(
     product: Product, world: World
 ) -> None:
     world.create(a_set("before", replicas=1, size=2))

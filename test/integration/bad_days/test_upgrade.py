@@ -44,7 +44,7 @@ def to_this_host(product: Product, tmp_path: Path) -> str:
     return f"--post-renderer={script}"
 
 
-def test_webhooks_answer_all_the_time(
+def test_webhooks_are_available_during_an_upgrade(
     product: Product, cluster: LocalCluster, world: World, to_this_host: str
 ) -> None:
     world.create(a_set("web", replicas=2, size=2))

@@ -44,7 +44,7 @@ LOSSES_PER_GROUP = 2
 WEBHOOKS_AWAY_SECONDS = 5.0
 
 
-def test_pods_are_lost_at_random_and_a_node_with_all_that_ran_on_it(
+def test_random_pod_losses_and_a_node_loss(
     stage: Stage, world: World, cluster: LocalCluster, record: Record, dice: random.Random
 ) -> None:
     manager = stage.start()
@@ -67,7 +67,7 @@ def test_pods_are_lost_at_random_and_a_node_with_all_that_ran_on_it(
     assert len(leaders[1]) == 2, "the group of the worker was recreated, once"
 
 
-def test_webhooks_are_down_while_pods_are_created(
+def test_webhook_outage_while_pods_are_created(
     stage: Stage, world: World, cluster: LocalCluster, record: Record, dice: random.Random
 ) -> None:
     """No pod becomes ready without having been reviewed, and no other pod is restarted for that."""
@@ -99,7 +99,7 @@ def lose_pods(world: World, cluster: LocalCluster, dice: random.Random) -> None:
         if spared[group] > LOSSES_PER_GROUP:
             continue
         try:
-            befall(world, cluster, dice, name_of(victim))
+            delete_or_fail(world, cluster, dice, name_of(victim))
         except (LookupError, *FAILURES) as error:
             # The pod is gone already, or has not even started.
             print(f"spared {name_of(victim)}: {error}")
@@ -111,7 +111,7 @@ def victims(world: World, dice: random.Random) -> Iterator[Object]:
         yield dice.choice(world.list("Pod", f"{NAME_LABEL},{NAME_LABEL}!={STRANDED}"))
 
 
-def befall(world: World, cluster: LocalCluster, dice: random.Random, pod: str) -> None:
+def delete_or_fail(world: World, cluster: LocalCluster, dice: random.Random, pod: str) -> None:
     match dice.randrange(3):
         case 0:
             world.delete("Pod", pod)

@@ -94,7 +94,7 @@ def acting(
     return found
 
 
-def test_killed_again_and_again(
+def test_repeated_kills_of_the_manager(
     stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random
 ) -> None:
     """The other manager takes over in the middle of any action."""
@@ -120,7 +120,7 @@ def test_killed_again_and_again(
     assert_one_acts(record, world.namespace, managers, SHORT_DEADLINE)
 
 
-def test_killed_while_hash_groups_are_lost_and_replaced(
+def test_kills_of_the_manager_while_hash_groups_are_replaced(
     stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random
 ) -> None:
     """New groups wait for former ones, whichever manager decides it."""
@@ -148,7 +148,7 @@ def test_killed_while_hash_groups_are_lost_and_replaced(
     assert_one_acts(record, world.namespace, managers, SHORT_DEADLINE)
 
 
-def test_frozen_for_a_minute_while_the_other_works(
+def test_a_frozen_leader_does_not_write_after_failover(
     stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random
 ) -> None:
     managers = start(endpoint, stage.manager(), stage.manager())
@@ -178,7 +178,7 @@ def test_frozen_for_a_minute_while_the_other_works(
     assert_one_acts(record, world.namespace, managers, DEADLINE)
 
 
-def test_told_a_wrong_time(
+def test_managers_with_skewed_clocks(
     stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random, tmp_path: Path
 ) -> None:
     """The Lease keeps its holder, rollouts continue and lost groups are recreated.
@@ -217,7 +217,7 @@ def test_told_a_wrong_time(
     assert skewed.is_running and other.is_running
 
 
-def test_sent_away_one_after_the_other_under_writes(stage: Stage, endpoint: Endpoint, world: World) -> None:
+def test_rolling_restart_of_managers_under_writes(stage: Stage, endpoint: Endpoint, world: World) -> None:
     """With the chart's settings, each one releases the Lease at once, and no review is lost."""
     managers = [stage.manager(*LONG_LEASE, "--webhook-shutdown-delay=5s") for _ in range(2)]
     start(endpoint, *managers)

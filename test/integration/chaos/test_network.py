@@ -35,7 +35,7 @@ USUAL_LEASE = (
 )
 
 
-def bad_line(dice: random.Random) -> Rule:
+def unreliable_connection(dice: random.Random) -> Rule:
     """Answer three of ten writes with an error, or not at all although they took effect.
 
     Every watch ends after a second or two, and some of them cannot be resumed.
@@ -51,7 +51,7 @@ def bad_line(dice: random.Random) -> Rule:
     return rule
 
 
-def test_writes_are_refused_and_streams_are_cut(
+def test_rejected_writes_and_interrupted_watches(
     stage: Stage, world: World, record: Record, dice: random.Random
 ) -> None:
     with stage.proxy() as proxy:
@@ -59,7 +59,7 @@ def test_writes_are_refused_and_streams_are_cut(
         names = create_fleet(world)
         pair = create_pair(world)
         began = now()
-        proxy.rule = bad_line(dice)
+        proxy.rule = unreliable_connection(dice)
         proxy.cut_streams()
         with rolling_out(world, [*names, pair]):
             eventually("enough has gone wrong", often(proxy.seen.get), seconds=300)

@@ -79,7 +79,7 @@ def test_defaults_are_filled_in(world: World) -> None:
     }
 
 
-def test_the_former_name_of_a_restart_policy_is_replaced(world: World) -> None:
+def test_deprecated_restart_policy_is_replaced(world: World) -> None:
     stored = world.create(empty("former", group={"restartPolicy": "Default"}))
     assert stored["spec"]["leaderWorkerTemplate"]["restartPolicy"] == "None"
 
@@ -104,7 +104,7 @@ BAD = [
     pytest.param(
         a_set("bad", rolloutStrategy=rolling(maxUnavailable="101%")),
         f'{BUDGET}.maxUnavailable: Invalid value: "101%": must not be greater than 100%',
-        id="more than all",
+        id="maxUnavailable above 100%",
     ),
     pytest.param(
         a_set("bad", rolloutStrategy=rolling(maxSurge="a lot")),
@@ -143,7 +143,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("manifest", "message"), BAD)
-def test_a_bad_set_is_refused_with_its_reasons(world: World, manifest: dict[str, Any], message: str) -> None:
+def test_an_invalid_set_is_rejected_with_all_errors(
+    world: World, manifest: dict[str, Any], message: str
+) -> None:
     refused = refusal(world, manifest)
     assert refused.status == FORBIDDEN
     prefix = 'admission webhook "vleaderworkerset.kb.io" denied the request: '
@@ -166,13 +168,13 @@ SCHEMA = [
             },
         ),
         "env[1]: Duplicate value",
-        id="the same variable twice",
+        id="duplicate variable",
     ),
 ]
 
 
 @pytest.mark.parametrize(("manifest", "words"), SCHEMA)
-def test_what_the_schema_forbids_is_refused_as_invalid(
+def test_schema_violations_are_rejected_as_invalid(
     world: World, manifest: dict[str, Any], words: str
 ) -> None:
     refused = refusal(world, manifest)
@@ -180,14 +182,14 @@ def test_what_the_schema_forbids_is_refused_as_invalid(
     assert words in str(refused)
 
 
-def test_users_of_kubectl_read_the_reason(world: World) -> None:
+def test_kubectl_prints_the_reason(world: World) -> None:
     with pytest.raises(CommandError) as caught:
         world.kubectl("apply", "-f", "-", input=a_set("bad", size=0))
     assert "Error from server (Forbidden)" in str(caught.value)
     assert "size must be equal or greater than 1" in str(caught.value)
 
 
-def test_names_have_to_leave_room_for_the_names_of_pods(world: World) -> None:
+def test_names_too_long_for_pod_names_are_rejected(world: World) -> None:
     refused = refusal(world, a_set("n" * 63, replicas=1, size=1))
     found = re.search(r"has 63 characters, at most (\d+) are possible with replicas 1", str(refused))
     assert found is not None, str(refused)
@@ -199,7 +201,7 @@ def test_names_have_to_leave_room_for_the_names_of_pods(world: World) -> None:
     assert refusal(world, a_set("1-starts-with-a-digit", replicas=0)).status == FORBIDDEN
 
 
-def test_scaling_past_what_the_name_allows_gives_a_condition(world: World) -> None:
+def test_scaling_beyond_the_name_limit_sets_a_condition(world: World) -> None:
     """The scale subresource bypasses the webhook."""
     found = re.search(r"at most (\d+) are", str(refusal(world, a_set("n" * 63, replicas=1, size=2))))
     assert found is not None
@@ -228,7 +230,7 @@ UPDATES = [
 
 
 @pytest.mark.parametrize(("before", "after", "message"), UPDATES)
-def test_subgroups_stay_as_they_were_made(
+def test_subgroups_are_immutable(
     world: World, before: dict[str, Any] | None, after: dict[str, Any] | None, message: str, request: Any
 ) -> None:
     name = f"sub-{request.node.callspec.id}"
@@ -239,7 +241,7 @@ def test_subgroups_stay_as_they_were_made(
     assert message in str(caught.value)
 
 
-def test_everything_else_may_be_changed(world: World) -> None:
+def test_other_fields_are_mutable(world: World) -> None:
     world.create(empty("open"))
     spec = {
         "startupPolicy": "LeaderReady",
@@ -260,7 +262,7 @@ def test_a_dry_run_shows_defaults_and_stores_nothing(world: World) -> None:
         world.kubectl("create", "--dry-run=server", "-f", "-", input=a_set("dry", size=0))
 
 
-def test_a_pod_that_claims_to_be_of_a_set_needs_a_size(world: World) -> None:
+def test_a_pod_with_the_name_label_needs_a_size(world: World) -> None:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

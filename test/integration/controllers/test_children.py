@@ -21,7 +21,7 @@ from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
 
 
-def test_a_deleted_leader_statefulset_comes_back_with_the_same_key(world: World) -> None:
+def test_a_deleted_leader_statefulset_is_recreated_with_the_same_key(world: World) -> None:
     world.create(a_set("lost"))
     settle(world, "lost")
     before, revisions = pod_uids(world, "lost"), [name_of(each) for each in revisions_of(world, "lost")]
@@ -37,7 +37,7 @@ def test_a_deleted_leader_statefulset_comes_back_with_the_same_key(world: World)
     assert [name_of(each) for each in revisions_of(world, "lost")] == revisions
 
 
-def test_pods_survive_when_their_leader_statefulset_is_deleted_as_an_orphan(world: World) -> None:
+def test_pods_survive_an_orphaning_deletion_of_the_leader_statefulset(world: World) -> None:
     world.create(a_set("kept"))
     settle(world, "kept")
     before, uid = pod_uids(world, "kept"), world.uid("StatefulSet", "kept")
@@ -51,7 +51,7 @@ def test_pods_survive_when_their_leader_statefulset_is_deleted_as_an_orphan(worl
     assert pod_uids(world, "kept") == before
 
 
-def test_a_group_whose_worker_statefulset_is_deleted_gets_all_its_workers_anew(world: World) -> None:
+def test_a_deleted_worker_statefulset_is_recreated_with_all_workers(world: World) -> None:
     world.create(a_set("worker", size=3))
     settle(world, "worker")
     other, before = uids_of_group(world, "worker", 1), uids_of_group(world, "worker", 0)
@@ -68,7 +68,7 @@ def test_a_group_whose_worker_statefulset_is_deleted_gets_all_its_workers_anew(w
     assert controller_of(world.get("StatefulSet", "worker-0"))["uid"] == world.uid("Pod", "worker-0")
 
 
-def test_deleted_services_come_back_and_no_pod_notices(world: World) -> None:
+def test_deleted_services_are_recreated_without_touching_pods(world: World) -> None:
     world.create(a_set("shared", replicas=1))
     world.create(a_set("own", replicas=1, networkConfig={"subdomainPolicy": "UniquePerReplica"}))
     settle(world, "shared", "own")
@@ -105,7 +105,7 @@ def test_edited_services_are_repaired(world: World) -> None:
     assert {name: world.uid("Service", name) for name in services} == uids
 
 
-def test_workers_scaled_by_hand_are_repaired_and_their_template_stays(world: World) -> None:
+def test_worker_replicas_are_repaired_and_their_template_is_kept(world: World) -> None:
     world.create(a_set("hand", replicas=1, size=2, group={"restartPolicy": "None"}))
     settle(world, "hand")
     before = pod_uids(world, "hand")
@@ -122,7 +122,7 @@ def test_workers_scaled_by_hand_are_repaired_and_their_template_stays(world: Wor
     stays("the template is not ours to touch", lambda: images_of(world, "hand"), 2)
 
 
-def test_a_leader_statefulset_edited_by_hand_is_repaired(world: World) -> None:
+def test_an_edited_leader_statefulset_is_repaired(world: World) -> None:
     world.create(a_set("edited", replicas=2))
     settle(world, "edited")
     before = uids_of_group(world, "edited", 0)
@@ -135,7 +135,7 @@ def test_a_leader_statefulset_edited_by_hand_is_repaired(world: World) -> None:
     assert not [note for note in notes_of(world, "edited") if "Failed" in note]
 
 
-def test_a_tool_that_prunes_by_a_label_of_the_set_prunes_none_of_its_objects(world: World) -> None:
+def test_children_do_not_carry_tool_labels_used_for_pruning(world: World) -> None:
     """Rancher Fleet and kro delete every object that has the label and is not in their manifests."""
     label = "objectset.rio.cattle.io/hash"
     manifest = a_set("claimed")

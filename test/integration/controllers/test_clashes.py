@@ -108,29 +108,27 @@ def strangers(world: World) -> dict[str, Any]:
     return before
 
 
-def test_a_foreign_statefulset_is_left_alone_and_named(world: World, strangers: dict[str, Any]) -> None:
+def test_a_foreign_statefulset_is_left_alone_and_reported(world: World, strangers: dict[str, Any]) -> None:
     said = clash(world, "taken", "StatefulSet taken")
     assert said["reason"] == "NameClash"
     assert "StatefulSet taken exists and is not controlled by anything" in warning_of(world, "taken")
     assert condition(world.get(SET, "taken"), "Available").get("status") != "True"
 
 
-def test_a_foreign_service_is_left_alone_and_named(world: World, strangers: dict[str, Any]) -> None:
+def test_a_foreign_service_is_left_alone_and_reported(world: World, strangers: dict[str, Any]) -> None:
     said = clash(world, "served", "Service served")
     assert said["reason"] == "NameClash"
     assert warning_of(world, "served") == said["message"]
 
 
-def test_a_foreign_statefulset_in_the_place_of_workers_is_left_alone_and_named(
+def test_a_foreign_worker_statefulset_is_left_alone_and_reported(
     world: World, strangers: dict[str, Any]
 ) -> None:
     clash(world, "led", "StatefulSet led-0")
     assert "StatefulSet led-0 exists and is not controlled by anything" in warning_of(world, "led")
 
 
-def test_sets_whose_derived_names_clash_do_not_touch_each_other(
-    world: World, strangers: dict[str, Any]
-) -> None:
+def test_sets_with_clashing_derived_names_do_not_interfere(world: World, strangers: dict[str, Any]) -> None:
     # `a` came first, so its workers have the name that the leaders of `a-0` need, and the set is rejected.
     with pytest.raises(
         ApiError, match="is the name of the StatefulSet or Service of group 0 of LeaderWorkerSet a"
@@ -140,7 +138,7 @@ def test_sets_whose_derived_names_clash_do_not_touch_each_other(
     clash(world, "b", "StatefulSet b-0 exists and is controlled by LeaderWorkerSet b-0")
 
 
-def test_a_users_own_headless_service_satisfies_the_need_and_outlives_the_set(world: World) -> None:
+def test_an_equivalent_service_of_a_user_is_used_and_outlives_the_set(world: World) -> None:
     """Services with the name of a set and of a group; the first even has the labels of the set."""
     unique = {"subdomainPolicy": "UniquePerReplica"}
     _create_headless(world, "mine", {NAME_LABEL: "mine"}, {NAME_LABEL: "mine"})
@@ -158,7 +156,7 @@ def test_a_users_own_headless_service_satisfies_the_need_and_outlives_the_set(wo
     assert {name: world.get("Service", name)["metadata"] for name in before} == before
 
 
-def test_what_only_carries_the_label_of_a_set_is_not_adopted_and_outlives_the_set(world: World) -> None:
+def test_objects_with_only_the_name_label_are_not_adopted(world: World) -> None:
     labelled = {NAME_LABEL: "copied"}
     for manifest in (foreign_statefulset("copied"), foreign_service("copied")):
         world.create({**manifest, "metadata": {"name": "copied", "labels": labelled}})
@@ -172,7 +170,7 @@ def test_what_only_carries_the_label_of_a_set_is_not_adopted_and_outlives_the_se
     assert {kind: world.uid(kind, "copied") for kind in uids} == uids
 
 
-def test_what_is_in_the_way_stays_as_it_is(world: World, strangers: dict[str, Any]) -> None:
+def test_foreign_objects_are_unchanged(world: World, strangers: dict[str, Any]) -> None:
     for name in ("taken", "served", "b"):
         clash(world, name, name)
     world.patch(SET, "taken", new_image("server:2"))
@@ -182,7 +180,7 @@ def test_what_is_in_the_way_stays_as_it_is(world: World, strangers: dict[str, An
     assert _untouched(world, strangers) == []
 
 
-def test_a_set_goes_on_by_itself_when_the_stranger_is_gone(world: World, strangers: dict[str, Any]) -> None:
+def test_a_set_recovers_after_the_foreign_object_is_deleted(world: World, strangers: dict[str, Any]) -> None:
     for name in ("taken", "served", "b"):
         clash(world, name, name)
     world.delete("StatefulSet", "taken")

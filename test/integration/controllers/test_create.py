@@ -90,7 +90,7 @@ def lws_labels(obj: dict[str, Any]) -> dict[str, str]:
     return {label: value for label, value in labels_of(obj).items() if label.startswith(PREFIX)}
 
 
-def test_every_object_has_the_name_that_follows_from_the_set(world: World, key: str) -> None:
+def test_names_of_children(world: World, key: str) -> None:
     leaders = {f"{NAME}-{index}" for index in GROUPS}
     assert names_of(pods_of(world, NAME)) == leaders | {
         f"{pod}-{worker}" for pod in leaders for worker in WORKERS
@@ -100,7 +100,7 @@ def test_every_object_has_the_name_that_follows_from_the_set(world: World, key: 
     assert names_of(revisions_of(world, NAME)) == {f"{NAME}-{key}-1"}
 
 
-def test_labels_say_who_each_pod_is(world: World, key: str) -> None:
+def test_labels_of_pods(world: World, key: str) -> None:
     for index in GROUPS:
         identity = {
             NAME_LABEL: NAME,
@@ -119,14 +119,14 @@ def test_labels_say_who_each_pod_is(world: World, key: str) -> None:
     assert all(labels_of(pod)["app"] == "server" for pod in pods_of(world, NAME))
 
 
-def test_annotations_tell_pods_their_size_and_workers_their_leader(world: World) -> None:
+def test_annotations_of_pods(world: World) -> None:
     for pod in pods_of(world, NAME):
         leader, _, worker = name_of(pod).removeprefix(f"{NAME}-").partition("-")
         of_worker = {LEADER_NAME_ANNOTATION: f"{NAME}-{leader}"} if worker else {}
         assert annotations_of(pod) == {"note": "kept", SIZE_ANNOTATION: str(SIZE), **of_worker}
 
 
-def test_labels_and_annotations_of_the_set_reach_statefulsets_but_those_of_tools_do_not(world: World) -> None:
+def test_labels_and_annotations_except_tool_keys_are_copied_to_statefulsets(world: World) -> None:
     assert "kubectl.kubernetes.io/last-applied-configuration" in annotations_of(world.get(SET, NAME))
     for statefulset in world.list("StatefulSet"):
         assert labels_of(statefulset)["team"] == "serving"
@@ -135,7 +135,7 @@ def test_labels_and_annotations_of_the_set_reach_statefulsets_but_those_of_tools
     assert not any("team" in labels_of(pod) for pod in pods_of(world, NAME))
 
 
-def test_every_container_gets_the_variables_first_and_in_order(world: World) -> None:
+def test_environment_variables_of_containers(world: World) -> None:
     for index in GROUPS:
         for worker in (0, *WORKERS):
             name = f"{NAME}-{index}-{worker}" if worker else f"{NAME}-{index}"
@@ -151,7 +151,7 @@ def test_every_container_gets_the_variables_first_and_in_order(world: World) -> 
             assert side["env"] == given
 
 
-def test_ownership_leads_from_every_object_to_the_set(world: World) -> None:
+def test_owner_references_lead_to_the_set(world: World) -> None:
     def assert_owned(obj: dict[str, Any], kind: str, owner: str) -> None:
         (reference,) = obj["metadata"]["ownerReferences"]
         assert (reference["kind"], reference["name"]) == (kind, owner)
@@ -169,7 +169,7 @@ def test_ownership_leads_from_every_object_to_the_set(world: World) -> None:
             assert_owned(world.get("Pod", f"{leader}-{worker}"), "StatefulSet", leader)
 
 
-def test_the_leader_statefulset_asks_for_all_groups_at_once(world: World, key: str) -> None:
+def test_the_leader_statefulset_starts_all_groups_in_parallel(world: World, key: str) -> None:
     spec = world.get("StatefulSet", NAME)["spec"]
     assert spec["selector"] == {"matchLabels": {NAME_LABEL: NAME, WORKER_INDEX_LABEL: "0"}}
     assert spec["updateStrategy"]["type"] == "RollingUpdate"
@@ -184,7 +184,7 @@ def test_the_leader_statefulset_asks_for_all_groups_at_once(world: World, key: s
     }
 
 
-def test_worker_statefulsets_count_from_one(world: World) -> None:
+def test_worker_ordinals_start_at_one(world: World) -> None:
     for index in GROUPS:
         spec = world.get("StatefulSet", f"{NAME}-{index}")["spec"]
         assert spec["ordinals"] == {"start": 1}
@@ -197,7 +197,7 @@ def test_worker_statefulsets_count_from_one(world: World) -> None:
         assert told == {"serviceName": NAME, "replicas": SIZE - 1, "podManagementPolicy": "Parallel"}
 
 
-def test_pods_find_each_other_through_one_headless_service(world: World) -> None:
+def test_all_pods_share_one_headless_service(world: World) -> None:
     service = world.get("Service", NAME)
     assert labels_of(service) == {NAME_LABEL: NAME}
     spec = service["spec"]
@@ -207,7 +207,7 @@ def test_pods_find_each_other_through_one_headless_service(world: World) -> None
     assert {pod["spec"]["subdomain"] for pod in pods_of(world, NAME)} == {NAME}
 
 
-def test_the_revision_records_what_pods_are_made_of(world: World, key: str) -> None:
+def test_the_revision_records_the_pod_templates(world: World, key: str) -> None:
     (revision,) = revisions_of(world, NAME)
     assert revision["revision"] == 1
     assert labels_of(revision) == {NAME_LABEL: NAME, REVISION_LABEL: key}
@@ -218,7 +218,7 @@ def test_the_revision_records_what_pods_are_made_of(world: World, key: str) -> N
     assert template["workerTemplate"]["metadata"] == TEMPLATE["metadata"]
 
 
-def test_the_status_says_that_all_is_there(world: World, key: str) -> None:
+def test_the_status_is_available(world: World, key: str) -> None:
     lws = world.get(SET, NAME)
     status = dict(lws["status"])
     conditions = {each["type"]: each for each in status.pop("conditions")}
@@ -245,7 +245,7 @@ def test_the_status_says_that_all_is_there(world: World, key: str) -> None:
     assert (said["reason"], said["message"]) == ("AllGroupsReady", "All replicas are ready")
 
 
-def test_events_tell_the_story_word_for_word_and_once(world: World, key: str) -> None:
+def test_events_of_the_creation(world: World, key: str) -> None:
     revision = f"ControllerRevision {NAME}-{key}-1"
     creating = f"Creating revision with key {key} for a newly created LeaderWorkerSet"
     expected = [

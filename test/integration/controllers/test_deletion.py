@@ -35,7 +35,7 @@ def nothing_is_left(world: World) -> None:
 
 @pytest.mark.parametrize("policy", ["Shared", "UniquePerReplica"])
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-def test_nothing_is_left_of_a_deleted_set(world: World, propagation: str, policy: str) -> None:
+def test_all_children_of_a_deleted_set_are_deleted(world: World, propagation: str, policy: str) -> None:
     world.create(a_set("gone", networkConfig={"subdomainPolicy": policy}))
     settle(world, "gone")
     world.delete(SET, "gone", propagation)
@@ -43,7 +43,7 @@ def test_nothing_is_left_of_a_deleted_set(world: World, propagation: str, policy
     assert all(each.type == "Normal" for each in events_of(world, "gone"))
 
 
-def test_a_set_goes_in_the_middle_of_its_rollout(world: World) -> None:
+def test_a_set_can_be_deleted_during_a_rollout(world: World) -> None:
     world.create(a_set("mid", replicas=3))
     settle(world, "mid")
     world.patch(SET, "mid", new_image("server:2"))
@@ -68,7 +68,7 @@ def test_foreground_deletion_takes_workers_before_their_leader(world: World) -> 
     assert [present(frame) for frame in history.pods() if present(frame) == {"order-0-1"}] == []
 
 
-def test_a_set_that_is_deleted_and_made_again_at_once_is_a_new_set(world: World) -> None:
+def test_a_set_recreated_at_once_is_a_new_set(world: World) -> None:
     """The old objects still have its names; it waits for their deletion and never adopts them."""
     slow = {"localcluster/stops-after": "2"}
     world.create(a_set("again", workers=pod_template(annotations=slow)))
@@ -92,7 +92,7 @@ def test_a_set_that_is_deleted_and_made_again_at_once_is_a_new_set(world: World)
     }
 
 
-def test_orphans_run_on_and_are_adopted_by_the_next_set_without_a_restart(world: World) -> None:
+def test_orphans_are_adopted_by_the_next_set_without_a_restart(world: World) -> None:
     manifest = a_set("adopted")
     world.create(manifest)
     settle(world, "adopted")
@@ -115,7 +115,7 @@ def test_orphans_run_on_and_are_adopted_by_the_next_set_without_a_restart(world:
     eventually("all of it is the new set's", owners, lambda now: now == {uid})
 
 
-def test_orphans_are_rolled_where_the_next_set_asks_for_something_else(world: World) -> None:
+def test_orphans_are_updated_by_a_next_set_with_another_template(world: World) -> None:
     world.create(a_set("other"))
     settle(world, "other")
     world.delete(SET, "other", "Orphan")

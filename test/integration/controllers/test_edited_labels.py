@@ -42,7 +42,7 @@ EDITABLE: dict[tuple[str, str], tuple[Marks, Marks]] = {
 }
 
 
-def test_edited_labels_and_annotations_are_repaired_and_no_pod_goes(world: World) -> None:
+def test_edited_labels_and_annotations_are_repaired_and_no_pod_is_deleted(world: World) -> None:
     budget = rolling(maxUnavailable=2)
     world.create(a_set("marked", size=2, rolloutStrategy=budget))
     settle(world, "marked")
@@ -65,7 +65,7 @@ def test_edited_labels_and_annotations_are_repaired_and_no_pod_goes(world: World
     assert differences(before, specs(identities(world, "Pod", "StatefulSet"))) == []
 
 
-def test_a_pod_that_its_statefulset_releases_is_left_alone_until_its_label_is_back(world: World) -> None:
+def test_a_pod_released_by_its_statefulset_is_left_alone(world: World) -> None:
     world.create(a_set("released"))
     settle(world, "released")
     before = pod_uids(world, "released")

@@ -195,7 +195,7 @@ def test_a_paused_set_whose_deployment_is_deleted_keeps_its_template(groups: Wor
     assert images_in(groups) == ["server:2"] * 2
 
 
-def test_a_deployment_that_somebody_has_paused_is_reported(groups: World) -> None:
+def test_a_paused_deployment_is_reported(groups: World) -> None:
     groups.kubectl("rollout", "pause", "deployment", "demo")
     groups.patch(SET, "demo", new_image("server:2"))
 
@@ -235,7 +235,7 @@ def waiting_leaders(world: World) -> int:
         ("deletion of the namespace unattended", "PostTermination"),
     ],
 )
-def test_a_lineage_that_has_used_up_upstreams_limit_ends(
+def test_a_group_lineage_ends_at_upstreams_restart_limit(
     world: World, pods: Pods, product: Product, way_out: str, policy: str
 ) -> None:
     limit = {"maxGroupRestarts": 1, "restartBackoff": {"baseSeconds": 1}}
@@ -295,7 +295,7 @@ def test_a_lineage_that_has_used_up_upstreams_limit_ends(
     assert condition(world.get(SET, "demo"), "Degraded")["status"] == "False"
 
 
-def test_a_rollout_survives_the_death_of_the_manager(groups: World, product: Product) -> None:
+def test_a_rollout_continues_after_the_manager_is_killed(groups: World, product: Product) -> None:
     before = keys_of(groups, "demo")
     groups.patch(SET, "demo", new_image("server:2"))
     eventually("a group is replaced", lambda: keys_of(groups, "demo"), lambda now: bool(now - before))
@@ -305,7 +305,7 @@ def test_a_rollout_survives_the_death_of_the_manager(groups: World, product: Pro
     assert not keys_of(groups, "demo") & before
 
 
-def test_a_manager_that_starts_changes_no_group(groups: World, product: Product) -> None:
+def test_a_starting_manager_changes_no_group(groups: World, product: Product) -> None:
     before = pod_uids(groups, "demo")
     product.kill()
     product.ensure_running()

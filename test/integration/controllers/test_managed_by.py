@@ -72,7 +72,7 @@ def after_another_set(world: World, name: str) -> None:
     settle(world, name)
 
 
-def test_a_set_is_dispatched_to_another_cluster_and_its_status_comes_back(
+def test_a_set_is_dispatched_to_another_cluster_and_its_status_is_mirrored(
     world: World, remote: World, product: Product, audit: AuditLog
 ) -> None:
     wanted = a_set("sent", 2, 2, managedBy=DISPATCHER, podDisruptionBudget={"maxUnavailableGroups": 1})
@@ -98,12 +98,12 @@ def test_a_set_is_dispatched_to_another_cluster_and_its_status_comes_back(
 
 
 @pytest.mark.parametrize("name", ["multikueue", "", "Acme.io/foo", "acme.io/" + "a" * 60])
-def test_a_name_that_is_none_is_refused(world: World, name: str) -> None:
+def test_an_invalid_controller_name_is_rejected(world: World, name: str) -> None:
     with pytest.raises(ApiError, match=r"spec\.managedBy: Invalid value: "):
         world.create(a_set("refused", managedBy=name))
 
 
-def test_a_set_keeps_its_controller(world: World) -> None:
+def test_managed_by_is_immutable(world: World) -> None:
     world.create(a_set("ours", 1, 1, managedBy="leaderworkerset.sigs.k8s.io/lws-controller"))
     settle(world, "ours")
     for other in (DISPATCHER, None):

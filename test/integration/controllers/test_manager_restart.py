@@ -48,7 +48,7 @@ def renewals(audit: AuditLog) -> int:
 
 
 @pytest.mark.our_simulation
-def test_a_rollout_survives_the_death_of_the_manager(world: World, product: Product, pods: Pods) -> None:
+def test_a_rollout_continues_after_the_manager_is_killed(world: World, product: Product, pods: Pods) -> None:
     """The test makes new pods ready itself, so that the manager always dies during the rollout."""
     world.create(a_set("mid", replicas=4))
     settle(world, "mid")
@@ -77,7 +77,7 @@ def test_a_rollout_survives_the_death_of_the_manager(world: World, product: Prod
     assert min(len(ready_groups(frame)) for frame in history.pods()) >= 3
 
 
-def test_what_happens_while_no_manager_runs_is_made_good_by_the_next(world: World, product: Product) -> None:
+def test_changes_without_a_manager_are_reconciled_by_the_next_one(world: World, product: Product) -> None:
     """Webhooks are down meanwhile, so sets can only be scaled, and lost pods are not replaced."""
     world.create(a_set("alone", replicas=2, group={"restartPolicy": "None"}))
     settle(world, "alone")
@@ -101,7 +101,7 @@ def test_what_happens_while_no_manager_runs_is_made_good_by_the_next(world: Worl
     ]
 
 
-def test_settled_sets_are_not_written_to_by_a_new_manager_nor_while_idle(
+def test_no_writes_for_settled_sets_after_a_restart_or_while_idle(
     world: World, product: Product, audit: AuditLog
 ) -> None:
     names = [f"s{number}" for number in range(SETTLED)]

@@ -15,7 +15,7 @@ NAMES = ("one", "two", "three")
 MOST_REFUSALS_PER_SET = 12
 
 
-def test_a_terminating_namespace_is_left_in_silence(world: World, product: Product, audit: AuditLog) -> None:
+def test_no_errors_in_a_terminating_namespace(world: World, product: Product, audit: AuditLog) -> None:
     slow = pod_template(annotations={"localcluster/stops-after": "3"})
     for name in NAMES:
         world.create(a_set(name, workers=slow))

@@ -16,7 +16,7 @@ from test.harness.waiting import eventually
 from test.harness.world import SET, World
 
 
-def test_a_canary_stays_alone_until_the_partition_is_lowered(world: World) -> None:
+def test_only_the_canary_is_updated_until_the_partition_is_lowered(world: World) -> None:
     world.create(a_set("canary", replicas=4, rolloutStrategy=rolling(partition=3)))
     settle(world, "canary")
     history = History(world, "canary")
@@ -39,7 +39,7 @@ def test_a_canary_stays_alone_until_the_partition_is_lowered(world: World) -> No
     assert status["currentRevision"] == status["updateRevision"]
 
 
-def test_a_lost_group_below_the_partition_comes_back_as_it_was(world: World) -> None:
+def test_a_lost_group_below_the_partition_is_recreated_with_the_old_revision(world: World) -> None:
     """The size of its own revision is restored too."""
     world.create(a_set("as-it-was", replicas=2, size=2, rolloutStrategy=rolling(partition=1)))
     settle(world, "as-it-was")
@@ -64,7 +64,7 @@ def test_a_lost_group_below_the_partition_comes_back_as_it_was(world: World) -> 
     assert uids_of_group(world, "as-it-was", 1) == other
 
 
-def test_a_partition_above_all_groups_holds_back_everything_but_new_groups(world: World) -> None:
+def test_with_a_partition_above_all_groups_only_new_groups_are_updated(world: World) -> None:
     world.create(a_set("held", replicas=2, rolloutStrategy=rolling(partition=2)))
     settle(world, "held")
     before = pod_uids(world, "held")

@@ -51,7 +51,7 @@ def held(world: World, name: str, nodes: int) -> None:
     )
 
 
-def test_nodes_get_the_images_and_then_the_rollout_begins(world: World) -> None:
+def test_the_rollout_starts_after_the_images_are_pulled(world: World) -> None:
     world.create(a_warm_set("warm"))
     settle(world, "warm")
     before, homes = pod_uids(world, "warm"), nodes_of(pods_of(world, "warm"))
@@ -85,7 +85,7 @@ def test_nodes_get_the_images_and_then_the_rollout_begins(world: World) -> None:
     assert len([each for each in events_of(world, "warm") if each.reason == "Prewarmed"]) == 1
 
 
-def test_a_rollout_goes_on_at_the_deadline(world: World) -> None:
+def test_the_rollout_starts_at_the_deadline(world: World) -> None:
     world.create(a_warm_set("late", deadlineSeconds=8))
     settle(world, "late")
     before, homes = pod_uids(world, "late"), nodes_of(pods_of(world, "late"))
@@ -99,7 +99,7 @@ def test_a_rollout_goes_on_at_the_deadline(world: World) -> None:
     nothing_is_left(world, "late")
 
 
-def test_what_is_refused_is_told_and_holds_up_nothing(world: World) -> None:
+def test_rejected_jobs_are_reported_and_do_not_block_the_rollout(world: World) -> None:
     world.create(a_warm_set("refused"))
     settle(world, "refused")
     with prewarm_pods_refused(world):
@@ -110,7 +110,7 @@ def test_what_is_refused_is_told_and_holds_up_nothing(world: World) -> None:
     nothing_is_left(world, "refused")
 
 
-def test_an_undo_and_a_deletion_leave_nothing(world: World) -> None:
+def test_a_rollback_and_a_deletion_delete_the_jobs(world: World) -> None:
     world.create(a_warm_set("undone", 1))
     settle(world, "undone")
     before, homes = pod_uids(world, "undone"), nodes_of(pods_of(world, "undone"))
@@ -127,7 +127,7 @@ def test_an_undo_and_a_deletion_leave_nothing(world: World) -> None:
     nothing_is_left(world, "undone")
 
 
-def test_scaling_goes_on_meanwhile(world: World) -> None:
+def test_scaling_during_prewarming(world: World) -> None:
     world.create(a_warm_set("scaled", 1))
     settle(world, "scaled")
     before, homes = pod_uids(world, "scaled"), nodes_of(pods_of(world, "scaled"))

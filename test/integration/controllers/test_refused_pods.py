@@ -20,7 +20,7 @@ REFUSALS = 16
 SOON = 60.0
 
 
-def test_pods_come_soon_after_they_can_be_made_again(world: World, audit: AuditLog) -> None:
+def test_rejected_pods_are_retried_soon_after_they_are_allowed(world: World, audit: AuditLog) -> None:
     """Tested for a leader, and for a worker of another group."""
     world.kubectl("create", "serviceaccount", "runner")
     template = pod_template(serviceAccountName="runner")

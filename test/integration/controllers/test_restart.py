@@ -115,7 +115,7 @@ REASONS: dict[Trouble, set[str]] = {
 
 
 @pytest.mark.parametrize(("trouble", "pod"), TROUBLES)
-def test_a_group_is_made_anew_as_one(world: World, pods: Pods, trouble: Trouble, pod: str) -> None:
+def test_a_group_is_recreated_as_a_whole(world: World, pods: Pods, trouble: Trouble, pod: str) -> None:
     workers = pod_template(initContainers=[{"name": "before", "image": "before:1"}])
     world.create(a_set("g", replicas=2, size=3, workers=workers))
     settle(world, "g")
@@ -135,7 +135,7 @@ def test_a_group_is_made_anew_as_one(world: World, pods: Pods, trouble: Trouble,
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, "None"])
-def test_a_lost_leader_takes_its_workers_along_under_every_policy(world: World, policy: str) -> None:
+def test_workers_of_a_lost_leader_are_recreated_under_every_policy(world: World, policy: str) -> None:
     slow = pod_template(annotations={"localcluster/stops-after": "1"}, terminationGracePeriodSeconds=600)
     world.create(a_set("led", replicas=2, workers=slow, **of_policy(policy)))
     settle(world, "led")
@@ -150,7 +150,7 @@ def test_a_lost_leader_takes_its_workers_along_under_every_policy(world: World, 
     assert restarts_told(world, "led") == []
 
 
-def test_without_a_policy_only_the_lost_pod_comes_back(world: World, pods: Pods) -> None:
+def test_without_a_policy_only_the_lost_pod_is_recreated(world: World, pods: Pods) -> None:
     world.create(a_set("none", replicas=1, size=3, group={"restartPolicy": "None"}))
     settle(world, "none")
     before = uids_of_group(world, "none", 0)
@@ -172,7 +172,7 @@ def test_without_a_policy_only_the_lost_pod_comes_back(world: World, pods: Pods)
 
 @pytest.mark.our_simulation
 @pytest.mark.parametrize("policy", POLICIES)
-def test_restarts_during_the_start_count_only_under_the_plain_policy(
+def test_restarts_during_the_start_count_only_under_recreate_group_on_pod_restart(
     world: World, pods: Pods, policy: str
 ) -> None:
     pending = pod_template(annotations={"localcluster/ready-after": "1h"})
@@ -201,7 +201,7 @@ def test_restarts_during_the_start_count_only_under_the_plain_policy(
     assert len(wait_for_events(world, "young", "RecreateGroup")) == 1
 
 
-def test_a_policy_that_is_changed_takes_effect_at_once_and_restarts_nothing(world: World, pods: Pods) -> None:
+def test_a_changed_policy_applies_at_once_and_restarts_nothing(world: World, pods: Pods) -> None:
     world.create(a_set("turned", replicas=2, group={"restartPolicy": "None"}))
     settle(world, "turned")
     before, other = uids_of_group(world, "turned", 0), uids_of_group(world, "turned", 1)
@@ -219,7 +219,7 @@ def test_a_policy_that_is_changed_takes_effect_at_once_and_restarts_nothing(worl
 # --- Failures while no manager is active --------------------------------------------------------------------
 
 
-def test_a_worker_that_was_replaced_while_no_manager_ran(world: World, product: Product) -> None:
+def test_a_worker_replaced_without_a_manager(world: World, product: Product) -> None:
     world.create(a_set("away", replicas=2, size=3))
     settle(world, "away")
     before, other = uids_of_group(world, "away", 0), uids_of_group(world, "away", 1)
@@ -239,9 +239,7 @@ def test_a_worker_that_was_replaced_while_no_manager_ran(world: World, product: 
 
 @pytest.mark.local_only
 @pytest.mark.parametrize("policy", ["RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"])
-def test_a_worker_that_was_ready_again_before_any_manager_led(
-    world: World, product: Product, policy: str
-) -> None:
+def test_a_worker_ready_again_before_a_manager_leads(world: World, product: Product, policy: str) -> None:
     """The test holds the Lease, so the manager only answers webhooks."""
     world.create(a_set("led", replicas=2, size=3, **of_policy(policy)))
     settle(world, "led")
@@ -281,7 +279,7 @@ def test_a_worker_that_was_ready_again_before_any_manager_led(
 # --- Limits of restarts -------------------------------------------------------------------------------------
 
 
-def test_a_group_that_fails_again_and_again_waits_longer_and_longer(world: World, pods: Pods) -> None:
+def test_repeated_failures_back_off(world: World, pods: Pods) -> None:
     world.create(a_set("again", replicas=1, size=2))
     settle(world, "again")
     moments = []
@@ -303,7 +301,7 @@ def test_a_group_that_fails_again_and_again_waits_longer_and_longer(world: World
     assert len(wait_for_events(world, "again", "RecreateGroup", 3)) == 3
 
 
-def test_a_group_that_is_evicted_again_and_again_comes_back_at_once_each_time(world: World) -> None:
+def test_repeated_evictions_do_not_back_off(world: World) -> None:
     """The workers are evicted by the Eviction API, as in a drain.
 
     The set allows no failure, so an eviction that counts as one would keep the group down.
@@ -320,7 +318,7 @@ def test_a_group_that_is_evicted_again_and_again_comes_back_at_once_each_time(wo
 
 
 @pytest.mark.parametrize("way_out", ["limit", "leader", "revision"])
-def test_a_group_that_has_used_up_its_restarts_is_kept(world: World, pods: Pods, way_out: str) -> None:
+def test_a_group_without_remaining_restarts_is_kept(world: World, pods: Pods, way_out: str) -> None:
     world.create(a_set("used", replicas=2, size=2, maxGroupRestarts=0))
     settle(world, "used")
     before, other = uids_of_group(world, "used", 0), uids_of_group(world, "used", 1)
@@ -356,7 +354,7 @@ def kept(world: World) -> set[str]:
 
 
 @pytest.mark.parametrize("way_out", ["recovery", "revision", "scaling", "deletion"])
-def test_a_group_that_has_used_up_upstreams_limit_ends(world: World, pods: Pods, way_out: str) -> None:
+def test_a_group_ends_at_upstreams_restart_limit(world: World, pods: Pods, way_out: str) -> None:
     world.create(a_set("ended", replicas=2, size=2, group={"maxGroupRestarts": 1, "restartBackoff": {}}))
     settle(world, "ended")
     before, other = uids_of_group(world, "ended", 1), uids_of_group(world, "ended", 0)
@@ -401,7 +399,7 @@ def test_a_group_that_has_used_up_upstreams_limit_ends(world: World, pods: Pods,
     assert (uids_of_group(world, "ended", 0) == other) is (way_out != "revision")
 
 
-def test_a_group_that_has_ended_does_not_keep_its_namespace(world: World, pods: Pods) -> None:
+def test_an_ended_group_does_not_block_namespace_deletion(world: World, pods: Pods) -> None:
     """The set has only this group, so no deletion of another pod triggers a pass."""
     world.create(a_set("lone", replicas=1, size=2, group={"maxGroupRestarts": 0}))
     settle(world, "lone")
@@ -434,7 +432,7 @@ def test_restarts_of_exempt_containers_do_not_count(world: World, pods: Pods) ->
     assert told.note.endswith(f"container {CONTAINER} exited with code 1 (Error) and was restarted")
 
 
-def test_workers_that_are_scaled_by_hand_are_repaired_and_nothing_else(world: World) -> None:
+def test_worker_replicas_are_repaired_without_a_restart(world: World) -> None:
     world.create(a_set("hand", replicas=1, size=2))
     settle(world, "hand")
     before = uids_of_group(world, "hand", 0)

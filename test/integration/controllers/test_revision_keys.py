@@ -43,7 +43,7 @@ VECTORS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("key", VECTORS)
-def test_keys_are_those_that_the_original_controller_gives(shared_world: World, key: str) -> None:
+def test_revision_keys_equal_those_of_upstream(shared_world: World, key: str) -> None:
     """A set without groups has a revision too, which is enough here."""
     name = f"vector-{key}"
     manifest = {

@@ -58,7 +58,7 @@ def roll(world: World, name: str, image: str = "server:2") -> History:
     return history
 
 
-def test_groups_are_replaced_one_by_one_from_the_top_and_each_once(world: World) -> None:
+def test_groups_are_updated_one_by_one_from_the_highest_index(world: World) -> None:
     world.create(a_set("plain", replicas=3))
     settle(world, "plain")
 
@@ -100,7 +100,7 @@ def test_groups_start_in_waves(world: World) -> None:
         assert [(existing, ready) for existing, ready in counts if existing > max(1, 2 * ready)] == []
 
 
-def test_old_workers_never_meet_a_new_leader(world: World) -> None:
+def test_old_workers_never_join_a_new_leader(world: World) -> None:
     slow = pod_template(annotations={"localcluster/stops-after": "5"})
     leaders = {"leaderTemplate": pod_template()}
     world.create(a_set("apart", replicas=3, size=3, workers=slow, group=leaders))
@@ -116,7 +116,7 @@ def test_old_workers_never_meet_a_new_leader(world: World) -> None:
     assert gated == {f"apart-{index}" for index in range(3)}, "their workers take five seconds longer to stop"
 
 
-def test_a_leader_that_somebody_else_deletes_does_not_meet_its_workers_either(world: World) -> None:
+def test_old_workers_never_join_a_leader_recreated_by_others(world: World) -> None:
     slow = pod_template(annotations={"localcluster/stops-after": "1"})
     world.create(a_set("lost", replicas=1, size=3, workers=slow))
     settle(world, "lost")
@@ -134,7 +134,7 @@ def test_a_leader_that_somebody_else_deletes_does_not_meet_its_workers_either(wo
     assert history.overlaps() == []
 
 
-def test_a_rollout_is_recorded_and_told(world: World) -> None:
+def test_a_rollout_is_recorded_and_announced(world: World) -> None:
     world.create(a_set("told", replicas=2))
     settle(world, "told")
     (first,) = revisions_of(world, "told")
@@ -179,7 +179,7 @@ BUDGETS = [
 
 
 @pytest.mark.parametrize(("replicas", "budget", "fewest", "most"), BUDGETS)
-def test_a_rollout_uses_its_budget_and_keeps_to_it(
+def test_a_rollout_uses_its_whole_budget_and_never_exceeds_it(
     world: World, replicas: int, budget: dict[str, Any], fewest: int, most: int
 ) -> None:
     world.create(a_set("budget", replicas, rolloutStrategy=rolling(**budget)))
@@ -197,7 +197,7 @@ def test_a_rollout_uses_its_budget_and_keeps_to_it(
     assert history.overlaps() == []
 
 
-def test_several_changes_in_a_row_end_at_the_newest(world: World) -> None:
+def test_successive_changes_converge_to_the_newest(world: World) -> None:
     world.create(a_set("often", replicas=3))
     settle(world, "often")
     history = History(world, "often")
@@ -214,7 +214,7 @@ def test_several_changes_in_a_row_end_at_the_newest(world: World) -> None:
     assert len(set.union(*keys_of(world, "often").values())) == 1
 
 
-def test_changing_back_keeps_the_key_and_the_groups_that_still_have_it(world: World) -> None:
+def test_a_rollback_reuses_the_key_and_keeps_groups_that_have_it(world: World) -> None:
     world.create(a_set("back", replicas=3, rolloutStrategy=rolling(partition=2)))
     settle(world, "back")
     (first,) = revisions_of(world, "back")
@@ -235,7 +235,7 @@ def test_changing_back_keeps_the_key_and_the_groups_that_still_have_it(world: Wo
     assert revisions[-1]["data"] == first["data"]
 
 
-def test_a_broken_update_stops_at_its_budget_and_a_fix_gets_through(world: World) -> None:
+def test_a_broken_update_stops_at_its_budget_and_can_be_fixed(world: World) -> None:
     world.create(a_set("broken", replicas=3))
     settle(world, "broken")
     history = History(world, "broken")
@@ -254,7 +254,7 @@ def test_a_broken_update_stops_at_its_budget_and_a_fix_gets_through(world: World
     assert [len(history.leaders()[index]) for index in range(3)] == [2, 2, 3]
 
 
-def test_scaling_during_a_rollout_does_both(world: World) -> None:
+def test_scaling_during_a_rollout(world: World) -> None:
     world.create(a_set("both", replicas=3))
     settle(world, "both")
     history = History(world, "both")
@@ -268,7 +268,7 @@ def test_scaling_during_a_rollout_does_both(world: World) -> None:
     assert fewest_ready(history.pods()) >= 2
 
 
-def test_a_rollout_goes_on_when_its_leader_statefulset_is_deleted_as_an_orphan(world: World) -> None:
+def test_a_rollout_continues_after_an_orphaning_deletion_of_the_leader_statefulset(world: World) -> None:
     world.create(a_set("torn", replicas=3))
     settle(world, "torn")
     history, uid = History(world, "torn"), world.uid("StatefulSet", "torn")
@@ -286,7 +286,7 @@ def test_a_rollout_goes_on_when_its_leader_statefulset_is_deleted_as_an_orphan(w
     assert fewest_ready(history.pods()) >= 2
 
 
-def test_groups_that_are_lost_with_their_leader_statefulset_come_back_as_they_were(world: World) -> None:
+def test_groups_lost_with_the_leader_statefulset_keep_their_revision(world: World) -> None:
     world.create(a_set("canary", replicas=3, rolloutStrategy=rolling(partition=2)))
     settle(world, "canary")
     world.patch(SET, "canary", new_image("server:2"))

@@ -45,7 +45,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     [({"maxUnavailable": 2}, 4, 6), ({"maxUnavailable": 1, "maxSurge": 2}, 5, 8)],
     ids=["without surge", "with surge"],
 )
-def test_a_rollout_uses_its_budget_and_keeps_to_it(
+def test_a_rollout_uses_its_whole_budget_and_never_exceeds_it(
     world: World, budget: dict[str, int], fewest: int, most: int
 ) -> None:
     name = f"budget-{most}"

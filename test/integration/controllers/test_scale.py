@@ -20,7 +20,7 @@ from test.harness.waiting import eventually
 from test.harness.world import SET, World
 
 
-def test_scaling_up_adds_groups_and_leaves_the_others_alone(world: World) -> None:
+def test_scaling_up_adds_groups_without_touching_others(world: World) -> None:
     world.create(a_set("up", replicas=1))
     settle(world, "up")
     before = identities(world, "Pod", "Service")
@@ -42,7 +42,7 @@ def written_of(world: World, name: str) -> tuple[object, ...]:
     return stored["spec"], labels_of(stored), annotations_of(stored), stored["metadata"]["ownerReferences"]
 
 
-def test_scaling_down_takes_the_highest_groups(world: World) -> None:
+def test_scaling_down_deletes_the_highest_groups(world: World) -> None:
     """The surge budget must not keep groups that the user has removed."""
     world.create(a_set("down", replicas=3, rolloutStrategy=rolling(maxSurge=2)))
     settle(world, "down")
@@ -60,7 +60,7 @@ def test_scaling_down_takes_the_highest_groups(world: World) -> None:
     eventually("it is told", lambda: notes_of(world, "down"), lambda notes: note in notes)
 
 
-def test_a_set_of_no_groups_is_available_and_comes_back(world: World) -> None:
+def test_scale_to_zero_and_back(world: World) -> None:
     world.create(a_set("none", replicas=0))
     settle(world, "none")
     world.patch(SET, "none", scaled_to(1))
@@ -93,7 +93,7 @@ def test_groups_of_one_pod_have_no_workers(world: World) -> None:
     }
 
 
-def test_a_new_size_replaces_groups_one_after_the_other(world: World) -> None:
+def test_a_new_size_recreates_groups_one_by_one(world: World) -> None:
     world.create(a_set("grows", replicas=2, size=1))
     settle(world, "grows")
 

@@ -25,7 +25,7 @@ from tools.localcluster import ApiError, ClusterAccess
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-async def test_a_fleet_runs_its_set(world: World, cluster: ClusterAccess) -> None:
+async def test_a_fleet_manages_its_set(world: World, cluster: ClusterAccess) -> None:
     """Creation, restoration and status follow events, because nothing is checked periodically."""
     path = FLEETS.path(world.namespace)
 

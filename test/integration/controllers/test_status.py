@@ -40,7 +40,7 @@ def failure(world: World, name: str, reason: str) -> str:
     return str(found["message"])
 
 
-def test_a_set_without_progress_is_stalled_and_told_once_until_it_moves(world: World) -> None:
+def test_a_set_without_progress_is_stalled_and_reported_once(world: World) -> None:
     world.create(a_set("stuck", replicas=2, workers=running_unready()))
 
     def counts() -> dict[str, int]:
@@ -136,7 +136,7 @@ def members(world: World, name: str) -> dict[str, str]:
     }
 
 
-def test_a_status_that_is_emptied_restored_or_edited_is_put_right_at_once(world: World) -> None:
+def test_an_emptied_restored_or_edited_status_is_repaired_at_once(world: World) -> None:
     """A user may do this with `kubectl patch --subresource=status`, or with a tool that restores a backup."""
     world.create(a_set("told", replicas=1))
     early = eventually("it is said that it begins", lambda: status_of(world, "told"))
@@ -163,7 +163,7 @@ def told_in(world: World, name: str) -> dict[str, Any]:
     return {**told, "conditions": true - {"example.com/Checked"}}
 
 
-def test_a_quota_in_the_way_is_named(world: World) -> None:
+def test_an_exceeded_quota_is_reported(world: World) -> None:
     world.kubectl("create", "quota", "few", "--hard=pods=2")
     world.create(a_set("many", replicas=2))
     assert "exceeded quota: few" in failure(world, "many", "QuotaExceeded")
@@ -174,7 +174,7 @@ def test_a_quota_in_the_way_is_named(world: World) -> None:
     eventually("it is over", lambda: not condition(world.get(SET, "many"), "ReplicaFailure"))
 
 
-def test_what_is_refused_to_the_manager_is_named(world: World) -> None:
+def test_rejected_writes_are_reported(world: World) -> None:
     world.kubectl("create", "quota", "one", "--hard=count/statefulsets.apps=1")
     world.create(a_set("led", replicas=1))
     said = failure(world, "led", "QuotaExceeded")
@@ -186,7 +186,7 @@ def test_what_is_refused_to_the_manager_is_named(world: World) -> None:
     eventually("it is over", lambda: not condition(world.get(SET, "led"), "ReplicaFailure"))
 
 
-def test_a_missing_service_account_is_named(world: World) -> None:
+def test_a_missing_service_account_is_reported(world: World) -> None:
     world.create(a_set("alone", replicas=1, workers=pod_template(serviceAccountName="nobody")))
     assert 'serviceaccount "nobody" not found' in failure(world, "alone", "ServiceAccountMissing")
 
@@ -195,7 +195,7 @@ def test_a_missing_service_account_is_named(world: World) -> None:
     eventually("it is over", lambda: not condition(world.get(SET, "alone"), "ReplicaFailure"))
 
 
-def test_a_freeze_of_deletions_is_told_and_the_rollout_goes_on_when_it_is_lifted(world: World) -> None:
+def test_rejected_deletions_are_reported_and_the_rollout_continues_afterwards(world: World) -> None:
     world.create(a_set("frozen"))
     settle(world, "frozen")
     before = uids_of_group(world, "frozen", 1)

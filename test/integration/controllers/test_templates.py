@@ -26,7 +26,7 @@ from tools.localcluster import Pods
 from tools.localcluster.pods import is_ready
 
 
-def test_leaders_are_made_from_their_own_template(world: World) -> None:
+def test_leaders_use_the_leader_template(world: World) -> None:
     leader = pod_template("leader:1", serviceAccountName="default")
     leader["metadata"]["labels"] = {"role": "leader"}
     manifest = a_set("two", replicas=2, size=2, group={"leaderTemplate": leader})
@@ -47,7 +47,7 @@ def test_leaders_are_made_from_their_own_template(world: World) -> None:
 
 
 @pytest.mark.our_simulation
-def test_workers_wait_for_a_ready_leader_where_the_set_says_so(world: World, pods: Pods) -> None:
+def test_workers_wait_for_a_ready_leader_with_leader_ready(world: World, pods: Pods) -> None:
     leader = pod_template(annotations={"localcluster/ready": "false"})
     world.create(
         a_set("late", replicas=1, size=3, group={"leaderTemplate": leader}, startupPolicy="LeaderReady")
@@ -70,7 +70,7 @@ def test_workers_wait_for_a_ready_leader_where_the_set_says_so(world: World, pod
     assert len(pods_of(world, "late")) == 3
 
 
-def test_each_group_has_its_own_service_where_the_set_says_so(world: World) -> None:
+def test_each_group_has_its_own_service_with_unique_per_replica(world: World) -> None:
     world.create(a_set("own", networkConfig={"subdomainPolicy": "UniquePerReplica"}))
     settle(world, "own")
     assert names_of(world.list("Service")) == {"own-0", "own-1"}
@@ -88,7 +88,7 @@ def test_each_group_has_its_own_service_where_the_set_says_so(world: World) -> N
             assert variable == {"name": "LWS_LEADER_ADDRESS", "value": f"{name}.{name}.{world.namespace}"}
 
 
-def test_a_change_of_the_subdomain_policy_rolls_the_set(world: World) -> None:
+def test_a_changed_subdomain_policy_starts_a_rollout(world: World) -> None:
     world.create(a_set("moves"))
     settle(world, "moves")
     before = names_of(world.list("Service"))

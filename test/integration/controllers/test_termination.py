@@ -86,7 +86,7 @@ def test_workers_are_terminated_with_their_leader(world: World, go: Way, identit
 
 
 @pytest.mark.parametrize("go", [delete_the_leader, delete_the_set])
-def test_the_default_is_as_ever(world: World, go: Way) -> None:
+def test_default_termination_policy(world: World, go: Way) -> None:
     world.create(a_set(NAME, 1, 3, workers=SLOW, podTerminationPolicy="Default"))
     settle(world, NAME)
     history, former = History(world, NAME), set(pod_uids(world, NAME).values())
@@ -95,7 +95,7 @@ def test_the_default_is_as_ever(world: World, go: Way) -> None:
     assert not are_ended_together(history.pods(), former)
 
 
-def test_a_rollout_of_hash_groups_ends_each_at_once(world: World) -> None:
+def test_a_rollout_terminates_all_pods_of_a_hash_group_at_once(world: World) -> None:
     world.create(a_set(NAME, 1, 3, workers=SLOW, groupIdentity="Hash", **PARALLEL))
     settle(world, NAME)
     history, former = History(world, NAME), set(pod_uids(world, NAME).values())

@@ -14,19 +14,19 @@ from tools.localcluster import LocalCluster
 OTHER_REASONS = ("because it is being terminated", "exceeded quota")
 
 
-def test_the_permissions_of_the_chart_were_enough(local_cluster: LocalCluster) -> None:
+def test_no_request_was_forbidden(local_cluster: LocalCluster) -> None:
     requests = AuditLog(local_cluster.audit_log).requests()
     assert any(each.is_write for each in requests)
     refused = [str(each) for each in requests if each.code == 403 and not _has_other_reasons(each.message)]
     assert refused == []
 
 
-def test_no_manager_died_by_itself(product: Product) -> None:
+def test_no_manager_crashed(product: Product) -> None:
     assert product.unexpected_ends == 0
     assert product.manager.is_running
 
 
-def test_nothing_in_the_log_is_a_bug(product: Product) -> None:
+def test_no_exception_was_logged(product: Product) -> None:
     signs = ("Traceback", "this is a bug", "was never awaited", "never retrieved", "Exception")
     assert [line for line in product.log().splitlines() if any(sign in line for sign in signs)] == []
 

@@ -84,7 +84,7 @@ def _nothing_crashes(product: Product) -> Iterator[None]:
 
 @examples(1_200)
 @given(manifest=sets())
-def test_sets_are_refused_or_can_be_planned_for(gate: Gate, manifest: Object) -> None:
+def test_sets_are_rejected_or_can_be_planned(gate: Gate, manifest: Object) -> None:
     stored = gate.create(manifest, SET)
     if stored is None:
         return
@@ -108,7 +108,7 @@ def test_updates_are_refused_or_stable(gate: Gate, name: str, manifest: Object) 
 
 @examples(400)
 @given(manifest=pods())
-def test_pods_are_refused_or_know_their_place(gate: Gate, manifest: Object) -> None:
+def test_pods_are_rejected_or_get_their_identity(gate: Gate, manifest: Object) -> None:
     stored = gate.create(manifest, "Pod")
     if stored is not None:
         again = gate.create(sendable(stored), "Pod")
@@ -126,14 +126,14 @@ def test_disaggregated_sets_are_refused_or_stable(gate: Gate, manifest: Object) 
         assert sendable(again) == sendable(stored)
 
 
-def test_both_answers_came_up(answers: Counter[str]) -> None:
+def test_both_verdicts_occurred(answers: Counter[str]) -> None:
     """Otherwise the properties above would have shown little."""
     if not answers:
         pytest.skip("needs the answers to the objects above")
     assert min(answers["accepted"], answers["refused"]) > 0.1 * answers.total(), answers
 
 
-def test_what_is_accepted_comes_up_or_says_why_not(world: World) -> None:
+def test_accepted_sets_become_ready_or_report_a_reason(world: World) -> None:
     drawn, complaints = _candidates(), dict[str, str]()
     for first in range(0, RUN, BATCH):
         names: list[str] = []

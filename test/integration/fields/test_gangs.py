@@ -26,7 +26,7 @@ def pod_groups(world: World) -> dict[str, dict[str, Any]]:
     return {labels_of(each)[GROUP_INDEX_LABEL]: each for each in world.list("PodGroup")}
 
 
-def test_a_group_has_a_pod_group_that_comes_back_and_follows_it(world: World) -> None:
+def test_the_pod_group_of_a_group_is_recreated_and_deleted_with_it(world: World) -> None:
     template = pod_template()
     template["spec"]["containers"][0] |= GPUS
     queue = {"scheduling.volcano.sh/queue-name": "gold"}

@@ -35,7 +35,7 @@ def is_created(world: World, manifest: dict[str, Any]) -> bool:
     return True
 
 
-def test_a_set_that_was_stored_with_a_later_field_is_left_alone_and_says_so(world: World) -> None:
+def test_a_set_stored_with_an_unknown_field_is_left_alone_and_reported(world: World) -> None:
     scheduled = a_set("scheduled", 1, 2, scheduling={"replica": {}})
     with pytest.raises(ApiError, match="requires the WorkloadAwareScheduling feature gate"):
         world.create(scheduled)
@@ -66,9 +66,7 @@ def test_a_set_that_was_stored_with_a_later_field_is_left_alone_and_says_so(worl
         assert world.list(kind) == [], kind
 
 
-def test_a_set_with_a_field_that_only_a_later_definition_has_is_left_alone(
-    world: World, product: Product
-) -> None:
+def test_a_set_with_a_field_of_a_later_crd_is_left_alone(world: World, product: Product) -> None:
     crd, place = "leaderworkersets.leaderworkerset.x-k8s.io", "/properties/spec/properties/spread"
     path = f"/spec/versions/0/schema/openAPIV3Schema{place}"
 
@@ -104,7 +102,7 @@ def test_a_set_with_a_field_that_only_a_later_definition_has_is_left_alone(
         patch_definition({"op": "remove", "path": path})
 
 
-def test_what_is_done_anyway_is_run_and_not_recorded(world: World) -> None:
+def test_defaults_of_unimplemented_fields_are_not_recorded(world: World) -> None:
     plain = a_set("plain", 1, 1)
     later = a_set(
         "later",

@@ -25,7 +25,7 @@ def ports(world: World) -> list[Any]:
     return [each["port"] for each in world.get("Service", SERVICE)["spec"]["ports"]]
 
 
-def test_the_service_of_leaders_and_what_scaling_down_leaves(world: World) -> None:
+def test_endpoints_of_the_leader_service_after_scaling_down(world: World) -> None:
     world.create(a_set("served", 3, 2, leaderService={"ports": [{"port": 80, "targetPort": 8080}]}))
     settle(world, "served")
     leaders = {"served-0", "served-1", "served-2"}

@@ -18,7 +18,7 @@ from test.integration.fields.test_placement import assert_apart, domains
 from tools.localcluster.nodes import POOL_LABEL
 
 
-def test_every_group_runs_on_the_nodes_of_its_index(world: World) -> None:
+def test_groups_run_on_the_node_pool_of_their_index(world: World) -> None:
     asked = {
         GROUP_NODE_SELECTOR_ANNOTATION: f"{POOL_LABEL}=pool-$(GROUP_INDEX)",
         GROUP_TOLERATIONS_ANNOTATION: "example.com/group=$(GROUP_NAME):NoSchedule",

@@ -66,7 +66,7 @@ def placed(name: str, **options: Any) -> dict[str, Any]:
     )
 
 
-def test_groups_and_subgroups_have_their_own_place_and_a_new_topology_is_a_rollout(world: World) -> None:
+def test_exclusive_placement_of_groups_and_subgroups_and_a_new_topology(world: World) -> None:
     world.create(placed("apart", rolloutStrategy=rolling(partition=1)))
     settle(world, "apart")
     assert_apart(domains(world, "apart", POOL_LABEL, GROUP_INDEX_LABEL), 2)
@@ -89,7 +89,7 @@ def test_groups_and_subgroups_have_their_own_place_and_a_new_topology_is_a_rollo
     assert EXCLUSIVE_TOPOLOGY_ANNOTATION not in moved["metadata"]["annotations"]
 
 
-def test_a_leader_is_scheduled_when_its_former_group_is_gone_and_not_tied_to_its_nodes(
+def test_a_leader_is_scheduled_on_any_node_after_its_former_group_is_deleted(
     world: World,
 ) -> None:
     """Before that, the affinity to pods of its group would leave no node for it."""
@@ -119,7 +119,7 @@ def is_gated(world: World, name: str, former: str) -> bool:
     return pod is not None and pod["metadata"]["uid"] != former and has_gate(pod, GROUP_REPLACEMENT_GATE)
 
 
-def test_marks_in_templates_are_overwritten_or_honoured_and_the_set_runs(world: World) -> None:
+def test_reserved_labels_in_templates(world: World) -> None:
     """As in upstream: identity labels in templates are overwritten, and a topology applies to leaders."""
     of_leaders = {
         "labels": {NAME_LABEL: "mine", WORKER_INDEX_LABEL: "7"},
@@ -147,9 +147,7 @@ def nodes_of(world: World, name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("returns", NodeReturn)
-def test_recreated_pods_return_to_their_nodes_where_the_set_asks_for_that(
-    world: World, returns: NodeReturn
-) -> None:
+def test_preferred_node_return(world: World, returns: NodeReturn) -> None:
     """After a lost leader, a rollout, and a reverted scale-down, but never to a lost node."""
     world.create(a_set("back", 2, 3, annotations={NODE_RETURN_ANNOTATION: returns}))
     settle(world, "back")
@@ -211,7 +209,7 @@ def blocked(world: World, name: str, pod: str, node: str) -> dict[str, Any]:
     )
 
 
-def test_a_pod_waits_for_the_node_that_it_must_return_to(world: World) -> None:
+def test_a_pod_waits_for_its_required_node(world: World) -> None:
     """The set reports which pod waits for which node, until there is room."""
     required = {NODE_RETURN_ANNOTATION: "Required"}
     world.create(a_set("must", 1, 1, workers=requesting("1"), annotations=required))
@@ -232,7 +230,7 @@ def test_a_pod_waits_for_the_node_that_it_must_return_to(world: World) -> None:
     assert nodes_of(world, "must") == {"must-0": node}
 
 
-def test_a_leader_does_not_wait_for_a_node_that_dies_meanwhile(world: World) -> None:
+def test_a_leader_does_not_wait_for_a_lost_node(world: World) -> None:
     required = {NODE_RETURN_ANNOTATION: "Required"}
     world.create(a_set("dead", 1, 1, workers=requesting("1"), annotations=required))
     settle(world, "dead")
@@ -248,7 +246,7 @@ def test_a_leader_does_not_wait_for_a_node_that_dies_meanwhile(world: World) -> 
     assert not condition(world.get(SET, "dead"), REPLICA_FAILURE)
 
 
-def test_a_worker_does_not_wait_for_a_node_that_is_cordoned_meanwhile(world: World) -> None:
+def test_a_worker_does_not_wait_for_a_cordoned_node(world: World) -> None:
     """The worker's group is not recreated for that, and the other pods stay."""
     world.create(
         a_set(
@@ -279,7 +277,7 @@ def test_a_worker_does_not_wait_for_a_node_that_is_cordoned_meanwhile(world: Wor
     assert not (world.get(SET, "cordon")["status"].get("restarts") or {})
 
 
-def test_pods_do_not_wait_for_a_node_that_is_excepted_meanwhile(world: World) -> None:
+def test_pods_do_not_wait_for_an_excluded_node(world: World) -> None:
     """This takes effect at once, without reading the node."""
     required = {NODE_RETURN_ANNOTATION: "Required"}
     world.create(a_set("excepts", 1, 1, workers=requesting("1"), annotations=required))

@@ -33,7 +33,7 @@ def owners(world: World) -> set[tuple[str, ...]]:
     return {tuple(owner["kind"] for owner in each["metadata"].get("ownerReferences") or ()) for each in found}
 
 
-def test_claims_of_workers_survive_their_group_and_go_with_their_set(world: World) -> None:
+def test_claims_of_workers_outlive_their_group_and_are_deleted_with_the_set(world: World) -> None:
     world.create(with_claims("keeper", "Delete"))
     settle(world, "keeper")
     before, pods = claims(world), uids_of_group(world, "keeper", 0)
@@ -53,7 +53,7 @@ def test_claims_of_workers_survive_their_group_and_go_with_their_set(world: Worl
     eventually("the claims are gone", lambda: claims(world), lambda now: not now, seconds=120)
 
 
-def test_whoever_changes_their_mind_keeps_the_claims_of_workers(world: World) -> None:
+def test_a_retention_policy_changed_to_retain_keeps_the_claims_of_workers(world: World) -> None:
     world.create(with_claims("spared", "Delete"))
     settle(world, "spared")
     eventually("the set owns them", lambda: owners(world), lambda now: now == {(SET,)})

@@ -25,7 +25,7 @@ def addresses(world: World, name: str) -> set[str]:
     return {pod["spec"]["containers"][0]["env"][0]["value"] for pod in pods_of(world, name)}
 
 
-def test_the_policy_changes_both_ways(world: World) -> None:
+def test_the_subdomain_policy_can_be_changed_and_changed_back(world: World) -> None:
     world.create(a_set("net", 2, 2))
     settle(world, "net")
     assert services(world) == {"net"}

@@ -11,9 +11,9 @@ from test.integration.foreign.inner import CONTROLLERS, run_tests
 from test.integration.foreign.kwok import kwok_as_in_its_guide
 from tools.localcluster import LocalCluster
 
-BUDGET = "test_a_broken_update_stops_at_its_budget_and_a_fix_gets_through"
-STALLED = "test_a_set_without_progress_is_stalled_and_told_once_until_it_moves"
-FAILED = "test_without_a_policy_only_the_lost_pod_comes_back"
+BUDGET = "test_a_broken_update_stops_at_its_budget_and_can_be_fixed"
+STALLED = "test_a_set_without_progress_is_stalled_and_reported_once"
+FAILED = "test_without_a_policy_only_the_lost_pod_is_recreated"
 OURS = "test_a_set_is_never_stalled_without_a_deadline_nor_while_its_pods_are_gated"
 
 

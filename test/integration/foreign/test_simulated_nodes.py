@@ -26,7 +26,7 @@ GATED = (
     f"{CONTROLLERS}/test_status.py"
     "::test_a_set_is_never_stalled_without_a_deadline_nor_while_its_pods_are_gated"
 )
-POLICY = f"{CONTROLLERS}/test_restart.py::test_without_a_policy_only_the_lost_pod_comes_back"
+POLICY = f"{CONTROLLERS}/test_restart.py::test_without_a_policy_only_the_lost_pod_is_recreated"
 
 _KIND = """#!/bin/sh
 for argument in "$@"; do
