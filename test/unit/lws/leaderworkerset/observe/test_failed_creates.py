@@ -31,18 +31,18 @@ class Bench:
 @pytest.mark.parametrize(
     ("items", "expected"),
     [
-        pytest.param([], "", id="nothing was said"),
+        pytest.param([], "", id="no Event"),
         pytest.param([event("old", -60), event("new", -1)], "new", id="the newest counts"),
         pytest.param([event("new", -1), event("old", -60)], "new", id="the newest counts, in any order"),
         pytest.param([event("b", -1), event("a", -1)], "a", id="of the same moment always the same one"),
         pytest.param([event("a", -1), event("b", -1)], "a", id="of the same moment, in any order"),
         pytest.param([event("long ago", -3600)], "", id="too long ago to be true"),
-        pytest.param([event("")], "", id="no words"),
-        pytest.param([event("", -1), event("w", -9)], "w", id="words count, and no silence after them"),
+        pytest.param([event("")], "", id="empty message"),
+        pytest.param([event("", -1), event("w", -9)], "w", id="an empty message after a message"),
         pytest.param([event("s", series={"lastObservedTime": "2026-03-01T12:00:00.5Z"})], "s", id="series"),
         pytest.param([event("e", eventTime="2026-03-01T12:00:00.5Z")], "e", id="event time"),
-        pytest.param([event("other", about="other")], "", id="about another one"),
-        pytest.param([{**event(), "regarding": None}], "", id="about nobody"),
+        pytest.param([event("other", about="other")], "", id="about another object"),
+        pytest.param([{**event(), "regarding": None}], "", id="about no object"),
     ],
 )
 async def test_which_event_counts(items: list[dict[str, Any]], expected: str) -> None:
@@ -61,7 +61,7 @@ async def test_one_read_serves_a_namespace_for_some_seconds() -> None:
     assert [namespace for namespace, _ in events.asked] == ["default", "other", "default"]
 
 
-async def test_nobody_waits_for_a_read_and_sets_for_which_words_are_others_are_woken() -> None:
+async def test_reads_are_asynchronous_and_wake_sets_whose_message_changed() -> None:
     events = Events(event("one", about="one"), event("two", about="two"))
     bench = Bench(events)
     failed, woken = bench.failed, bench.background.woken
@@ -87,7 +87,7 @@ async def test_nobody_waits_for_a_read_and_sets_for_which_words_are_others_are_w
     assert woken == [("default", "two")]
 
 
-async def test_a_namespace_that_takes_long_holds_up_no_other() -> None:
+async def test_a_slow_namespace_does_not_block_others() -> None:
     events = Events(event())
     events.answers.clear()
     events.served.add("quick")
@@ -125,7 +125,7 @@ async def test_only_a_few_namespaces_are_read_at_a_time() -> None:
         pytest.param(9.0, 30, id="longest"),
     ],
 )
-async def test_the_longer_a_read_takes_the_later_comes_the_next(took: float, pause: int) -> None:
+async def test_slow_reads_are_repeated_less_often(took: float, pause: int) -> None:
     moments = itertools.count()
     events = Events(event())
     # Three checks per read, the first of which does not count.
@@ -152,7 +152,7 @@ async def test_when_it_was_said_is_known_without_another_read() -> None:
     assert len(events.asked) == 1
 
 
-async def test_words_that_are_not_said_any_more_are_forgotten() -> None:
+async def test_old_messages_expire() -> None:
     events = Events(event())
     bench = Bench(events)
     assert await bench.ask(0) == WORDS
@@ -161,7 +161,7 @@ async def test_words_that_are_not_said_any_more_are_forgotten() -> None:
 
 
 @pytest.mark.parametrize("error", [Forbidden(403, "Forbidden", "no"), ClusterError("unreachable")])
-async def test_events_that_cannot_be_read_hold_nothing_up(error: ClusterError) -> None:
+async def test_unreadable_events_block_nothing(error: ClusterError) -> None:
     events = Events(event())
     bench = Bench(events)
     assert await bench.ask(0) == WORDS
@@ -171,7 +171,7 @@ async def test_events_that_cannot_be_read_hold_nothing_up(error: ClusterError) -
     assert len(events.asked) == 2, "who may not read is not asked by everybody"
 
 
-async def test_namespaces_that_nobody_asks_about_are_forgotten() -> None:
+async def test_unused_namespaces_are_forgotten() -> None:
     events = Events(event())
     bench = Bench(events)
     await bench.ask(0)

@@ -135,7 +135,7 @@ async def test_gangs_are_served_while_their_api_is_there(caplog: pytest.LogCaptu
     ],
 )
 @in_fake_time
-async def test_the_best_version_that_there_is_is_spoken(served: list[str], spoken: str | None) -> None:
+async def test_the_best_served_version_is_used(served: list[str], spoken: str | None) -> None:
     async with running("kubernetes", FakeCluster(*(NATIVE + each for each in served))) as scene:
         assert scene.spoken == (NATIVE + spoken if spoken else None)
 
@@ -160,7 +160,7 @@ async def test_workloads_are_served_in_one_version_and_sets_learn_where_they_are
 
 
 @in_fake_time
-async def test_nothing_is_known_of_workloads_before_they_are_read() -> None:
+async def test_workloads_are_unknown_before_the_first_read() -> None:
     cluster = FakeCluster(f"{NATIVE}v1beta1")
     cluster.may_list = False
     async with running("kubernetes", cluster, has_workloads=True) as scene:
@@ -168,7 +168,7 @@ async def test_nothing_is_known_of_workloads_before_they_are_read() -> None:
 
 
 @in_fake_time
-async def test_a_better_version_is_spoken_as_soon_as_there_is_one() -> None:
+async def test_a_better_version_is_used_once_it_is_served() -> None:
     cluster = FakeCluster(f"{NATIVE}v1alpha2")
     async with running("kubernetes", cluster) as scene:
         cluster.versions.add(f"{NATIVE}v1beta1")

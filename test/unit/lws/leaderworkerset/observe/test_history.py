@@ -139,7 +139,7 @@ def test_a_statefulset_that_has_not_reported_holds_nothing() -> None:
     assert World(leader, make_own_revision(leader, KEY)).history.reported_keys(leader) == frozenset()
 
 
-async def test_nothing_is_asked_where_nothing_is_missing() -> None:
+async def test_no_read_without_missing_revisions() -> None:
     lws, leader = make_set(), make_leader_statefulset()
     world = World(lws, leader, make_revision(lws, KEY))
     assert await world.history.unrecorded(lws, leader, [KEY]) == ()
@@ -147,7 +147,7 @@ async def test_nothing_is_asked_where_nothing_is_missing() -> None:
     assert world.asked.requests == []
 
 
-async def test_a_revision_that_the_stream_has_not_brought_is_found_and_kept() -> None:
+async def test_a_revision_missing_from_the_stream_is_read() -> None:
     lws, leader = make_set(), make_leader_statefulset()
     revision = make_revision(lws, KEY)
     world = World(lws, leader, revision, hide=[revision["metadata"]["uid"]])
@@ -184,7 +184,7 @@ async def test_no_group_gets_a_template_whose_label_was_edited_to_its_key() -> N
     assert [each.key for each in await world.history.unrecorded(lws, leader, [OLD])] == [OLD]
 
 
-async def test_orphans_and_strangers_of_the_namespace_stay_where_they_are() -> None:
+async def test_orphaned_and_foreign_revisions_are_ignored() -> None:
     lws, leader = make_set(), make_leader_statefulset()
     stranger = make_revision(make_set("other"), KEY, number=7)
     world = World(lws, leader, stranger, hide=[stranger["metadata"]["uid"]])
@@ -205,7 +205,7 @@ async def test_templates_of_both_revisions_that_leaders_come_back_with() -> None
     assert old.leader["spec"] == leader["spec"]["template"]["spec"]
 
 
-async def test_a_template_that_leaders_do_not_come_back_with_is_none() -> None:
+async def test_a_template_that_creates_no_leader_is_ignored() -> None:
     lws, leader = make_set(), make_leader_statefulset()
     forgotten = make_own_revision(leader, OLD)
     stranger = make_own_revision(leader, KEY, owner=make_leader_statefulset(make_set("other")))
@@ -228,7 +228,7 @@ async def test_workers_are_read_whole_the_oldest_first() -> None:
 
 
 @pytest.mark.parametrize("case", ["gone", "another one", "leader gone", "other leaders", "no pod's"])
-async def test_workers_that_are_not_those_of_a_leader_are_passed_over(case: str) -> None:
+async def test_workers_of_no_leader_are_skipped(case: str) -> None:
     lws, leader = make_set(), make_leader_statefulset()
     pod, workers = make_workers(0, KEY)
     objects = [lws, leader, pod, workers]
@@ -255,14 +255,14 @@ async def test_workers_that_are_not_those_of_a_leader_are_passed_over(case: str)
     [None, "text", {"spec": []}, {"spec": {"template": []}}, {"spec": {"template": {"spec": "a"}}}],
     ids=str,
 )
-async def test_what_is_no_template_brings_no_leader_back(data: Any) -> None:
+async def test_invalid_templates_are_ignored(data: Any) -> None:
     lws, leader = make_set(), make_moving_leaders()
     garbled = {**make_own_revision(leader, OLD), "data": data}
     (found,) = await World(lws, leader, garbled).history.unrecorded(lws, leader, {OLD})
     assert (found.key, found.leader) == (OLD, None)
 
 
-def test_a_broken_revision_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_revision_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lws = make_set()
     owned, orphan = (make_revision(lws, KEY, number) for number in (1, 2))
     for each in (owned, orphan):

@@ -52,7 +52,7 @@ class Returns:
         return replace(group, waits=tuple(waits))
 
 
-async def test_a_set_without_such_pods_costs_nothing() -> None:
+async def test_no_reads_without_waiting_pods() -> None:
     returns = Returns()
     anywhere = replace(make_group(LWS), waits=(NodeWait(NOW),))
     for second in range(0, 600, 10):
@@ -60,7 +60,7 @@ async def test_a_set_without_such_pods_costs_nothing() -> None:
     assert returns.reads == []
 
 
-async def test_a_node_is_read_after_30_s_and_then_more_and_more_rarely() -> None:
+async def test_a_node_is_read_after_30_s_and_then_at_growing_intervals() -> None:
     returns = Returns()
     group = returns.waiting("node-1", "node-1")
     for second in range(1600):
@@ -101,7 +101,7 @@ async def test_the_interval_is_that_of_set_and_node_whichever_pod_waits() -> Non
     assert returns.reads[-1] == (2000, "node-1")
 
 
-async def test_a_pod_that_is_back_or_gone_is_not_asked_about() -> None:
+async def test_no_reads_for_scheduled_or_deleted_pods() -> None:
     returns = Returns()
     assert await returns.at(40, returns.waiting("node-1", bound=True)) == WaitingPods()
     failed = returns.waiting("node-1", uid="failed")

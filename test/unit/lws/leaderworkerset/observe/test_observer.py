@@ -166,7 +166,7 @@ def names(objects: Any) -> list[str]:
 # --- Sets ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_set_that_is_not_there() -> None:
+async def test_missing_set() -> None:
     world = World()
     assert await world.of_set() is None
     assert world.cluster.asked == []
@@ -267,7 +267,7 @@ async def test_keys_of_groups_that_a_lost_statefulset_left_behind_are_live() -> 
 @pytest.mark.parametrize(
     "successor", [None, make_set("demo") | {"metadata": {"name": "demo", "uid": "other"}}]
 )
-async def test_nothing_is_made_for_a_set_whose_end_was_missed(
+async def test_no_children_for_a_set_whose_deletion_was_missed(
     missing: dict[str, Any], successor: dict[str, Any] | None
 ) -> None:
     world = World(*(obj for obj in EVERYTHING if obj is not missing))
@@ -284,7 +284,7 @@ async def test_nothing_is_made_for_a_set_whose_end_was_missed(
     [
         pytest.param(None, False, id="not asked for"),
         pytest.param({}, True, id="asked for"),
-        pytest.param({"maxUnavailableGroups": "many"}, False, id="nobody knows what is asked for"),
+        pytest.param({"maxUnavailableGroups": "many"}, False, id="unknown request"),
     ],
 )
 async def test_a_missing_disruption_budget_is_made_only_for_a_set_that_lives(wish: Any, looks: bool) -> None:
@@ -336,7 +336,7 @@ async def test_nodes_are_read_where_a_pod_should_have_been_gone() -> None:
     assert world.cluster.asked == ["Node /node-1", "Node /node-1"]
 
 
-async def test_a_set_at_rest_asks_for_nothing() -> None:
+async def test_a_settled_set_causes_no_reads() -> None:
     world = World(*EVERYTHING)
     snapshot = await world.of_set()
     assert world.cluster.asked == []
@@ -362,7 +362,7 @@ async def test_the_pods_of_each_group_are_known_by_their_uids() -> None:
     assert snapshot.groups[0].worker_uids == (), "of workers that are not the group's own"
 
 
-async def test_what_is_refused_to_the_set_is_known() -> None:
+async def test_rejections_are_in_the_snapshot() -> None:
     world = World(*EVERYTHING)
     service = Create(build_service("demo-1", "demo", {}, LWS), why="because")
     world.memory.refusals.record(
@@ -410,10 +410,8 @@ async def test_terminating_leaders_are_seen() -> None:
 @pytest.mark.parametrize(
     "strangers",
     [
-        pytest.param(
-            [changed(pod, owned_by(OTHER)) for pod in PODS], id="pods of somebody else, with our labels"
-        ),
-        pytest.param([changed(pod, owned_by()) for pod in PODS], id="pods of nobody, with our labels"),
+        pytest.param([changed(pod, owned_by(OTHER)) for pod in PODS], id="foreign pods with our labels"),
+        pytest.param([changed(pod, owned_by()) for pod in PODS], id="pods without an owner, with our labels"),
         pytest.param(
             [changed(PODS[0], lambda pod: pod["metadata"]["ownerReferences"][0].update(uid="u-former"))],
             id="a pod of a former StatefulSet of this name",
@@ -444,12 +442,12 @@ async def test_groups_of_a_statefulset_that_is_not_ours_are_not_ours() -> None:
         pytest.param(
             lambda obj: obj["metadata"]["ownerReferences"][0].update(uid="u-former"), None, id="former"
         ),
-        pytest.param(owned_by(OTHER), "demo-0", id="of somebody who lives"),
+        pytest.param(owned_by(OTHER), "demo-0", id="of a live owner"),
         pytest.param(owned_by(), None, id="an orphan like ours: its group may adopt it"),
         pytest.param(
             lambda obj: obj["metadata"].update(ownerReferences=[], labels={}),
             "demo-0",
-            id="of nobody, not like ours",
+            id="without an owner, different",
         ),
     ],
 )
@@ -465,13 +463,13 @@ async def test_workers_count_only_if_this_very_leader_controls_them(
 @pytest.mark.parametrize(
     ("policy", "owners", "conflict"),
     [
-        pytest.param("UniquePerReplica", [], "Service demo-0", id="of nobody"),
-        pytest.param("UniquePerReplica", [OTHER], "Service demo-0", id="of somebody who lives"),
+        pytest.param("UniquePerReplica", [], "Service demo-0", id="without an owner"),
+        pytest.param("UniquePerReplica", [OTHER], "Service demo-0", id="of a live owner"),
         pytest.param("UniquePerReplica", [owner_reference(PODS[1])], None, id="the group's own"),
         pytest.param("Shared", [], None, id="not needed"),
     ],
 )
-async def test_a_service_of_a_stranger_is_in_the_way_of_a_group_that_needs_one(
+async def test_a_foreign_service_with_the_name_of_a_group_service(
     policy: str, owners: list[dict[str, Any]], conflict: str | None
 ) -> None:
     annotation = {SUBDOMAIN_POLICY_ANNOTATION: policy}
@@ -530,7 +528,7 @@ async def test_live_keys_are_those_that_anything_was_made_from() -> None:
 # --- What streams do not show -------------------------------------------------------------------------------
 
 
-async def test_a_stranger_of_the_same_name_is_found_before_anything_is_created() -> None:
+async def test_a_foreign_object_with_the_name_is_read_before_a_create() -> None:
     theirs = changed(
         LEADERS, lambda obj: obj["metadata"].update(labels={"app": "x"}, ownerReferences=[OTHER])
     )
@@ -581,9 +579,7 @@ async def test_a_service_of_ours_that_is_gone_is_not_looked_for() -> None:
     [
         pytest.param(OTHER, {}, True, id="of a kind that we do not watch"),
         pytest.param({**OTHER, "kind": "LeaderWorkerSet", "name": "demo"}, {}, False, id="a former set"),
-        pytest.param(
-            {**OTHER, "kind": "LeaderWorkerSet", "name": "gone"}, {}, False, id="a set that is gone"
-        ),
+        pytest.param({**OTHER, "kind": "LeaderWorkerSet", "name": "gone"}, {}, False, id="a deleted set"),
         pytest.param(
             {**OTHER, "kind": "LeaderWorkerSet", "name": "alive", "uid": "uid-of-set-alive"},
             {},
@@ -600,14 +596,14 @@ async def test_a_service_of_ours_that_is_gone_is_not_looked_for() -> None:
             {**OTHER, "kind": "Pod", "name": "demo-0"}, {NAME_LABEL: "demo"}, False, id="a former leader pod"
         ),
         pytest.param(
-            {**OTHER, "kind": "Pod", "name": "x"}, {NAME_LABEL: "x"}, False, id="a leader pod that is gone"
+            {**OTHER, "kind": "Pod", "name": "x"}, {NAME_LABEL: "x"}, False, id="a deleted leader pod"
         ),
         pytest.param(
             {**OTHER, "kind": "Pod", "name": "x"}, {"app": "x"}, True, id="a pod that we would not see"
         ),
     ],
 )
-async def test_which_owners_live(owner: dict[str, Any], labels: dict[str, str], is_alive: bool) -> None:
+async def test_live_owners(owner: dict[str, Any], labels: dict[str, str], is_alive: bool) -> None:
     alive = make_set("alive", size=1)
     theirs = changed(SERVICE, lambda obj: obj["metadata"].update(labels=labels, ownerReferences=[owner]))
     snapshot = await World(LWS, LEADERS, REVISION, alive, make_leader_pod(alive), PODS[1], theirs).of_set()
@@ -677,7 +673,7 @@ async def test_what_we_remember_of_our_own_writes() -> None:
 # --- Groups -------------------------------------------------------------------------------------------------
 
 
-async def test_a_complete_group_asks_for_nothing() -> None:
+async def test_a_complete_group_causes_no_reads() -> None:
     world = World(*EVERYTHING)
     snapshot = await world.of_group()
     assert world.cluster.asked == []
@@ -688,7 +684,7 @@ async def test_a_complete_group_asks_for_nothing() -> None:
     assert snapshot.replaced == ()
 
 
-async def test_a_new_group_asks_for_nothing() -> None:
+async def test_a_new_group_causes_no_reads() -> None:
     world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1])
     snapshot = await world.of_group()
     assert (snapshot.worker_statefulset, snapshot.workers, snapshot.service) == (None, (), None)
@@ -838,7 +834,7 @@ NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "labe
     ("shown", "hidden", "asked", "node"),
     [
         pytest.param([], [NODE], ["Node /node-1"], NODE, id="a new group"),
-        pytest.param([], [], ["Node /node-1"], None, id="a node that is gone"),
+        pytest.param([], [], ["Node /node-1"], None, id="a deleted node"),
         pytest.param([WORKERS[1]], [NODE], [], None, id="workers are placed once"),
     ],
 )
@@ -864,10 +860,10 @@ async def test_the_node_of_a_leader_is_read_where_its_workers_follow_it(
         pytest.param([LWS, LEADERS], id="no such pod"),
         pytest.param([LEADERS, PODS[1]], id="no such set"),
         pytest.param([LWS, PODS[1]], id="no StatefulSet"),
-        pytest.param([LWS, LEADERS, changed(PODS[1], owned_by())], id="a pod of nobody"),
-        pytest.param([LWS, LEADERS, changed(PODS[1], owned_by(OTHER))], id="a pod of somebody else"),
-        pytest.param([LWS, changed(LEADERS, owned_by()), PODS[1]], id="a StatefulSet of nobody"),
-        pytest.param([LWS, changed(LEADERS, owned_by(OTHER)), PODS[1]], id="a StatefulSet of somebody else"),
+        pytest.param([LWS, LEADERS, changed(PODS[1], owned_by())], id="a pod without an owner"),
+        pytest.param([LWS, LEADERS, changed(PODS[1], owned_by(OTHER))], id="a foreign pod"),
+        pytest.param([LWS, changed(LEADERS, owned_by()), PODS[1]], id="a StatefulSet without an owner"),
+        pytest.param([LWS, changed(LEADERS, owned_by(OTHER)), PODS[1]], id="a foreign StatefulSet"),
         pytest.param(
             [LWS, changed(LEADERS, lambda obj: obj["metadata"].update(uid="u-new")), PODS[1]],
             id="a pod of a former StatefulSet",
@@ -943,7 +939,7 @@ async def test_a_worker_that_came_back_as_another_pod_is_noticed() -> None:
     assert (await world.of_group()).replaced == ("demo-0-1",)
 
 
-async def test_pods_beyond_the_size_of_a_group_are_nobodys_loss() -> None:
+async def test_pods_beyond_the_size_of_a_group_are_not_lost() -> None:
     world = World(*EVERYTHING)
     extra = make_worker_pod(WORKERS[1], 5)
     world.show(extra)
@@ -952,7 +948,7 @@ async def test_pods_beyond_the_size_of_a_group_are_nobodys_loss() -> None:
     assert (await world.of_group()).replaced == ()
 
 
-async def test_how_the_others_stand_is_asked_only_where_a_group_may_have_to_go() -> None:
+async def test_sibling_groups_are_read_only_for_a_possible_restart() -> None:
     world = World(*EVERYTHING)
     assert (await world.of_group()).siblings == ()
     restarted = {"containerStatuses": [{"name": "main", "restartCount": 1}]}
@@ -963,7 +959,7 @@ async def test_how_the_others_stand_is_asked_only_where_a_group_may_have_to_go()
     assert world.cluster.asked == []
 
 
-async def test_who_is_being_deleted_by_another_pass_is_going() -> None:
+async def test_a_leader_being_deleted_by_another_pass_counts_as_terminating() -> None:
     world = World(*EVERYTHING)
     world.memory.deleting.add(PODS[1]["metadata"]["uid"])
     snapshot = await world.of_set()
@@ -971,7 +967,7 @@ async def test_who_is_being_deleted_by_another_pass_is_going() -> None:
     assert going == {"demo-0": True, "demo-1": False}
 
 
-async def test_what_a_set_without_restarts_lost_is_not_held_against_it_later() -> None:
+async def test_losses_without_a_restart_policy_are_ignored_later() -> None:
     calm = make_set(size=3, template={"restartPolicy": "None"})
     world = World(calm, *EVERYTHING[1:])
     await world.of_group()
@@ -981,7 +977,7 @@ async def test_what_a_set_without_restarts_lost_is_not_held_against_it_later() -
     assert (await world.of_group()).replaced == ()
 
 
-async def test_a_lost_revision_is_looked_for_before_it_is_given_up() -> None:
+async def test_a_missing_revision_is_read_before_it_counts_as_lost() -> None:
     world = World(*(obj for obj in EVERYTHING if obj is not REVISION))
     world.hide(REVISION)
     snapshot = await world.of_group()
@@ -1061,7 +1057,7 @@ async def test_of_a_namespace_it_is_known_whether_it_keeps_kept_pods() -> None:
     assert (await world.observer.observe_group("default", "demo-0", later)).is_namespace_ending
 
 
-async def test_where_namespaces_may_not_be_read_none_is_ending() -> None:
+async def test_no_namespace_is_terminating_without_read_access() -> None:
     world = World(LWS, LEADERS, *KEPT, WORKERS[1])
     world.cluster.forbidden.add("namespaces")
     assert not (await world.of_group()).is_namespace_ending

@@ -41,7 +41,7 @@ async def ask(bench: Bench, seconds: float, *statefulsets: dict[str, Any]) -> tu
     return [each.message for each in found.rejections], found.recheck_after
 
 
-async def test_nothing_is_read_where_all_pods_are_there() -> None:
+async def test_no_reads_while_all_pods_exist() -> None:
     events = Events(event())
     assert await ask(Bench(events), 0, short(existing=2)) == ([], None)
     assert events.asked == []
@@ -69,7 +69,7 @@ async def test_a_statefulset_that_its_controller_has_not_seen_is_not_short() -> 
     assert await ask(Bench(events), 0, short(generation=2, observed_generation=1)) == ([], None)
 
 
-async def test_only_a_few_of_many_are_asked() -> None:
+async def test_few_of_many_statefulsets_are_read() -> None:
     events = Events(*(event(about=f"demo-{index}") for index in range(9)))
     bench = Bench(events)
     many = [short(f"demo-{index}") for index in range(9)]
@@ -78,7 +78,7 @@ async def test_only_a_few_of_many_are_asked() -> None:
     assert (len(events.asked), len(said)) == (1, 3)
 
 
-async def test_it_is_known_of_all_when_they_were_refused() -> None:
+async def test_time_of_the_last_rejection_is_known_for_all() -> None:
     events = Events(*(event(about=f"demo-{index}", seconds=index - 9) for index in range(8)))
     bench = Bench(events)
     many = [short(f"demo-{index}") for index in range(9)]
@@ -93,7 +93,7 @@ async def test_it_is_known_of_all_when_they_were_refused() -> None:
     assert again.refused_at == {}, "a new shortage has its own patience"
 
 
-async def test_a_set_that_is_gone_is_forgotten() -> None:
+async def test_deleted_sets_are_forgotten() -> None:
     bench = Bench(Events(event()))
     await ask(bench, 0)
     bench.shortages.forget("default", "demo")
@@ -101,7 +101,7 @@ async def test_a_set_that_is_gone_is_forgotten() -> None:
     assert await ask(bench, 9) == ([], 5)
 
 
-async def test_no_pass_waits_for_a_list_of_events() -> None:
+async def test_passes_do_not_wait_for_events() -> None:
     """The Events of a namespace with forty sets never arrive: no pass of any namespace waits for them."""
     events = Events(event())
     events.answers.clear()
@@ -126,7 +126,7 @@ def a_job(name: str, created: float = 0, **status: Any) -> dict[str, Any]:
     return {"kind": "Job", "metadata": metadata, "status": status}
 
 
-async def test_jobs_that_have_no_pod_for_a_while() -> None:
+async def test_jobs_without_pods() -> None:
     failed = [{"type": "Failed", "status": "True"}]
     jobs = [a_job("idle"), a_job("new", 4), a_job("busy", active=1), a_job("over", conditions=failed)]
     events = Events(*(event("no", about=job["metadata"]["name"]) for job in jobs))

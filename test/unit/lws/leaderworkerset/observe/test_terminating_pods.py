@@ -124,7 +124,7 @@ def test_a_gated_leader_waits_for_former_pods_on_lost_nodes_without_their_statef
         ),
     ],
 )
-def test_who_has_a_name_that_a_worker_needs(pod: dict[str, Any], counts: bool) -> None:
+def test_pods_that_hold_the_name_of_a_worker(pod: dict[str, Any], counts: bool) -> None:
     assert names(leaving(pod).former_workers(LEADER, 3)) == (["demo-0-2"] if counts else [])
     assert leaving(pod).former_workers(LEADER, 2) == (), "beyond the size of the group"
 
@@ -194,5 +194,5 @@ async def test_a_node_that_may_not_be_read_is_told_of_once(caplog: pytest.LogCap
     assert len(caplog.records) == 1
 
 
-def test_any_number_may_be_said_to_be_the_size() -> None:
+def test_size_annotations_of_any_number_cause_no_error() -> None:
     assert names(leaving(FORMER).former_workers(LEADER, 10**10)) == ["demo-0-2"]

@@ -71,22 +71,22 @@ def teardowns(letters: str) -> tuple[Teardown, ...]:
         pytest.param("BBb", "b", 3, 1, "", id="the surge is that of rollouts"),
         pytest.param("BBb", "bb", 3, 0, "", id="others that a scale-down removed"),
         pytest.param("BBBb", "", 3, 1, "3", id="a surge that is still there"),
-        pytest.param("BBBbb", "", 3, 1, "3", id="never more than the surge"),
+        pytest.param("BBBbb", "", 3, 1, "3", id="at most the surge"),
         pytest.param("BBBb", "", 3, 0, "", id="one that a scale-down is about to remove"),
         pytest.param("Abb", "a", 2, 1, "1", id="surge group of a rollout"),
         pytest.param("BBbbA", "aa", 4, 2, "2", id="a place of the surge that is free"),
-        pytest.param("BBbbA", "aaa", 4, 2, "", id="none is free"),
+        pytest.param("BBbbA", "aaa", 4, 2, "", id="no free surge slot"),
         pytest.param("aBb", "b", 3, 0, "2", id="the current revision first"),
         pytest.param("aBB", "", 3, 0, "0", id="a former revision while nothing else waits"),
         pytest.param("", "a", 3, 0, "", id="no leader"),
     ],
 )
-def test_who_is_admitted(live: str, gone: str, replicas: int, surge: int, expected: str) -> None:
+def test_admitted_leaders(live: str, gone: str, replicas: int, surge: int, expected: str) -> None:
     found = leaders_to_admit(leaders(live), teardowns(gone), replicas, surge)
     assert [leader.name for leader in found] == [f"demo-{place}" for place in expected]
 
 
-def test_immediate_waits_for_nothing() -> None:
+def test_immediate_replacement_does_not_wait() -> None:
     assert len(leaders_to_admit(leaders("bab"), teardowns("aaaa"), 3, 0, is_immediate=True)) == 3
 
 
@@ -186,7 +186,7 @@ def test_the_leader_of_a_lost_deployment_is_one_that_goes() -> None:
         pytest.param({}, None, id="none"),
     ],
 )
-def test_lifting_takes_nothing_of_others(annotations: Any, cost: Any) -> None:
+def test_removing_the_gate_keeps_other_annotations(annotations: Any, cost: Any) -> None:
     lift = admit(LWS, pod("x", "k", annotations=annotations, gates=[OTHER_GATE, GATE]))
     gate = {"$patch": "delete", "name": GATE["name"]}
     expected = {"spec": {"schedulingGates": [gate]}} | ({"metadata": cost} if cost else {})

@@ -199,7 +199,7 @@ def test_a_stuck_group_holds_up_nothing_while_there_is_budget(state: Case, parti
     ("state", "partition"),
     [
         pytest.param(case("rrrt", "4,3", 4, "1,0"), 3, id="a terminating leader is not ready"),
-        pytest.param(case("rrRt", "4,2", 4, "1,0"), 2, id="nor is it finished"),
+        pytest.param(case("rrRt", "4,2", 4, "1,0"), 2, id="a terminating leader is not updated"),
         pytest.param(case("rurur", "5,5", 5, "2,0"), 5, id="unready groups count wherever they are"),
     ],
 )
@@ -210,10 +210,10 @@ def test_terminating_and_unready_groups_use_the_budget(state: Case, partition: i
 @pytest.mark.parametrize(
     ("state", "partition"),
     [
-        pytest.param(case("rrrx", "4,4", 4, "1,0"), 3, id="top: it goes, and nothing else"),
+        pytest.param(case("rrrx", "4,4", 4, "1,0"), 3, id="top: only it is replaced"),
         pytest.param(case("rrru", "4,3", 4, "1,0"), 3, id="top: its successor is awaited"),
         pytest.param(case("rxrr", "4,4", 4, "1,0"), 3, id="middle: one healthy group at a time"),
-        pytest.param(case("rxru", "4,3", 4, "1,0"), 3, id="middle: and it must be back first"),
+        pytest.param(case("rxru", "4,3", 4, "1,0"), 3, id="middle: waits until it is ready again"),
         pytest.param(
             case("rxrR", "4,3", 4, "1,0"), 1, id="middle: then the next, and with it the broken one"
         ),
@@ -239,8 +239,8 @@ def test_broken_groups_never_block_a_rollout(state: Case, partition: int) -> Non
     [
         pytest.param(case("xxu", "3,2", 3, "1,0"), 2, id="the budget is at stake already"),
         pytest.param(case("xx-", "3,2", 3, "1,0"), 2, id="a group that is missing is not ready"),
-        pytest.param(case("xxT", "3,2", 3, "1,0"), 2, id="nor is one on its way out"),
-        pytest.param(case("xxt", "3,2", 3, "1,0"), 2, id="nor one that is being replaced"),
+        pytest.param(case("xxT", "3,2", 3, "1,0"), 2, id="a terminating group is not ready"),
+        pytest.param(case("xxt", "3,2", 3, "1,0"), 2, id="a group being replaced is not ready"),
         pytest.param(case("xxR", "3,2", 3, "1,0"), 0, id="a new one is ready: all"),
         pytest.param(case("xxxxxu", "6,5", 6, "3,0"), 3, id="what is left of a larger budget"),
         pytest.param(case("xxxxRu", "6,4", 6, "2,0"), 3, id="a stuck one, and one for each that is left"),
@@ -274,10 +274,10 @@ def test_the_partition_is_not_lowered_twice_before_the_controller_has_reported()
     [
         pytest.param("rrrr", 2, True, 3, id="all came back old: as far as the budget allows"),
         pytest.param("rrrR", 2, True, 2, id="one was left behind on the new revision"),
-        pytest.param("xxxx", 2, True, 2, id="nobody serves: nothing to lose"),
+        pytest.param("xxxx", 2, True, 2, id="no group is ready"),
         pytest.param("rrRR", 1, False, 4, id="its controller has not reported: nobody moves"),
         pytest.param("rrrr", None, True, 4, id="a rollout that begins"),
-        pytest.param("rrrr", 9, True, 4, id="it had not begun either"),
+        pytest.param("rrrr", 9, True, 4, id="a rollout that had not started"),
     ],
 )
 def test_a_rollout_whose_statefulset_was_lost_goes_on_from_where_it_was(

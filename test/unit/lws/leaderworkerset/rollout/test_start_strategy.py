@@ -33,7 +33,7 @@ def state(letters: str, wanted: int, stored: LeaderStatefulSet, limits: Budget =
         (None, None),
     ],
 )
-def test_what_a_set_asks_for(given: object, expected: StartWaves | None) -> None:
+def test_start_strategy_of_a_set(given: object, expected: StartWaves | None) -> None:
     lws = make_set()
     lws["spec"]["startStrategy"] = given
     assert SetSpec.of(lws).start_strategy == expected
@@ -92,7 +92,7 @@ def test_groups_that_a_step_replaces_count_before_they_go(letters: str, replicas
     assert rollout.replicas == replicas
 
 
-def test_what_a_scale_up_waits_for() -> None:
+def test_waiting_reason_of_a_scale_up() -> None:
     rollout = plan_rollout(state("uu", 20, LeaderStatefulSet(2, 0, last_replicas=20)))
     assert rollout.waiting_for == "groups 0 to 1 to be ready, before 18 more start"
 

@@ -53,7 +53,7 @@ def test_allowance(letters: str, unavailable: int, allowance: int) -> None:
         pytest.param("rrrr", 0, 4, 4, id="none"),
         pytest.param("rrxx", 0, 2, 2, id="broken ones for free"),
         pytest.param("rRuR", 0, 1, 4, id="safe over updated ones, but of no use"),
-        pytest.param("rR-r", 1, 1, 3, id="nor over missing ones"),
+        pytest.param("rR-r", 1, 1, 3, id="not over missing groups"),
         pytest.param("RrRr", 9, 0, 1, id="to the end"),
     ],
 )

@@ -36,7 +36,7 @@ def waited(since: float, until: float | None = None) -> NodeWait:
 @pytest.mark.parametrize(
     ("pace", "stored", "last"),
     [
-        pytest.param({}, STORED, BEFORE, id="nothing happens"),
+        pytest.param({}, STORED, BEFORE, id="no change"),
         pytest.param({"settled": 3}, STORED, JUST_NOW, id="one more group is settled"),
         pytest.param({"settled": 1}, STORED, BEFORE, id="one less is no progress"),
         pytest.param({"has_moved": True}, STORED, JUST_NOW, id="a step, or a new wish"),
@@ -62,7 +62,7 @@ def test_last_progress(pace: dict[str, Any], stored: dict[str, Any], last: str |
     [
         pytest.param({}, BEFORE, 300, id="half of it is over"),
         pytest.param({"deadline": timedelta(seconds=300)}, BEFORE, 0, id="it is over"),
-        pytest.param({"deadline": timedelta(seconds=1)}, BEFORE, 0, id="long ago"),
+        pytest.param({"deadline": timedelta(seconds=1)}, BEFORE, 0, id="overdue for long"),
         pytest.param({"is_progressing": False}, BEFORE, None, id="at rest"),
         pytest.param({"is_paused": True}, BEFORE, None, id="paused"),
         pytest.param({}, None, None, id="nothing known"),
@@ -70,13 +70,15 @@ def test_last_progress(pace: dict[str, Any], stored: dict[str, Any], last: str |
         pytest.param({}, "2026-03-01T13:55:00+02:00", 300, id="of another time zone"),
         pytest.param({"deadline": None}, BEFORE, None, id="no deadline"),
         pytest.param({"waits": (waited(400),)}, BEFORE, 600, id="a pod has no node"),
-        pytest.param({"waits": (waited(400, 100),)}, BEFORE, 500, id="it has got one"),
+        pytest.param({"waits": (waited(400, 100),)}, BEFORE, 500, id="the pod has a node"),
         pytest.param({"waits": (waited(900, 100), waited(900, 200))}, BEFORE, 500, id="the last of two"),
-        pytest.param({"waits": (waited(900, 100), waited(900))}, BEFORE, 600, id="one of two has none"),
+        pytest.param(
+            {"waits": (waited(900, 100), waited(900))}, BEFORE, 600, id="one of two pods has no node"
+        ),
         pytest.param({"waits": (waited(900, 400),)}, BEFORE, 300, id="before the last progress"),
         pytest.param({"waits": (waited(160, 100),)}, BEFORE, 300, id="a tenth of the deadline is short"),
-        pytest.param({"waits": (waited(60),)}, BEFORE, 300, id="it has had none for a short time"),
-        pytest.param({"waits": (waited(61),)}, BEFORE, 600, id="it has had none for too long"),
+        pytest.param({"waits": (waited(60),)}, BEFORE, 300, id="no node for a short time"),
+        pytest.param({"waits": (waited(61),)}, BEFORE, 600, id="no node for too long"),
         pytest.param({"waits": (waited(900),), "is_paused": True}, BEFORE, None, id="paused, without a node"),
     ],
 )

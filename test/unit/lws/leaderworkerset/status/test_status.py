@@ -69,7 +69,7 @@ def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
 @pytest.mark.parametrize(
     ("letters", "stored", "expected"),
     [
-        pytest.param("uuuu", [], [PROGRESSING], id="created: nothing is said that was never true"),
+        pytest.param("uuuu", [], [PROGRESSING], id="created: no condition that was never true"),
         pytest.param("----", [], [PROGRESSING], id="created: no pod yet"),
         pytest.param("RRRR", [PROGRESSING], [NOT_PROGRESSING, AVAILABLE], id="all ready"),
         pytest.param("RRRR", [], [NOT_PROGRESSING, AVAILABLE], id="all ready before the first word"),
@@ -194,7 +194,7 @@ def test_every_set_says_whether_it_is_degraded(
     assert (again.patch, again.announce) == (None, ())
 
 
-def test_a_set_of_nothing_was_never_progressing() -> None:
+def test_a_set_with_0_replicas_is_never_progressing() -> None:
     assert said_in(status_of("", replicas=0)) == [AVAILABLE]
 
 
@@ -240,7 +240,7 @@ def test_counters_include_the_surge_and_count_each_group_once() -> None:
         pytest.param("rRRRR", 3, id="one is to be replaced yet"),
         pytest.param("uRRRR", 3, id="that one starts"),
         pytest.param("-RRRR", 3, id="that one is gone"),
-        pytest.param("RRRRR", 5, id="nothing needs it any more"),
+        pytest.param("RRRRR", 5, id="surge no longer needed"),
         pytest.param("uRRR", 4, id="there is no surge"),
     ],
 )
@@ -249,7 +249,7 @@ def test_beside_a_surge_a_rollout_looks_done_only_when_it_is(letters: str, updat
     assert status_of(letters).intended["updatedReplicas"] == updated
 
 
-def test_zero_is_stored_as_absence() -> None:
+def test_zero_counters_are_omitted() -> None:
     assert status_of("----", replicas=4).intended.keys() == {
         "replicas",
         "hpaPodSelector",
@@ -410,7 +410,7 @@ def test_members_go_along_with_the_counters() -> None:
     assert patch_of(at_rest()) is None
 
 
-def test_what_is_to_be_forgotten_costs_no_write_of_its_own() -> None:
+def test_removing_records_causes_no_separate_write() -> None:
     gone = {0: "aaaaaaaa-bbbbbbbb"}
     assert patch_of(at_rest(), members=gone) is None
     assert patch_of(at_rest(), members={}) is None
@@ -460,7 +460,7 @@ def stall_of(status: SetStatus) -> tuple[str, str] | None:
     return (found[0]["status"], found[0]["reason"]) if found else None
 
 
-def test_a_set_without_progress_is_stalled_once_and_told_once() -> None:
+def test_a_set_without_progress_is_stalled_and_reported_once() -> None:
     first = later(status_of("RRRu"), "RRRu", 0)
     assert (first.due_in, stall_of(first)) == (600, None)
     waiting = later(first, "RRRu", 599)
@@ -568,7 +568,7 @@ def test_is_update_done(letters: str, replicas: int, floor: int, done: bool) -> 
     assert RolloutState(replicas, Budget(1, 0), floor, groups(letters)).is_done is done
 
 
-def test_what_could_not_be_read_is_taken_away_with_the_next_write() -> None:
+def test_unreadable_fields_are_removed_with_the_next_write() -> None:
     stored = {"conditions": None, "members": None, "restarts": None, "rollout": None, "replicas": None}
     lws = make_set(replicas=1, generation=3, status=stored)
     status = set_status(SetSpec.of(lws), StatusInput(replicas=1, now=NOW, groups=groups("R"), existing=1))
@@ -582,7 +582,7 @@ def test_what_could_not_be_read_is_taken_away_with_the_next_write() -> None:
 @pytest.mark.parametrize(
     "index", ["9" * 5000, "٣", "²", "-1", ""], ids=["long", "digit", "square", "sign", "empty"]
 )
-def test_restarts_of_what_is_no_group_are_forgotten(index: str) -> None:
+def test_restarts_of_invalid_indices_are_removed(index: str) -> None:
     lws = make_set(replicas=4, generation=3, status={"restarts": {index: "1.1.1.a", "3": "1.1.1.a"}})
     status = set_status(SetSpec.of(lws), StatusInput(replicas=4, now=NOW, groups=groups("RRRR"), existing=4))
     assert status.intended["restarts"] == {"3": "1.1.1.a"}
@@ -662,7 +662,7 @@ def test_a_set_that_is_stalled_by_its_deadline_is_not_reconciling() -> None:
     assert true == {"Progressing", "Stalled"}
 
 
-def test_that_a_group_is_stopped_is_told_once() -> None:
+def test_a_stopped_group_is_reported_once() -> None:
     (told,) = status_of("RRRT", AVAILABLE, exhausted=(3,)).announce
     assert (told.type, told.reason, told.note) == (
         "Normal",

@@ -52,7 +52,7 @@ def test_progress_can_wait(patch: dict[str, Any]) -> None:
         pytest.param({"anything": "else"}, id="unknown-field"),
     ],
 )
-def test_what_somebody_waits_for_cannot(patch: dict[str, Any]) -> None:
+def test_urgent_status_changes(patch: dict[str, Any]) -> None:
     assert not can_wait(STORED, patch)
 
 
@@ -73,7 +73,7 @@ PROGRESSING = _condition("Progressing")
         pytest.param(STORED, [PROGRESSING], False, id="not the first"),
     ],
 )
-def test_the_first_word(stored: dict[str, Any], conditions: list[Any], expected: bool) -> None:
+def test_first_status(stored: dict[str, Any], conditions: list[Any], expected: bool) -> None:
     assert is_first_status(stored, {"observedGeneration": 1, "conditions": conditions}) is expected
 
 
@@ -98,7 +98,7 @@ def test_a_set_has_shrunk(before: object, patch: dict[str, Any], wanted: int, ex
     [
         pytest.param({"replicas": 4}, {"replicas": 6, "updatedReplicas": 2}, True, id="a surge"),
         pytest.param({"replicas": 5}, {"replicas": 6}, True, id="one more on top"),
-        pytest.param({}, {"replicas": 5}, True, id="before anything was said"),
+        pytest.param({}, {"replicas": 5}, True, id="before the first status"),
         pytest.param({"replicas": 3}, {"replicas": 4}, False, id="as many as are asked for"),
         pytest.param({"replicas": 6}, {"replicas": 5}, False, id="one on top goes"),
         pytest.param({"replicas": 6}, {"replicas": None}, False, id="all go"),
