@@ -10,7 +10,7 @@ from lws import timing
 from lws.disaggregatedset import events
 from lws.disaggregatedset.children.scalers import plan_scalers
 from lws.disaggregatedset.children.services import plan_services
-from lws.disaggregatedset.children.upkeep import live_role, plan_upkeep, waiting_edits
+from lws.disaggregatedset.children.upkeep import live_role, plan_role_upkeep, waiting_edits
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.slices.course import Course, courses, plan_removed_slices, waiting_slices
 from lws.disaggregatedset.slices.state import RoleTargets, newest_first
@@ -30,10 +30,10 @@ from lws.disaggregatedset.status import (
 from lws.disaggregatedset.target import (
     TargetRevision,
     plan_pruning,
+    plan_revision_repairs,
     records,
     target_revision,
 )
-from lws.disaggregatedset.target import plan_upkeep as plan_history_upkeep
 from lws.history.plan import former_name
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.events import broken_revisions
@@ -115,7 +115,7 @@ def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
 
 def _history(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> Iterator[Plan]:
     if not target.actions:
-        yield plan_history_upkeep(targets.snapshot, target)
+        yield plan_revision_repairs(targets.snapshot, target)
         name = targets.snapshot.obj["metadata"]["name"]
         began_with = chain.from_iterable(step.memory.initial for step in steps if step.memory is not None)
         identities = (identity_of(name, child_name) for child_name in began_with)
@@ -133,7 +133,7 @@ def _upkeep(targets: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
             continue
         recorded = targets.recorded(child.key)
         former = recorded.role(child.role) if recorded is not None else None
-        yield plan_upkeep(snapshot.owner.name, child.obj, live.get(child.role), former)
+        yield plan_role_upkeep(snapshot.owner.name, child.obj, live.get(child.role), former)
 
 
 def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course], planned: Plan) -> Plan:

@@ -54,9 +54,9 @@ def records(target: TargetRevision) -> dict[str, RolesRecord]:
     return {key: revision.record for key, revision in target.records.items()}
 
 
-def plan_upkeep(snapshot: DisaggregatedSnapshot, target: TargetRevision) -> Plan:
+def plan_revision_repairs(snapshot: DisaggregatedSnapshot, target: TargetRevision) -> Plan:
     """Plan to repair edited labels and to adopt orphaned revisions, each write in a sequence of its own."""
-    return Plan(tuple((action,) for action in history.plan_upkeep(_codec(snapshot), target)))
+    return Plan(tuple((action,) for action in history.plan_revision_repairs(_codec(snapshot), target)))
 
 
 def plan_pruning(

@@ -1,8 +1,8 @@
 """Choose the target revision of a set, and plan all writes to its history.
 
 The algorithm is the same for every kind of workload. It follows the Kubernetes design “Controller History”:
-`choose` creates revisions, `plan_upkeep` repairs and adopts them, `plan_pruning` deletes them. Each kind
-supplies a `Codec`.
+`choose` creates revisions, `plan_revision_repairs` repairs and adopts them, `plan_pruning` deletes them.
+Each kind supplies a `Codec`.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _create(
     return Create(build(codec.format, owner, revision), why=why, announce=announce)
 
 
-def plan_upkeep(codec: Codec[C], target: Target[C]) -> tuple[Action, ...]:
+def plan_revision_repairs(codec: Codec[C], target: Target[C]) -> tuple[Action, ...]:
     """Repair edited metadata of the set's revisions, and adopt all orphans except the target."""
     own = (revision for revision in codec.revisions if not (revision.is_orphan or revision.is_terminating))
     repairs = (_repair(codec, revision, target.name) for revision in own)

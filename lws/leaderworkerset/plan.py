@@ -22,7 +22,7 @@ from lws.leaderworkerset.assessment.target_revision import (
     TargetRevision,
     former_revision,
     plan_pruning,
-    plan_upkeep,
+    plan_revision_repairs,
 )
 from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
 from lws.leaderworkerset.children.leader_deployment import (
@@ -115,7 +115,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     pruning, unreadable = _restart_counts(snapshot, rollout, target.key if is_done else "")
     of_nodes = (*lost_nodes(snapshot), *barred_pods(snapshot))
     problems = problems_of(snapshot, [*blocking, *of_nodes, *unreadable])
-    upkeep = [plan_upkeep(snapshot, target), pruning]
+    upkeep = [plan_revision_repairs(snapshot, target), pruning]
     upkeep.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
     if ownership in (Ownership.OURS, Ownership.ABSENT):
         upkeep.append(plan_pruning(snapshot, target, () if is_done else _recorded_names(snapshot.lws)))

@@ -64,7 +64,7 @@ def live_role(role: Role) -> LiveRole:
     return role, _values_of({"spec": {**role.spec, fields.ROLLOUT_STRATEGY.name: strategy_of(role)}})
 
 
-def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: Role | None) -> Plan:
+def plan_role_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: Role | None) -> Plan:
     """Repair edited fields of a child, and apply the fields of its role that take effect at once.
 
     live: the role in the spec; None if removed, or if the set was not edited since the child was taken over.

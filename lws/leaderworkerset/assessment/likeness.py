@@ -68,7 +68,7 @@ def ownership_of_service(
     return Ownership.SUFFICIENT if is_sufficient else Ownership.TAKEN
 
 
-def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:
+def ownership_of_disruption_budget(snapshot: SetSnapshot) -> Ownership:
     """Return the ownership of the PodDisruptionBudget with the name of the set."""
     set_name = name_of(snapshot.lws)
 

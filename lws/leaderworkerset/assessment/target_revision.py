@@ -71,9 +71,9 @@ def former_revision(snapshot: SetSnapshot, target: TargetRevision) -> str | None
     return history.former_name(target, (*running, *(key for key in recorded if key in snapshot.live_keys)))
 
 
-def plan_upkeep(snapshot: SetSnapshot, target: TargetRevision) -> tuple[Action, ...]:
+def plan_revision_repairs(snapshot: SetSnapshot, target: TargetRevision) -> tuple[Action, ...]:
     """Repair key, placement and name label of revisions, and adopt orphans."""
-    return history.plan_upkeep(_codec(snapshot), target)
+    return history.plan_revision_repairs(_codec(snapshot), target)
 
 
 def plan_pruning(snapshot: SetSnapshot, target: TargetRevision, named: Sequence[str]) -> tuple[Action, ...]:

@@ -20,7 +20,7 @@ from lws.kube import quantities
 from lws.kube.metadata import child_metadata, is_terminating, name_of
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import events, fields
-from lws.leaderworkerset.assessment.likeness import ownership_of_budget
+from lws.leaderworkerset.assessment.likeness import ownership_of_disruption_budget
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
@@ -40,7 +40,7 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
         return Plan(problems=(Problem("InvalidDisruptionBudget", message),), waiting_for=message)
     if limit is None:
         return plan_unwanted(snapshot.owner, stored, "the set has no disruption budget")
-    child = Child(ownership_of_budget(snapshot), stored, "the former PodDisruptionBudget")
+    child = Child(ownership_of_disruption_budget(snapshot), stored, "the former PodDisruptionBudget")
     intent = build_disruption_budget(lws, max_unavailable_now(limit, snapshot, groups))
     failure = events.failed_create(lws, f"pod disruption budget {name_of(lws)}")
     create = Create(intent, why="evictions must not take too many groups at once", failure=failure)

@@ -1,4 +1,4 @@
-"""Tests of lws.disaggregatedset.target and upkeep: the choice of the target revision, and its writes."""
+"""Tests of lws.disaggregatedset.target: the choice of the target revision, and its writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions import record as record_module
 from lws.disaggregatedset.revisions.record import RecordedRoles, read, record
-from lws.disaggregatedset.target import plan_pruning, plan_upkeep, target_revision
+from lws.disaggregatedset.target import plan_pruning, plan_revision_repairs, target_revision
 from lws.runtime.actions import Create, Delete, Merge, SetOwner
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.disaggregated import build_revision
@@ -154,12 +154,12 @@ def test_an_orphan_is_adopted_before_it_is_used() -> None:
     assert isinstance(adopted, SetOwner)
     assert (adopted.target, adopted.patch) == (orphans[0].reference, {"revision": 3})
     assert adopted.owner["uid"] == A["metadata"]["uid"]
-    ((rest,),) = plan_upkeep(world, target).sequences
+    ((rest,),) = plan_revision_repairs(world, target).sequences
     assert isinstance(rest, SetOwner)
     assert rest.target == orphans[1].reference
     waiting = World(A, orphans, is_alive=False)
     assert target_revision(waiting).actions == ()
-    assert plan_upkeep(waiting, target).is_empty
+    assert plan_revision_repairs(waiting, target).is_empty
 
 
 def test_history_of_what_runs_at_rest_is_one_write() -> None:
@@ -256,10 +256,10 @@ def test_labels_that_were_edited_are_repaired() -> None:
     world = World(A, (edited,), children_of(A))
     target = target_revision(world)
     assert (target.key, target.actions) == (KEY_A, ())
-    ((merge,),) = plan_upkeep(world, target).sequences
+    ((merge,),) = plan_revision_repairs(world, target).sequences
     assert isinstance(merge, Merge)
     assert merge.patch == {"metadata": {"labels": {REVISION_LABEL: KEY_A}}}
-    assert plan_upkeep(World(A, (recorded(A, 1),)), target).is_empty
+    assert plan_revision_repairs(World(A, (recorded(A, 1),)), target).is_empty
 
 
 def pruned(world: World, limit: int, recorded: Collection[str] = ()) -> list[int]:

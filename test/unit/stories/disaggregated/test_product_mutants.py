@@ -49,8 +49,8 @@ def moving(_: str, child: Object, *__: Any) -> Plan:
     ("name", "mutant", "promise"),
     [
         pytest.param("_plan_whole", recorded_last, "record", id="a revision is recorded after its children"),
-        pytest.param("plan_upkeep", rolling, "reason", id="an edit of a role rolls what runs"),
-        pytest.param("plan_upkeep", moving, "reason", id="an edit of placement rolls what runs"),
+        pytest.param("plan_role_upkeep", rolling, "reason", id="an edit of a role rolls what runs"),
+        pytest.param("plan_role_upkeep", moving, "reason", id="an edit of placement rolls what runs"),
     ],
 )
 def test_the_promise_of_a_rule_catches_what_breaks_it(

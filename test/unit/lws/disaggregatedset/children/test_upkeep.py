@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.children.role_sets import build_child
-from lws.disaggregatedset.children.upkeep import live_role, plan_upkeep, waiting_edits
+from lws.disaggregatedset.children.upkeep import live_role, plan_role_upkeep, waiting_edits
 from lws.disaggregatedset.spec import Role, SlicePlacement, parse
 from lws.leaderworkerset.admission.defaulting import default
 from lws.runtime.actions import Merge, Plan
@@ -57,7 +57,7 @@ def patch_of(planned: Plan) -> Any:
 
 def upkeep(child: dict[str, Any], asked: Role | None, recorded: Role | None = PLAIN) -> Any:
     role = live_role(asked) if asked is not None else None
-    return patch_of(plan_upkeep("llm", child, role, recorded))
+    return patch_of(plan_role_upkeep("llm", child, role, recorded))
 
 
 @pytest.mark.parametrize("made_from", [PLAIN, FULL], ids=["plain", "full"])

@@ -16,7 +16,7 @@ from lws.kube.conditions import find
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.likeness import (
     may_be_adopted,
-    ownership_of_budget,
+    ownership_of_disruption_budget,
     ownership_of_leaders,
     ownership_of_service,
     ownership_of_workers,
@@ -191,4 +191,4 @@ def test_a_budget_is_adopted_only_if_it_is_over_the_pods_of_the_set(
 ) -> None:
     snapshot = settled(OURS)
     budget = orphan(snapshot.pod_disruption_budget, lambda obj: obj["spec"].update(selector=selector))
-    assert ownership_of_budget(replace(snapshot, pod_disruption_budget=budget)) is ownership
+    assert ownership_of_disruption_budget(replace(snapshot, pod_disruption_budget=budget)) is ownership

@@ -16,7 +16,7 @@ from lws.leaderworkerset.assessment.target_revision import (
     choose_revision,
     former_revision,
     plan_pruning,
-    plan_upkeep,
+    plan_revision_repairs,
     sizes,
 )
 from lws.leaderworkerset.revisions import history
@@ -116,7 +116,7 @@ def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
     orphans = [replace(recorded(each, number), is_orphan=True) for number, each in enumerate((A, B, C), 1)]
     snapshot = SetSnapshot(C, NOW, revisions=tuple(orphans), reread=C if is_alive else None)
     choice = choose_revision(snapshot, Ownership.ABSENT)
-    rest = plan_upkeep(snapshot, choice)
+    rest = plan_revision_repairs(snapshot, choice)
     assert choice.key == KEY_C
     adoptions = [action for action in (*choice.actions, *rest) if isinstance(action, SetOwner)]
     assert [adoption.target.name for adoption in adoptions] == (
@@ -131,12 +131,12 @@ def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
 def test_an_edited_name_label_is_repaired(label: str) -> None:
     edited, kept = replace(recorded(A, 1), labels={NAME_LABEL: label, REVISION_LABEL: KEY_A}), recorded(B, 2)
     snapshot = SetSnapshot(B, NOW, revisions=(edited, kept))
-    (merge,) = plan_upkeep(snapshot, choose_revision(snapshot, Ownership.ABSENT))
+    (merge,) = plan_revision_repairs(snapshot, choose_revision(snapshot, Ownership.ABSENT))
     assert isinstance(merge, Merge)
     assert (merge.target, merge.patch) == (edited.reference, {"metadata": {"labels": {NAME_LABEL: "demo"}}})
     leaving = replace(edited, is_terminating=True)
     snapshot = SetSnapshot(B, NOW, revisions=(leaving, kept))
-    assert plan_upkeep(snapshot, choose_revision(snapshot, Ownership.ABSENT)) == ()
+    assert plan_revision_repairs(snapshot, choose_revision(snapshot, Ownership.ABSENT)) == ()
 
 
 def edited(lws: dict[str, Any], number: int, **metadata: Any) -> Recorded:
@@ -159,7 +159,7 @@ def test_an_edited_key_starts_no_rollout_and_is_repaired_and_reported(sealed: bo
     snapshot = SetSnapshot(A, NOW, make_leader_statefulset(A, key=KEY_A), revisions=(found,))
     choice = choose_revision(snapshot, Ownership.OURS)
     assert (choice.key, choice.name, choice.actions) == (KEY_A, found.name, ())
-    (merge,) = plan_upkeep(snapshot, choice)
+    (merge,) = plan_revision_repairs(snapshot, choice)
     assert isinstance(merge, Merge)
     assert (merge.target, merge.patch) == (
         found.reference,
@@ -183,7 +183,7 @@ def test_an_edited_placement_starts_no_rollout_and_is_repaired_and_reported(
     snapshot = SetSnapshot(lws, NOW, make_leader_statefulset(lws, key=key), revisions=(found,))
     choice = choose_revision(snapshot, Ownership.OURS)
     assert (choice.key, choice.name, choice.actions) == (key, found.name, ())
-    (merge,) = plan_upkeep(snapshot, choice)
+    (merge,) = plan_revision_repairs(snapshot, choice)
     assert isinstance(merge, Merge)
     assert merge.patch == {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with}}}
     assert merge.announce[0].reason == "RevisionEdited"
