@@ -18,7 +18,7 @@ from lws.runtime.client.resources import (
     SERVICES,
     Workload,
 )
-from lws.runtime.fields import NONE, StoredField, StoredFields
+from lws.runtime.stored_fields import NONE, StoredField, StoredFields
 from lws_api.disaggregatedset.v1 import (
     KIND,
     NAME_LABEL,

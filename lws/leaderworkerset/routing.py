@@ -31,9 +31,9 @@ from lws.leaderworkerset.pod_identity import (
 from lws.leaderworkerset.restart_counts import is_kept
 from lws.leaderworkerset.tables import LEADER_WORKER_SET, is_undisturbed, wakes
 from lws.runtime.actions import Key, Object, Route, Wake
-from lws.runtime.fields import Wakes
 from lws.runtime.leadership.election import Scope
 from lws.runtime.store import Store
+from lws.runtime.stored_fields import Wakes
 from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,

@@ -51,7 +51,7 @@ from lws.runtime.client.resources import (
     STATEFULSETS,
     Workload,
 )
-from lws.runtime.fields import ALL, LATER, NONE, SET, StoredField, StoredFields, Wakes
+from lws.runtime.stored_fields import ALL, LATER, NONE, SET, StoredField, StoredFields, Wakes
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import (

@@ -20,11 +20,11 @@ from lws.runtime.endpoints.health import Check
 from lws.runtime.endpoints.metrics import KeyState
 from lws.runtime.endpoints.workloads import WorkloadSeries
 from lws.runtime.events import EventRecorder
-from lws.runtime.fields import StoredFields
 from lws.runtime.informer import Source
 from lws.runtime.leadership.election import Scope
 from lws.runtime.loop import Kind, Term
 from lws.runtime.store import Store
+from lws.runtime.stored_fields import StoredFields
 from lws.runtime.webhooks.handlers import Handler
 
 

@@ -15,7 +15,7 @@ from lws.kube.metadata import controller_of, is_terminating, labels_of, uid_of, 
 from lws.kube.nodes import node_of, waits_for_kubelet
 from lws.kube.pods import disruption_of, is_failed, restarted_containers
 from lws.runtime.actions import Object
-from lws.runtime.fields import StoredFields
+from lws.runtime.stored_fields import StoredFields
 
 Key = tuple[str, str]
 """(namespace, name)"""

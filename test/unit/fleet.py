@@ -17,12 +17,12 @@ from lws.runtime.actions import Announce, Create, Key, Merge, Object, Plan, Refe
 from lws.runtime.apply import Applier, WriteHooks
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import LEADERWORKERSETS, Resource, Workload
-from lws.runtime.fields import StoredField, StoredFields, Wakes
 from lws.runtime.leadership.election import Scope
 from lws.runtime.lookup import Lookup
 from lws.runtime.loop import Kind, Term
 from lws.runtime.registration import Controller, Parts, Registration
 from lws.runtime.store import Store
+from lws.runtime.stored_fields import StoredField, StoredFields, Wakes
 from lws.runtime.webhooks.handlers import Handler, refuse
 from test.unit.builders import make_set
 

@@ -22,8 +22,8 @@ from lws.leaderworkerset.observe.observer import Observer
 from lws.leaderworkerset.plan import plan as plan_set
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.tables import table_of
-from lws.runtime.fields import StoredFields
 from lws.runtime.store import Store
+from lws.runtime.stored_fields import StoredFields
 
 Object = Mapping[str, Any]
 Path = tuple[str, ...]

@@ -10,8 +10,8 @@ import pytest
 
 from lws.leaderworkerset.routing import Routing
 from lws.leaderworkerset.tables import TABLES, nothing, table_of
-from lws.runtime.fields import Rule, StoredFields, Wakes
 from lws.runtime.store import Store
+from lws.runtime.stored_fields import Rule, StoredFields, Wakes
 from test.unit.builders import is_same, trim
 from test.unit.compat import observed
 from test.unit.compat.states import load, names

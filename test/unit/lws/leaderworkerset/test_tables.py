@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.leaderworkerset.tables import wakes
-from lws.runtime.fields import Wakes
+from lws.runtime.stored_fields import Wakes
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     NAME_LABEL,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lws.leaderworkerset.tables import TABLES
-from lws.runtime.fields import StoredField, StoredFields, Wakes
 from lws.runtime.store import SharedKinds
+from lws.runtime.stored_fields import StoredField, StoredFields, Wakes
 from test.unit.builders import make_leader_statefulset
 
 COUNTS = StoredFields("StatefulSet", (StoredField("status.readyReplicas"),), others=Wakes.NONE)

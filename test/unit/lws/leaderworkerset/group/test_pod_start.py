@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws.leaderworkerset.tables import wakes
-from lws.runtime.fields import Wakes
+from lws.runtime.stored_fields import Wakes
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, WORKER_INDEX_LABEL
 
 

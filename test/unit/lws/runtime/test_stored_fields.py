@@ -1,4 +1,4 @@
-"""lws.runtime.fields: tables of kinds that are stored in part or as a whole."""
+"""lws.runtime.stored_fields: tables of kinds that are stored in part or as a whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.runtime.actions import Object
-from lws.runtime.fields import ALL, LATER, NONE, SET, Rule, StoredField, StoredFields, Wakes
+from lws.runtime.stored_fields import ALL, LATER, NONE, SET, Rule, StoredField, StoredFields, Wakes
 
 
 def _first(value: Any, obj: Any) -> Any:
