@@ -38,8 +38,8 @@ class Field:
     default: the value if the field is absent; None if there is no default.
     types: types of its values in JSON.
     choices: members of an enum, by value.
-    least: the smallest number; None if there is no limit.
-    most: the largest number.
+    minimum: the smallest number; None if there is no limit.
+    maximum: the largest number.
     model: the model of the object in the field.
     """
 
@@ -47,8 +47,8 @@ class Field:
     default: Any = None
     types: tuple[type, ...] = ()
     choices: Mapping[str, StrEnum] = field(default_factory=dict)
-    least: int | None = None
-    most: int = INT32
+    minimum: int | None = None
+    maximum: int = INT32
     model: type[KubeModel] | None = None
     name: str = field(init=False)
 
@@ -71,12 +71,12 @@ class Field:
         """Return the stored value of the field in a set; None if it is not set."""
         return value_at(raw, self.path)
 
-    def out_of_range(self, raw: Mapping[str, Any], least: int | None = None) -> str:
-        """Describe a number that is out of range, else return "". least: replaces the model's minimum."""
-        number, least = self.stored_in(raw), self.least if least is None else least
-        if number is None or least is None or least <= number <= self.most:
+    def out_of_range(self, raw: Mapping[str, Any], minimum: int | None = None) -> str:
+        """Describe a number that is out of range, else return "". minimum: replaces the model's minimum."""
+        number, minimum = self.stored_in(raw), self.minimum if minimum is None else minimum
+        if number is None or minimum is None or minimum <= number <= self.maximum:
             return ""
-        return f"{self} is {number}, not from {least} to {self.most}"
+        return f"{self} is {number}, not from {minimum} to {self.maximum}"
 
     def effective_in(self, raw: Mapping[str, Any]) -> Any:
         """Return the value that takes effect in a set: the stored value or the default, see `or_default`."""
@@ -110,7 +110,7 @@ def _declared(model: type[KubeModel] | None, name: str) -> Mapping[str, Any]:
             found["default"] = part.default
         elif isinstance(part, WithJsonSchema):
             schema = part.json_schema or {}
-            found |= {"least": schema.get("minimum"), "most": schema.get("maximum", INT32)}
+            found |= {"minimum": schema.get("minimum"), "maximum": schema.get("maximum", INT32)}
         else:
             is_model, is_choice = issubclass(part, KubeModel), issubclass(part, StrEnum)
             found["types"] += (dict if is_model else part,)

@@ -68,7 +68,7 @@ def share(total: int, slices: int, index: int) -> int:
 
     A scaler may request more groups than a LeaderWorkerSet can have, so the share is limited.
     """
-    return min(total // slices + (index < total % slices), REPLICAS.most)
+    return min(total // slices + (index < total % slices), REPLICAS.maximum)
 
 
 def seed(seen: DisaggregatedSnapshot, slices: int, role: str, key: str) -> int:
@@ -126,9 +126,12 @@ def _keep(seen: DisaggregatedSnapshot, scaler: Object, role: str, replicas: int)
 
 def _excess(role: str, scaler: Object, slices: int) -> Plan:
     total = _replicas(scaler) or 0
-    if total <= slices * REPLICAS.most:
+    if total <= slices * REPLICAS.maximum:
         return Plan()
-    name, request = scaler["metadata"]["name"], f"{total} groups, {REPLICAS.most} are possible in each slice"
+    name, request = (
+        scaler["metadata"]["name"],
+        f"{total} groups, {REPLICAS.maximum} are possible in each slice",
+    )
     message = f"role {role}: its scaler {name} asks for {request}; scale it down"
     return Plan(problems=(Problem("TooManyReplicas", message),))
 

@@ -238,8 +238,10 @@ def _count_errors(spec: SetSpec) -> list[FieldError]:
     errors = []
     if replicas < 0:
         errors.append(invalid(path, replicas, "replicas must be equal or greater than 0"))
-    if replicas > fields.REPLICAS.most:
-        errors.append(invalid(path, replicas, f"replicas must be equal or less than {fields.REPLICAS.most}"))
+    if replicas > fields.REPLICAS.maximum:
+        errors.append(
+            invalid(path, replicas, f"replicas must be equal or less than {fields.REPLICAS.maximum}")
+        )
     if size < 1:
         errors.append(invalid(fields.SIZE, size, "size must be equal or greater than 1"))
     if replicas * size > _MAX_PODS:

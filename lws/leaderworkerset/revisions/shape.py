@@ -1,6 +1,7 @@
 """Validate the stored spec, revisions and status of a set.
 
-With an older CRD, other controllers or users may have stored anything. No decision fails on what passes here.
+With an older CRD, other controllers or users may have stored anything. Every decision can read a spec that
+passes these checks.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ _HARMLESS = (
 _CHECKED = [each for each in vars(fields).values() if isinstance(each, Field) and each not in _HARMLESS]
 # These minimums are not in the schema: upstream's webhook requires the first two, and a deadline of 0 s only
 # causes a report.
-_LEAST = {fields.SIZE: 1, fields.SUB_GROUP_SIZE: 1, fields.PROGRESS_DEADLINE_SECONDS: 0}
-_LIMITED = [field for field in _CHECKED if field in _LEAST or field.least is not None]
+_MINIMUMS = {fields.SIZE: 1, fields.SUB_GROUP_SIZE: 1, fields.PROGRESS_DEADLINE_SECONDS: 0}
+_LIMITED = [field for field in _CHECKED if field in _MINIMUMS or field.minimum is not None]
 _CHOICES = [field for field in _CHECKED if field.choices]
 
 
@@ -106,7 +107,7 @@ def _value_fault(raw: Object, prefix: str = "") -> str:
 
 def _value_faults(raw: Object, prefix: str) -> Iterator[str]:
     for field in _LIMITED:
-        if fault := field.out_of_range(raw, _LEAST.get(field)):
+        if fault := field.out_of_range(raw, _MINIMUMS.get(field)):
             yield f"{prefix}{fault}"
     for field in _CHOICES:
         chosen = field.stored_in(raw)
