@@ -113,7 +113,7 @@ Mistake = tuple[KeyPath, str]
 
 
 def mistakes_in(configuration: Configuration) -> Iterator[Mistake]:
-    """Return all mistakes as (key, message) pairs; the message says what is wrong and what to write."""
+    """Yield all mistakes as (key, message) pairs; the message says what is wrong and what to write."""
     for check in _CHECKS:
         yield from check(configuration)
 

@@ -59,14 +59,16 @@ class CertificateSettings:
 class Settings:
     """All settings of the manager.
 
-    namespace: that of the manager, its Lease, its Secret and its Service. metrics_bind_address,
-    health_bind_address, debug_bind_address: `host:port`, or None to serve nothing. An empty host means all
-    interfaces; debug_bind_address is always on the loopback interface. metrics_per_set: whether to report
-    metrics for each set instead of sums over all sets. readiness_endpoint, liveness_endpoint: different URL
-    paths that start with a slash. client_qps, client_burst: limits of writes to the API server, per second
-    and at once; both above 0. gang_provider: the gang scheduler; None for none. workload_aware_scheduling:
-    whether to serve `spec.scheduling`. policies: settings that plans read. effective: the whole configuration
-    as YAML, for the log.
+    namespace: that of the manager, its Lease, its Secret and its Service.
+    metrics_bind_address, health_bind_address, debug_bind_address: `host:port`, or None to serve nothing. An
+    empty host means all interfaces; debug_bind_address is always on the loopback interface.
+    metrics_per_set: whether to report metrics for each set instead of sums over all sets.
+    readiness_endpoint, liveness_endpoint: different URL paths that start with a slash.
+    client_qps, client_burst: limits of writes to the API server, per second and at once; both above 0.
+    gang_provider: the gang scheduler; None for none.
+    workload_aware_scheduling: whether to serve `spec.scheduling`.
+    policies: settings that plans read.
+    effective: the whole configuration as YAML, for the log.
     """
 
     namespace: str

@@ -55,7 +55,8 @@ def moved_leaders(
     lws: Object, stored: Object, rollout: Rollout, revision: Reference, is_begun: bool
 ) -> tuple[Announce, ...]:
     """Return the Events for a lower partition and for the removal of surge groups. is_begun: whether the
-    StatefulSet already has the template. If not, no group has moved so far, and surplus groups never will."""
+    StatefulSet already has the template. If not, no group has moved so far, and surplus groups never will.
+    """
     found = []
     partition, replicas = rollout.partition, rollout.replicas
     before = partition_of(stored) if is_begun else min(replicas, desired_replicas(stored))

@@ -33,7 +33,8 @@ _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 @dataclass(frozen=True)
 class Members:
     """Leader and workers of a group, each as 8 hexadecimal digits of a hash of their UIDs. The record is
-    stored as `leader-workers`. Different UIDs have the same hash with a probability of 2^-32."""
+    stored as `leader-workers`. Different UIDs have the same hash with a probability of 2^-32.
+    """
 
     leader: str
     workers: str
@@ -118,7 +119,8 @@ _RECORD = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,12})\.(.*)")
 class Restarts:
     """Restarts of one group; stored as `count.consecutive.last.key`.
     count: restarts on this revision. consecutive: restarts in a row, without a stable time in between. last:
-    time of the last restart in Unix seconds; 0 if there was none. key: revision key."""
+    time of the last restart in Unix seconds; 0 if there was none. key: revision key.
+    """
 
     count: int = 0
     consecutive: int = 0
@@ -158,7 +160,8 @@ def inherited_restarts(
 ) -> dict[str, str | None]:
     """Return the patch of `status.restarts` that moves records from replaced to new Hash groups. The replaced
     groups had other numbers. The records with the most restarts are moved first.
-    live: numbers of groups that keep their records. admitted: number and revision key of each new group."""
+    live: numbers of groups that keep their records. admitted: number and revision key of each new group.
+    """
     stored = (lws.get("status") or {}).get("restarts")
     records = stored if isinstance(stored, Mapping) else {}
     free: dict[str, list[tuple[int, str]]] = {}

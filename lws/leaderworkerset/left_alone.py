@@ -32,7 +32,8 @@ UNSUPPORTED_FIELD = "UnsupportedField"
 def why_left_alone(lws: Object, is_covered: bool, scheduler: Scheduler, fault: str = "") -> Problem | None:
     """Return the reason not to act on this set; None if the controller reconciles it.
     is_covered: whether the pod webhook is called for pods of its namespace. scheduler: the scheduler for
-    `spec.scheduling`. fault: why its spec cannot be read; empty if it can."""
+    `spec.scheduling`. fault: why its spec cannot be read; empty if it can.
+    """
     if name := other_manager(lws):
         # An empty reason: the other controller writes the status, so nothing is reported.
         return Problem("", f"{name} runs this set ({fields.MANAGED_BY})")
@@ -131,7 +132,8 @@ def _why_unscheduled(lws: Object, scheduler: Scheduler) -> tuple[str, str] | Non
 
 def scheduler_seen(lws: Object) -> Scheduler:
     """Derive the scheduler from the condition that the manager has written to the set. This is for callers
-    that do not know the configuration of the manager."""
+    that do not know the configuration of the manager.
+    """
     conditions = (lws.get("status") or {}).get("conditions")
     failure = find(conditions, REPLICA_FAILURE) if is_true(conditions, REPLICA_FAILURE) else None
     return NO_SCHEDULER if failure is not None and failure.get("reason") == UNSUPPORTED_FIELD else ASSUMED

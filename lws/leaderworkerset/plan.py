@@ -144,7 +144,8 @@ def _restart_counts(
 ) -> tuple[tuple[Merge, ...], tuple[Problem, ...]]:
     """Plan the removal of restart counts that are no longer needed, or report that the counts are unreadable.
     Counts of deleted groups are removed and, unless `only_key` is empty, counts of revisions with other keys.
-    Counts of Hash groups are handed to their successors instead: see `plan_succession`."""
+    Counts of Hash groups are handed to their successors instead: see `plan_succession`.
+    """
     try:
         is_hash, counts = rollout.deployment is not None, counts_in(snapshot.lws)
         merge = pruned(snapshot.lws, _desired_groups(rollout), only_key) if counts and not is_hash else None
@@ -290,6 +291,7 @@ def _position_to_record(lws: Object, revisions: Revisions, step: LeaderStep) -> 
 
 def _unseen_pods(snapshot: SetSnapshot, ready: Collection[int]) -> float | None:
     """Return the seconds until a recheck if a ready group lacks pods, else None. The stream of pods is then
-    behind the stream of StatefulSets, and worker pods do not enqueue the set."""
+    behind the stream of StatefulSets, and worker pods do not enqueue the set.
+    """
     is_behind = any([group.index in ready and not group.is_complete for group in snapshot.groups])
     return timing.RECHECK_SECONDS if is_behind else None

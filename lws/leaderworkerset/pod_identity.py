@@ -121,7 +121,8 @@ def _identity(leader: Object) -> dict[str, str]:
 
 def marks_of_worker(worker: Object, leader: Object, workers: Object, size: int | None) -> PodMarks:
     """Return the labels and annotations that a worker pod should have. workers: the StatefulSet that controls
-    the pod. size: size of its group; None if the workers are of another revision than the leader."""
+    the pod. size: size of its group; None if the workers are of another revision than the leader.
+    """
     selected, key = _selected(workers), key_of_template(workers)
     named = {NAME_LABEL: selected.get(NAME_LABEL)} | {name: selected.get(name) for name in _OF_GROUP}
     known = {**named, REVISION_LABEL: key, WORKER_INDEX_LABEL: str(index_by_name(worker))}
@@ -186,7 +187,8 @@ def edits_of(pods: Iterable[tuple[Object, PodMarks]]) -> tuple[Edited, ...]:
 
 def _selected(workers: Object) -> Mapping[str, str]:
     """Return the labels by which a StatefulSet selects its pods. The store keeps the selector only if the
-    labels of the StatefulSet itself do not match it."""
+    labels of the StatefulSet itself do not match it.
+    """
     chosen = (workers["spec"].get("selector") or {}).get("matchLabels")
     return chosen if is_mapping(chosen) else labels_of(workers)
 
@@ -201,7 +203,8 @@ def is_leader(pod: Mapping[str, Any]) -> bool:
 
 def must_return_to(pod: Mapping[str, Any]) -> str:
     """Return the only node that a pod without a node may run on; empty for any other pod. The pod webhook
-    restricts the pod to this node by a term of its affinity."""
+    restricts the pod to this node by a term of its affinity.
+    """
     node = "" if node_of(pod) else annotations_of(pod).get(RETURNS_TO_ANNOTATION, "")
     affinity = (pod.get("spec") or {}).get("affinity") or {}
     return node if node and with_required_node(affinity, node) == affinity else ""
@@ -219,7 +222,8 @@ def leader_name(set_name: str, group_index: int | str) -> str:
 
 def group_key(namespace: str, leader: str) -> str:
     """Return the key of a group, unique in the cluster: 40 hex digits, SHA-1 of `<namespace>/<leader>`.
-    leader: name of the leader pod; for a Hash group, random characters."""
+    leader: name of the leader pod; for a Hash group, random characters.
+    """
     text = f"{namespace}/{leader}".encode(errors="surrogatepass")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
@@ -246,14 +250,16 @@ def own_workers(leader: Object, workers: Object | None) -> Object | None:
 
 def notes_parallel(leader: Object, workers: Object | None) -> bool:
     """Return whether an annotation of the group records podTerminationPolicy Parallel. The record is needed
-    once the set is deleted. It is on the worker StatefulSet, or with upstream on the leader."""
+    once the set is deleted. It is on the worker StatefulSet, or with upstream on the leader.
+    """
     notes = (annotations_of(obj).get(POD_TERMINATION_POLICY_ANNOTATION) for obj in (workers or {}, leader))
     return next(filter(None, notes), "") == PodTerminationPolicy.PARALLEL
 
 
 def is_marked_hash(pod: Mapping[str, Any]) -> bool:
     """Return whether an annotation marks the pod as part of a Hash group. For stored leaders,
-    `is_of_hash_group` gives a reliable answer."""
+    `is_of_hash_group` gives a reliable answer.
+    """
     return annotations_of(pod).get(GROUP_IDENTITY_ANNOTATION) == GroupIdentity.HASH
 
 
@@ -272,7 +278,8 @@ def is_of_hash_group(leader: Mapping[str, Any]) -> bool:
 
 def group_name(leader: Mapping[str, Any]) -> str:
     """Return the name of the worker StatefulSet and of the Service of a group. This is the name of an Ordinal
-    leader, or the host name of a Hash leader."""
+    leader, or the host name of a Hash leader.
+    """
     name: str = leader["metadata"]["name"]
     return str((leader.get("spec") or {}).get("hostname") or name) if is_of_hash_group(leader) else name
 
@@ -283,7 +290,8 @@ MOST_GROUP_NUMBER = 0xFFFFFFFF
 
 def group_number(leader: Mapping[str, Any]) -> int:
     """Return a number that no other group of the set has, from facts that cannot be edited. This is the index
-    of an Ordinal group, or the first 8 hexadecimal digits of the key of a Hash group."""
+    of an Ordinal group, or the first 8 hexadecimal digits of the key of a Hash group.
+    """
     if not is_of_hash_group(leader):
         return index_by_name(leader)
     digits = _HOST_SUFFIX.search(group_name(leader))
@@ -301,5 +309,6 @@ def group_id(leader: Mapping[str, Any]) -> str:
 
 def index_by_name(pod: Mapping[str, Any]) -> int:
     """Return the ordinal in the name of a StatefulSet's pod; -1 if the name has none. The ordinal is the
-    group index of a leader, or the worker index of a worker."""
+    group index of a leader, or the worker index of a worker.
+    """
     return parent_and_ordinal(pod["metadata"]["name"])[1]

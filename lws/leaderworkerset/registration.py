@@ -168,7 +168,8 @@ def gates_hash_leader(
 ) -> bool:
     """Return whether a leader of a Hash group is gated. It is not gated if no pass would remove the gate,
     because its set is left alone or was deleted without its Deployment. A set that is not known may be new.
-    fault_of: a function that returns why the spec of a set cannot be read; empty if it can."""
+    fault_of: a function that returns why the spec of a set cannot be read; empty if it can.
+    """
     set_name = labels_of(raw).get(NAME_LABEL, "")
     lws = store.get(KIND, namespace, set_name)
     if lws is not None:

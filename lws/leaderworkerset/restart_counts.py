@@ -80,7 +80,8 @@ def reset(lws: Object, leader: Object) -> Merge | None:
 
 def pruned(lws: Object, replicas: int, key: str) -> Merge | None:
     """Remove the counts of groups from index `replicas` on and, unless `key` is empty, of revisions with
-    other keys; return None if there are none. Raises InvalidCounts."""
+    other keys; return None if there are none. Raises InvalidCounts.
+    """
     counts = counts_in(lws)
     kept = {}
     for count_key, count in counts.items():
@@ -96,7 +97,8 @@ def pruned(lws: Object, replicas: int, key: str) -> Merge | None:
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Counts of Hash groups, whose keys differ from the keys of the groups that they replace.
-    stored: count by key. free: keys whose group no longer exists, the highest count first."""
+    stored: count by key. free: keys whose group no longer exists, the highest count first.
+    """
 
     stored: Mapping[str, int]
     free: tuple[str, ...]
@@ -104,7 +106,8 @@ class Counts:
     @classmethod
     def of(cls, lws: Object, owners: Collection[tuple[str, int]]) -> Counts:
         """Read the counts of a set. owners: revision key and number of the groups that exist or are kept.
-        Unreadable counts are treated as empty: a condition reports them, and no leader waits for the fix."""
+        Unreadable counts are treated as empty: a condition reports them, and no leader waits for the fix.
+        """
         try:
             counts = counts_in(lws)
         except InvalidCounts:
@@ -154,7 +157,8 @@ def _owner(key: str) -> tuple[str, int | None]:
 
 def _merge(lws: Object, counts: Mapping[str, int], why: str) -> Merge:
     """Replace all counts. The write names the resourceVersion of the set, because groups may fail at the same
-    time and no count may be lost."""
+    time and no count may be lost.
+    """
     text = json.dumps(counts, sort_keys=True, separators=(",", ":")) if counts else None
     metadata: dict[str, Any] = {"annotations": {GROUP_RESTART_COUNTS_ANNOTATION: text}}
     metadata |= {"resourceVersion": metadata_of(lws).get("resourceVersion", "")}
@@ -163,7 +167,8 @@ def _merge(lws: Object, counts: Mapping[str, int], why: str) -> Merge:
 
 def is_exhausted(leader: Object) -> bool:
     """Return whether the group has exhausted its restart budget: it is recreated only on request of a user.
-    Mark and finalizer are written together, so a mark without the finalizer was edited and is ignored."""
+    Mark and finalizer are written together, so a mark without the finalizer was edited and is ignored.
+    """
     is_marked = annotations_of(leader).get(RESTART_BUDGET_EXHAUSTED_ANNOTATION) == "true"
     return is_marked and is_kept(leader)
 

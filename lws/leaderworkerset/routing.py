@@ -47,7 +47,8 @@ from lws_api.leaderworkerset.v1 import (
 
 class Routing:
     """Map changes of stored objects to the passes that they trigger. leader_pods_of: returns the leader pods
-    of a set. is_as_written: reports whether the status of a set is as our last write left it."""
+    of a set. is_as_written: reports whether the status of a set is as our last write left it.
+    """
 
     def __init__(
         self,
@@ -82,7 +83,8 @@ class Routing:
 
     def _woken_by_pod(self, before: Object | None, after: Object | None) -> list[Wake]:
         """Wake the passes of a changed pod, and the set when a pod of a Hash group is deleted. New leaders of
-        the set wait for the last pod of a former group."""
+        the set wait for the last pod of a former group.
+        """
         woken = self._without_deleted_leaders(before, after)
         if before is None or after is not None or not is_marked_hash(before):
             return woken
@@ -96,7 +98,8 @@ class Routing:
 
     def _woken_by_pod_group(self, before: Object | None, after: Object | None) -> list[Wake]:
         """Wake the passes of a changed PodGroup, and the group if the set owned the PodGroup and it was
-        deleted or edited. The pass over the group recreates or repairs the PodGroup."""
+        deleted or edited. The pass over the group recreates or repairs the PodGroup.
+        """
         woken = self._woken_by_child(before, after)
         owner = controller_of(before) if before is not None else None
         if before is None or owner is None or owner["kind"] != KIND or not _is_lost_or_edited(before, after):
@@ -110,7 +113,8 @@ class Routing:
     def _without_deleted_leaders(self, before: Object | None, after: Object | None) -> list[Wake]:
         """Wake the passes of a changed object, except the pass over a Hash group whose leader is deleted.
         Such a leader is never recreated, and there is nothing to decide about its workers unless a finalizer
-        keeps them. The deletion of workers caused 4 of 12 passes over each group that a rollout replaced."""
+        keeps them. The deletion of workers caused 4 of 12 passes over each group that a rollout replaced.
+        """
         woken = self._woken_by_child(before, after)
         if not all(_is_hash_worker(obj) for obj in (before, after) if obj is not None):
             return woken
@@ -130,7 +134,8 @@ class Routing:
 
     def _is_own_write(self, before: Object, after: Object) -> bool:
         """Return whether the change is our own status write, which needs no pass. Passes over groups write
-        `restarts`; such a write needs a pass over the set."""
+        `restarts`; such a write needs a pass over the set.
+        """
         if wakes(before, after) is not Wakes.SET or not self._is_as_written(after):
             return False
         if annotations_of(before) != annotations_of(after):
@@ -140,7 +145,8 @@ class Routing:
 
     def _woken_by_leaders(self, before: Object | None, after: Object | None) -> list[Wake]:
         """Wake the passes of a changed leader StatefulSet or Deployment, and all of its groups if it was
-        unknown or an orphan, because no pass has observed these groups."""
+        unknown or an orphan, because no pass has observed these groups.
+        """
         obj = after or before or {}
         woken = [*self._without_deleted_leaders(before, after), *self._kept_groups(obj)]
         owner = controller_of(after) if after is not None and _was_unowned(before) else None
@@ -154,7 +160,8 @@ class Routing:
 
     def _woken_by_replica_set(self, before: Object | None, after: Object | None) -> list[Wake]:
         """Wake the passes of a changed ReplicaSet, and all of its groups if it was unknown or an orphan:
-        until now, its pods could not be recognised as leaders."""
+        until now, its pods could not be recognised as leaders.
+        """
         woken = [*self._woken_by_child(before, after), *self._kept_groups(after or before or {})]
         if after is None or not _was_unowned(before):
             return woken
@@ -192,7 +199,8 @@ class Routing:
 
     def _kept_groups(self, owner: Object) -> Iterator[Wake]:
         """Wake the groups that a finalizer keeps because their restart budget is exhausted.
-        owner: the set or its StatefulSet, which decide how long the finalizer keeps the groups."""
+        owner: the set or its StatefulSet, which decide how long the finalizer keeps the groups.
+        """
         for pod in self._store.kept(owner["metadata"]["namespace"], owner["metadata"]["name"]):
             yield from ((key, 0.0) for key in _keys_of_pod(pod) if key.kind == "group")
 
@@ -256,7 +264,8 @@ def set_delay_of(
 def _delay_of_leader(before: Object | None, after: Object | None, workers: Object | None) -> float:
     """Return the delay for a change of a leader pod. There is no delay for a new pod, which may have the
     wrong revision, or for a group that becomes ready. The delay is long while the pod is scheduled and
-    starts, or if it is gone after its deletion."""
+    starts, or if it is gone after its deletion.
+    """
     if before is None:
         return 0.0
     if after is None:
@@ -272,7 +281,8 @@ def _delay_of_leader(before: Object | None, after: Object | None, workers: Objec
 
 def _delay_of_leaders(before: Object | None, after: Object | None) -> float:
     """Return the delay for a change of the leader StatefulSet. If only its counts change, leader pods were
-    deleted or recreated. The set can wait for these unless they belong to a surge."""
+    deleted or recreated. The set can wait for these unless they belong to a surge.
+    """
     if before is None or after is None or wakes(before, after) is not Wakes.SET:
         return 0.0
     if _has_observed_write(before, after):
@@ -288,13 +298,15 @@ def _delay_of_leaders(before: Object | None, after: Object | None) -> float:
 
 def _has_observed_write(before: Object, after: Object) -> bool:
     """Return whether the StatefulSet controller has just observed our last write: the step may continue. A
-    delay cost 0.1 s for each of 100 groups: 0.960 of the ideal speed with slow pods, 0.977 without."""
+    delay cost 0.1 s for each of 100 groups: 0.960 of the ideal speed with slow pods, 0.977 without.
+    """
     return 0 < observed_generation_of(before) < observed_generation_of(after) and has_seen_template(after)
 
 
 def _delay_of_workers(before: Object | None, after: Object | None, leader: Object | None) -> float:
     """Return the delay for a change of a worker StatefulSet. The set only waits until the workers are ready,
-    as they come and go with their leader. If some are missing, its status should soon show why."""
+    as they come and go with their leader. If some are missing, its status should soon show why.
+    """
     if leader is None or is_terminating(leader):
         return timing.STARTING_SET_SECONDS
     if after is None or is_terminating(after):
@@ -309,7 +321,8 @@ def _delay_of_workers(before: Object | None, after: Object | None, leader: Objec
 def keys_of(before: Object | None, after: Object | None) -> set[Key]:
     """Return the keys of the sets and groups that a change may concern. Keys follow from the controller
     reference; labels only show which set an orphan may concern. A superfluous key costs a pass that writes
-    nothing, a missing key costs correctness."""
+    nothing, a missing key costs correctness.
+    """
     woken = wakes(before, after) if before is not None and after is not None else Wakes.ALL
     if woken is Wakes.NONE:
         return set()

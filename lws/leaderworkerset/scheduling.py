@@ -48,7 +48,8 @@ UNAVAILABLE = (
 
 class Level(StrEnum):
     """Unit that pods are scheduled in, with upstream's names: all pods of the set, those of each group, or
-    the leader and the workers of each group separately."""
+    the leader and the workers of each group separately.
+    """
 
     SET = "lws"
     REPLICA = "replica"
@@ -59,7 +60,8 @@ class Level(StrEnum):
 class Scheduler:
     """The scheduler for `spec.scheduling`.
     is_enabled: whether the feature gate WorkloadAwareScheduling is on. provider: the configured gang
-    scheduler; empty for none. lacks_workloads: whether the API server is known not to serve Workloads."""
+    scheduler; empty for none. lacks_workloads: whether the API server is known not to serve Workloads.
+    """
 
     is_enabled: bool = False
     provider: str = ""
@@ -95,7 +97,8 @@ class Scheduled:
     """Workload and PodGroups of a set.
     is_served, is_missing: whether the API server serves Workloads or not; both False while that is unknown.
     workload: the Workload with the name that the set needs, regardless of owner. pod_groups: PodGroups that
-    the set controls or whose names it needs, regardless of owner."""
+    the set controls or whose names it needs, regardless of owner.
+    """
 
     is_served: bool = False
     is_missing: bool = False
@@ -110,7 +113,8 @@ class Scheduled:
 @dataclass(frozen=True, slots=True)
 class Part:
     """Pods that are scheduled as a unit. name: name of their template in the Workload. place: the field of
-    the set that configures them. members: number of pods."""
+    the set that configures them. members: number of pods.
+    """
 
     name: str
     place: Field
@@ -129,7 +133,8 @@ def level_of(lws: Object) -> Level:
 
 def workload_name(lws: Object) -> str:
     """Return the name of the Workload of a set. It contains a hash of the UID: a recreated set of the same
-    name gets a Workload of another name."""
+    name gets a Workload of another name.
+    """
     return f"{name_of(lws)}-{safe_encoded(str(fnv_1a(uid_of(lws), bits=32)))}"
 
 
@@ -165,7 +170,8 @@ def pod_group_of_workers(lws: Object, leader: Object) -> str:
 
 def pod_groups_of_group(lws: Object, leader: Object) -> dict[str, str]:
     """Return the names of the PodGroups that the group of this leader needs, by part. Empty if all pods of
-    the set share one PodGroup, or if the API server has dropped the name from the leader."""
+    the set share one PodGroup, or if the API server has dropped the name from the leader.
+    """
     name, level = pod_group_name_in(leader), level_of(lws)
     if not name or level is Level.SET:
         return {}
@@ -212,7 +218,8 @@ def build_pod_group(
     """Build a PodGroup, owned by the set.
     workload: the Workload of the set. leader: the leader of the group; None for the PodGroup of all pods.
     members: number of pods; 0 for the number of the part. The deletion of the set does not wait for the
-    PodGroup, which Kubernetes keeps as long as its pods exist."""
+    PodGroup, which Kubernetes keeps as long as its pods exist.
+    """
     lws = spec.lws
     labels = {NAME_LABEL: name_of(lws), SCHEDULING_LEVEL_LABEL: level_of(lws).value}
     if leader is not None:

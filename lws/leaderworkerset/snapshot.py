@@ -114,7 +114,8 @@ class GroupFacts:
     @cached_property
     def is_complete(self) -> bool:
         """Whether all worker pods of the group are ready, and their number matches the size of the group.
-        Users may scale the worker StatefulSet, so its replicas can differ from the size."""
+        Users may scale the worker StatefulSet, so its replicas can differ from the size.
+        """
         replicas = desired_replicas(self.workers) if self.workers is not None else 0
         return len(self.worker_uids) == replicas and self.size in (None, replicas + 1)
 
@@ -123,7 +124,8 @@ class GroupFacts:
 class Teardown:
     """A Hash group that has pods but no live leader.
     group: the key of the group. is_current: whether the group has the revision of the Deployment. is_kept:
-    whether the group has used up its restarts by upstream's rules, so that its pods are kept."""
+    whether the group has used up its restarts by upstream's rules, so that its pods are kept.
+    """
 
     group: str
     is_current: bool
@@ -150,7 +152,8 @@ class NodesOfGroup:
 class PrewarmFacts:
     """Facts that `rolloutStrategy.prewarm` needs.
     jobs: pre-warming Jobs that the set controls. nodes: nodes of the pods of each group, by index of the
-    group. refused: why the API server rejects the pods of Jobs that have none, by UID of the Job."""
+    group. refused: why the API server rejects the pods of Jobs that have none, by UID of the Job.
+    """
 
     jobs: tuple[Object, ...] = ()
     nodes: Mapping[int, NodesOfGroup] = field(default_factory=dict)

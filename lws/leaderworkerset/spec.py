@@ -88,7 +88,8 @@ class RestartBackoff:
 @dataclass(frozen=True, slots=True)
 class StartWaves:
     """`startStrategy` as numbers. seed: number of groups in the first wave. growth: a factor. In later waves,
-    at most `growth` times the number of ready groups may exist."""
+    at most `growth` times the number of ready groups may exist.
+    """
 
     seed: int
     growth: int
@@ -107,7 +108,8 @@ class StartWaves:
 @dataclass(frozen=True, slots=True)
 class Prewarm:
     """`rolloutStrategy.prewarm`. deadline: in seconds. parallelism: nodes at a time. command: command to run
-    on each node; empty for none."""
+    on each node; empty for none.
+    """
 
     deadline: int
     parallelism: int
@@ -280,7 +282,8 @@ def node_return_of(lws: Object) -> NodeReturn | None:
 
 def effective_node_return(lws: Object) -> NodeReturn | None:
     """Return `node_return_of` the set, or None if it has no effect. Exclusive topologies take precedence, and
-    Hash groups have no stable names to return by."""
+    Hash groups have no stable names to return by.
+    """
     placed = placement_annotations(lws)
     is_exclusive = any(key in placed for key in _EXCLUSIVE)
     return None if is_exclusive or has_hash_groups(lws) else node_return_of(lws)
@@ -330,7 +333,8 @@ def subdomain_policy_of(lws: Object) -> SubdomainPolicy:
 
 def placement_annotations(lws: Object) -> dict[str, str]:
     """Return annotations that determine where groups run, as pod templates contain them (KEP-115).
-    Annotations without effect are left out, so that an edit of them starts no rollout."""
+    Annotations without effect are left out, so that an edit of them starts no rollout.
+    """
     return _placement(annotations_of(lws), has_subgroups=fields.SUB_GROUP_POLICY.stored_in(lws) is not None)
 
 
@@ -338,7 +342,8 @@ def placement_given(pod: Object, template: Object, requested: Mapping[str, str])
     """Return annotations about placement that a pod (or a template in use) has from its set.
     template: the template that the user wrote for the pod. Annotations of this template take effect for the
     pod and belong to the template, unless the set requests the same. requested: as from
-    `placement_annotations`."""
+    `placement_annotations`.
+    """
     existing, own = annotations_of(pod), annotations_of(template)
     return {
         key: existing[key]
@@ -349,7 +354,8 @@ def placement_given(pod: Object, template: Object, requested: Mapping[str, str])
 
 def group_topology(placement: Mapping[str, str]) -> str:
     """Return the node label whose value is the same for all pods of a group; empty if there is none.
-    placement: as from `placement_annotations`, or annotations of a template that contains them."""
+    placement: as from `placement_annotations`, or annotations of a template that contains them.
+    """
     return placement.get(EXCLUSIVE_TOPOLOGY_ANNOTATION) or placement.get(SHARED_TOPOLOGY_ANNOTATION) or ""
 
 

@@ -73,7 +73,8 @@ from lws_api.leaderworkerset.v1 import (
 
 def is_undisturbed(pod: Object) -> bool:
     """Return whether the pod has not ended and none of its containers has ended or restarted. A restart that
-    was ignored while the pod was Pending may count once the pod runs."""
+    was ignored while the pod was Pending may count once the pod runs.
+    """
     status = pod.get("status") or {}
     if status.get("reason") or status.get("phase", "Pending") not in ("Pending", "Running"):
         return False
@@ -100,7 +101,8 @@ def on_phase(before: Object, after: Object) -> Wakes:
 
 def on_conditions(before: Object, after: Object) -> Wakes:
     """Return the passes to wake when conditions change. Workers may wait for their leader to become Ready. A
-    leader whose former group kept it from a node may show this only after the pods of that group are gone."""
+    leader whose former group kept it from a node may show this only after the pods of that group are gone.
+    """
     was, now = is_ready(before), is_ready(after)
     if was == now:
         if is_of_hash_group(after) and are_containers_ready(before) != are_containers_ready(after):
@@ -158,7 +160,8 @@ def ours(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | 
 
 def ours_and_tools(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
     """Keep labels or annotations that some decision reads, and the keys that deployment tools set. Adoption
-    removes the latter. Their values may be whole manifests and are dropped."""
+    removes the latter. Their values may be whole manifests and are dropped.
+    """
     return {**_ours(values), **{key: "" for key in values if belongs_to_a_tool(key)}} or None
 
 
@@ -203,7 +206,8 @@ def finalizers(stored: Sequence[str], pod: Mapping[str, Any]) -> list[str] | Non
 
 def gates(stored: Sequence[Any], pod: Mapping[str, Any]) -> list[Any] | None:
     """Keep all scheduling gates if ours is among them, because we remove it; else only the first. All gates
-    must be removed before the pod is scheduled, so one shows that the pod is gated."""
+    must be removed before the pod is scheduled, so one shows that the pod is gated.
+    """
     return list(stored if has_gate(pod, GROUP_REPLACEMENT_GATE) else stored[:1]) or None
 
 
@@ -283,7 +287,8 @@ def claims_go_too(policy: Mapping[str, str], statefulset: Mapping[str, Any]) -> 
 
 def unlike_selector(selector: Mapping[str, Any], statefulset: Mapping[str, Any]) -> dict[str, Any] | None:
     """Keep the selector unless the StatefulSet's own labels match it. Thousands of StatefulSets repeat their
-    labels in the selector, so a selector that equals them is not stored."""
+    labels in the selector, so a selector that equals them is not stored.
+    """
     carried, chosen = labels_of(statefulset), selector.get("matchLabels") or {}
     return None if chosen.items() <= carried.items() else {"matchLabels": chosen}
 
@@ -333,7 +338,8 @@ def address_unless_headless(stored: str, service: Mapping[str, Any]) -> str | No
 def recorded_data(data: Any, revision: Mapping[str, Any]) -> Any:
     """Keep the data of revisions of sets. Revisions of StatefulSets have our labels too, copied from the pod
     template. Of their data, only our labels of the template are kept, and only if the revision label of the
-    ControllerRevision was edited."""
+    ControllerRevision was edited.
+    """
     recorded = data.get("spec") if isinstance(data, dict) else None
     # Data nested too deeply cannot be compared.
     if isinstance(recorded, dict) and "leaderWorkerTemplate" in recorded and not is_deep(data):
@@ -386,7 +392,8 @@ def _is_of_group(statefulset: Mapping[str, Any]) -> bool:
 
 def _on_count(before: Object, after: Object) -> Wakes:
     """Return the passes to wake when the counters of a worker StatefulSet change. Groups are judged by their
-    pods; the set only needs to know whether all pods exist, and whether the StatefulSet is settled."""
+    pods; the set only needs to know whether all pods exist, and whether the StatefulSet is settled.
+    """
     is_settled_as_before = is_settled(before) == is_settled(after)
     if not is_settled_as_before and (controller_of(after) or {}).get("name") != name_of(after):
         # The pass over a Hash group reports on its leader whether the workers are ready.

@@ -28,7 +28,7 @@ class Preconditions:
         self._missing: str | None = "the API server was not checked yet"
 
     def missing(self) -> str | None:
-        """What was missing at the last check, for the readiness probe; None if nothing was."""
+        """Return what was missing at the last check, for the readiness probe; None if nothing was."""
         return self._missing
 
     async def wait(self) -> None:

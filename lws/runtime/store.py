@@ -125,7 +125,7 @@ class Store:
         return _version(stored) if stored is not None and is_stored else 0
 
     def of_kind(self, kind: str) -> tuple[Object, ...]:
-        """All objects of a kind."""
+        """Return all objects of a kind."""
         return tuple(self._objects[kind].values())
 
     def sizes(self) -> dict[str, int]:
@@ -137,7 +137,7 @@ class Store:
         return self._by_owner.find(uid, kind)
 
     def owned_by(self, uid: str, kind: str) -> tuple[Object, ...]:
-        """The objects of `controlled_by`, as the identical tuple until one of them changes."""
+        """Return the objects of `controlled_by`, as the identical tuple until one of them changes."""
         return self._by_owner.unchanged(uid, kind)
 
     def labelled(self, label: str, namespace: str, value: str, kind: str) -> list[Object]:
@@ -167,14 +167,14 @@ class Store:
         return self._disrupted.get((owner_uid, name), "")
 
     def last_unbound(self, owner_uid: str, name: str) -> Object | None:
-        """The last deleted pod of this owner and name; None if it had a node or none to return to.
+        """Return the last deleted pod of this owner and name; None if it had a node or none to return to.
 
         It is also None if the deletion was not seen.
         """
         return self._unbound.get((owner_uid, name))
 
     def last_node(self, namespace: str, name: str) -> str:
-        """The node of the last pod of this name that terminates or is deleted.
+        """Return the node of the last pod of this name that terminates or is deleted.
 
         It is empty if the node is unknown, or if the pod had failed or restarted containers there.
         """

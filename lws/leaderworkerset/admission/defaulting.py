@@ -14,7 +14,8 @@ _BUDGETS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 
 def default(raw: dict[str, Any]) -> None:
     """Set the defaults that upstream's webhook sets, in place; repeating it changes nothing. Fields that
-    upstream's API lacks are never set: clients compare whole specs. The schema rejects wrong types."""
+    upstream's API lacks are never set: clients compare whole specs. The schema rejects wrong types.
+    """
     spec = _object_in(raw, fields.SPEC)
     if spec is None:
         return
@@ -45,7 +46,7 @@ def _set(parent: dict[str, Any], field: fields.Field, unset: tuple[object, ...])
 
 
 def _object_in(parent: dict[str, Any], field: fields.Field) -> dict[str, Any] | None:
-    """The object in that field, created if missing or null; None if the value is not an object."""
+    """Return the object in that field, created if missing or null; None if the value is not an object."""
     value = parent.get(field.name)
     if value is None:
         value = parent[field.name] = {}

@@ -192,7 +192,7 @@ def _volcano_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator
 
 
 def _priorities(raw: Mapping[str, Any]) -> list[str]:
-    """The priority class of each pod template; empty for none."""
+    """Return the priority class of each pod template; empty for none."""
     classes = (fields.value_at(template, ("spec", "priorityClassName")) for _, template in templates_of(raw))
     return [str(name or "") for name in classes]
 

@@ -91,7 +91,7 @@ def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
 
 
 def _missing_containers(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
-    """An error for a template without containers, which the CRD requires only if there is a `spec`."""
+    """Yield an error for a template without containers, which the CRD requires only if there is a `spec`."""
     if not fields.value_at(template, ("spec", "containers")):
         field = "spec" if template.get("spec") is None else "spec.containers"
         yield required(f"{path}.{field}", "must have at least one container")
@@ -112,8 +112,9 @@ def _unsupported_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iter
 
 
 def _host_name_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
-    """An error for a host name in the leader template of a Hash set. Workers of a Hash group are named after
-    the host name of their leader, which must be unique."""
+    """Yield an error for a host name in the leader template of a Hash set. Workers of a Hash group are named
+    after the host name of their leader, which must be unique.
+    """
     leaders = (
         fields.LEADER_TEMPLATE
         if fields.LEADER_TEMPLATE.stored_in(raw) is not None
@@ -151,7 +152,8 @@ def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
     """Warnings for TPU containers without a known port, or with different ports in leaders and workers. Each
-    pod assumes that all others have the same TPU containers and ports as itself."""
+    pod assumes that all others have the same TPU containers and ports as itself.
+    """
     pods = _tpu_pods(raw)
     if spec.size < 2:
         pods[fields.WORKER_TEMPLATE] = []
@@ -174,7 +176,7 @@ def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
 
 
 def _tpu_pods(raw: Mapping[str, Any]) -> dict[fields.Field, list[dict[str, Any]]]:
-    """The TPU containers of leaders and of workers."""
+    """Return the TPU containers of leaders and of workers."""
     pods: dict[fields.Field, list[dict[str, Any]]]
     pods = {
         template: _tpu_containers(raw, template)
@@ -186,7 +188,7 @@ def _tpu_pods(raw: Mapping[str, Any]) -> dict[fields.Field, list[dict[str, Any]]
 
 
 def _tpu_containers(raw: Mapping[str, Any], template: fields.Field) -> list[dict[str, Any]]:
-    """The TPU containers of a template; empty if there are none, or if the user has configured them."""
+    """Return the TPU containers of a template; empty if there are none or the user has configured them."""
     containers = tpu_containers(_mapping(template.child("spec").stored_in(raw)))
     return [] if not containers or is_configured(containers) else containers
 
@@ -246,7 +248,8 @@ class _Template:
     """One pod template and its use.
     leads, works: whether leaders and workers are created from the template. set_annotations: the annotations
     of the set. has_policy: whether the set has a `subGroupPolicy`. has_own_subdomain: whether each group has
-    a subdomain of its own."""
+    a subdomain of its own.
+    """
 
     path: str
     labels: Mapping[str, Any]
@@ -311,7 +314,7 @@ def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
 
 
 def _effect(template: _Template, key: str, value: Any) -> str:
-    """The unexpected effect of a label or annotation, in words; empty for none, or if it is rejected."""
+    """Return the unexpected effect of a label or annotation, in words; empty if none or if it is rejected."""
     if key in _ALWAYS_SET:
         return "" if template.leads and key in _NOT_IN_LEADERS else _OVERWRITTEN
     if key == REPLICAS_ANNOTATION:
@@ -570,7 +573,7 @@ _NUMBERS = {"i": "must be an integer", "x": "must be an integer or a percentage"
 
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """An error for each value of the wrong type; the CRD's schema has normally rejected it already."""
+    """Return an error for each value of the wrong type; the CRD's schema has normally rejected it already."""
     objects = (
         ("metadata", raw.get("metadata")),
         ("metadata.annotations", fields.value_at(raw, ("metadata", "annotations"))),

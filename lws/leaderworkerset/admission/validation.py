@@ -88,7 +88,7 @@ def errors_in(
     others: Iterable[Mapping[str, Any]] = (),
     scheduler: Scheduler = ASSUMED,
 ) -> list[FieldError]:
-    """All reasons to reject `new`, in rule order.
+    """Return all reasons to reject `new`, in rule order.
 
     A set is never rejected if it is being deleted, or if its spec and the annotations that are read here are
     unchanged: removing a finalizer or adding a label must stay possible. Of the metadata only the name is
@@ -138,7 +138,7 @@ def _added(
     now: tuple[Mapping[str, Any], SetSpec],
     then: _Stored,
 ) -> list[FieldError]:
-    """The errors of a rule for the set `now` that it does not also report for the stored set, `then`."""
+    """Return the errors of a rule for the set `now` that it does not report for the stored set, `then`."""
     old, before = then
     existing = {str(error) for error in rule(old, before)} if old and before is not None else set()
     return [error for error in rule(*now) if str(error) not in existing]
@@ -175,7 +175,8 @@ def warnings_in(
     new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: GangProvider | None = None
 ) -> list[str]:
     """Problems of `new` that do not prevent storing it. Warnings that applied to `old` are not repeated.
-    old: the stored set; None or empty on create. gang: the provider that schedules groups as gangs."""
+    old: the stored set; None or empty on create. gang: the provider that schedules groups as gangs.
+    """
     if _needs_no_check(new, old) or shape_errors(new):
         return []
     spec = SetSpec.of(new)
@@ -264,8 +265,9 @@ def _limit_errors(spec: SetSpec) -> list[FieldError]:
 
 
 def _no_progress_errors(spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
-    """An error if maxUnavailable and maxSurge are both 0, because no rollout could progress. Only an update
-    that changes them is rejected. Scaling a stored set to this state is not."""
+    """Return an error if maxUnavailable and maxSurge are both 0, because no rollout could progress. Only an
+    update that changes them is rejected. Scaling a stored set to this state is not.
+    """
     if not _allows_no_step(spec) or (before is not None and not _limits_changed(spec, before)):
         return []
     return [invalid(fields.MAX_UNAVAILABLE, spec.max_unavailable, "must not be 0 when `maxSurge` is 0")]
@@ -300,8 +302,9 @@ def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> li
 
 
 def _name_length_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
-    """An error if the StatefulSet controller could not create every pod of the set, surge groups included. An
-    update is checked only if replicas, size or surge grow, so that stored sets stay editable."""
+    """Return an error if the StatefulSet controller could not create every pod of the set, surge groups
+    included. An update is checked only if replicas, size or surge grow, so that stored sets stay editable.
+    """
     name, replicas, size, surge = _name_of(new), *_extent(spec)
     if has_hash_groups(new) or (before is not None and not _grew(spec, before)):
         return []
@@ -526,8 +529,9 @@ def _own_group_warnings(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _scheduler_warnings(raw: Mapping[str, Any]) -> list[str]:
-    """A warning if leaders and workers have different schedulers. Each scheduler sees only its own pods, and
-    waits indefinitely for the other pods of the group."""
+    """Return a warning if leaders and workers have different schedulers. Each scheduler sees only its own
+    pods, and waits indefinitely for the other pods of the group.
+    """
     schedulers = {
         path: fields.value_at(template, ("spec", "schedulerName")) for path, template in templates_of(raw)
     }
@@ -545,8 +549,9 @@ _DOWN = ("NotReady", "Broken")
 
 
 def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[str]:
-    """A warning about unready groups that a scale-down keeps. StatefulSets delete the highest index first,
-    ready or not. The scale subresource calls no webhook, so users who scale by it get an Event."""
+    """Return a warning about unready groups that a scale-down keeps. StatefulSets delete the highest index
+    first, ready or not. The scale subresource calls no webhook, so users who scale by it get an Event.
+    """
     if spec.replicas >= before.replicas or has_hash_groups(old):
         return []
     down = {index: name for name, index in _groups_that_are_down(old)}
@@ -682,7 +687,9 @@ def clash_errors(
 
 
 def _group_named(name: str, set_name: str) -> int:
-    """The index of the set's group whose objects have exactly this name, or -1: `a-01` is no group of `a`."""
+    """Return the index of the set's group whose objects have exactly this name, or -1: `a-01` is no group of
+    `a`.
+    """
     index = parent_and_ordinal(name)[1]
     return index if name == f"{set_name}-{index}" else -1
 
@@ -691,7 +698,8 @@ def _service_errors(
     new: Mapping[str, Any], old: Mapping[str, Any] | None, other: Mapping[str, Any]
 ) -> Iterator[FieldError]:
     """Errors for two sets that need one Service name. A set's leader Service may have the same name as the
-    Service for all pods of another set."""
+    Service for all pods of another set.
+    """
     name, its_name = str(metadata_of(new).get("name")), str(metadata_of(other).get("name"))
     needed, has = _is_shared(new), _has_leader_service(new)
     was_needed, had = (_is_shared(old), _has_leader_service(old)) if old else (False, False)

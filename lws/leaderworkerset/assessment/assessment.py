@@ -38,7 +38,8 @@ class Assessment:
     """State of a set as its planner sees it.
     ownership: ownership of the StatefulSet with the name of the set. target: the target revision, recorded or
     not. rollout: input of the next step. Its StatefulSet is ours or about to be adopted. prewarming: what the
-    first step waits for on nodes; None for nothing."""
+    first step waits for on nodes; None for nothing.
+    """
 
     ownership: Ownership
     target: TargetRevision

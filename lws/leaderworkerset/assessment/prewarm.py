@@ -44,7 +44,8 @@ _CORDONED = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "e
 class Need:
     """What to pull to one node.
     leads: whether a leader of a group to be replaced runs on the node. works: whether workers of such a group
-    run on the node. group: index of one of these groups. images: those that they do not use yet, in order."""
+    run on the node. group: index of one of these groups. images: those that they do not use yet, in order.
+    """
 
     leads: bool = False
     works: bool = False
@@ -117,7 +118,8 @@ def judge_prewarming(
 ) -> Prewarming | None:
     """Return the state of prewarming; None if no rollout waits for it.
     stored: the leader StatefulSet. Prewarming begins before the first group is updated, or when the partition
-    is lowered and more groups may be updated. It does not begin again for the same revision and partition."""
+    is lowered and more groups may be updated. It does not begin again for the same revision and partition.
+    """
     spec, now = snapshot.spec, snapshot.now
     settings, record = spec.prewarm, recorded_prewarming(snapshot.lws, target.name)
     if settings is None or spec.paused or stored is None:
@@ -175,7 +177,8 @@ def has_ended(job: Object) -> bool:
 
 def _needs(snapshot: SetSnapshot, groups: Iterable[GroupState], settings: Prewarm) -> dict[str, Need]:
     """Return what to pull, by node: nodes of higher groups first, in the order of the rollout. Groups that
-    are not ready are left out: they serve nothing while their new pods pull images."""
+    are not ready are left out: they serve nothing while their new pods pull images.
+    """
     spec, facts = snapshot.spec, {group.index: group for group in snapshot.groups}
     nodes: Mapping[int, NodesOfGroup] = snapshot.prewarm.nodes if snapshot.prewarm is not None else {}
     new = (_images(spec.leader_template), _images(spec.worker_template))
@@ -233,7 +236,8 @@ def _failures(
     snapshot: SetSnapshot, names: Mapping[str, str], jobs: Mapping[str, Object], needs: Mapping[str, Need]
 ) -> Iterator[tuple[str, str]]:
     """Yield node and reason of each failure. Of the rejected writes, only creates of these Jobs count, not
-    creates of Jobs for a former revision."""
+    creates of Jobs for a former revision.
+    """
     creates = {f"cannot create Job {name}" for name in names}
     rejected = next(
         (rejection.words for rejection in snapshot.rejections if rejection.subject in creates), ""
@@ -462,7 +466,8 @@ def _is_new(volume: Mapping[str, Any], images: Collection[str]) -> bool:
 def _pull_container(pods: Iterable[Mapping[str, Any]], number: int, image: str) -> dict[str, Any]:
     """Build a container that only pulls an image. Its security context is copied from the container of the
     set with this image, which the namespace admits. Its requests are 0, so that it fits on a full node;
-    requests and limits are set because a quota may require them."""
+    requests and limits are set because a quota may require them.
+    """
     containers = (container for pod in pods for container in _containers(pod))
     like = next((container for container in containers if container.get("image") == image), {})
     container = {

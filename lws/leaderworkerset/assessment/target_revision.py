@@ -36,7 +36,8 @@ TargetRevision: TypeAlias = Target[Record]
 
 def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> TargetRevision:
     """Return the target revision of a set. ownership: ownership of the leader StatefulSet. Only a StatefulSet
-    that is ours, or about to be adopted, shows which key is running."""
+    that is ours, or about to be adopted, shows which key is running.
+    """
     leader = snapshot.leader if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
     return history.choose(_codec(snapshot, leader))
 

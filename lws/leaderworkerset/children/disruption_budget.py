@@ -48,9 +48,11 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
 
 
 def disruption_limit(spec: SetSpec) -> int | None:
-    """The number of groups that evictions may disrupt at a time; None if the set has no PodDisruptionBudget.
-    A percentage that rounds down to 0 means 1; with 0, drains would never finish. A set of one group has a
-    budget only if the amount is a number, 0% or 100%. Raises ValueError for an invalid amount."""
+    """Return the number of groups that evictions may disrupt at a time; None if the set has no
+    PodDisruptionBudget. A percentage that rounds down to 0 means 1; with 0, drains would never finish. A set
+    of one group has a budget only if the amount is a number, 0% or 100%. Raises ValueError for an invalid
+    amount.
+    """
     amount, replicas = spec.max_unavailable_groups, spec.replicas
     if spec.disruption_settings is None or replicas == 0:
         return None
@@ -71,8 +73,10 @@ def wants_disruption_budget(spec: SetSpec) -> bool:
 
 
 def max_unavailable_now(limit: int, snapshot: SetSnapshot, groups: Iterable[GroupState]) -> int:
-    """The number of further groups that may be disrupted, as `maxUnavailable` for the disruption controller.
-    A disrupted group is not subtracted if the disruption controller itself counts a missing pod of it."""
+    """Return the number of further groups that may be disrupted, as `maxUnavailable` for the disruption
+    controller. A disrupted group is not subtracted if the disruption controller itself counts a missing pod
+    of it.
+    """
     ready = {group.index for group in groups if group.ready}
     disrupted = max(0, snapshot.spec.replicas - len(ready))
     if disrupted >= limit:
@@ -100,7 +104,8 @@ def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]
 
 def _is_counted_by_kubernetes(group: GroupFacts, snapshot: SetSnapshot) -> bool:
     """Return whether the disruption controller counts a missing pod of a group until the group is ready. If
-    leader or worker StatefulSet is being deleted, it does not: it only sees a ready leader."""
+    leader or worker StatefulSet is being deleted, it does not: it only sees a ready leader.
+    """
     workers = group.workers
     if workers is None:
         return snapshot.spec.size == 1

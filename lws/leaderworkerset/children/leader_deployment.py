@@ -158,7 +158,8 @@ def _set_cost(lws: Object, candidate: RankedGroup, cost: str | None) -> Merge:
 def plan_ended(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     """Delete leaders that have ended and whose groups are not desired any more, because no ReplicaSet does.
     The leader of a group that has used up its restarts is kept, and its gated successor waits, until there is
-    a new template or fewer groups are desired."""
+    a new template or fewer groups are desired.
+    """
     live = [group for group in snapshot.groups if not group.leader_terminating]
     ended = [group for group in live if has_ended(group.leader)]
     if not ended or assessment.ownership != Ownership.OURS:
@@ -180,7 +181,8 @@ def plan_ended(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
 
 def plan_node_loss(snapshot: SetSnapshot) -> Plan:
     """Force-delete stuck workers of Hash groups without a leader, if the policy requests it. The next leader
-    gets another name, so no pass over a group handles these workers."""
+    gets another name, so no pass over a group handles these workers.
+    """
     leaders = {name_of(group.leader) for group in snapshot.groups}
     stuck = [
         stuck_pod
@@ -198,7 +200,8 @@ def plan_node_loss(snapshot: SetSnapshot) -> Plan:
 def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     """Admit leaders whose previous groups are gone, and release kept groups that are not desired any more.
     The restarts of a previous group are handed on first, because the new group has another number. A kept
-    group is released by its own pass, after the annotation of its leader is removed here."""
+    group is released by its own pass, after the annotation of its leader is removed here.
+    """
     lws, revision = snapshot.lws, assessment.target.key
     live = {name_of(group.leader): group for group in snapshot.groups if not group.leader_terminating}
     gated = {name: group for name, group in live.items() if has_gate(group.leader, GROUP_REPLACEMENT_GATE)}
@@ -255,7 +258,7 @@ def _is_immediate(lws: Object) -> bool:
 
 
 def _chosen(snapshot: SetSnapshot, assessment: Assessment, leaders: Sequence[Leader]) -> tuple[Leader, ...]:
-    """The gated leaders that previous groups and `startStrategy` allow to be scheduled."""
+    """Return the gated leaders that previous groups and `startStrategy` allow to be scheduled."""
     spec, is_immediate = snapshot.spec, _is_immediate(snapshot.lws)
     chosen = leaders_to_admit(
         leaders, snapshot.teardowns, spec.replicas, spec.surge_groups or 0, is_immediate
@@ -271,7 +274,8 @@ def _used_up(
     snapshot: SetSnapshot, counts: Counts, inherited: Mapping[str, str], former: Iterable[GroupFacts]
 ) -> set[str]:
     """Names of gated leaders of previous revisions that have no restarts left. The groups that they replace
-    are released instead of kept, because the rollout replaces them."""
+    are released instead of kept, because the rollout replaces them.
+    """
     budget, deployment = snapshot.spec.restart_budget, snapshot.leader or {}
     if budget is None or deployment["spec"].get("paused"):
         return set()
@@ -304,7 +308,8 @@ def _delete_conflicting(
     groups: Iterable[GroupFacts], gated: Mapping[str, GroupFacts]
 ) -> tuple[tuple[Delete, ...], ...]:
     """Delete gated leaders whose host name another group or object has; their successors get other keys. Two
-    groups may need the same host name because it contains only 8 of the 40 digits of a key."""
+    groups may need the same host name because it contains only 8 of the 40 digits of a key.
+    """
     taken = {group_name(group.leader) for group in groups if name_of(group.leader) not in gated}
     deletes = []
     for group in sorted(gated.values(), key=lambda group: (group.created, name_of(group.leader))):

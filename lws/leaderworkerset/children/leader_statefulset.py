@@ -138,7 +138,8 @@ def _unseen_surge(
     snapshot: SetSnapshot, state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout
 ) -> float | None:
     """Seconds until other controllers have had time to see the surge; None if no step has to wait for it. The
-    first step never waits. A later step may remove the surge while other controllers still rely on it."""
+    first step never waits. A later step may remove the surge while other controllers still rely on it.
+    """
     continues = rollout.partition < stored.partition < state.replicas or rollout.replicas < stored.replicas
     is_scaled = not stored.is_current or stored.last_replicas != state.replicas
     if not continues or is_scaled or state.paused or state.prewarming or not state.outdated:
@@ -217,7 +218,8 @@ def _beside_template(
 ) -> Mapping[str, Any] | None:
     """Return a patch to use instead of an apply, if the API server dropped template fields before; else None.
     If their feature gate was enabled since, an apply for a mere change of replicas or labels would add them,
-    and the StatefulSet controller would roll every leader at its own pace. The next template has them."""
+    and the StatefulSet controller would roll every leader at its own pace. The next template has them.
+    """
     if any(path[:2] in (_TEMPLATE, _STRATEGY) for path in paths):
         # Steps of a rollout are always applied: the time of the apply shows how long a report on it may take.
         return None
@@ -233,7 +235,8 @@ def is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> boo
 
 def is_kept(path: patches.Path) -> bool:
     """Return whether the path is a label or annotation of a deployment tool that earlier releases copied, and
-    which is kept until the next rollout."""
+    which is kept until the next rollout.
+    """
     return path[:1] == ("metadata",) and path[1] in ("labels", "annotations") and belongs_to_a_tool(path[-1])
 
 
@@ -265,7 +268,8 @@ def _why_moved(index: int) -> str:
 
 def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> frozenset[int]:
     """Indices of the groups that the step moves to the new revision. This controller or the StatefulSet
-    controller deletes their leaders with the step or after it."""
+    controller deletes their leaders with the step or after it.
+    """
     end = min(stored.partition if stored.is_current else stored.replicas, rollout.replicas)
     covered = range(rollout.partition, end)
     return frozenset(
@@ -289,7 +293,8 @@ def _tallies(snapshot: SetSnapshot, choice: TargetRevision, indices: frozenset[i
 
 def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete]:
     """Delete the workers of leaders that the StatefulSet controller deletes. The garbage collector would
-    delete these workers only after their leader is gone."""
+    delete these workers only after their leader is gone.
+    """
     stored = state.statefulset
     if stored is None or not stored.is_current or ends_in_parallel(snapshot.lws):
         return

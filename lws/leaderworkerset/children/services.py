@@ -65,9 +65,10 @@ def build_leader_service(lws: Object) -> dict[str, Any]:
 
 
 def ports_of(requested: Mapping[str, Any], template: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The requested ports; if none are requested, the ports that containers of the leader template declare.
-    Declared ports are targeted by name, so their numbers may differ between revisions. If several have the
-    same number and protocol, the first is used."""
+    """Return the requested ports; if none are requested, the ports that containers of the leader template
+    declare. Declared ports are targeted by name, so their numbers may differ between revisions. If several
+    have the same number and protocol, the first is used.
+    """
     if ports := requested.get("ports"):
         return [_port(port) for port in ports]
     ports_by_number: dict[tuple[int, str], dict[str, Any]] = {}
@@ -116,7 +117,8 @@ def _plan_missing_ports() -> Plan:
 
 def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
     """Create the headless Service of the set if a group needs it, and delete it with the last such group.
-    is_done: whether every group is ready on the target revision."""
+    is_done: whether every group is ready on the target revision.
+    """
     lws, service, name = snapshot.lws, snapshot.service, name_of(snapshot.lws)
     if not _is_needed(snapshot):
         why = "every group has a subdomain of its own"
@@ -144,7 +146,8 @@ def _is_needed(snapshot: SetSnapshot) -> bool:
 
 def _was_needed(snapshot: SetSnapshot) -> bool:
     """Return whether the history shows that the policy has changed, with all running revisions known. If the
-    history does not show this, an earlier release left the Service behind, and it is kept."""
+    history does not show this, an earlier release left the Service behind, and it is kept.
+    """
     recorded = [revision for revision in snapshot.revisions if not revision.broken]
     is_known = all(find(recorded, key) is not None for key in snapshot.live_keys)
     return is_known and SubdomainPolicy.SHARED in _subdomain_policies(snapshot, recorded)

@@ -43,7 +43,8 @@ _CREATED = Condition(CREATED, True, "SchedulingPrerequisitesCreated", "schedulin
 @dataclass(frozen=True, slots=True)
 class SchedulingStep:
     """A part of the plan. condition: the condition of the set; None to keep the stored one. is_first: whether
-    the step must be done before any pod is created."""
+    the step must be done before any pod is created.
+    """
 
     plan: Plan
     condition: Condition | None = None
@@ -151,7 +152,9 @@ def _failure(snapshot: SetSnapshot, kind: str, name: str) -> Announce:
 
 
 def _members(snapshot: SetSnapshot, part: Part) -> int:
-    """The number of pods of the set, at least 1; groups not yet replaced have the size of their revision."""
+    """Return the number of pods of the set, at least 1; groups not yet replaced have the size of their
+    revision.
+    """
     spec = snapshot.spec
     by_index = {group.index: group.size for group in snapshot.groups if not group.leader_terminating}
     sizes = [size for index, size in sorted(by_index.items())[: spec.replicas] if size]
@@ -176,7 +179,7 @@ def _repairs(stored: Object, intent: Object) -> Mapping[str, Object] | Plan:
 
 
 def drift_of(stored: Object, intent: Object) -> Problem | None:
-    """The reason why a Workload or PodGroup must be recreated; None if it need not be."""
+    """Return the reason why a Workload or PodGroup must be recreated; None if it need not be."""
     subject = f"{stored['kind']} {namespace_of(stored)}/{name_of(stored)}"
     if has_drifted(stored, intent):
         why = f"{subject} has immutable scheduling configuration drift: delete it, and it is recreated"

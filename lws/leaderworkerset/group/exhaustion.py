@@ -36,7 +36,8 @@ from lws_api.leaderworkerset.v1 import (
 class Abandoned:
     """A group whose set, StatefulSet, ReplicaSet or leader does not exist any more.
     pods: the pods that the finalizer keeps, the leader last. leader: the leader pod; None if it does not
-    exist. workers: the worker StatefulSet of a terminating leader."""
+    exist. workers: the worker StatefulSet of a terminating leader.
+    """
 
     pods: tuple[Object, ...] = ()
     leader: Object | None = None
@@ -46,7 +47,8 @@ class Abandoned:
 
 def plan_exhaustion(group: GroupSnapshot) -> Plan:
     """End a group that has used up its restarts. The leader is annotated before it is deleted, so that an
-    interrupted end is continued."""
+    interrupted end is continued.
+    """
     leader, index = group.leader, labels_of(group.leader).get(GROUP_INDEX_LABEL, "")
     note = f"Restart budget exhausted; terminated group {index} and stopped automatic recovery"
     delete = Delete(
@@ -110,7 +112,8 @@ def plan_kept(group: GroupSnapshot) -> Plan | None:
 
 def plan_kept_alone(group: GroupSnapshot, why: str) -> Plan:
     """Keep the pods of a group whose set is left alone; release them if their namespace is being deleted.
-    why: the reason for leaving the set alone."""
+    why: the reason for leaving the set alone.
+    """
     kept = () if other_manager(group.lws) else _kept(group)
     if kept and group.is_namespace_ending:
         return _plan_release(kept, _NAMESPACE_ENDS)
@@ -121,7 +124,7 @@ _NAMESPACE_ENDS = "the namespace is being deleted, and its pods may go before th
 
 
 def _kept(group: GroupSnapshot) -> tuple[Object, ...]:
-    """The pods that the finalizer keeps, the leader last."""
+    """Return the pods that the finalizer keeps, the leader last."""
     return (*group.kept, group.leader) if is_kept(group.leader) else group.kept
 
 
@@ -135,7 +138,7 @@ def plan_abandoned(abandoned: Abandoned) -> Plan:
 
 
 def _why_unwanted(group: GroupSnapshot) -> str:
-    """The reason why the group is no longer desired; empty if it may be recovered."""
+    """Return the reason why the group is no longer desired; empty if it may be recovered."""
     leaders, index = group.leaders, index_by_name(group.leader)
     if leaders is None:
         return ""

@@ -70,7 +70,7 @@ class Incident:
 
 
 def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
-    """The reason to recreate the group; None if there is none.
+    """Return the reason to recreate the group; None if there is none.
 
     The restart policies are upstream's. A terminating leader ends its group anyway. A disruption takes
     precedence over failures, because other pods may fail for lack of the disrupted one.
@@ -105,14 +105,16 @@ def ignores_losses(group: GroupSnapshot, size: int) -> bool:
 
 def is_to_be_judged(group: GroupSnapshot, size: int) -> bool:
     """Return whether a replaced worker will count as a failure once all pods have left Pending. No event
-    shows when the pods leave Pending, so the caller must check again."""
+    shows when the pods leave Pending, so the caller must check again.
+    """
     is_ignored = ignores_losses(group, size) and group.spec.restart_policy != RestartPolicy.NONE
     return is_ignored and any(_replaced(group, members(group, size), size))
 
 
 def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
-    """The workers of this leader. Workers of its predecessor are left out, and so are workers beyond the size
-    of the group, which exist if a user has scaled up the StatefulSet."""
+    """Return the workers of this leader. Workers of its predecessor are left out, and so are workers beyond
+    the size of the group, which exist if a user has scaled up the StatefulSet.
+    """
     workers = own_workers(group.leader, group.worker_statefulset)
     if workers is None:
         return ()
@@ -174,8 +176,9 @@ def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> I
 
 
 def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> Incident:
-    """The incident for a worker that was replaced unseen. The status records one hash of all workers, so only
-    an observed disruption shows which is new; else it names the youngest, by age in whole seconds."""
+    """Return the incident for a worker that was replaced unseen. The status records one hash of all workers,
+    so only an observed disruption shows which is new; else it names the youngest, by age in whole seconds.
+    """
     for pod in workers:
         if pod["metadata"]["name"] in disrupted:
             return Incident(pod["metadata"]["name"], _AFTER_DISRUPTION, True, _created(pod))

@@ -41,7 +41,8 @@ _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL)
 @dataclass(frozen=True, slots=True)
 class Marks:
     """The fields by which a pod names its gang.
-    scheduling_group: the value of `spec.schedulingGroup.podGroupName`. gate: a scheduling gate to add."""
+    scheduling_group: the value of `spec.schedulingGroup.podGroupName`. gate: a scheduling gate to add.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -65,31 +66,33 @@ class GangProvider(ABC):
     keeps_in_use: bool = False
 
     def with_version(self, api_version: str) -> GangProvider:
-        """The same provider with another of its versions."""
+        """Return the same provider with another of its versions."""
         return replace(self, api_version=api_version)
 
     @abstractmethod
     def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:
-        """The marks for a pod that is being created. labels: the labels of the pod. size: the number of pods
-        of its group. unique: letters and digits that no other pod gets."""
+        """Return the marks for a pod that is being created. labels: the labels of the pod. size: the number
+        of pods of its group. unique: letters and digits that no other pod gets.
+        """
 
     @abstractmethod
     def name_of(self, leader: Object) -> str:
-        """The name of the PodGroup that the group of this leader pod needs; empty if it needs none."""
+        """Return the name of the PodGroup that the group of this leader pod needs; empty if it needs none."""
 
     @abstractmethod
     def pod_group(self, restored: Object, leader: Object) -> Object:
         """Build the PodGroup of a group, owned by the leader pod; with `spec.scheduling` and Volcano, by the
-        set. restored: the set as recorded in the revision of the group, with current annotations."""
+        set. restored: the set as recorded in the revision of the group, with current annotations.
+        """
 
 
 def name_by_labels(labels: Mapping[str, str]) -> str:
-    """A name built from set, group and revision, so that groups of two revisions are two gangs."""
+    """Return a name built from set, group and revision, so that groups of two revisions are two gangs."""
     return "-".join(labels.get(key, "") for key in _IDENTITY)
 
 
 def first_members(spec: SetSpec, is_marked: bool) -> int:
-    """The largest number of pods that can exist before any of them is scheduled.
+    """Return the largest number of pods that can exist before any of them is scheduled.
 
     A gang with more members would wait indefinitely. All pods of the group count, or only the leader if
     workers are created after the leader is ready (LeaderReady) or scheduled (KEP-115).
@@ -102,14 +105,14 @@ def first_members(spec: SetSpec, is_marked: bool) -> int:
 
 
 def requests_of_group(spec: SetSpec) -> dict[str, str]:
-    """The sum of the requests of all pods of a group, as resource quantities."""
+    """Return the sum of the requests of all pods of a group, as resource quantities."""
     workers = of_many(of_pod(spec.worker_template.get("spec") or {}), spec.size - 1)
     everyone = total([of_pod(spec.leader_template.get("spec") or {}), workers])
     return {name: str(amount) for name, amount in everyone.items()}
 
 
 def gang_of_group(restored: Object, is_marked: bool) -> dict[str, Any]:
-    """The spec of a PodGroup: the number of pods to schedule together, and their requests."""
+    """Return the spec of a PodGroup: the number of pods to schedule together, and their requests."""
     spec = SetSpec.of(restored)
     return {"minMember": first_members(spec, is_marked), "minResources": requests_of_group(spec)}
 
@@ -137,7 +140,8 @@ def may_be_gangs_of(pod: Object) -> set[str]:
 class Volcano(GangProvider):
     """The PodGroups of Volcano: pods find theirs by an annotation, and even a group of one pod has one. With
     `spec.scheduling` the set owns the PodGroup, as in upstream. The next leader of the same name reuses it,
-    and the pass over the set deletes it when no pod of the group is left."""
+    and the pass over the set deletes it when no pod of the group is left.
+    """
 
     api_version: str = "scheduling.volcano.sh/v1beta1"
     versions: Sequence[str] = ("scheduling.volcano.sh/v1beta1",)
@@ -195,12 +199,14 @@ class Coscheduling(GangProvider):
 
 
 def timeout_seconds(value: object) -> int | None:
-    """The value of the annotation in seconds; None unless it is a whole number from 1 to 999999999."""
+    """Return the value of the annotation in seconds; None unless it is a whole number from 1 to 999999999."""
     return whole_number(value, least=1, most=999_999_999)
 
 
 def _name(labels: Mapping[str, str]) -> str:
-    """The name of the PodGroup, shortened to fit into a label value: keys of old releases may be too long."""
+    """Return the name of the PodGroup, shortened to fit into a label value: keys of old releases may be too
+    long.
+    """
     name = name_by_labels(labels)
     if len(name) <= LABEL_LENGTH:
         return name
@@ -221,7 +227,8 @@ _WITHOUT_PREEMPTION = f"{_GROUP}/v1alpha2"
 class Kubernetes(GangProvider):
     """The PodGroups of Kubernetes, whose name a leader gets on creation and passes on to its workers. The
     name is unique to the leader. Kubernetes keeps a PodGroup until no pod names it, so the PodGroup of the
-    previous leader would remain if the next leader waited for it. A group of one pod needs none."""
+    previous leader would remain if the next leader waited for it. A group of one pod needs none.
+    """
 
     api_version: str = f"{_GROUP}/v1alpha2"
     versions: Sequence[str] = (f"{_GROUP}/v1beta1", f"{_GROUP}/v1alpha3", f"{_GROUP}/v1alpha2")
@@ -237,13 +244,14 @@ class Kubernetes(GangProvider):
         return Marks(scheduling_group=f"{name_by_labels(labels)}-{unique}")
 
     def name_of(self, leader: Object) -> str:
-        """The name of the PodGroup; also empty if the schedulingGroup is missing or the user's."""
+        """Return the name of the PodGroup; also empty if the schedulingGroup is missing or the user's."""
         name = str(((leader.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName") or "")
         return name if name.startswith(f"{name_by_labels(labels_of(leader))}-") else ""
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
         """Build the PodGroup of a group. It does not block the deletion of its owner, the leader: a pod on a
-        lost node may keep it in use."""
+        lost node may keep it in use.
+        """
         set_spec = SetSpec.of(restored)
         members = first_members(set_spec, is_marked=True)
         spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": members}}}
@@ -261,9 +269,10 @@ _INCARNATION_LENGTH = 5
 
 
 def workload_marks(labels: Mapping[str, str], annotations: Mapping[str, str], unique: str) -> Marks | None:
-    """The marks of a pod whose set has `spec.scheduling`; None for a pod without a Workload. Workers have the
-    marks in their template. A leader adds unique characters to the name of the Workload, for the same reason
-    as in `Kubernetes`. unique: as in `GangProvider.marks`."""
+    """Return the marks of a pod whose set has `spec.scheduling`; None for a pod without a Workload. Workers
+    have the marks in their template. A leader adds unique characters to the name of the Workload, for the
+    same reason as in `Kubernetes`. unique: as in `GangProvider.marks`.
+    """
     workload, stored = annotations.get(WORKLOAD_NAME_ANNOTATION), annotations.get(SCHEDULING_LEVEL_ANNOTATION)
     if not workload or stored is None:
         return None
@@ -284,7 +293,8 @@ def workload_marks(labels: Mapping[str, str], annotations: Mapping[str, str], un
 def name_pod_group_of_leader(statefulset: Object, lws: Object, leader: Object) -> Object:
     """Make the pods of a worker StatefulSet name the PodGroup of their leader or of its workers. This is done
     even while PodGroups are not served, because the leader waits for the whole group. A schedulingGroup that
-    the template already has is kept."""
+    the template already has is kept.
+    """
     has_workload = WORKLOAD_NAME_ANNOTATION in annotations_of(leader)
     name = pod_group_of_workers(lws, leader) if has_workload else Kubernetes().name_of(leader)
     template = statefulset["spec"]["template"]

@@ -43,7 +43,8 @@ def build_worker_statefulset(
 ) -> dict[str, Any]:
     """Build the StatefulSet of a group's workers. The leader pod owns it, and it is deleted with the leader.
     restored: the set as recorded in the leader's revision, with its current labels and annotations except the
-    placement annotations. placement: the node selector and tolerations to add to the template."""
+    placement annotations. placement: the node selector and tolerations to add to the template.
+    """
     lws, name = restored.lws, group_name(leader)
     of_leader = leader["metadata"]["labels"]
     identity = {
@@ -74,7 +75,7 @@ def build_worker_statefulset(
 
 
 def _subdomain(restored: SetSpec, leader: Object) -> str:
-    """The name of the Service by which the pods of the group find each other."""
+    """Return the name of the Service by which the pods of the group find each other."""
     is_shared = restored.subdomain_policy == SubdomainPolicy.SHARED
     return name_of(restored.lws) if is_shared else group_name(leader)
 

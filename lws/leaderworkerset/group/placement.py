@@ -29,7 +29,8 @@ _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The node selector and tolerations of a group's workers. waiting_for: the facts that must be known
-    first; empty if all are known. is_stuck: whether only a user can end the wait."""
+    first; empty if all are known. is_stuck: whether only a user can end the wait.
+    """
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
     waiting_for: str = ""
@@ -41,7 +42,8 @@ class Placement:
 class Peers:
     """Pods that share a topology domain, and the pods that are kept out of it.
     label: the label that holds the key of the peers. key: its value. scope: the reach of the exclusion, which
-    keeps out pods with other keys in the same set, the namespace, or all namespaces."""
+    keeps out pods with other keys in the same set, the namespace, or all namespaces.
+    """
 
     label: str
     key: str
@@ -51,14 +53,15 @@ class Peers:
 
 
 def peers_of(annotations: Mapping[str, str], labels: Mapping[str, str], label: str, namespace: str) -> Peers:
-    """The peers of a pod with these annotations and labels, by the key in `label`."""
+    """Return the peers of a pod with these annotations and labels, by the key in `label`."""
     scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION) or ExclusiveTopologyScope.NAMESPACE
     return Peers(label, labels[label], scope, labels.get(NAME_LABEL, ""), namespace)
 
 
 def add_exclusive_affinity(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
     """Add affinity to the peers of a pod, and anti-affinity to other pods with a key. If the user has set
-    required terms of both kinds for this topology, nothing is added. topology: a label of nodes."""
+    required terms of both kinds for this topology, nothing is added. topology: a label of nodes.
+    """
     if has_both_terms(affinity, topology):
         return dict(affinity)
     apart: list[dict[str, Any]] = [
@@ -89,8 +92,9 @@ def add_peer_affinity(affinity: Mapping[str, Any], peers: Peers, topology: str) 
 
 
 def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
-    """The set as recorded in the revision, for the group of this leader. Revisions of earlier releases record
-    no topology; for these, the topology of the leader pod is used."""
+    """Return the set as recorded in the revision, for the group of this leader. Revisions of earlier releases
+    record no topology; for these, the topology of the leader pod is used.
+    """
     restored = restore(lws, revision)
     if revision.record.topology is not None:
         return restored
@@ -100,7 +104,7 @@ def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
 
 
 def topology_of(restored: Object) -> str:
-    """The node label whose value all pods of a group share; empty if the set has no topology."""
+    """Return the node label whose value all pods of a group share; empty if the set has no topology."""
     return group_topology(placement_annotations(restored))
 
 
@@ -149,9 +153,10 @@ def _peer_term(peers: Peers, topology: str) -> dict[str, Any]:
 
 
 def subgroup_of(worker: int, size: int, subgroup_size: int) -> int:
-    """The 0-based index of the subgroup of a pod; 0 for the leader, unless it is excluded. If only the
-    workers can be divided evenly, the leader is an additional pod of the first subgroup.
-    subgroup_size: the number of pods of a subgroup, at least 1."""
+    """Return the 0-based index of the subgroup of a pod; 0 for the leader, unless it is excluded. If only the
+    workers can be divided evenly, the leader is an additional pod of the first subgroup. subgroup_size: the
+    number of pods of a subgroup, at least 1.
+    """
     if worker > 0 and _leader_is_extra(size, subgroup_size):
         return (worker - 1) // subgroup_size
     return worker // subgroup_size
@@ -165,7 +170,7 @@ def members_of(index: int, size: int, subgroup_size: int) -> range:
 
 
 def count_of(size: int, subgroup_size: int, *, leader_excluded: bool) -> int:
-    """The number of subgroups that have at least one pod."""
+    """Return the number of subgroups that have at least one pod."""
     if size - int(leader_excluded) < 1:
         return 0
     first = subgroup_of(int(leader_excluded), size, subgroup_size)
@@ -173,8 +178,9 @@ def count_of(size: int, subgroup_size: int, *, leader_excluded: bool) -> int:
 
 
 def subgroup_key(group: str, index: int) -> str:
-    """The key of a subgroup: 40 hex digits, the SHA-1 of `<group>/<index>`; unique only within a namespace.
-    group: the name of the leader pod, or the key of a Hash group."""
+    """Return the key of a subgroup: 40 hex digits, the SHA-1 of `<group>/<index>`; unique only within a
+    namespace. group: the name of the leader pod, or the key of a Hash group.
+    """
     text = f"{group}/{index}".encode(errors="surrogatepass")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 

@@ -229,7 +229,8 @@ def _pod_group_repairs(group: GroupSnapshot, stored: Object, intent: Object) -> 
 
 def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
     """Recreate a gang whose workers were created for the previous leader. Such workers do not join the
-    PodGroup of this leader, which waits for them."""
+    PodGroup of this leader, which waits for them.
+    """
     leader, workers = group.leader, own_workers(group.leader, group.worker_statefulset)
     if group.scheduled is None or workers is None or node_of(leader) or not are_groups_gangs(group.lws):
         return None
@@ -246,7 +247,8 @@ def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
 
 def _plan_admission(group: GroupSnapshot) -> Plan:
     """Remove the scheduling gate of a leader with an index once no other pod of its group exists. The pass
-    over the set admits leaders of Hash groups, because they replace groups of other keys."""
+    over the set admits leaders of Hash groups, because they replace groups of other keys.
+    """
     leader, index = group.leader, group_id(group.leader)
     if is_of_hash_group(leader) or not has_gate(leader, GROUP_REPLACEMENT_GATE):
         return Plan()
@@ -266,7 +268,7 @@ def _plan_admission(group: GroupSnapshot) -> Plan:
 
 
 def _without_gate(group: GroupSnapshot) -> GroupSnapshot:
-    """The group as it will be once its gate is removed."""
+    """Return the group as it will be once its gate is removed."""
     spec = group.leader["spec"]
     gates = [gate for gate in spec["schedulingGates"] if gate != {"name": GROUP_REPLACEMENT_GATE}]
     return replace(group, leader={**group.leader, "spec": {**spec, "schedulingGates": gates}})
@@ -338,7 +340,8 @@ def _plan_child(
 
 def _report_worker_as_leader(group: GroupSnapshot) -> Plan:
     """Report a worker that looks like a leader, and create nothing for it. An API server without start
-    ordinals gives a worker index 0."""
+    ordinals gives a worker index 0.
+    """
     pod = group.leader["metadata"]
     note = (
         f"leader pod {pod['namespace']}/{pod['name']} contains mistake annotation "
@@ -360,7 +363,8 @@ def _wait_for_labels_of_leader(group: GroupSnapshot) -> Plan:
 
 def _report_missing_revision(group: GroupSnapshot) -> Plan:
     """Plan a group whose revision is neither recorded nor shown by a StatefulSet: restart, wait, or recreate.
-    Without a failure, it is recreated only if another source than the label confirms its revision key."""
+    Without a failure, it is recreated only if another source than the label confirms its revision key.
+    """
     key, leader = labels_of(group.leader).get(REVISION_LABEL, ""), group.leader["metadata"]["name"]
     size = group.size
     restart = plan_restart(group, size)
@@ -386,7 +390,7 @@ def _failed_create(group: GroupSnapshot, note: str) -> Announce:
 
 
 def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
-    """The first reason not to create the workers yet; None if there is none."""
+    """Return the first reason not to create the workers yet; None if there is none."""
     if has_gate(group.leader, GROUP_REPLACEMENT_GATE):
         if is_of_hash_group(group.leader):
             return Plan(waiting_for="previous groups to be gone (groupReplacementPolicy PostTermination)")
@@ -437,7 +441,8 @@ def plan_scheduling_retry(group: GroupSnapshot, topology: str) -> Plan:
 
 def plan_group_ready(group: GroupSnapshot, size: int) -> Plan:
     """Report in a condition of a Hash leader whether its workers are ready. The condition is a readiness gate
-    of the leader, so that the Deployment counts groups."""
+    of the leader, so that the Deployment counts groups.
+    """
     if size == 1 or not is_of_hash_group(group.leader):
         return Plan()
     workers = own_workers(group.leader, group.worker_statefulset)
@@ -464,7 +469,8 @@ def plan_group_ready(group: GroupSnapshot, size: int) -> Plan:
 
 def _wait_for_node(group: GroupSnapshot, placement: Placement) -> Plan:
     """Wait for the node of the leader. Scheduling the leader triggers another pass. Nodes are not watched, so
-    a scheduled leader is rechecked."""
+    a scheduled leader is rechecked.
+    """
     scheduled = bool((group.leader.get("spec") or {}).get("nodeName"))
     warning = group_event(group, "FailedCreate", "Create", placement.waiting_for, "Warning")
     return Plan(
@@ -477,7 +483,8 @@ def _wait_for_node(group: GroupSnapshot, placement: Placement) -> Plan:
 def _wait_for_former_workers(group: GroupSnapshot) -> Plan | None:
     """Wait for pods of the previous workers, for a limited time. If a leader is deleted in the background,
     the garbage collector deletes the pods of its workers last. A StatefulSet whose pod names they block
-    doubles its backoff with each attempt."""
+    doubles its backoff with each attempt.
+    """
     longest = timedelta()
     for pod in group.former_workers:
         since, patience = (
@@ -496,7 +503,8 @@ def _wait_for_former_workers(group: GroupSnapshot) -> Plan | None:
 
 def plan_node_loss(group: GroupSnapshot) -> Plan:
     """Force-delete stuck pods if the policy requests it. The pass over the set reports that they are stuck.
-    Pods whose node does not exist or is out of service are left to Kubernetes, which deletes them itself."""
+    Pods whose node does not exist or is out of service are left to Kubernetes, which deletes them itself.
+    """
     pods, nodes, policy = group.terminating, group.nodes, group.policies.node_loss
     stuck = stuck_pods(pods, nodes, group.now, policy)
     uid = uid_of(group.leader)
@@ -527,7 +535,8 @@ def plan_label_repairs(edited: Iterable[Edited]) -> Plan:
 def plan_existing_workers(existing: Object, intent: Object) -> Plan:
     """Repair replicas, first ordinal and labels of workers; a repaired template would restart pods. Workers
     that were adopted from a previous leader may have another revision, and therefore another number of pods.
-    A missing first ordinal is not repaired: the API server dropped it and would drop it again."""
+    A missing first ordinal is not repaired: the API server dropped it and would drop it again.
+    """
     desired_labels = intent["spec"]["template"]["metadata"]["labels"]
     key = key_of_template(existing) or desired_labels[REVISION_LABEL]
     replicas, desired = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]

@@ -115,7 +115,8 @@ def _deletion(group: GroupSnapshot, incident: Incident) -> tuple[Delete, ...]:
 
 def _delay_restart(group: GroupSnapshot, incident: Incident, times: str, due: datetime) -> Plan:
     """Delay the deletion of the leader, because a deleted leader is recreated at once.
-    times: a phrase that says how often the group was recreated."""
+    times: a phrase that says how often the group was recreated.
+    """
     note = (
         f"group {group_id(group.leader)} was recreated {times}; next attempt not before "
         f"{timestamp(due)}: pod {incident.pod}: {incident.why}"
@@ -170,9 +171,10 @@ def _wait_for_budget(group: GroupSnapshot, incident: Incident) -> Plan | None:
 
 
 def _latest_restart(group: GroupSnapshot, incident: Incident, states: Sequence[GroupState]) -> datetime:
-    """The latest time of the restart, which must be limited because a stuck rollout never frees its budget.
-    It is the longest backoff after the last deletion of a group that is not ready. So waiting groups are
-    recreated one at a time, and each waits for at most one turn per group."""
+    """Return the latest time of the restart, which must be limited because a stuck rollout never frees its
+    budget. It is the longest backoff after the last deletion of a group that is not ready. So waiting groups
+    are recreated one at a time, and each waits for at most one turn per group.
+    """
     longest, replicas = timedelta(seconds=timing.RESTART_DELAY.longest), group.spec.replicas
     ready = {state.index for state in states if state.ready}
     end = MOST_GROUP_NUMBER if is_of_hash_group(group.leader) else replicas - 1
@@ -191,7 +193,8 @@ def _deleted_at(group: GroupSnapshot, sibling: GroupFacts) -> datetime:
 
 def _is_affordable(group: GroupSnapshot, states: Sequence[GroupState]) -> bool:
     """Return whether the budget of a rollout allows the restart. Restarting a group that is not ready costs
-    nothing. The budget is at least one group, so a restart is never delayed if all other groups are ready."""
+    nothing. The budget is at least one group, so a restart is never delayed if all other groups are ready.
+    """
     index = group_number(group.leader)
     serves = any(state.index == index and state.ready for state in states)
     if not serves or not any(state.outdated for state in states):

@@ -30,7 +30,8 @@ _FIRST_PORT = 8476
 class Slice:
     """Pods whose TPUs work together, each with the same number of TPU containers.
     leader: the name of the leader pod and of the slice. subdomain: the subdomain of all pods. pods: the
-    indices of the pods in the group, in order; 0 is the leader."""
+    indices of the pods in the group, in order; 0 is the leader.
+    """
 
     leader: str
     subdomain: str
@@ -44,8 +45,9 @@ class Slice:
 
 
 def tpu_containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The containers of a pod spec that use TPUs: containers first, then init containers. Init containers
-    that end before the others start are included only if no other container uses TPUs."""
+    """Return the containers of a pod spec that use TPUs: containers first, then init containers. Init
+    containers that end before the others start are included only if no other container uses TPUs.
+    """
     init = [container for container in _objects(pod.get("initContainers")) if _requests_tpus(container)]
     sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
     running = [container for container in _objects(pod.get("containers")) if _requests_tpus(container)]
@@ -58,8 +60,9 @@ def is_configured(containers: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The port of each TPU container, as text for its environment. As in upstream, a port is empty if only
-    the container itself knows it and other containers need it."""
+    """Return the port of each TPU container, as text for its environment. As in upstream, a port is empty if
+    only the container itself knows it and other containers need it.
+    """
     ports = []
     for index, container in enumerate(containers):
         variable = next((env for env in _environment(container) if env.get("name") == PORT_ENV), None)
@@ -75,8 +78,10 @@ def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def variables(slice: Slice, pod: int, containers: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The variables of each TPU container of a pod, in order, to append to its environment. pod: its index in
-    the group. Raises ValueError if it is not in the slice, or if a pod would need too many addresses."""
+    """Return the variables of each TPU container of a pod, in order, to append to its environment. pod: its
+    index in the group. Raises ValueError if it is not in the slice, or if a pod would need too many
+    addresses.
+    """
     if pod not in slice.pods:
         raise ValueError(f"pod {pod} of the group is not in its TPU slice")
     count, ports = len(containers), ports_of(containers)

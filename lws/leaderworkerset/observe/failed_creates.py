@@ -40,7 +40,8 @@ _NOTHING: _Failure = (_NEVER, "")
 @dataclass(frozen=True, slots=True)
 class BackgroundTasks:
     """Functions that a background read needs.
-    start: runs a coroutine outside of the passes. wake: enqueues the set with this namespace and name."""
+    start: runs a coroutine outside of the passes. wake: enqueues the set with this namespace and name.
+    """
 
     start: Callable[[Coroutine[Any, Any, None]], object]
     wake: Callable[[str, str], None]
@@ -51,7 +52,8 @@ class _Namespace:
     """State of the reads of one namespace.
     read_at: time of the last read, whether it succeeded or not. pause: minimum time until the next read.
     failures: the last Event about each StatefulSet, by UID. waiting: UIDs of the StatefulSets that sets wait
-    for, by name of the set."""
+    for, by name of the set.
+    """
 
     read_at: datetime = _NEVER
     pause: timedelta = timing.FAILED_CREATES_FRESH
@@ -67,7 +69,8 @@ NO_TASKS = BackgroundTasks(lambda work: work.close(), lambda namespace, name: No
 class FailedCreates:
     """Read FailedCreate Events in the background and cache the results. No pass waits for a read: a pass uses
     the last result, and its set is enqueued if the new result differs.
-    clock: a clock in seconds that measures the duration of a read."""
+    clock: a clock in seconds that measures the duration of a read.
+    """
 
     def __init__(
         self,
@@ -83,7 +86,8 @@ class FailedCreates:
 
     def request_read(self, namespace: str, name: str, uids: Collection[str], now: datetime) -> None:
         """Start a read of the Events of a namespace, unless the last one was recent.
-        name: the set that waits for Events about the StatefulSets with these UIDs."""
+        name: the set that waits for Events about the StatefulSets with these UIDs.
+        """
         state = self._namespaces.setdefault(namespace, _Namespace())
         if not state.is_being_read and now - state.read_at < state.pause:
             return
@@ -173,7 +177,8 @@ class _Short:
 @dataclass(frozen=True, slots=True)
 class Shortage:
     """StatefulSets of a set that are short of pods. recheck_after: seconds until this may have changed; None
-    if no pod is missing. refused_at: time of the last rejected pod, by UID of a StatefulSet long short."""
+    if no pod is missing. refused_at: time of the last rejected pod, by UID of a StatefulSet long short.
+    """
 
     rejections: tuple[Rejection, ...] = ()
     recheck_after: float | None = None
@@ -189,7 +194,8 @@ class Shortages:
 
     def of_set(self, namespace: str, name: str, statefulsets: Iterable[Object], now: datetime) -> Shortage:
         """Return the shortage of a set, and request its Events if they are due.
-        statefulsets: StatefulSets of the leaders and of the workers of the set, in this order."""
+        statefulsets: StatefulSets of the leaders and of the workers of the set, in this order.
+        """
         short = {
             statefulset["metadata"]["uid"]: statefulset
             for statefulset in statefulsets

@@ -65,7 +65,8 @@ async def node_for_review(cluster: Cluster, name: str) -> Object:
 class WaitingPods:
     """Pods of a set that have long waited for the node that they must return to.
     nodes: those nodes that were due to be read, by name; None for a node that does not exist. recheck_after:
-    seconds until the next read; None if no pod waits."""
+    seconds until the next read; None if no pod waits.
+    """
 
     pods: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
@@ -87,7 +88,8 @@ class _Read:
 class NodesOfReturn:
     """Read nodes that pods wait to return to, at growing intervals, because nodes are not watched. One
     instance per term of leadership. The interval belongs to set and node, not to a pod: even if successors of
-    deleted pods wait for the same node again, pods are deleted more and more rarely."""
+    deleted pods wait for the same node again, pods are deleted more and more rarely.
+    """
 
     def __init__(
         self, store: Store, read: Callable[[Collection[str]], Awaitable[Mapping[str, Object | None]]]

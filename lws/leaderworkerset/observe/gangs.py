@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 
 class Gangs:
     """Serve the objects of one gang scheduler. wake: called when the API is found to be served or, for the
-    first time, missing. has_workloads: whether sets with `spec.scheduling` have Workloads."""
+    first time, missing. has_workloads: whether sets with `spec.scheduling` have Workloads.
+    """
 
     def __init__(
         self,
@@ -65,12 +66,14 @@ class Gangs:
 
     def fault(self) -> str | None:
         """Check the streams for the liveness probe, once they have begun; return the fault, or None. A
-        missing API or missing permission is no fault of this process."""
+        missing API or missing permission is no fault of this process.
+        """
         return next((fault for check in self._checks if (fault := check())), None)
 
     async def refresh(self) -> None:
         """Return when the store has every PodGroup that existed before the call. If the API is not served or
-        not readable, return at once: sets without gangs must not wait for it. Raises Unreachable."""
+        not readable, return at once: sets without gangs must not wait for it. Raises Unreachable.
+        """
         try:
             for informer in self._serving:
                 await informer.refresh()
@@ -79,7 +82,8 @@ class Gangs:
 
     async def run(self) -> None:
         """Wait for the API and watch its objects while it is served, indefinitely. Without the API, groups
-        are created without PodGroups, and their scheduler holds the pods."""
+        are created without PodGroups, and their scheduler holds the pods.
+        """
         while True:
             await self._serve(await self._until_served(PROVIDERS[self._name]))
 

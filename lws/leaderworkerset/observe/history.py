@@ -82,7 +82,8 @@ class RevisionReader:
 
     def reported_keys(self, leader: Object) -> frozenset[str]:
         """Return the keys that leaders may be recreated with: the keys of the two templates of their
-        StatefulSet, or of the ReplicaSets with replicas."""
+        StatefulSet, or of the ReplicaSets with replicas.
+        """
         if leader["kind"] == "Deployment":
             replica_sets = self._store.owned_by(uid_of(leader), "ReplicaSet")
             active = (obj for obj in replica_sets if (obj.get("spec") or {}).get("replicas") != 0)
@@ -98,7 +99,8 @@ class RevisionReader:
         self, lws: Object, leader: Object, keys: Collection[str], first: Object | None = None
     ) -> tuple[Running, ...]:
         """Return the running templates for those of the given keys that have no recorded revision.
-        leader: the leader StatefulSet, controlled by the set. first: the worker StatefulSet to try first."""
+        leader: the leader StatefulSet, controlled by the set. first: the worker StatefulSet to try first.
+        """
         if not self._missing(lws, keys):
             return ()
         listed = await self._list(lws)
@@ -111,7 +113,8 @@ class RevisionReader:
     async def _list(self, lws: Object) -> tuple[Object, ...]:
         """List every ControllerRevision of the namespace, untrimmed, and put the set's own into the store. A
         watch may lag, and does not show objects that have lost their label. Without this list, a revision
-        that is only missing from the store would be recorded twice."""
+        that is only missing from the store would be recorded twice.
+        """
         page = await self._cluster.list_page(CONTROLLER_REVISIONS, {}, namespace=namespace_of(lws))
         typed = {"apiVersion": CONTROLLER_REVISIONS.api_version, "kind": CONTROLLER_REVISIONS.kind}
         revisions = tuple({**typed, **item} for item in page.get("items") or ())

@@ -62,7 +62,8 @@ class _CachedGroup:
     """Facts of a group, and the objects that they were derived from.
     named: name of the ControllerRevision or ReplicaSet that the leader was created from. made: revision key
     of that template; None if unknown. is_member: whether the set uses the leader's name. is_open: whether
-    facts depend on other objects, too."""
+    facts depend on other objects, too.
+    """
 
     pod: Object
     workers: Object | None
@@ -97,7 +98,8 @@ def _pods_of(store: Store, leaders: Object) -> Iterable[Object]:
 
 def workers_of(store: Store, leader: Object) -> Object | None:
     """Return the StatefulSet with the name of the workers of this leader pod, regardless of owner. Upstream
-    0.11.0 gave the workers of a Hash group the name of the leader pod."""
+    0.11.0 gave the workers of a Hash group the name of the leader pod.
+    """
     namespace, name = namespace_of(leader), name_of(leader)
     workers = store.get("StatefulSet", namespace, group_name(leader))
     if is_of_hash_group(leader) and own_workers(leader, workers) is None:
@@ -107,7 +109,8 @@ def workers_of(store: Store, leader: Object) -> Object | None:
 
 def former_pods(store: Store, namespace: str, leader: str, own: str = "") -> tuple[Object, ...]:
     """Return the workers of former leaders that had the name of this one, with any index and revision.
-    Orphans are left out: the next StatefulSet adopts them. own: UID of the current leader's StatefulSet."""
+    Orphans are left out: the next StatefulSet adopts them. own: UID of the current leader's StatefulSet.
+    """
     key = group_key(namespace, leader)
     pods = store.labelled_pods(GROUP_KEY_LABEL, namespace, key)
     workers = worker_statefulset_named(store, namespace, leader)
@@ -124,7 +127,8 @@ def former_pods(store: Store, namespace: str, leader: str, own: str = "") -> tup
 
 def worker_statefulset_named(store: Store, namespace: str, leader: str) -> Object | None:
     """Return the worker StatefulSet with the name of a leader, regardless of which leader controls it. A
-    leader StatefulSet of another set with this name is not returned."""
+    leader StatefulSet of another set with this name is not returned.
+    """
     found = store.get("StatefulSet", namespace, leader)
     return found if found is not None and (controller_of(found) or {}).get("kind") == "Pod" else None
 
@@ -212,7 +216,8 @@ class Membership:
 
     def hides_workers(self, pod: Object) -> bool:
         """Return whether the store has a worker of this live leader, but not its StatefulSet. The StatefulSet
-        may have lost the label that watches select. A gated leader has no workers yet."""
+        may have lost the label that watches select. A gated leader has no workers yet.
+        """
         if is_terminating(pod) or has_gate(pod, GROUP_REPLACEMENT_GATE):
             return False
         namespace, name = pod["metadata"]["namespace"], group_name(pod)
@@ -270,7 +275,8 @@ def _has_own_service(leader: Object) -> bool:
 
 def _may_have_conflict(group: GroupFacts, workers: Object | None) -> bool:
     """Return whether facts of the group depend on objects of other owners.
-    workers: the StatefulSet with the name of the workers, regardless of owner."""
+    workers: the StatefulSet with the name of the workers, regardless of owner.
+    """
     return group.workers is not workers or _has_own_service(group.leader)
 
 
@@ -284,7 +290,8 @@ def _named_revision(pod: Object) -> str:
 def _facts_of(pod: Object, workers: Object | None, pods: Sequence[Object], made: str | None) -> GroupFacts:
     """Derive the facts of a group from its objects.
     workers: the StatefulSet with the name of the workers. pods: the pods that this StatefulSet controls.
-    made: revision key of the template from which the pod's controller created it; None if unknown."""
+    made: revision key of the template from which the pod's controller created it; None if unknown.
+    """
     own = own_workers(pod, workers)
     live = [worker for worker in pods if not is_terminating(worker)] if own is not None else []
     waiting = [] if is_terminating(pod) else [pod, *live]
@@ -310,7 +317,8 @@ def _wait_of(pod: Object) -> NodeWait | None:
 
 class Owners:
     """Find the controllers of objects in the store.
-    workload: the kind of workload whose objects may need the names of these objects."""
+    workload: the kind of workload whose objects may need the names of these objects.
+    """
 
     def __init__(self, store: Store, workload: Workload) -> None:
         self._store = store

@@ -280,7 +280,8 @@ class Observer:
 
     async def _scheduled(self, lws: Object, *names: str) -> Scheduled | None:
         """Read the objects of `spec.scheduling`; return None for a set without a Workload.
-        names: the PodGroups of one group; if empty, all PodGroups of the set are read."""
+        names: the PodGroups of one group; if empty, all PodGroups of the set are read.
+        """
         workloads = self._environment.workloads
         if workloads is None or not needs_workload(lws, self._environment.scheduler):
             return None
@@ -312,7 +313,8 @@ class Observer:
 
     def _teardowns(self, lws: Object, children: _Children) -> tuple[Teardown, ...]:
         """Find Hash groups that have pods but no live leader. This reads all pods of the set, so it is done
-        only while a leader is gated."""
+        only while a leader is gated.
+        """
         leader, groups = children.leader, children.groups
         if leader is None or leader["kind"] != "Deployment":
             return ()
@@ -400,7 +402,8 @@ class Observer:
         self, namespace: str, name: str, now: datetime
     ) -> GroupSnapshot | Abandoned | None:
         """Read everything about the group of a leader pod. Return None if the pod, or a readable set that
-        owns it, does not exist and no pods of the group are kept."""
+        owns it, does not exist and no pods of the group are kept.
+        """
         leader = self._store.get("Pod", namespace, name)
         lws = self.members.set_of_leader(leader) if leader is not None else None
         leaders = leaders_of(self._store, lws) if lws is not None else None
@@ -482,7 +485,8 @@ class Observer:
         """Return the group with its revision, its pods as they should be and the edits to repair, even if
         labels and annotations of the pods were edited.
         leaders: the StatefulSet that controls the leader of the group. workers: the StatefulSet with the name
-        of the workers, regardless of owner."""
+        of the workers, regardless of owner.
+        """
         pod, lws = group.leader, group.lws
         own = own_workers(pod, workers)
         pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
@@ -520,7 +524,8 @@ class Observer:
 
     async def _marks(self, pod: Object, marks: PodMarks, own: Object | None) -> PodMarks:
         """Leave out the group labels of a leader that the pod webhook has not mutated. Such a pod lacks more
-        than labels, and must not look complete."""
+        than labels, and must not look complete.
+        """
         if own is not None or not lacks_group(pod):
             return marks
         live = await self._lookup.reread(pod)

@@ -25,7 +25,8 @@ _APPLIED = 65536
 class SetWrites(RecentWrites[Recorded]):
     """Record of our own writes to LeaderWorkerSets and their objects. applied: digest of the last intent and
     the resulting generation, by UID of the applied object. If other clients change the result, the intent is
-    still applied only once. deleting: UIDs of pods that passes are deleting."""
+    still applied only once. deleting: UIDs of pods that passes are deleting.
+    """
 
     def __init__(
         self, store: Store, clock: Callable[[], float] = time.monotonic, active: ActiveSets | None = None
@@ -38,7 +39,8 @@ class SetWrites(RecentWrites[Recorded]):
     @property
     def drops_start_ordinal(self) -> bool:
         """Whether the API server recently dropped the `spec.ordinals.start` of a StatefulSet. This expires,
-        because API servers are upgraded."""
+        because API servers are upgraded.
+        """
         return self._clock() - self._dropped_at < timing.DROPPED_FIELD_SECONDS
 
     def put(self, obj: Mapping[str, Any]) -> None:

@@ -24,7 +24,8 @@ class _Group:
     leader: UID of the leader pod. pods: UIDs of the worker pods by name. replaced: names of pods that were
     replaced under this leader. disrupted: names of pods whose predecessors were disrupted. ignored: whether
     the restart policy was None at the last pass. starts: first start of the exempt containers by UID of the
-    pod; the pod itself only shows the last start."""
+    pod; the pod itself only shows the last start.
+    """
 
     leader: str
     pods: dict[str, str] = field(default_factory=dict)
@@ -111,7 +112,8 @@ class ReplacedPods:
 
     def _waited_in_vain(self, pod: Object) -> str:
         """Return the UID of the predecessor of a pod if the predecessor never ran, because it waited for the
-        node that it had to return to; else an empty string."""
+        node that it had to return to; else an empty string.
+        """
         owner = controller_of(pod)
         last = self._last_unbound(owner["uid"], name_of(pod)) if owner is not None else None
         return uid_of(last) if last is not None and must_return_to(last) else ""

@@ -48,7 +48,8 @@ class TerminatingPods:
 
     def of_group(self, leader: Object) -> tuple[Object, ...]:
         """Return the leader and its workers if they are terminating, and terminating workers of a previous
-        leader that block names of this group."""
+        leader that block names of this group.
+        """
         namespace, set_name = leader["metadata"]["namespace"], labels_of(leader).get(NAME_LABEL, "")
         pods = self._store.terminating_pods(NAME_LABEL, namespace, set_name)
         # Matched by name: if this StatefulSet does not own such a pod, the owner no longer exists.
@@ -67,7 +68,8 @@ class TerminatingPods:
 
     def former_workers(self, leader: Object, size: int) -> tuple[Object, ...]:
         """Return pods of a deleted worker StatefulSet that block names of a new one of this size. Orphans are
-        left out: the new StatefulSet adopts them."""
+        left out: the new StatefulSet adopts them.
+        """
         namespace, name = leader["metadata"]["namespace"], group_name(leader)
         indices = range(1, min(size, _MOST_WORKERS))
         pods = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)

@@ -25,7 +25,8 @@ POD_WEBHOOK = "mpod.kb.io"
 
 class WebhookCoverage:
     """Track the namespaces whose pods the webhook receives. One instance per process.
-    wake: called when the covered namespaces have changed."""
+    wake: called when the covered namespaces have changed.
+    """
 
     def __init__(self, cluster: Cluster, wake: Callable[[], None]) -> None:
         self._cluster = cluster
@@ -40,7 +41,8 @@ class WebhookCoverage:
 
     async def covers(self, namespace: str) -> bool:
         """Return whether pods of this namespace are sent to the webhook. A namespace that was not listed may
-        be new: it is read once a minute. Raises ClusterError if this read fails."""
+        be new: it is read once a minute. Raises ClusterError if this read fails.
+        """
         if not self._selector or namespace in self._covered:
             return True
         # A late answer belongs to the selector of its request.

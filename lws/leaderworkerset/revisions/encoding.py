@@ -78,27 +78,31 @@ _FNV_OFFSET, _FNV_PRIME, _FNV_MASK = 2166136261, 16777619, 0xFFFFFFFF
 
 
 def canonical_text(spec: Object) -> str:
-    """The `data` of this spec's ControllerRevision: a strategic merge patch that restores two sub-trees.
-    Upstream writes the same bytes (as UTF-8), but without fields that it does not know."""
+    """Return the `data` of this spec's ControllerRevision: a strategic merge patch that restores two
+    sub-trees. Upstream writes the same bytes (as UTF-8), but without fields that it does not know.
+    """
     template, network = _parts(spec, _AS_WRITTEN)
     template[PATCH_MARKER] = network[PATCH_MARKER] = "replace"
     return serialised({"spec": {"leaderWorkerTemplate": template, "networkConfig": network}})
 
 
 def equality_tree(spec: Object) -> Fields:
-    """The recorded sub-trees with the defaults of the API server, without fields that no pod depends on."""
+    """Return the recorded sub-trees with the defaults of the API server, without fields that no pod depends
+    on.
+    """
     template, network = _parts(spec, _AS_STORED)
     return {"leaderWorkerTemplate": template, "networkConfig": network}
 
 
 def equality_form(spec: Object) -> str:
-    """A text that is equal for two specs if and only if the API server would store equal templates."""
+    """Return a text that is equal for two specs if and only if the API server would store equal templates."""
     return serialised(equality_tree(spec))
 
 
 def serialised(value: Any, sort_keys: bool = True) -> str:
     """JSON as Go's encoding/json writes it, without spaces and safe inside HTML.
-    sort_keys: whether keys are sorted, as for a Go map, or keep their order, as for a struct."""
+    sort_keys: whether keys are sorted, as for a Go map, or keep their order, as for a struct.
+    """
     text = json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False)
     for character, escape in _ESCAPES:
         text = text.replace(character, escape)
@@ -106,13 +110,14 @@ def serialised(value: Any, sort_keys: bool = True) -> str:
 
 
 def key_of(text: str, probe: int = 0) -> str:
-    """The hash of canonical text: FNV-1 with 32 bits, in an alphabet without vowels.
-    probe: 0 for upstream's key; any other number gives another key for the same text."""
+    """Return the hash of canonical text: FNV-1 with 32 bits, in an alphabet without vowels. probe: 0 for
+    upstream's key; any other number gives another key for the same text.
+    """
     return next(islice(keys_of(text), probe, None))
 
 
 def keys_of(text: str) -> Iterator[str]:
-    """The keys of the text for probes 0, 1, 2 and so on; the text is hashed only once."""
+    """Yield the keys of the text for probes 0, 1, 2 and so on; the text is hashed only once."""
     value = _hashed(text, _FNV_OFFSET)
     for probe in count():
         yield safe_encoded(str(_hashed(str(probe or ""), value)))
@@ -137,5 +142,5 @@ def _parts(spec: Object, normaliser: Normaliser) -> tuple[Fields, Fields]:
 
 
 def without_marker(part: Mapping[str, Any]) -> Fields:
-    """A recorded sub-tree in the form that it has in the spec."""
+    """Return a recorded sub-tree in the form that it has in the spec."""
     return {key: value for key, value in part.items() if key != PATCH_MARKER}

@@ -48,7 +48,8 @@ _PARTS = ("leaderWorkerTemplate", "networkConfig")
 class Record:
     """The content of a revision.
     spec: `leaderWorkerTemplate` and `networkConfig`, in the notation of the user. topology: the placement
-    annotations, which change pods as the spec does; None if an earlier release has not recorded them."""
+    annotations, which change pods as the spec does; None if an earlier release has not recorded them.
+    """
 
     spec: Object
     topology: Mapping[str, str] | None
@@ -69,7 +70,7 @@ class Record:
         return self.key_at(0)
 
     def key_at(self, probe: int) -> str:
-        """The revision key after that many collisions."""
+        """Return the revision key after that many collisions."""
         return key_of(self.text, probe)
 
 
@@ -77,14 +78,15 @@ Recorded: TypeAlias = Revision[Record]
 
 
 def record(lws: Object) -> Record:
-    """The record of the current spec; its text, form and key are computed when they are first used."""
+    """Return the record of the current spec; its text, form and key are computed when they are first used."""
     spec = lws["spec"]
     return Record({part: spec.get(part) for part in _PARTS}, placement_annotations(lws))
 
 
 def parse(revision: Object) -> Recorded:
     """Decode a stored ControllerRevision without ever raising. If the revision cannot be used, its field
-    `broken` contains the reason."""
+    `broken` contains the reason.
+    """
     broken, annotations, seal = _fault(revision), annotations_of(revision), seal_of(revision)
     stored = {} if broken else revision["data"]["spec"]
     spec = {part: without_marker(stored[part]) for part in _PARTS if stored.get(part) is not None}
@@ -102,14 +104,16 @@ def parse(revision: Object) -> Recorded:
 def is_ours(revision: Object, lws: Object) -> bool:
     """Return whether the set controls the revision or may adopt it (ControllerRef rules). Revisions of
     StatefulSets have the same labels, but are broken as revisions of a set, because their name does not
-    contain the hash of the data. An orphan without a key belongs to no pods."""
+    contain the hash of the data. An orphan without a key belongs to no pods.
+    """
     has_key = controller_of(revision) is not None or bool(labels_of(revision).get(REVISION_LABEL))
     return has_key and history.is_ours(FORMAT, revision, lws)
 
 
 def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool:
     """Return whether a revision is equivalent to the record. running: the leader template in use, which shows
-    the topology annotations of revisions of earlier releases; if it is None, these match any topology."""
+    the topology annotations of revisions of earlier releases; if it is None, these match any topology.
+    """
     topology = revision.record.topology
     if revision.record.form != record.form:
         return False
@@ -126,8 +130,9 @@ def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool
 
 
 def restore(lws: Object, recorded: Recorded) -> Object:
-    """The live set with the recorded template, network configuration and topology annotations. Raises
-    ValueError for a broken revision, because missing parts must not be taken from the live set."""
+    """Return the live set with the recorded template, network configuration and topology annotations. Raises
+    ValueError for a broken revision, because missing parts must not be taken from the live set.
+    """
     if recorded.broken:
         raise ValueError(recorded.broken)
     topology = recorded.record.topology
@@ -195,13 +200,13 @@ def is_of_data(name: str, data: Any) -> bool:
 
 
 def sealing(name: str, key: str, topology: Mapping[str, str]) -> dict[str, str]:
-    """The annotation that seals a new revision."""
+    """Return the annotation that seals a new revision."""
     content = {"key": key, "sum": _sum(name, key, topology), "topology": dict(topology)}
     return {SEAL_ANNOTATION: serialised(content)}
 
 
 def seal_of(revision: Object) -> Seal | None:
-    """The seal of a revision; None if it has none, or its checksum is wrong."""
+    """Return the seal of a revision; None if it has none, or its checksum is wrong."""
     content = checksum(revision, SEAL_ANNOTATION)
     key, topology = content.get("key"), content.get("topology")
     if not isinstance(key, str) or not key or not is_mapping(topology):
@@ -210,7 +215,7 @@ def seal_of(revision: Object) -> Seal | None:
 
 
 def placement_patch(stored: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str | None]:
-    """The patch that repairs the recorded placement annotations; empty if they were not edited."""
+    """Return the patch that repairs the recorded placement annotations; empty if they were not edited."""
     desired = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **recorded}
     edited = (key for key in PLACEMENT_ANNOTATIONS if (stored.get(key) or "") != desired.get(key, ""))
     return {key: desired.get(key) for key in edited}
@@ -237,7 +242,8 @@ FORMAT = Format(NAME_LABEL, REVISION_LABEL, "[a-z0-9]+", _annotations, _fault)
 
 def identified(revisions: Iterable[Recorded], carried: Callable[[], Collection[str]]) -> tuple[Recorded, ...]:
     """Determine the key of each revision. carried: a function that returns the keys of the objects of the set
-    and of recreated leaders; only called if a key is uncertain."""
+    and of recreated leaders; only called if a key is uncertain.
+    """
     parsed = tuple(revisions)
     if all(map(_is_certain, parsed)):
         return parsed
@@ -267,7 +273,8 @@ def _identified(revision: Recorded, parsed: Collection[Recorded], carried: Colle
 
 def _has_that_key(other: Recorded, revision: Recorded) -> bool:
     """Return whether the label of `revision` is the key of `other`, which has other content. If the key of
-    `other` is uncertain, its hash is compared instead."""
+    `other` is uncertain, its hash is compared instead.
+    """
     key = other.key if _is_certain(other) else _hash_of(other)
     return key == revision.key and _is_unlike(other, revision)
 
@@ -275,7 +282,8 @@ def _has_that_key(other: Recorded, revision: Recorded) -> bool:
 def _gives_way(revision: Recorded, others: Iterable[Recorded], carried: Collection[str]) -> bool:
     """Return whether the label of `revision` rather belongs to a rival with the same label and other content.
     If no object has the label as its key, `revision` gives way to any rival. Otherwise it gives way to a
-    newer rival whose hash is the key of no object: it was recorded for pods with the key in its label."""
+    newer rival whose hash is the key of no object: it was recorded for pods with the key in its label.
+    """
     rivals = [
         other
         for other in others

@@ -17,7 +17,8 @@ STATEFULSET_REVISION_LABEL = "controller-revision-hash"
 def template_labels(holder: Object) -> Mapping[str, str] | None:
     """Labels of the pod template in a workload, or in one of its own ControllerRevisions. None if the store
     has trimmed the template, which it does if the object has the same labels.
-    holder: a StatefulSet, Deployment, ReplicaSet or ControllerRevision."""
+    holder: a StatefulSet, Deployment, ReplicaSet or ControllerRevision.
+    """
     data = holder.get("data")
     spec = (data if is_mapping(data) else holder).get("spec")
     template = spec.get("template") if is_mapping(spec) else None
@@ -28,16 +29,18 @@ def template_labels(holder: Object) -> Mapping[str, str] | None:
 
 
 def key_of_template(holder: Object) -> str | None:
-    """The key of the pods that a workload, or one of its own ControllerRevisions, creates. The key is a label
-    of the template, or of the object if the template has none. holder: as in `template_labels`."""
+    """Return the key of the pods that a workload, or one of its own ControllerRevisions, creates. The key is
+    a label of the template, or of the object if the template has none. holder: as in `template_labels`.
+    """
     labels = template_labels(holder) or {}
     return labels.get(REVISION_LABEL) or labels_of(holder).get(REVISION_LABEL)
 
 
 def made_from(named: str, leaders: Object, revision: Object | None) -> str | None:
-    """The key of the template that the StatefulSet controller created a leader pod from.
-    named: the name of the revision that the controller recorded on the pod. leaders: the StatefulSet of the
-    leader. revision: the ControllerRevision with that name, if it is in the store and the StatefulSet's."""
+    """Return the key of the template that the StatefulSet controller created a leader pod from. named: the
+    name of the revision that the controller recorded on the pod. leaders: the StatefulSet of the leader.
+    revision: the ControllerRevision with that name, if it is in the store and the StatefulSet's.
+    """
     if revision is not None:
         return key_of_template(revision)
     # If the watch of revisions lags, the StatefulSet still has its newest template.
@@ -46,7 +49,7 @@ def made_from(named: str, leaders: Object, revision: Object | None) -> str | Non
 
 
 def key_of_leader(leader: Object, workers: Object | None, made: str | None) -> str | None:
-    """The key of a leader pod, on which two of its label, its StatefulSet and its workers agree.
+    """Return the key of a leader pod, on which two of its label, its StatefulSet and its workers agree.
 
     No source is reliable alone. The label may have been edited, and so may the record of the StatefulSet
     controller, which is a label too. Workers that were adopted from a previous leader may have another
@@ -63,7 +66,8 @@ def key_of_leader(leader: Object, workers: Object | None, made: str | None) -> s
 @dataclass(frozen=True, slots=True)
 class Origin:
     """The revision that a leader pod was created from. key: None if nothing shows it. made: as in
-    `key_of_leader`. is_shown: whether its StatefulSet, its ReplicaSet or its workers show the revision."""
+    `key_of_leader`. is_shown: whether its StatefulSet, its ReplicaSet or its workers show the revision.
+    """
 
     key: str | None
     made: str | None
@@ -72,7 +76,8 @@ class Origin:
 
 def origin_of(leader: Object, leaders: Object, workers: Object | None, made: str | None) -> Origin:
     """Determine the revision that a leader pod was created from.
-    leaders: the StatefulSet or Deployment of the leader. workers, made: as in `key_of_leader`."""
+    leaders: the StatefulSet or Deployment of the leader. workers, made: as in `key_of_leader`.
+    """
     named = labels_of(leader).get(STATEFULSET_REVISION_LABEL)
     is_reported = bool(named) and named in (current_revision_of(leaders), update_revision_of(leaders))
     is_shown = made is not None or workers is not None or is_reported
@@ -80,7 +85,7 @@ def origin_of(leader: Object, leaders: Object, workers: Object | None, made: str
 
 
 def with_key(leader: Object, key: str | None) -> Object:
-    """The leader pod with this key as its label; the same object if it has that label already."""
+    """Return the leader pod with this key as its label; the same object if it has that label already."""
     if not key or labels_of(leader).get(REVISION_LABEL) == key:
         return leader
     metadata = leader["metadata"]
@@ -88,8 +93,9 @@ def with_key(leader: Object, key: str | None) -> Object:
 
 
 def as_made(leader: Object, key: str | None, made: str | None) -> Object:
-    """The leader pod with its key as its label, without a StatefulSet controller's label for another key:
-    that was edited, and must not make an outdated leader look updated. made: as in `key_of_leader`."""
+    """Return the leader pod with its key as its label, without a StatefulSet controller's label for another
+    key: that was edited, and must not make an outdated leader look updated. made: as in `key_of_leader`.
+    """
     pod = with_key(leader, key)
     if made is None or made == key:
         return pod

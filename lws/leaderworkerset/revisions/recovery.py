@@ -92,18 +92,18 @@ def reconstruct(lws: Object, running: Running) -> Reconstruction[Record] | None:
 
 
 def claim_templates_of(statefulset: Object) -> tuple[Object, ...]:
-    """The claim templates of a StatefulSet, which never change."""
+    """Return the claim templates of a StatefulSet, which never change."""
     return tuple(statefulset["spec"].get("volumeClaimTemplates") or ())
 
 
 def as_recorded(lws: Object, rebuilt: Reconstruction[Record]) -> Recorded:
-    """The reconstruction as a revision to restore; it refers to no stored object."""
+    """Return the reconstruction as a revision to restore; it refers to no stored object."""
     reference = Reference("apps/v1", "ControllerRevision", namespace_of(lws), "")
     return Revision(reference=reference, number=0, key=rebuilt.key, record=rebuilt.record)
 
 
 def _shown(lws: Object, running: Running) -> dict[str, Any]:
-    """The running templates, in the shape of `_live`."""
+    """Return the running templates, in the shape of `_live`."""
     workers = running.workers
     worker_template = workers["spec"]["template"] if workers is not None else None
     leader_template = running.leader if running.leader is not None else SetSpec.of(lws).leader_template
@@ -133,7 +133,7 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
 
 
 def _live(lws: Object, running: Running) -> dict[str, Any]:
-    """The spec of the set as its StatefulSets would show it."""
+    """Return the spec of the set as its StatefulSets would show it."""
     spec, claims = SetSpec.of(lws), claims_of(lws)
     return _shape(
         (spec.leader_template, spec.worker_template),
@@ -153,7 +153,7 @@ def _shape(
     others: Mapping[str, Any],
     policy: SubdomainPolicy,
 ) -> dict[str, Any]:
-    """The part of a spec that a revision records, with stripped templates of leaders and of workers."""
+    """Return the part of a spec that a revision records, with stripped templates of leaders and workers."""
     leader, workers = templates
     return {
         "leaderWorkerTemplate": {
@@ -166,7 +166,7 @@ def _shape(
 
 
 def _recordable(lws: Object, shown: Object, live: Object) -> dict[str, Any]:
-    """The running templates in the shape of a spec that a user would write."""
+    """Return the running templates in the shape of a spec that a user would write."""
     desired, template = lws["spec"]["leaderWorkerTemplate"], dict(shown["leaderWorkerTemplate"])
     if _claims_form(shown) == _claims_form(live):
         # StatefulSets of earlier releases have only some fields of the claim templates.
@@ -192,8 +192,10 @@ def _claims_form(shape: Object) -> str:
 
 
 def _stripped(template: Object, placement: Mapping[str, str], domain: str) -> dict[str, Any]:
-    """A pod template without the fields that controllers add. placement: the placement annotations. domain:
-    the node label whose value all pods of a group share, and which workers have in their node selector."""
+    """Return a pod template without the fields that controllers add. placement: the placement annotations.
+    domain: the node label whose value all pods of a group share, and which workers have in their node
+    selector.
+    """
     metadata, pod = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
     metadata["labels"] = without(labels_of(template), _OUR_LABELS)
     metadata["annotations"] = without(annotations_of(template), _OUR_ANNOTATIONS)
@@ -221,7 +223,7 @@ def _claim(claim: Object) -> dict[str, Any]:
 
 
 def _comparable(shape: Object) -> dict[str, Any]:
-    """The parts that StatefulSets of all releases have, which include only some fields of claims."""
+    """Return the parts that StatefulSets of all releases have, which include only some fields of claims."""
     template = dict(shape["leaderWorkerTemplate"])
     common = (common_claim(claim, "") for claim in template["volumeClaimTemplates"])
     template["volumeClaimTemplates"] = [
@@ -235,7 +237,7 @@ def _topology(lws: Object, running: Running) -> dict[str, str]:
 
 
 def _template_in_use(lws: Object, running: Running) -> tuple[Object, Object]:
-    """A running template, preferably the leaders', and the corresponding template in the current spec."""
+    """Return a running template, preferably the leaders', and its counterpart in the current spec."""
     if running.leader is not None:
         return running.leader, SetSpec.of(lws).leader_template
     workers = running.workers["spec"]["template"] if running.workers is not None else {}

@@ -55,13 +55,14 @@ _CHOICES = [field for field in _CHECKED if field.choices]
 
 
 def spec_fault(lws: Object) -> str:
-    """The reason why the spec of a set cannot be read; empty if it, and so any revision of it, can."""
+    """Return the reason why the spec of a set cannot be read; empty if it, and so any revision of it, can."""
     return json_fault(lws.get("spec") or {}, "spec") or shape_fault(lws)
 
 
 def shape_fault(lws: Object, prefix: str = "", *, is_recorded: bool = False) -> str:
-    """The reason why a spec that is valid JSON cannot be read; empty if it can. prefix: the start of all
-    paths. is_recorded: whether it is of a revision, where unknown fields are no fault."""
+    """Return the reason why a spec that is valid JSON cannot be read; empty if it can. prefix: the start of
+    all paths. is_recorded: whether it is of a revision, where unknown fields are no fault.
+    """
     spec, path = lws.get("spec") or {}, f"{prefix}spec"
     shapes = _SHAPES if is_recorded else _SPEC_SHAPES
     return shapes.fault("LeaderWorkerSetSpec", spec, path) or _value_fault(lws, prefix)
@@ -69,13 +70,15 @@ def shape_fault(lws: Object, prefix: str = "", *, is_recorded: bool = False) -> 
 
 def number_faults(spec: Any, path: str = "spec") -> Iterator[tuple[str, Any, str]]:
     """Numbers and quantities that typed clients cannot read: path, value, and what is wrong. Specs of earlier
-    releases that contain such values are read nevertheless."""
+    releases that contain such values are read nevertheless.
+    """
     return _NUMBERS.faults("LeaderWorkerSetSpec", spec, path)
 
 
 def recorded_fault(data: Any) -> str:
-    """The reason why groups cannot be created from the data of a ControllerRevision; empty if they can. If
-    the revision has no networkConfig, the networkConfig of the set applies."""
+    """Return the reason why groups cannot be created from the data of a ControllerRevision; empty if they
+    can. If the revision has no networkConfig, the networkConfig of the set applies.
+    """
     spec = data.get("spec") if is_mapping(data) else None
     if not is_mapping(spec) or spec.get("leaderWorkerTemplate") is None:
         return "data contains no leaderWorkerTemplate"
@@ -95,13 +98,16 @@ def is_pod_template(value: Any) -> bool:
 
 
 def readable_status(status: Any) -> dict[str, Any]:
-    """The status, with null for each of our fields that cannot be read, so that the next write removes it."""
+    """Return the status, with null for each of our fields that cannot be read, so that the next write removes
+    it.
+    """
     return _STATUS_SHAPES.readable(_STATUS, status)
 
 
 def _value_fault(raw: Object, prefix: str = "") -> str:
-    """The reason why a value of the right type cannot be used: out of range or not in its enum. It is empty
-    if all values can be used. prefix: the start of all paths."""
+    """Return the reason why a value of the right type cannot be used: out of range or not in its enum. It is
+    empty if all values can be used. prefix: the start of all paths.
+    """
     return next(_value_faults(raw, prefix), "")
 
 

@@ -72,7 +72,8 @@ class GroupState:
     def broken(self) -> bool:
         """Whether the group is outdated, not ready and not terminating: replacing it costs no availability.
         Time plays no role: an outdated group that is still starting counts as broken too, because replacing
-        it costs nothing either. Groups on the target revision are never broken: they get time to start."""
+        it costs nothing either. Groups on the target revision are never broken: they get time to start.
+        """
         return self.outdated and not self.ready and (self.kept or not self.terminating)
 
     @property
@@ -104,7 +105,8 @@ class LeaderStatefulSet:
 @dataclass(frozen=True, slots=True)
 class DesiredGroups:
     """The revision that groups are compared with. size_of: pods per group for each recorded key.
-    update_revision: the StatefulSet's own; empty before its controller's first report."""
+    update_revision: the StatefulSet's own; empty before its controller's first report.
+    """
 
     key: str
     size_of: Mapping[str, int]
@@ -172,7 +174,8 @@ def _group_state(group: GroupFacts, desired: DesiredGroups) -> GroupState:
 @dataclass(frozen=True, slots=True)
 class LeaderDeployment:
     """Status of the Deployment of Hash leaders: leader pods as it counts them.
-    is_current: whether its controller has observed the template, and no leader has another revision."""
+    is_current: whether its controller has observed the template, and no leader has another revision.
+    """
 
     replicas: int = 0
     ready: int = 0

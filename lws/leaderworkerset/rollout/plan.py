@@ -76,7 +76,8 @@ def plan_rollout(state: RolloutState) -> Rollout:
 
 def is_small_step(state: RolloutState, rollout: Rollout) -> bool:
     """Return whether only the partition changes, by less than ⅔ of the budget, and more steps follow. The
-    StatefulSet controller checks all pods after each update, so a few groups can wait for more."""
+    StatefulSet controller checks all pods after each update, so a few groups can wait for more.
+    """
     stored = state.statefulset
     if stored is None or not stored.is_current or rollout.replicas != stored.replicas:
         return False
@@ -122,7 +123,8 @@ def _partition(facts: RolloutFacts, starts: int) -> int:
 def _window(facts: RolloutFacts) -> int:
     """Return the lower end of upstream's window. The window has as many groups below the finished tail as the
     budget allows, less groups further down that are not ready. It extends over adjacent groups that are not
-    ready or already updated, at no cost."""
+    ready or already updated, at no cost.
+    """
     replicas = facts.stored.replicas
     step = facts.state.budget.unavailable + replicas - facts.desired
     tail = replicas
@@ -217,7 +219,8 @@ def leaders_to_replace(facts: RolloutFacts, partition: int, replicas: int, start
 
 def _replaceable(facts: RolloutFacts, start: int, end: int) -> list[int]:
     """Return outdated leaders of a range that would be recreated on the new revision, highest first.
-    Terminating leaders are left out."""
+    Terminating leaders are left out.
+    """
     outdated = (facts.groups[index] for index in reversed(range(start, end)) if facts.is_outdated(index))
     # Until the new template is stored, the update revision of the StatefulSet is the old one.
     return [
@@ -232,7 +235,8 @@ def _deleted_by_controller(
 ) -> list[int]:
     """Return leaders that the StatefulSet controller deletes once it sees `partition` and `replicas`.
     deleted: leaders that this step has deleted before. (Kubernetes 1.37, podManagementPolicy Parallel.
-    Earlier releases with `maxUnavailable` delete the same leaders or fewer.)"""
+    Earlier releases with `maxUnavailable` delete the same leaders or fewer.)
+    """
     candidates = [index for index in _replaceable(facts, partition, replicas) if index not in deleted]
     down = [
         index

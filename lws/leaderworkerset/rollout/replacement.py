@@ -67,7 +67,8 @@ def deletion_of(
 
 def workers_to_delete(leader: Object, workers: Object | None) -> Object | None:
     """Return the worker StatefulSet of a terminating leader unless it is being deleted or orphaned. The
-    garbage collector would delete it only after the leader is gone."""
+    garbage collector would delete it only after the leader is gone.
+    """
     own = own_workers(leader, workers)
     if own is None or not is_terminating(leader) or is_terminating(own):
         return None
@@ -79,7 +80,8 @@ class Leader:
     """A leader pod that is not terminating, or that is kept.
     created: creation time in RFC 3339. is_gated: whether the pod has the gate of group replacement.
     is_current: whether the pod has the revision of the Deployment. has_ended: whether the pod has ended, so
-    that its ReplicaSet has replaced it."""
+    that its ReplicaSet has replaced it.
+    """
 
     name: str
     created: str
@@ -108,7 +110,8 @@ def teardowns_of(pods: Sequence[Object], revision: str, lost: Collection[str] = 
     """Return the groups of a set that are terminating.
     revision: revision key of the Deployment. lost: names of leaders that a lost Deployment has left, whose
     groups are deleted or adopted. Gated leaders are left out: they have never been scheduled, hold no node,
-    and have no workers."""
+    and have no workers.
+    """
     leaders = [pod for pod in pods if is_leader(pod) and not is_terminating(pod) and name_of(pod) not in lost]
     # Workers without the label of their group name its leader.
     live = {name for pod in leaders for name in (_group(pod), name_of(pod))}
@@ -169,7 +172,8 @@ def surplus_kept_groups(
     kept: Collection[Leader], leaders: Collection[Leader], replicas: int
 ) -> Iterator[Leader]:
     """Return the kept groups that a scale-down removes. In each revision the oldest kept groups stay, one for
-    each group that is missing besides them."""
+    each group that is missing besides them.
+    """
     for is_current in (True, False):
         of_revision = [leader for leader in kept if leader.is_current == is_current]
         gates = [leader.is_gated for leader in leaders if leader.is_current == is_current]

@@ -36,7 +36,8 @@ class Leftover:
 
 def leftovers(groups: Iterable[GroupState], leaders: Mapping[int, Object], replicas: int) -> list[Leftover]:
     """Return groups below `replicas` that are worse than a ready group that is deleted. Such a group is not
-    ready, or has a lower deletion cost. leaders: leader pods, by index."""
+    ready, or has a lower deletion cost. leaders: leader pods, by index.
+    """
     states = tuple(groups)
     deleted_costs = [
         _cost(leaders.get(group.index)) for group in states if group.index >= replicas and group.ready
@@ -94,7 +95,8 @@ _OURS = frozenset(rank.cost for rank in Rank)
 @dataclass(frozen=True, slots=True)
 class RankedGroup:
     """A Hash group that a ReplicaSet may delete. leader: the leader pod, neither terminating nor ended.
-    is_leaving: whether the rollout replaces the group in any case."""
+    is_leaving: whether the rollout replaces the group in any case.
+    """
 
     leader: Object
     rank: Rank
@@ -122,7 +124,8 @@ def deletion_costs(
 ) -> Iterator[tuple[RankedGroup, str | None]]:
     """Yield the groups whose deletion cost must change, with the new cost; None to remove it.
     surplus: number of candidates that a scale-down deletes. Costs that users set are kept. A group gets a
-    cost only if the ReplicaSet might not delete it by its leader alone."""
+    cost only if the ReplicaSet might not delete it by its leader alone.
+    """
     first = {name_of(group.leader) for pool in _pools(candidates, surplus) for group in _first_of(*pool)}
     for candidate in candidates:
         is_first = name_of(candidate.leader) in first
@@ -145,7 +148,8 @@ def _pools(candidates: Iterable[RankedGroup], surplus: int) -> Iterator[tuple[li
 
 def _first_of(pool: list[RankedGroup], surplus: int | None) -> Iterator[RankedGroup]:
     """Yield the groups that need a deletion cost, except groups whose cost a user has set. To the ReplicaSet,
-    their leaders are as good as those of better groups, and it deletes only some of these."""
+    their leaders are as good as those of better groups, and it deletes only some of these.
+    """
     # Among equals the users' costs decide, then the age: the youngest group has done the least work.
     ordered = sorted(pool, key=lambda group: group.leader["metadata"].get("creationTimestamp") or "")
     ordered.reverse()

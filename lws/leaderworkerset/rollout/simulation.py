@@ -33,7 +33,8 @@ class SimulatedStep:
 @dataclass(frozen=True, slots=True)
 class Simulation:
     """Result of a simulated rollout. steps: steps in order. groups: state of the groups at the end.
-    waiting_for: what the rollout waits for at the end; empty if it is done."""
+    waiting_for: what the rollout waits for at the end; empty if it is done.
+    """
 
     steps: tuple[SimulatedStep, ...]
     groups: tuple[GroupState, ...]
@@ -105,7 +106,8 @@ class _Model:
 
     def apply(self, rollout: Rollout, is_former: bool = False) -> None:
         """Delete all leaders that the step replaces, then update the StatefulSet.
-        is_former: whether the StatefulSet is created with the previous revision."""
+        is_former: whether the StatefulSet is created with the previous revision.
+        """
         self._is_rolling |= is_former
         self._terminate(list(rollout.replace))
         updated = replace(

@@ -88,7 +88,8 @@ class RolloutState:
 class Rollout:
     """Desired position of the leader StatefulSet, and the groups that are replaced with that step.
     replace: indices of the groups to replace, highest first. why: what changes and why; empty for no change.
-    waiting_for: what must happen before the next step; empty for nothing."""
+    waiting_for: what must happen before the next step; empty for nothing.
+    """
 
     partition: int
     replicas: int
@@ -166,7 +167,8 @@ class RolloutFacts:
     def allowance(self) -> int:
         """How many healthy outdated groups may be replaced now, including groups at or above the partition.
         This is the rest of the budget. It is still 1 if broken outdated groups alone have used up the budget
-        and none of them can be replaced before a healthy group."""
+        and none of them can be replaced before a healthy group.
+        """
         remaining = self.ready - self.min_ready
         return 1 if remaining <= 0 and self._only_broken_groups_use_budget() else max(0, remaining)
 
@@ -174,7 +176,8 @@ class RolloutFacts:
     def starts(self) -> int:
         """How many more groups may start on the target revision, by the start strategy. Missing groups below
         the partition do not count if they may be recreated on the previous revision. Surge groups without a
-        node do not count either: they may need the node of a group that they would hold up."""
+        node do not count either: they may need the node of a group that they would hold up.
+        """
         stored, strategy = self.stored, self.state.start_strategy
         if strategy is None:
             return self.ceiling + stored.replicas
@@ -249,7 +252,8 @@ class RolloutFacts:
         """Return how far the partition may be lowered: the lowest safe partition, and the lowest one that
         `max_broken_to_replace` allows.
         allowance: number of healthy outdated groups that may be replaced. starts: number of groups that may
-        start."""
+        start.
+        """
         needed, risks_left = self.stored.partition, self.max_broken_to_replace
         for group in self._outdated_from_the_top:
             index = group.index
@@ -278,7 +282,8 @@ class RolloutFacts:
 
     def replicas_to_shrink_to(self, fewest: int, partition: int) -> int:
         """Return the number of groups to shrink to: `fewest`, or more to keep enough groups ready.
-        partition: outdated groups at or above this index are being replaced and do not count as ready."""
+        partition: outdated groups at or above this index are being replaced and do not count as ready.
+        """
         if fewest >= self.stored.replicas or self.is_plain_scale_down:
             return fewest
         staying = 0
@@ -394,7 +399,8 @@ def format_count(groups: int) -> str:
 
 def restarts(groups: Sequence[int], budget: Budget, paused: bool, has_indices: bool = True) -> str:
     """Describe which groups restart and how: "groups 0 to 3 restart, by a rollout, one at a time".
-    has_indices: whether to name groups by index. Otherwise: "4 groups restart, …"."""
+    has_indices: whether to name groups by index. Otherwise: "4 groups restart, …".
+    """
     if not groups:
         return ""
     subject = format_groups(groups) if has_indices else format_count(len(groups))

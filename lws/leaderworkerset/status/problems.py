@@ -61,7 +61,8 @@ def rejection_problem(rejection: Rejection) -> Problem:
 
 def _name_too_long(snapshot: SetSnapshot) -> Problem | None:
     """Return the problem of a name that is too long for the number of replicas; None if it fits. Admission
-    rejects such names, but the scale subresource bypasses it."""
+    rejects such names, but the scale subresource bypasses it.
+    """
     spec, replicas = snapshot.spec, snapshot.spec.replicas
     if replicas == 0:
         return None
@@ -155,7 +156,8 @@ def _node_waits(snapshot: SetSnapshot) -> Iterator[NodeWait]:
 def plan_returns(snapshot: SetSnapshot) -> Plan:
     """Delete pods that wait for a node to which their successors need not return by the webhook's rules. The
     affinity of a pod cannot be loosened. These pods never ran, so deleting them is no restart of their group.
-    Groups that are kept for diagnosis stay as they are. The workers of a leader are deleted with it."""
+    Groups that are kept for diagnosis stay as they are. The workers of a leader are deleted with it.
+    """
     releases = {
         uid_of(pod): (pod, why) for pod in snapshot.returning if (why := _release_reason(snapshot, pod))
     }
@@ -179,7 +181,8 @@ def plan_returns(snapshot: SetSnapshot) -> Plan:
 
 def _release_reason(snapshot: SetSnapshot, pod: Object) -> str:
     """Return why the successor of a waiting pod need not return to its node; empty if it must, or if that is
-    unknown because the node was not due to be read."""
+    unknown because the node was not due to be read.
+    """
     node = must_return_to(pod)
     if node in nodes_of_no_return(snapshot.lws):
         return f"the node is named in {NODE_RETURN_EXCEPT_ANNOTATION}"
@@ -267,7 +270,8 @@ class Pace:
     def last_progress(self, stored: Mapping[str, Any]) -> str | None:
         """Return the moment to record (RFC 3339); None if nothing has happened yet. Progress is more settled
         groups than before. A step, a changed spec, and the first group that is not ready after all were
-        settled also restart the clock."""
+        settled also restart the clock.
+        """
         recorded: str | None = stored.get(LAST_PROGRESS)
         # Upstream does not write these counts. An empty status has no settled groups.
         groups = stored.get("groups") if stored else {}
@@ -283,7 +287,8 @@ class Pace:
     def due_in(self, last: str | None) -> float | None:
         """Return the seconds until the set is stalled, 0 if it is; None if no deadline applies. No deadline
         applies to a set that is settled or paused. The clock restarts when the last pod that waited for a
-        node is scheduled. The pods show how long they waited, so nothing has to be recorded."""
+        node is scheduled. The pods show how long they waited, so nothing has to be recorded.
+        """
         moment = moment_of(last)
         if self.deadline is None or not self.is_progressing or self.is_paused or moment is None:
             return None
@@ -301,7 +306,8 @@ class Pace:
 
 def stalled_condition(pace: Pace, deadline: timedelta, due_in: float | None, why: str) -> Condition:
     """Return the condition Stalled. due_in: seconds until the deadline; 0 if it is overdue, None if none
-    applies. why: the groups that are not ready, each with its reason."""
+    applies. why: the groups that are not ready, each with its reason.
+    """
     if due_in == 0:
         message = f"No progress for {deadline.total_seconds():.0f} s; {why}"
         return Condition(STALLED, True, "ProgressDeadlineExceeded", message)

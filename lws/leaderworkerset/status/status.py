@@ -129,7 +129,8 @@ class _Scope:
     """Counts of the desired groups.
     is_updating: whether a group from `floor` on is outdated. is_stopped: whether all groups that are not
     ready have used up their restarts by upstream's rules. is_stuck: the same, also by
-    `spec.maxGroupRestarts`. has_surplus: whether there are more Hash groups than desired."""
+    `spec.maxGroupRestarts`. has_surplus: whether there are more Hash groups than desired.
+    """
 
     replicas: int
     ready: int
@@ -217,7 +218,8 @@ def _pace(spec: SetSpec, observed: StatusInput, scope: _Scope, summary: Summary)
 
 def _recorded(stored: Mapping[str, Any], observed: StatusInput) -> dict[str, Any]:
     """Return facts that cannot be observed again: members, restarts, position of the rollout. Passes over
-    groups count restarts. Restarts of groups that are no longer desired are removed here."""
+    groups count restarts. Restarts of groups that are no longer desired are removed here.
+    """
     restarts = stored.get("restarts") or {}
     existing = {group.index for group in observed.groups} if restarts else set()
     indices = {
@@ -256,7 +258,8 @@ def _counters(lws: Object, observed: StatusInput) -> dict[str, Any]:
 def _updated(observed: StatusInput) -> int:
     """Return the number of groups on the target revision. During a surge, the number stays below the desired
     number until all desired groups are settled: otherwise Kueue considers the rollout complete and deletes
-    the surge pods that still replace others."""
+    the surge pods that still replace others.
+    """
     if observed.deployment is not None:
         return observed.deployment.updated
     updated, desired = sum([group.updated for group in observed.groups]), observed.replicas
@@ -324,7 +327,8 @@ def _false(type_: str, scope: _Scope) -> Condition:
 
 def _degraded(observed: StatusInput) -> Condition:
     """Return Degraded, which is True if a group has used up upstream's limit of restarts. The condition
-    Failed reports `spec.maxGroupRestarts`."""
+    Failed reports `spec.maxGroupRestarts`.
+    """
     if observed.exhausted:
         return _DEGRADED
     message = _REPORTED_BY_FAILED if observed.out_of_restarts else _NOT_EXHAUSTED
@@ -435,14 +439,16 @@ def can_wait(
 def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], desired: int) -> bool:
     """Return whether the last surplus group is deleted, which no condition shows: the set stays Available.
     Autoscalers read the number of groups: batched, the last of fifty sets that were scaled down at once
-    reported it after 13 s. desired: number of groups, the surge included."""
+    reported it after 13 s. desired: number of groups, the surge included.
+    """
     before, after = stored.get("replicas"), patch.get("replicas", desired + 1) or 0
     return is_integer(before) and before > desired == after
 
 
 def has_surged(stored: Mapping[str, Any], patch: Mapping[str, Any], replicas: int) -> bool:
     """Return whether there are more groups above `replicas` than the stored status shows. While fewer than
-    `replicas` groups are updated, Kueue keeps pods of the surge gated until the status shows them."""
+    `replicas` groups are updated, Kueue keeps pods of the surge gated until the status shows them.
+    """
     after = {**stored, **patch}
     existing, updated = _count(after, "replicas"), _count(after, "updatedReplicas")
     is_needed_again = updated < replicas <= _count(stored, "updatedReplicas")
@@ -497,7 +503,8 @@ RECREATION_REASONS = (
 
 def figures_of(lws: Object, status: Mapping[str, Any], replicas: int, failed: int) -> Figures:
     """Return the numbers of a set. status: the intended status. replicas: number of desired groups. failed:
-    number of groups that have used up their restarts."""
+    number of groups that have used up their restarts.
+    """
     conditions = status.get("conditions")
     rolling = is_true(conditions, UPDATE_IN_PROGRESS)
     numbers: dict[tuple[str, str], float] = {

@@ -31,7 +31,8 @@ STATES = (READY, *_WORST_FIRST)
 @dataclass(frozen=True, slots=True)
 class GroupStanding:
     """State of one group. state: one of `STATES`. reason: why the group is not ready on the target revision;
-    empty if it is. pod: name of the leader pod of a Hash group; empty for a group that has an index."""
+    empty if it is. pod: name of the leader pod of a Hash group; empty for a group that has an index.
+    """
 
     index: int
     state: str
@@ -50,7 +51,8 @@ class GroupStanding:
 @dataclass(frozen=True, slots=True)
 class Summary:
     """States of all groups, in short. counts: number of groups by state, without zeros. unsettled: groups
-    that are not ready on the target revision, worst first, at most MOST_NAMED."""
+    that are not ready on the target revision, worst first, at most MOST_NAMED.
+    """
 
     counts: dict[str, int]
     unsettled: tuple[GroupStanding, ...]
@@ -67,7 +69,8 @@ class Summary:
 
 def blocking_problem(name: str, problems: str) -> str:
     """Return the rejected write that blocks the rollout, without the API server's message; empty for none.
-    name: name of the set. problems: messages of all problems of the set."""
+    name: name of the set. problems: messages of all problems of the set.
+    """
     objects = rf"Pod {re.escape(name)}-\d+|StatefulSet {re.escape(name)}|ControllerRevision \S+"
     match = re.search(rf"cannot (create|update|delete) ({objects})(?=: )", problems)
     return match.group() if match is not None else ""
@@ -85,7 +88,8 @@ def summarise(
     """Summarise groups for the status.
     replicas: number of desired groups. floor: groups below this index keep their revision. blocked_by: see
     `blocking_problem`. has_indices: False for Hash groups, which have no name while they are missing.
-    prewarming: whether the rollout waits for images on nodes."""
+    prewarming: whether the rollout waits for images on nodes.
+    """
     stopped = _PAUSED if paused else _PREWARMING if prewarming else ""
     standings = _standings(groups, replicas, floor, stopped, blocked_by, has_indices)
     counts = Counter([state for _, state, _, _ in standings])

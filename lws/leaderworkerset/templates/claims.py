@@ -28,7 +28,8 @@ _CLAIMS, _RETENTION = fields.VOLUME_CLAIM_TEMPLATES.name, fields.PERSISTENT_VOLU
 
 def build_leader_storage(lws: Object, stored: Object | None = None) -> dict[str, Any]:
     """Build the PVC fields of the leader StatefulSet's spec; empty if the set has none. stored: the existing
-    one, whose claims cannot be changed: earlier releases copied only some of their fields."""
+    one, whose claims cannot be changed: earlier releases copied only some of their fields.
+    """
     storage = _claims(lws)
     if storage and stored is not None and not patches.covers(storage, stored["spec"]):
         namespace = namespace_of(lws)
@@ -47,13 +48,14 @@ def build_worker_storage(restored: Object) -> dict[str, Any]:
 
 
 def claims_of(lws: Object) -> list[Mapping[str, Any]]:
-    """The claim templates as the user wrote them."""
+    """Return the claim templates as the user wrote them."""
     return list(fields.VOLUME_CLAIM_TEMPLATES.stored_in(lws) or ())
 
 
 def retention_of(lws: Object) -> Mapping[str, str] | None:
-    """The retention policy of PVCs: whenDeleted and whenScaled, each Retain by default; None if unset. Both
-    are always present because upstream owns both: an owned field without a value would cause a write."""
+    """Return the retention policy of PVCs: whenDeleted and whenScaled, each Retain by default; None if unset.
+    Both are always present because upstream owns both: an owned field without a value would cause a write.
+    """
     policy = fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.stored_in(lws)
     if policy is None:
         return None
@@ -61,7 +63,7 @@ def retention_of(lws: Object) -> Mapping[str, str] | None:
 
 
 def common_claim(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """A claim template with only the fields that every release has copied."""
+    """Return a claim template with only the fields that every release has copied."""
     claimed = claim.get("spec") or {}
     kept = ("accessModes", "storageClassName", "volumeMode", "resources")
     desired = {field: claimed[field] for field in kept if field in claimed}
@@ -71,7 +73,8 @@ def common_claim(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
 def claims_at_risk(lws: Object, workers: Iterable[Object | None]) -> list[str]:
     """Names of worker StatefulSets whose PVCs are deleted whenever their group is recreated. Upstream creates
     such StatefulSets if the set has `whenDeleted: Delete`. The controller does not edit them, because the
-    user of the set has not requested it."""
+    user of the set has not requested it.
+    """
     if not claims_of(lws):
         return []
     return [
@@ -83,7 +86,7 @@ def claims_at_risk(lws: Object, workers: Iterable[Object | None]) -> list[str]:
 
 
 def risk_of_claims(statefulsets: Sequence[str]) -> str:
-    """The warning about these worker StatefulSets (names, at least one), whose PVCs are at risk."""
+    """Return the warning about these worker StatefulSets (names, at least one), whose PVCs are at risk."""
     more = f" and {len(statefulsets) - 1} more" if len(statefulsets) > 1 else ""
     return (
         f"worker StatefulSet {statefulsets[0]}{more}: whenDeleted is Delete, as upstream created it: PVCs of "
@@ -96,7 +99,8 @@ def plan_owners(lws: Object, groups: Iterable[int], claims: Collection[Object]) 
     """Make the set an owner of its workers' PVCs if they are to be deleted with it, and otherwise not. PVCs
     that a StatefulSet controls are left to it.
     groups: the indices of existing groups; PVCs of other indices may belong to an earlier set of this name.
-    claims: all PVCs with the name label of the set."""
+    claims: all PVCs with the name label of the set.
+    """
     is_desired = (retention_of(lws) or {}).get("whenDeleted") == DELETE
     if not claims:
         return ()

@@ -54,7 +54,7 @@ def nodes_of_group(annotations: Mapping[str, str], namespace: str, set_name: str
 
 
 def with_tolerations(own: Iterable[Any], added: Iterable[Toleration]) -> list[Any]:
-    """The tolerations of a template, followed by the tolerations of the group that the template lacks."""
+    """Return the tolerations of a template, followed by those of the group that the template lacks."""
     tolerations = list(own)
     # Tolerations of users may have any shape; tolerations of groups are flat.
     existing = {frozenset(toleration.items()) for toleration in tolerations if _is_flat(toleration)}
@@ -69,7 +69,7 @@ def _is_flat(toleration: Any) -> bool:
 
 
 def without_group_nodes(pod: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
-    """The pod spec without the fields that this module may have added for a group with any index."""
+    """Return the pod spec without the fields that this module may have added for a group with any index."""
     try:
         nodes = nodes_of_group(annotations, "namespace", "name", 0)
     except ValueError:

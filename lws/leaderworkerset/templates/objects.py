@@ -55,7 +55,8 @@ def build_leader_statefulset(
     spec: SetSpec, key: str, update: RollingUpdate, stored: Object | None = None
 ) -> dict[str, Any]:
     """Build the leader StatefulSet as the complete intent of a server-side apply.
-    stored: the existing StatefulSet, which is read for fields that cannot be changed."""
+    stored: the existing StatefulSet, which is read for fields that cannot be changed.
+    """
     lws, name = spec.lws, name_of(spec.lws)
     statefulset: dict[str, Any] = {
         "apiVersion": "apps/v1",
@@ -79,7 +80,8 @@ def build_leader_statefulset(
 
 def _role(stored: Object | None, key: str) -> dict[str, str]:
     """The role label of the StatefulSet; its pods do not get it. It is added only together with a new
-    template, so that an upgrade or a takeover writes nothing."""
+    template, so that an upgrade or a takeover writes nothing.
+    """
     labels = labels_of(stored) if stored is not None else {}
     # The label of the StatefulSet itself may have been edited, so the label of its template comes first.
     inside = labels_of(value_at(stored or {}, ("spec", "template")) or {})
@@ -94,7 +96,8 @@ def build_leader_deployment(
     """Build the Deployment of the leaders of Hash groups as the complete intent of a server-side apply. The
     Deployment controller paces rollouts.
     is_paused: whether the Deployment is paused, so that its controller starts no rollout. stored: as in
-    `build_leader_statefulset`."""
+    `build_leader_statefulset`.
+    """
     name = name_of(spec.lws)
     template = _leader_pod_template(spec, key, stored)
     template["metadata"]["annotations"][GROUP_IDENTITY_ANNOTATION] = GroupIdentity.HASH.value
@@ -150,7 +153,7 @@ def _leader_pod_template(spec: SetSpec, key: str, stored: Object | None) -> dict
 def decorated(
     template: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> dict[str, Any]:
-    """A copy of a pod template with labels and annotations added, and otherwise unchanged."""
+    """Return a copy of a pod template with labels and annotations added, and otherwise unchanged."""
     result = copied(template)
     metadata = dict(result.get("metadata") or {})
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels}

@@ -109,7 +109,7 @@ class Metrics:
         return tuple(self._registry._collector_to_names)
 
     def text(self) -> bytes:
-        """All series in the Prometheus text format."""
+        """Return all series in the Prometheus text format."""
         return generate_latest(self._registry)
 
 
