@@ -15,7 +15,7 @@ def main(
     program: str, files: Files, source: str, arguments: Sequence[str] | None, root: Path = Path()
 ) -> int:
     """Write or compare the files, by path below `root`, and return the exit code."""
-    description = f"Write what comes of {source}."
+    description = f"Write the files generated from {source}."
     parser = argparse.ArgumentParser(prog=f"python -m {program}", description=description)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
     check = parser.parse_args(arguments).check

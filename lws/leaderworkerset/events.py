@@ -30,8 +30,8 @@ def creating_revision(lws: Object, revision: Reference, key: str, occasion: str)
 def guessed_revision(lws: Object, revision: Reference, key: str, guessed: str) -> Announce:
     """Return the Event about a revision rebuilt from running pods of which some fields are unreadable."""
     note = (
-        f"No StatefulSet is left that shows {guessed} under key {key}: it was taken from the set as it is; "
-        f"groups of this key that are rebuilt get it"
+        f"No StatefulSet is left that shows {guessed} under key {key}: its current value in the set was "
+        f"used, and groups with this key that are recreated get it"
     )
     return _warning(lws, "RevisionIncomplete", "Create", note, revision)
 
@@ -39,8 +39,8 @@ def guessed_revision(lws: Object, revision: Reference, key: str, guessed: str) -
 def edited_revision(lws: Object, revision: Reference, fields: Iterable[str]) -> Announce:
     """Return the Event about a revision whose labels and annotations in `fields` were edited."""
     note = (
-        f"ControllerRevision {revision.name} was edited: {', '.join(sorted(fields))}. It counts as it was "
-        f"recorded, and is put back"
+        f"ControllerRevision {revision.name} was edited: {', '.join(sorted(fields))}. The recorded "
+        f"content stays in effect, and the edit is reverted"
     )
     return _warning(lws, "RevisionEdited", "Update", note, revision)
 

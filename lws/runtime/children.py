@@ -131,7 +131,7 @@ def label_patches(stored: Object, desired: Mapping[str, str]) -> dict[str, Objec
 
 def difference_reason(fields: Iterable[str]) -> str:
     """Return the reason to write these fields of a child: an edit, or a change of the desired state."""
-    return f"differs from what is wanted: {', '.join(fields)}"
+    return f"differs from the desired state: {', '.join(fields)}"
 
 
 def repair_service(stored: Object, intent: Object) -> Mapping[str, Object] | Plan:

@@ -89,8 +89,8 @@ WORKLOAD_NAME_ANNOTATION = f"{LABEL_PREFIX}/workload-name"
 characters of their own to the name, so that no two leaders have the same PodGroup.
 """
 PREWARM_LABEL = f"{LABEL_PREFIX}/prewarm"
-"""On the pods of Jobs that pull images before a rollout: the name of their set. They have no other label of
-ours, and are no pods of the set.
+"""On the pods of Jobs that pull images before a rollout: the name of their set. They carry none of our other
+labels and are not pods of the set.
 """
 PREWARM_NODE_ANNOTATION = f"{LABEL_PREFIX}/prewarm-node"
 """On such a Job: the node that it pulls images for."""
@@ -159,7 +159,8 @@ class RollingUpdateConfiguration(KubeModel):
 
 class Prewarm(KubeModel):
     """New images are pulled on the nodes of the groups that a rollout replaces, before it replaces the first.
-    A Job for each node does it. The rollout goes on when all have ended, whatever came of them.
+    A Job for each node does it. The rollout goes on when all Jobs have finished, whether or not they
+    succeeded.
     """
 
     deadline_seconds: Annotated[Positive | None, ActsAs(600)] = None
@@ -284,7 +285,7 @@ class StartStrategy(KubeModel):
 
 
 class LeaderWorkerSetSpec(KubeModel):
-    """The wanted state of a set."""
+    """The desired state of a LeaderWorkerSet."""
 
     replicas: Annotated[int, constrained("integer", format="int32", minimum=0, maximum=1_000_000)] = 1
     """Number of groups, changed by `kubectl scale` and autoscalers."""
@@ -405,7 +406,7 @@ LEADER_WORKER_SET = ResourceKind(
     short_names=("lws",),
     columns=(
         PrinterColumn("Ready", "integer", ".status.readyReplicas", "Groups with all their pods ready"),
-        PrinterColumn("Desired", "integer", ".spec.replicas", "Groups that are wanted"),
+        PrinterColumn("Desired", "integer", ".spec.replicas", "Desired number of groups"),
         PrinterColumn("Up-to-date", "integer", ".status.updatedReplicas", "Groups on the target revision"),
         PrinterColumn("Age", "date", ".metadata.creationTimestamp", "Time since the set was created"),
     ),

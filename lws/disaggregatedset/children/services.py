@@ -76,7 +76,7 @@ def _delete_surplus(seen: DisaggregatedSnapshot, owned: Iterable[_Owned], slices
     children = {child.obj["metadata"]["name"] for child in seen.children}
     for service, identity in owned:
         if identity.slice_index >= slices:
-            yield _delete(service, f"slice {identity.slice_index} is not wanted")
+            yield _delete(service, f"slice {identity.slice_index} is not desired")
         elif identity.is_legacy and child_name(seen.owner.name, identity) not in children:
             yield _delete(service, "it knows no slice, and its LeaderWorkerSet is gone")
 

@@ -167,8 +167,10 @@ def test_an_edited_key_starts_no_rollout_and_is_repaired_and_reported(sealed: bo
     )
     (told,) = merge.announce
     assert (told.type, told.reason, told.related) == ("Warning", "RevisionEdited", found.reference)
-    said = f"ControllerRevision {found.name} was edited: {REVISION_LABEL}. It counts as it was recorded, and "
-    assert told.note == f"{said}is put back"
+    assert told.note == (
+        f"ControllerRevision {found.name} was edited: {REVISION_LABEL}. The recorded content stays in "
+        f"effect, and the edit is reverted"
+    )
 
 
 @pytest.mark.parametrize("sealed", [True, False])

@@ -275,12 +275,12 @@ def test_name_label_is_repaired() -> None:
         pytest.param({"maxUnavailable": 3}, "groups that may be disrupted: 1", id="maxUnavailable"),
         pytest.param(
             {"unhealthyPodEvictionPolicy": "IfHealthyBudget"},
-            "differs from what is wanted: unhealthyPodEvictionPolicy",
+            "differs from the desired state: unhealthyPodEvictionPolicy",
             id="another field",
         ),
         pytest.param(
             {"maxUnavailable": 3, "unhealthyPodEvictionPolicy": "IfHealthyBudget"},
-            "groups that may be disrupted: 1; differs from what is wanted: unhealthyPodEvictionPolicy",
+            "groups that may be disrupted: 1; differs from the desired state: unhealthyPodEvictionPolicy",
             id="both",
         ),
     ],

@@ -251,7 +251,7 @@ def test_edits_of_the_leader_service_are_repaired(
 def test_reason_of_a_change_by_the_set() -> None:
     stored = stored_service(set_with_leader_service())
     ((merge,),) = plan_leader_service(snapshot(set_with_leader_service(type="NodePort"), stored)).sequences
-    assert isinstance(merge, Merge) and merge.why == "differs from what is wanted: type"
+    assert isinstance(merge, Merge) and merge.why == "differs from the desired state: type"
 
 
 def test_label_of_the_leader_service_is_repaired() -> None:
