@@ -185,14 +185,14 @@ def merged(*maps: Mapping[str, str] | None) -> dict[str, str]:
     return result
 
 
-def united(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two mappings recursively; the second takes precedence."""
+def deep_merged(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two mappings recursively; the override takes precedence."""
     nested = {
-        name: united(one[name], value)
-        for name, value in two.items()
-        if isinstance(value, Mapping) and isinstance(one.get(name), Mapping)
+        name: deep_merged(base[name], value)
+        for name, value in override.items()
+        if isinstance(value, Mapping) and isinstance(base.get(name), Mapping)
     }
-    return {**one, **two, **nested}
+    return {**base, **override, **nested}
 
 
 def without(values: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import Any
 
 from lws import timing
 from lws.kube.metadata import (
+    deep_merged,
     is_controlled_by,
     is_terminating,
     labels_of,
     missing_labels,
-    united,
     without_tool_keys,
 )
 from lws.kube.ownership import Ownership, taken_note
@@ -116,7 +116,9 @@ def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
     needed = {why: patch for why, patch in patches.items() if patch}
     if not needed:
         return Plan()
-    return Plan(((Merge(Reference.to(stored), reduce(united, needed.values()), why="; ".join(needed)),),))
+    return Plan(
+        ((Merge(Reference.to(stored), reduce(deep_merged, needed.values()), why="; ".join(needed)),),)
+    )
 
 
 def label_patches(stored: Object, desired: Mapping[str, str]) -> dict[str, Object]:

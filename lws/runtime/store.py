@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from functools import partial, reduce
 from typing import Any
 
-from lws.kube.metadata import controller_of, is_terminating, labels_of, uid_of, united, version_number
+from lws.kube.metadata import controller_of, deep_merged, is_terminating, labels_of, uid_of, version_number
 from lws.kube.nodes import node_of, waits_for_kubelet
 from lws.kube.pods import disruption_of, is_failed, restarted_containers
 from lws.runtime.actions import Object
@@ -366,7 +366,7 @@ class SharedKinds:
         if len(tables) == 1:
             return tables[0].of(obj).trim(obj)
         # Maps that two tables keep are merged. For other fields, the first table applies.
-        return reduce(united, (table.of(obj).trim(obj) for table in reversed(tables)))
+        return reduce(deep_merged, (table.of(obj).trim(obj) for table in reversed(tables)))
 
     def is_same(self, before: Object, after: Object) -> bool:
         """Return whether two states of an object differ in nothing that triggers a pass."""
