@@ -423,7 +423,7 @@ def _on_annotations(before: Object, after: Object) -> Wakes:
     return SET if changed <= {GROUP_RESTART_COUNTS_ANNOTATION} else ALL
 
 
-_IDENTITY = (
+_IDENTITY_FIELDS = (
     *(StoredField(f"metadata.{name}") for name in ("name", "namespace", "uid")),
     StoredField("metadata.resourceVersion", NONE),
     *(StoredField(f"metadata.{name}") for name in ("generation", "creationTimestamp", "deletionTimestamp")),
@@ -431,14 +431,14 @@ _IDENTITY = (
     StoredField("metadata.ownerReferences"),
 )
 _METADATA = (
-    *_IDENTITY,
+    *_IDENTITY_FIELDS,
     StoredField("metadata.labels", excerpt=ours),
     StoredField("metadata.annotations", excerpt=ours),
 )
 # For kinds that may be adopted: adoption removes labels and annotations of deployment tools. Any label may be
 # one that the manager repairs.
 _METADATA_OF_ADOPTABLE = (
-    *_IDENTITY,
+    *_IDENTITY_FIELDS,
     StoredField("metadata.labels"),
     StoredField("metadata.annotations", excerpt=ours_and_tools),
 )
@@ -483,7 +483,7 @@ _POD = StoredFields(
 _STATEFULSET_OF_GROUP = StoredFields(
     "StatefulSet",
     (
-        *_IDENTITY,
+        *_IDENTITY_FIELDS,
         StoredField("metadata.labels", excerpt=ours_and_tools),
         StoredField("metadata.annotations", _on_annotations, ours_and_tools),
         StoredField("spec.replicas"),
@@ -538,7 +538,7 @@ _JOB = StoredFields(
 _REPLICA_SET = StoredFields(
     "ReplicaSet",
     (
-        *_IDENTITY,
+        *_IDENTITY_FIELDS,
         StoredField("metadata.labels", excerpt=ours),
         StoredField("spec.replicas", SET),
         StoredField("spec.template", excerpt=unlike_template),
@@ -564,7 +564,7 @@ _DISRUPTION_BUDGET = StoredFields(
 _REVISION = StoredFields(
     "ControllerRevision",
     (
-        *_IDENTITY,
+        *_IDENTITY_FIELDS,
         StoredField("metadata.labels"),
         StoredField("metadata.annotations"),
         StoredField("revision", default=0),

@@ -124,7 +124,7 @@ def _plan_workload(snapshot: SetSnapshot, scheduled: Scheduled) -> Plan:
         why="the scheduler reads it before it sees a pod",
         failure=_failure(snapshot, "Workload", name),
     )
-    return _plan_child(snapshot, stored, "the former Workload", create)
+    return _plan_set_child(snapshot, stored, "the former Workload", create)
 
 
 def _plan_pod_group(snapshot: SetSnapshot, scheduled: Scheduled, workload: Object) -> Plan:
@@ -142,7 +142,7 @@ def _plan_pod_group(snapshot: SetSnapshot, scheduled: Scheduled, workload: Objec
         why="the scheduler places its pods as one",
         failure=_failure(snapshot, "PodGroup", name),
     )
-    return _plan_child(snapshot, stored, "the former PodGroup", create)
+    return _plan_set_child(snapshot, stored, "the former PodGroup", create)
 
 
 def _failure(snapshot: SetSnapshot, kind: str, name: str) -> Announce:
@@ -161,7 +161,7 @@ def _members(snapshot: SetSnapshot, part: Part) -> int:
     return max(sum(sizes) + (spec.replicas - len(sizes)) * spec.size, 1) if sizes else part.members
 
 
-def _plan_child(snapshot: SetSnapshot, stored: Object | None, former: str, create: Create) -> Plan:
+def _plan_set_child(snapshot: SetSnapshot, stored: Object | None, former: str, create: Create) -> Plan:
     lws = snapshot.lws
     ownership = ownership_of_pod_group(stored, uid_of(lws), name_of(lws), snapshot.owners_alive)
     planned = plan_child(snapshot.owner, Child(ownership, stored, former), create, _repairs)

@@ -35,7 +35,7 @@ from lws_api.leaderworkerset.v1 import (
 KIND = "PodGroup"
 PLURAL = "podgroups"
 
-_IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL)
+_POD_GROUP_LABELS = (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class GangProvider(ABC):
 
 def name_by_labels(labels: Mapping[str, str]) -> str:
     """Return a name built from set, group and revision, so that groups of two revisions are two gangs."""
-    return "-".join(labels.get(key, "") for key in _IDENTITY)
+    return "-".join(labels.get(key, "") for key in _POD_GROUP_LABELS)
 
 
 def first_members(spec: SetSpec, is_marked: bool) -> int:
@@ -121,7 +121,7 @@ def build_pod_group(
     api_version: str, name: str, leader: Object, spec: Mapping[str, Any], owner: Object | None = None
 ) -> dict[str, Any]:
     """Build a PodGroup in the leader's namespace with the labels of its group. owner: the leader if None."""
-    labels = {key: labels_of(leader)[key] for key in _IDENTITY}
+    labels = {key: labels_of(leader)[key] for key in _POD_GROUP_LABELS}
     metadata = child_metadata(leader if owner is None else owner, name, labels)
     return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": dict(spec)}
 

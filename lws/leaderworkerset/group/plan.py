@@ -169,7 +169,7 @@ def _plan_service(group: GroupSnapshot, restored: SetSpec) -> Plan:
     ownership = ownership_of_service(group.service, uid, service, group.owners_alive)
     failure = _failed_create(group, "Failed to create headless service for error")
     create = Create(service, why="the group has a subdomain of its own", failure=failure)
-    return _plan_child(group, ownership, group.service, create, repair_service)
+    return _plan_group_child(group, ownership, group.service, create, repair_service)
 
 
 def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:
@@ -187,7 +187,7 @@ def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:
         ownership = Ownership.OURS
     failure = _failed_create(group, f"Failed to create PodGroup for leader pod {leader['name']}")
     create = Create(pod_group, why="the scheduler places the group as one", failure=failure)
-    return _plan_child(group, ownership, group.pod_group, create)
+    return _plan_group_child(group, ownership, group.pod_group, create)
 
 
 def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
@@ -209,7 +209,7 @@ def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
         failure = group_event(group, "PodGroupCreateFailed", "Create", note, "Warning")
         why = "the scheduler places its pods as one"
         create = Create(intent, why=why, failure=failure)
-        planned = _plan_child(group, ownership, stored, create, partial(_pod_group_repairs, group))
+        planned = _plan_group_child(group, ownership, stored, create, partial(_pod_group_repairs, group))
         if ownership == Ownership.TAKEN:
             about, note = Reference.to(group.leader), planned.waiting_for
             warning = Announce(
@@ -298,7 +298,7 @@ def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:
         announce=(_created_workers(group),) if stored is None else (),
         failure=_failed_create(group, f"Failed to create worker statefulset for leader pod {leader}"),
     )
-    return _plan_child(group, ownership, stored, create, plan_existing_workers)
+    return _plan_group_child(group, ownership, stored, create, plan_existing_workers)
 
 
 def _created_workers(group: GroupSnapshot) -> Announce:
@@ -313,7 +313,7 @@ def _created_workers(group: GroupSnapshot) -> Announce:
     return replace(group_event(group, "GroupsProgressing", "Create", note), fold=fold)
 
 
-def _plan_child(
+def _plan_group_child(
     group: GroupSnapshot,
     ownership: Ownership,
     stored: Object | None,
@@ -517,7 +517,7 @@ def plan_node_loss(group: GroupSnapshot) -> Plan:
     )
 
 
-_IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
+_REPAIRED_WORKER_LABELS = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
 
 
 def plan_label_repairs(edited: Iterable[Edited]) -> Plan:
@@ -550,7 +550,7 @@ def plan_existing_workers(existing: Object, intent: Object) -> Plan:
     if start != ordinals["start"]:
         spec["ordinals"] = ordinals
         reasons.append(f"the first ordinal was set to {start} by hand")
-    identity = {label: desired_labels[label] for label in _IDENTITY} | {REVISION_LABEL: key}
+    identity = {label: desired_labels[label] for label in _REPAIRED_WORKER_LABELS} | {REVISION_LABEL: key}
     patches = {
         "; ".join(reasons): {"spec": spec} if spec else {},
         **label_patches(existing, identity),
