@@ -5,6 +5,20 @@
 
 from lws.config.checks import ConfigError
 from lws.config.loading import load
-from lws.config.settings import CertificateSettings, LeaderElection, Settings, Tls, Webhook
+from lws.config.settings import (
+    CertificateSettings,
+    LeaderElectionSettings,
+    Settings,
+    TlsSettings,
+    WebhookSettings,
+)
 
-__all__ = ["CertificateSettings", "ConfigError", "LeaderElection", "Settings", "Tls", "Webhook", "load"]
+__all__ = [
+    "CertificateSettings",
+    "ConfigError",
+    "LeaderElectionSettings",
+    "Settings",
+    "TlsSettings",
+    "WebhookSettings",
+    "load",
+]

@@ -22,7 +22,13 @@ from lws.config.checks import (
     mistakes_in,
     openssl_names,
 )
-from lws.config.settings import CertificateSettings, LeaderElection, Settings, Tls, Webhook
+from lws.config.settings import (
+    CertificateSettings,
+    LeaderElectionSettings,
+    Settings,
+    TlsSettings,
+    WebhookSettings,
+)
 from lws.policies import Policies
 from lws_api.config.v1alpha1 import API_VERSION, KIND, TLS_VERSIONS, WORKLOAD_AWARE_SCHEDULING, Configuration
 
@@ -87,14 +93,14 @@ def _settings(configuration: Configuration, namespace: str, environ: Mapping[str
     gang = configuration.gang_scheduling_management
     return Settings(
         namespace=namespace,
-        webhook=Webhook(
+        webhook=WebhookSettings(
             enabled=environ.get("ENABLE_WEBHOOKS") != "false",
             host=webhook.host,
             port=webhook.port,
             cert_dir=webhook.cert_dir,
             shutdown_delay=webhook.shutdown_delay.total_seconds(),
         ),
-        leader_election=LeaderElection(
+        leader_election=LeaderElectionSettings(
             enabled=election.leader_elect,
             resource_name=election.resource_name,
             lease_duration=election.lease_duration.total_seconds(),
@@ -127,13 +133,13 @@ def _address(address: str) -> str | None:
     return None if address == "0" else address
 
 
-def _tls(configuration: Configuration) -> Tls:
+def _tls(configuration: Configuration) -> TlsSettings:
     suites = configuration.tls.cipher_suites
     if suites and TLS13_SUITES.issuperset(suites):
         # If only suites of TLS 1.3 are listed, TLS 1.2 is not offered.
-        return Tls(ssl.TLSVersion.TLSv1_3)
+        return TlsSettings(ssl.TLSVersion.TLSv1_3)
     minimum = TLS_VERSIONS.get(configuration.tls.min_version, ssl.TLSVersion.TLSv1_2)
-    return Tls(minimum, openssl_names(suites))
+    return TlsSettings(minimum, openssl_names(suites))
 
 
 _START = f"it must start with `apiVersion: {API_VERSION}` and `kind: {KIND}`"

@@ -9,7 +9,7 @@ from lws.policies import Policies
 
 
 @dataclass(frozen=True, slots=True)
-class Webhook:
+class WebhookSettings:
     """Settings of the webhook server.
 
     host: the address to listen on; empty for all interfaces. cert_dir: the directory of tls.crt and tls.key.
@@ -24,7 +24,7 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderElection:
+class LeaderElectionSettings:
     """Settings of the Lease in the manager's namespace. Of the three times in seconds, each exceeds the next.
 
     shards: number of parts into which namespaces are divided, each with its own Lease; 1 for a single Lease.
@@ -39,7 +39,7 @@ class LeaderElection:
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class TlsSettings:
     """TLS settings for clients of the manager. ciphers: OpenSSL's names, TLS 1.2 only; empty for its own."""
 
     minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
@@ -72,15 +72,15 @@ class Settings:
     """
 
     namespace: str
-    webhook: Webhook
-    leader_election: LeaderElection
+    webhook: WebhookSettings
+    leader_election: LeaderElectionSettings
     metrics_bind_address: str | None
     metrics_per_set: bool
     health_bind_address: str | None
     debug_bind_address: str | None
     readiness_endpoint: str
     liveness_endpoint: str
-    tls: Tls
+    tls: TlsSettings
     certificates: CertificateSettings
     client_qps: float
     client_burst: int

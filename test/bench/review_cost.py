@@ -28,7 +28,7 @@ from kopf._cogs.structs.references import Insights
 from kopf._core.engines.admission import serve_admission_request
 from kopf._core.reactor.inventory import ResourceMemories
 
-from lws.config import Tls
+from lws.config import TlsSettings
 from lws.leaderworkerset.admission import pod
 from lws.leaderworkerset.registration import ENDPOINTS, MUTATE_POD, handlers_with
 from lws.runtime.certificates.serving_certificate import Certificates, renewed
@@ -165,7 +165,7 @@ class _Cost:
         return {name: statistics.median(each) for name, each in found.items()}
 
     async def _served(self, certificates: Certificates, way: Any) -> float:
-        tls, metrics = ServerTls(Tls()), Metrics()
+        tls, metrics = ServerTls(TlsSettings()), Metrics()
         tls.install(certificates.server.certificate, certificates.server.key)
         server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls, metrics.reviews)
         metrics.reviews.serve(ENDPOINTS, server.in_flight)

@@ -10,7 +10,7 @@ from pathlib import Path
 from aiohttp import web
 
 from lws import timing
-from lws.config import Tls
+from lws.config import TlsSettings
 from lws.runtime.certificates.directory import CertificateDirectory
 from lws.runtime.certificates.serving_certificate import Certificates, expiry, renewed
 from lws.runtime.client.authorization import Authorizer
@@ -31,7 +31,7 @@ _ERRORS = {401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests"}
 class MetricsServer:
     """Serves /metrics on `host:port` until cancelled."""
 
-    def __init__(self, address: str, policy: Tls, metrics: Metrics, authorizer: Authorizer) -> None:
+    def __init__(self, address: str, policy: TlsSettings, metrics: Metrics, authorizer: Authorizer) -> None:
         self._host, self._port = split_address(address)
         self._tls = ServerTls(policy)
         self._metrics = metrics

@@ -24,7 +24,7 @@ from pathlib import Path
 from aiohttp import web
 
 from lws import timing
-from lws.config import Tls
+from lws.config import TlsSettings
 
 # --- TLS contexts of our servers. One SSL context lives as long as its server and presents the newest
 # certificate to every new connection.
@@ -36,7 +36,7 @@ class ServerTls:
     Raises ssl.SSLError for ciphers that OpenSSL does not know.
     """
 
-    def __init__(self, policy: Tls) -> None:
+    def __init__(self, policy: TlsSettings) -> None:
         self.context = _context(policy)
         self.loaded = asyncio.Event()
         """Set once a certificate has been installed."""
@@ -59,7 +59,7 @@ class ServerTls:
         self.loaded.set()
 
 
-def _context(policy: Tls) -> ssl.SSLContext:
+def _context(policy: TlsSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = policy.minimum_version
     # Renegotiation costs the server far more than the client.

@@ -39,12 +39,12 @@ for package in (lws, lws_api):
             importlib.import_module(each.name)
 
 from lws.runtime.certificates.serving_certificate import Certificates, renewed
-from lws.config import Tls
+from lws.config import TlsSettings
 from lws.runtime.endpoints.tls_port import ServerTls
 from datetime import UTC, datetime
 async def serve():
     pair = renewed(Certificates(), ("localhost",), datetime.now(UTC))[0].server
-    ServerTls(Tls()).install(pair.certificate, pair.key)
+    ServerTls(TlsSettings()).install(pair.certificate, pair.key)
 asyncio.run(serve())
 
 from lws.cli.commands import manager

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lws.config import CertificateSettings, ConfigError, LeaderElection, Settings, Tls, Webhook, load
+from lws.config import (
+    CertificateSettings,
+    ConfigError,
+    LeaderElectionSettings,
+    Settings,
+    TlsSettings,
+    WebhookSettings,
+    load,
+)
 from lws.config.loading import operator_namespace
 from lws.kube.nodes import NodeLossPolicy
 from lws.policies import Policies
@@ -39,21 +47,21 @@ def test_without_a_file(path: str | None) -> None:
     assert yaml.safe_load(found.effective)["leaderElection"]["leaseDuration"] == "15s"
     assert found == Settings(
         namespace="lws-system",
-        webhook=Webhook(
+        webhook=WebhookSettings(
             enabled=True,
             host="",
             port=9443,
             cert_dir="/tmp/k8s-webhook-server/serving-certs",
             shutdown_delay=0,
         ),
-        leader_election=LeaderElection(True, "b8b2488c.x-k8s.io", 15.0, 10.0, 2.0),
+        leader_election=LeaderElectionSettings(True, "b8b2488c.x-k8s.io", 15.0, 10.0, 2.0),
         metrics_bind_address=":8443",
         metrics_per_set=True,
         health_bind_address=":8081",
         debug_bind_address=None,
         readiness_endpoint="/readyz",
         liveness_endpoint="/healthz",
-        tls=Tls(ssl.TLSVersion.TLSv1_2, ()),
+        tls=TlsSettings(ssl.TLSVersion.TLSv1_2, ()),
         certificates=CertificateSettings(True, "lws-webhook-service", "lws-webhook-server-cert"),
         client_qps=500.0,
         client_burst=500,
@@ -93,15 +101,15 @@ sharding: {shards: 1}
     found = settings(str(config))
     assert found == Settings(
         namespace="lws-system",
-        webhook=Webhook(enabled=True, host="127.0.0.1", port=1, cert_dir="/certs", shutdown_delay=90),
-        leader_election=LeaderElection(False, "mine", 60.0, 30.0, 0.5),
+        webhook=WebhookSettings(enabled=True, host="127.0.0.1", port=1, cert_dir="/certs", shutdown_delay=90),
+        leader_election=LeaderElectionSettings(False, "mine", 60.0, 30.0, 0.5),
         metrics_bind_address=None,
         metrics_per_set=False,
         health_bind_address=":2",
         debug_bind_address="[::1]:3",
         readiness_endpoint="/r",
         liveness_endpoint="/l",
-        tls=Tls(ssl.TLSVersion.TLSv1_2, ("ECDHE-RSA-AES128-GCM-SHA256",)),
+        tls=TlsSettings(ssl.TLSVersion.TLSv1_2, ("ECDHE-RSA-AES128-GCM-SHA256",)),
         certificates=CertificateSettings(False, "s", "t"),
         client_qps=50.0,
         client_burst=60,
@@ -153,7 +161,7 @@ def test_flags_that_were_given_win(config: Path) -> None:
         },
     )
     assert (found.client_qps, found.client_burst) == (3.0, 2)
-    assert found.leader_election == LeaderElection(False, "b8b2488c.x-k8s.io", 20.0, 10.0, 2.0)
+    assert found.leader_election == LeaderElectionSettings(False, "b8b2488c.x-k8s.io", 20.0, 10.0, 2.0)
     assert (found.metrics_bind_address, found.health_bind_address) == (":5", None)
 
 
@@ -198,12 +206,12 @@ def test_requests_per_second(qps: str, expected: float) -> None:
 )
 def test_cipher_suites(config: Path, suites: str, version: ssl.TLSVersion, ciphers: tuple[str, ...]) -> None:
     config.write_text(f"{HEAD}tls: {{cipherSuites: {suites}}}\n", encoding="utf-8")
-    assert settings(str(config)).tls == Tls(version, ciphers)
+    assert settings(str(config)).tls == TlsSettings(version, ciphers)
 
 
 def test_tls_13(config: Path) -> None:
     config.write_text(HEAD + "tls: {minVersion: VersionTLS13}\n", encoding="utf-8")
-    assert settings(str(config)).tls == Tls(ssl.TLSVersion.TLSv1_3, ())
+    assert settings(str(config)).tls == TlsSettings(ssl.TLSVersion.TLSv1_3, ())
 
 
 @pytest.mark.parametrize(

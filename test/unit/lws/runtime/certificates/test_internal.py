@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from lws import timing
-from lws.config import Tls
+from lws.config import TlsSettings
 from lws.runtime.actions import Object, Reference
 from lws.runtime.certificates.internal import CONFIGURATIONS, InternalCertificates, SecretReference
 from lws.runtime.certificates.serving_certificate import KeyPair, server_flaw, split
@@ -429,7 +429,7 @@ async def test_a_broken_second_block_does_not_prevent_serving(
     cluster.put(*SECRET, type="Opaque", data=encoded)
     cluster.objects[SECRET]["metadata"]["namespace"] = "lws-system"
     tested = Replica(cluster) if is_first else replica
-    tls = ServerTls(Tls())
+    tls = ServerTls(TlsSettings())
     served = tested.served
 
     def install(certificate: bytes, key: bytes) -> None:

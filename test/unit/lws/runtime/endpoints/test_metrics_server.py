@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from lws import timing
-from lws.config import Tls
+from lws.config import TlsSettings
 from lws.runtime.certificates.serving_certificate import Certificates
 from lws.runtime.client.authorization import Authorizer
 from lws.runtime.endpoints import metrics_server
@@ -65,7 +65,7 @@ def directory(tmp_path: Path, certificates: Certificates) -> Path:
 def made(authorizer: FakeAuthorizer, address: str = "127.0.0.1:0") -> MetricsServer:
     metrics = Metrics()
     metrics.process.leading("lease-of-ours", True)
-    return MetricsServer(address, Tls(), metrics, cast(Authorizer, authorizer))
+    return MetricsServer(address, TlsSettings(), metrics, cast(Authorizer, authorizer))
 
 
 @asynccontextmanager

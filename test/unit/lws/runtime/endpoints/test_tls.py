@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lws.config import Tls
+from lws.config import TlsSettings
 from lws.runtime.certificates.serving_certificate import Certificates
 from lws.runtime.endpoints.tls_port import ServerTls
 
@@ -45,14 +45,14 @@ class Client:
         return caller
 
 
-def serving(certificates: Certificates, policy: Tls | None = None) -> ServerTls:
-    tls = ServerTls(policy or Tls())
+def serving(certificates: Certificates, policy: TlsSettings | None = None) -> ServerTls:
+    tls = ServerTls(policy or TlsSettings())
     tls.install(certificates.server.certificate, certificates.server.key)
     return tls
 
 
 async def test_waits_for_the_first_certificate(certificates: Certificates) -> None:
-    tls = ServerTls(Tls())
+    tls = ServerTls(TlsSettings())
     waiting = asyncio.create_task(tls.loaded.wait())
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -83,18 +83,18 @@ def test_only_http_1_is_offered(
 def test_tls_1_2_is_enough_by_default(certificates: Certificates) -> None:
     client = Client(certificates.authority.certificate, newest=ssl.TLSVersion.TLSv1_2)
     assert client.call(serving(certificates)).version() == "TLSv1.2"
-    assert ServerTls(Tls()).context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert ServerTls(TlsSettings()).context.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
 def test_tls_1_3_can_be_demanded(certificates: Certificates) -> None:
     client = Client(certificates.authority.certificate, newest=ssl.TLSVersion.TLSv1_2)
     with pytest.raises(ssl.SSLError):
-        client.call(serving(certificates, Tls(minimum_version=ssl.TLSVersion.TLSv1_3)))
+        client.call(serving(certificates, TlsSettings(minimum_version=ssl.TLSVersion.TLSv1_3)))
 
 
 def test_ciphers_of_tls_1_2_can_be_chosen(certificates: Certificates) -> None:
     allowed, refused = "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-AES128-GCM-SHA256"
-    tls = serving(certificates, Tls(ciphers=(allowed,)))
+    tls = serving(certificates, TlsSettings(ciphers=(allowed,)))
     client = Client(certificates.authority.certificate, newest=ssl.TLSVersion.TLSv1_2)
     cipher = client.call(tls).cipher()
     assert cipher is not None
@@ -106,7 +106,7 @@ def test_ciphers_of_tls_1_2_can_be_chosen(certificates: Certificates) -> None:
 
 def test_unknown_ciphers_are_an_error() -> None:
     with pytest.raises(ssl.SSLError):
-        ServerTls(Tls(ciphers=("NO-SUCH-CIPHER",)))
+        ServerTls(TlsSettings(ciphers=("NO-SUCH-CIPHER",)))
 
 
 def test_a_new_certificate_is_shown_to_new_connections(
@@ -147,7 +147,7 @@ def test_a_bad_pair_is_refused_and_the_good_one_stays(
 
 
 async def test_a_bad_first_pair_is_no_certificate(certificates: Certificates) -> None:
-    tls = ServerTls(Tls())
+    tls = ServerTls(TlsSettings())
     with pytest.raises(ValueError, match="belong together"):
         tls.install(certificates.server.certificate, b"")
     with pytest.raises(TimeoutError):

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from lws import timing
-from lws.config import Tls
+from lws.config import TlsSettings
 from lws.runtime.certificates.serving_certificate import Certificates
 from lws.runtime.endpoints import tls_port
 from lws.runtime.endpoints.tls_port import ServerTls, TlsPort
@@ -79,7 +79,7 @@ class Callers:
 
 @pytest.fixture
 async def callers(certificates: Certificates) -> AsyncIterator[Callers]:
-    tls = ServerTls(Tls())
+    tls = ServerTls(TlsSettings())
     tls.install(certificates.server.certificate, certificates.server.key)
     served: list[asyncio.BaseTransport] = []
     port = TlsPort(lambda: Echo(served), tls.context, MOST)
@@ -216,7 +216,7 @@ async def test_the_port_recovers_from_too_many_open_files(
 
 @pytest.mark.parametrize("host", [None, "127.0.0.1", "localhost"])
 async def test_hosts(certificates: Certificates, host: str | None) -> None:
-    tls = ServerTls(Tls())
+    tls = ServerTls(TlsSettings())
     tls.install(certificates.server.certificate, certificates.server.key)
     port = TlsPort(asyncio.Protocol, tls.context, MOST)
     port.open(host, 0)

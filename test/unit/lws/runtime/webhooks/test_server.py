@@ -21,7 +21,7 @@ import aiohttp
 import kopf
 import pytest
 
-from lws.config import Tls
+from lws.config import TlsSettings
 from lws.leaderworkerset import registration as admission
 from lws.leaderworkerset.registration import MUTATE_POD, VALIDATE_POD, handlers_with
 from lws.runtime.certificates.serving_certificate import Certificates
@@ -102,7 +102,7 @@ def trusting(authority: bytes) -> aiohttp.ClientSession:
 
 @pytest.fixture
 async def running(certificates: Certificates) -> AsyncIterator[Running]:
-    tls = ServerTls(Tls())
+    tls = ServerTls(TlsSettings())
     tls.install(certificates.server.certificate, certificates.server.key)
     observer = Observer()
     server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls, observer)
@@ -130,7 +130,7 @@ async def opened(server: AdmissionServer) -> AsyncIterator[None]:
 
 
 async def test_listens_once_there_is_a_certificate(certificates: Certificates) -> None:
-    tls = ServerTls(Tls())
+    tls = ServerTls(TlsSettings())
     server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls)
     async with opened(server), aclosing(server(Kopf())) as configurations:
         starting = asyncio.ensure_future(anext(configurations))
@@ -191,7 +191,7 @@ async def test_connections_are_drained_before_the_port_closes(running: Running) 
 
 
 async def test_a_port_that_never_opened_closes_at_once() -> None:
-    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, ServerTls(Tls()))
+    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, ServerTls(TlsSettings()))
     await asyncio.wait_for(server.close_gently(3600), 60)
 
 
