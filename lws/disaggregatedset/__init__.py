@@ -1,3 +1,3 @@
-"""Everything about one DisaggregatedSet. Decisions are pure: only `observe`, `registration` and `routes` know
-the client, the store or the loop.
+"""Everything about one DisaggregatedSet. Decisions are pure: only `observe`, `registration` and `routing`
+know the client, the store or the loop.
 """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lws.disaggregatedset.names import identity_of
-from lws.disaggregatedset.routes import PASS
+from lws.disaggregatedset.routing import PASS
 from lws.disaggregatedset.slices.course import slices_recorded
 from lws.disaggregatedset.slices.state import recorded_children
 from lws.kube.conditions import is_true

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.routes import PASS
+from lws.disaggregatedset.routing import PASS
 from lws.registrations import REGISTRATIONS
 from lws.runtime.actions import Key
 from test.unit.disaggregated import make_disaggregated, make_role

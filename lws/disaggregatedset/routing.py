@@ -23,7 +23,7 @@ PASS = "disaggregatedset"
 """The kind in the queue keys of passes over DisaggregatedSets."""
 
 
-class Routes:
+class Routing:
     """The routes of one engine; `is_ours` reports whether our passes wrote this state of an object."""
 
     def __init__(self, store: Store, is_ours: Callable[[Object], bool] = lambda obj: False) -> None:
@@ -31,7 +31,7 @@ class Routes:
         self._is_ours = is_ours
 
     @property
-    def by_kind(self) -> dict[str, Route]:
+    def routes(self) -> dict[str, Route]:
         return {
             KIND: self._of_set,
             SCALER_KIND: self._of_scaler,
