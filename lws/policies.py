@@ -1,4 +1,4 @@
-"""The settings that plans read, as a part of every snapshot."""
+"""Settings of the manager that influence decisions, which every snapshot carries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lws_api.config.v1alpha1 import Configuration
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Carried by every SetSnapshot and GroupSnapshot. node_loss: what happens to pods on lost nodes."""
+    """Settings of the manager that influence decisions. node_loss: what happens to pods on lost nodes."""
 
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
 

@@ -67,7 +67,7 @@ class Settings:
     client_qps, client_burst: limits of writes to the API server, per second and at once; both above 0.
     gang_provider: the gang scheduler; None for none.
     workload_aware_scheduling: whether to serve `spec.scheduling`.
-    policies: settings that plans read.
+    policies: those that influence decisions.
     effective: the whole configuration as YAML, for the log.
     """
 

@@ -189,7 +189,7 @@ class SetSnapshot:
     returning: pods without a node that have long waited for the node that they must return to.
     nodes: nodes of overdue `terminating` pods, and of `returning` pods if these were due, read live; None for
     a node that does not exist.
-    policies: the settings that plans read.
+    policies: settings of the manager that influence decisions.
     teardowns: Hash groups that have pods but no live leader; only known while a leader is gated.
     occupied: number of indices that leaders of a lost StatefulSet occupy; only with `spec.startStrategy`.
     has_replica_sets: whether there are ReplicaSets that the Deployment of the set controls or may adopt.

@@ -54,7 +54,7 @@ class GroupSnapshot:
     drops_start_ordinal: whether the API server has recently dropped `spec.ordinals.start`.
     terminating: pods with names of the group that are being deleted and wait for their kubelet.
     nodes: the nodes of overdue `terminating` pods, read live; None for a node that does not exist.
-    policies: the settings that plans read.
+    policies: settings of the manager that influence decisions.
     is_covered: whether the pod webhook receives pods of the namespace. If it does not, nothing else is read.
     scheduler: the scheduler that serves `spec.scheduling`.
     scheduled: the objects of the group for that scheduler; None without any.
