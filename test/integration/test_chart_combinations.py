@@ -113,7 +113,7 @@ def chart_with_notes(tmp_path: Path) -> Path:
 
 
 WARNINGS: list[tuple[Object, str]] = [
-    ({"enableDisaggregatedSet": False}, "nobody acts on DisaggregatedSets"),
+    ({"enableDisaggregatedSet": False}, "nothing reconciles them"),
     ({"alerts.enabled": True}, "LWSAbsent fires after 5 minutes"),
 ]
 
@@ -133,7 +133,7 @@ def test_notes_warn_of_what_works_otherwise_than_one_may_think(
 REFUSED: list[tuple[Object, str]] = [
     (
         {"extraArgs": ["--leader-elect=false"]},
-        "replicaCount=2: every replica would act, on the same sets; remove the flag, or set replicaCount=1",
+        "replicaCount=2: all replicas would reconcile the same sets; remove the flag, or set replicaCount=1",
     ),
     ({"extraArgs": ["-leader-elect=F"], "replicaCount": 1}, "set strategy.type=Recreate"),
     (
@@ -145,7 +145,7 @@ REFUSED: list[tuple[Object, str]] = [
         },
         "shards are held by Leases; remove one of the two",
     ),
-    ({"extraArgs": ["--leader-elect-resource-name=x"]}, "may only take the Lease b8b2488c.x-k8s.io"),
+    ({"extraArgs": ["--leader-elect-resource-name=x"]}, "has permission only for the Lease b8b2488c.x-k8s.io"),
     ({"extraArgs": ["--health-probe-bind-address=:1"]}, "set ports.probes"),
     ({"extraArgs": ["--metrics-bind-address=:1"], "enablePrometheus": True}, "set ports.metrics"),
     (
@@ -159,13 +159,13 @@ REFUSED: list[tuple[Object, str]] = [
             "us-central1-docker.pkg.dev/k8s-staging-images/lws/lws",
         )
     ),
-    ({"service.port": 8443}, "cannot listen on a port twice; choose three numbers"),
+    ({"service.port": 8443}, "cannot listen on the same port twice; choose three different ports"),
     ({"ports.metrics": 8081}, "service.port=9443, ports.metrics=8081, ports.probes=8081"),
     ({"hostNetwork": True, "networkPolicy.enabled": True}, "set networkPolicy.enabled=false"),
-    ({"serviceAccount.create": False}, "name the account that is there"),
+    ({"serviceAccount.create": False}, "set the name of an existing ServiceAccount"),
     ({"prometheus.podMonitor": True}, "set enablePrometheus=true"),
     ({"prometheus.podMonitor": True, "enablePrometheus": True}, "set prometheus.serviceMonitor=false"),
-    ({"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}, "tmp is the name of a volume of the chart"),
+    ({"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}, "the chart has its own volume named tmp"),
     ({"featureGates": {"Other": True}}, "featureGates.Other=true"),
 ]
 
@@ -174,7 +174,7 @@ REFUSED: list[tuple[Object, str]] = [
 def test_what_does_not_go_together_is_refused_with_what_to_do(helm: Helm, values: Object, words: str) -> None:
     with pytest.raises(CommandError) as refused:
         with_values(helm, values)
-    assert "these values do not go together" in str(refused.value)
+    assert "these values contradict each other" in str(refused.value)
     assert words in str(refused.value)
 
 
