@@ -145,7 +145,7 @@ REFUSED: list[tuple[Object, str]] = [
         },
         "shards are held by Leases; remove one of the two",
     ),
-    ({"extraArgs": ["--leader-elect-resource-name=x"]}, "has permission only for the Lease b8b2488c.x-k8s.io"),
+    ({"extraArgs": ["--leader-elect-resource-name=x"]}, "permission only for the Lease b8b2488c.x-k8s.io"),
     ({"extraArgs": ["--health-probe-bind-address=:1"]}, "set ports.probes"),
     ({"extraArgs": ["--metrics-bind-address=:1"], "enablePrometheus": True}, "set ports.metrics"),
     (

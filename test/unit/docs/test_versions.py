@@ -1,4 +1,4 @@
-"""README, install guide and CONTRIBUTING name the Kubernetes versions on which the tests have passed."""
+"""README, install guide and test/README.md name the Kubernetes versions on which the tests have passed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tools.localcluster.versions import END_TO_END, INTEGRATION, OTHERS, RELEASES, TESTED
 
 ROOT = Path(__file__).parents[3]
-DOCUMENTS = ("README.md", "docs/start/install.md", "CONTRIBUTING.md")
+DOCUMENTS = ("README.md", "docs/start/install.md", "test/README.md")
 
 _NAMES = {
     frozenset({INTEGRATION, END_TO_END, OTHERS}): "all tests",
