@@ -172,7 +172,6 @@ class SetSpec:
     worker_template: Annotated[Mapping[str, Any], fields.WORKER_TEMPLATE]
     placement: Mapping[str, str]
     subgroup: Annotated[Mapping[str, Any] | None, fields.SUB_GROUP_POLICY]
-    disruption_settings: Annotated[Mapping[str, Any] | None, fields.POD_DISRUPTION_BUDGET]
     max_unavailable_groups: Annotated[int | str | None, fields.MAX_UNAVAILABLE_GROUPS]
     leader_service: Annotated[Mapping[str, Any] | None, fields.LEADER_SERVICE]
 

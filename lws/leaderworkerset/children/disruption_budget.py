@@ -30,7 +30,7 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
 def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) -> Plan:
-    """Create, update or delete the PodDisruptionBudget as the spec requests."""
+    """Plan to create, update or delete the PodDisruptionBudget as the spec requests."""
     lws, stored = snapshot.lws, snapshot.pod_disruption_budget
     try:
         limit = disruption_limit(snapshot.spec)
@@ -50,16 +50,16 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
 def disruption_limit(spec: SetSpec) -> int | None:
     """Return the number of groups that evictions may disrupt at a time; None if the set has no
     PodDisruptionBudget. A percentage that rounds down to 0 means 1; with 0, drains would never finish. A set
-    of one group has a budget only if the amount is a number, 0% or 100%. Raises ValueError for an invalid
-    amount.
+    of one group has a budget only if `maxUnavailableGroups` is a number, 0% or 100%. Raises ValueError if
+    its value is invalid.
     """
-    amount, replicas = spec.max_unavailable_groups, spec.replicas
-    if spec.disruption_settings is None or replicas == 0:
+    requested, replicas = spec.max_unavailable_groups, spec.replicas
+    if fields.POD_DISRUPTION_BUDGET.stored_in(spec.lws) is None or replicas == 0:
         return None
-    if amount is None:
+    if requested is None:
         return 1 if replicas > 1 else None
-    limit = max(0, quantities.scaled(amount, replicas, round_up=False))
-    if limit > 0 or isinstance(amount, int) or quantities.scaled(amount, 100, round_up=False) == 0:
+    limit = max(0, quantities.scaled(requested, replicas, round_up=False))
+    if limit > 0 or isinstance(requested, int) or quantities.scaled(requested, 100, round_up=False) == 0:
         return limit
     return 1 if replicas > 1 else None
 
@@ -114,7 +114,9 @@ def _is_counted_by_kubernetes(group: GroupFacts, snapshot: SetSnapshot) -> bool:
 
 
 def _repairs(stored: Object, intent: Object) -> dict[str, Object]:
-    """Return the patch of our fields of the spec, by reason (see `Repairs`); empty if nothing differs."""
+    """Return the patch that restores the spec fields that we manage, by reason (see `Repairs`); empty if
+    nothing differs.
+    """
     existing, desired = stored.get("spec") or {}, dict(intent["spec"])
     if "unhealthyPodEvictionPolicy" not in existing:
         # Kubernetes before 1.27 drops this field in every write, so a missing policy is never restored.

@@ -34,7 +34,7 @@ def leader_service_name(set_name: str) -> str:
 
 
 def plan_leader_service(snapshot: SetSnapshot) -> Plan:
-    """Create, update or delete the Service of the leaders as the spec requests."""
+    """Plan to create, update or delete the Service of the leaders as the spec requests."""
     lws, owner, stored = snapshot.lws, snapshot.owner, snapshot.leader_service
     if snapshot.spec.leader_service is None:
         return plan_unwanted(owner, stored, "spec.leaderService is not set")

@@ -91,7 +91,6 @@ def test_defaults_of_the_api(lws: dict[str, Any]) -> None:
         pytest.param(
             "restart_budget", make_set(maxGroupRestarts=1, template={"maxGroupRestarts": 3}), None, id="both"
         ),
-        pytest.param("disruption_settings", make_set(podDisruptionBudget={}), {}, id="with budget"),
         pytest.param(
             "max_unavailable_groups",
             make_set(podDisruptionBudget={"maxUnavailableGroups": "9%"}),
