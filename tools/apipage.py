@@ -1,4 +1,5 @@
-"""Write docs/reference/api.md, which lists the fields of every kind, from the generated definitions.
+"""Write docs/reference/api.md, which lists the fields of every kind, from the generated definitions and the
+models.
 
 `python -m tools.apipage` writes the page; `--check` compares it.
 """
@@ -7,17 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from lws.leaderworkerset.revisions.encoding import LIVE, TYPES
 from lws_api.crds import definitions
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
-from lws_api.meta import ResourceKind
+from lws_api.meta import ActsAs, KubeModel, ResourceKind
 from tools import generated
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "api.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = Path("docs/reference/api.md")
 KINDS = (LEADER_WORKER_SET, DISAGGREGATED_SET, ROLE_SCALER)
 
 _INTRODUCTION = """\
@@ -56,7 +59,10 @@ def _rows(schema: Mapping[str, Any], path: str, kind: ResourceKind | None) -> It
         if kind is None:
             yield f"| `{here}` | {_type_of(field)} | {meaning} |\n"
         else:
-            default = "required" if name in required else _shown(field.get("default"))
+            value = field.get("default", _values_if_absent(kind).get(here.replace("[]", "")))
+            default = "required" if name in required else _shown(value)
+            # The text is for `kubectl explain`, which does not show the value.
+            meaning = meaning.replace(f" (default {value})", "")
             mark = " ↻" if _is_recorded(here, kind) else ""
             yield f"| `{here}`{mark} | {_type_of(field)} | {default} | {meaning} |\n"
         items = field.get("items") or {}
@@ -85,13 +91,32 @@ def _type_of(field: Mapping[str, Any]) -> str:
     return f"{_type_of(field['items'])}[]" if kind == "array" and "items" in field else kind
 
 
+@cache
+def _values_if_absent(kind: ResourceKind) -> Mapping[str, Any]:
+    """Return the defaults that are not in the definition, by path in the spec."""
+    return dict(_acting(kind.model.__pydantic_fields__["spec"].rebuild_annotation(), ""))
+
+
+def _acting(annotation: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the value that each absent field in a type acts as, by path."""
+    if isinstance(annotation, ActsAs):
+        yield path, annotation.default
+    for part in get_args(annotation):
+        yield from _acting(part, path)
+    if isinstance(annotation, type) and issubclass(annotation, KubeModel):
+        for field in annotation.__pydantic_fields__.values():
+            yield from _acting(field.rebuild_annotation(), f"{path}.{field.alias}".lstrip("."))
+
+
 def _shown(default: Any) -> str:
-    return "" if default is None or isinstance(default, dict) else f"`{default}`"
+    if default is None or isinstance(default, dict):
+        return ""
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Run the command line, and return the exit code."""
-    return generated.main("tools.apipage", lambda: {PAGE: page()}, "the definitions", arguments)
+    return generated.main("tools.apipage", lambda: {PAGE: page()}, "the API", arguments, root)
 
 
 if __name__ == "__main__":

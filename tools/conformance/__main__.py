@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from tools import generated
 from tools.deployment import REPOSITORY
 
 TABLE = REPOSITORY / "test" / "conformance.yaml"
@@ -120,7 +121,7 @@ def _sections(table: Table, titles: Mapping[str, tuple[str, str]]) -> Iterator[s
 
 def _section(heading: str, column: str, rows: Sequence[Row]) -> str:
     if not any(row.what for row in rows):
-        return f"{heading}\n\n{', '.join(f'`{row.name}`' for row in rows)}\n"
+        return "\n".join((heading, "", *(f"- `{row.name}`" for row in rows), ""))
     lines = [f"| {column} | Meaning |", "| --- | --- |", *(f"| `{row.name}` | {row.what} |" for row in rows)]
     return "\n".join((heading, "", *lines, ""))
 
@@ -142,8 +143,8 @@ def main() -> int:
         print("no such test:", *missing, sep="\n", file=sys.stderr)
         return 1
     if parser.parse_args().page_only:
-        PAGE.write_text(page_of(table), "utf-8")
-        return 0
+        page = {PAGE.relative_to(REPOSITORY): page_of(table)}
+        return generated.main("tools.conformance", lambda: page, TABLE.name, (), REPOSITORY)
     return 0 if all([_pass(suite) for suite in suites_of(tests)]) else 1
 
 

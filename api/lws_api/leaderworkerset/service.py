@@ -33,7 +33,7 @@ class LeaderServicePort(KubeModel):
     target_port: IntOrString | None = None
     """Port number or name in leader pods (default: `port`)."""
     protocol: Annotated[LeaderServiceProtocol | None, ActsAs(LeaderServiceProtocol.TCP)] = None
-    """Default: TCP."""
+    """Protocol of the port (default TCP)."""
 
 
 class LeaderService(KubeModel):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tools import apipage
 
 
@@ -13,12 +11,27 @@ def test_the_page_is_up_to_date() -> None:
     assert apipage.main(["--check"]) == 0, "run `make generate-api`"
 
 
-def test_a_page_that_is_not_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apipage, "PAGE", tmp_path / "api.md")
-    apipage.PAGE.write_text("# API reference\n")
-    assert apipage.main(["--check"]) == 1
-    assert apipage.main([]) == 0
-    assert apipage.main(["--check"]) == 0
+def test_a_page_that_is_not_is_found(tmp_path: Path) -> None:
+    page = tmp_path / apipage.PAGE
+    page.parent.mkdir(parents=True)
+    page.write_text("# API reference\n")
+    assert apipage.main(["--check"], tmp_path) == 1
+    assert apipage.main([], tmp_path) == 0
+    assert apipage.main(["--check"], tmp_path) == 0
+
+
+def test_defaults_that_the_definition_does_not_store_are_shown_once() -> None:
+    rows = apipage.page().splitlines()
+    paused, deadline, protocol = (
+        next(row for row in rows if row.startswith(f"| `{path}`"))
+        for path in (
+            "rolloutStrategy.paused",
+            "rolloutStrategy.prewarm.deadlineSeconds",
+            "leaderService.ports[].protocol",
+        )
+    )
+    assert "| `false` |" in paused and "| `TCP` |" in protocol
+    assert deadline.endswith("| `600` | When the rollout goes on in any case. |")
 
 
 def test_what_starts_a_rollout_is_marked() -> None:
