@@ -61,12 +61,12 @@ class Webhook(_Section):
     port: int = Field(default=9443, ge=0, le=65535)
     """Port of the webhook server; 0 means the default."""
     host: str = ""
-    """Address to listen on; empty: all. The manager's own certificate covers it."""
+    """Address to listen on; if empty, all. The manager's own certificate includes it."""
     cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"
     """Directory of `tls.crt` and `tls.key` from another tool; checked every 10 s."""
     shutdown_delay: Duration = timedelta()
-    """How long reviews are answered after SIGTERM; shorter than the pod's grace period. The chart passes 10s.
-    Not in upstream.
+    """How long the webhooks still answer after SIGTERM; shorter than the pod's grace period. The chart sets
+    10s. Not in upstream.
     """
 
     @field_validator("port")
@@ -79,19 +79,20 @@ class LeaderElection(_Section):
     """The Lease by which one of several managers reconciles."""
 
     leader_elect: bool = True
-    """Reconcile only while holding the Lease. `false`: reconcile at once; only for a single process."""
+    """Reconcile only while holding the Lease. If `false`, always reconcile; only for a single process."""
     lease_duration: Duration = timedelta(seconds=15)
-    """How long others wait for a holder that stopped renewing; at least 1s."""
+    """How long other managers wait for a holder that stopped renewing; at least 1s."""
     renew_deadline: Duration = timedelta(seconds=10)
-    """How long a holder that cannot renew may act; shorter than `leaseDuration`."""
+    """How long a holder that cannot renew may still reconcile; shorter than `leaseDuration`."""
     retry_period: Duration = timedelta(seconds=2)
     """Interval between attempts to acquire or renew the Lease; 1.2 times this must be shorter than
     `renewDeadline`.
     """
     resource_lock: str = "leases"
-    """No other value is allowed."""
+    """`leases` is the only valid value."""
     resource_name: str = "b8b2488c.x-k8s.io"
-    """Name of the Lease, and prefix of those of shards (`<name>-0`, …); the chart grants permissions on them.
+    """Name of the Lease, and prefix of those of shards (`<name>-0`, …). The chart grants permissions only for
+    the default.
     """
     resource_namespace: str = ""
     """Ignored: the Lease is in the manager's own namespace."""
@@ -106,10 +107,10 @@ class Metrics(_Section):
     """The metrics server."""
 
     bind_address: str = ":8443"
-    """`host:port` of the metrics; `"0"`: none."""
+    """`host:port` of the metrics; `"0"` disables them."""
     per_set: bool = True
-    """A series for each set ([metrics](docs/reference/metrics.md#series-of-each-set)); `false`: sums over all
-    sets. Not in upstream.
+    """Report series for each set ([metrics](docs/reference/metrics.md#series-of-each-set)). If `false`,
+    report sums over all sets. Not in upstream.
     """
 
 
@@ -117,7 +118,7 @@ class Health(_Section):
     """The server of the probes."""
 
     health_probe_bind_address: str = ":8081"
-    """`host:port` of the probes; `"0"`: none."""
+    """`host:port` of the probes; `"0"` disables them."""
     readiness_endpoint_name: str = "/readyz"
     """URL path; starts with a slash, is not `/`, and differs from `livenessEndpointName`."""
     liveness_endpoint_name: str = "/healthz"
@@ -128,8 +129,8 @@ class Debug(_Section):
     """The debug server, for users with a shell in the pod."""
 
     bind_address: Annotated[str, constrained("string", pattern="^(0|.*:[0-9]+)$")] = "0"
-    """`host:port` of [/debug](docs/reference/endpoints.md#debug); a loopback address such as `127.0.0.1`;
-    `"0"`: none. Not in upstream.
+    """`host:port` of [/debug](docs/reference/endpoints.md#debug), with a loopback address such as
+    `127.0.0.1`; `"0"` disables it. Not in upstream.
     """
 
 
@@ -137,34 +138,36 @@ class Tls(_Section):
     """TLS of the webhook and metrics servers."""
 
     min_version: Annotated[str, constrained("string", enum=list(TLS_VERSIONS))] = ""
-    """For webhooks and metrics: `VersionTLS12` or `VersionTLS13`; empty: TLS 1.2."""
+    """For webhooks and metrics: `VersionTLS12` or `VersionTLS13`; if empty, TLS 1.2."""
     # Not strict: YAML has lists, no tuples.
     cipher_suites: tuple[str, ...] = Field(default=(), strict=False)
-    """IANA names, not with `VersionTLS13`; unknown names are errors; OpenSSL must support at least one."""
+    """IANA names; not allowed with `VersionTLS13`. Unknown names are errors; OpenSSL must support at least
+    one.
+    """
 
 
 class InternalCertManagement(_Section):
     """The manager's own certificates, for clusters without cert-manager."""
 
     enable: bool = True
-    """Create, store, inject and rotate the webhook certificate. `false`: another tool writes
+    """Create, store, inject and rotate the webhook certificate. If `false`, another tool must write it to
     `webhook.certDir`.
     """
     webhook_service_name: str = "lws-webhook-service"
-    """Service that the certificate is for; a DNS-1035 label."""
+    """Service that the certificate is issued for; a DNS-1035 label."""
     webhook_secret_name: str = "lws-webhook-server-cert"
-    """Secret of the certificate; a DNS-1123 subdomain. It must exist, and may be empty."""
+    """Secret that stores the certificate; a DNS-1123 subdomain. It must exist, but may be empty."""
 
 
 class ClientConnection(_Section):
     """Limits of the manager's own requests to the API server."""
 
     qps: Annotated[float, constrained("number", maximum=100000)] = Field(default=500.0, allow_inf_nan=False)
-    """Writes per second; 0: default, negative: no limit. Reads are not limited; Leases and reviews of
-    scrapers have their own limits.
+    """Writes per second; 0 means the default, a negative number no limit. Reads are not limited; Leases and
+    access reviews of scrapers have their own limits.
     """
     burst: Annotated[int, constrained("integer", maximum=100000)] = Field(default=500, ge=0, le=2**31 - 1)
-    """Largest burst of writes; 0: default."""
+    """Largest burst of writes; 0 means the default."""
 
     @field_validator("qps", "burst")
     @classmethod
@@ -173,11 +176,11 @@ class ClientConnection(_Section):
 
 
 class GangSchedulingManagement(_Section):
-    """Gang scheduling; off if this section is absent."""
+    """Gang scheduling; disabled if this section is absent."""
 
     scheduler_provider: str
-    """`volcano`, `scheduler-plugins` or `kubernetes`: creates PodGroups ([gang
-    scheduling](docs/tasks/gangs.md)); required in its section.
+    """`volcano`, `scheduler-plugins` or `kubernetes`: which PodGroups the manager creates ([gang
+    scheduling](docs/tasks/gangs.md)). Required in its section.
     """
 
 
@@ -186,30 +189,30 @@ class NodeLoss(_Section):
 
     after: Duration = timedelta(minutes=5)
     """How long a node must be lost before its terminating pods are held
-    ([node loss](docs/operations/node-loss.md#a-node-is-lost)); 0s: after their grace period.
+    ([node loss](docs/operations/node-loss.md#a-node-is-lost)); with 0s, after their grace period.
     Not in upstream.
     """
     force_delete: bool = False
-    """Force-delete held pods; [two pods of one name](docs/operations/node-loss.md#a-node-is-lost) may then
-    run at a time. Not in upstream.
+    """Force-delete held pods; [two pods with the same name](docs/operations/node-loss.md#a-node-is-lost) may
+    then run at the same time. Not in upstream.
     """
 
 
 class Sharding(_Section):
-    """Several managers reconcile, each its own namespaces; if this section is absent, one does."""
+    """Several managers reconcile, each its own namespaces; if this section is absent, only one does."""
 
     shards: Annotated[int, constrained("integer", minimum=1, maximum=MOST_SHARDS)]
-    """1 to 64; above 1, managers share the namespaces ([shards](docs/operations/shards.md)). The same in
-    every manager; requires `leaderElect: true`, and a `resourceName` that does not end in a number.
-    Not in upstream.
+    """1 to 64; above 1, managers share the namespaces ([shards](docs/operations/shards.md)). All managers
+    must have the same value. Requires `leaderElect: true`, and a `resourceName` that does not end in a
+    number. Not in upstream.
     """
 
 
 class FeatureGates(_Section):
-    """Features that are off by default, under upstream's names."""
+    """Features that are disabled by default, under upstream's names."""
 
     workload_aware_scheduling: bool = Field(default=False, alias=WORKLOAD_AWARE_SCHEDULING)
-    """Serve `spec.scheduling` ([gangs](docs/tasks/gangs.md#specscheduling))."""
+    """Enable `spec.scheduling` ([gangs](docs/tasks/gangs.md#specscheduling))."""
 
 
 class Configuration(_Section):
