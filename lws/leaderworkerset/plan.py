@@ -225,8 +225,8 @@ def _status(
     prewarm: Mapping[str, Any],
 ) -> SetStatus:
     lws = snapshot.lws
-    leader_status = (snapshot.leader or {}).get("status") or {}
-    is_ours = snapshot.leader is not None and is_controlled_by(snapshot.leader, uid_of(lws))
+    leader_status = (snapshot.leaders or {}).get("status") or {}
+    is_ours = snapshot.leaders is not None and is_controlled_by(snapshot.leaders, uid_of(lws))
     ready = rollout.ready
     status = set_status(
         snapshot.spec,

@@ -165,7 +165,7 @@ class PrewarmFacts:
 class SetSnapshot:
     """A LeaderWorkerSet and its objects at one instant.
 
-    leader, service, pod_disruption_budget: the StatefulSet (or Deployment), Service and PodDisruptionBudget
+    leaders, service, pod_disruption_budget: the StatefulSet (or Deployment), Service and PodDisruptionBudget
     with the name of the set, regardless of owner.
     leader_service: the Service with the name of the leaders' Service, regardless of owner.
     groups: groups by index, including those whose leader is terminating.
@@ -177,7 +177,7 @@ class SetSnapshot:
     unrecorded: templates that run under keys that no revision records, read live.
     claims: PersistentVolumeClaims with the name label of the set, regardless of owner; empty if the set has
     no claim templates.
-    owners_alive: UIDs of existing controllers of `leader`, the Services and `pod_disruption_budget`.
+    owners_alive: UIDs of existing controllers of `leaders`, the Services and `pod_disruption_budget`.
     reread: the set, read live; None unless an object must be created or may be adopted.
     applied: digest of the last intent for the leader StatefulSet, and the generation that it led to.
     drops_start_ordinal: whether the API server has recently dropped `spec.ordinals.start`.
@@ -203,7 +203,7 @@ class SetSnapshot:
 
     lws: Object
     now: datetime
-    leader: Object | None = None
+    leaders: Object | None = None
     service: Object | None = None
     leader_service: Object | None = None
     pod_disruption_budget: Object | None = None

@@ -34,23 +34,23 @@ def settled(lws: dict[str, Any], **changes: Any) -> SetSnapshot:
 
 def with_groups(snapshot: SetSnapshot) -> SetSnapshot:
     """Return the snapshot after the StatefulSet controller created every leader and all pods became ready."""
-    assert snapshot.leader is not None
-    key = snapshot.leader["metadata"]["labels"][REVISION_LABEL]
-    count = snapshot.leader["spec"]["replicas"]
+    assert snapshot.leaders is not None
+    key = snapshot.leaders["metadata"]["labels"][REVISION_LABEL]
+    count = snapshot.leaders["spec"]["replicas"]
     groups = tuple(make_group(dict(snapshot.lws), index, key=key) for index in range(count))
     return with_reported(replace(snapshot, groups=groups, live_keys=frozenset({key})))
 
 
 def with_reported(snapshot: SetSnapshot) -> SetSnapshot:
     """Return the snapshot after the StatefulSet controller observed the leader StatefulSet."""
-    assert snapshot.leader is not None
-    leader = copy.deepcopy(dict(snapshot.leader))
-    metadata, replicas = leader["metadata"], leader["spec"]["replicas"]
+    assert snapshot.leaders is not None
+    leaders = copy.deepcopy(dict(snapshot.leaders))
+    metadata, replicas = leaders["metadata"], leaders["spec"]["replicas"]
     revision = statefulset_revision(metadata["name"], metadata["labels"][REVISION_LABEL])
     counts = {field: replicas for field in ("replicas", "readyReplicas", "availableReplicas")}
     revisions = {"currentRevision": revision, "updateRevision": revision}
-    leader["status"] = {"observedGeneration": metadata["generation"], **counts, **revisions}
-    return replace(snapshot, leader=leader)
+    leaders["status"] = {"observedGeneration": metadata["generation"], **counts, **revisions}
+    return replace(snapshot, leaders=leaders)
 
 
 def with_spec(snapshot: SetSnapshot, lws: dict[str, Any]) -> SetSnapshot:
@@ -81,7 +81,7 @@ def _after(snapshot: SetSnapshot, action: Action) -> SetSnapshot:
                 return replace(snapshot, prewarm=replace(snapshot.prewarm, jobs=jobs))
             return replace(snapshot, **{_field(snapshot, created["kind"], name_of(created)): created})
         case Apply():
-            return replace(snapshot, leader=_applied(snapshot.leader, dict(action.intent)))
+            return replace(snapshot, leaders=_applied(snapshot.leaders, dict(action.intent)))
         case Delete():
             groups = tuple(_without(group, action.target.uid) for group in snapshot.groups)
             revisions = tuple(
@@ -104,7 +104,7 @@ def _field(snapshot: SetSnapshot, kind: str, name: str) -> str:
     """Return the field of the snapshot for a child of this kind and name."""
     if kind == "Service" and name != name_of(snapshot.lws):
         return "leader_service"
-    fields = {"StatefulSet": "leader", "Service": "service", "PodDisruptionBudget": "pod_disruption_budget"}
+    fields = {"StatefulSet": "leaders", "Service": "service", "PodDisruptionBudget": "pod_disruption_budget"}
     return fields[kind]
 
 

@@ -61,11 +61,11 @@ def initial_rollout(snapshot: SetSnapshot, assessment: Assessment) -> Beginning 
 
 def assess(snapshot: SetSnapshot) -> Assessment:
     """Assess the set of a snapshot: ownership, target revision, groups and rollout."""
-    lws, leader, spec = snapshot.lws, snapshot.leader, snapshot.spec
+    lws, spec = snapshot.lws, snapshot.spec
     ownership = ownership_of_leaders(snapshot)
     target = choose_revision(snapshot, ownership)
-    update_revision = update_revision_of(leader) if leader is not None else ""
-    leaders = leader if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
+    update_revision = update_revision_of(snapshot.leaders) if snapshot.leaders is not None else ""
+    leaders = snapshot.leaders if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
     position = recorded_position(lws)
     groups = group_states(snapshot.groups, DesiredGroups(target.key, sizes(target), update_revision))
     if has_hash_groups(lws):

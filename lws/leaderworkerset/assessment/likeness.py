@@ -35,7 +35,7 @@ def ownership_of_leaders(snapshot: SetSnapshot) -> Ownership:
             return _is_like_pod_maker(leaders, selector)
         return _is_like_statefulset(leaders, selector, {set_name})
 
-    return ownership_of(snapshot.leader, uid_of(snapshot.lws), is_like, snapshot.owners_alive)
+    return ownership_of(snapshot.leaders, uid_of(snapshot.lws), is_like, snapshot.owners_alive)
 
 
 def ownership_of_workers(

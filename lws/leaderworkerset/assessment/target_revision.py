@@ -38,8 +38,8 @@ def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> TargetRevisi
     """Return the target revision of a set. ownership: ownership of the leader StatefulSet. Only a StatefulSet
     that is ours, or about to be adopted, shows which key is running.
     """
-    leader = snapshot.leader if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
-    return history.choose(_codec(snapshot, leader))
+    leaders = snapshot.leaders if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
+    return history.choose(_codec(snapshot, leaders))
 
 
 def sizes(target: TargetRevision) -> dict[str, int]:
@@ -87,19 +87,19 @@ def plan_pruning(snapshot: SetSnapshot, target: TargetRevision, named: Sequence[
 
 @dataclass(frozen=True, kw_only=True)
 class _SetCodec(Codec[Record]):
-    """Codec for the revisions of a set. leader: the leader StatefulSet, if it shows what is running."""
+    """Codec for the revisions of a set. leaders: the leader StatefulSet, if it shows what is running."""
 
     snapshot: SetSnapshot
-    leader: Object | None
+    leaders: Object | None
 
     @cached_property
     def template(self) -> Object | None:
-        return self.leader["spec"]["template"] if self.leader is not None else None
+        return self.leaders["spec"]["template"] if self.leaders is not None else None
 
     @cached_property
     def running(self) -> str:
         """The key of new leaders: the template determines it even if the StatefulSet's label was edited."""
-        label, key = (labels_of(obj or {}).get(REVISION_LABEL, "") for obj in (self.leader, self.template))
+        label, key = (labels_of(obj or {}).get(REVISION_LABEL, "") for obj in (self.leaders, self.template))
         return key if find(self.revisions, key) is not None else label
 
     def is_equal(self, revision: Recorded) -> bool:
@@ -117,8 +117,8 @@ class _SetCodec(Codec[Record]):
         running = {
             template.key: template for template in self.snapshot.unrecorded if template.leader is not None
         }
-        if self.leader is not None and labels_of(self.template or {}).get(REVISION_LABEL) == self.running:
-            claims = claim_templates_of(self.leader)
+        if self.leaders is not None and labels_of(self.template or {}).get(REVISION_LABEL) == self.running:
+            claims = claim_templates_of(self.leaders)
             running.setdefault(self.running, Running(self.running, self.template, claims))
         missing = (key for key in running if key and find(self.revisions, key) is None)
         rebuilt = [draft for key in missing if (draft := reconstruct(self.owner, running[key])) is not None]
@@ -153,7 +153,7 @@ class _SetCodec(Codec[Record]):
         return (events.edited_revision(self.owner, revision.reference, edited),) if edited else ()
 
 
-def _codec(snapshot: SetSnapshot, leader: Object | None = None) -> _SetCodec:
+def _codec(snapshot: SetSnapshot, leaders: Object | None = None) -> _SetCodec:
     lws = snapshot.lws
     return _SetCodec(
         format=FORMAT,
@@ -163,5 +163,5 @@ def _codec(snapshot: SetSnapshot, leader: Object | None = None) -> _SetCodec:
         taken=snapshot.taken,
         desired=record(lws),
         snapshot=snapshot,
-        leader=leader,
+        leaders=leaders,
     )

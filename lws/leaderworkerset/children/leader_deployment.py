@@ -63,13 +63,13 @@ from lws_api.leaderworkerset.v1 import (
 
 def plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
     """Record the target revision, then create or update the Deployment."""
-    child = Child(assessment.ownership, snapshot.leader, "the former leader Deployment")
+    child = Child(assessment.ownership, snapshot.leaders, "the former leader Deployment")
     blocked = plan_obstacle(snapshot.owner, child)
     return LeaderStep(blocked if blocked is not None else _plan_deployment(snapshot, assessment))
 
 
 def _plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
-    lws, stored, spec, target = snapshot.lws, snapshot.leader, snapshot.spec, assessment.target
+    lws, stored, spec, target = snapshot.lws, snapshot.leaders, snapshot.spec, assessment.target
     is_paused, former = spec.paused, None
     if is_paused and not snapshot.has_replica_sets:
         # A paused Deployment creates no ReplicaSet, and therefore no pods.
@@ -100,7 +100,7 @@ def _plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
 
 def _paused_by_others(snapshot: SetSnapshot, assessment: Assessment) -> tuple[Problem, ...]:
     """Report a Deployment that another client has paused, if groups must be created or updated."""
-    stored = snapshot.leader or {}
+    stored = snapshot.leaders or {}
     if snapshot.spec.paused or not stored["spec"].get("paused"):
         return ()
     if snapshot.has_replica_sets and not assessment.rollout.outdated:
@@ -276,7 +276,7 @@ def _used_up(
     """Names of gated leaders of previous revisions that have no restarts left. The groups that they replace
     are released instead of kept, because the rollout replaces them.
     """
-    budget, deployment = snapshot.spec.restart_budget, snapshot.leader or {}
+    budget, deployment = snapshot.spec.restart_budget, snapshot.leaders or {}
     if budget is None or deployment["spec"].get("paused"):
         return set()
     keys = {name_of(group.leader): _count_key(group) for group in former}

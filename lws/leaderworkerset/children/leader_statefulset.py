@@ -78,7 +78,7 @@ class LeaderStep:
 
 def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
     """Plan the next step of the leader StatefulSet."""
-    child = Child(assessment.ownership, snapshot.leader, "the former leader StatefulSet")
+    child = Child(assessment.ownership, snapshot.leaders, "the former leader StatefulSet")
     blocked = plan_obstacle(snapshot.owner, child)
     return (
         LeaderStep(blocked) if blocked is not None else _roll(snapshot, assessment.target, assessment.rollout)
@@ -86,16 +86,16 @@ def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
 
 
 def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) -> LeaderStep:
-    lws, leader, position_recorded = snapshot.lws, snapshot.leader, recorded_position(snapshot.lws)
+    lws, leaders, position_recorded = snapshot.lws, snapshot.leaders, recorded_position(snapshot.lws)
     stored = state.statefulset
     rollout = plan_rollout(state)
-    if leader is None or stored is None:
+    if leaders is None or stored is None:
         created = _create_leaders(snapshot, choice, rollout)
         return LeaderStep(Plan(((*choice.actions, created),), waiting_for=rollout.waiting_for))
     if (
         position_recorded is not None
         and not stored.is_current
-        and not (stored.observed or current_revision_of(leader))
+        and not (stored.observed or current_revision_of(leaders))
     ):
         # Which of a StatefulSet's two templates is the older one is only known after its first status update.
         waiting_for = "the StatefulSet controller to report on the revision that the set came from"
@@ -105,8 +105,8 @@ def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) ->
     if unseen is not None:
         rollout = plan_rollout(replace(state, stays=True))
     position = Position(choice.name, rollout.partition)
-    guard = _guard(lws, leader, position, choice.key)
-    applies = _apply_leaders(snapshot, leader, choice, rollout)
+    guard = _guard(lws, leaders, position, choice.key)
+    applies = _apply_leaders(snapshot, leaders, choice, rollout)
     applies = _with_leftovers(snapshot, stored, state.groups, applies)
     tallies = _tallies(snapshot, choice, _moved(state, stored, rollout))
     applies = tuple(replace(each, tallies=tallies) if isinstance(each, Apply) else each for each in applies)
@@ -114,15 +114,15 @@ def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) ->
     # controller deletes the others once it sees the new partition. If it saw their deletion first, it would
     # recreate them on the old template.
     deletions = _replace_groups(snapshot, rollout.within(stored).replace)
-    leaders = tuple(leader for leader, *_ in deletions)
-    workers = tuple(delete for _, *of_workers in deletions for delete in of_workers)
+    leader_deletes = tuple(delete for delete, *_ in deletions)
+    worker_deletes = tuple(delete for _, *of_workers in deletions for delete in of_workers)
     step = (*guard, *applies)
-    sequences: tuple[tuple[Action, ...], ...] = ((*choice.actions, *step), (*leaders, *workers))
+    sequences: tuple[tuple[Action, ...], ...] = ((*choice.actions, *step), (*leader_deletes, *worker_deletes))
     if rollout.partition < stored.partition:
         # Delete leaders before the partition is lowered: otherwise the StatefulSet controller could delete
         # the same number again. A rejected deletion delays only such a step.
-        sequences = ((*choice.actions, *leaders, *step, *workers),)
-    small_step = Postponable(Reference.to(leader), step)
+        sequences = ((*choice.actions, *leader_deletes, *step, *worker_deletes),)
+    small_step = Postponable(Reference.to(leaders), step)
     # If the StatefulSet controller stops reporting, the rollout must not wait for the next resync.
     report_due = timing.REPORT_WITHIN.total_seconds() if stored.awaited else None
     planned = Plan(
@@ -151,10 +151,10 @@ def _unseen_surge(
     return unseen.total_seconds() if unseen > timedelta(0) else None
 
 
-def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:
+def _guard(lws: Object, leaders: Object, position: Position, key: str) -> tuple[Action, ...]:
     """Record the position before the StatefulSet is updated; plan nothing if the position does not change."""
-    is_new = key_of_template(leader) != key
-    if not is_new and position.partition == partition_of(leader):
+    is_new = key_of_template(leaders) != key
+    if not is_new and position.partition == partition_of(leaders):
         return ()
     return (record_position(lws, position),) if position != recorded_position(lws) else ()
 
@@ -343,13 +343,13 @@ def _refused(snapshot: SetSnapshot) -> list[Object]:
     """StatefulSets of the set that lack pods because of a rejection; the leader StatefulSet comes first."""
     if not snapshot.refused_at:
         return []
-    leader, uid = snapshot.leader, uid_of(snapshot.lws)
+    leaders, uid = snapshot.leaders, uid_of(snapshot.lws)
     # Any successful write would count as the end of the rejection of the leader StatefulSet's update.
-    may_change = leader is not None and is_controlled_by(leader, uid) and not snapshot.leaders_refused
+    may_change = leaders is not None and is_controlled_by(leaders, uid) and not snapshot.leaders_refused
     workers = (group.workers for group in snapshot.groups if not group.leader_terminating)
     return [
         statefulset
-        for statefulset in (leader if may_change else None, *workers)
+        for statefulset in (leaders if may_change else None, *workers)
         if statefulset is not None
         and statefulset["metadata"]["uid"] in snapshot.refused_at
         and not is_terminating(statefulset)

@@ -55,12 +55,12 @@ class RevisionReader:
         return self._store.labelled(NAME_LABEL, namespace_of(owner), name_of(owner), kind)
 
     def _live_keys(self, lws: Object) -> frozenset[str]:
-        leader = leaders_of(self._store, lws)
-        if leader is None:
+        leaders = leaders_of(self._store, lws)
+        if leaders is None:
             return self.worker_keys(lws)
-        if not is_controlled_by(leader, uid_of(lws)):
+        if not is_controlled_by(leaders, uid_of(lws)):
             return frozenset()
-        return carried_keys(leader, self._members.groups_of(leader)) | self.reported_keys(leader)
+        return carried_keys(leaders, self._members.groups_of(leaders)) | self.reported_keys(leaders)
 
     def foreign_revisions(self, lws: Object) -> tuple[Object, ...]:
         """Return ControllerRevisions of other owners that have names for revisions of the set."""
@@ -71,40 +71,40 @@ class RevisionReader:
         statefulsets = self._labelled(lws, "StatefulSet")
         return frozenset(key for obj in statefulsets if (key := labels_of(obj).get(REVISION_LABEL)))
 
-    def knows_reported(self, leader: Object) -> bool:
+    def knows_reported(self, leaders: Object) -> bool:
         """Return whether the store has every revision that the leader StatefulSet reports in its status."""
-        if leader["kind"] == "Deployment":
+        if leaders["kind"] == "Deployment":
             return True
-        namespace = leader["metadata"]["namespace"]
+        namespace = leaders["metadata"]["namespace"]
         return all(
-            self._store.get("ControllerRevision", namespace, name) for name in _reported_revisions(leader)
+            self._store.get("ControllerRevision", namespace, name) for name in _reported_revisions(leaders)
         )
 
-    def reported_keys(self, leader: Object) -> frozenset[str]:
+    def reported_keys(self, leaders: Object) -> frozenset[str]:
         """Return the keys that leaders may be recreated with: the keys of the two templates of their
         StatefulSet, or of the ReplicaSets with replicas.
         """
-        if leader["kind"] == "Deployment":
-            replica_sets = self._store.owned_by(uid_of(leader), "ReplicaSet")
+        if leaders["kind"] == "Deployment":
+            replica_sets = self._store.owned_by(uid_of(leaders), "ReplicaSet")
             active = (obj for obj in replica_sets if (obj.get("spec") or {}).get("replicas") != 0)
             return frozenset(key for obj in active if (key := key_of_template(obj)))
-        namespace = leader["metadata"]["namespace"]
+        namespace = leaders["metadata"]["namespace"]
         reported = (
-            self._store.get("ControllerRevision", namespace, name) for name in _reported_revisions(leader)
+            self._store.get("ControllerRevision", namespace, name) for name in _reported_revisions(leaders)
         )
-        own = (obj for obj in reported if obj is not None and _is_of(leader, obj))
+        own = (obj for obj in reported if obj is not None and _is_of(leaders, obj))
         return frozenset(key for obj in own if (key := key_of_template(obj)))
 
     async def unrecorded(
-        self, lws: Object, leader: Object, keys: Collection[str], first: Object | None = None
+        self, lws: Object, leaders: Object, keys: Collection[str], first: Object | None = None
     ) -> tuple[Running, ...]:
         """Return the running templates for those of the given keys that have no recorded revision.
-        leader: the leader StatefulSet, controlled by the set. first: the worker StatefulSet to try first.
+        leaders: the leader StatefulSet, controlled by the set. first: the worker StatefulSet to try first.
         """
         if not self._missing(lws, keys):
             return ()
         listed = await self._list(lws)
-        return tuple([await self._running(leader, key, listed, first) for key in self._missing(lws, keys)])
+        return tuple([await self._running(leaders, key, listed, first) for key in self._missing(lws, keys)])
 
     def _missing(self, lws: Object, keys: Collection[str]) -> list[str]:
         recorded = self.recorded(lws)
@@ -124,21 +124,21 @@ class RevisionReader:
         return revisions
 
     async def _running(
-        self, leader: Object, key: str, listed: Iterable[Object], first: Object | None
+        self, leaders: Object, key: str, listed: Iterable[Object], first: Object | None
     ) -> Running:
-        templates = _templates(leader, listed)
+        templates = _templates(leaders, listed)
         template = next((obj for obj in templates if labels_of(obj).get(REVISION_LABEL) == key), None)
-        claims = claim_templates_of(leader) if template is not None else ()
-        return Running(key, template, claims, await self._workers(leader, key, first))
+        claims = claim_templates_of(leaders) if template is not None else ()
+        return Running(key, template, claims, await self._workers(leaders, key, first))
 
-    async def _workers(self, leader: Object, key: str, first: Object | None) -> Object | None:
+    async def _workers(self, leaders: Object, key: str, first: Object | None) -> Object | None:
         """Return the first worker StatefulSet of the key that still exists, read live."""
         statefulsets = sorted(
-            self._labelled(leader, "StatefulSet"),
+            self._labelled(leaders, "StatefulSet"),
             key=lambda obj: (obj["metadata"].get("creationTimestamp") or "", name_of(obj)),
         )
         for workers in (*([first] if first is not None else []), *statefulsets):
-            if key_of_template(workers) == key and self._is_of_group(workers, leader):
+            if key_of_template(workers) == key and self._is_of_group(workers, leaders):
                 live = await self._read(workers)
                 if live is not None:
                     return live
@@ -152,39 +152,38 @@ class RevisionReader:
             return None
         return live if live["metadata"]["uid"] == metadata["uid"] else None
 
-    def _is_of_group(self, workers: Object, leader: Object) -> bool:
+    def _is_of_group(self, workers: Object, leaders: Object) -> bool:
         """Return whether a pod of this leader StatefulSet controls these workers, by UID at each step."""
         owner = controller_of(workers)
         if owner is None or owner["kind"] != "Pod":
             return False
-        leaders = (group.leader for group in self._members.groups_of(leader))
-        return any(owner["uid"] == uid_of(pod) for pod in leaders)
+        return any(owner["uid"] == group.uid for group in self._members.groups_of(leaders))
 
 
-def _reported_revisions(leader: Object) -> Iterator[str]:
+def _reported_revisions(leaders: Object) -> Iterator[str]:
     """Yield the names of the revisions that a StatefulSet creates pods from: current and update revision."""
-    status = leader.get("status") or {}
+    status = leaders.get("status") or {}
     yield from (name for field in ("currentRevision", "updateRevision") if (name := status.get(field)))
 
 
-def _templates(leader: Object, listed: Iterable[Object]) -> Iterator[Object]:
+def _templates(leaders: Object, listed: Iterable[Object]) -> Iterator[Object]:
     """Yield the pod templates that leaders are recreated from."""
-    yield leader["spec"]["template"]
-    reported = frozenset(_reported_revisions(leader))
+    yield leaders["spec"]["template"]
+    reported = frozenset(_reported_revisions(leaders))
     for revision in listed:
-        if revision["metadata"]["name"] in reported and _is_of(leader, revision):
+        if revision["metadata"]["name"] in reported and _is_of(leaders, revision):
             template = value_at(revision, ("data", "spec", "template"))
             if is_pod_template(template):
                 yield without_marker(template)
 
 
-def _is_of(leader: Object, obj: Object) -> bool:
-    return is_controlled_by(obj, leader["metadata"]["uid"])
+def _is_of(leaders: Object, obj: Object) -> bool:
+    return is_controlled_by(obj, leaders["metadata"]["uid"])
 
 
-def carried_keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
+def carried_keys(leaders: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
     """Return the keys of the leader StatefulSet, leaders and worker StatefulSets."""
-    keys = {key_of_template(leader)} if leader is not None else set()
+    keys = {key_of_template(leaders)} if leaders is not None else set()
     facts = tuple(groups)
     keys.update([group.leader_key for group in facts], [group.worker_key for group in facts])
     return frozenset(key for key in keys if key)

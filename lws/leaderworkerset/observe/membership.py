@@ -166,16 +166,16 @@ class Membership:
         stored = self._store.get(owner["kind"], namespace_of(obj), owner["name"])
         return stored if stored is not None and uid_of(stored) == owner["uid"] else None
 
-    def groups_of(self, leader: Object) -> tuple[GroupFacts, ...]:
+    def groups_of(self, leaders: Object) -> tuple[GroupFacts, ...]:
         """Return the groups whose leader pods this StatefulSet or Deployment controls, sorted by index."""
-        owner, owned_by = leader["metadata"], self._store.owned_by
+        owner, owned_by = leaders["metadata"], self._store.owned_by
         place = (owner["namespace"], owner["name"])
         cached_groups, groups = self._cached.get(place, {}), {}
-        is_hash = leader["kind"] == "Deployment"
+        is_hash = leaders["kind"] == "Deployment"
         # Revision keys by name. There are one or two.
         made_by: dict[str, str | None] = {}
         facts = []
-        for pod in _pods_of(self._store, leader):
+        for pod in _pods_of(self._store, leaders):
             metadata = pod["metadata"]
             if is_hash:
                 workers = workers_of(self._store, pod)
@@ -190,7 +190,7 @@ class Membership:
             else:
                 cached, named = None, _named_revision(pod)
             if named not in made_by:
-                made_by[named] = self._revision_made_from(named, leader)
+                made_by[named] = self._revision_made_from(named, leaders)
             made = made_by[named]
             if (
                 cached is None
@@ -210,7 +210,7 @@ class Membership:
                     self._with_neighbours(cached.facts, workers, owner["name"]) if is_open else cached.facts
                 )
         # If the owner has been deleted meanwhile, `forget` was called before.
-        if self._store.has(leader["kind"], *place, owner["uid"]):
+        if self._store.has(leaders["kind"], *place, owner["uid"]):
             self._cached[place] = groups
         return tuple(sorted(facts, key=_INDEX))
 

@@ -106,7 +106,7 @@ from lws_api.leaderworkerset.v1 import (
 class _Children:
     """Objects that have names a set uses, regardless of owner, and the set's own groups and revisions."""
 
-    leader: Object | None
+    leaders: Object | None
     service: Object | None
     leader_service: Object | None
     pod_disruption_budget: Object | None
@@ -118,11 +118,11 @@ class _Children:
 
     @property
     def leader_uid(self) -> str:
-        return self.leader["metadata"]["uid"] if self.leader is not None else ""
+        return self.leaders["metadata"]["uid"] if self.leaders is not None else ""
 
     @property
     def named(self) -> tuple[Object | None, Object | None, Object | None, Object | None]:
-        return (self.leader, self.service, self.pod_disruption_budget, self.leader_service)
+        return (self.leaders, self.service, self.pod_disruption_budget, self.leader_service)
 
 
 async def _everywhere(namespace: str) -> bool:
@@ -206,7 +206,7 @@ class Observer:
         return SetSnapshot(
             lws=lws,
             now=now,
-            leader=children.leader,
+            leaders=children.leaders,
             service=children.service,
             leader_service=children.leader_service,
             pod_disruption_budget=children.pod_disruption_budget,
@@ -231,7 +231,7 @@ class Observer:
             policies=self._environment.policies,
             teardowns=self._teardowns(lws, children),
             scheduler=self._environment.scheduler,
-            occupied=self._occupied_indices(lws) if children.leader is None else 0,
+            occupied=self._occupied_indices(lws) if children.leaders is None else 0,
             has_replica_sets=any(
                 owner is None or owner["uid"] == children.leader_uid
                 for owner in map(controller_of, self._labelled(lws, "ReplicaSet"))
@@ -315,8 +315,8 @@ class Observer:
         """Find Hash groups that have pods but no live leader. This reads all pods of the set, so it is done
         only while a leader is gated.
         """
-        leader, groups = children.leader, children.groups
-        if leader is None or leader["kind"] != "Deployment":
+        leaders, groups = children.leaders, children.groups
+        if leaders is None or leaders["kind"] != "Deployment":
             return ()
         if not any(has_gate(group.leader, GROUP_REPLACEMENT_GATE) for group in groups):
             return ()
@@ -329,16 +329,16 @@ class Observer:
             for pod in pods
             if is_leader(pod) and name_of(pod) not in own and is_of_set(pod, name_of(lws))
         ]
-        return teardowns_of(pods, key_of_template(leader) or "", lost)
+        return teardowns_of(pods, key_of_template(leaders) or "", lost)
 
     async def _children(self, lws: Object) -> _Children:
         namespace, name, uid = namespace_of(lws), name_of(lws), uid_of(lws)
-        leader = await self._lookup.named(leaders_kind(lws), namespace, name, uid, look_when_absent=True)
-        is_ours = leader is not None and is_controlled_by(leader, uid)
-        groups = await self._groups_of(leader) if leader is not None and is_ours else ()
-        live_keys, unrecorded = await self._keys(lws, leader, groups)
+        leaders = await self._lookup.named(leaders_kind(lws), namespace, name, uid, look_when_absent=True)
+        is_ours = leaders is not None and is_controlled_by(leaders, uid)
+        groups = await self._groups_of(leaders) if leaders is not None and is_ours else ()
+        live_keys, unrecorded = await self._keys(lws, leaders, groups)
         return _Children(
-            leader=leader,
+            leaders=leaders,
             service=await self._lookup.named("Service", namespace, name, uid),
             leader_service=await self._leader_service(lws),
             pod_disruption_budget=await self._lookup.named("PodDisruptionBudget", namespace, name, uid),
@@ -346,19 +346,19 @@ class Observer:
             # Read after `_keys`, because unrecorded revisions may be recorded meanwhile.
             revisions=self._history.recorded(lws),
             live_keys=live_keys,
-            knows_live_keys=leader is None or self._history.knows_reported(leader),
+            knows_live_keys=leaders is None or self._history.knows_reported(leaders),
             unrecorded=unrecorded,
         )
 
-    async def _groups_of(self, leader: Object) -> tuple[GroupFacts, ...]:
-        groups = self.members.groups_of(leader)
+    async def _groups_of(self, leaders: Object) -> tuple[GroupFacts, ...]:
+        groups = self.members.groups_of(leaders)
         hidden = [
             group for group in groups if group.workers is None and self.members.hides_workers(group.leader)
         ]
         for group in hidden:
             namespace, name = namespace_of(group.leader), group_name(group.leader)
             await self._lookup.named("StatefulSet", namespace, name, "", look_when_absent=True)
-        return self.members.groups_of(leader) if hidden else groups
+        return self.members.groups_of(leaders) if hidden else groups
 
     async def _leader_service(self, lws: Object) -> Object | None:
         """Read the Service of the leaders. If the set needs none, return it only if the set owns it."""
@@ -370,24 +370,24 @@ class Observer:
         return await self._lookup.named("Service", namespace, name, uid_of(lws))
 
     async def _keys(
-        self, lws: Object, leader: Object | None, groups: Iterable[GroupFacts]
+        self, lws: Object, leaders: Object | None, groups: Iterable[GroupFacts]
     ) -> tuple[frozenset[str], tuple[Running, ...]]:
         """Return keys of objects of the set or of recreated leaders, and templates of unrecorded keys."""
-        keys = carried_keys(leader, groups)
-        if leader is None:
+        keys = carried_keys(leaders, groups)
+        if leaders is None:
             return keys | self._history.worker_keys(lws), ()
-        if not is_controlled_by(leader, uid_of(lws)):
+        if not is_controlled_by(leaders, uid_of(lws)):
             return keys, ()
-        unrecorded = await self._history.unrecorded(lws, leader, keys)
-        return keys | self._history.reported_keys(leader), unrecorded
+        unrecorded = await self._history.unrecorded(lws, leaders, keys)
+        return keys | self._history.reported_keys(leaders), unrecorded
 
     def _shortage(self, lws: Object, children: _Children, now: datetime) -> Shortage:
         """Find writes that the API server rejects, from the manager or from StatefulSet controllers."""
-        namespace, name, leader = namespace_of(lws), name_of(lws), children.leader
+        namespace, name, leaders = namespace_of(lws), name_of(lws), children.leaders
         creators: tuple[Object, ...] = ()
-        if leader is not None and is_controlled_by(leader, uid_of(lws)):
-            is_hash = leader["kind"] == "Deployment"
-            creators = self._store.owned_by(uid_of(leader), "ReplicaSet") if is_hash else (leader,)
+        if leaders is not None and is_controlled_by(leaders, uid_of(lws)):
+            is_hash = leaders["kind"] == "Deployment"
+            creators = self._store.owned_by(uid_of(leaders), "ReplicaSet") if is_hash else (leaders,)
         workers = [
             group.workers for group in children.groups if group.workers_short and group.workers is not None
         ]
@@ -630,7 +630,7 @@ def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded])
 
 def is_incomplete(
     lws: Object,
-    leader: Object | None,
+    leaders: Object | None,
     service: Object | None,
     budget: Object | None,
     of_leaders: Object | None = None,
@@ -638,7 +638,7 @@ def is_incomplete(
     """Return whether an object of the set must be created. of_leaders: the Service of the set's leaders."""
     spec = SetSpec.of(lws)
     return (
-        leader is None
+        leaders is None
         or (service is None and spec.subdomain_policy == SubdomainPolicy.SHARED)
         or (budget is None and wants_disruption_budget(spec))
         or (of_leaders is None and spec.leader_service is not None)

@@ -44,18 +44,18 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
 
     spec = snapshot.lws["spec"]
     unavailable, surge = limits(spec)
-    if snapshot.leader is None:
+    if snapshot.leaders is None:
         # A lost StatefulSet is recreated in the middle of a rollout, and with its surge.
         most = spec["replicas"] + (surge if snapshot.lws.get("status") else 0)
         assert apply is None or apply.intent["spec"]["replicas"] <= most, "surge on creation"
         return
-    stored, partition = _position(snapshot.leader)
+    stored, partition = _position(snapshot.leaders)
     replicas, lowered = (stored, partition) if apply is None else _position(apply.intent)
     assert replicas <= max(spec["replicas"] + surge, stored), f"{replicas} groups are more than the ceiling"
-    reported = snapshot.leader.get("status", {}).get("observedGeneration")
-    is_observed = reported == snapshot.leader["metadata"]["generation"]
+    reported = snapshot.leaders.get("status", {}).get("observedGeneration")
+    is_observed = reported == snapshot.leaders["metadata"]["generation"]
     assert is_observed or not deleted, "deleted before the StatefulSet controller has reported"
-    is_current = revision_of(snapshot.leader["spec"]["template"]) == wanted
+    is_current = revision_of(snapshot.leaders["spec"]["template"]) == wanted
     early = {index for index in replaced if index < partition or not is_current}
     assert not early, f"{early} are deleted, and could come back as they were"
     going = replaced | set(range(replicas, stored))
@@ -74,17 +74,17 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
         left = {index for index in broken - replaced if max(partition, lowered) <= index < replicas}
         assert not left, f"groups {left} are broken, and nobody replaces them"
         # A step of its own reacts to the change of replicas.
-        asked = (snapshot.leader["metadata"].get("annotations") or {}).get(REPLICAS_ANNOTATION)
+        asked = (snapshot.leaders["metadata"].get("annotations") or {}).get(REPLICAS_ANNOTATION)
         if stored == replicas == spec["replicas"] and asked == str(stored):
             serving = {each.index: outdated(each) for each in snapshot.groups if is_ready(each, images)}
             check_broken(broken, serving, spec, partition, lowered)
-    told = revision_of((snapshot.leader if apply is None else apply.intent)["spec"]["template"])
-    if lowered < partition or told != revision_of(snapshot.leader["spec"]["template"]):
+    told = revision_of((snapshot.leaders if apply is None else apply.intent)["spec"]["template"])
+    if lowered < partition or told != revision_of(snapshot.leaders["spec"]["template"]):
         # The StatefulSet controller may take any group that is not on its current template.
         covered_now = [each for each in snapshot.groups if each.index >= lowered]
         going |= {each.index for each in covered_now if images[each.leader["metadata"]["uid"]] != told}
     # Groups that the user scales away are not missed, as long as they are no surge.
-    asked = snapshot.leader["metadata"].get("annotations", {}).get(REPLICAS_ANNOTATION)
+    asked = snapshot.leaders["metadata"].get("annotations", {}).get(REPLICAS_ANNOTATION)
     counted = replicas if asked == str(stored) and stored > spec["replicas"] else stored
     ready = {each.index for each in snapshot.groups if each.index < counted and is_ready(each, images)}
     left, must_stay = len(ready - going), spec["replicas"] - unavailable

@@ -90,7 +90,7 @@ def test_its_way_back_is_foreseen(
         world.manager.read(kind)
     observer = Observer(cast(Cluster, world.cluster), world.manager._store, SetWrites(world.manager._store))
     snapshot = loop.run_until_complete(observer.observe_set(NAMESPACE, NAME, world.cluster.now))
-    assert snapshot is not None and snapshot.leader is None
+    assert snapshot is not None and snapshot.leaders is None
     assessment = assess(snapshot)
     simulation = simulate(assessment.rollout, initial_rollout(snapshot, assessment))
     _play(world)

@@ -42,7 +42,7 @@ def snapshot_of(
     return SetSnapshot(
         lws=lws,
         now=NOW,
-        leader=leader if leader is not None else make_leader_statefulset(lws, key=record(lws).key),
+        leaders=leader if leader is not None else make_leader_statefulset(lws, key=record(lws).key),
         groups=groups,
         revisions=tuple(parse(each) for each in revisions if is_ours(each, lws)),
         live_keys=frozenset(record(each).key for each in running or [lws]),

@@ -232,7 +232,7 @@ def test_nothing_is_written_about_a_set_at_rest(lws: dict[str, Any]) -> None:
 
 def test_a_set_that_is_going_is_left_to_the_garbage_collector() -> None:
     snapshot = settled(make_set())
-    planned = plan(replace(snapshot, lws=changed(snapshot.lws, terminating), leader=None, service=None))
+    planned = plan(replace(snapshot, lws=changed(snapshot.lws, terminating), leaders=None, service=None))
     assert planned.is_empty and planned.again_after is None
 
 
@@ -300,13 +300,13 @@ MAIN = ("spec", "template", "spec", "containers", 0)
 )
 def test_edits_by_others_are_repaired_once(path: tuple[Any, ...], value: Any, why: str) -> None:
     snapshot = settled(make_set(replicas=3))
-    edited = with_reported(replace(snapshot, leader=edited_by_others(snapshot.leader, path, value)))
+    edited = with_reported(replace(snapshot, leaders=edited_by_others(snapshot.leaders, path, value)))
     planned = plan(edited)
     action = the_apply(planned)
     assert shapes(planned) == [["apply StatefulSet demo"]]
-    assert snapshot.leader is not None and action.uid == snapshot.leader["metadata"]["uid"]
+    assert snapshot.leaders is not None and action.uid == snapshot.leaders["metadata"]["uid"]
     assert action.why == why
-    assert api_server.applied(dict(action.intent))["spec"] == snapshot.leader["spec"]
+    assert api_server.applied(dict(action.intent))["spec"] == snapshot.leaders["spec"]
     assert shapes(plan(with_reported(carried_out(edited, planned)))) == []
 
 
@@ -340,13 +340,13 @@ def test_what_others_add_is_theirs() -> None:
         obj["spec"]["template"]["spec"]["containers"].append({"name": "sidecar", "image": "x:1"})
         obj["spec"]["minReadySeconds"] = 5
 
-    assert plan(replace(snapshot, leader=changed(snapshot.leader, add))).is_empty
+    assert plan(replace(snapshot, leaders=changed(snapshot.leaders, add))).is_empty
 
 
 def test_a_value_that_others_keep_rewriting_is_applied_once() -> None:
     snapshot = settled(make_set(annotations={"note": "x"}))
-    fought = changed(snapshot.leader, lambda obj: obj["metadata"]["annotations"].update(note="theirs"))
-    snapshot = replace(snapshot, leader=fought)
+    fought = changed(snapshot.leaders, lambda obj: obj["metadata"]["annotations"].update(note="theirs"))
+    snapshot = replace(snapshot, leaders=fought)
     intent, generation = the_apply(plan(snapshot)).intent, fought["metadata"]["generation"]
 
     assert plan(replace(snapshot, applied=(digest(intent), generation))).is_empty
@@ -359,9 +359,9 @@ def test_a_value_that_others_keep_rewriting_is_applied_once() -> None:
 @pytest.mark.parametrize("label", [NAME_LABEL, REVISION_LABEL])
 def test_labels_that_we_go_by_are_repaired_each_time(label: str) -> None:
     snapshot = settled(make_set())
-    bare = edited_by_others(snapshot.leader, ("metadata", "labels", label), None)
+    bare = edited_by_others(snapshot.leaders, ("metadata", "labels", label), None)
     bare["metadata"]["generation"] -= 1
-    snapshot = replace(snapshot, leader=bare)
+    snapshot = replace(snapshot, leaders=bare)
     applied = (digest(the_apply(plan(snapshot)).intent), bare["metadata"]["generation"])
     assert the_apply(plan(replace(snapshot, applied=applied))).uid == bare["metadata"]["uid"]
 
@@ -374,7 +374,7 @@ def test_annotations_that_an_earlier_release_copied_stay_until_the_next_write() 
         owned = obj["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]["f:annotations"]
         owned[f"f:{LAST_APPLIED}"] = {}
 
-    snapshot = replace(snapshot, leader=changed(snapshot.leader, copy_annotation))
+    snapshot = replace(snapshot, leaders=changed(snapshot.leaders, copy_annotation))
     assert plan(snapshot).is_empty
     scaled = the_apply(plan(with_spec(snapshot, make_set(replicas=3, annotations={LAST_APPLIED: "{}"}))))
     assert LAST_APPLIED not in scaled.intent["metadata"]["annotations"]
@@ -414,8 +414,8 @@ CLASHES = [
 @pytest.mark.parametrize(("change", "owner", "alive"), CLASHES)
 def test_a_statefulset_in_the_way_is_never_touched(change: Change, owner: str, alive: set[str]) -> None:
     snapshot = without_history()
-    theirs = changed(snapshot.leader, change)
-    planned = plan(replace(snapshot, leader=theirs, owners_alive=frozenset(alive), reread=snapshot.lws))
+    theirs = changed(snapshot.leaders, change)
+    planned = plan(replace(snapshot, leaders=theirs, owners_alive=frozenset(alive), reread=snapshot.lws))
     note = (
         f"StatefulSet demo exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
         f"untouched; delete or rename one of them"
@@ -428,16 +428,16 @@ def test_a_statefulset_in_the_way_is_never_touched(change: Change, owner: str, a
     status = status_of(planned)
     assert not {"currentRevision", "updateRevision", "replicas"} & status.keys(), "nothing of that is so"
 
-    again = plan(replace(carried_out(snapshot, planned), leader=theirs, owners_alive=frozenset(alive)))
+    again = plan(replace(carried_out(snapshot, planned), leaders=theirs, owners_alive=frozenset(alive)))
     assert again.is_empty and again.again_after == 30.0, "told once, looked at again"
 
 
 def test_a_clash_that_is_over_is_forgotten() -> None:
     snapshot = without_history()
     theirs = replace(
-        snapshot, leader=changed(snapshot.leader, owned_by(OTHER)), owners_alive=frozenset({"u-9"})
+        snapshot, leaders=changed(snapshot.leaders, owned_by(OTHER)), owners_alive=frozenset({"u-9"})
     )
-    after = replace(carried_out(theirs, plan(theirs)), leader=None)
+    after = replace(carried_out(theirs, plan(theirs)), leaders=None)
     planned = plan(after)
     assert shapes(planned)[0][-1] == "apply StatefulSet demo"
     assert find(status_of(planned)["conditions"], "ReplicaFailure") is None
@@ -456,7 +456,7 @@ def test_a_clash_that_is_over_is_forgotten() -> None:
 )
 def test_a_statefulset_that_is_leaving_is_waited_for(change: Change) -> None:
     snapshot = without_history()
-    planned = plan(replace(snapshot, leader=changed(snapshot.leader, change), reread=snapshot.lws))
+    planned = plan(replace(snapshot, leaders=changed(snapshot.leaders, change), reread=snapshot.lws))
     assert shapes(planned) == [] and planned.announce == ()
     assert planned.waiting_for == "the former leader StatefulSet to be gone"
     assert planned.again_after == 30.0
@@ -467,7 +467,7 @@ def orphaned(snapshot: SetSnapshot, field: str, *others: dict[str, Any]) -> SetS
     return replace(snapshot, **{field: changed(getattr(snapshot, field), owned_by(*others))})
 
 
-@pytest.mark.parametrize("field", ["leader", "service"])
+@pytest.mark.parametrize("field", ["leaders", "service"])
 @pytest.mark.parametrize(
     ("reread", "is_adopted"),
     [
@@ -504,7 +504,7 @@ def test_an_orphan_that_was_rolling_goes_on_where_it_was() -> None:
     rolling = with_spec(settled(old), new)
     rolling = with_reported(carried_out(rolling, plan(rolling)))
     # The observer would see the same: pods of a StatefulSet without an owner belong to no set.
-    lost = replace(orphaned(rolling, "leader"), groups=(), reread=new)
+    lost = replace(orphaned(rolling, "leaders"), groups=(), reread=new)
     assert shapes(plan(lost)) == [["setowner StatefulSet demo"]]
 
 
@@ -655,8 +655,8 @@ def test_a_step_leaves_the_leader_to_the_statefulset_controller() -> None:
 def with_update_revision(snapshot: SetSnapshot) -> SetSnapshot:
     """Return the snapshot while the StatefulSet controller counts its former revision as the current one."""
     former = snapshot.groups[0].leader["metadata"]["labels"]["controller-revision-hash"]
-    leader = changed(snapshot.leader, lambda obj: obj["status"].update(currentRevision=former))
-    return replace(snapshot, leader=leader)
+    leaders = changed(snapshot.leaders, lambda obj: obj["status"].update(currentRevision=former))
+    return replace(snapshot, leaders=leaders)
 
 
 def test_surge_groups_come_and_go_word_for_word() -> None:
@@ -724,7 +724,7 @@ def test_the_way_back_keeps_the_key_and_restarts_no_group_that_is_still_there() 
     assert the_apply(planned).intent["metadata"]["labels"][REVISION_LABEL] == key
     after = carried_out(snapshot, planned)
     assert sorted(each.number for each in after.revisions) == [2, 3]
-    leader = after.leader
+    leader = after.leaders
     assert leader is not None
     back = with_reported(after)
     assert not any(isinstance(action, Delete) for action in actions_of(plan(back)))
@@ -735,10 +735,10 @@ def test_a_report_that_is_owed_is_waited_for() -> None:
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     snapshot = carried_out(snapshot, plan(snapshot))
     young = changed(
-        snapshot.leader,
+        snapshot.leaders,
         lambda obj: obj["metadata"]["managedFields"][0].update(time=timestamp(NOW - timedelta(seconds=1))),
     )
-    planned = plan(replace(snapshot, leader=young))
+    planned = plan(replace(snapshot, leaders=young))
     assert shapes(planned) == [] and planned.again_after == 10.0
     assert planned.waiting_for == "the StatefulSet controller to report on the last change"
 
@@ -746,9 +746,9 @@ def test_a_report_that_is_owed_is_waited_for() -> None:
 def test_a_missing_record_of_replicas_holds_nothing_up() -> None:
     snapshot = settled(make_set(replicas=3))
     bare = changed(
-        snapshot.leader, lambda obj: obj["metadata"]["annotations"].update({REPLICAS_ANNOTATION: "x"})
+        snapshot.leaders, lambda obj: obj["metadata"]["annotations"].update({REPLICAS_ANNOTATION: "x"})
     )
-    planned = plan(replace(with_spec(snapshot, make_set(replicas=5)), leader=bare))
+    planned = plan(replace(with_spec(snapshot, make_set(replicas=5)), leaders=bare))
     assert replica_count(planned) == 5
 
 
@@ -831,8 +831,8 @@ def with_limit(snapshot: SetSnapshot, limit: int, **spec: Any) -> SetSnapshot:
             [3],
             id="a group runs one",
         ),
-        pytest.param(lambda it: replace(it, leader=None, groups=()), [2, 3], id="the StatefulSet is lost"),
-        pytest.param(lambda it: orphaned(it, "leader"), [], id="the StatefulSet is not ours yet"),
+        pytest.param(lambda it: replace(it, leaders=None, groups=()), [2, 3], id="the StatefulSet is lost"),
+        pytest.param(lambda it: orphaned(it, "leaders"), [], id="the StatefulSet is not ours yet"),
         pytest.param(lambda it: replace(it, knows_live_keys=False), [], id="what comes back is not known"),
     ],
 )
@@ -923,9 +923,9 @@ def test_groups_of_a_surge_are_told_at_once_also_where_nothing_was_said_before()
     emptied = replace(settled(make_set(replicas=2)), lws=lws, groups=())
     (status,) = plan(emptied).statuses
     assert status.is_first
-    assert emptied.leader is not None
-    leader = {**emptied.leader, "status": {**emptied.leader["status"], "replicas": 3}}
-    (status,) = plan(replace(emptied, leader=leader)).statuses
+    assert emptied.leaders is not None
+    leaders = {**emptied.leaders, "status": {**emptied.leaders["status"], "replicas": 3}}
+    (status,) = plan(replace(emptied, leaders=leaders)).statuses
     assert not status.is_first and not status.can_wait
 
 
@@ -934,9 +934,9 @@ def test_that_a_set_has_shrunk_is_told_at_once(left: int, can_wait: bool) -> Non
     four = settled(make_set(replicas=4))
     scaled = with_spec(four, make_set(replicas=2))
     scaled = with_reported(carried_out(scaled, plan(scaled)))
-    assert scaled.leader is not None
-    status = {**scaled.leader["status"], "replicas": left}
-    fewer = replace(scaled, groups=four.groups[:left], leader={**scaled.leader, "status": status})
+    assert scaled.leaders is not None
+    status = {**scaled.leaders["status"], "replicas": left}
+    fewer = replace(scaled, groups=four.groups[:left], leaders={**scaled.leaders, "status": status})
     assert [each.can_wait for each in plan(fewer).statuses] == [can_wait]
 
 
@@ -947,9 +947,9 @@ def test_groups_that_are_replaced_beside_a_surge_are_no_set_that_has_shrunk(
     six = settled(make_set(replicas=6))
     told = with_spec(six, make_set(replicas=4, max_surge=2))
     told = with_reported(carried_out(told, plan(told)))
-    leader = changed(told.leader, lambda obj: obj["spec"].update(replicas=asked_for))
-    leader["status"]["replicas"] = 4
-    replaced = replace(told, groups=six.groups[:4], leader=leader)
+    leaders = changed(told.leaders, lambda obj: obj["spec"].update(replicas=asked_for))
+    leaders["status"]["replicas"] = 4
+    replaced = replace(told, groups=six.groups[:4], leaders=leaders)
     assert [each.can_wait for each in plan(replaced).statuses] == [can_wait]
 
 
@@ -961,7 +961,7 @@ def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
     moving = replace(begun, groups=begun.groups[4:])
     assert "apply StatefulSet demo" in [shape(action) for action in actions_of(plan(moving))]
     (small,) = plan(moving).postponable
-    assert moving.leader is not None and small.target == Reference.to(moving.leader)
+    assert moving.leaders is not None and small.target == Reference.to(moving.leaders)
     assert list(small.actions) == actions_of(plan(moving)), "nothing but the step"
     assert plan(wanted).postponable == (), "the first step moves more"
 
@@ -1071,8 +1071,8 @@ def test_counts_of_groups_and_revisions_that_are_gone_are_taken_out() -> None:
     key = settled(make_set()).groups[0].leader_key
     snapshot = counted(f'{{"{key}/1":1,"{key}/2":1,"old/0":1}}')
     assert counts_written(plan(snapshot)) == [f'{{"{key}/1":1}}']
-    surge = changed(snapshot.leader, lambda obj: obj["spec"].update(replicas=3))
-    in_a_rollout = replace(snapshot, leader=surge, groups=snapshot.groups[:1])
+    surge = changed(snapshot.leaders, lambda obj: obj["spec"].update(replicas=3))
+    in_a_rollout = replace(snapshot, leaders=surge, groups=snapshot.groups[:1])
     assert counts_written(plan(in_a_rollout)) == [], "of the surge, and of the revision before it"
     assert counts_written(plan(counted("{}"))) == counts_written(plan(settled(make_set()))) == []
 

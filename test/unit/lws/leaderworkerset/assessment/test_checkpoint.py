@@ -74,8 +74,8 @@ def set_during_a_rollout(replicas: int = 4, **spec: Any) -> SetSnapshot:
     snapshot = settled(make_set(replicas=replicas, **spec))
     snapshot = with_spec(snapshot, make_set(replicas=replicas, image="app:2", **spec))
     snapshot = carried_out(snapshot, plan(snapshot))
-    assert snapshot.leader is not None
-    new = snapshot.leader["metadata"]["labels"][REVISION_LABEL]
+    assert snapshot.leaders is not None
+    new = snapshot.leaders["metadata"]["labels"][REVISION_LABEL]
     status = dict(snapshot.lws["status"])
     position = {"revision": status["updateRevision"], "partition": 2}
     return replace(
@@ -97,7 +97,7 @@ def with_deleted_leader(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
     stored = {**snapshot.lws["status"], **status}
     kept = {name: value for name, value in stored.items() if value is not None}
     lws = {**snapshot.lws, "status": kept}
-    return replace(snapshot, leader=None, groups=(), lws=lws, live_keys=frozenset(), reread=lws)
+    return replace(snapshot, leaders=None, groups=(), lws=lws, live_keys=frozenset(), reread=lws)
 
 
 def test_a_statefulset_lost_during_a_rollout_is_recreated_with_the_old_revision() -> None:
@@ -207,6 +207,6 @@ def test_a_template_that_was_never_applied_is_not_used_first() -> None:
     """The API server rejected the first StatefulSet; then the user corrected the template."""
     first = SetSnapshot(make_set(replicas=3), set_during_a_rollout().now)
     planned = plan(first)
-    refused = replace(carried_out(first, planned), leader=None)
+    refused = replace(carried_out(first, planned), leaders=None)
     corrected = with_spec(refused, make_set(replicas=3, image="app:2"))
     assert notes_of(plan(corrected))[0] == "app:2"

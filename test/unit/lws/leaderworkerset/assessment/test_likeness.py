@@ -84,7 +84,7 @@ def test_a_statefulset_is_adopted_only_if_the_set_could_have_made_it(
     change: Change, ownership: Ownership
 ) -> None:
     snapshot = settled(OURS)
-    snapshot = replace(snapshot, leader=orphan(snapshot.leader, change), reread=snapshot.lws, groups=())
+    snapshot = replace(snapshot, leaders=orphan(snapshot.leaders, change), reread=snapshot.lws, groups=())
     assert ownership_of_leaders(snapshot) is ownership
     adopted = [each.target.kind for each in actions_of(plan(snapshot)) if isinstance(each, SetOwner)]
     assert adopted == ["StatefulSet"] * (ownership is Ownership.ORPHAN)
@@ -104,7 +104,7 @@ def test_workers_are_adopted_only_if_the_group_could_have_made_them(
 @pytest.mark.parametrize("name", names())
 def test_objects_made_by_upstream_are_adopted(name: str) -> None:
     state = load(name)
-    snapshot = SetSnapshot(state.lws, NOW, leader=orphan(state.leaders))
+    snapshot = SetSnapshot(state.lws, NOW, leaders=orphan(state.leaders))
     assert ownership_of_leaders(snapshot) is Ownership.ORPHAN
     pods = {pod["metadata"]["name"]: pod for pod in state.of_kind("Pod")}
     workers = [each for each in state.of_kind("StatefulSet") if each["metadata"]["name"] in pods]

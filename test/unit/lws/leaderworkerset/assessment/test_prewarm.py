@@ -77,8 +77,8 @@ def with_warmed_nodes(snapshot: SetSnapshot) -> SetSnapshot:
 
 
 def partition_of(snapshot: SetSnapshot) -> int:
-    assert snapshot.leader is not None
-    return int(snapshot.leader["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0))
+    assert snapshot.leaders is not None
+    return int(snapshot.leaders["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0))
 
 
 def progress(snapshot: SetSnapshot) -> Mapping[str, Any]:
@@ -476,8 +476,8 @@ def test_a_lost_status_during_a_rollout_does_not_stop_it() -> None:
 def test_scaling_goes_on_and_new_groups_have_the_new_revision() -> None:
     snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     scaled = with_warmed_nodes(with_spec(snapshot, set_with_prewarm("app:2", replicas=5)))
-    assert scaled.leader is not None
-    assert (scaled.leader["spec"]["replicas"], partition_of(scaled)) == (5, 3)
+    assert scaled.leaders is not None
+    assert (scaled.leaders["spec"]["replicas"], partition_of(scaled)) == (5, 3)
     assert assess(scaled).rollout.prewarming
 
 

@@ -86,7 +86,7 @@ def rolled_to_group_1(**spec: Any) -> SetSnapshot:
     snapshot = with_spec(settled(make_set(replicas=2, **spec)), make_set(replicas=2, image="app:2", **spec))
     for _ in range(2):
         snapshot = with_reported(carried_out(snapshot, plan(snapshot)))
-    assert snapshot.leader is not None and partition_of(snapshot.leader) == 1
+    assert snapshot.leaders is not None and partition_of(snapshot.leaders) == 1
     return snapshot
 
 
@@ -141,8 +141,8 @@ def test_due_leaders_are_deleted_before_the_partition_is_lowered() -> None:
     snapshot = with_spec(settled(make_set(**spec)), make_set(image="app:2", **spec))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
     covered = with_reported(carried_out(begun, plan(begun)))
-    assert covered.leader is not None and partition_of(covered.leader) == 2
-    key = covered.leader["metadata"]["labels"][REVISION_LABEL]
+    assert covered.leaders is not None and partition_of(covered.leaders) == 2
+    key = covered.leaders["metadata"]["labels"][REVISION_LABEL]
     updated = make_group(dict(covered.lws), 3, key=key)
     planned = plan(
         replace(covered, groups=(*covered.groups[:3], updated), live_keys=covered.live_keys | {key})
@@ -175,9 +175,9 @@ def test_a_rejected_template_does_not_delete_the_only_group() -> None:
 
 def test_no_combined_step_while_the_statefulset_controller_is_behind() -> None:
     snapshot = a_set_of_one_to_roll()
-    assert snapshot.leader is not None
-    status = {**snapshot.leader["status"], "observedGeneration": 0}
-    behind = plan(replace(snapshot, leader={**snapshot.leader, "status": status}))
+    assert snapshot.leaders is not None
+    status = {**snapshot.leaders["status"], "observedGeneration": 0}
+    behind = plan(replace(snapshot, leaders={**snapshot.leaders, "status": status}))
     assert deletions(behind) == []
 
 
@@ -194,7 +194,7 @@ def test_a_rejected_step_deletes_no_group_on_retry() -> None:
 
 
 def test_creation_writes_no_checkpoint() -> None:
-    planned = plan(replace(settled(make_set()), leader=None, lws=make_set(), groups=()))
+    planned = plan(replace(settled(make_set()), leaders=None, lws=make_set(), groups=()))
     assert checkpoints_in(planned) == []
 
 
@@ -217,9 +217,9 @@ def test_a_rollout_started_by_another_controller_is_recorded_in_the_status() -> 
 def with_dropped_field(lws: dict[str, Any]) -> SetSnapshot:
     """Return a settled set, from whose template a feature gate has dropped a field when it was applied."""
     snapshot = settled(lws)
-    leader = copy.deepcopy(dict(snapshot.leader or {}))
-    del leader["spec"]["template"]["spec"]["newField"]
-    return replace(snapshot, leader=leader)
+    leaders = copy.deepcopy(dict(snapshot.leaders or {}))
+    del leaders["spec"]["template"]["spec"]["newField"]
+    return replace(snapshot, leaders=leaders)
 
 
 def gated(**options: Any) -> dict[str, Any]:
@@ -344,13 +344,13 @@ def as_left_by_an_earlier_release(owned: bool, **options: Any) -> SetSnapshot:
     owned: whether our apply owns these.
     """
     snapshot = settled(make_set(labels=TOOLS, annotations=TOOLS, **options))
-    leader = copy.deepcopy(dict(snapshot.leader or {}))
-    entry = next(each for each in leader["metadata"]["managedFields"] if each["operation"] == "Apply")
+    leaders = copy.deepcopy(dict(snapshot.leaders or {}))
+    entry = next(each for each in leaders["metadata"]["managedFields"] if each["operation"] == "Apply")
     for field in ("labels", "annotations"):
-        leader["metadata"][field] |= TOOLS
+        leaders["metadata"][field] |= TOOLS
         if owned:
             entry["fieldsV1"]["f:metadata"][f"f:{field}"] |= {f"f:{key}": {} for key in TOOLS}
-    return replace(snapshot, leader=leader)
+    return replace(snapshot, leaders=leaders)
 
 
 @pytest.mark.parametrize("owned", [True, False], ids=["applied by us", "written by somebody else"])
@@ -360,16 +360,16 @@ def test_tool_labels_are_removed_with_the_next_write(owned: bool) -> None:
     snapshot = with_spec(at_rest, make_set(replicas=2, labels=TOOLS, annotations=TOOLS))
     apply, *merges = actions_of(plan(snapshot))
     assert isinstance(apply, Apply) and apply.intent["metadata"]["labels"].keys().isdisjoint(TOOLS)
-    after = carried_out(snapshot, plan(snapshot)).leader or {}
-    assert after["spec"]["template"] == (at_rest.leader or {})["spec"]["template"], "no pod restarts"
+    after = carried_out(snapshot, plan(snapshot)).leaders or {}
+    assert after["spec"]["template"] == (at_rest.leaders or {})["spec"]["template"], "no pod restarts"
     gone = {"metadata": {field: dict.fromkeys(TOOLS) for field in ("labels", "annotations")}}
     assert [each.patch for each in merges if isinstance(each, Merge)] == ([] if owned else [gone])
 
 
 def test_tool_labels_are_removed_by_a_patch_too() -> None:
     at_rest = with_dropped_field(gated(replicas=3))
-    leader = copy.deepcopy(dict(at_rest.leader or {}))
-    leader["metadata"]["labels"] |= TOOLS
-    (scaled,) = actions_of(plan(with_spec(replace(at_rest, leader=leader), gated(replicas=5))))
+    leaders = copy.deepcopy(dict(at_rest.leaders or {}))
+    leaders["metadata"]["labels"] |= TOOLS
+    (scaled,) = actions_of(plan(with_spec(replace(at_rest, leaders=leaders), gated(replicas=5))))
     assert isinstance(scaled, Merge)
     assert scaled.patch["metadata"]["labels"] == dict.fromkeys(TOOLS)

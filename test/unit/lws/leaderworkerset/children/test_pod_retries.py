@@ -51,7 +51,7 @@ def workers_of(index: int, **how: Any) -> GroupFacts:
 def retries(
     refused: Mapping[str, datetime], leader: Object | None = None, *groups: GroupFacts, **facts: Any
 ) -> Plan:
-    return plan_retries(SetSnapshot(LWS, NOW, leader=leader, groups=groups, refused_at=refused, **facts))
+    return plan_retries(SetSnapshot(LWS, NOW, leaders=leader, groups=groups, refused_at=refused, **facts))
 
 
 def names(planned: Plan) -> list[str]:
@@ -141,20 +141,20 @@ def test_the_longest_waiting_statefulsets_are_retried_first() -> None:
 
 def test_a_retry_writes_nothing_else() -> None:
     snapshot = settled(LWS)
-    assert snapshot.leader is not None
-    short = {**snapshot.leader, "status": {**snapshot.leader["status"], "replicas": 1}}
+    assert snapshot.leaders is not None
+    short = {**snapshot.leaders, "status": {**snapshot.leaders["status"], "replicas": 1}}
     uid = short["metadata"]["uid"]
-    starving = replace(snapshot, leader=short, refused_at={uid: ago(31)})
+    starving = replace(snapshot, leaders=short, refused_at={uid: ago(31)})
     planned = plan(starving)
     (merge,) = actions_of(planned)
     assert isinstance(merge, Merge) and merge.target.uid == uid
 
     later = carried_out(starving, planned)
-    assert later.leader is not None and later.leader["spec"] == short["spec"]
+    assert later.leaders is not None and later.leaders["spec"] == short["spec"]
     assert actions_of(plan(later)) == []
     again = replace(later, now=NOW + timedelta(seconds=30))
     assert len(actions_of(plan(again))) == 1
 
-    served = replace(later, leader={**later.leader, "status": snapshot.leader["status"]}, refused_at={})
+    served = replace(later, leaders={**later.leaders, "status": snapshot.leaders["status"]}, refused_at={})
     assert actions_of(plan(served)) == []
     assert plan(carried_out(served, plan(served))).is_empty

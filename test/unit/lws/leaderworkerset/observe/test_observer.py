@@ -183,7 +183,7 @@ async def test_a_new_set_looks_once_for_what_no_stream_shows() -> None:
     world = World(LWS)
     snapshot = await world.of_set()
     assert (snapshot.lws, snapshot.now) == (LWS, NOW)
-    assert (snapshot.leader, snapshot.service, snapshot.groups, snapshot.revisions) == (None, None, (), ())
+    assert (snapshot.leaders, snapshot.service, snapshot.groups, snapshot.revisions) == (None, None, (), ())
     assert (snapshot.reread, snapshot.applied, snapshot.drops_start_ordinal) == (LWS, None, False)
     assert world.cluster.asked == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
 
@@ -340,7 +340,7 @@ async def test_a_settled_set_causes_no_reads() -> None:
     world = World(*EVERYTHING)
     snapshot = await world.of_set()
     assert world.cluster.asked == []
-    assert names([snapshot.leader, snapshot.service]) == ["demo", "demo"]
+    assert names([snapshot.leaders, snapshot.service]) == ["demo", "demo"]
     assert [group.index for group in snapshot.groups] == [0, 1]
     assert names(group.leader for group in snapshot.groups) == ["demo-0", "demo-1"]
     assert names(group.workers for group in snapshot.groups) == ["demo-0", "demo-1"]
@@ -433,7 +433,7 @@ async def test_pods_that_are_no_leaders_of_this_set(strangers: list[dict[str, An
 async def test_groups_of_a_statefulset_that_is_not_ours_are_not_ours() -> None:
     theirs = changed(LEADERS, owned_by(OTHER))
     snapshot = await World(LWS, theirs, SERVICE, REVISION, *PODS).of_set()
-    assert snapshot.groups == () and snapshot.leader is not None
+    assert snapshot.groups == () and snapshot.leaders is not None
 
 
 @pytest.mark.parametrize(
@@ -535,13 +535,13 @@ async def test_a_foreign_object_with_the_name_is_read_before_a_create() -> None:
     world = World(LWS)
     world.hide(theirs)
     snapshot = await world.of_set()
-    assert snapshot.leader["metadata"]["uid"] == "uid-of-leaders-demo"
+    assert snapshot.leaders["metadata"]["uid"] == "uid-of-leaders-demo"
     assert snapshot.owners_alive == {"u-9"}
     assert world.cluster.asked == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
 
     # No event reports the deletion of this StatefulSet: each pass reads it.
     del world.cluster.objects["StatefulSet", "demo"]
-    assert (await world.of_set()).leader is None
+    assert (await world.of_set()).leaders is None
     assert world.store.get("StatefulSet", "default", "demo") is None
 
 
@@ -560,7 +560,7 @@ async def test_an_object_of_ours_that_lost_its_label_is_read_again_each_time(kin
         if generation == 1:
             world.store.put(bare)
         snapshot = await world.of_set()
-        seen = snapshot.leader if kind == "StatefulSet" else snapshot.service
+        seen = snapshot.leaders if kind == "StatefulSet" else snapshot.service
         assert seen["metadata"]["generation"] == generation
     assert world.cluster.asked == [f"{kind} default/demo"] * 3
 
@@ -992,7 +992,7 @@ async def test_of_a_set_that_a_later_release_stored_nothing_is_read() -> None:
     world = World(*EVERYTHING)
     world.show(changed(LWS, lambda obj: obj["spec"].update(scheduling={})))
     of_set, of_group = await world.of_set(), await world.of_group()
-    assert of_set.leader is None and of_group.worker_statefulset is None
+    assert of_set.leaders is None and of_group.worker_statefulset is None
     assert world.cluster.asked == []
 
 
@@ -1004,7 +1004,7 @@ async def test_of_a_namespace_that_the_pod_webhook_does_not_see_nothing_is_read(
 
     world.covers = covers
     of_set, of_group = await world.of_set(), await world.of_group()
-    assert not of_set.is_covered and of_set.leader is None
+    assert not of_set.is_covered and of_set.leaders is None
     assert not of_group.is_covered and of_group.worker_statefulset is None
     assert world.cluster.asked == []
 
@@ -1013,7 +1013,7 @@ async def test_of_a_set_that_cannot_be_read_nothing_else_is() -> None:
     world = World(*EVERYTHING)
     world.show(changed(make_set(size=3, generation=2), lambda lws: lws["spec"].update(replicas="two")))
     snapshot = await world.of_set()
-    assert (snapshot.leader, snapshot.fault) == (None, "spec.replicas is 'two', not a whole number")
+    assert (snapshot.leaders, snapshot.fault) == (None, "spec.replicas is 'two', not a whole number")
     group = await world.of_group()
     assert (group.worker_statefulset, group.fault) == (None, snapshot.fault)
     assert world.cluster.asked == []
