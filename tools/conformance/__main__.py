@@ -26,8 +26,8 @@ _INTRODUCTION = """\
 # Compatibility with upstream
 
 For those who move from upstream ([kubernetes-sigs/lws](https://github.com/kubernetes-sigs/lws)): what this
-controller adds to the API, and every deliberate difference. Everything else has the name and the meaning that
-it has in upstream. [API](api.md) explains all fields, and
+controller adds to the API, and every deliberate difference. Everything else has its upstream name and
+meaning. [API](api.md) explains all fields, and
 [reasons](../operations/troubleshooting/reasons.md) all Events and conditions.
 
 Each part of the API and each difference has a test (`make conformance`).
@@ -121,7 +121,8 @@ def _sections(table: Table, titles: Mapping[str, tuple[str, str]]) -> Iterator[s
 
 def _section(heading: str, column: str, rows: Sequence[Row]) -> str:
     if not any(row.what for row in rows):
-        return "\n".join((heading, "", *(f"- `{row.name}`" for row in rows), ""))
+        names = ",\n".join(f"`{row.name}`" for row in rows)
+        return f"{heading}\n\n{names}\n"
     lines = [f"| {column} | Meaning |", "| --- | --- |", *(f"| `{row.name}` | {row.what} |" for row in rows)]
     return "\n".join((heading, "", *lines, ""))
 

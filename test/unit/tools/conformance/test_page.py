@@ -10,8 +10,8 @@ def test_what_upstream_lacks_and_names_that_no_other_page_lists() -> None:
     labels = (Row("example.com/new", "", "t.py::test_b", True), Row("example.com/name", "", "t.py::test_a"))
     page = page_of({"fields": rows, "labels": labels, "differences": (Row("", "So it is.", "t.py::test_a"),)})
     assert "spec.size" not in page
-    assert "## Fields that upstream lacks\n\n- `spec.new`\n" in page
-    assert "## Labels\n\n- `example.com/name`\n" in page
-    assert "## Labels that upstream lacks\n\n- `example.com/new`\n" in page
+    assert "## Fields that upstream lacks\n\n`spec.new`\n" in page
+    assert "## Labels\n\n`example.com/name`\n" in page
+    assert "## Labels that upstream lacks\n\n`example.com/new`\n" in page
     assert page.endswith("## Deliberate differences\n\n- So it is.\n")
     assert "t.py" not in page
