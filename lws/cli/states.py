@@ -218,7 +218,7 @@ def report_on(objects: SetObjects) -> StatusReport:
         bool(rollout.prewarming),
     )
     is_settled = _is_settled(objects, assessment, summary)
-    exposed = claims_at_risk(objects.lws, (group.workers for group in objects.snapshot.groups))
+    exposed = claims_at_risk(objects.lws, (group.worker_statefulset for group in objects.snapshot.groups))
     return StatusReport(
         obj=objects.lws,
         now=objects.snapshot.now,
@@ -260,7 +260,9 @@ def _lines(
             continue
         key = group.leader_key or ""
         leader = objects.pods.get(group.leader["metadata"]["name"], group.leader)
-        workers = owned[group.workers["metadata"]["uid"]] if group.workers is not None else []
+        workers = (
+            owned[group.worker_statefulset["metadata"]["uid"]] if group.worker_statefulset is not None else []
+        )
         snapshot = objects.groups.get(standing.index)
         size = snapshot.size if snapshot is not None else objects.snapshot.spec.size
         unknown = objects.unknown.get(standing.index, "")

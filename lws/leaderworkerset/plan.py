@@ -276,7 +276,7 @@ def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, 
     """Announce PVCs that upstream's StatefulSets would delete, once, with our first status."""
     if (snapshot.lws.get("status") or {}).get("currentRevision") or not revisions.current:
         return ()
-    at_risk = claims_at_risk(snapshot.lws, (group.workers for group in snapshot.groups))
+    at_risk = claims_at_risk(snapshot.lws, (group.worker_statefulset for group in snapshot.groups))
     return (events.claims_at_risk(snapshot.lws, at_risk),) if at_risk else ()
 
 

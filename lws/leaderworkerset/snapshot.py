@@ -37,17 +37,17 @@ class GroupFacts:
     index: ordinal of the leader pod, 0-based.
     leader: the leader pod, controlled by the leader StatefulSet. Its revision label is the key that the pod
     was created from, even if the label was edited.
-    workers: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
+    worker_statefulset: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
     conflict: a StatefulSet, or a Service if the group needs one, that has the leader's name and either
     another existing owner or no owner.
-    worker_uids: UIDs of the ready pods that `workers` controls, without terminating ones.
+    worker_uids: UIDs of the ready pods that `worker_statefulset` controls, without terminating ones.
     deleting: whether another pass is deleting the leader at this moment.
     waits: waits of its pods for a node.
     """
 
     index: int
     leader: Object
-    workers: Object | None = None
+    worker_statefulset: Object | None = None
     conflict: Object | None = None
     worker_uids: tuple[str, ...] = ()
     deleting: bool = False
@@ -89,22 +89,24 @@ class GroupFacts:
     @cached_property
     def worker_key(self) -> str | None:
         """Revision key of the worker StatefulSet; None if unknown or if there is no worker StatefulSet."""
-        return key_of_template(self.workers) if self.workers is not None else None
+        return key_of_template(self.worker_statefulset) if self.worker_statefulset is not None else None
 
     @cached_property
     def workers_settled(self) -> bool:
         """Whether a worker StatefulSet exists and reports all of its pods available on one revision."""
-        return self.workers is not None and is_settled(self.workers)
+        return self.worker_statefulset is not None and is_settled(self.worker_statefulset)
 
     @cached_property
     def workers_short(self) -> bool:
         """Whether a worker StatefulSet exists and its controller has not created all of its pods."""
-        return self.workers is not None and is_short(self.workers)
+        return self.worker_statefulset is not None and is_short(self.worker_statefulset)
 
     @cached_property
     def lacks_start_ordinal(self) -> bool:
         """Whether the API server dropped `ordinals.start`: workers would be numbered from 0, like leaders."""
-        return self.workers is not None and "start" not in (self.workers["spec"].get("ordinals") or {})
+        return self.worker_statefulset is not None and "start" not in (
+            self.worker_statefulset["spec"].get("ordinals") or {}
+        )
 
     @cached_property
     def size(self) -> int | None:
@@ -116,7 +118,7 @@ class GroupFacts:
         """Whether all worker pods of the group are ready, and their number matches the size of the group.
         Users may scale the worker StatefulSet, so its replicas can differ from the size.
         """
-        replicas = desired_replicas(self.workers) if self.workers is not None else 0
+        replicas = desired_replicas(self.worker_statefulset) if self.worker_statefulset is not None else 0
         return len(self.worker_uids) == replicas and self.size in (None, replicas + 1)
 
 

@@ -257,7 +257,7 @@ def make_group(
     statefulset = make_worker_statefulset(pod, ready=workers_ready) if has_workers else None
     workers = statefulset["spec"]["replicas"] if statefulset is not None else 0
     uids = tuple(f"uid-of-pod-{pod['metadata']['name']}-{worker}" for worker in range(1, workers + 1))
-    return GroupFacts(index=index, leader=pod, workers=statefulset, worker_uids=uids)
+    return GroupFacts(index=index, leader=pod, worker_statefulset=statefulset, worker_uids=uids)
 
 
 def statefulset_revision(name: str, key: str) -> str:

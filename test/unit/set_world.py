@@ -150,7 +150,7 @@ def _patched(recorded: Recorded, action: Merge | SetOwner) -> Recorded:
 
 def _without(group: GroupFacts, uid: str) -> GroupFacts:
     """Return the group with its leader or worker StatefulSet, whichever has the UID, terminating."""
-    for part in ("leader", "workers"):
+    for part in ("leader", "worker_statefulset"):
         obj = getattr(group, part)
         if obj is not None and obj["metadata"]["uid"] == uid:
             metadata = {**obj["metadata"], "deletionTimestamp": "2026-03-01T12:00:00Z"}

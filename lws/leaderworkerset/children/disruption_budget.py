@@ -106,7 +106,7 @@ def _is_counted_by_kubernetes(group: GroupFacts, snapshot: SetSnapshot) -> bool:
     """Return whether the disruption controller counts a missing pod of a group until the group is ready. If
     leader or worker StatefulSet is being deleted, it does not: it only sees a ready leader.
     """
-    workers = group.workers
+    workers = group.worker_statefulset
     if workers is None:
         return snapshot.spec.size == 1
     is_deleted = is_terminating(group.leader) or is_terminating(workers)

@@ -258,7 +258,8 @@ def _with_leftovers(
 def _replace_groups(snapshot: SetSnapshot, indices: Sequence[int]) -> list[tuple[Delete, ...]]:
     groups = {group.index: group for group in snapshot.groups} if indices else {}
     return [
-        deletion_of(groups[index].leader, groups[index].workers, why=_why_moved(index)) for index in indices
+        deletion_of(groups[index].leader, groups[index].worker_statefulset, why=_why_moved(index))
+        for index in indices
     ]
 
 
@@ -304,7 +305,7 @@ def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete
         # A leader that is being drained may need its workers to finish.
         if group.index not in ending or group.index not in covered or disruption_of(group.leader):
             continue
-        workers = workers_to_delete(group.leader, group.workers)
+        workers = workers_to_delete(group.leader, group.worker_statefulset)
         if workers is not None:
             yield Delete(Reference.to(workers), "Background", why=_why_moved(group.index))
 
@@ -346,7 +347,7 @@ def _refused(snapshot: SetSnapshot) -> list[Object]:
     leaders, uid = snapshot.leaders, uid_of(snapshot.lws)
     # Any successful write would count as the end of the rejection of the leader StatefulSet's update.
     may_change = leaders is not None and is_controlled_by(leaders, uid) and not snapshot.leaders_refused
-    workers = (group.workers for group in snapshot.groups if not group.leader_terminating)
+    workers = (group.worker_statefulset for group in snapshot.groups if not group.leader_terminating)
     return [
         statefulset
         for statefulset in (leaders if may_change else None, *workers)

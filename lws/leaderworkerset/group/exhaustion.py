@@ -36,12 +36,12 @@ from lws_api.leaderworkerset.v1 import (
 class Abandoned:
     """A group whose set, StatefulSet, ReplicaSet or leader does not exist any more.
     pods: the pods that the finalizer keeps, the leader last. leader: the leader pod; None if it does not
-    exist. workers: the worker StatefulSet of a terminating leader.
+    exist. worker_statefulset: the worker StatefulSet of a terminating leader.
     """
 
     pods: tuple[Object, ...] = ()
     leader: Object | None = None
-    workers: Object | None = None
+    worker_statefulset: Object | None = None
     lws: None = None
 
 
@@ -80,7 +80,7 @@ def _workers_to_keep(group: GroupSnapshot) -> list[Object]:
         return []
     return [
         pod
-        for pod in group.workers
+        for pod in group.worker_pods
         if labels_of(pod).get(REVISION_LABEL) == key and not is_terminating(pod) and not is_kept(pod)
     ]
 
@@ -133,7 +133,7 @@ def plan_abandoned(abandoned: Abandoned) -> Plan:
     released = _plan_release(abandoned.pods, "their set, its StatefulSet or their leader is gone")
     if abandoned.leader is None:
         return released
-    ended = plan_termination(abandoned.leader, abandoned.workers, abandoned.lws)
+    ended = plan_termination(abandoned.leader, abandoned.worker_statefulset, abandoned.lws)
     return merge_plans(released, ended) if abandoned.pods else ended
 
 

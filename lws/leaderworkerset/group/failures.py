@@ -122,7 +122,7 @@ def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
     name = workers["metadata"]["name"]
     return tuple(
         pod
-        for pod in group.workers
+        for pod in group.worker_pods
         if labels_of(pod).get(REVISION_LABEL) == key and is_worker_of(pod, name, size)
     )
 

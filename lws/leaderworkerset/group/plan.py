@@ -235,7 +235,7 @@ def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
     if group.scheduled is None or workers is None or node_of(leader) or not are_groups_gangs(group.lws):
         return None
     expected = pod_group_of_workers(group.lws, leader)
-    if not expected or all(pod_group_name_in(pod) == expected for pod in group.workers):
+    if not expected or all(pod_group_name_in(pod) == expected for pod in group.worker_pods):
         return None
     note = (
         f"Workers of statefulset {name_of(workers)} do not join the PodGroups of leader pod "

@@ -27,13 +27,14 @@ class GroupSnapshot:
     """One group.
 
     lws: the set that owns the StatefulSet or Deployment of the leader pod, by UID at each step.
-    leader: the leader pod. Like `workers`, it has the identity labels and annotations that it should have.
+    leader: the leader pod. Like `worker_pods`, it has the identity labels and annotations that it should
+    have.
     edited: the edits of these labels and annotations that must be repaired.
     is_shown: whether another source than the label also shows the leader's revision.
     revision: the recorded revision of the leader's key; None if there is none.
     unrecorded: if `revision` is None, the templates that run under that key, read live.
     worker_statefulset: the StatefulSet with the name of the workers, regardless of owner.
-    workers: the pods that `worker_statefulset` controls, including terminating ones.
+    worker_pods: the pods that `worker_statefulset` controls, including terminating ones.
     former_workers: pods of a deleted StatefulSet with names that workers need, if there is no
     `worker_statefulset`; if the leader has the group replacement gate, all pods of former groups.
     replaced: names of workers that were replaced under this leader.
@@ -69,7 +70,7 @@ class GroupSnapshot:
     is_shown: bool = True
     edited: tuple[Edited, ...] = ()
     worker_statefulset: Object | None = None
-    workers: tuple[Object, ...] = ()
+    worker_pods: tuple[Object, ...] = ()
     former_workers: tuple[Object, ...] = ()
     replaced: tuple[str, ...] = ()
     disrupted: frozenset[str] = frozenset()

@@ -277,7 +277,7 @@ def _may_have_conflict(group: GroupFacts, workers: Object | None) -> bool:
     """Return whether facts of the group depend on objects of other owners.
     workers: the StatefulSet with the name of the workers, regardless of owner.
     """
-    return group.workers is not workers or _has_own_service(group.leader)
+    return group.worker_statefulset is not workers or _has_own_service(group.leader)
 
 
 def _named_revision(pod: Object) -> str:
@@ -298,7 +298,7 @@ def _facts_of(pod: Object, workers: Object | None, pods: Sequence[Object], made:
     return GroupFacts(
         index=group_number(pod),
         leader=as_made(pod, key_of_leader(pod, own, made), made),
-        workers=own,
+        worker_statefulset=own,
         worker_uids=tuple(worker["metadata"]["uid"] for worker in live if is_ready(worker)),
         waits=tuple(wait for member in waiting if (wait := _wait_of(member)) is not None),
     )

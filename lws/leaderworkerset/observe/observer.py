@@ -266,7 +266,11 @@ class Observer:
         return PrewarmFacts(jobs, nodes, self._shortages.of_jobs(namespace_of(lws), name_of(lws), jobs, now))
 
     def _nodes_of(self, group: GroupFacts) -> NodesOfGroup:
-        workers = self._store.owned_by(uid_of(group.workers), "Pod") if group.workers is not None else ()
+        workers = (
+            self._store.owned_by(uid_of(group.worker_statefulset), "Pod")
+            if group.worker_statefulset is not None
+            else ()
+        )
         return NodesOfGroup(node_of(group.leader), frozenset(map(node_of, workers)) - {""})
 
     def _occupied_indices(self, lws: Object) -> int:
@@ -353,7 +357,9 @@ class Observer:
     async def _groups_of(self, leaders: Object) -> tuple[GroupFacts, ...]:
         groups = self.members.groups_of(leaders)
         hidden = [
-            group for group in groups if group.workers is None and self.members.hides_workers(group.leader)
+            group
+            for group in groups
+            if group.worker_statefulset is None and self.members.hides_workers(group.leader)
         ]
         for group in hidden:
             namespace, name = namespace_of(group.leader), group_name(group.leader)
@@ -389,7 +395,9 @@ class Observer:
             is_hash = leaders["kind"] == "Deployment"
             creators = self._store.owned_by(uid_of(leaders), "ReplicaSet") if is_hash else (leaders,)
         workers = [
-            group.workers for group in children.groups if group.workers_short and group.workers is not None
+            group.worker_statefulset
+            for group in children.groups
+            if group.workers_short and group.worker_statefulset is not None
         ]
         shortage = self._shortages.of_set(namespace, name, [*creators, *workers], now)
         refused = self._writes.refusals.of_set(namespace, name)
@@ -506,7 +514,9 @@ class Observer:
             unrecorded=unrecorded,
             is_shown=origin.is_shown,
             worker_statefulset=workers,
-            workers=tuple(with_identity(worker, worker_marks) for worker, worker_marks in marks_by_worker),
+            worker_pods=tuple(
+                with_identity(worker, worker_marks) for worker, worker_marks in marks_by_worker
+            ),
             edited=edits_of(((pod, marks), *marks_by_worker)),
         )
 

@@ -153,7 +153,7 @@ def _group_state(group: GroupFacts, desired: DesiredGroups) -> GroupState:
     terminating = group.leader_terminating or group.deleting
     leader_ready = group.leader_up and not terminating
     needs_workers = _size(group, desired.size_of) != 1
-    counts_workers = needs_workers and group.workers is not None
+    counts_workers = needs_workers and group.worker_statefulset is not None
     return GroupState(
         index=group.index,
         ready=leader_ready and (group.workers_settled or not needs_workers),

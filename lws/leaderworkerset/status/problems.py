@@ -165,14 +165,18 @@ def plan_returns(snapshot: SetSnapshot) -> Plan:
         return Plan()
     kept, sequences = out_of_restarts(snapshot), []
     groups = {group.uid: group for group in snapshot.groups}
-    groups |= {uid_of(group.workers): group for group in snapshot.groups if group.workers is not None}
+    groups |= {
+        uid_of(group.worker_statefulset): group
+        for group in snapshot.groups
+        if group.worker_statefulset is not None
+    }
     for uid, (pod, why) in releases.items():
         group = groups.get(uid) or groups.get((controller_of(pod) or {}).get("uid", ""))
         if group is None or group.index in kept or group.is_exhausted:
             continue
         deletion = _delete_waiting_pod(snapshot.lws, pod, why)
         if uid == group.uid:
-            leader, *workers = deletion_of(group.leader, group.workers, deletion.why)
+            leader, *workers = deletion_of(group.leader, group.worker_statefulset, deletion.why)
             sequences.append((replace(deletion, propagation=leader.propagation), *workers))
         elif group.uid not in releases:
             sequences.append((deletion,))

@@ -192,7 +192,7 @@ def revision_of(podlike: Any) -> str:
 
 def is_ready(group: GroupFacts, images: Images) -> bool:
     """Return whether leader and workers serve and none of them is terminating."""
-    leader, workers = group.leader, group.workers
+    leader, workers = group.leader, group.worker_statefulset
     status = leader["status"]
     conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
     if is_terminating(leader) or status["phase"] != "Running" or conditions.get("Ready") != "True":

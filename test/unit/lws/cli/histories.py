@@ -66,7 +66,7 @@ def found(
             lws=snapshot.lws,
             leader=group.leader,
             now=snapshot.now,
-            worker_statefulset=group.workers,
+            worker_statefulset=group.worker_statefulset,
             revision=next(
                 (
                     each

@@ -186,15 +186,15 @@ def test_a_restart_policy_that_strikes_at_once() -> None:
     after = make_set(image="app:1", replicas=1)
     snapshot = snapshot_of(before, HISTORY)
     (facts,) = snapshot.groups
-    assert facts.workers is not None
+    assert facts.worker_statefulset is not None
     restarted = {"containerStatuses": [{"name": "main", "restartCount": 1}]}
     group = GroupSnapshot(
         lws=before,
         leader=facts.leader,
         now=NOW,
         revision=snapshot.revisions[0],
-        worker_statefulset=facts.workers,
-        workers=(make_worker_pod(dict(facts.workers), status=restarted),),
+        worker_statefulset=facts.worker_statefulset,
+        worker_pods=(make_worker_pod(dict(facts.worker_statefulset), status=restarted),),
     )
     what = impact(snapshot, after, recreated({0: group}, after))
     assert lines(what)[:2] == [

@@ -77,7 +77,7 @@ async def test_the_history_of_a_set(talk: Talk) -> None:
     lws["metadata"]["managedFields"] = [{"manager": "flux"}]
     key = record(lws).key
     group, leader = make_group(lws, 0, key=key), make_leader_statefulset(lws, key=key)
-    there = world(lws, revision_of(lws, 1), leader, dict(group.workers or {}), dict(group.leader))
+    there = world(lws, revision_of(lws, 1), leader, dict(group.worker_statefulset or {}), dict(group.leader))
     talk.api.will(*[there] * 20)
     found = await leaders_of(talk.session, await find(talk.session, NamedSet("demo")))
     assert [each.number for each in found.snapshot.revisions] == [1]
@@ -94,13 +94,15 @@ async def test_everything_about_a_set(talk: Talk) -> None:
     lws = make_set(namespace="team")
     key = record(lws).key
     group, leader = make_group(lws, 0, key=key), make_leader_statefulset(lws, key=key)
-    assert group.workers is not None
-    worker = make_worker_pod(dict(group.workers))
-    there = world(lws, revision_of(lws, 1), leader, dict(group.workers), dict(group.leader), worker)
+    assert group.worker_statefulset is not None
+    worker = make_worker_pod(dict(group.worker_statefulset))
+    there = world(
+        lws, revision_of(lws, 1), leader, dict(group.worker_statefulset), dict(group.leader), worker
+    )
     talk.api.will(*[there] * 20)
     found = await all_of(talk.session, lws)
     assert sorted(found.pods) == ["demo-0", "demo-0-1"]
-    assert [pod["metadata"]["name"] for pod in found.groups[0].workers] == ["demo-0-1"]
+    assert [pod["metadata"]["name"] for pod in found.groups[0].worker_pods] == ["demo-0-1"]
     assert found.groups[0].revision is not None
 
 

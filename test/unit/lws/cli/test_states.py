@@ -108,9 +108,15 @@ def test_claims_that_go_with_their_group() -> None:
     assert report_on(found(snapshot, revisions)).at_risk == ()
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
     groups = tuple(
-        replace(each, workers={**each.workers, "spec": {**each.workers["spec"], **policy}})
+        replace(
+            each,
+            worker_statefulset={
+                **each.worker_statefulset,
+                "spec": {**each.worker_statefulset["spec"], **policy},
+            },
+        )
         for each in snapshot.groups
-        if each.workers is not None
+        if each.worker_statefulset is not None
     )
     (line,) = report_on(found(replace(snapshot, groups=groups), revisions)).at_risk
     assert line.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete, as upstream")

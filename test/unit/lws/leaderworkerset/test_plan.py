@@ -239,13 +239,13 @@ def test_a_set_that_is_going_is_left_to_the_garbage_collector() -> None:
 def test_pods_of_a_group_that_come_up_one_by_one_cost_no_status() -> None:
     snapshot = settled(make_set(replicas=3, size=8))
     (first, *others) = snapshot.groups
-    workers = changed(first.workers, lambda obj: obj["status"].update(availableReplicas=0))
-    snapshot = replace(snapshot, groups=(replace(first, workers=workers, worker_uids=()), *others))
+    workers = changed(first.worker_statefulset, lambda obj: obj["status"].update(availableReplicas=0))
+    snapshot = replace(snapshot, groups=(replace(first, worker_statefulset=workers, worker_uids=()), *others))
     snapshot = carried_out(snapshot, plan(snapshot))
     assert snapshot.lws["status"]["groups"]["unsettled"][0]["reason"] == "workers are not ready"
     for count in range(7):
         coming = changed(workers, lambda obj, count=count: obj["status"].update(availableReplicas=count))
-        group = replace(first, workers=coming, worker_uids=first.worker_uids[:count])
+        group = replace(first, worker_statefulset=coming, worker_uids=first.worker_uids[:count])
         assert plan(replace(snapshot, groups=(group, *others))).is_empty
 
 
@@ -1004,9 +1004,15 @@ def test_a_takeover_says_once_that_claims_of_workers_go_with_their_group() -> No
     at_rest = settled(make_set(template={"volumeClaimTemplates": [claim]}))
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
     groups = tuple(
-        replace(each, workers={**each.workers, "spec": {**each.workers["spec"], **policy}})
+        replace(
+            each,
+            worker_statefulset={
+                **each.worker_statefulset,
+                "spec": {**each.worker_statefulset["spec"], **policy},
+            },
+        )
         for each in at_rest.groups
-        if each.workers is not None
+        if each.worker_statefulset is not None
     )
     status = {key: value for key, value in at_rest.lws["status"].items() if not key.endswith("Revision")}
     taken = replace(at_rest, groups=groups, lws={**at_rest.lws, "status": status})

@@ -28,7 +28,11 @@ AVAILABLE = {
 
 
 def worker_pods(snapshot: SetSnapshot) -> dict[str, Object]:
-    made = [make_worker_pod(dict(group.workers)) for group in snapshot.groups if group.workers is not None]
+    made = [
+        make_worker_pod(dict(group.worker_statefulset))
+        for group in snapshot.groups
+        if group.worker_statefulset is not None
+    ]
     return {pod["metadata"]["name"]: pod for pod in made}
 
 
@@ -166,7 +170,10 @@ def test_a_group_that_is_not_ready() -> None:
     going = make_leader_pod(B, 1, key=key, terminating=True)
     pending = make_leader_pod(B, 2, key=key, phase="Pending")
     groups = list(snapshot.groups)
-    groups[1], groups[2] = replace(groups[1], leader=going), replace(groups[2], leader=pending, workers=None)
+    groups[1], groups[2] = (
+        replace(groups[1], leader=going),
+        replace(groups[2], leader=pending, worker_statefulset=None),
+    )
     facts, shown, _ = seen(replace(snapshot, groups=tuple(groups)), pods={})
     assert [(line.leader, line.workers) for line in facts.groups] == [
         ("Ready", (0, 1)),

@@ -55,7 +55,9 @@ def _report() -> Any:
         replace(each, leader=_born(each.leader, at)) for each, at in zip(snapshot.groups, BORN, strict=True)
     ]
     groups[2] = replace(stuck, leader=groups[2].leader)
-    workers = [make_worker_pod(dict(each.workers or {}), index) for each in groups for index in (1, 2, 3)]
+    workers = [
+        make_worker_pod(dict(each.worker_statefulset or {}), index) for each in groups for index in (1, 2, 3)
+    ]
     pods = {pod["metadata"]["name"]: pod for pod in workers}
     pulled = [{"name": "main", "ready": False, "state": PULLING}]
     pods["my-model-2-1"]["status"] = {"phase": "Pending", "containerStatuses": pulled}

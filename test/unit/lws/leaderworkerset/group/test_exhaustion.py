@@ -48,7 +48,7 @@ def group(
     workers = tuple(make_worker_pod(statefulset, index) for index in (1, 2))
     if is_kept:
         kept(leader)
-    return GroupSnapshot(of, leader, NOW, worker_statefulset=statefulset, workers=workers)
+    return GroupSnapshot(of, leader, NOW, worker_statefulset=statefulset, worker_pods=workers)
 
 
 def with_kept_pods(**more: Any) -> GroupSnapshot:
@@ -57,7 +57,7 @@ def with_kept_pods(**more: Any) -> GroupSnapshot:
     leaders = more.pop("leaders", {})
     found = group(terminating=True, annotations=annotations, is_kept=True, **more)
     statefulset = make_leader_statefulset(dict(found.lws), **leaders)
-    return replace(found, kept=tuple(kept(dict(pod)) for pod in found.workers), leaders=statefulset)
+    return replace(found, kept=tuple(kept(dict(pod)) for pod in found.worker_pods), leaders=statefulset)
 
 
 def actions(planned: Plan) -> tuple[Action, ...]:
@@ -81,7 +81,7 @@ def ending(is_kept: bool = False, **lws: Any) -> GroupSnapshot:
     is_kept: whether the end was interrupted after its first write.
     """
     snapshot = group(annotations=USED_UP if is_kept else None, is_kept=is_kept, **lws)
-    snapshot.workers[0]["status"]["phase"] = "Failed"  # type: ignore[index]
+    snapshot.worker_pods[0]["status"]["phase"] = "Failed"  # type: ignore[index]
     return snapshot
 
 
@@ -109,13 +109,13 @@ def test_the_leader_is_marked_first_and_deleted_last() -> None:
 
 def test_finished_steps_are_not_repeated() -> None:
     snapshot = ending(is_kept=True)
-    kept(dict(snapshot.workers[0]))
+    kept(dict(snapshot.worker_pods[0]))
     assert [note_of(each) for each in actions(plan(snapshot))] == ["keep demo-1-2", "delete demo-1"]
 
 
 def test_pods_of_another_leader_are_not_kept() -> None:
     snapshot = ending()
-    going, old = snapshot.workers
+    going, old = snapshot.worker_pods
     going["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"  # type: ignore[index]
     old["metadata"]["labels"][REVISION_LABEL] = "key-b"
     assert [note_of(each) for each in actions(plan(snapshot))] == ["keep demo-1", "delete demo-1"]

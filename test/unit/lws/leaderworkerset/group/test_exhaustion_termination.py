@@ -86,7 +86,7 @@ def test_termination_by_policy(policy: Any, leader: Object, workers: Object | No
 )
 def test_termination_after_the_set_is_deleted(leader: Object, note: str | None, goes: bool) -> None:
     workers = workers_of(leader, note)
-    planned = plan(Abandoned(leader=leader, workers=workers))
+    planned = plan(Abandoned(leader=leader, worker_statefulset=workers))
     assert deleted(planned) == ([Reference.to(workers)] if goes else [])
 
 

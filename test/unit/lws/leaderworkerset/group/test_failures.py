@@ -56,7 +56,7 @@ def group(
     pod = make_leader_pod(lws, **(leader or {}))
     statefulset = make_worker_statefulset(pod)
     pods = tuple(make_worker_pod(statefulset, index, **each) for index, each in enumerate(workers, 1))
-    return GroupSnapshot(lws, pod, NOW, worker_statefulset=statefulset, workers=pods)
+    return GroupSnapshot(lws, pod, NOW, worker_statefulset=statefulset, worker_pods=pods)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_failure_reason(snapshot: GroupSnapshot, reason: str) -> None:
 def test_a_pod_waiting_to_return_to_its_node_is_not_lost() -> None:
     """The pod may have a finalizer of another controller, so that its deletion takes a while."""
     snapshot = group(workers=({}, {**LEAVING, **PENDING}))
-    pod = snapshot.workers[1]
+    pod = snapshot.worker_pods[1]
     pod["metadata"]["annotations"][RETURNS_TO_ANNOTATION] = "node-1"
     pod["spec"]["affinity"] = with_required_node({}, "node-1")
     assert incident_of(snapshot, 3) is not None, "it was on a node"
@@ -220,9 +220,9 @@ def test_the_size_is_that_of_the_groups_own_revision() -> None:
 
 def test_lost_workers_of_another_revision_are_ignored() -> None:
     lost = group(workers=(LEAVING, {}))
-    other = copy.deepcopy(dict(lost.workers[0]))
+    other = copy.deepcopy(dict(lost.worker_pods[0]))
     other["metadata"]["labels"][REVISION_LABEL] = "another"
-    assert incident_of(replace(lost, workers=(other, lost.workers[1])), 3) is None
+    assert incident_of(replace(lost, worker_pods=(other, lost.worker_pods[1])), 3) is None
 
 
 def test_workers_of_a_former_leader_are_ignored() -> None:
@@ -319,9 +319,9 @@ def test_restarts_of_exempt_sidecars_do_not_count() -> None:
             annotations=with_exempt_containers(sidecars=value),
             workers=(pod_with_restarts(field="initContainerStatuses"), {}),
         )
-        pod = copy.deepcopy(dict(lost.workers[0]))
+        pod = copy.deepcopy(dict(lost.worker_pods[0]))
         pod["spec"]["initContainers"] = [{"name": "x", "restartPolicy": restart_policy}]
-        return replace(lost, workers=(pod, lost.workers[1]))
+        return replace(lost, worker_pods=(pod, lost.worker_pods[1]))
 
     for value, counts in (("true", False), ("True", False), ("", True), ("false", True), ("1", True)):
         assert (incident_of(with_init_container(value, "Always"), 3) is not None) is counts, value
@@ -337,7 +337,7 @@ def with_members(snapshot: GroupSnapshot, members: Any, index: str = "0") -> Gro
 
 
 def uids(snapshot: GroupSnapshot) -> list[str]:
-    return [pod["metadata"]["uid"] for pod in snapshot.workers]
+    return [pod["metadata"]["uid"] for pod in snapshot.worker_pods]
 
 
 def members_in(snapshot: GroupSnapshot, *workers: str) -> str:
@@ -350,9 +350,9 @@ LEADER_HASH = Members.of("uid-of-pod-demo-0", ()).leader
 @pytest.mark.parametrize("policy", [ON_RESTART, AFTER_START, NONE])
 def test_a_worker_replaced_while_no_manager_ran(policy: str) -> None:
     whole = group(policy, workers=({}, {"uid": "u-again"}))
-    young = copy.deepcopy(dict(whole.workers[1]))
+    young = copy.deepcopy(dict(whole.worker_pods[1]))
     young["metadata"]["creationTimestamp"] = "2026-02-02T00:00:00Z"
-    whole = replace(whole, workers=(whole.workers[0], young))
+    whole = replace(whole, worker_pods=(whole.worker_pods[0], young))
     before = with_members(whole, members_in(whole, uids(whole)[0], "u-before"))
     assert incident_of(before, 3) == (None if policy == NONE else Incident("demo-0-2", REPLACED))
     assert incident_of(with_members(whole, members_in(whole)), 3) is None
@@ -396,7 +396,7 @@ def test_a_worker_evicted_before_the_first_pass_is_not_a_failure() -> None:
         ),
         pytest.param(
             with_members(
-                replace(group(), leader=make_leader_pod(uid="u-new"), workers=()), members_in(group())
+                replace(group(), leader=make_leader_pod(uid="u-new"), worker_pods=()), members_in(group())
             ),
             id="rebuilt in a rollout",
         ),

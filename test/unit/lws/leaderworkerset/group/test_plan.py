@@ -73,7 +73,7 @@ def complete(lws: dict[str, Any] | None = None, **options: Any) -> GroupSnapshot
     workers = make_worker_statefulset(dict(made.leader))
     pods = tuple(make_worker_pod(workers, index) for index in range(1, workers["spec"]["replicas"] + 1))
     service = api_server.stored(build_group_service("demo", made.leader))
-    return replace(made, worker_statefulset=workers, workers=pods, service=service)
+    return replace(made, worker_statefulset=workers, worker_pods=pods, service=service)
 
 
 def changed(obj: Any, change: Change) -> dict[str, Any]:
@@ -593,8 +593,8 @@ def deletions(planned: Plan) -> list[Delete]:
 
 def test_a_lost_worker_deletes_the_leader_only() -> None:
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
-    lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
-    remember, delete, workers = actions_of(plan(replace(snapshot, workers=lost, service=None)))
+    lost = (changed(snapshot.worker_pods[0], terminating), snapshot.worker_pods[1])
+    remember, delete, workers = actions_of(plan(replace(snapshot, worker_pods=lost, service=None)))
     assert isinstance(remember, Merge) and remember.subresource == "status"
     assert isinstance(delete, Delete) and isinstance(workers, Delete)
     assert (delete.target, delete.propagation) == (Reference.to(snapshot.leader), "Background")
@@ -616,8 +616,8 @@ def test_a_group_is_kept_while_its_restart_is_delayed_or_exhausted() -> None:
     for count, waits in ((0, True), (1, False)):
         record = f"{count}.1.{int(NOW.timestamp())}.{KEY}"
         snapshot = complete(make_set(**spec, status={"restarts": {"1": record}}))
-        lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
-        planned = plan(replace(snapshot, workers=lost, service=None))
+        lost = (changed(snapshot.worker_pods[0], terminating), snapshot.worker_pods[1])
+        planned = plan(replace(snapshot, worker_pods=lost, service=None))
         assert deletions(planned) == []
         assert [each.intent["kind"] for each in actions_of(planned) if isinstance(each, Create)] == [
             "Service"
@@ -629,15 +629,17 @@ def test_the_restart_policy_is_the_live_one() -> None:
     on, off = make_set(size=3), make_set(size=3, template={"restartPolicy": "None"})
     for lws, of, restarts in ((on, off, True), (off, on, False)):
         snapshot = complete(lws, of=of)
-        lost = replace(snapshot, workers=(changed(snapshot.workers[0], terminating), snapshot.workers[1]))
+        lost = replace(
+            snapshot, worker_pods=(changed(snapshot.worker_pods[0], terminating), snapshot.worker_pods[1])
+        )
         assert bool(actions_of(plan(lost))) is restarts
 
 
 def test_a_group_is_complete_by_the_size_of_its_own_revision() -> None:
     after_start = {"restartPolicy": "RecreateGroupAfterStart"}
     snapshot = complete(make_set(size=5, template=after_start), of=make_set(size=3, template=after_start))
-    lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
-    assert deletions(plan(replace(snapshot, workers=lost)))
+    lost = (changed(snapshot.worker_pods[0], terminating), snapshot.worker_pods[1])
+    assert deletions(plan(replace(snapshot, worker_pods=lost)))
 
 
 def test_a_delayed_restart_does_not_block_the_workers() -> None:
@@ -682,8 +684,8 @@ def test_a_group_of_a_lost_revision_waits_for_its_recovery() -> None:
 
 def test_a_group_of_a_lost_revision_is_still_restarted() -> None:
     snapshot = complete()
-    lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
-    delete, workers = deletions(plan(replace(snapshot, revision=None, workers=lost)))
+    lost = (changed(snapshot.worker_pods[0], terminating), snapshot.worker_pods[1])
+    delete, workers = deletions(plan(replace(snapshot, revision=None, worker_pods=lost)))
     assert delete.target == Reference.to(snapshot.leader)
     assert workers.target == Reference.to(snapshot.worker_statefulset or {})
 

@@ -50,7 +50,7 @@ def group(status: dict[str, Any] | None = None, *, ready: bool = True, **spec: A
     leader = make_leader_pod(lws, 1, ready=ready)
     workers = make_worker_statefulset(leader)
     pod = make_worker_pod(workers, **KILLED)
-    return GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, workers=(pod,))
+    return GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, worker_pods=(pod,))
 
 
 def status_with_restarts(text: str, mark: str = "") -> dict[str, Any]:
@@ -79,7 +79,7 @@ def records_in(planned: Plan) -> Any:
 def test_no_restart_without_an_incident() -> None:
     calm = group()
     assert (
-        plan_restart(replace(calm, workers=(make_worker_pod(dict(calm.worker_statefulset or {})),)), 2)
+        plan_restart(replace(calm, worker_pods=(make_worker_pod(dict(calm.worker_statefulset or {})),)), 2)
         is None
     )
 
@@ -166,7 +166,7 @@ def test_a_replaced_worker_is_evaluated_after_its_start() -> None:
     ):
         started = group(status, template={"restartPolicy": policy})
         pod = make_worker_pod(dict(started.worker_statefulset or {}), phase="Pending")
-        planned = plan_restart(replace(started, workers=(pod,)), 2)
+        planned = plan_restart(replace(started, worker_pods=(pod,)), 2)
         assert (planned is not None) is waits
         if planned is not None:
             assert (planned.is_empty, planned.again_after) == (True, 5.0)
@@ -235,7 +235,7 @@ def evicted(snapshot: GroupSnapshot) -> GroupSnapshot:
     """Return the group with a worker that is being evicted."""
     workers = dict(snapshot.worker_statefulset or {})
     return replace(
-        snapshot, workers=(make_worker_pod(workers, terminating=True, status={"conditions": [BY_API]}),)
+        snapshot, worker_pods=(make_worker_pod(workers, terminating=True, status={"conditions": [BY_API]}),)
     )
 
 
@@ -272,7 +272,7 @@ def test_a_failed_deletion_is_retried_unchanged() -> None:
 def test_consequences_of_an_eviction_are_not_counted_after_a_manager_restart() -> None:
     """The former manager recorded the restart, and ended before it executed it."""
     before = group({"members": {"1": f"{LEADER_HASH}-{DELETING}"}})
-    planned = decided(replace(before, workers=(make_worker_pod(dict(before.worker_statefulset or {})),)))
+    planned = decided(replace(before, worker_pods=(make_worker_pod(dict(before.worker_statefulset or {})),)))
     ((delete, workers),) = planned.sequences
     assert isinstance(delete, Delete) and isinstance(workers, Delete)
 

@@ -126,4 +126,4 @@ def test_size_of_a_group_comes_from_its_leader(told: str, complete: bool) -> Non
     whole = group()
     annotations = {**whole.leader["metadata"]["annotations"], SIZE_ANNOTATION: told}
     leader = {**whole.leader, "metadata": {**whole.leader["metadata"], "annotations": annotations}}
-    assert GroupFacts(0, leader, whole.workers, worker_uids=("a", "b")).is_complete is complete
+    assert GroupFacts(0, leader, whole.worker_statefulset, worker_uids=("a", "b")).is_complete is complete

@@ -53,13 +53,13 @@ def test_workers_belong_to_the_leader_that_owns_their_statefulset() -> None:
     own, foreign = make_worker_statefulset(PODS[0]), owned_by(make_worker_statefulset(PODS[1]), PODS[0])
     found = Membership(shown(LWS, LEADERS, *PODS, own, foreign), {PODS[1]["metadata"]["uid"]})
     first, second = found.groups_of(LEADERS)
-    assert first.workers is not None
-    assert (first.index, first.workers["metadata"]["uid"], first.deleting) == (
+    assert first.worker_statefulset is not None
+    assert (first.index, first.worker_statefulset["metadata"]["uid"], first.deleting) == (
         0,
         own["metadata"]["uid"],
         False,
     )
-    assert (second.index, second.workers, second.deleting) == (1, None, True)
+    assert (second.index, second.worker_statefulset, second.deleting) == (1, None, True)
 
 
 def newer(obj: dict[str, Any], version: int, **changes: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def test_a_group_is_read_anew_only_when_something_of_it_has_changed() -> None:
     assert [each.deleting for each in found.groups_of(LEADERS)] == [True, False]
     going.clear()
     store.drop(newer(workers[0], 9_999_999))
-    assert [each.workers is None for each in found.groups_of(LEADERS)] == [True, False]
+    assert [each.worker_statefulset is None for each in found.groups_of(LEADERS)] == [True, False]
 
     found.forget(PODS[0])
     assert found.groups_of(LEADERS)[1] is second

@@ -42,7 +42,9 @@ class Returns:
         """Return a group with a worker for each node, which has waited since second 0."""
         group, waits = make_group(LWS), []
         for index, node in enumerate(nodes, 1):
-            pod = make_worker_pod(group.workers, index, uid=f"{uid}-{index}", ready=False, phase="Pending")
+            pod = make_worker_pod(
+                group.worker_statefulset, index, uid=f"{uid}-{index}", ready=False, phase="Pending"
+            )
             pod["metadata"]["annotations"][RETURNS_TO_ANNOTATION] = node
             version = str(int(self.store.version_of(pod)) + 1 + len(self.reads))
             pod["metadata"]["resourceVersion"] = version

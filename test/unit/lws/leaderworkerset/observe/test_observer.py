@@ -343,7 +343,7 @@ async def test_a_settled_set_causes_no_reads() -> None:
     assert names([snapshot.leaders, snapshot.service]) == ["demo", "demo"]
     assert [group.index for group in snapshot.groups] == [0, 1]
     assert names(group.leader for group in snapshot.groups) == ["demo-0", "demo-1"]
-    assert names(group.workers for group in snapshot.groups) == ["demo-0", "demo-1"]
+    assert names(group.worker_statefulset for group in snapshot.groups) == ["demo-0", "demo-1"]
     assert [group.conflict for group in snapshot.groups] == [None, None]
     assert [revision.name for revision in snapshot.revisions] == [f"demo-{KEY}-1"]
     assert snapshot.live_keys == {KEY}
@@ -456,7 +456,7 @@ async def test_workers_count_only_if_this_very_leader_controls_them(
 ) -> None:
     world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1], changed(WORKERS[1], change))
     (group,) = (await world.of_set()).groups
-    assert group.workers is None
+    assert group.worker_statefulset is None
     assert (group.conflict["metadata"]["name"] if group.conflict else None) == conflict
 
 
@@ -679,7 +679,7 @@ async def test_a_complete_group_causes_no_reads() -> None:
     assert world.cluster.asked == []
     assert snapshot.lws == LWS
     assert names([snapshot.leader, snapshot.worker_statefulset]) == ["demo-0", "demo-0"]
-    assert sorted(names(snapshot.workers)) == ["demo-0-1", "demo-0-2"]
+    assert sorted(names(snapshot.worker_pods)) == ["demo-0-1", "demo-0-2"]
     assert (snapshot.revision.key, snapshot.service, snapshot.reread) == (KEY, None, None)
     assert snapshot.replaced == ()
 
@@ -687,7 +687,7 @@ async def test_a_complete_group_causes_no_reads() -> None:
 async def test_a_new_group_causes_no_reads() -> None:
     world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1])
     snapshot = await world.of_group()
-    assert (snapshot.worker_statefulset, snapshot.workers, snapshot.service) == (None, (), None)
+    assert (snapshot.worker_statefulset, snapshot.worker_pods, snapshot.service) == (None, (), None)
     assert world.cluster.asked == [], "a create that meets a stranger fails and shows it"
 
 

@@ -138,7 +138,7 @@ def losses(*lives: str, disrupted: tuple[str, ...]) -> GroupSnapshot:
     for uid in lives:
         pods = (make_worker_pod(workers, uid=uid),)
         found = memory.with_losses(
-            GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, workers=pods), size=2
+            GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, worker_pods=pods), size=2
         )
     return found
 
@@ -166,7 +166,7 @@ def test_what_is_first_seen_after_the_policy_left_none_was_replaced_before() -> 
     def replaced(uid: str, policy: str) -> tuple[str, ...]:
         pods = (make_worker_pod(workers, uid=uid),)
         lws = make_set(template={"restartPolicy": policy})
-        look = GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, workers=pods)
+        look = GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, worker_pods=pods)
         return memory.with_losses(look, size=2).replaced
 
     assert replaced("w1", "None") == ()

@@ -103,7 +103,9 @@ def returning(node: Any, *pods: str, annotations: dict[str, str] | None = None, 
     for index in range(2):
         group = make_group(lws, index)
         members = {group.leader["metadata"]["name"]: group.leader}
-        members |= {f"demo-{index}-{worker}": make_worker_pod(group.workers, worker) for worker in (1, 2)}
+        members |= {
+            f"demo-{index}-{worker}": make_worker_pod(group.worker_statefulset, worker) for worker in (1, 2)
+        }
         waiting = {name: waits(pod, **spec) for name, pod in members.items() if name in pods}
         found += waiting.values()
         groups.append(replace(group, leader=waiting.get(f"demo-{index}", group.leader)))

@@ -40,9 +40,11 @@ def test_a_group_of_one_needs_no_start_ordinal() -> None:
 @pytest.mark.parametrize("ordinals", [None, {}, {"start": 1}])
 def test_workers_without_a_start_ordinal_show_that_it_is_dropped(ordinals: dict[str, int] | None) -> None:
     group = make_group()
-    assert group.workers is not None
-    workers = {**group.workers, "spec": {**group.workers["spec"], "ordinals": ordinals}}
-    found = problems_of(SetSnapshot(make_set(), NOW, groups=(replace(group, workers=workers),)), [])
+    assert group.worker_statefulset is not None
+    workers = {**group.worker_statefulset, "spec": {**group.worker_statefulset["spec"], "ordinals": ordinals}}
+    found = problems_of(
+        SetSnapshot(make_set(), NOW, groups=(replace(group, worker_statefulset=workers),)), []
+    )
     assert [each.reason for each in found] == ([] if ordinals else ["StartOrdinalUnsupported"])
 
 
