@@ -1,4 +1,4 @@
-{{/* The chart name, or what replaces it. */}}
+{{/* The chart name, or nameOverride. */}}
 {{- define "lws.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
@@ -10,12 +10,12 @@
 {{- default $full .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* The ServiceAccount of the manager's pods, made by the chart or not. */}}
+{{/* The ServiceAccount of the manager's pods, created by the chart or not. */}}
 {{- define "lws.serviceAccountName" -}}
 {{- default (printf "%s-controller-manager" (include "lws.fullname" .)) .Values.serviceAccount.name -}}
 {{- end -}}
 
-{{/* The image: a digest names it alone, unless a tag is asked for too. */}}
+{{/* The image. With a digest, it has a tag only if one is set. */}}
 {{- define "lws.image" -}}
 {{- .Values.image.manager.repository -}}
 {{- if .Values.image.manager.digest -}}
@@ -25,12 +25,12 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Secrets for the registry: those of the chart, then those that all charts of a release share. */}}
+{{/* Pull secrets: those of the chart, then those that all charts of a release share. */}}
 {{- define "lws.imagePullSecrets" -}}
 {{- concat .Values.imagePullSecrets (default list .Values.global.imagePullSecrets) | uniq | toYaml -}}
 {{- end -}}
 
-{{/* What the Deployment selects. Immutable, and equal to the Go chart's, so that its Deployment is upgraded in place. */}}
+{{/* Selector labels of the Deployment. They are immutable, and equal to upstream's, so that upstream's Deployment is upgraded in place. */}}
 {{- define "lws.selectorLabels" -}}
 control-plane: controller-manager
 app.kubernetes.io/name: {{ include "lws.name" . }}
@@ -49,12 +49,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end -}}
 
-{{/* Labels of an object that may have more, which win: two times the same key is no YAML. The chart and the others are passed in. */}}
+{{/* Labels of an object that has its own labels, which take precedence: YAML forbids duplicate keys. The chart and these labels are passed in. */}}
 {{- define "lws.labelsAnd" -}}
 {{- merge (deepCopy (default dict (index . 1))) (include "lws.labels" (index . 0) | fromYaml) | toYaml -}}
 {{- end -}}
 
-{{/* The manager's configuration file. What the chart itself depends on wins over .Values.configuration. */}}
+{{/* The manager's configuration file. Settings that the chart depends on override .Values.configuration. */}}
 {{- define "lws.configuration" -}}
 {{- $own := dict
   "apiVersion" "config.lws.x-k8s.io/v1alpha1"
@@ -73,7 +73,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- mergeOverwrite (deepCopy .Values.configuration) $own | toYaml -}}
 {{- end -}}
 
-{{/* How many Leases there are beside the one that is always there: one for each shard, none without sharding. */}}
+{{/* The number of additional Leases: one for each shard, none without sharding. */}}
 {{- define "lws.shards" -}}
 {{- $shards := int (dig "sharding" "shards" 1 .Values.configuration) -}}
 {{- ternary $shards 0 (gt $shards 1) -}}

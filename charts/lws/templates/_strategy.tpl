@@ -1,5 +1,5 @@
-{{/* How pods are replaced. On the node's network the next one finds no free port beside the old one, so there the old one
-goes first: else a cluster with as many nodes as replicas would wait for ever. */}}
+{{/* How pods are replaced. On the host network, a new pod cannot use the ports of an old one on the same node, so the old one is
+deleted first. Otherwise, a cluster with as many nodes as replicas would wait forever. */}}
 {{- define "lws.strategy" -}}
 {{- if .Values.strategy -}}
 {{- toYaml .Values.strategy -}}

@@ -1,9 +1,9 @@
-{{/* What every monitor says of an endpoint beyond its port. The fields of it that are files of Prometheus' own are deprecated
-by the operator, so the token comes from a Secret. */}}
+{{/* The settings of an endpoint that all monitors share. The operator deprecates fields that name files of Prometheus, so the
+token comes from a Secret. */}}
 {{- define "lws.scraping" -}}
 path: /metrics
 scheme: https
-# Series of a set say its own namespace, which is not that of the target.
+# Series of a set have the namespace of the set, not that of the target.
 honorLabels: true
 authorization:
   type: Bearer
@@ -18,7 +18,7 @@ tlsConfig:
       name: lws-metrics-server-cert
       key: ca.crt
   {{- else }}
-  # The manager signs its own metrics certificate; nobody else can vouch for it.
+  # The metrics certificate is self-signed, so no CA can verify it.
   insecureSkipVerify: true
   {{- end }}
 {{- with .Values.prometheus.interval }}
@@ -37,7 +37,7 @@ metricRelabelings:
 {{- end }}
 {{- end -}}
 
-{{/* Is there a ServiceMonitor or a PodMonitor: "true" or nothing. */}}
+{{/* Whether there is a ServiceMonitor or a PodMonitor: "true" or nothing. */}}
 {{- define "lws.monitored" -}}
 {{- if and .Values.enablePrometheus (or .Values.prometheus.serviceMonitor .Values.prometheus.podMonitor) -}}
 true
