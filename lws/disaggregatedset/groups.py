@@ -112,9 +112,9 @@ def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
 
 def _serves(group: GroupFacts, size: int) -> bool:
     """Return whether the leader is up and, in a group of several pods, all workers are settled."""
-    if group.leader_terminating or group.deleting or not group.leader_up:
+    if group.is_leader_terminating or group.is_being_deleted or not group.is_leader_up:
         return False
-    return size == 1 or group.workers_settled
+    return size == 1 or group.are_workers_settled
 
 
 def _on_top(desired: int, indices: Iterable[int]) -> int:

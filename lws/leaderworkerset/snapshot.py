@@ -41,7 +41,7 @@ class GroupFacts:
     conflict: a StatefulSet, or a Service if the group needs one, that has the leader's name and either
     another existing owner or no owner.
     worker_uids: UIDs of the ready pods that `worker_statefulset` controls, without terminating ones.
-    deleting: whether another pass is deleting the leader at this moment.
+    is_being_deleted: whether another pass is deleting the leader at this moment.
     waits: waits of its pods for a node.
     """
 
@@ -50,7 +50,7 @@ class GroupFacts:
     worker_statefulset: Object | None = None
     conflict: Object | None = None
     worker_uids: tuple[str, ...] = ()
-    deleting: bool = False
+    is_being_deleted: bool = False
     waits: tuple[NodeWait, ...] = ()
 
     @cached_property
@@ -73,11 +73,11 @@ class GroupFacts:
         return is_exhausted(self.leader)
 
     @cached_property
-    def leader_terminating(self) -> bool:
+    def is_leader_terminating(self) -> bool:
         return is_terminating(self.leader)
 
     @cached_property
-    def leader_up(self) -> bool:
+    def is_leader_up(self) -> bool:
         """Whether the leader pod is Running and Ready."""
         return is_running(self.leader) and is_ready(self.leader)
 
@@ -92,12 +92,12 @@ class GroupFacts:
         return key_of_template(self.worker_statefulset) if self.worker_statefulset is not None else None
 
     @cached_property
-    def workers_settled(self) -> bool:
+    def are_workers_settled(self) -> bool:
         """Whether a worker StatefulSet exists and reports all of its pods available on one revision."""
         return self.worker_statefulset is not None and is_settled(self.worker_statefulset)
 
     @cached_property
-    def workers_short(self) -> bool:
+    def are_workers_short(self) -> bool:
         """Whether a worker StatefulSet exists and its controller has not created all of its pods."""
         return self.worker_statefulset is not None and is_short(self.worker_statefulset)
 
@@ -186,7 +186,7 @@ class SetSnapshot:
     rejections: writes that the API server rejects, both the manager's and those of StatefulSet controllers.
     recheck_after: seconds until `rejections` or the waits of `returning` pods may have changed.
     refused_at: time of the last rejected pod of a StatefulSet that is short of pods, by UID.
-    leaders_refused: whether the API server has recently rejected an update of the leader StatefulSet.
+    are_leaders_refused: whether the API server has recently rejected an update of the leader StatefulSet.
     terminating: pods with names of the set that are being deleted and wait for their kubelet.
     returning: pods without a node that have long waited for the node that they must return to.
     nodes: nodes of overdue `terminating` pods, and of `returning` pods if these were due, read live; None for
@@ -223,7 +223,7 @@ class SetSnapshot:
     rejections: tuple[Rejection, ...] = ()
     recheck_after: float | None = None
     refused_at: Mapping[str, datetime] = field(default_factory=dict)
-    leaders_refused: bool = False
+    are_leaders_refused: bool = False
     terminating: tuple[Object, ...] = ()
     returning: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)

@@ -160,7 +160,7 @@ def plan_ended(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     The leader of a group that has used up its restarts is kept, and its gated successor waits, until there is
     a new template or fewer groups are desired.
     """
-    live = [group for group in snapshot.groups if not group.leader_terminating]
+    live = [group for group in snapshot.groups if not group.is_leader_terminating]
     ended = [group for group in live if has_ended(group.leader)]
     if not ended or assessment.ownership != Ownership.OURS:
         return Plan()
@@ -203,12 +203,12 @@ def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     group is released by its own pass, after the annotation of its leader is removed here.
     """
     lws, revision = snapshot.lws, assessment.target.key
-    live = {name_of(group.leader): group for group in snapshot.groups if not group.leader_terminating}
+    live = {name_of(group.leader): group for group in snapshot.groups if not group.is_leader_terminating}
     gated = {name: group for name, group in live.items() if has_gate(group.leader, GROUP_REPLACEMENT_GATE)}
     kept = {
         name_of(group.leader): group
         for group in snapshot.groups
-        if group.is_exhausted and group.leader_terminating
+        if group.is_exhausted and group.is_leader_terminating
     }
     is_counted = GROUP_RESTART_COUNTS_ANNOTATION in annotations_of(lws)
     if not (gated or kept or is_counted) or assessment.ownership != Ownership.OURS:

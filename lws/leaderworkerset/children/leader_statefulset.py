@@ -346,8 +346,8 @@ def _refused(snapshot: SetSnapshot) -> list[Object]:
         return []
     leaders, uid = snapshot.leaders, uid_of(snapshot.lws)
     # Any successful write would count as the end of the rejection of the leader StatefulSet's update.
-    may_change = leaders is not None and is_controlled_by(leaders, uid) and not snapshot.leaders_refused
-    workers = (group.worker_statefulset for group in snapshot.groups if not group.leader_terminating)
+    may_change = leaders is not None and is_controlled_by(leaders, uid) and not snapshot.are_leaders_refused
+    workers = (group.worker_statefulset for group in snapshot.groups if not group.is_leader_terminating)
     return [
         statefulset
         for statefulset in (leaders if may_change else None, *workers)

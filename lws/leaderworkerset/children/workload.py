@@ -156,7 +156,7 @@ def _members(snapshot: SetSnapshot, part: Part) -> int:
     revision.
     """
     spec = snapshot.spec
-    by_index = {group.index: group.size for group in snapshot.groups if not group.leader_terminating}
+    by_index = {group.index: group.size for group in snapshot.groups if not group.is_leader_terminating}
     sizes = [size for index, size in sorted(by_index.items())[: spec.replicas] if size]
     return max(sum(sizes) + (spec.replicas - len(sizes)) * spec.size, 1) if sizes else part.members
 

@@ -247,11 +247,11 @@ class Membership:
 
     def _with_neighbours(self, group: GroupFacts, workers: Object | None, set_name: str) -> GroupFacts:
         """Add facts that depend on other objects."""
-        is_deleting = group.leader["metadata"]["uid"] in self._deleting
+        is_being_deleted = group.leader["metadata"]["uid"] in self._deleting
         conflict = self._conflict(group.leader, workers, set_name)
-        if not is_deleting and conflict is None:
+        if not is_being_deleted and conflict is None:
             return group
-        return replace(group, deleting=is_deleting, conflict=conflict)
+        return replace(group, is_being_deleted=is_being_deleted, conflict=conflict)
 
     def _conflict(self, pod: Object, workers: Object | None, set_name: str) -> Object | None:
         """Return the object of another owner that has a name which the group of this leader pod needs."""

@@ -224,7 +224,7 @@ class Observer:
             rejections=shortage.rejections,
             recheck_after=soonest((shortage.recheck_after, waiting.recheck_after)),
             refused_at=shortage.refused_at,
-            leaders_refused=self._writes.refusals.of_leaders(namespace_of(lws), name_of(lws)),
+            are_leaders_refused=self._writes.refusals.of_leaders(namespace_of(lws), name_of(lws)),
             terminating=terminating,
             returning=waiting.pods,
             nodes={**waiting.nodes, **await self._terminating.nodes(terminating, now)},
@@ -397,7 +397,7 @@ class Observer:
         workers = [
             group.worker_statefulset
             for group in children.groups
-            if group.workers_short and group.worker_statefulset is not None
+            if group.are_workers_short and group.worker_statefulset is not None
         ]
         shortage = self._shortages.of_set(namespace, name, [*creators, *workers], now)
         refused = self._writes.refusals.of_set(namespace, name)

@@ -150,13 +150,13 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
 
 
 def _group_state(group: GroupFacts, desired: DesiredGroups) -> GroupState:
-    terminating = group.leader_terminating or group.deleting
-    leader_ready = group.leader_up and not terminating
+    terminating = group.is_leader_terminating or group.is_being_deleted
+    leader_ready = group.is_leader_up and not terminating
     needs_workers = _size(group, desired.size_of) != 1
     counts_workers = needs_workers and group.worker_statefulset is not None
     return GroupState(
         index=group.index,
-        ready=leader_ready and (group.workers_settled or not needs_workers),
+        ready=leader_ready and (group.are_workers_settled or not needs_workers),
         formed=counts_workers or not needs_workers,
         outdated=group.leader_key != desired.key or (counts_workers and group.worker_key != desired.key),
         terminating=terminating,

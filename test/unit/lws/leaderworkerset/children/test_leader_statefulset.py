@@ -169,7 +169,7 @@ def test_no_event_after_the_only_group_is_replaced() -> None:
 
 
 def test_a_rejected_template_does_not_delete_the_only_group() -> None:
-    refused = plan(replace(a_set_of_one_to_roll(), leaders_refused=True))
+    refused = plan(replace(a_set_of_one_to_roll(), are_leaders_refused=True))
     assert (notes_of(refused), deletions(refused)) == ((0, 1), [])
 
 
@@ -185,11 +185,11 @@ def test_a_rejected_step_deletes_no_group_on_retry() -> None:
     """A policy rejects the new StatefulSet: a deleted leader would be recreated with the old template."""
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
-    refused = plan(replace(begun, leaders_refused=True))
+    refused = plan(replace(begun, are_leaders_refused=True))
     assert notes_of(plan(begun)) == notes_of(refused) == (2, 3), "it is tried again"
     assert counts_in(plan(begun)) == counts_in(refused), "once it is stored"
     covered = with_reported(carried_out(begun, refused))
-    going = deletions(plan(replace(covered, leaders_refused=True)))
+    going = deletions(plan(replace(covered, are_leaders_refused=True)))
     assert going == ["demo-2", "demo-2"], "it comes back updated"
 
 

@@ -116,7 +116,7 @@ def test_worker_statefulsets_are_retried() -> None:
         pytest.param(None, (), {}, id="no StatefulSet"),
         pytest.param(orphaned(leaders()), (), {}, id="orphaned StatefulSet"),
         pytest.param(leaders(terminating=True), (), {}, id="terminating StatefulSet"),
-        pytest.param(leaders(), (), {"leaders_refused": True}, id="apply of the StatefulSet is rejected"),
+        pytest.param(leaders(), (), {"are_leaders_refused": True}, id="apply of the StatefulSet is rejected"),
         pytest.param(None, (workers_of(0, terminating=True),), {}, id="workers are terminating"),
         pytest.param(None, (make_group(LWS, 0, terminating=True),), {}, id="leader is terminating"),
         pytest.param(None, (make_group(LWS, 0, workers=False),), {}, id="no workers"),

@@ -378,7 +378,7 @@ def test_groups_that_waited_for_a_stuck_rollout_restart_one_at_a_time(
 ) -> None:
     *rest, down = other_groups(OLD, {}, DOWN)
     leader = {**down.leader, "metadata": {**down.leader["metadata"], **metadata}}
-    stuck = with_other_groups(group(), *rest, replace(down, leader=leader, deleting=going))
+    stuck = with_other_groups(group(), *rest, replace(down, leader=leader, is_being_deleted=going))
     planned = decided(replace(stuck, now=NOW + timedelta(seconds=630)))
     latest = timestamp(NOW + timedelta(seconds=until))
     assert bool(planned.sequences) is (until <= 630)

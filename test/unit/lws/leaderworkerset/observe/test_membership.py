@@ -54,12 +54,12 @@ def test_workers_belong_to_the_leader_that_owns_their_statefulset() -> None:
     found = Membership(shown(LWS, LEADERS, *PODS, own, foreign), {PODS[1]["metadata"]["uid"]})
     first, second = found.groups_of(LEADERS)
     assert first.worker_statefulset is not None
-    assert (first.index, first.worker_statefulset["metadata"]["uid"], first.deleting) == (
+    assert (first.index, first.worker_statefulset["metadata"]["uid"], first.is_being_deleted) == (
         0,
         own["metadata"]["uid"],
         False,
     )
-    assert (second.index, second.worker_statefulset, second.deleting) == (1, None, True)
+    assert (second.index, second.worker_statefulset, second.is_being_deleted) == (1, None, True)
 
 
 def newer(obj: dict[str, Any], version: int, **changes: Any) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def test_a_group_is_read_anew_only_when_something_of_it_has_changed() -> None:
     assert first is before[0] and second.worker_uids == (worker["metadata"]["uid"],)
 
     going.add(PODS[0]["metadata"]["uid"])
-    assert [each.deleting for each in found.groups_of(LEADERS)] == [True, False]
+    assert [each.is_being_deleted for each in found.groups_of(LEADERS)] == [True, False]
     going.clear()
     store.drop(newer(workers[0], 9_999_999))
     assert [each.worker_statefulset is None for each in found.groups_of(LEADERS)] == [True, False]

@@ -963,7 +963,7 @@ async def test_a_leader_being_deleted_by_another_pass_counts_as_terminating() ->
     world = World(*EVERYTHING)
     world.memory.deleting.add(PODS[1]["metadata"]["uid"])
     snapshot = await world.of_set()
-    going = {group.leader["metadata"]["name"]: group.deleting for group in snapshot.groups}
+    going = {group.leader["metadata"]["name"]: group.is_being_deleted for group in snapshot.groups}
     assert going == {"demo-0": True, "demo-1": False}
 
 

@@ -59,7 +59,9 @@ def test_a_settled_group() -> None:
             make_group(terminating=True), False, id="leader terminating, although Running and Ready"
         ),
         pytest.param(
-            replace(make_group(), deleting=True), False, id="leader being deleted by a pass at this moment"
+            replace(make_group(), is_being_deleted=True),
+            False,
+            id="leader being deleted by a pass at this moment",
         ),
         pytest.param(make_group(workers_ready=False), True, id="workers not available"),
         pytest.param(make_group(workers=False), True, id="workers missing"),
