@@ -161,18 +161,18 @@ class Engine:
         return True
 
     def checks(self) -> dict[str, Check]:
-        """Checks for the liveness probe by name: those of all streams and controllers."""
+        """Return the checks for the liveness probe by name: those of all streams and controllers."""
         checks = {name: self._silence.check(stream) for name, stream in self._streams().items()}
         for controller in self._controllers:
             checks |= controller.checks
         return checks
 
     def queued(self) -> dict[str, int]:
-        """Number of keys by state (see `Queue.counts`)."""
+        """Return the number of keys by state (see `Queue.counts`)."""
         return self._queue.counts()
 
     def cached(self) -> dict[str, int]:
-        """Number of stored objects by kind."""
+        """Return the number of stored objects by kind."""
         return self._store.sizes()
 
     def not_listed(self) -> str | None:

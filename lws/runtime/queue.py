@@ -129,7 +129,7 @@ class Queue:
             await asyncio.wait(self._tasks)
 
     def counts(self) -> dict[str, int]:
-        """Number of keys by state: `running` (or about to run), `waiting` and `resting`.
+        """Return the number of keys by state: `running` (or about to run), `waiting` and `resting`.
 
         The number of `failing` keys counts a part of the running and waiting keys.
         """

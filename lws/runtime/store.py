@@ -129,11 +129,11 @@ class Store:
         return tuple(self._objects[kind].values())
 
     def sizes(self) -> dict[str, int]:
-        """Number of objects by kind."""
+        """Return the number of objects by kind."""
         return {kind: len(objects) for kind, objects in sorted(self._objects.items())}
 
     def controlled_by(self, uid: str, kind: str) -> list[Object]:
-        """Objects of a kind whose controller reference has this UID."""
+        """Return the objects of a kind whose controller reference has this UID."""
         return self._by_owner.find(uid, kind)
 
     def owned_by(self, uid: str, kind: str) -> tuple[Object, ...]:
@@ -141,7 +141,7 @@ class Store:
         return self._by_owner.unchanged(uid, kind)
 
     def labelled(self, label: str, namespace: str, value: str, kind: str) -> list[Object]:
-        """Objects of a kind that carry a label with this value, regardless of owner.
+        """Return the objects of a kind that carry a label with this value, regardless of owner.
 
         Pods are excluded, as are ControllerRevisions that have a controller.
         """
@@ -149,21 +149,21 @@ class Store:
         return index.find((namespace, value), kind)
 
     def labelled_pods(self, label: str, namespace: str, value: str) -> list[Object]:
-        """Pods with this label, regardless of owner. The first look-up builds an index, which stays."""
+        """Return the pods with this label, regardless of owner. The first call builds an index."""
         index = self._pods.get(label) or self._indexed(self._pods, label, _pod_key)
         return index.find((namespace, value), "Pod")
 
     def terminating_pods(self, label: str, namespace: str, value: str) -> list[Object]:
-        """Terminating pods that carry a label with this value and wait for their kubelet."""
+        """Return the terminating pods that carry a label with this value and wait for their kubelet."""
         index = self._terminating.get(label) or self._indexed(self._terminating, label, _terminating_key)
         return index.find((namespace, value), "Pod")
 
     def kept(self, namespace: str, owner: str) -> list[Object]:
-        """Pods whose controller has this name and that have a finalizer that decisions read."""
+        """Return the pods whose controller has this name and that have a finalizer that decisions read."""
         return self._kept.find((namespace, owner), "Pod")
 
     def last_disrupted(self, owner_uid: str, name: str) -> str:
-        """UID of the last deleted pod of this owner and name if it was disrupted; otherwise empty."""
+        """Return the UID of the last deleted pod of this owner and name if it was disrupted, else empty."""
         return self._disrupted.get((owner_uid, name), "")
 
     def last_unbound(self, owner_uid: str, name: str) -> Object | None:

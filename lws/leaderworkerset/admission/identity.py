@@ -26,7 +26,7 @@ _DURATIONS = {
 
 
 def restart_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Errors of `restartBudget` and `restartBackoff`."""
+    """Yield errors of `restartBudget` and `restartBackoff`."""
     recreates = (fields.RESTART_POLICY.stored_in(raw) or fields.RESTART_POLICY.default) in _RECREATING
     limit, path = (
         fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS.stored_in(raw),
@@ -68,7 +68,7 @@ def _backoff_errors(raw: Mapping[str, Any], backoff: Mapping[str, Any]) -> Itera
 
 
 def identity_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
-    """Errors of `groupIdentity` and `groupReplacementPolicy`."""
+    """Yield errors of `groupIdentity` and `groupReplacementPolicy`."""
     policy = fields.GROUP_REPLACEMENT_POLICY.stored_in(raw)
     if not has_hash_groups(raw):
         if policy == GroupReplacementPolicy.IMMEDIATE:
@@ -92,7 +92,7 @@ def identity_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldErro
 
 
 def identity_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Errors of a changed `groupIdentity`: it is immutable, as existing groups would keep their names."""
+    """Yield errors of a changed `groupIdentity`: it is immutable, as groups would keep their names."""
     if has_hash_groups(new) != has_hash_groups(old):
         yield invalid(
             fields.GROUP_IDENTITY, fields.GROUP_IDENTITY.stored_in(new), "groupIdentity is immutable"
@@ -100,6 +100,6 @@ def identity_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> It
 
 
 def termination_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
-    """Warnings for termination policies that have no effect."""
+    """Yield warnings for termination policies that have no effect."""
     if spec.size == 1 and ends_in_parallel(raw):
         yield f"{fields.POD_TERMINATION_POLICY}: Parallel has no effect with size 1: remove it"

@@ -427,7 +427,7 @@ def _environment(variables: Mapping[str, str], own: list[dict[str, Any]]) -> lis
 
 
 def _containers_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Containers and init containers; ephemeral containers are only added to existing pods."""
+    """Return containers and init containers; ephemeral containers are only added to existing pods."""
     spec = raw.get("spec")
     if spec is not None and not isinstance(spec, dict):
         raise Refused(f"spec must be an object, not {rendered(spec)}")
@@ -460,8 +460,8 @@ def _title(raw: Mapping[str, Any]) -> str:
 
 
 def node_fields(raw: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """Replacements for fields of a leader pod's spec; empty if its set does not select nodes by group. The
-    placement gate is removed, because a pod with these fields may be scheduled.
+    """Return replacements for fields of a leader pod's spec; empty if its set does not select nodes by group.
+    The placement gate is removed, because a pod with these fields may be scheduled.
     """
     annotations = annotations_of(raw)
     if not selects_by_group(annotations):
@@ -510,9 +510,10 @@ def tpu_variables(
     annotations: Mapping[str, str],
     subdomain: str,
 ) -> Mapping[int, Sequence[dict[str, Any]]]:
-    """TPU variables to append to the environment of each container, by `id` of the container. The result is
-    empty if no container uses TPUs, or if the user has configured them. Raises `Refused` if the pod's TPU
-    peers cannot be determined. name, labels, annotations, subdomain: the values of the admitted pod.
+    """Return TPU variables to append to the environment of each container, by `id` of the container. The
+    result is empty if no container uses TPUs, or if the user has configured them. Raises `Refused` if the
+    pod's TPU peers cannot be determined. name, labels, annotations, subdomain: the values of the admitted
+    pod.
     """
     containers = tpu_containers(raw.get("spec") or {})
     if not containers or is_configured(containers):
@@ -532,7 +533,7 @@ def tpu_variables(
 def _members(
     raw: Mapping[str, Any], worker: int, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> range:
-    """Indices of the pods of the group, or of the subgroup, that use TPUs."""
+    """Return the indices of the pods of the group, or of the subgroup, that use TPUs."""
     size = _number(raw, annotations, SIZE_ANNOTATION)
     if size > MOST_PODS:
         raise Refused(f"pod {_title(raw)} uses TPUs in a group of {size} pods: at most {MOST_PODS} can")
@@ -561,7 +562,7 @@ def _number(raw: Mapping[str, Any], values: Mapping[str, str], key: str) -> int:
 
 
 def object_in(path: str, value: Any) -> Mapping[str, Any]:
-    """`value` if it is an object, an empty object for null; raises `Refused` for other types."""
+    """Return `value` if it is an object, an empty object for null; raises `Refused` for other types."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -570,7 +571,7 @@ def object_in(path: str, value: Any) -> Mapping[str, Any]:
 
 
 def objects_in(path: str, value: Any) -> list[dict[str, Any]]:
-    """`value` if it is a list of objects, an empty list for null; raises `Refused` for other types."""
+    """Return `value` if it is a list of objects, an empty list for null; raises `Refused` for other types."""
     if value is None:
         return []
     if not isinstance(value, list):

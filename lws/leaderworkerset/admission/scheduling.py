@@ -42,7 +42,7 @@ def scheduling_errors(
     spec: SetSpec,
     scheduler: Scheduler = ASSUMED,
 ) -> Iterator[FieldError]:
-    """Errors of `spec.scheduling`. old: the stored set; None on create."""
+    """Yield errors of `spec.scheduling`. old: the stored set; None on create."""
     after, before = SCHEDULING.stored_in(new), SCHEDULING.stored_in(old) if old else None
     if after is None:
         if before is not None:
@@ -76,7 +76,7 @@ def _server_errors(scheduling: Any, scheduler: Scheduler) -> Iterator[FieldError
 
 
 def _delegation_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator[FieldError]:
-    """Errors of the annotations that delegate scheduling to the Workload of a parent."""
+    """Yield errors of the annotations that delegate scheduling to the Workload of a parent."""
     annotations = annotations_of(raw)
     template, parent = annotations.get(GROUP_TEMPLATE_ANNOTATION), annotations.get(PARENT_GROUP_ANNOTATION)
     if template is None and parent is None:
@@ -175,7 +175,7 @@ def _template_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def _volcano_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator[FieldError]:
-    """Errors for fields that Volcano's PodGroup lacks."""
+    """Yield errors for fields that Volcano's PodGroup lacks."""
     scheduling = SCHEDULING.stored_in(raw)
     if levels != (Level.REPLICA,):
         why = "the Volcano provider supports the typed API only at replica level"

@@ -65,7 +65,7 @@ _VARIABLES = (LEADER_ADDRESS_ENV, GROUP_SIZE_ENV, WORKER_INDEX_ENV)
 
 
 def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Errors of templates from which no pod could be created."""
+    """Return errors of templates from which no pod could be created."""
     errors: list[FieldError] = []
     for path, template in templates_of(raw):
         if _is_used(path, raw, spec):
@@ -74,7 +74,7 @@ def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
-    """Warnings for values that have another effect than users may expect."""
+    """Return warnings for values that have another effect than users may expect."""
     warnings = [*reserved_warnings(raw), *_tpu_warnings(raw, spec)]
     for path, template in templates_of(raw):
         pod = _mapping(template.get("spec"))
@@ -134,7 +134,7 @@ def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
 
 
 def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Errors for sets if the list of TPU workers cannot be computed for their pods."""
+    """Return errors for sets if the list of TPU workers cannot be computed for their pods."""
     pods = _tpu_pods(raw)
     errors = []
     if any(pods.values()) and spec.size > MOST_PODS:
@@ -151,8 +151,8 @@ def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
-    """Warnings for TPU containers without a known port, or with different ports in leaders and workers. Each
-    pod assumes that all others have the same TPU containers and ports as itself.
+    """Yield warnings for TPU containers without a known port, or with different ports in leaders and workers.
+    Each pod assumes that all others have the same TPU containers and ports as itself.
     """
     pods = _tpu_pods(raw)
     if spec.size < 2:
@@ -273,7 +273,7 @@ class _Template:
 
 
 def reserved_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Errors for labels and annotations that would leave groups incomplete or that belong on the set."""
+    """Yield errors for labels and annotations that leave groups incomplete or that belong on the set."""
     for template in _templates(raw):
         for path, key, value in template.entries:
             if not isinstance(value, str):
@@ -290,7 +290,7 @@ def reserved_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def reserved_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
-    """Warnings for reserved labels and annotations that are overwritten, ineffective or risky."""
+    """Yield warnings for reserved labels and annotations that are overwritten, ineffective or risky."""
     for template in _templates(raw):
         for path, key, value in template.entries:
             if isinstance(value, str) and (effect := _effect(template, key, value)):
@@ -375,7 +375,7 @@ _EITHER = (
 
 
 def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Errors for placement that is invalid, or that the scheduler can never satisfy."""
+    """Return errors for placement that is invalid, or that the scheduler can never satisfy."""
     annotations = annotations_of(raw)
     if too_long := [*_too_long_errors(annotations)]:
         return too_long
@@ -404,7 +404,7 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 
 
 def _excepted_errors(raw: Mapping[str, Any], annotations: Mapping[str, str]) -> list[FieldError]:
-    """Errors of the nodes to which no pod returns. The names in a long list are not checked."""
+    """Return errors of the nodes to which no pod returns. The names in a long list are not checked."""
     if too_long := [*_too_long_errors(annotations, (NODE_RETURN_EXCEPT_ANNOTATION,))]:
         return too_long
     path = _path(NODE_RETURN_EXCEPT_ANNOTATION)
@@ -415,7 +415,9 @@ def _excepted_errors(raw: Mapping[str, Any], annotations: Mapping[str, str]) -> 
 def _too_long_errors(
     annotations: Mapping[str, str], keys: Iterable[str] = PLACEMENT_ANNOTATIONS
 ) -> Iterator[FieldError]:
-    """Errors for long annotations, because each is read for every created pod; stored ones are accepted."""
+    """Yield errors for long annotations, because each is read for every created pod; stored ones are
+    accepted.
+    """
     for annotation in keys:
         value = annotations.get(annotation)
         if isinstance(value, str) and byte_length(value) > _LONGEST:
@@ -424,7 +426,7 @@ def _too_long_errors(
 
 
 def _one_domain_errors(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[FieldError]:
-    """Errors if a group must be in one domain, but each subgroup in its own domain of that topology."""
+    """Yield errors if a group must be in one domain, but each subgroup in its own domain of that topology."""
     subgroup = annotations.get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
     policy = spec.subgroup or {}
     size = policy.get("subGroupSize")
@@ -444,7 +446,7 @@ def _one_domain_errors(annotations: Mapping[str, str], spec: SetSpec) -> Iterato
 def _group_node_errors(
     raw: Mapping[str, Any], annotations: Mapping[str, str], spec: SetSpec
 ) -> Iterator[FieldError]:
-    """Errors of node selectors and tolerations, checked for the group with the longest name."""
+    """Yield errors of node selectors and tolerations, checked for the group with the longest name."""
     # Name and namespace may be missing in manifests that no API server has processed.
     name, namespace = (str(metadata_of(raw).get(field) or "default") for field in ("name", "namespace"))
     index = max(spec.replicas + (spec.surge_groups or 0) - 1, 0)
@@ -467,7 +469,7 @@ def _path(annotation: str) -> str:
 
 
 def placement_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
-    """Warnings for placement that the scheduler may be unable to satisfy."""
+    """Return warnings for placement that the scheduler may be unable to satisfy."""
     if any(_too_long_errors(annotations_of(raw))):
         return []
     warnings = []
@@ -601,7 +603,7 @@ def _is_object(value: Any) -> bool:
 
 
 def templates_of(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Path and value of the pod templates in the set, the leader template first."""
+    """Yield path and value of the pod templates in the set, the leader template first."""
     for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE):
         template = field.stored_in(raw)
         if isinstance(template, Mapping):

@@ -161,7 +161,7 @@ def _manager_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def _later_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Errors in sets that upstream admits although their objects can never be created."""
+    """Return errors in sets that upstream admits although their objects can never be created."""
     rules = (
         template_errors(raw, spec),
         storage_errors(raw),
@@ -174,8 +174,8 @@ def _later_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
 def warnings_in(
     new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: GangProvider | None = None
 ) -> list[str]:
-    """Problems of `new` that do not prevent storing it. Warnings that applied to `old` are not repeated.
-    old: the stored set; None or empty on create. gang: the provider that schedules groups as gangs.
+    """Return problems of `new` that do not prevent storing it. Warnings that applied to `old` are not
+    repeated. old: the stored set; None or empty on create. gang: the provider that schedules groups as gangs.
     """
     if _needs_no_check(new, old) or shape_errors(new):
         return []
@@ -341,7 +341,7 @@ _PERCENT_MESSAGE = (
 
 
 def amount_errors(path: object, amount: int | str | None) -> list[FieldError]:
-    """At most one error for the amount in the field at `path`; none if the amount is unset."""
+    """Return at most one error for the amount in the field at `path`; none if the amount is unset."""
     if amount is None:
         return []
     if isinstance(amount, int):
@@ -354,7 +354,7 @@ def amount_errors(path: object, amount: int | str | None) -> list[FieldError]:
 
 
 def subgroup_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | None = None) -> list[FieldError]:
-    """Errors of the subgroup policy, with upstream's paths and texts."""
+    """Return errors of the subgroup policy, with upstream's paths and texts."""
     policy, size, path = spec.subgroup, spec.size, fields.SUB_GROUP_SIZE
     if policy is None:
         topology = annotations_of(new).get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
@@ -383,7 +383,7 @@ def subgroup_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | Non
 
 
 def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Errors for PVC templates that would keep pods from starting, and for unsupported policies."""
+    """Yield errors for PVC templates that would keep pods from starting, and for unsupported policies."""
     for field in map(fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.child, ("whenDeleted", "whenScaled")):
         if field.stored_in(raw) not in (None, "", RETAIN, DELETE):
             yield invalid(field, field.stored_in(raw), f"must be {RETAIN} or {DELETE}")
@@ -397,7 +397,7 @@ def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
-    """Warnings for duplicate names of PVC templates, of which StatefulSets use the last."""
+    """Yield warnings for duplicate names of PVC templates, of which StatefulSets use the last."""
     names = [metadata_of(claim).get("name") for claim in _claims(raw)]
     last = {str(name): place for place, name in enumerate(names)}
     for place, name in enumerate(names):
@@ -407,7 +407,9 @@ def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
-    """Errors for changed PVC templates, immutable as in a StatefulSet; equivalent notations are allowed."""
+    """Return errors for changed PVC templates, immutable as in a StatefulSet; equivalent notations are
+    allowed.
+    """
     after, before = _claims(new), _claims(old)
     if after == before or _form(after) == _form(before):
         return []
@@ -439,7 +441,7 @@ _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """Errors for ports that no Service can have, or for a Service without ports."""
+    """Return errors for ports that no Service can have, or for a Service without ports."""
     service = fields.LEADER_SERVICE.stored_in(raw)
     if not isinstance(service, Mapping):
         return []
@@ -492,7 +494,7 @@ _ALONE = "so the leader is scheduled alone, and there may be no room for the wor
 
 
 def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
-    """Warnings for valid settings that prevent groups from being scheduled as gangs."""
+    """Return warnings for valid settings that prevent groups from being scheduled as gangs."""
     warnings = []
     if fields.STARTUP_POLICY.stored_in(raw) == StartupPolicy.LEADER_READY:
         warnings.append(
@@ -586,7 +588,7 @@ TOO_LARGE = "too large to report here which groups this update restarts: `lws pl
 def restart_warnings(
     new: Mapping[str, Any], old: Mapping[str, Any], spec: SetSpec, before: SetSpec
 ) -> list[str]:
-    """One warning if the update restarts groups, derived from the set alone: pods are not read."""
+    """Return one warning if the update restarts groups, derived from the set alone: pods are not read."""
     running = min(spec.replicas, before.replicas, _counted(old, "replicas"))
     if running <= 0 or why_left_alone(new, True, scheduler_seen(new)) is not None:
         return []
@@ -613,7 +615,7 @@ def restart_warnings(
 
 
 def _released(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> str:
-    """Why groups restart that a pause or partition held back; empty if none do, or if all are updated."""
+    """Return why groups restart that a pause or partition held back; empty if none do or all are updated."""
     if spec.paused or _counted(old, "updatedReplicas") >= _counted(old, "replicas"):
         return ""
     if before.paused:
@@ -644,7 +646,7 @@ def _status(old: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def unsupported_errors(raw: Mapping[str, Any], scheduler: Scheduler = ASSUMED) -> Iterator[FieldError]:
-    """Errors for fields that would have no effect here; see `unsupported_in`."""
+    """Yield errors for fields that would have no effect here; see `unsupported_in`."""
     for unsupported in unsupported_in(raw, scheduler):
         yield invalid(unsupported.path, unsupported.value, f"{unsupported.why}: {unsupported.remedy}")
 
@@ -656,7 +658,7 @@ def unsupported_errors(raw: Mapping[str, Any], scheduler: Scheduler = ASSUMED) -
 def clash_errors(
     new: Mapping[str, Any], old: Mapping[str, Any] | None, others: Iterable[Mapping[str, Any]]
 ) -> list[FieldError]:
-    """Errors for names that both this and another set need; on update, only for newly needed names."""
+    """Return errors for names that both this and another set need; on update, only for newly needed names."""
     name = metadata_of(new).get("name")
     if not isinstance(name, str):
         return []
@@ -697,8 +699,8 @@ def _group_named(name: str, set_name: str) -> int:
 def _service_errors(
     new: Mapping[str, Any], old: Mapping[str, Any] | None, other: Mapping[str, Any]
 ) -> Iterator[FieldError]:
-    """Errors for two sets that need one Service name. A set's leader Service may have the same name as the
-    Service for all pods of another set.
+    """Yield errors for two sets that need one Service name. A set's leader Service may have the same name as
+    the Service for all pods of another set.
     """
     name, its_name = str(metadata_of(new).get("name")), str(metadata_of(other).get("name"))
     needed, has = _is_shared(new), _has_leader_service(new)
@@ -726,7 +728,7 @@ def _is_shared(raw: Mapping[str, Any]) -> bool:
 
 
 def _indices(raw: Mapping[str, Any]) -> range:
-    """Indices of groups that have objects of their own in addition to their leader pod."""
+    """Return the indices of groups that have objects of their own in addition to their leader pod."""
     spec = SetSpec.of(raw)
     if has_hash_groups(raw):
         return range(0)

@@ -273,8 +273,8 @@ def _chosen(snapshot: SetSnapshot, assessment: Assessment, leaders: Sequence[Lea
 def _used_up(
     snapshot: SetSnapshot, counts: Counts, inherited: Mapping[str, str], former: Iterable[GroupFacts]
 ) -> set[str]:
-    """Names of gated leaders of previous revisions that have no restarts left. The groups that they replace
-    are released instead of kept, because the rollout replaces them.
+    """Return the names of gated leaders of previous revisions that have no restarts left. The groups that
+    they replace are released instead of kept, because the rollout replaces them.
     """
     budget, deployment = snapshot.spec.restart_budget, snapshot.leaders or {}
     if budget is None or deployment["spec"].get("paused"):
@@ -284,7 +284,7 @@ def _used_up(
 
 
 def _spare_places(snapshot: SetSnapshot, leaders: Sequence[Leader], taken: int) -> int:
-    """How many more groups may be created. taken: places of kept groups and of leaders being admitted."""
+    """Return how many groups may be created. taken: places of kept groups and of leaders being admitted."""
     spec = snapshot.spec
     most = max_groups_with_nodes(leaders, snapshot.teardowns, spec.replicas, spec.surge_groups or 0)
     return max(most - taken - sum(not leader.is_gated for leader in leaders), 0)

@@ -137,8 +137,9 @@ def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) ->
 def _unseen_surge(
     snapshot: SetSnapshot, state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout
 ) -> float | None:
-    """Seconds until other controllers have had time to see the surge; None if no step has to wait for it. The
-    first step never waits. A later step may remove the surge while other controllers still rely on it.
+    """Return the seconds until other controllers have had time to see the surge; None if no step has to wait
+    for it. The first step never waits. A later step may remove the surge while other controllers still rely
+    on it.
     """
     continues = rollout.partition < stored.partition < state.replicas or rollout.replicas < stored.replicas
     is_scaled = not stored.is_current or stored.last_replicas != state.replicas
@@ -268,8 +269,8 @@ def _why_moved(index: int) -> str:
 
 
 def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> frozenset[int]:
-    """Indices of the groups that the step moves to the new revision. This controller or the StatefulSet
-    controller deletes their leaders with the step or after it.
+    """Return the indices of the groups that the step moves to the new revision. This controller or the
+    StatefulSet controller deletes their leaders with the step or after it.
     """
     end = min(stored.partition if stored.is_current else stored.replicas, rollout.replicas)
     covered = range(rollout.partition, end)
@@ -283,7 +284,7 @@ def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> 
 
 
 def _tallies(snapshot: SetSnapshot, choice: TargetRevision, indices: frozenset[int]) -> tuple[Tally, ...]:
-    """Increments of metrics for groups that move to the new revision."""
+    """Return increments of metrics for groups that move to the new revision."""
     if not indices:
         return ()
     lws, equal = snapshot.lws, equal_keys(snapshot, choice)
@@ -341,7 +342,7 @@ def plan_retries(snapshot: SetSnapshot) -> Plan:
 
 
 def _refused(snapshot: SetSnapshot) -> list[Object]:
-    """StatefulSets of the set that lack pods because of a rejection; the leader StatefulSet comes first."""
+    """Return the StatefulSets that lack pods because of a rejection; the leader StatefulSet comes first."""
     if not snapshot.refused_at:
         return []
     leaders, uid = snapshot.leaders, uid_of(snapshot.lws)
@@ -358,7 +359,7 @@ def _refused(snapshot: SetSnapshot) -> list[Object]:
 
 
 def _last_try(statefulset: Object, snapshot: SetSnapshot) -> datetime:
-    """When the StatefulSet controller last tried to create pods, as far as known."""
+    """Return when the StatefulSet controller last tried to create pods, as far as known."""
     retried_at = moment_of(annotations_of(statefulset).get(PODS_RETRIED_AT_ANNOTATION))
     moments = (retried_at, snapshot.refused_at[statefulset["metadata"]["uid"]])
     # Ignore times further in the future than clock skew explains.

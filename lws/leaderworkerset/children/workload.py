@@ -85,7 +85,7 @@ def _delete_unneeded(pod_group: Object) -> Delete:
 
 
 def _refused(snapshot: SetSnapshot) -> Iterator[Problem]:
-    """Rejected creations of Workloads and PodGroups; the problems of the set contain them already."""
+    """Yield rejected creations of Workloads and PodGroups; the problems of the set contain them already."""
     for rejection in snapshot.rejections:
         if rejection.kind in ("Workload", "PodGroup"):
             yield _failed(rejection.kind, rejection.message)

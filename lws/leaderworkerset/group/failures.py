@@ -128,7 +128,7 @@ def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
 
 
 def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str) -> Iterator[Incident]:
-    """Failures that the pods themselves show. since: until when container restarts belong to the start."""
+    """Yield failures that the pods show. since: until when container restarts belong to the start."""
     exempt, spares_sidecars = group.spec.exempt_containers, group.spec.exempts_sidecars
     for pod in pods:
         name, disruption = pod["metadata"]["name"], disruption_of(pod)
@@ -162,7 +162,9 @@ def _ended(end: ContainerEnd) -> str:
 
 
 def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> Iterator[Incident]:
-    """Workers that were replaced under this leader, as observed by this process or shown by recorded UIDs."""
+    """Yield workers that were replaced under this leader, as observed by this process or shown by recorded
+    UIDs.
+    """
     pods = {pod["metadata"]["name"]: pod for pod in workers}
     for name in group.replaced:
         if name in pods:

@@ -132,7 +132,9 @@ _PASSED_ON = "volcano.sh/"
 
 
 def may_be_gangs_of(pod: Object) -> set[str]:
-    """Names of Volcano PodGroups that a pod may belong to, by annotation and labels: either may be edited."""
+    """Return the names of Volcano PodGroups that a pod may belong to, by annotation and labels: either may be
+    edited.
+    """
     return {name_by_labels(labels_of(pod)), annotations_of(pod).get(_GROUP_NAME_ANNOTATION, "")}
 
 

@@ -163,7 +163,7 @@ def subgroup_of(worker: int, size: int, subgroup_size: int) -> int:
 
 
 def members_of(index: int, size: int, subgroup_size: int) -> range:
-    """Indices of the pods of a subgroup within the group; subgroup 0 includes the leader, pod 0."""
+    """Return the indices of the pods of a subgroup in the group; subgroup 0 includes the leader, pod 0."""
     extra = int(_leader_is_extra(size, subgroup_size))
     first = index * subgroup_size + extra if index > 0 else 0
     return range(first, min((index + 1) * subgroup_size + extra, size))

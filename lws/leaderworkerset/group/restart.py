@@ -184,7 +184,7 @@ def _latest_restart(group: GroupSnapshot, incident: Incident, states: Sequence[G
 
 
 def _deleted_at(group: GroupSnapshot, sibling: GroupFacts) -> datetime:
-    """When the leader of a group that is not ready was deleted or recreated."""
+    """Return when the leader of a group that is not ready was deleted or recreated."""
     requested = deletion_requested_at(sibling.leader)
     if requested is None and sibling.is_being_deleted:
         return group.now

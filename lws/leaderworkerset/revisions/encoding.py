@@ -100,7 +100,7 @@ def equality_form(spec: Object) -> str:
 
 
 def serialised(value: Any, sort_keys: bool = True) -> str:
-    """JSON as Go's encoding/json writes it, without spaces and safe inside HTML.
+    """Return the value as JSON, as Go's encoding/json writes it, without spaces and safe inside HTML.
     sort_keys: whether keys are sorted, as for a Go map, or keep their order, as for a struct.
     """
     text = json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False)

@@ -15,9 +15,9 @@ STATEFULSET_REVISION_LABEL = "controller-revision-hash"
 
 
 def template_labels(holder: Object) -> Mapping[str, str] | None:
-    """Labels of the pod template in a workload, or in one of its own ControllerRevisions. None if the store
-    has trimmed the template, which it does if the object has the same labels.
-    holder: a StatefulSet, Deployment, ReplicaSet or ControllerRevision.
+    """Return the labels of the pod template in a workload, or in one of its own ControllerRevisions. None if
+    the store has trimmed the template, which it does if the object has the same labels. holder: a
+    StatefulSet, Deployment, ReplicaSet or ControllerRevision.
     """
     data = holder.get("data")
     spec = (data if is_mapping(data) else holder).get("spec")

@@ -245,7 +245,7 @@ def _template_in_use(lws: Object, running: Running) -> tuple[Object, Object]:
 
 
 def _given(lws: Object, running: Running) -> dict[str, str]:
-    """Annotations that controllers added to pods, without annotations of the user."""
+    """Return the annotations that controllers added to pods, without annotations of the user."""
     used, template = _template_in_use(lws, running)
     spec, by_user = SetSpec.of(lws), annotations_of(template)
     desired = spec.subgroup_annotations

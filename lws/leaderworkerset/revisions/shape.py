@@ -69,8 +69,8 @@ def shape_fault(lws: Object, prefix: str = "", *, is_recorded: bool = False) -> 
 
 
 def number_faults(spec: Any, path: str = "spec") -> Iterator[tuple[str, Any, str]]:
-    """Numbers and quantities that typed clients cannot read: path, value, and what is wrong. Specs of earlier
-    releases that contain such values are read nevertheless.
+    """Return numbers and quantities that typed clients cannot read: path, value, and what is wrong. Specs of
+    earlier releases that contain such values are read nevertheless.
     """
     return _NUMBERS.faults("LeaderWorkerSetSpec", spec, path)
 

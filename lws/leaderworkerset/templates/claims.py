@@ -71,9 +71,9 @@ def common_claim(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
 
 
 def claims_at_risk(lws: Object, workers: Iterable[Object | None]) -> list[str]:
-    """Names of worker StatefulSets whose PVCs are deleted whenever their group is recreated. Upstream creates
-    such StatefulSets if the set has `whenDeleted: Delete`. The controller does not edit them, because the
-    user of the set has not requested it.
+    """Return the names of worker StatefulSets whose PVCs are deleted whenever their group is recreated.
+    Upstream creates such StatefulSets if the set has `whenDeleted: Delete`. The controller does not edit
+    them, because the user of the set has not requested it.
     """
     if not claims_of(lws):
         return []

@@ -172,7 +172,7 @@ def _unlimited(namespace: str) -> float:
 
 
 def anywhere(namespace: str) -> bool:
-    """A fence that always allows writes."""
+    """Return a fence that always allows writes."""
     return True
 
 

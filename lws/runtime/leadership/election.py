@@ -28,7 +28,7 @@ OnLeading = Callable[[str, bool], None]
 
 
 def everywhere(namespace: str) -> bool:
-    """The scope that contains all namespaces."""
+    """Return the scope that contains all namespaces."""
     return True
 
 
@@ -39,7 +39,7 @@ class Election(Protocol):
         """Report, before every write, whether this process and certainly no other acts on the namespace."""
 
     def time_left(self, namespace: str) -> float:
-        """Seconds within which a write that is sent now must end."""
+        """Return the seconds within which a write that is sent now must end."""
 
     def acts_on(self, namespace: str) -> bool:
         """Return whether passes over the namespace run. Only calls of `on_gain` and `on_loss` change this."""

@@ -361,7 +361,7 @@ class ShardElection:
 
 
 def lease_names(name: str, shards: int) -> list[str]:
-    """Names of the Leases of all shards, in order."""
+    """Return the names of the Leases of all shards, in order."""
     return [f"{name}-{shard}" for shard in range(shards)]
 
 

@@ -234,7 +234,7 @@ class AdmissionServer:
         await asyncio.Event().wait()
 
     def in_flight(self, webhook: str) -> int:
-        """Number of requests to a webhook that are being answered."""
+        """Return the number of requests to a webhook that are being answered."""
         return self._in_flight[webhook]
 
     async def run(self) -> None:
