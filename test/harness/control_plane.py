@@ -51,7 +51,7 @@ def _restart_kwok(cluster: LocalCluster) -> None:
 
     Each kwok has a new identity, and would wait until the Leases of the killed one expire. When it gets the
     Lease of a node, it lists the node's pods once. If it has not observed its own Lease by then, it ignores
-    them, so pods that still wait are changed until it starts them.
+    them, so pods that two reads in a row find waiting are changed until it starts them.
     """
     api = cluster.api
     cluster.kill_component("kwok")
@@ -63,17 +63,20 @@ def _restart_kwok(cluster: LocalCluster) -> None:
         lambda: nodes - {lease["metadata"]["name"] for lease in api.get(_NODE_LEASES)["items"]},
         lambda missing: not missing,
     )
-    at_first = {pod["metadata"]["uid"] for pod in _waiting_pods(api)}
+    last_seen: set[str] | None = None
 
-    def change_waiting() -> list[str]:
-        waiting = [pod["metadata"] for pod in _waiting_pods(api) if pod["metadata"]["uid"] in at_first]
-        for pod in waiting:
+    def change_forgotten() -> list[str] | None:
+        nonlocal last_seen
+        waiting = {pod["metadata"]["uid"]: pod["metadata"] for pod in _waiting_pods(api)}
+        forgotten = None if last_seen is None else [waiting[uid] for uid in waiting if uid in last_seen]
+        for pod in forgotten or ():
             with tolerating(_NOT_FOUND):
                 path = f"/api/v1/namespaces/{pod['namespace']}/pods/{pod['name']}"
                 api.merge(path, {"metadata": {"annotations": {"example.com/changed": str(time.monotonic())}}})
-        return [pod["name"] for pod in waiting]
+        last_seen = set(waiting)
+        return None if forgotten is None else [pod["name"] for pod in forgotten]
 
-    eventually("kwok has started the pods that waited for it", change_waiting, lambda waiting: not waiting)
+    eventually("kwok has started the pods that waited for it", change_forgotten, lambda pods: pods == [])
 
 
 def _waiting_pods(api: Api) -> list[dict[str, Any]]:
