@@ -639,7 +639,7 @@ def test_workers_of_a_former_leader_never_join_a_gang(
         {**make_worker_pod(workers, index), "spec": {"schedulingGroup": {"podGroupName": "former"}}}
         for index in (1, 2)
     )
-    planned = plan_group(group_of(lws, leader, worker_statefulset=workers, workers=pods))
+    planned = plan_group(group_of(lws, leader, worker_statefulset=workers, worker_pods=pods))
     assert ("Delete Pod" in summary_of(planned)) is deleted
     if deleted:
         assert [each.reason for each in actions_of(planned)[0].announce] == ["RecreateGroup"]
