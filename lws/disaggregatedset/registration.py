@@ -12,7 +12,7 @@ from lws.disaggregatedset.admission.validation import errors_in, warnings_in
 from lws.disaggregatedset.observe.observer import DisaggregatedObserver
 from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.plan import plan
-from lws.disaggregatedset.routing import PASS, Routing
+from lws.disaggregatedset.routing import PASS, DisaggregatedRouting
 from lws.disaggregatedset.status import IN_ROLLOUT
 from lws.disaggregatedset.tables import DISAGGREGATED_SET, TABLES
 from lws.kube.field_errors import FieldError
@@ -67,7 +67,7 @@ def _begin(parts: Parts, active: ActiveSets, cluster: Cluster) -> Term:
                 observer.observe, plan, applier.apply, PASS, memory.due, owner=lambda snapshot: snapshot.obj
             )
         },
-        Routing(parts.store, memory.is_ours).routes,
+        DisaggregatedRouting(parts.store, memory.is_ours).routes,
         (memory.forget, observer.forget, applier.forget),
     )
 
@@ -133,7 +133,9 @@ _SERIES = (
 REGISTRATION = Registration(
     workload=DISAGGREGATED_SET,
     reporter=PASS,
-    build=lambda parts: Controller(partial(_begin, parts, ActiveSets()), Routing(parts.store).keys),
+    build=lambda parts: Controller(
+        partial(_begin, parts, ActiveSets()), DisaggregatedRouting(parts.store).keys
+    ),
     endpoints=ENDPOINTS,
     handlers=handlers,
     reads=TABLES,

@@ -23,7 +23,7 @@ PASS = "disaggregatedset"
 """The kind in the queue keys of passes over DisaggregatedSets."""
 
 
-class Routing:
+class DisaggregatedRouting:
     """The routes of one engine; `is_ours` reports whether our passes wrote this state of an object."""
 
     def __init__(self, store: Store, is_ours: Callable[[Object], bool] = lambda obj: False) -> None:

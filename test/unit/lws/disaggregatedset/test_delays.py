@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws import timing
-from lws.disaggregatedset.routing import Routing
+from lws.disaggregatedset.routing import DisaggregatedRouting
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.store import Store
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND, REVISION_LABEL, SLICE_LABEL
@@ -39,7 +39,7 @@ def delay(before: Any, after: Any, *others: Any, roles: int = 2, is_ours: bool =
     others: further objects in the store.
     """
     store = store_of(*others, *([after] if after is not None else []), roles=roles)
-    return Routing(store, lambda obj: is_ours).delay(before, after)
+    return DisaggregatedRouting(store, lambda obj: is_ours).delay(before, after)
 
 
 def store_of(*objects: Any, roles: int = 2) -> Store:
@@ -155,4 +155,4 @@ def test_groups_that_roles_lose_in_one_step_are_waited_for_together(
     this, sibling = child(READY, replicas=1), child(READY, replicas=wanted, name="d")
     known = [this, sibling, leaders("c", replicas=1)]
     store = store_of(*known, *([leaders("d", replicas=there)] if there is not None else []))
-    assert Routing(store).delay_of_groups_gone(this) == expected
+    assert DisaggregatedRouting(store).delay_of_groups_gone(this) == expected

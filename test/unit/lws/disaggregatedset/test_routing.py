@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws import timing
-from lws.disaggregatedset.routing import PASS, Routing
+from lws.disaggregatedset.routing import PASS, DisaggregatedRouting
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.actions import Key
 from lws.runtime.store import Store
@@ -35,7 +35,7 @@ def a_store(*more: Any) -> Store:
 
 
 def woken(before: Any, after: Any, store: Store | None = None) -> set[Key]:
-    routes = Routing(store or a_store()).routes
+    routes = DisaggregatedRouting(store or a_store()).routes
     return {key for key, _ in routes[(after or before)["kind"]](before, after)}
 
 
@@ -106,7 +106,7 @@ SCALER = make(SCALER_KIND, "s", OWNED)
 
 
 def delays(before: Any, after: Any, store: Store | None = None, is_ours: bool = False) -> list[float]:
-    routes = Routing(store or a_store(), lambda obj: is_ours).routes
+    routes = DisaggregatedRouting(store or a_store(), lambda obj: is_ours).routes
     return [within for _, within in routes[(after or before)["kind"]](before, after)]
 
 
@@ -158,8 +158,8 @@ def test_what_a_pass_has_written_itself_is_no_news(before: Any, after: Any, ours
 def test_every_set_has_a_key_in_the_namespaces_that_are_meant() -> None:
     store = Store(lambda before, after: None, TABLES)
     store.put(make(KIND, "demo"))
-    assert list(Routing(store).keys(lambda namespace: namespace == "default")) == [DEMO]
-    assert list(Routing(store).keys(lambda namespace: namespace == "other")) == []
+    assert list(DisaggregatedRouting(store).keys(lambda namespace: namespace == "default")) == [DEMO]
+    assert list(DisaggregatedRouting(store).keys(lambda namespace: namespace == "other")) == []
 
 
 def test_a_revision_that_a_pass_has_changed_is_looked_at_again_at_once() -> None:
