@@ -147,6 +147,10 @@ WHOLE = f"""{BEGUN}
         pytest.param(f"{REST}\n revision b=2\n revision a=3", id="there and back"),
         pytest.param(f"{REST}\n a/x pod 0 gone admin", id="a pod is taken away"),
         pytest.param(f"{REST}\n a/x pod 0 restarted\n a/x pod 0 gone", id="a group is recreated"),
+        pytest.param(
+            f"{BEGUN}\n a/x 1\n a/x pod 1 gone\n a/x ready 2\n ~b/x 2",
+            id="raised when a StatefulSet that was not lowered yet creates a pod",
+        ),
     ],
 )
 def test_what_keeps_its_promises(story: str) -> None:
@@ -158,6 +162,11 @@ def test_what_keeps_its_promises(story: str) -> None:
     [
         pytest.param(f"{BEGUN}\n b/x 2", "surge", id="raised without room"),
         pytest.param(f"{BEGUN}\n a/x 1\n b/x 2", "surge", id="raised while a group terminates"),
+        pytest.param(
+            f"{BEGUN}\n a/x 1\n a/x pod 1 gone\n a/x ready 2\n b/x 2",
+            "surge",
+            id="raised long after a StatefulSet created a pod",
+        ),
         pytest.param(f"{BEGUN}\n a/x 0", "floor", id="two at once"),
         pytest.param(f"{REST}\n revision b=2\n b/x 0\n a/x 1", "floor", id="nothing new is ready"),
         pytest.param(f"{BEGUN}\n a/x 1\n a/x pod 1 gone\n a/x 2", "direction", id="an old one grows"),
