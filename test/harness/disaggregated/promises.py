@@ -138,16 +138,8 @@ def _too_many(write: _Write) -> Iterator[Violation]:
     place = write.after.place
     most = max(scene.wish(place).ceiling for scene in write.recent)
     most = max(most, write.step.before.present(place))
-    after = write.step.after
     # A StatefulSet that is not scaled down yet may have created a pod that the manager has not seen.
-    now = sum(
-        max(
-            0 if child.is_terminating else child.desired,
-            min(scene.leaders.get(child.name, 0) for scene in (*write.recent, after)),
-        )
-        for child in after.at(place)
-    )
-    if now > most:
+    if (now := write.step.after.present(place, write.recent)) > most:
         yield write.violation(f"surge: {place} {now} > {most}")
 
 

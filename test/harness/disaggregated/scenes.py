@@ -7,7 +7,7 @@ object that a checker reads are kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -172,12 +172,16 @@ class Scene:
     def at(self, place: Place) -> list[Child]:
         return [child for child in self.children.values() if child.place == place]
 
-    def present(self, place: Place) -> int:
+    def present(self, place: Place, earlier: Sequence[Scene] = ()) -> int:
         """Count the desired or the existing groups of each child, whichever are more. Deleted children do not
-        count.
+        count. No child has more existing groups than it had in each of the earlier scenes.
         """
+        scenes = (self, *earlier)
         return sum(
-            max(0 if child.is_terminating else child.desired, self.leaders.get(child.name, 0))
+            max(
+                0 if child.is_terminating else child.desired,
+                min(scene.leaders.get(child.name, 0) for scene in scenes),
+            )
             for child in self.at(place)
         )
 
