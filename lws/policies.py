@@ -1,4 +1,7 @@
-"""Settings of the manager that influence decisions, which every snapshot carries."""
+"""Settings of the manager that plans read directly, as part of every snapshot.
+
+Settings that choose a scheduler reach the snapshots as `scheduler` and `gang`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from lws_api.config.v1alpha1 import Configuration
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Settings of the manager that influence decisions. node_loss: what happens to pods on lost nodes."""
+    """Settings that plans read. node_loss: what happens to pods on lost nodes."""
 
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
 

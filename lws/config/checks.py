@@ -1,4 +1,4 @@
-"""Find invalid values of the right type in a Configuration, and describe all mistakes with their keys."""
+"""Check what types cannot express in a Configuration, and report every mistake with its key."""
 
 from __future__ import annotations
 

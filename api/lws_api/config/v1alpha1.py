@@ -37,7 +37,7 @@ WORKLOAD_AWARE_SCHEDULING = "WorkloadAwareScheduling"
 class _Section(KubeModel):
     """A part of the file: strict about keys and types.
 
-    A null or empty string counts as absent; items of lists are kept.
+    A value that is null or an empty string counts as absent, but not an item of a list.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, validate_by_name=False)

@@ -73,9 +73,8 @@ def wants_disruption_budget(spec: SetSpec) -> bool:
 
 
 def max_unavailable_now(limit: int, snapshot: SetSnapshot, groups: Iterable[GroupState]) -> int:
-    """Return the number of further groups that may be disrupted, as `maxUnavailable` for the disruption
-    controller. A disrupted group is not subtracted if the disruption controller itself counts a missing pod
-    of it.
+    """Return the `maxUnavailable` of the budget: the limit without those disrupted groups of which the
+    disruption controller counts no missing pod; 0 once as many groups as the limit are disrupted.
     """
     ready = {group.index for group in groups if group.ready}
     disrupted = max(0, snapshot.spec.replicas - len(ready))
