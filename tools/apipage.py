@@ -14,14 +14,13 @@ from typing import Any, get_args
 
 from lws.leaderworkerset.revisions.encoding import LIVE, TYPES
 from lws_api.crds import definitions
-from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 from lws_api.meta import ActsAs, KubeModel, ResourceKind
 from tools import generated
+from tools.crdgen import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = Path("docs/reference/api.md")
-KINDS = (LEADER_WORKER_SET, DISAGGREGATED_SET, ROLE_SCALER)
 
 _INTRODUCTION = """\
 # API reference
@@ -43,11 +42,9 @@ def page() -> str:
     for kind in KINDS:
         (version,) = definitions()[kind.kind]["spec"]["versions"]
         schema = version["schema"]["openAPIV3Schema"]["properties"]
-        for part in ("spec", "status"):
-            head, rows = _SPEC, _rows(schema[part], "", kind)
-            if part == "status":
-                head, rows = _STATUS, _rows(schema[part], "", None)
-            parts.append(f"## {kind.kind} {part}\n\n{head}{''.join(rows)}")
+        for part, head, source in (("spec", _SPEC, kind), ("status", _STATUS, None)):
+            rows = "".join(_rows(schema[part], "", source))
+            parts.append(f"## {kind.kind} {part}\n\n{head}{rows}")
     return "\n".join(parts)
 
 

@@ -50,8 +50,7 @@ def values(schema: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str =
     for key, part in schema["properties"].items():
         path = f"{prefix}{key}"
         if "properties" in part:
-            inner = defaults.get(key, {})
-            yield from values(part, inner, f"{path}.")
+            yield from values(part, defaults.get(key, {}), f"{path}.")
             continue
         if not part.get("description"):
             raise ValueError(f"values.schema.json: {path} has no description")
@@ -93,12 +92,8 @@ def configuration() -> dict[str, Any]:
             if OF_THE_CHART.isdisjoint((section, f"{section}.{key}"))
         }
         if keys:
-            described = {
-                "type": "object",
-                "additionalProperties": False,
-                "description": schema["description"],
-            }
-            properties[section] = {**described, "properties": keys}
+            closed = {"type": "object", "additionalProperties": False}
+            properties[section] = {**closed, "description": schema["description"], "properties": keys}
     return properties
 
 

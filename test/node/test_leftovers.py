@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from tools.image.__main__ import current_archive
 from tools.image.steps import LackingError
 from tools.linux import require_linux
 from tools.realnode.kit import MissingError
-from tools.realnode.namespaces import temporary_folder
 from tools.realnode.preparation import SystemPrograms, require_machine
 from tools.realnode.settings import NODE_ADDRESS, POD_RANGE
 
@@ -54,7 +54,7 @@ def system() -> SystemPrograms:
     """A machine that can run a node, with everything built for it."""
     try:
         require_linux()
-        found = require_machine(temporary_folder())
+        found = require_machine(Path(tempfile.gettempdir()))
     except MissingError as error:
         pytest.skip(str(error))
     # In the namespace with the taken addresses, no module proxy can be reached.

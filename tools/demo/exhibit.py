@@ -121,8 +121,7 @@ class Scenery:
 
     @property
     def template(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.lws["spec"]["leaderWorkerTemplate"]
-        return found
+        return dict(self.lws["spec"]["leaderWorkerTemplate"])
 
 
 def verify_features(seen: Scenery) -> list[Check]:

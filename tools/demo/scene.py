@@ -15,7 +15,7 @@ from lws_api.leaderworkerset.v1 import API_GROUP, API_VERSION
 from tools.demo.check import Check, equal, none_of
 from tools.demo.facts import Kind, Object, View
 from tools.demo.mirror import Mirror, collections
-from tools.demo.picture import Picture, picture_of
+from tools.demo.picture import picture_of
 from tools.demo.show import Show
 from tools.deployment import CHART, NAMESPACE, REPOSITORY, Deployment, ManagerProcess
 from tools.localcluster import ComponentError, LocalCluster, Options
@@ -97,7 +97,9 @@ class Scene:
 def set_up(show: Show, stage: Stage) -> Iterator[Scene]:
     """Build what is missing, start everything, show what was verified, and remove it all after the block."""
     show.begin("Set up: Kubernetes, the chart, the manager")
-    _build(show)
+    # All binaries are built first, because a running cluster would slow the compiler down.
+    show.wait_for("binaries, which takes minutes the first time")
+    find_programs(all_programs(), show.build)
     with ExitStack() as stack:
         cluster = _start_cluster(stack, show, stage.options)
         show.say(f"$ kubectl apply --server-side -f {os.path.relpath(_DEFINITIONS)}")
@@ -120,12 +122,6 @@ def set_up(show: Show, stage: Stage) -> Iterator[Scene]:
         # This callback is the first one when the stack unwinds.
         stack.callback(show.wait_for, "all processes to end")
         yield scene
-
-
-def _build(show: Show) -> None:
-    """Build all binaries first, because a running cluster would slow the compiler down."""
-    show.wait_for("binaries, which takes minutes the first time")
-    find_programs(all_programs(), show.build)
 
 
 def _start_cluster(stack: ExitStack, show: Show, options: Options) -> LocalCluster:
@@ -160,13 +156,9 @@ def _introduce_kind(cluster: LocalCluster) -> None:
 
 def _follow(stack: ExitStack, cluster: LocalCluster, show: Show) -> Mirror:
     mirror = Mirror(cluster.api, collections(NAMESPACE), show.changed)
-
-    def look() -> Picture:
-        return picture_of(mirror.view(), datetime.now(UTC))
-
     stack.callback(mirror.stop)
     mirror.start()
-    show.watch(look)
+    show.watch(lambda: picture_of(mirror.view(), datetime.now(UTC)))
     return mirror
 
 

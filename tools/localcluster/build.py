@@ -116,14 +116,11 @@ def find_programs(
 
     Raises BuildError, NoGoError or UnknownVersionError.
     """
-    minor = chosen_minor(environment)
-    found: dict[str, Path] = {}
-    for name in names:
-        supplied = _supplied(name, environment)
-        if supplied is None:
-            supplied = ensure_built(target_of(name, minor), cache_directory(environment), report) / name
-        found[name] = supplied
-    return found
+    minor, cache = chosen_minor(environment), cache_directory(environment)
+    return {
+        name: _supplied(name, environment) or ensure_built(target_of(name, minor), cache, report) / name
+        for name in names
+    }
 
 
 def find_kwok(report: Report, environment: Mapping[str, str] = os.environ) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import yaml
 
 from tools.linux import require_linux
 from tools.localcluster.access import Access, ClusterAccess, kubeconfig_text
-from tools.localcluster.api import Api, ApiError
+from tools.localcluster.api import Api, tolerating
 from tools.localcluster.build import find_programs
 from tools.localcluster.component import Blueprint, Component, ComponentError, Guard, Supervisor, wait_until
 from tools.localcluster.components import PROGRAMS, Options, Plan, Ports, command_lines, health_addresses
@@ -28,7 +29,6 @@ ADMIN = "admin"
 COMPONENTS = (*PROGRAMS, KUBELET)
 
 _START_SECONDS = 240.0
-_NOT_FOUND = 404
 
 
 class LocalCluster(ClusterAccess):
@@ -188,13 +188,10 @@ class LocalCluster(ClusterAccess):
             self.component(name).wait_healthy(_START_SECONDS)
 
     def _has_default_service_account(self) -> bool:
-        try:
+        with tolerating(http.client.NOT_FOUND):
             self.api.get("/api/v1/namespaces/default/serviceaccounts/default")
-        except ApiError as refusal:
-            if refusal.status == _NOT_FOUND:
-                return False
-            raise
-        return True
+            return True
+        return False
 
 
 def _prepare(state: Path, programs: dict[str, Path], options: Options) -> Plan:

@@ -16,8 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, WORKER_INDEX_LABEL
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL
 from tools.demo.check import Check, equal
+from tools.demo.facts import name_of
+from tools.demo.play import image_patch
 from tools.demo.show import Show, play_steps
 from tools.deployment import CHART, NAMESPACE
 from tools.localcluster import FAILURES, CommandError
@@ -39,10 +41,6 @@ _MANAGERS = "control-plane=controller-manager"
 _EXIT_CODE = 3
 
 
-class NotInTimeError(RuntimeError):
-    """The state that an act waits for has not come in time."""
-
-
 @dataclass(frozen=True)
 class Stage:
     """A cluster, and the show that presents its tour."""
@@ -55,34 +53,27 @@ class Stage:
         return self.cluster.kubectl(*arguments, input=input)
 
     def helm(self, *arguments: str) -> str:
-        self.show.say(
-            f"$ helm {' '.join(os.path.relpath(each) if '/' in each else each for each in arguments)}"
-        )
+        shown = [os.path.relpath(word) if "/" in word else word for word in arguments]
+        self.show.say(f"$ helm {' '.join(shown)}")
         return self.cluster.helm(*arguments)
 
     def object(self, *what: str) -> dict[str, Any]:
         return dict(json.loads(self.cluster.kubectl("get", *what, "-o", "json")))
 
     def pods(self, selector: str = f"{NAME_LABEL}={SET}", namespace: str = "default") -> list[Pod]:
-        """Return the pods of the set, sorted by group and worker."""
-        return sorted(self.cluster.pods.matching(namespace, selector), key=_place)
+        """Return the pods of the set, sorted by name, and therefore by group and worker."""
+        return sorted(self.cluster.pods.matching(namespace, selector), key=name_of)
 
     def until(self, wanted: str, holds: Callable[[list[Pod]], bool]) -> list[Pod]:
-        """Wait until `holds` accepts the pods of the set, and return them. Raises NotInTimeError."""
+        """Wait until `holds` accepts the pods of the set, and return them. Raises TimeoutError."""
         self.show.wait_for(wanted)
         deadline = time.monotonic() + _SECONDS
         while not holds(pods := self.pods()):
             if time.monotonic() > deadline:
                 there = ", ".join(f"{name_of(pod)} {pod['status'].get('phase')}" for pod in pods)
-                raise NotInTimeError(
-                    f"{wanted}: not within {_SECONDS:.0f} s; there are: {there or 'no pods'}"
-                )
+                raise TimeoutError(f"{wanted}: not within {_SECONDS:.0f} s; there are: {there or 'no pods'}")
             time.sleep(_POLL_SECONDS)
         return pods
-
-
-def name_of(pod: Pod) -> str:
-    return str(pod["metadata"]["name"])
 
 
 def uid_of(pod: Pod) -> str:
@@ -96,11 +87,6 @@ def group_of(pod: Pod) -> str:
 def all_ready(pods: list[Pod]) -> bool:
     """Report whether every pod of every group exists and is ready."""
     return len(pods) == GROUPS * SIZE and all(map(is_ready, pods))
-
-
-def _place(pod: Pod) -> tuple[str, str, str]:
-    labels = pod["metadata"]["labels"]
-    return labels.get(GROUP_INDEX_LABEL, ""), labels.get(WORKER_INDEX_LABEL, ""), name_of(pod)
 
 
 MANIFEST = Path(__file__).with_name("members.yaml")
@@ -176,9 +162,7 @@ def lose_worker(stage: Stage) -> list[Check]:
 def update(stage: Stage) -> list[Check]:
     """Change the image, and check that it rolls over the groups."""
     before, lowest = stage.pods(), [GROUPS]
-    place = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/image"
-    patch = json.dumps([{"op": "replace", "path": place, "value": MEMBERS[1]}])
-    stage.kubectl("patch", "lws", SET, "--type=json", "-p", patch)
+    stage.kubectl("patch", "lws", SET, "--type=json", "-p", image_patch(MEMBERS[1]))
     old = {uid_of(pod) for pod in before}
 
     def done(pods: list[Pod]) -> bool:
@@ -229,7 +213,7 @@ def _refusal(stage: Stage) -> str:
     return "accepted"
 
 
-_EXPECTED = (*FAILURES, NodeError, NotInTimeError)
+_EXPECTED = (*FAILURES, NodeError)
 
 
 def main() -> int:

@@ -130,7 +130,7 @@ def drawn_story(story: Story) -> str:
             continue
         top += LINE_HEIGHT + 2
         for index in range(story.width):
-            canvas.text(_centre(index), top, str(index), "f-muted", "middle")
+            canvas.text(MARGIN + (index + 0.5) * _PITCH, top, str(index), "f-muted", "middle")
         for column, head in enumerate(("replicas", "partition")):
             canvas.text(numbers + (column + 1) * _NUMBER, top, head, "f-muted", "end")
         canvas.text(words, top, "what is done, and why", "f-muted")
@@ -176,10 +176,6 @@ def _draw_groups(
         draw_sign(canvas, x, y, letter)
         if index in replaced:
             draw_ring(canvas, x, y)
-
-
-def _centre(index: int) -> float:
-    return MARGIN + (index + 0.5) * _PITCH
 
 
 @dataclass(frozen=True, slots=True)

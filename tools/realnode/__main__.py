@@ -10,7 +10,9 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from tools.image.steps import ImageError, LackingError
 from tools.linux import require_linux
@@ -30,12 +32,11 @@ def main(given: Sequence[str] | None = None) -> int:
     try:
         require_linux()
         return _run(arguments)
-    except (MissingError, LackingError) as error:
-        if arguments.or_skip:
-            return subprocess.run(arguments.command, env={**os.environ, MISSING: str(error)}).returncode
-        return _failed(error)
     except (*FAILURES, ImageError, NodeError) as error:
-        return _failed(error)
+        if arguments.or_skip and isinstance(error, LackingError | MissingError):
+            return subprocess.run(arguments.command, env={**os.environ, MISSING: str(error)}).returncode
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 
@@ -59,12 +60,12 @@ def _parsed(given: Sequence[str] | None) -> argparse.Namespace:
 def _run(arguments: argparse.Namespace) -> int:
     # These modules need Linux, so they are imported late.
     from tools.realnode.entry import enter
-    from tools.realnode.namespaces import own_state, run_inside, temporary_folder
+    from tools.realnode.namespaces import own_state, run_inside
     from tools.realnode.preparation import prepare, require_machine
 
     if arguments.enter:
         return enter(arguments.command or ["bash"])
-    system = require_machine(temporary_folder())
+    system = require_machine(Path(tempfile.gettempdir()))
     report = LinePrinter()
     archives = []
     if arguments.product:
@@ -80,11 +81,6 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.build_only:
             return 0
         return run_inside(arguments.command or _HERE, kit)
-
-
-def _failed(error: Exception) -> int:
-    print(f"error: {error}", file=sys.stderr)
-    return 1
 
 
 if __name__ == "__main__":

@@ -49,9 +49,7 @@ _INHERITED = ("cpuset.cpus", "cpuset.mems")
 def set_up_network(kernel: Path = Path("/proc/sys/net")) -> None:
     """Assign addresses in this network namespace. Raises NodeError."""
     for command in _COMMANDS:
-        done = subprocess.run(["ip", *command], capture_output=True, text=True)
-        if done.returncode:
-            raise NodeError(f"ip {' '.join(command)} failed: {done.stderr.strip()}")
+        _run("ip", *command)
     for name, value in _KERNEL.items():
         (kernel / name).write_text(value)
 
@@ -64,22 +62,22 @@ def set_up_mounts(state: Path, overlay: bool) -> None:
             folder.mkdir(parents=True)
         if overlay:
             options = f"lowerdir={place},upperdir={upper},workdir={work}"
-            _mount("-t", "overlay", "-o", options, "overlay", str(place))
+            _run("mount", "-t", "overlay", "-o", options, "overlay", str(place))
         else:
-            _mount("--bind", str(upper), str(place))
-    _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", str(_RUN))
+            _run("mount", "--bind", str(upper), str(place))
+    _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(_RUN))
     settings = state / "kernel"
     settings.mkdir()
     for name, value in KERNEL_SETTINGS.items():
         shown = settings / name.replace("/", ".")
         shown.write_text(f"{value}\n")
-        _mount("--bind", str(shown), f"/proc/sys/{name}")
+        _run("mount", "--bind", str(shown), f"/proc/sys/{name}")
 
 
-def _mount(*arguments: str) -> None:
-    done = subprocess.run(["mount", *arguments], capture_output=True, text=True)
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise NodeError(f"mount {' '.join(arguments)} failed: {done.stderr.strip()}")
+        raise NodeError(f"{' '.join(command)} failed: {done.stderr.strip()}")
 
 
 def hierarchies(root: Path = CGROUPS) -> list[Path]:

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,8 +96,3 @@ def _handed_on_to(unshare: int) -> Iterator[None]:
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
-
-
-def temporary_folder() -> Path:
-    """Return the folder that contains the states of nodes."""
-    return Path(tempfile.gettempdir())

@@ -46,30 +46,27 @@ class Component:
     after: Values
 
 
-def _components() -> Mapping[str, Component]:
-    providers = ("volcano", "scheduler-plugins", "kubernetes")
-    gangs = "gangSchedulingManagement.schedulerProvider"
-    plain = {f"gang-{provider}": {gangs: provider} for provider in providers}
-    both = {"prometheus": _METRICS, **plain}
-    return MappingProxyType(
-        {
-            "cert-manager": Component({}, _CERTIFICATES),
-            **{name: Component({}, values) for name, values in both.items()},
-            # The policy lets scrapers in whether or not there is something to scrape.
-            "network-policy": Component(_METRICS, {**_METRICS, **_POLICY}),
-            "alerts": Component(_METRICS, {**_METRICS, "alerts.enabled": True}),
-            "dashboard": Component({}, {"dashboard.enabled": True}),
-            # These replace the components above if cert-manager is applied first, because both change the
-            # same objects.
-            **{
-                f"{name}-with-cert-manager": Component(_CERTIFICATES, {**_CERTIFICATES, **values})
-                for name, values in both.items()
-            },
-        }
-    )
-
-
-COMPONENTS = _components()
+_PROVIDERS = ("volcano", "scheduler-plugins", "kubernetes")
+_GANGS: Mapping[str, Values] = {
+    f"gang-{provider}": {"gangSchedulingManagement.schedulerProvider": provider} for provider in _PROVIDERS
+}
+_BOTH: Mapping[str, Values] = {"prometheus": _METRICS, **_GANGS}
+COMPONENTS: Mapping[str, Component] = MappingProxyType(
+    {
+        "cert-manager": Component({}, _CERTIFICATES),
+        **{name: Component({}, values) for name, values in _BOTH.items()},
+        # The policy lets scrapers in whether or not there is something to scrape.
+        "network-policy": Component(_METRICS, {**_METRICS, **_POLICY}),
+        "alerts": Component(_METRICS, {**_METRICS, "alerts.enabled": True}),
+        "dashboard": Component({}, {"dashboard.enabled": True}),
+        # These replace the components above if cert-manager is applied first, because both change the same
+        # objects.
+        **{
+            f"{name}-with-cert-manager": Component(_CERTIFICATES, {**_CERTIFICATES, **values})
+            for name, values in _BOTH.items()
+        },
+    }
+)
 
 
 def kustomization(resources: Sequence[str], components: Sequence[str] = ()) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 
 KEPT_MODULES: Mapping[str, frozenset[str]] = MappingProxyType(
@@ -39,14 +39,10 @@ def left_out(module: str) -> bool:
 def unneeded(site_packages: Path) -> Iterator[Path]:
     """Yield every file below `site_packages` that the image does not need."""
     for path in sorted(site_packages.rglob("*")):
-        place = PurePosixPath(path.relative_to(site_packages).as_posix())
+        module = ".".join(path.relative_to(site_packages).with_suffix("").parts)
         is_module = path.suffix == ".py" and path.stem != "__init__"
-        if path.suffix in _LEFT_OUT_SUFFIXES or (is_module and left_out(_module(place))):
+        if path.suffix in _LEFT_OUT_SUFFIXES or (is_module and left_out(module)):
             yield path
-
-
-def _module(place: PurePosixPath) -> str:
-    return ".".join(place.with_suffix("").parts)
 
 
 def main(environment: Path) -> None:
