@@ -51,23 +51,23 @@ def page() -> str:
 def _rows(schema: Mapping[str, Any], path: str, kind: ResourceKind | None) -> Iterator[str]:
     required = schema.get("required") or ()
     for name, field in (schema.get("properties") or {}).items():
-        here = f"{path}.{name}".lstrip(".")
+        field_path = f"{path}.{name}".lstrip(".")
         meaning = " ".join((field.get("description") or "").split()).replace("|", "\\|")
         if kind is None:
-            yield f"| `{here}` | {_type_of(field)} | {meaning} |\n"
+            yield f"| `{field_path}` | {_type_of(field)} | {meaning} |\n"
         else:
-            value = field.get("default", _values_if_absent(kind).get(here.replace("[]", "")))
+            value = field.get("default", _values_if_absent(kind).get(field_path.replace("[]", "")))
             default = "required" if name in required else _shown(value)
             # The text is for `kubectl explain`, which does not show the value.
             meaning = meaning.replace(f" (default {value})", "")
-            mark = " ↻" if _is_recorded(here, kind) else ""
-            yield f"| `{here}`{mark} | {_type_of(field)} | {default} | {meaning} |\n"
+            mark = " ↻" if _is_recorded(field_path, kind) else ""
+            yield f"| `{field_path}`{mark} | {_type_of(field)} | {default} | {meaning} |\n"
         items = field.get("items") or {}
-        if name in _TEMPLATES or here in _ELSEWHERE:
+        if name in _TEMPLATES or field_path in _ELSEWHERE:
             continue
-        yield from _rows(field, here, kind)
-        if f"{here}[]" not in _ELSEWHERE:
-            yield from _rows(items, f"{here}[]", kind)
+        yield from _rows(field, field_path, kind)
+        if f"{field_path}[]" not in _ELSEWHERE:
+            yield from _rows(items, f"{field_path}[]", kind)
 
 
 def _is_recorded(path: str, kind: ResourceKind) -> bool:

@@ -74,7 +74,7 @@ def sections() -> dict[str, dict[str, Any]]:
     sections = {}
     for key, part in models["properties"].items():
         references = [part, *part.get("anyOf", ())]
-        name = next((each["$ref"].rpartition("/")[2] for each in references if "$ref" in each), None)
+        name = next((ref["$ref"].rpartition("/")[2] for ref in references if "$ref" in ref), None)
         if name is not None:
             sections[key] = models["$defs"][name]
         elif key not in OF_THE_CHART:
@@ -102,10 +102,10 @@ def _value_schema(part: Mapping[str, Any]) -> dict[str, Any]:
     described = {"description": " ".join(part["description"].split())}
     if part.get("format") == "duration":
         return {"$ref": "#/definitions/duration", **described}
-    kept = {
+    keywords = {
         key: part[key] for key in ("type", "enum", "items", "minimum", "maximum", "pattern") if key in part
     }
-    return {**kept, **described}
+    return {**keywords, **described}
 
 
 def settings_table() -> str:
@@ -139,12 +139,12 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     }
 
 
-def _with_table(page: Path, made: str) -> str:
+def _with_table(page: Path, markdown: str) -> str:
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{page}: no place for the table, between {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n{made}\n{END}{after}"
+    return f"{before}{BEGIN}\n{markdown}\n{END}{after}"
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:

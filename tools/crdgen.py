@@ -175,8 +175,8 @@ def files() -> Mapping[Path, str]:
         file = f"{kind.plural}.yaml"
         texts[PACKAGE / file] = _HEADER + rendered(head) + spec
         condition = _IF_OPTIONAL if kind in OPTIONAL else _IF
-        kept = rendered(head).replace(_METADATA, _METADATA + _KEEP, 1)
-        texts[CHART / file] = _HEADER + condition + kept + spec + _END
+        annotated = rendered(head).replace(_METADATA, _METADATA + _KEEP, 1)
+        texts[CHART / file] = _HEADER + condition + annotated + spec + _END
     return texts
 
 

@@ -217,8 +217,8 @@ class Deployment:
             manager.stop()
 
     def _configuration(self) -> str:
-        shown = self.access.kubectl("get", "configmap", "lws-manager-config", "-n", NAMESPACE, "-o", "json")
-        return str(json.loads(shown)["data"]["controller_manager_config.yaml"])
+        text = self.access.kubectl("get", "configmap", "lws-manager-config", "-n", NAMESPACE, "-o", "json")
+        return str(json.loads(text)["data"]["controller_manager_config.yaml"])
 
 
 def host_configuration(

@@ -19,16 +19,16 @@ def main(
     parser = argparse.ArgumentParser(prog=f"python -m {program}", description=description)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
     check = parser.parse_args(arguments).check
-    wanted = files()
-    paths = {path: root / path for path in wanted}
+    texts = files()
+    paths = {path: root / path for path in texts}
     stale = [
-        path for path, file in paths.items() if not file.is_file() or file.read_text("utf-8") != wanted[path]
+        path for path, file in paths.items() if not file.is_file() or file.read_text("utf-8") != texts[path]
     ]
     for path in stale:
         if check:
             print(f"{path} differs from {source}: run `python -m {program}`", file=sys.stderr)
         else:
             paths[path].parent.mkdir(parents=True, exist_ok=True)
-            paths[path].write_text(wanted[path], encoding="utf-8")
+            paths[path].write_text(texts[path], encoding="utf-8")
             print(f"wrote {path}")
     return 1 if check and stale else 0

@@ -40,31 +40,31 @@ class Series:
 def served() -> Metrics:
     """Return the metrics of a manager that serves every kind of workload."""
     metrics = Metrics()
-    for each in REGISTRATIONS:
-        metrics.count(each.standings)
-        metrics.workloads.serve(each.series)
+    for registration in REGISTRATIONS:
+        metrics.count(registration.standings)
+        metrics.workloads.serve(registration.series)
     return metrics
 
 
 def series_of(metrics: Metrics) -> list[Series]:
     """Return all series that upstream and this project define, without those of process and Python."""
-    found = [each for collector in metrics.collectors for each in _of(collector)]
-    return sorted(each for each in found if not each.name.startswith(("process_", "python_")))
+    entries = [entry for collector in metrics.collectors for entry in _of(collector)]
+    return sorted(entry for entry in entries if not entry.name.startswith(("process_", "python_")))
 
 
 def tables(metrics: Metrics) -> dict[str, str]:
     """Return the tables of the page, by the name of their place."""
     every = series_of(metrics)
-    ours = "".join(_row(each) for each in every if each.is_ours)
-    original = "".join(_row(each) for each in every if not each.is_ours)
+    ours = "".join(_row(series) for series in every if series.is_ours)
+    original = "".join(_row(series) for series in every if not series.is_ours)
     head = "| Series | Type | Labels | Meaning |\n| --- | --- | --- | --- |\n"
     return {"ours": head + ours, "original": head + original}
 
 
 def page(text: str, metrics: Metrics) -> str:
     """Return the page with up-to-date tables."""
-    made = tables(metrics)
-    return _TABLE.sub(lambda place: place[1] + made[place[2]], text)
+    texts = tables(metrics)
+    return _TABLE.sub(lambda match: match[1] + texts[match[2]], text)
 
 
 def main(arguments: list[str] | None = None, directory: Path = REFERENCE) -> int:
@@ -82,8 +82,8 @@ def _of(collector: object) -> Iterator[Series]:
         yield _series(name, str(collector._type), labels, collector._documentation)
         return
     families: list[Metric] = list(collector.describe()) if hasattr(collector, "describe") else []
-    for each in families:
-        yield _series(each.name, each.type, tuple(getattr(each, "_labelnames", ())), each.documentation)
+    for entry in families:
+        yield _series(entry.name, entry.type, tuple(getattr(entry, "_labelnames", ())), entry.documentation)
 
 
 def _series(name: str, type_: str, labels: tuple[str, ...], documentation: str) -> Series:

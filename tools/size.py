@@ -25,26 +25,26 @@ def modules() -> dict[str, Path]:
     }
 
 
-def imports_of(path: Path, known: dict[str, Path]) -> Iterator[str]:
+def imports_of(path: Path, files: dict[str, Path]) -> Iterator[str]:
     """Yield the modules of the product that a file imports."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                yield from (name for name in (full if full in known else node.module,) if name in known)
+                yield from (name for name in (full if full in files else node.module,) if name in files)
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
+            yield from (alias.name for alias in node.names if alias.name in files)
 
 
-def closure(starts: tuple[str, ...], known: dict[str, Path]) -> set[str]:
+def closure(starts: tuple[str, ...], files: dict[str, Path]) -> set[str]:
     """Return these modules and all modules that they import directly or indirectly."""
-    found: set[str] = set()
+    reached: set[str] = set()
     pending = list(starts)
     while pending:
-        if (name := pending.pop()) not in found:
-            found.add(name)
-            pending += imports_of(known[name], known)
-    return found
+        if (name := pending.pop()) not in reached:
+            reached.add(name)
+            pending += imports_of(files[name], files)
+    return reached
 
 
 def lines_in(paths: Iterator[Path]) -> int:
@@ -56,12 +56,12 @@ def words_in(paths: Iterator[Path]) -> int:
 
 
 def sizes() -> Iterator[tuple[str, str]]:
-    known = modules()
-    yield "lws/: files, lines", f"{len(known)}, {lines_in(iter(known.values()))}"
-    for what, starts in PATHS.items():
-        within = closure(starts, known)
-        yield f"{what}: files, lines", f"{len(within)}, {lines_in(known[name] for name in within)}"
-    trees = {name: ast.parse(path.read_text("utf-8")) for name, path in known.items()}
+    files = modules()
+    yield "lws/: files, lines", f"{len(files)}, {lines_in(iter(files.values()))}"
+    for title, starts in PATHS.items():
+        within = closure(starts, files)
+        yield f"{title}: files, lines", f"{len(within)}, {lines_in(files[name] for name in within)}"
+    trees = {name: ast.parse(path.read_text("utf-8")) for name, path in files.items()}
     classes = Counter(
         node.name
         for tree in trees.values()
@@ -77,8 +77,8 @@ def sizes() -> Iterator[tuple[str, str]]:
 
 
 def main() -> int:
-    for what, size in sizes():
-        print(f"{what:36} {size}")
+    for name, size in sizes():
+        print(f"{name:36} {size}")
     return 0
 
 

@@ -81,7 +81,7 @@ Table = Mapping[str, tuple[Row, ...]]
 def read_table(path: Path = TABLE) -> Table:
     """Read the table. Raises ValueError that names a row which lacks its test or has unknown keys."""
     document: Mapping[str, list[dict[str, Any]]] = yaml.load(path.read_text("utf-8"), Loader=_LOADER)
-    return {kind: tuple(_row(kind, each) for each in rows) for kind, rows in document.items()}
+    return {kind: tuple(_row(kind, row) for row in rows) for kind, rows in document.items()}
 
 
 def proofs_of(table: Table) -> list[str]:
@@ -169,7 +169,7 @@ def suites_of(tests: list[str]) -> list[list[str]]:
         folders = tuple(test.split("::")[0].split("/")[:-1])
         return folders[:2] if "unit" in folders[:2] else folders[:_DEPTH]
 
-    return [list(each) for _, each in itertools.groupby(sorted(tests, key=suite), suite)]
+    return [list(group) for _, group in itertools.groupby(sorted(tests, key=suite), suite)]
 
 
 def _pass(tests: list[str]) -> bool:

@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument(
         "--example", metavar="NAME", help="show this manifest of examples/ instead of the tour"
     )
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     try:
         require_linux()
         with _ended_by_signals():
@@ -36,11 +36,11 @@ def main() -> int:
             from tools.demo.presentation import present
 
             try:
-                example = find_example(asked.example) if asked.example else None
+                example = find_example(arguments.example) if arguments.example else None
             except UnknownExampleError as error:
                 print(error, file=sys.stderr)
                 return _UNUSABLE
-            return present(asked.once, example)
+            return present(arguments.once, example)
     except NotLinuxError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -53,16 +53,16 @@ def _ended_by_signals() -> Iterator[None]:
     """End the block at the first signal. Further signals must not disturb the cleanup."""
 
     def end(number: int, _: FrameType | None) -> Never:
-        for each in _SIGNALS:
-            signal.signal(each, lambda *_: None)
+        for sig in _SIGNALS:
+            signal.signal(sig, lambda *_: None)
         raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
-    former = {each: signal.signal(each, end) for each in _SIGNALS}
+    former = {sig: signal.signal(sig, end) for sig in _SIGNALS}
     try:
         yield
     finally:
-        for each, handler in former.items():
-            signal.signal(each, handler)
+        for sig, handler in former.items():
+            signal.signal(sig, handler)
 
 
 if __name__ == "__main__":

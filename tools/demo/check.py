@@ -26,10 +26,10 @@ def equal(claim: str, expected: object, actual: object) -> Check:
 def same_members(claim: str, expected: Collection[str], actual: Collection[str]) -> Check:
     """Check that both collections have the same members, and describe missing and surplus members."""
     missing, surplus = set(expected) - set(actual), set(actual) - set(expected)
-    told = [f"without {listed(missing)}"] if missing else []
-    told += [f"with {listed(surplus)}"] if surplus else []
+    parts = [f"without {listed(missing)}"] if missing else []
+    parts += [f"with {listed(surplus)}"] if surplus else []
     held = not missing and not surplus and len(expected) == len(actual)
-    return Check(claim, held, f"{len(expected)}", f"{len(actual)}" + "".join(f", {each}" for each in told))
+    return Check(claim, held, f"{len(expected)}", f"{len(actual)}" + "".join(f", {part}" for part in parts))
 
 
 def none_of(claim: str, offenders: Collection[str], of: int) -> Check:

@@ -68,32 +68,32 @@ class Example:
     @property
     def needs_workloads(self) -> bool:
         """Whether a set has `spec.scheduling`, for which Kubernetes and the manager need feature gates."""
-        return any("scheduling" in (each.get("spec") or {}) for each in self.sets.values())
+        return any("scheduling" in (lws.get("spec") or {}) for lws in self.sets.values())
 
 
 def example_names(directory: Path = EXAMPLES) -> list[str]:
     """Return the names of all examples."""
-    found = (path.relative_to(directory).with_suffix("") for path in directory.rglob("*.yaml"))
-    return sorted(path.as_posix() for path in found)
+    names = (path.relative_to(directory).with_suffix("") for path in directory.rglob("*.yaml"))
+    return sorted(path.as_posix() for path in names)
 
 
 def find_example(name: str, directory: Path = EXAMPLES) -> Example:
     """Return the example of this name, with or without its suffix. Raises UnknownExampleError."""
-    known, wanted = example_names(directory), name.removesuffix(".yaml")
-    if wanted not in known:
-        raise UnknownExampleError(f"there is no example {name!r}; DEMO may be one of: {', '.join(known)}")
-    path = directory / f"{wanted}.yaml"
+    names, stem = example_names(directory), name.removesuffix(".yaml")
+    if stem not in names:
+        raise UnknownExampleError(f"there is no example {name!r}; DEMO may be one of: {', '.join(names)}")
+    path = directory / f"{stem}.yaml"
     text = path.read_text("utf-8")
-    objects = [each for each in yaml.load_all(text, Loader=_LOADER) if each]
-    scaled = [each["spec"] for each in objects if each["kind"] == _AUTOSCALER]
-    kinds = {each["kind"] for each in objects}
+    objects = [obj for obj in yaml.load_all(text, Loader=_LOADER) if obj]
+    scaled = [obj["spec"] for obj in objects if obj["kind"] == _AUTOSCALER]
+    kinds = {obj["kind"] for obj in objects}
     sets = _by_name(objects, KIND)
-    left_alone = tuple(each for each, written in sets.items() if other_manager(written))
+    left_alone = tuple(set_name for set_name, written in sets.items() if other_manager(written))
     return Example(
-        wanted,
+        stem,
         path,
         tuple(line[1:].removeprefix(" ") for line in takewhile(_COMMENTED.match, text.splitlines())),
-        sets={each: written for each, written in sets.items() if each not in left_alone},
+        sets={set_name: written for set_name, written in sets.items() if set_name not in left_alone},
         least={spec["scaleTargetRef"]["name"]: int(spec.get("minReplicas", 1)) for spec in scaled},
         disaggregated=_by_name(objects, disaggregated.KIND),
         needs=tuple(definition for kind, definition in _STAND_INS.items() if kind in kinds),
@@ -102,7 +102,7 @@ def find_example(name: str, directory: Path = EXAMPLES) -> Example:
 
 
 def _by_name(objects: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Mapping[str, Any]]:
-    return {each["metadata"]["name"]: each for each in objects if each["kind"] == kind}
+    return {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def verify_features(seen: Scenery) -> list[Check]:
 
 
 def _verify_addresses(seen: Scenery) -> list[Check]:
-    headless = {name_of(each) for each in seen.services if each["spec"].get("clusterIP") == "None"}
+    headless = {name_of(service) for service in seen.services if service["spec"].get("clusterIP") == "None"}
     astray = [
         name_of(pod)
         for pod in seen.pods
@@ -148,8 +148,8 @@ def _verify_subdomains(seen: Scenery) -> list[Check]:
     if policy != v1.SubdomainPolicy.UNIQUE_PER_REPLICA:
         return []
     groups = {f"{seen.name}-{_label(pod, v1.GROUP_INDEX_LABEL)}" for pod in seen.pods}
-    found = {name_of(each) for each in seen.services if _label(each, v1.NAME_LABEL) == seen.name}
-    return [same_members(f"each of {len(groups)} groups has a Service of its own", groups, found)]
+    services = {name_of(service) for service in seen.services if _label(service, v1.NAME_LABEL) == seen.name}
+    return [same_members(f"each of {len(groups)} groups has a Service of its own", groups, services)]
 
 
 def _verify_subgroups(seen: Scenery) -> list[Check]:
@@ -170,10 +170,10 @@ def _verify_subgroups(seen: Scenery) -> list[Check]:
 
 def _verify_placement(seen: Scenery) -> list[Check]:
     annotations = seen.lws["metadata"].get("annotations") or {}
-    asked = ((v1.EXCLUSIVE_TOPOLOGY_ANNOTATION, _WHOLE), (v1.SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, _PART))
+    pairs = ((v1.EXCLUSIVE_TOPOLOGY_ANNOTATION, _WHOLE), (v1.SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, _PART))
     return [
         check
-        for annotation, label in asked
+        for annotation, label in pairs
         if (topology := annotations.get(annotation))
         for check in _verify_apart(seen, label, topology)
     ]
@@ -186,42 +186,42 @@ def _verify_apart(seen: Scenery, label: str, topology: str) -> list[Check]:
         if key := _label(pod, label):
             node = str(pod["spec"].get("nodeName", ""))
             domains.setdefault(key, set()).add(seen.nodes.get(node, {}).get(topology, f"nowhere ({node})"))
-    scattered = [f"{key}: {', '.join(sorted(found))}" for key, found in domains.items() if len(found) != 1]
-    counts = Counter(domain for found in domains.values() for domain in found)
+    scattered = [f"{key}: {', '.join(sorted(names))}" for key, names in domains.items() if len(names) != 1]
+    counts = Counter(domain for names in domains.values() for domain in names)
     shared = [domain for domain, count in counts.items() if count > 1]
-    what = "groups" if label == _WHOLE else "subgroups"
+    noun = "groups" if label == _WHOLE else "subgroups"
     return [
-        none_of(f"each of {len(domains)} {what} is in one {topology}", scattered, len(domains)),
-        none_of(f"no two {what} share a {topology}", shared, len(domains)),
+        none_of(f"each of {len(domains)} {noun} is in one {topology}", scattered, len(domains)),
+        none_of(f"no two {noun} share a {topology}", shared, len(domains)),
     ]
 
 
 def _verify_claims(seen: Scenery) -> list[Check]:
-    templates = [name_of(each) for each in seen.template.get("volumeClaimTemplates") or ()]
+    templates = [name_of(template) for template in seen.template.get("volumeClaimTemplates") or ()]
     if not templates:
         return []
-    wanted = [f"{template}-{name_of(pod)}" for template in templates for pod in seen.pods]
-    bound = [name_of(each) for each in seen.claims if (each.get("status") or {}).get("phase") == "Bound"]
-    claim = f"each of {len(seen.pods)} pods has its volumes: {len(wanted)} claims are bound"
-    return [same_members(claim, wanted, [name for name in bound if name in wanted])]
+    expected = [f"{template}-{name_of(pod)}" for template in templates for pod in seen.pods]
+    bound = [name_of(pvc) for pvc in seen.claims if (pvc.get("status") or {}).get("phase") == "Bound"]
+    claim = f"each of {len(seen.pods)} pods has its volumes: {len(expected)} claims are bound"
+    return [same_members(claim, expected, [name for name in bound if name in expected])]
 
 
 def _verify_tpus(seen: Scenery) -> list[Check]:
     """Verify the TPU variables. Pods that use no TPUs have none."""
-    told: dict[str, list[Object]] = {}
+    by_hosts: dict[str, list[Object]] = {}
     for pod in seen.pods:
         if hosts := _variable(pod, _TPU_HOSTS):
-            told.setdefault(hosts, []).append(pod)
-    if not told:
+            by_hosts.setdefault(hosts, []).append(pod)
+    if not by_hosts:
         return []
     wrong = [
         f"{', '.join(map(name_of, pods))} of {hosts}"
-        for hosts, pods in told.items()
+        for hosts, pods in by_hosts.items()
         if sorted(_variable(pod, _TPU_ID) for pod in pods)
         != sorted(str(number) for number in range(len(hosts.split(","))))
     ]
-    claim = f"pods of {len(told)} TPU slices name the same hosts, each with its own {_TPU_ID}"
-    return [none_of(claim, wrong, len(told))]
+    claim = f"pods of {len(by_hosts)} TPU slices name the same hosts, each with its own {_TPU_ID}"
+    return [none_of(claim, wrong, len(by_hosts))]
 
 
 _FEATURES: tuple[Callable[[Scenery], list[Check]], ...] = (
@@ -234,12 +234,12 @@ _FEATURES: tuple[Callable[[Scenery], list[Check]], ...] = (
 )
 
 
-def _label(found: Object, key: str) -> str:
-    return str((found["metadata"].get("labels") or {}).get(key, ""))
+def _label(obj: Object, key: str) -> str:
+    return str((obj["metadata"].get("labels") or {}).get(key, ""))
 
 
 def _variable(pod: Object, name: str) -> str:
-    entries = [entry for each in pod["spec"]["containers"] for entry in each.get("env") or ()]
+    entries = [entry for container in pod["spec"]["containers"] for entry in container.get("env") or ()]
     return next((str(entry.get("value", "")) for entry in entries if entry["name"] == name), "")
 
 
@@ -251,28 +251,28 @@ def children_of(view: View, name: str) -> list[str]:
 def is_whole(view: View, written: Mapping[str, Any], least: Mapping[str, int]) -> bool:
     """Report whether every role has its set in every slice, with all groups (`least` by scaler's name)."""
     name = written["metadata"]["name"]
-    found = {_place(each): name_of(each) for each in _sets(view, name)}
-    return found.keys() == _places(written) and all(
-        is_at_rest(view, child, least.get(f"{name}-{role}", 0)) for (_, role), child in found.items()
+    children = {_place(lws): name_of(lws) for lws in _sets(view, name)}
+    return children.keys() == _places(written) and all(
+        is_at_rest(view, child, least.get(f"{name}-{role}", 0)) for (_, role), child in children.items()
     )
 
 
 def verify_roles(view: View, written: Mapping[str, Any]) -> list[Check]:
     """Verify the names of LeaderWorkerSets, that all have one revision, and that each has a Service."""
     name = written["metadata"]["name"]
-    keys = Counter(_label(each, REVISION_LABEL) for each in _sets(view, name))
+    keys = Counter(_label(lws, REVISION_LABEL) for lws in _sets(view, name))
     key = next(iter(keys), "")
     expected = [f"{name}-{index}-{key}-{role}" for index, role in _places(written)]
-    services = [name_of(each) for each in view.objects[Kind.SERVICE] if _label(each, NAME_LABEL) == name]
+    services = [name_of(obj) for obj in view.objects[Kind.SERVICE] if _label(obj, NAME_LABEL) == name]
     return [
         equal(f"all roles of {name} are on one revision", 1, len(keys)),
         same_members("a LeaderWorkerSet for each role in each slice", expected, children_of(view, name)),
-        same_members("a Service for each of them", [f"{each}-prv" for each in expected], services),
+        same_members("a Service for each of them", [f"{child}-prv" for child in expected], services),
     ]
 
 
 def _sets(view: View, name: str) -> list[Object]:
-    return [each for each in view.objects[Kind.SET] if _label(each, NAME_LABEL) == name]
+    return [lws for lws in view.objects[Kind.SET] if _label(lws, NAME_LABEL) == name]
 
 
 def _places(written: Mapping[str, Any]) -> set[tuple[str, str]]:
@@ -299,14 +299,14 @@ def _apply(scene: Scene, show: Show, example: Example) -> list[Check]:
     show.say(f"$ kubectl apply -f {os.path.relpath(example.path)}")
     scene.cluster.kubectl("--namespace", NAMESPACE, "apply", "-f", str(example.path))
     for name in example.sets:
-        wanted = f"LeaderWorkerSet {name} to be at rest"
-        show.wait_for(wanted)
+        condition = f"LeaderWorkerSet {name} to be at rest"
+        show.wait_for(condition)
         rests = partial(is_at_rest, name=name, least=example.least.get(name, 0))
-        scene.mirror.until(rests, _SECONDS, wanted)
+        scene.mirror.until(rests, _SECONDS, condition)
     for name, written in example.disaggregated.items():
-        wanted = f"DisaggregatedSet {name} to be at rest"
-        show.wait_for(wanted)
-        scene.mirror.until(partial(_is_there, written=written, least=example.least), _SECONDS, wanted)
+        condition = f"DisaggregatedSet {name} to be at rest"
+        show.wait_for(condition)
+        scene.mirror.until(partial(_is_there, written=written, least=example.least), _SECONDS, condition)
     return list(_verify_all(scene, scene.mirror.fresh(), example))
 
 
@@ -318,7 +318,7 @@ def _is_there(view: View, written: Mapping[str, Any], least: Mapping[str, int]) 
 def _verify_all(scene: Scene, view: View, example: Example) -> Iterator[Check]:
     for written in example.disaggregated.values():
         yield from verify_roles(view, written)
-    children = (name for each in example.disaggregated for name in children_of(view, each))
+    children = (name for parent in example.disaggregated for name in children_of(view, parent))
     for name in (*example.sets, *children):
         yield from _verify(scene, view, name)
     for name in example.left_alone:
@@ -336,36 +336,36 @@ def _verify(scene: Scene, view: View, name: str) -> Iterator[Check]:
     yield from verify_status(facts)
     yield from verify_features(_scenery(scene, view, name))
     warnings = [
-        str(each.get("note"))
-        for each in view.objects[Kind.EVENT]
-        if each.get("type") == "Warning" and (each.get("regarding") or {}).get("uid") == facts.uid
+        str(event.get("note"))
+        for event in view.objects[Kind.EVENT]
+        if event.get("type") == "Warning" and (event.get("regarding") or {}).get("uid") == facts.uid
     ]
     yield none_of(f"no Warning was sent about {name}", warnings, 1)
 
 
 def _verify_left_alone(view: View, name: str) -> Check:
     kinds = (Kind.POD, Kind.STATEFULSET, Kind.SERVICE, Kind.REVISION)
-    found = [each for kind in kinds for each in view.objects[kind] if _label(each, v1.NAME_LABEL) == name]
-    reported = [each for each in view.objects[Kind.SET] if name_of(each) == name and each.get("status")]
+    children = [obj for kind in kinds for obj in view.objects[kind] if _label(obj, v1.NAME_LABEL) == name]
+    reported = [lws for lws in view.objects[Kind.SET] if name_of(lws) == name and lws.get("status")]
     claim = f"{name}, which another controller runs, has no children and no status"
-    return none_of(claim, [name_of(each) for each in (*found, *reported)], 1)
+    return none_of(claim, [name_of(obj) for obj in (*children, *reported)], 1)
 
 
 def _verify_statefulsets(view: View, facts: SetFacts) -> Check:
     name = facts.name
     of_leaders = [name] if facts.has_indices else []
     of_workers = [pod.host for pod in view.pods(name) if pod.is_leader] if facts.size > 1 else []
-    found = [name_of(each) for each in view.objects[Kind.STATEFULSET] if _label(each, v1.NAME_LABEL) == name]
+    names = [name_of(obj) for obj in view.objects[Kind.STATEFULSET] if _label(obj, v1.NAME_LABEL) == name]
     claim = f"{len(of_leaders)} StatefulSet of leaders, {len(of_workers)} of workers"
-    return same_members(claim, [*of_leaders, *of_workers], found)
+    return same_members(claim, [*of_leaders, *of_workers], names)
 
 
 def _scenery(scene: Scene, view: View, name: str) -> Scenery:
     api = scene.cluster.api
     return Scenery(
-        lws=next(each for each in view.objects[Kind.SET] if name_of(each) == name),
-        pods=[each for each in view.objects[Kind.POD] if _label(each, v1.NAME_LABEL) == name],
+        lws=next(obj for obj in view.objects[Kind.SET] if name_of(obj) == name),
+        pods=[pod for pod in view.objects[Kind.POD] if _label(pod, v1.NAME_LABEL) == name],
         services=view.objects[Kind.SERVICE],
         claims=api.get(_CLAIMS)["items"],
-        nodes={name_of(each): each["metadata"]["labels"] for each in api.get(_NODES)["items"]},
+        nodes={name_of(node): node["metadata"]["labels"] for node in api.get(_NODES)["items"]},
     )

@@ -93,7 +93,7 @@ class SetFacts:
 
     def holds(self, type_: str) -> bool:
         """Report whether a condition is true."""
-        return any(each.type == type_ and each.is_true for each in self.conditions)
+        return any(condition.type == type_ and condition.is_true for condition in self.conditions)
 
     @property
     def pods(self) -> int:
@@ -101,27 +101,27 @@ class SetFacts:
         return self.replicas * self.size
 
 
-def pod_of(found: Object) -> Pod | None:
+def pod_of(obj: Object) -> Pod | None:
     """Return the facts of a pod; None if it belongs to no set or has no labels yet."""
-    metadata = found["metadata"]
+    metadata = obj["metadata"]
     labels = metadata.get("labels") or {}
     if not {NAME_LABEL, GROUP_INDEX_LABEL, WORKER_INDEX_LABEL} <= labels.keys():
         return None
-    container = found["spec"]["containers"][0]
+    container = obj["spec"]["containers"][0]
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
-        host=found["spec"].get("hostname") or metadata["name"],
+        host=obj["spec"].get("hostname") or metadata["name"],
         set_name=labels[NAME_LABEL],
         group=_number(labels[GROUP_INDEX_LABEL]),
         index=int(labels[WORKER_INDEX_LABEL]),
         size=int((metadata.get("annotations") or {}).get(SIZE_ANNOTATION, 1)),
         revision=labels.get(REVISION_LABEL, ""),
-        owner=owner_of(found),
-        state=_state(found),
+        owner=owner_of(obj),
+        state=_state(obj),
         image=container["image"],
         created=time_of(metadata["creationTimestamp"]),
-        environment={each["name"]: each.get("value", "") for each in container.get("env") or ()},
+        environment={entry["name"]: entry.get("value", "") for entry in container.get("env") or ()},
     )
 
 
@@ -134,9 +134,9 @@ def _number(group: str) -> int:
     return int(group[:8], 16) if len(group) == _KEY_LENGTH else int(group)
 
 
-def set_of(found: Object) -> SetFacts:
+def set_of(obj: Object) -> SetFacts:
     """Return the facts of a LeaderWorkerSet."""
-    metadata, spec, status = found["metadata"], found["spec"], found.get("status") or {}
+    metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     return SetFacts(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -146,21 +146,21 @@ def set_of(found: Object) -> SetFacts:
         updated=status.get("updatedReplicas", 0),
         is_observed=_observed_generation(status) == metadata["generation"],
         conditions=tuple(
-            Condition(each["type"], each["status"] == "True", each.get("reason", ""))
-            for each in sorted(status.get("conditions") or (), key=itemgetter("type"))
+            Condition(condition["type"], condition["status"] == "True", condition.get("reason", ""))
+            for condition in sorted(status.get("conditions") or (), key=itemgetter("type"))
         ),
         has_indices=spec.get("groupIdentity") != GroupIdentity.HASH,
     )
 
 
-def name_of(found: Object) -> str:
-    return str(found["metadata"]["name"])
+def name_of(obj: Object) -> str:
+    return str(obj["metadata"]["name"])
 
 
-def owner_of(found: Object) -> str:
+def owner_of(obj: Object) -> str:
     """Return the UID of an object's controller; empty without one."""
-    references = found["metadata"].get("ownerReferences") or ()
-    return next((str(each["uid"]) for each in references if each.get("controller")), "")
+    references = obj["metadata"].get("ownerReferences") or ()
+    return next((str(reference["uid"]) for reference in references if reference.get("controller")), "")
 
 
 def time_of(text: str) -> datetime:
@@ -171,20 +171,20 @@ def time_of(text: str) -> datetime:
 def _observed_generation(status: Mapping[str, Any]) -> int:
     """Return the observed generation of the status or, as earlier releases wrote it, of its conditions."""
     conditions = status.get("conditions") or ()
-    oldest = min((each.get("observedGeneration", 0) for each in conditions), default=0)
+    oldest = min((condition.get("observedGeneration", 0) for condition in conditions), default=0)
     return int(status.get("observedGeneration", oldest))
 
 
-def _state(found: Object) -> str:
-    if "deletionTimestamp" in found["metadata"]:
+def _state(pod: Object) -> str:
+    if "deletionTimestamp" in pod["metadata"]:
         return TERMINATING
-    status = found.get("status") or {}
+    status = pod.get("status") or {}
     phase = str(status.get("phase", "Pending"))
-    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
     if phase == "Running":
         return READY if conditions.get("Ready") == "True" else "not ready"
     if phase == "Pending":
-        return "starting" if found["spec"].get("nodeName") else "pending"
+        return "starting" if pod["spec"].get("nodeName") else "pending"
     return str(status.get("reason") or phase).lower()
 
 
@@ -257,7 +257,7 @@ class View:
 
     def pods(self, set_name: str) -> tuple[Pod, ...]:
         """Return the pods of a set."""
-        pods = (pod_of(found) for found in self.objects[Kind.POD])
+        pods = (pod_of(obj) for obj in self.objects[Kind.POD])
         return tuple(pod for pod in pods if pod is not None and pod.set_name == set_name)
 
     def groups(self, set_name: str) -> tuple[Group, ...]:
@@ -266,7 +266,7 @@ class View:
 
     def set(self, name: str) -> SetFacts | None:
         """Return a set by its name; None if there is none."""
-        return next((each for each in map(set_of, self.objects[Kind.SET]) if each.name == name), None)
+        return next((facts for facts in map(set_of, self.objects[Kind.SET]) if facts.name == name), None)
 
 
 class Record:
@@ -289,17 +289,17 @@ class Record:
 
     def take(self, kind: Kind, event: Mapping[str, Any]) -> None:
         """Record an event of a watch."""
-        found = event["object"]
+        obj = event["object"]
         if event["type"] == "DELETED":
-            self._objects[kind].pop(found["metadata"]["uid"], None)
-            self._pods.pop(found["metadata"]["uid"], None)
+            self._objects[kind].pop(obj["metadata"]["uid"], None)
+            self._pods.pop(obj["metadata"]["uid"], None)
         else:
-            self._keep(kind, found)
+            self._keep(kind, obj)
         self._remember(kind)
 
     def view(self) -> View:
         """Return everything that exists now."""
-        objects = {kind: tuple(found.values()) for kind, found in self._objects.items()}
+        objects = {kind: tuple(by_uid.values()) for kind, by_uid in self._objects.items()}
         return View(objects, dict(self._leaders))
 
     def mark(self) -> int:
@@ -310,13 +310,13 @@ class Record:
         """Return the moment of the mark and all later moments."""
         return tuple(self._moments[mark:])
 
-    def _keep(self, kind: Kind, found: Object) -> None:
-        uid = found["metadata"]["uid"]
-        self._objects[kind][uid] = found
+    def _keep(self, kind: Kind, obj: Object) -> None:
+        uid = obj["metadata"]["uid"]
+        self._objects[kind][uid] = obj
         if kind == Kind.STATEFULSET:
             # Entries are never removed, because pods outlive the StatefulSet that created them.
-            self._leaders[uid] = owner_of(found)
-        elif kind == Kind.POD and (pod := pod_of(found)) is not None:
+            self._leaders[uid] = owner_of(obj)
+        elif kind == Kind.POD and (pod := pod_of(obj)) is not None:
             self._pods[uid] = pod
 
     def _remember(self, kind: Kind) -> None:

@@ -20,11 +20,11 @@ _GONE = 410
 
 
 class NotInTime(RuntimeError):
-    """An awaited state, described by `wanted`, did not come in time; `view` is what exists instead."""
+    """An awaited state, described by `condition`, did not come in time; `view` is what exists instead."""
 
-    def __init__(self, wanted: str, seconds: float, view: View) -> None:
-        super().__init__(f"{wanted}: not within {seconds:.0f} s")
-        self.wanted = wanted
+    def __init__(self, condition: str, seconds: float, view: View) -> None:
+        super().__init__(f"{condition}: not within {seconds:.0f} s")
+        self.condition = condition
         self.seconds = seconds
         self.view = view
 
@@ -75,10 +75,10 @@ class Mirror:
 
     def fresh(self) -> View:
         """Return the objects that the API server lists now, independently of all streams."""
-        asked = Record()
+        record = Record()
         for kind, path in self._paths.items():
-            asked.replace(kind, self._api.get(path)["items"])
-        return asked.view()
+            record.replace(kind, self._api.get(path)["items"])
+        return record.view()
 
     def mark(self) -> int:
         """Return the present moment as a mark for `since`."""
@@ -90,23 +90,23 @@ class Mirror:
         with self._changed:
             return self._record.since(mark)
 
-    def until(self, is_true: Callable[[View], bool], seconds: float, wanted: str) -> View:
+    def until(self, is_true: Callable[[View], bool], seconds: float, condition: str) -> View:
         """Return the first view that `is_true` accepts. Raises NotInTime after `seconds`."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while not is_true(view := self._record.view()):
-                left = deadline - time.monotonic()
-                if left <= 0 or not self._changed.wait(left):
-                    raise NotInTime(wanted, seconds, view)
+                remaining = deadline - time.monotonic()
+                if remaining <= 0 or not self._changed.wait(remaining):
+                    raise NotInTime(condition, seconds, view)
             return view
 
     def _list(self, kind: Kind, path: str) -> str:
-        found = self._api.get(path)
+        response = self._api.get(path)
         with self._changed:
-            self._record.replace(kind, found["items"])
+            self._record.replace(kind, response["items"])
             self._listed.add(kind)
         self._tell()
-        return str(found["metadata"]["resourceVersion"])
+        return str(response["metadata"]["resourceVersion"])
 
     def _follow(self, kind: Kind, path: str) -> None:
         version = ""

@@ -39,10 +39,10 @@ class Picture:
 
 def picture_of(view: View, now: datetime) -> Picture:
     """Return the picture of the newest set, or of the objects that the last set left."""
-    by_age = sorted(view.objects[Kind.SET], key=lambda each: str(each["metadata"]["creationTimestamp"]))
+    by_age = sorted(view.objects[Kind.SET], key=lambda lws: str(lws["metadata"]["creationTimestamp"]))
     facts = set_of(by_age[-1]) if by_age else None
     pods = view.pods(facts.name) if facts is not None else ()
-    events = (each for each in view.objects[Kind.EVENT] if _is_about(each, facts))
+    events = (event for event in view.objects[Kind.EVENT] if _is_about(event, facts))
     newest_first = sorted(events, key=_seen_at, reverse=True)
     return Picture(
         facts=facts,
@@ -58,7 +58,7 @@ def summary(picture: Picture) -> str:
     facts = picture.facts
     if facts is None:
         return "no LeaderWorkerSet"
-    true = [each.type for each in facts.conditions if each.is_true]
+    true = [condition.type for condition in facts.conditions if condition.is_true]
     return (
         f"groups ready {picture.groups_ready}/{facts.replicas}, up to date {facts.updated}/{facts.replicas}, "
         f"{' '.join(true) or 'no condition yet'}"

@@ -49,12 +49,12 @@ class Manifest:
 
 def read_manifest(text: str) -> Manifest:
     """Parse the LeaderWorkerSet of a manifest. Raises KeyError if a field that the tour needs is missing."""
-    found = yaml.safe_load(text)
-    template = found["spec"]["leaderWorkerTemplate"]
+    lws = yaml.safe_load(text)
+    template = lws["spec"]["leaderWorkerTemplate"]
     container = template["workerTemplate"]["spec"]["containers"][0]
     return Manifest(
-        name=found["metadata"]["name"],
-        replicas=found["spec"]["replicas"],
+        name=lws["metadata"]["name"],
+        replicas=lws["spec"]["replicas"],
         size=template["size"],
         container=container["name"],
         image=container["image"],
@@ -63,10 +63,10 @@ def read_manifest(text: str) -> Manifest:
 
 def slowly_starting(text: str, start_time: str) -> str:
     """Return the manifest with pods that take some time ("2s") to start, so that there is more to see."""
-    found = yaml.safe_load(text)
-    metadata = found["spec"]["leaderWorkerTemplate"]["workerTemplate"].setdefault("metadata", {})
+    lws = yaml.safe_load(text)
+    metadata = lws["spec"]["leaderWorkerTemplate"]["workerTemplate"].setdefault("metadata", {})
     metadata.setdefault("annotations", {})[_READY_AFTER] = start_time
-    return yaml.safe_dump(found, sort_keys=False)
+    return yaml.safe_dump(lws, sort_keys=False)
 
 
 def with_tag(image: str, tag: str) -> str:
@@ -82,61 +82,61 @@ def image_patch(image: str) -> str:
 
 @dataclass(frozen=True)
 class Play:
-    """One set, its manifest `file`, and everything that can happen to it; objects in `kept` are older."""
+    """One set, its manifest `file`, and everything that can happen to it; `older`: UIDs of earlier ones."""
 
     scene: Scene
     show: Show
     manifest: Manifest
     file: Path
-    kept: frozenset[str]
+    older: frozenset[str]
 
     def kubectl(self, *arguments: str) -> None:
         """Run kubectl, and show the command as a user would type it."""
         self.show.say(f"$ kubectl {shlex.join(arguments)}")
         self.scene.cluster.kubectl("--namespace", NAMESPACE, *arguments)
 
-    def until(self, goal: Goal, wanted: str) -> View:
+    def until(self, goal: Goal, condition: str) -> View:
         """Wait for the desired state, then read all objects from the API server, independently of streams.
 
         Raises NotInTime.
         """
-        self._until(lambda view: is_reached(view, goal), wanted)
+        self._until(lambda view: is_reached(view, goal), condition)
         return self.scene.mirror.fresh()
 
     def until_empty(self) -> View:
         """Wait until nothing of the set is left, then read as `until` does. Raises NotInTime."""
-        self._until(lambda view: is_empty(view, self.kept), "everything to be gone")
+        self._until(lambda view: is_empty(view, self.older), "everything to be gone")
         return self.scene.mirror.fresh()
 
     def until_taken_over(self, former: str) -> None:
         """Wait until a manager other than the former one holds the Lease. Raises NotInTime."""
         self._until(lambda view: holder(view) not in ("", former), "the new manager to take over the Lease")
 
-    def until_passes(self, wanted: Mapping[str, int]) -> Mapping[str, int]:
+    def until_passes(self, least: Mapping[str, int]) -> Mapping[str, int]:
         """Wait for at least these numbers of passes, and return the present ones. Raises NotInTime."""
-        said = "the new manager to look at every object"
-        self.show.wait_for(said)
+        condition = "the new manager to look at every object"
+        self.show.wait_for(condition)
         token = read_access(self.scene.cluster.kubeconfig.read_text()).token
         deadline = time.monotonic() + _SECONDS
         while True:
             passes = read_passes(self.scene.manager.metrics_port, token)
-            if all(passes.get(controller, 0) >= count for controller, count in wanted.items()):
+            if all(passes.get(controller, 0) >= count for controller, count in least.items()):
                 return passes
             if time.monotonic() > deadline:
-                raise NotInTime(said, _SECONDS, self.scene.mirror.view())
+                raise NotInTime(condition, _SECONDS, self.scene.mirror.view())
             # Nothing reports that a counter changes, so the scrape has to be repeated.
             time.sleep(_SCRAPE_SECONDS)
 
     def facts(self, view: View) -> SetFacts:
         """Return the facts of the set. Raises LookupError if it does not exist."""
-        found = view.set(self.manifest.name)
-        if found is None:
+        facts = view.set(self.manifest.name)
+        if facts is None:
             raise LookupError(f"LeaderWorkerSet {NAMESPACE}/{self.manifest.name} does not exist")
-        return found
+        return facts
 
-    def _until(self, is_true: Callable[[View], bool], wanted: str) -> None:
-        self.show.wait_for(wanted)
-        self.scene.mirror.until(is_true, _SECONDS, wanted)
+    def _until(self, is_true: Callable[[View], bool], condition: str) -> None:
+        self.show.wait_for(condition)
+        self.scene.mirror.until(is_true, _SECONDS, condition)
         self.show.wait_for("")
 
 

@@ -76,9 +76,9 @@ def draw_picture(picture: Picture, height: int) -> RenderableType:
     parts.append(_conditions(facts.conditions))
     parts.append(_bars(picture))
     room = height - len(picture.groups) - _OTHER_LINES
-    shown = picture.events[: min(max(room, _FEWEST_EVENTS), _MOST_EVENTS)]
-    if shown:
-        parts += [Text(""), _events(shown)]
+    events = picture.events[: min(max(room, _FEWEST_EVENTS), _MOST_EVENTS)]
+    if events:
+        parts += [Text(""), _events(events)]
     return Group(*parts, Text(""))
 
 
@@ -93,8 +93,8 @@ def _groups(picture: Picture) -> Table:
         leader = group.leader
         state = leader.state if leader is not None else "none"
         age = short((picture.now - leader.created).total_seconds()) if leader is not None else ""
-        shown = Text(state, style=_LEADER_STYLES.get(state, "yellow"))
-        table.add_row(str(group.index), group.revision, shown, _workers(group), age)
+        cell = Text(state, style=_LEADER_STYLES.get(state, "yellow"))
+        table.add_row(str(group.index), group.revision, cell, _workers(group), age)
     return table
 
 
@@ -107,10 +107,10 @@ def _workers(group: PodGroup) -> Text:
 
 def _conditions(conditions: Sequence[Condition]) -> Text:
     line = Text("conditions  ", style="dim")
-    for each in conditions:
-        line.append("● " if each.is_true else "○ ", "green" if each.is_true else "dim")
-        line.append(f"{each.type}  ", "default" if each.is_true else "dim")
-    true = [each for each in conditions if each.is_true]
+    for condition in conditions:
+        line.append("● " if condition.is_true else "○ ", "green" if condition.is_true else "dim")
+        line.append(f"{condition.type}  ", "default" if condition.is_true else "dim")
+    true = [condition for condition in conditions if condition.is_true]
     line.append(true[0].reason if true else "none yet", "dim")
     return line
 
@@ -118,10 +118,10 @@ def _conditions(conditions: Sequence[Condition]) -> Text:
 def _bars(picture: Picture) -> RenderableType:
     if picture.facts is None:
         return Text("")
-    wanted = picture.facts.replicas
+    replicas = picture.facts.replicas
     counts = (
-        ("ready", picture.groups_ready, wanted),
-        ("up to date", picture.facts.updated, wanted),
+        ("ready", picture.groups_ready, replicas),
+        ("up to date", picture.facts.updated, replicas),
         ("pods ready", picture.pods_ready, picture.facts.pods),
     )
     cells: list[RenderableType] = []
@@ -137,10 +137,10 @@ def _events(events: Iterable[EventLine]) -> RenderableType:
     table.add_column(justify="right", style="dim", min_width=5, no_wrap=True)
     table.add_column(no_wrap=True, min_width=17)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    for each in events:
-        reason = Text(each.reason, style="red" if each.is_warning else "cyan")
-        often = f" (×{each.count})" if each.count > 1 else ""
-        table.add_row(short(each.age), reason, Text(f"{each.note}{often}"))
+    for event in events:
+        reason = Text(event.reason, style="red" if event.is_warning else "cyan")
+        often = f" (×{event.count})" if event.count > 1 else ""
+        table.add_row(short(event.age), reason, Text(f"{event.note}{often}"))
     return table
 
 
@@ -199,8 +199,8 @@ class LiveShow(Show):
         self._live.stop()
 
     def _draw(self, *renderables: RenderableType) -> None:
-        for each in renderables:
-            self._console.print(each)
+        for renderable in renderables:
+            self._console.print(renderable)
 
     def _render(self) -> RenderableType:
         now = time.monotonic()

@@ -40,27 +40,27 @@ _VALUES = (
 
 def holder(view: View) -> str:
     """Return the manager that holds the Lease; empty if there is none."""
-    holders = (str(each["spec"].get("holderIdentity") or "") for each in view.objects[Kind.LEASE])
-    return next((each for each in holders if each), "")
+    holders = (str(lease["spec"].get("holderIdentity") or "") for lease in view.objects[Kind.LEASE])
+    return next((name for name in holders if name), "")
 
 
 def verify_definition(definition: Object) -> Check:
     """Verify that the CustomResourceDefinition is served in the version that the demo uses."""
     conditions = definition.get("status", {}).get("conditions") or ()
     spec = definition["spec"]
-    served = {f"{spec['group']}/{each['name']}" for each in spec["versions"] if each["served"]}
-    established = any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+    served = {f"{spec['group']}/{version['name']}" for version in spec["versions"] if version["served"]}
+    established = any(entry["type"] == "Established" and entry["status"] == "True" for entry in conditions)
     claim = f"the API server serves {API_VERSION} LeaderWorkerSet"
     return equal(claim, (True, True), (established, API_VERSION in served))
 
 
 def verify_webhooks(configurations: Sequence[Object], port: int) -> Check:
     """Verify that every webhook calls the manager and trusts the certificate that the manager has created."""
-    entries = [each for configuration in configurations for each in configuration["webhooks"]]
+    entries = [webhook for configuration in configurations for webhook in configuration["webhooks"]]
     astray = [
-        str(each["name"])
-        for each in entries
-        if f":{port}/" not in each["clientConfig"].get("url", "") or "caBundle" not in each["clientConfig"]
+        str(entry["name"])
+        for entry in entries
+        if f":{port}/" not in entry["clientConfig"].get("url", "") or "caBundle" not in entry["clientConfig"]
     ]
     claim = f"{len(entries)} webhooks call the manager and trust the certificate that it has made"
     return none_of(claim, astray, len(entries))

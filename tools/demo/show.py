@@ -125,16 +125,16 @@ class Result:
 
 def play_steps(show: Show, steps: Iterable[tuple[str, Callable[[], list[Check]]]]) -> Result:
     """Play steps, given by title, and stop after the first step with a failed check."""
-    made = 0
+    total = 0
     for title, act in steps:
         show.begin(title)
         began = time.monotonic()
         checks = act()
         show.verified(checks)
-        made += len(checks)
+        total += len(checks)
         failed = tuple(check.claim for check in checks if not check.held)
         held = len(checks) - len(failed)
         show.say(f"{held} of {len(checks)} facts hold, {time.monotonic() - began:.1f} s")
         if failed:
-            return Result(made, failed)
-    return Result(made)
+            return Result(total, failed)
+    return Result(total)

@@ -40,13 +40,13 @@ def is_at_rest(view: View, name: str, least: int = 0) -> bool:
         return False
     pods = view.pods(name)
     good = len(pods) == facts.pods and all(pod.is_ready for pod in pods)
-    return good and all(_has_finished(each) for each in view.objects[Kind.STATEFULSET])
+    return good and all(_has_finished(statefulset) for statefulset in view.objects[Kind.STATEFULSET])
 
 
-def is_empty(view: View, kept: Collection[str]) -> bool:
+def is_empty(view: View, older: Collection[str]) -> bool:
     """Report whether nothing of a set is left, apart from objects that existed before."""
     kinds = (Kind.SET, Kind.POD, Kind.STATEFULSET, Kind.SERVICE, Kind.REVISION)
-    return all(each["metadata"]["uid"] in kept for kind in kinds for each in view.objects[kind])
+    return all(obj["metadata"]["uid"] in older for kind in kinds for obj in view.objects[kind])
 
 
 def _has_finished(statefulset: Object) -> bool:
@@ -60,29 +60,29 @@ def _has_finished(statefulset: Object) -> bool:
     )
 
 
-def verify_pods(view: View, wanted: SetFacts) -> list[Check]:
+def verify_pods(view: View, facts: SetFacts) -> list[Check]:
     """Verify that every pod exists under its name and is ready, and that there are no other pods."""
-    workers = wanted.pods - wanted.replicas
-    found = [pod for pod in view.pods(wanted.name) if pod.is_ready]
-    leaders = {f"{wanted.name}-{group}": f"{wanted.name}-{group}" for group in range(wanted.replicas)}
-    if not wanted.has_indices:
-        leaders = {pod.host: pod.name for pod in found if pod.is_leader}
+    workers = facts.pods - facts.replicas
+    ready = [pod for pod in view.pods(facts.name) if pod.is_ready]
+    leaders = {f"{facts.name}-{group}": f"{facts.name}-{group}" for group in range(facts.replicas)}
+    if not facts.has_indices:
+        leaders = {pod.host: pod.name for pod in ready if pod.is_leader}
         # Their names are random, so only their number is known.
-        leaders |= {f"group {number}": "no pod" for number in range(len(leaders), wanted.replicas)}
+        leaders |= {f"group {number}": "no pod" for number in range(len(leaders), facts.replicas)}
     expected = [
-        f"{host}-{index}" if index else name for host, name in leaders.items() for index in range(wanted.size)
+        f"{host}-{index}" if index else name for host, name in leaders.items() for index in range(facts.size)
     ]
-    claim = f"{wanted.pods} pods are ready: {wanted.replicas} leaders and {workers} workers"
-    return [same_members(claim, expected, [pod.name for pod in found])]
+    claim = f"{facts.pods} pods are ready: {facts.replicas} leaders and {workers} workers"
+    return [same_members(claim, expected, [pod.name for pod in ready])]
 
 
-def verify_environment(view: View, wanted: SetFacts, namespace: str) -> list[Check]:
+def verify_environment(view: View, facts: SetFacts, namespace: str) -> list[Check]:
     """Verify that every container knows its leader, the size of its group and its place in the group."""
-    pods = view.pods(wanted.name)
+    pods = view.pods(facts.name)
     workers = [pod for pod in pods if not pod.is_leader]
 
     def address_of(pod: Pod) -> str:
-        return f"{wanted.name}-{pod.group}.{wanted.name}.{namespace}"
+        return f"{facts.name}-{pod.group}.{facts.name}.{namespace}"
 
     astray = [
         f"{pod.name} has {pod.environment.get(LEADER_ADDRESS_ENV)}"
@@ -93,55 +93,55 @@ def verify_environment(view: View, wanted: SetFacts, namespace: str) -> list[Che
         f"{pod.name} has {pod.environment.get(GROUP_SIZE_ENV)} and {pod.environment.get(WORKER_INDEX_ENV)}"
         for pod in pods
         if (pod.environment.get(GROUP_SIZE_ENV), pod.environment.get(WORKER_INDEX_ENV))
-        != (str(wanted.size), str(pod.index))
+        != (str(facts.size), str(pod.index))
     ]
     example = f", {workers[0].name}: {address_of(workers[0])}" if workers else ""
     claim = f"{len(workers)} worker pods carry {LEADER_ADDRESS_ENV} of their own leader{example}"
-    place = f"{len(pods)} pods carry {GROUP_SIZE_ENV}={wanted.size} and {WORKER_INDEX_ENV} as in their name"
-    return [none_of(claim, astray, len(workers)), none_of(place, wrong, len(pods))]
+    indices = f"{len(pods)} pods carry {GROUP_SIZE_ENV}={facts.size} and {WORKER_INDEX_ENV} as in their name"
+    return [none_of(claim, astray, len(workers)), none_of(indices, wrong, len(pods))]
 
 
-def verify_objects(view: View, wanted: SetFacts) -> list[Check]:
+def verify_objects(view: View, facts: SetFacts) -> list[Check]:
     """Verify the StatefulSets with owners, the headless Service, and the revision whose key all pods have."""
-    pods = view.pods(wanted.name)
+    pods = view.pods(facts.name)
     leaders = {f"{pod.name} owned by {pod.uid}" for pod in pods if pod.is_leader}
     statefulsets = view.objects[Kind.STATEFULSET]
-    found = {f"{name_of(each)} owned by {owner_of(each)}" for each in statefulsets}
-    claim = f"1 StatefulSet of leaders, {wanted.replicas} of workers, each owned by its leader pod"
+    owned = {f"{name_of(statefulset)} owned by {owner_of(statefulset)}" for statefulset in statefulsets}
+    claim = f"1 StatefulSet of leaders, {facts.replicas} of workers, each owned by its leader pod"
     return [
-        same_members(claim, leaders | {f"{wanted.name} owned by {wanted.uid}"}, found),
-        _verify_service(view, wanted),
-        verify_revision(view, wanted, pods),
+        same_members(claim, leaders | {f"{facts.name} owned by {facts.uid}"}, owned),
+        _verify_service(view, facts),
+        verify_revision(view, facts, pods),
     ]
 
 
-def verify_status(wanted: SetFacts) -> list[Check]:
+def verify_status(facts: SetFacts) -> list[Check]:
     """Verify that the status of the set agrees."""
-    count = wanted.replicas
-    available = wanted.holds("Available") and wanted.is_observed
+    count = facts.replicas
+    available = facts.holds("Available") and facts.is_observed
     expected = (count, count, True)
     claim = f"the status says {count} of {count} groups ready, {count} up to date, Available"
-    return [equal(claim, expected, (wanted.ready, wanted.updated, available))]
+    return [equal(claim, expected, (facts.ready, facts.updated, available))]
 
 
-def _verify_service(view: View, wanted: SetFacts) -> Check:
+def _verify_service(view: View, facts: SetFacts) -> Check:
     headless = [
-        f"{name_of(each)}: publishNotReadyAddresses {each['spec'].get('publishNotReadyAddresses', False)}"
-        for each in view.objects[Kind.SERVICE]
-        if each["spec"].get("clusterIP") == "None"
+        f"{name_of(obj)}: publishNotReadyAddresses {obj['spec'].get('publishNotReadyAddresses', False)}"
+        for obj in view.objects[Kind.SERVICE]
+        if obj["spec"].get("clusterIP") == "None"
     ]
-    claim = f"headless Service {wanted.name} publishes addresses of pods before they are ready"
-    return same_members(claim, [f"{wanted.name}: publishNotReadyAddresses True"], headless)
+    claim = f"headless Service {facts.name} publishes addresses of pods before they are ready"
+    return same_members(claim, [f"{facts.name}: publishNotReadyAddresses True"], headless)
 
 
-def verify_revision(view: View, wanted: SetFacts, pods: Sequence[Pod]) -> Check:
+def verify_revision(view: View, facts: SetFacts, pods: Sequence[Pod]) -> Check:
     """Verify that all pods have the key of one recorded revision."""
     keys = {pod.revision for pod in pods}
     # StatefulSets record revisions of their own under the same labels.
     recorded = {
-        each["metadata"]["labels"].get(REVISION_LABEL, ""): name_of(each)
-        for each in view.objects[Kind.REVISION]
-        if owner_of(each) == wanted.uid
+        revision["metadata"]["labels"].get(REVISION_LABEL, ""): name_of(revision)
+        for revision in view.objects[Kind.REVISION]
+        if owner_of(revision) == facts.uid
     }
     named = ", ".join(recorded.get(key, f"none for {key}") for key in sorted(keys))
     claim = f"all {len(pods)} pods carry one revision key, which ControllerRevision {named} records"

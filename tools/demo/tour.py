@@ -36,8 +36,8 @@ def create(play: Play) -> list[Check]:
     play.show.say(f"$ kubectl apply -f {file}  # its pods take {START_TIME} to start here")
     text = slowly_starting(play.file.read_text("utf-8"), START_TIME)
     play.scene.cluster.kubectl("--namespace", NAMESPACE, "apply", "-f", "-", input=text)
-    wanted = f"{manifest.replicas} groups of {manifest.size} to be ready"
-    view = play.until(Goal(manifest.name, manifest.replicas, manifest.image), wanted)
+    condition = f"{manifest.replicas} groups of {manifest.size} to be ready"
+    view = play.until(Goal(manifest.name, manifest.replicas, manifest.image), condition)
     facts = play.facts(view)
     return [
         *verify_pods(view, facts),
@@ -145,7 +145,7 @@ def delete(play: Play) -> list[Check]:
     mark = mirror.mark()
     play.kubectl("delete", "lws", play.manifest.name)
     view = play.until_empty()
-    return [*verify_gone(view, play.kept), verify_only_went(mirror.since(mark))]
+    return [*verify_gone(view, play.older), verify_only_went(mirror.since(mark))]
 
 
 ACTS: tuple[tuple[str, Callable[[Play], list[Check]]], ...] = (
@@ -165,14 +165,14 @@ def _uids(pods: tuple[Pod, ...] | list[Pod]) -> frozenset[str]:
 
 def verify_new(claim: str, before: Iterable[Pod], after: Collection[Pod]) -> Check:
     """Verify that none of the pods existed before."""
-    known = {pod.uid for pod in before}
-    return none_of(claim, [pod.name for pod in after if pod.uid in known], len(after))
+    uids = {pod.uid for pod in before}
+    return none_of(claim, [pod.name for pod in after if pod.uid in uids], len(after))
 
 
 def verify_kept(claim: str, before: Collection[Pod], after: Iterable[Pod]) -> Check:
     """Verify that all pods still exist as the same objects."""
-    there = {pod.uid for pod in after}
-    return none_of(claim, [pod.name for pod in before if pod.uid not in there], len(before))
+    uids = {pod.uid for pod in after}
+    return none_of(claim, [pod.name for pod in before if pod.uid not in uids], len(before))
 
 
 def verify_untouched(before: View, after: View) -> list[Check]:
@@ -187,12 +187,12 @@ def verify_untouched(before: View, after: View) -> list[Check]:
     return checks
 
 
-def verify_gone(view: View, kept: Collection[str]) -> list[Check]:
+def verify_gone(view: View, older: Collection[str]) -> list[Check]:
     """Verify that of every followed kind only older objects are left, apart from Events, which stay."""
     checks = []
     for kind in (Kind.SET, Kind.POD, *CHILDREN):
-        left = {each["metadata"]["uid"]: each["metadata"]["name"] for each in view.objects[kind]}
-        names = sorted(name for uid, name in left.items() if uid not in kept)
+        remaining = {obj["metadata"]["uid"]: obj["metadata"]["name"] for obj in view.objects[kind]}
+        names = sorted(name for uid, name in remaining.items() if uid not in older)
         checks.append(equal(f"0 {kind}s are left", "none", ", ".join(names) or "none"))
     return checks
 
@@ -202,7 +202,7 @@ def versions(view: View, kind: Kind) -> list[str]:
     return [
         f"{metadata['name']} {metadata['uid']} generation {metadata.get('generation', 0)}"
         f" version {metadata['resourceVersion']}"
-        for metadata in (each["metadata"] for each in view.objects[kind])
+        for metadata in (obj["metadata"] for obj in view.objects[kind])
     ]
 
 
@@ -230,10 +230,10 @@ def verify_always_ready(
 
 def verify_only_went(moments: Sequence[Moment]) -> Check:
     """Verify that pods were deleted and none was created meanwhile."""
-    known = {pod.uid for pod in moments[0]}
-    made = {pod.name for moment in moments for pod in moment if pod.uid not in known}
-    claim = f"{len(known)} pods went, and not one was made meanwhile {_watched_states(moments)}"
-    return none_of(claim, made, len(known))
+    uids = {pod.uid for pod in moments[0]}
+    created = {pod.name for moment in moments for pod in moment if pod.uid not in uids}
+    claim = f"{len(uids)} pods went, and not one was made meanwhile {_watched_states(moments)}"
+    return none_of(claim, created, len(uids))
 
 
 def verify_order(moments: Sequence[Moment], revision: str, expected: Sequence[int]) -> Check:
@@ -253,11 +253,11 @@ def _watched_states(moments: Sequence[Moment]) -> str:
 def verify_event(view: View, reason: str, about: str) -> Check:
     """Verify that an Event about the set has this reason and names its subject."""
     events = [
-        each for each in view.objects[Kind.EVENT] if (each.get("regarding") or {}).get("kind") == Kind.SET
+        event for event in view.objects[Kind.EVENT] if (event.get("regarding") or {}).get("kind") == Kind.SET
     ]
-    notes = [str(each.get("note", "")) for each in events if each.get("reason") == reason]
+    notes = [str(event.get("note", "")) for event in events if event.get("reason") == reason]
     telling = next((note for note in notes if about in note), "")
-    reasons = ", ".join(sorted({str(each.get("reason")) for each in events}))
+    reasons = ", ".join(sorted({str(event.get("reason")) for event in events}))
     claim = f"an Event says why, {reason}: {telling}" if telling else f"an Event {reason} names {about}"
     return Check(claim, bool(telling), f"{reason} with {about}", f"{notes or f'only {reasons}'}")
 
@@ -265,9 +265,9 @@ def verify_event(view: View, reason: str, about: str) -> Check:
 def run_tour(scene: Scene, show: Show) -> Result:
     """Play every act, and stop after the first one with a failed check."""
     manifest = read_manifest(MANIFEST.read_text("utf-8"))
-    there = scene.mirror.fresh().objects
-    kept = frozenset(each["metadata"]["uid"] for kind in Kind for each in there[kind])
-    play = Play(scene, show, manifest, MANIFEST, kept)
+    objects = scene.mirror.fresh().objects
+    older = frozenset(obj["metadata"]["uid"] for kind in Kind for obj in objects[kind])
+    play = Play(scene, show, manifest, MANIFEST, older)
     steps = [
         (title.format(groups=manifest.replicas, size=manifest.size), partial(act, play))
         for title, act in ACTS
@@ -284,8 +284,8 @@ def play_in(
         try:
             return act()
         except NotInTime as late:
-            found = summary(picture_of(late.view, datetime.now(UTC)))
-            return [Check(late.wanted, False, f"within {late.seconds:.0f} s", found)]
+            actual = summary(picture_of(late.view, datetime.now(UTC)))
+            return [Check(late.condition, False, f"within {late.seconds:.0f} s", actual)]
         except (ApiError, CommandError, DeploymentError, LookupError) as error:
             return [Check(claim, False, "no error", str(error))]
         finally:

@@ -60,17 +60,17 @@ class Workshop:
 
     def base(self, platform: str) -> str:
         """Return a base that the builder has: $BASE, the Dockerfile's, or one built from Debian packages."""
-        wanted = os.environ.get("BASE") or REGISTRY_BASE
+        image = os.environ.get("BASE") or REGISTRY_BASE
         # A base that is here already may be old or for another platform, so pulling comes first.
-        if self.steps.succeeds(self.builder.pull(wanted, platform)):
-            return wanted
-        if self.steps.succeeds(self.builder.find(wanted)):
-            return wanted
+        if self.steps.succeeds(self.builder.pull(image, platform)):
+            return image
+        if self.steps.succeeds(self.builder.find(image)):
+            return image
         if os.environ.get("BASE"):
             raise ImageError(
-                f"BASE={wanted} is neither here nor can it be pulled: {self.builder.name} pull {wanted}"
+                f"BASE={image} is neither here nor can it be pulled: {self.builder.name} pull {image}"
             )
-        print(f"no registry gives {wanted}: the base is one from Debian packages", flush=True)
+        print(f"no registry gives {image}: the base is one from Debian packages", flush=True)
         if not self.machine.installed("debootstrap"):
             raise LackingError("a base needs debootstrap: `apt-get install debootstrap`, or BASE=<image>")
         if not self.machine.root:
@@ -144,12 +144,12 @@ def workshop(machine: Machine, name: str, needed: int = _NEEDED_BYTES) -> Iterat
             )
 
 
-def build_all(machine: Machine, wanted: str = "", tag: str = "") -> list[Path]:
+def build_all(machine: Machine, requested: str = "", tag: str = "") -> list[Path]:
     """Build for the given platforms, or for every possible platform, and return the archives.
 
     Raises LackingError before anything is built, and ImageError if a build fails.
     """
-    platforms, refused = choose_platforms(machine, wanted)
+    platforms, refused = choose_platforms(machine, requested)
     for platform, why in refused.items():
         print(f"{platform} is not built: {why}", flush=True)
     identity = identify(REPOSITORY, tag)

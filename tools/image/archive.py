@@ -34,7 +34,7 @@ class Image:
     @property
     def compressed_size(self) -> int:
         """The number of bytes that a node pulls."""
-        return sum(len(each if each.startswith(_GZIP) else zlib.compress(each)) for each in self.layers)
+        return sum(len(layer if layer.startswith(_GZIP) else zlib.compress(layer)) for layer in self.layers)
 
     def files(self) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
         """Yield path without leading slash, entry, and content (links have none) of every file and link."""
@@ -97,7 +97,7 @@ def _image_in(tar: tarfile.TarFile) -> Image:
     index = json.loads(_part(tar, "index.json"))
     names, descriptor = [], index["manifests"][0]
     for key in ("io.containerd.image.name", _REFERENCE):
-        names += [each for each in [descriptor.get("annotations", {}).get(key)] if each]
+        names += [name for name in [descriptor.get("annotations", {}).get(key)] if name]
     manifest = json.loads(_blob(tar, descriptor["digest"]))
     while "manifests" in manifest:
         manifest = json.loads(_blob(tar, manifest["manifests"][0]["digest"]))

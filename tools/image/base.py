@@ -65,20 +65,20 @@ class DebianBase:
 
     def newest(self) -> str:
         """Return the key of the newest base in the cache; empty if there is none."""
-        kept = sorted(
+        archives = sorted(
             self.cache.glob(f"base-{self.architecture}-*.tar"), key=lambda path: path.stat().st_mtime
         )
-        return kept[-1].stem.rpartition("-")[2] if kept else ""
+        return archives[-1].stem.rpartition("-")[2] if archives else ""
 
 
 def package_list_hash(release: str, architecture: str) -> str:
     """Return the SHA-256 of an architecture's package list, which a Release file of Debian names."""
-    wanted = f"main/binary-{architecture}/Packages.xz"
+    path = f"main/binary-{architecture}/Packages.xz"
     for line in release.partition("\nSHA256:")[2].splitlines():
         words = line.split()
-        if len(words) == 3 and words[2] == wanted:
+        if len(words) == 3 and words[2] == path:
             return words[0]
-    raise ImageError(f"Debian's release file does not name {wanted}: is there a proxy in between?")
+    raise ImageError(f"Debian's release file does not name {path}: is there a proxy in between?")
 
 
 def is_whole(archive: Path) -> bool:
@@ -100,7 +100,7 @@ def make_archive(base: DebianBase, key: str, steps: Steps) -> Path:
         for words in (["update"], ["upgrade", "--yes"]):
             steps.run(f"base: apt-get {words[0]}", alone([*_APT, *words], root))
         (root / "etc/resolv.conf").unlink()
-        left_out = [f"--exclude={each}" for each in _NOT_KEPT]
+        left_out = [f"--exclude={pattern}" for pattern in _NOT_KEPT]
         steps.run(
             "base: archive",
             ["tar", "-C", str(root), "--numeric-owner", *left_out, "-cf", str(unfinished), "."],

@@ -50,20 +50,20 @@ class Machine:
     emulators: Path = Path("/proc/sys/fs/binfmt_misc")
 
 
-def choose_builder(machine: Machine, wanted: str = "") -> str:
-    """Return `wanted`, or the first of docker, podman and buildah that can build here.
+def choose_builder(machine: Machine, requested: str = "") -> str:
+    """Return `requested`, or the first of docker, podman and buildah that can build here.
 
-    Raises LackingError if none can, and ImageError if `wanted` is not one of them.
+    Raises LackingError if none can, and ImageError if `requested` is not one of them.
     """
-    if wanted and wanted not in BUILDERS:
-        raise ImageError(f"BUILDER={wanted}: expected one of {', '.join(BUILDERS)}")
+    if requested and requested not in BUILDERS:
+        raise ImageError(f"BUILDER={requested}: expected one of {', '.join(BUILDERS)}")
     lacks = {}
-    for builder in [wanted] if wanted else BUILDERS:
+    for builder in [requested] if requested else BUILDERS:
         lacks[builder] = _lacking(builder, machine)
         if not lacks[builder]:
             return builder
-    said = "; ".join(f"{builder}: {what}" for builder, what in lacks.items())
-    raise LackingError(f"nothing here builds images ({said})")
+    reasons = "; ".join(f"{builder}: {reason}" for builder, reason in lacks.items())
+    raise LackingError(f"nothing here builds images ({reasons})")
 
 
 def _lacking(builder: str, machine: Machine) -> str:
@@ -79,35 +79,34 @@ def _lacking(builder: str, machine: Machine) -> str:
     return "" if machine.answers([builder, "--version"]) else "does not start"
 
 
-def choose_platforms(machine: Machine, wanted: str = "") -> tuple[tuple[str, ...], dict[str, str]]:
+def choose_platforms(machine: Machine, requested: str = "") -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the platforms for which this machine can build, and the reasons why it cannot build for others.
 
-    wanted: a comma-separated list of platforms, all of which must be possible; otherwise LackingError is
-    raised.
+    requested: a comma-separated list of platforms. Raises LackingError unless all of them are possible.
     """
-    asked = tuple(wanted.split(",")) if wanted else PLATFORMS
-    unknown = [each for each in asked if each not in PLATFORMS]
+    platforms = tuple(requested.split(",")) if requested else PLATFORMS
+    unknown = [name for name in platforms if name not in PLATFORMS]
     if unknown:
-        raise ImageError(f"PLATFORMS={wanted}: expected some of {', '.join(PLATFORMS)}")
-    refused = {each: why for each in asked if (why := _not_run(each, machine))}
-    if refused and (wanted or len(refused) == len(asked)):
-        raise LackingError("; ".join(f"{each} cannot be built: {why}" for each, why in refused.items()))
-    possible = [each for each in asked if each not in refused]
+        raise ImageError(f"PLATFORMS={requested}: expected some of {', '.join(PLATFORMS)}")
+    refused = {name: why for name in platforms if (why := _not_run(name, machine))}
+    if refused and (requested or len(refused) == len(platforms)):
+        raise LackingError("; ".join(f"{name} cannot be built: {why}" for name, why in refused.items()))
+    possible = [name for name in platforms if name not in refused]
     # All images get the same name in the store of the builder, and the last one keeps it.
-    return tuple(sorted(possible, key=lambda each: _is_own(each, machine))), refused
+    return tuple(sorted(possible, key=lambda name: _is_own(name, machine))), refused
 
 
-def _not_run(wanted: str, machine: Machine) -> str:
-    emulator = machine.emulators / _EMULATORS[wanted.partition("/")[2]]
-    if _is_own(wanted, machine) or emulator.exists():
+def _not_run(name: str, machine: Machine) -> str:
+    emulator = machine.emulators / _EMULATORS[name.partition("/")[2]]
+    if _is_own(name, machine) or emulator.exists():
         return ""
     own = machine.architecture
     return f"this machine ({own}) does not run its programs; build there, or install qemu-user-static here"
 
 
-def _is_own(wanted: str, machine: Machine) -> bool:
+def _is_own(name: str, machine: Machine) -> bool:
     own = _ARCHITECTURES.get(machine.architecture, machine.architecture)
-    return wanted == f"linux/{own}"
+    return name == f"linux/{own}"
 
 
 @dataclass(frozen=True)

@@ -105,16 +105,16 @@ def _git_in(repository: Path) -> Git:
 def bill_of_materials(image: Image, name: str, version: str) -> str:
     """Return the bill of materials as JSON."""
     files = [(path, content) for path, entry, content in image.files() if entry.isfile()]
-    whole = Component(name=name, version=version, type=ComponentType.CONTAINER, bom_ref="image")
+    container = Component(name=name, version=version, type=ComponentType.CONTAINER, bom_ref="image")
     bom = Bom(components=components_of(files, image.config["architecture"]))
-    bom.metadata.component = whole
-    bom.register_dependency(whole, bom.components)
+    bom.metadata.component = container
+    bom.register_dependency(container, bom.components)
     return json.dumps(json.loads(JsonV1Dot6(bom).output_as_string()), indent=2) + "\n"
 
 
 def components_of(files: Iterable[tuple[str, bytes]], architecture: str) -> list[Component]:
     """Return every package that is recorded in `files` (path and content)."""
-    return sorted({each.bom_ref.value: each for each in _found(files, architecture)}.values())
+    return sorted({component.bom_ref.value: component for component in _found(files, architecture)}.values())
 
 
 def _found(files: Iterable[tuple[str, bytes]], architecture: str) -> Iterator[Component]:
@@ -129,17 +129,17 @@ def _found(files: Iterable[tuple[str, bytes]], architecture: str) -> Iterator[Co
 
 
 def _of_python(metadata: str) -> Component:
-    said = HeaderParser().parsestr(metadata)
-    name = re.sub(r"[-_.]+", "-", said["Name"]).lower()
-    licence = said["License-Expression"] or said["License"] or ""
+    fields = HeaderParser().parsestr(metadata)
+    name = re.sub(r"[-_.]+", "-", fields["Name"]).lower()
+    licence = fields["License-Expression"] or fields["License"] or ""
     # Some packages contain the whole text of the licence here.
-    return _component(PackageURL("pypi", None, name, said["Version"]), "" if "\n" in licence else licence)
+    return _component(PackageURL("pypi", None, name, fields["Version"]), "" if "\n" in licence else licence)
 
 
 def _of_debian(record: str, architecture: str) -> Component:
-    said = HeaderParser().parsestr(record)
-    qualifiers = {"arch": said["Architecture"] or architecture}
-    return _component(PackageURL("deb", "debian", said["Package"], said["Version"], qualifiers))
+    fields = HeaderParser().parsestr(record)
+    qualifiers = {"arch": fields["Architecture"] or architecture}
+    return _component(PackageURL("deb", "debian", fields["Package"], fields["Version"], qualifiers))
 
 
 def _component(purl: PackageURL, licence: str = "") -> Component:

@@ -103,8 +103,8 @@ class ClusterAccess(ABC):
         """Write a kubeconfig with a fresh token of an existing ServiceAccount, and return its path."""
         lifetime = f"--duration={_TOKEN_LIFETIME}"
         token = self.kubectl("create", "token", name, "-n", namespace, lifetime).strip()
-        shown = json.loads(self.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json"))
-        cluster = shown["clusters"][0]["cluster"]
+        config = json.loads(self.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json"))
+        cluster = config["clusters"][0]["cluster"]
         ca = base64.b64decode(cluster["certificate-authority-data"])
         path = self.workspace / f"service-account-{namespace}-{name}.yaml"
         path.touch(mode=0o600)

@@ -103,8 +103,8 @@ class Api:
                 break
             time.sleep(float(pause or 0))
         _raise_for_status(status, payload)
-        found: dict[str, Any] = json.loads(payload)
-        return found
+        body: dict[str, Any] = json.loads(payload)
+        return body
 
     def close(self) -> None:
         """Close the connections of all threads."""
@@ -219,11 +219,11 @@ class Stream:
 
     def _list(self) -> str:
         accept = METADATA_ONLY if self.metadata_only else Call.accept
-        found = self.api.send(Call("GET", self.path, accept=accept))
+        response = self.api.send(Call("GET", self.path, accept=accept))
         # Lists of metadata contain null instead of an empty list.
-        for each in found["items"] or ():
-            self.consider(each)
-        return str(found["metadata"]["resourceVersion"])
+        for item in response["items"] or ():
+            self.consider(item)
+        return str(response["metadata"]["resourceVersion"])
 
     def _watch(self, version: str) -> str:
         accept = WATCH_METADATA_ONLY if self.metadata_only else Call.accept

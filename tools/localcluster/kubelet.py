@@ -41,13 +41,13 @@ def stopping_time(metadata: dict[str, Any]) -> float | None:
 
     A container that is slower than the grace period is killed when the period ends.
     """
-    asked = metadata.get("annotations", {}).get(STOPS_AFTER, "0")
-    if asked == NEVER:
+    value = metadata.get("annotations", {}).get(STOPS_AFTER, "0")
+    if value == NEVER:
         return None
     try:
-        seconds = float(asked)
+        seconds = float(value)
     except ValueError:
-        _log.warning("pod %s: %s=%r is no number of seconds: using 0", metadata["name"], STOPS_AFTER, asked)
+        _log.warning("pod %s: %s=%r is no number of seconds: using 0", metadata["name"], STOPS_AFTER, value)
         seconds = 0.0
     return min(seconds, float(metadata["deletionGracePeriodSeconds"]))
 

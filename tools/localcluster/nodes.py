@@ -61,7 +61,7 @@ def build_node(index: int, zones: int, nodes_per_pool: int) -> dict[str, Any]:
 def is_ready(node: dict[str, Any]) -> bool:
     """Report whether pods can be scheduled to the node: it is Ready and has no taints."""
     conditions = node.get("status", {}).get("conditions", [])
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
     return ready and not node.get("spec", {}).get("taints")
 
 
@@ -98,7 +98,7 @@ def build_volume(claim: dict[str, Any]) -> dict[str, Any]:
     """Return the volume for a claim. Nothing ever uses its host path, because no container runs."""
     metadata, spec = claim["metadata"], claim["spec"]
     name = f"pvc-{metadata['uid']}"
-    place = {key: metadata[key] for key in ("namespace", "name", "uid")}
+    reference = {key: metadata[key] for key in ("namespace", "name", "uid")}
     annotations = {"pv.kubernetes.io/provisioned-by": STORAGE_CLASS["provisioner"]}
     return {
         "apiVersion": "v1",
@@ -110,7 +110,7 @@ def build_volume(claim: dict[str, Any]) -> dict[str, Any]:
             "volumeMode": spec.get("volumeMode", "Filesystem"),
             "capacity": {"storage": spec["resources"]["requests"]["storage"]},
             "persistentVolumeReclaimPolicy": STORAGE_CLASS["reclaimPolicy"],
-            "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **place},
+            "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **reference},
             "hostPath": {"path": f"/nonexistent/{name}"},
         },
     }

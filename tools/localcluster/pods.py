@@ -46,8 +46,8 @@ class PodView:
             if len(ready) == len(pods) == count:
                 return ready
             if time.monotonic() > deadline:
-                found = f"{len(ready)} ready, {len(pods)} exist"
-                raise TimeoutError(f"expected {count} ready pods with {selector} in {timeout:g} s: {found}")
+                counts = f"{len(ready)} ready, {len(pods)} exist"
+                raise TimeoutError(f"expected {count} ready pods with {selector} in {timeout:g} s: {counts}")
             time.sleep(0.1)
 
 
@@ -84,7 +84,7 @@ class Pods(PodView):
 def is_ready(pod: dict[str, Any]) -> bool:
     """Report whether the pod has condition Ready and is not terminating."""
     conditions = pod.get("status", {}).get("conditions", [])
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
     return ready and "deletionTimestamp" not in pod["metadata"]
 
 
@@ -125,8 +125,8 @@ def ended(pod: Pod, exit_code: int, now: str, reason: str = "", message: str = "
     phase = "Succeeded" if exit_code == 0 else "Failed"
     conditions = _with_readiness(pod, False, "PodCompleted" if exit_code == 0 else "PodFailed", now)
     changed = {"phase": phase, "containerStatuses": statuses, "conditions": conditions}
-    told = {key: text for key, text in (("reason", reason), ("message", message)) if text}
-    return _patch(pod, {**changed, **told})
+    explanation = {key: text for key, text in (("reason", reason), ("message", message)) if text}
+    return _patch(pod, {**changed, **explanation})
 
 
 def with_readiness(pod: Pod, ready: bool, now: str) -> Patch:
@@ -140,19 +140,19 @@ def with_readiness(pod: Pod, ready: bool, now: str) -> Patch:
 
 def _started(pod: Pod, now: str) -> list[dict[str, Any]]:
     status = {"imageID": "", "restartCount": 0, "started": True, "state": {"running": {"startedAt": now}}}
-    return [{"name": each["name"], "image": each["image"], **status} for each in pod["spec"]["containers"]]
+    return [{"name": entry["name"], "image": entry["image"], **status} for entry in pod["spec"]["containers"]]
 
 
 def _with_readiness(pod: Pod, ready: bool, reason: str, now: str) -> list[dict[str, Any]]:
     status = "True" if ready else "False"
-    kept = {each["type"]: each for each in copy.deepcopy(pod.get("status", {}).get("conditions", []))}
+    by_type = {entry["type"]: entry for entry in copy.deepcopy(pod.get("status", {}).get("conditions", []))}
     for kind in ("ContainersReady", "Ready"):
-        before = kept.get(kind, {})
+        before = by_type.get(kind, {})
         changed_at = before.get("lastTransitionTime", now) if before.get("status") == status else now
-        kept[kind] = {"type": kind, "status": status, "lastTransitionTime": changed_at}
+        by_type[kind] = {"type": kind, "status": status, "lastTransitionTime": changed_at}
         if reason:
-            kept[kind]["reason"] = reason
-    return list(kept.values())
+            by_type[kind]["reason"] = reason
+    return list(by_type.values())
 
 
 def _terminated(status: dict[str, Any], exit_code: int, reason: str, now: str) -> dict[str, Any]:

@@ -30,13 +30,13 @@ def pick_ports(
     """
     order = _given() if candidates is None else candidates
     free = is_free or can_listen
-    found: list[int] = []
+    ports: list[int] = []
     for port in order:
-        if port not in found and free(port):
-            found.append(port)
-        if len(found) == count:
-            return tuple(found)
-    raise OSError(f"only {len(found)} of {count} free ports found on {LOOPBACK}; stop what listens there")
+        if port not in ports and free(port):
+            ports.append(port)
+        if len(ports) == count:
+            return tuple(ports)
+    raise OSError(f"only {len(ports)} of {count} free ports found on {LOOPBACK}; stop what listens there")
 
 
 def can_listen(port: int) -> bool:

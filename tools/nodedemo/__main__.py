@@ -53,8 +53,8 @@ class Stage:
         return self.cluster.kubectl(*arguments, input=input)
 
     def helm(self, *arguments: str) -> str:
-        shown = [os.path.relpath(word) if "/" in word else word for word in arguments]
-        self.show.say(f"$ helm {' '.join(shown)}")
+        words = [os.path.relpath(word) if "/" in word else word for word in arguments]
+        self.show.say(f"$ helm {' '.join(words)}")
         return self.cluster.helm(*arguments)
 
     def object(self, *what: str) -> dict[str, Any]:
@@ -64,14 +64,14 @@ class Stage:
         """Return the pods of the set, sorted by name, and therefore by group and worker."""
         return sorted(self.cluster.pods.matching(namespace, selector), key=name_of)
 
-    def until(self, wanted: str, holds: Callable[[list[Pod]], bool]) -> list[Pod]:
+    def until(self, goal: str, holds: Callable[[list[Pod]], bool]) -> list[Pod]:
         """Wait until `holds` accepts the pods of the set, and return them. Raises TimeoutError."""
-        self.show.wait_for(wanted)
+        self.show.wait_for(goal)
         deadline = time.monotonic() + _SECONDS
         while not holds(pods := self.pods()):
             if time.monotonic() > deadline:
-                there = ", ".join(f"{name_of(pod)} {pod['status'].get('phase')}" for pod in pods)
-                raise TimeoutError(f"{wanted}: not within {_SECONDS:.0f} s; there are: {there or 'no pods'}")
+                phases = ", ".join(f"{name_of(pod)} {pod['status'].get('phase')}" for pod in pods)
+                raise TimeoutError(f"{goal}: not within {_SECONDS:.0f} s; there are: {phases or 'no pods'}")
             time.sleep(_POLL_SECONDS)
         return pods
 
@@ -114,24 +114,25 @@ def create(stage: Stage) -> list[Check]:
     """Create a set, and check what each process was given when it started."""
     stage.kubectl("apply", "-f", os.path.relpath(MANIFEST))
     pods = stage.until(f"{GROUPS} groups of {SIZE} to be ready", all_ready)
-    given = {name_of(pod): given_to(pod) for pod in pods}
+    processes = {name_of(pod): given_to(pod) for pod in pods}
     leaders = {group_of(pod): pod["status"]["podIP"] for pod in pods if name_of(pod).count("-") == 1}
-    address = {name: each.variables["LWS_LEADER_ADDRESS"] for name, each in given.items()}
+    address = {name: process.variables["LWS_LEADER_ADDRESS"] for name, process in processes.items()}
     workers = [pod for pod in pods if name_of(pod).count("-") > 1]
-    for name, each in given.items():
-        stage.show.say(f"{name}: {' '.join(each.arguments)}, {each.variables['LWS_WORKER_INDEX']} of {SIZE}")
-    sizes = {process.variables["LWS_GROUP_SIZE"] for process in given.values()}
+    for name, process in processes.items():
+        index = process.variables["LWS_WORKER_INDEX"]
+        stage.show.say(f"{name}: {' '.join(process.arguments)}, {index} of {SIZE}")
+    sizes = {process.variables["LWS_GROUP_SIZE"] for process in processes.values()}
     return [
         equal("every process knows the size of its group", {str(SIZE)}, sizes),
         equal(
             "every process has its leader's address among its arguments",
-            {name: (f"--leader={address[name]}",) for name in given},
-            {name: each.arguments for name, each in given.items()},
+            {name: (f"--leader={address[name]}",) for name in processes},
+            {name: process.arguments for name, process in processes.items()},
         ),
         equal(
             "every worker found its leader by DNS before it was ready itself",
             {name_of(pod): (leaders[group_of(pod)],) for pod in workers},
-            {name_of(pod): given[name_of(pod)].resolved[address[name_of(pod)]] for pod in workers},
+            {name_of(pod): processes[name_of(pod)].resolved[address[name_of(pod)]] for pod in workers},
         ),
         equal(
             "leader 0 finds every worker by name",
@@ -152,10 +153,10 @@ def lose_worker(stage: Stage) -> list[Check]:
     now = stage.until(
         f"group {group} to be recreated", lambda pods: all_ready(pods) and not old & set(map(uid_of, pods))
     )
-    kept = {uid_of(pod) for pod in before if group_of(pod) != group}
+    rest = {uid_of(pod) for pod in before if group_of(pod) != group}
     return [
-        equal(f"all {SIZE} pods of group {group} are new", SIZE, len({uid_of(pod) for pod in now} - kept)),
-        equal("the other group kept its pods", kept, {uid_of(pod) for pod in now if group_of(pod) != group}),
+        equal(f"all {SIZE} pods of group {group} are new", SIZE, len({uid_of(pod) for pod in now} - rest)),
+        equal("the other group kept its pods", rest, {uid_of(pod) for pod in now if group_of(pod) != group}),
     ]
 
 

@@ -84,14 +84,14 @@ def read(path: Path = PATH) -> Schemas:
 def extract(document: Mapping[str, Any]) -> Schemas:
     """Return the embedded types and all that they refer to. Raises KeyError if the document lacks one."""
     schemas = document["components"]["schemas"]
-    wanted: Schemas = {}
+    extracted: Schemas = {}
     missing = list(EMBEDDED)
     while missing:
         name = missing.pop()
-        if name not in wanted:
-            wanted[name] = _shortened(schemas[name])
-            missing.extend(_references(wanted[name]))
-    return wanted
+        if name not in extracted:
+            extracted[name] = _shortened(schemas[name])
+            missing.extend(_references(extracted[name]))
+    return extracted
 
 
 def rendered(schemas: Schemas) -> str:

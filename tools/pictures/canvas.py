@@ -124,19 +124,19 @@ def draw_ring(canvas: Canvas, x: float, y: float) -> None:
 def draw_legend(
     canvas: Canvas, top: float, meanings: Mapping[str, str], columns: int, further: int = 0
 ) -> list[tuple[float, float]]:
-    """Draw a line across, and below it signs with their meanings. Return the places of further signs."""
+    """Draw a line across, and below it signs with their meanings. Return the positions of further signs."""
     across = canvas.width - 2 * MARGIN
     canvas.add("path", "n s-rule", d=f"M{MARGIN} {top}H{canvas.width - MARGIN}")
-    places = [
+    positions = [
         (MARGIN + _SIGN / 2 + column * across / columns, top + 20 + row * _LEGEND_ROW)
         for row, column in (divmod(number, columns) for number in range(len(meanings) + further))
     ]
-    for place, (letter, meaning) in zip(places, meanings.items(), strict=False):
-        draw_sign(canvas, *place, letter)
-        explain(canvas, place, meaning)
-    return places[len(meanings) :]
+    for position, (letter, meaning) in zip(positions, meanings.items(), strict=False):
+        draw_sign(canvas, *position, letter)
+        explain(canvas, position, meaning)
+    return positions[len(meanings) :]
 
 
-def explain(canvas: Canvas, place: tuple[float, float], meaning: str) -> None:
+def explain(canvas: Canvas, position: tuple[float, float], meaning: str) -> None:
     """Write the words beside a sign of the legend."""
-    canvas.text(place[0] + 18, place[1] + 4.5, meaning, "f-muted")
+    canvas.text(position[0] + 18, position[1] + 4.5, meaning, "f-muted")

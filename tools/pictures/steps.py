@@ -88,32 +88,32 @@ def parse_story(text: str) -> Story:
 def _chapters(text: str) -> Iterator[Chapter]:
     for block in text.strip().split("\n\n"):
         heading, _, *lines = block.splitlines()
-        found = _HEADING.match(heading)
-        if found is None:
+        match = _HEADING.match(heading)
+        if match is None:
             raise ValueError(f"no heading of a chapter: {heading}")
-        yield Chapter(found[1], tuple(_step(line) for line in lines if line.strip() != _NOTHING))
+        yield Chapter(match[1], tuple(_step(line) for line in lines if line.strip() != _NOTHING))
 
 
 def _step(line: str) -> Step:
-    found = _STEP.match(line)
-    if found is None:
+    match = _STEP.match(line)
+    if match is None:
         raise ValueError(f"no step: {line}")
-    replicas, partition = map(int, found["told"].split(","))
-    replaced = () if found["replaced"] == "-" else tuple(map(int, found["replaced"].split(",")))
-    groups = "" if found["groups"] == "-" else found["groups"]
-    return Step(groups, replicas, partition, replaced, found["why"])
+    replicas, partition = map(int, match["told"].split(","))
+    replaced = () if match["replaced"] == "-" else tuple(map(int, match["replaced"].split(",")))
+    groups = "" if match["groups"] == "-" else match["groups"]
+    return Step(groups, replicas, partition, replaced, match["why"])
 
 
 def _last(steps: list[Step]) -> str:
     # A golden story ends when its set is in the state that the user wants.
     end = steps[-1]
-    kept = end.groups[: end.partition].ljust(min(end.partition, end.replicas), "-")
-    return kept[: end.replicas] + "R" * (end.replicas - end.partition)
+    old = end.groups[: end.partition].ljust(min(end.partition, end.replicas), "-")
+    return old[: end.replicas] + "R" * (end.replicas - end.partition)
 
 
 def drawn_story(story: Story) -> str:
     """Draw a rollout."""
-    steps = [f"{each.heading}: {'; '.join(step.why for step in each.steps)}" for each in story.chapters]
+    steps = [f"{part.heading}: {'; '.join(step.why for step in part.steps)}" for part in story.chapters]
     canvas = Canvas(_WIDTH, story.chapters[0].heading, ". ".join(steps))
     # The positions at which numbers and words begin.
     numbers = MARGIN + story.width * _PITCH + 14
@@ -199,34 +199,34 @@ def parse_failure(text: str) -> Iterator[tuple[str, str, list[Moment]]]:
 
 
 def _moment(line: str) -> Moment:
-    found = _MOMENT.match(line)
-    if found is None:
+    match = _MOMENT.match(line)
+    if match is None:
         raise ValueError(f"no moment: {line}")
-    after = float(found["after"]) if found["after"] else None
-    return Moment(after, tuple(found["groups"].split()), found["event"] or "")
+    after = float(match["after"]) if match["after"] else None
+    return Moment(after, tuple(match["groups"].split()), match["event"] or "")
 
 
 def drawn_failure(text: str) -> str:
     """Draw a failure and the recovery of its group."""
     chapters = list(parse_failure(text))
-    events = [each.event for *_, moments in chapters for each in moments if each.event]
+    events = [moment.event for *_, moments in chapters for moment in moments if moment.event]
     canvas = Canvas(_WIDTH, "; ".join(heading for heading, *_ in chapters), ". ".join(events))
     top = 10.0
-    for heading, place, moments in chapters:
+    for heading, unit, moments in chapters:
         canvas.text(MARGIN, top + LINE_HEIGHT, heading, "f-text b")
         top += 2 * LINE_HEIGHT + 4
         canvas.text(MARGIN, top, "after", "f-muted")
         for index, group in enumerate(moments[0].groups):
-            canvas.text(_left(moments[0], index), top, f"{place} {index}", "f-muted")
+            canvas.text(_left(moments[0], index), top, f"{unit} {index}", "f-muted")
             canvas.add("path", "n s-rule", d=f"M{_left(moments[0], index)} {top + 5}h{len(group) * _POD}")
         canvas.text(_left(moments[0], len(moments[0].groups)), top, "Events", "f-muted")
         top += 8
-        shown = -1.0
+        printed = -1.0
         for moment in moments:
             # Smaller differences only show the pace of the simulated cluster.
-            if moment.after is not None and moment.after >= shown + 1:
-                shown = moment.after
-                canvas.text(MARGIN, top + _LINE / 2 + 4.5, f"{shown:.0f} s", "f-muted")
+            if moment.after is not None and moment.after >= printed + 1:
+                printed = moment.after
+                canvas.text(MARGIN, top + _LINE / 2 + 4.5, f"{printed:.0f} s", "f-muted")
             top = _draw_moment(canvas, moment, top)
         top += 8
     draw_legend(canvas, top, _OF_PODS, 3)
@@ -259,14 +259,14 @@ def drawn_slice(title: str, rows: Sequence[Row]) -> str:
     top = 10.0 + LINE_HEIGHT
     canvas.text(MARGIN, top - 3, title, "f-text b")
     top += LINE_HEIGHT + 2
-    for role, place in places.items():
-        canvas.text(place, top, role, "f-muted")
+    for role, x in places.items():
+        canvas.text(x, top, role, "f-muted")
     canvas.text(left, top, "what has changed", "f-muted")
     top += 8
     for row, words in zip(rows, ("before the rollout", *steps), strict=True):
-        for role, place in places.items():
+        for role, x in places.items():
             old, new = _counts(row, role)
-            _draw_groups(canvas, "r" * old + "R" * new, (place, top))
+            _draw_groups(canvas, "r" * old + "R" * new, (x, top))
         canvas.text(left, top + _ROW / 2 + 4.5, words)
         top += _ROW
     draw_legend(canvas, top + 8, _OF_SLICES, 4)

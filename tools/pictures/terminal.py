@@ -41,8 +41,8 @@ def _runs(line: str) -> Iterator[tuple[int, str, str]]:
         if number % 2:
             codes = tuple(int(code or 0) for code in part.split(";"))
             continue
-        for found in _WORDS.finditer(part):
-            yield column + found.start(), found[0], _kind(codes)
+        for match in _WORDS.finditer(part):
+            yield column + match.start(), match[0], _kind(codes)
         column += len(part)
 
 

@@ -26,9 +26,9 @@ MISSING = "REALNODE_MISSING"
 _HERE = [sys.executable, "-m", "tools.realnode.entry"]
 
 
-def main(given: Sequence[str] | None = None) -> int:
-    """Check the machine, build and enter a node, and run a command. `given` replaces the command line."""
-    arguments = _parsed(given)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Check the machine, build and enter a node, and run a command. `argv` replaces the command line."""
+    arguments = _parsed(argv)
     try:
         require_linux()
         return _run(arguments)
@@ -41,7 +41,7 @@ def main(given: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parsed(given: Sequence[str] | None) -> argparse.Namespace:
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tools.realnode",
         description="Run a command beside a control plane with a real node, in namespaces of its own.",
@@ -54,7 +54,7 @@ def _parsed(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--engines", action="store_true", help="the node has engines that are not ours, too")
     parser.add_argument("--enter", action="store_true", help="run the command in a node that runs already")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="default: a cluster until Ctrl-C")
-    return parser.parse_args(given)
+    return parser.parse_args(argv)
 
 
 def _run(arguments: argparse.Namespace) -> int:

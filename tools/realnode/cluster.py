@@ -122,8 +122,8 @@ class RealCluster(LocalCluster):
         ]
         path = [*folders, os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]
         libraries = [*self._kit.libraries, os.environ.get("LD_LIBRARY_PATH", "")]
-        found = {"PATH": os.pathsep.join(path), "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries))}
-        return {name: value for name, value in found.items() if value}
+        paths = {"PATH": os.pathsep.join(path), "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries))}
+        return {name: value for name, value in paths.items() if value}
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, **self._variables(), "CONTAINERD_ADDRESS": SOCKET}
@@ -145,10 +145,10 @@ class RealCluster(LocalCluster):
         return bool(nodes) and all(is_ready(node) for node in nodes)
 
     def _dns_answers(self) -> bool:
-        found = self.api.get("/apis/apps/v1/namespaces/kube-system/deployments/coredns")
-        return bool(found.get("status", {}).get("readyReplicas"))
+        deployment = self.api.get("/apis/apps/v1/namespaces/kube-system/deployments/coredns")
+        return bool(deployment.get("status", {}).get("readyReplicas"))
 
-    def _wait_for(self, is_true: Callable[[], bool], what: str) -> None:
+    def _wait_for(self, is_true: Callable[[], bool], subject: str) -> None:
         deadline = time.monotonic() + _START_SECONDS
         while not is_true():
             for name in PARTS:
@@ -157,7 +157,7 @@ class RealCluster(LocalCluster):
                     raise ComponentError(f"{name} ended while starting{part.last_words()}")
             if time.monotonic() > deadline:
                 words = "".join(f"\n{name}{self.component(name).last_words()}" for name in PARTS)
-                raise ComponentError(f"{what} is not ready after {_START_SECONDS:g} s{words}")
+                raise ComponentError(f"{subject} is not ready after {_START_SECONDS:g} s{words}")
             time.sleep(_POLL_SECONDS)
 
     def _step(self, name: str, act: Callable[[], None]) -> None:
@@ -189,9 +189,9 @@ class Clock:
         return self._wall() - self._steady()
 
 
-def reason(archive: Path, folder: Path, said: str) -> str:
-    """Explain why importing `archive` into `folder` failed with `said`, and what to do."""
-    if _FULL in said.lower():
+def reason(archive: Path, folder: Path, message: str) -> str:
+    """Explain why importing `archive` into `folder` failed with `message`, and what to do."""
+    if _FULL in message.lower():
         free, needed = shutil.disk_usage(folder).free, _TIMES * archive.stat().st_size
         return (
             f"{folder} has {_gigabytes(free)} free, and the images of {archive} need about "
@@ -202,7 +202,7 @@ def reason(archive: Path, folder: Path, said: str) -> str:
     except ImageError:
         # Caches are checked before a node starts, but not afterwards.
         return f"{archive} is truncated or no archive of an image: start again, and it is made anew"
-    return f"{archive} could not be imported: {' '.join(said.split())}"
+    return f"{archive} could not be imported: {' '.join(message.split())}"
 
 
 def _gigabytes(size: int) -> str:

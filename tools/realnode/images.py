@@ -84,14 +84,14 @@ class SmallImage:
 
 def write_archive(image: SmallImage, path: Path) -> None:
     """Write an image to an archive, as `write_layout` does."""
-    place = f"/{image.program.name}"
-    files = [(place[1:], image.program.read_bytes(), 0o755)]
+    entrypoint = f"/{image.program.name}"
+    files = [(entrypoint[1:], image.program.read_bytes(), 0o755)]
     files += [("ballast", image.ballast, 0o644)] if image.ballast else []
     layer = _tar(files)
     config = {
         "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
-        "config": {"Entrypoint": [place, *image.command], "WorkingDir": "/", "Labels": image.labels},
+        "config": {"Entrypoint": [entrypoint, *image.command], "WorkingDir": "/", "Labels": image.labels},
         "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
     }
     write_layout(image.names, config, [layer], path)
@@ -105,7 +105,7 @@ def write_layout(names: Sequence[str], config: dict[str, Any], layers: Sequence[
             "schemaVersion": 2,
             "mediaType": f"{_MEDIA}.manifest.v1+json",
             "config": _descriptor(described, "config.v1+json"),
-            "layers": [_descriptor(each, _kind(each)) for each in layers],
+            "layers": [_descriptor(layer, _kind(layer)) for layer in layers],
         }
     )
     named = [{**_descriptor(manifest, "manifest.v1+json"), "annotations": {_NAME: name}} for name in names]

@@ -56,22 +56,22 @@ def set_up_network(kernel: Path = Path("/proc/sys/net")) -> None:
 
 def set_up_mounts(state: Path, overlay: bool) -> None:
     """Hide the folders to which programs write; `overlay` keeps their content visible. Raises NodeError."""
-    for place in _WRITTEN:
-        upper, work = (state / "written" / kind / place.name for kind in ("upper", "work"))
+    for directory in _WRITTEN:
+        upper, work = (state / "written" / kind / directory.name for kind in ("upper", "work"))
         for folder in (upper, work):
             folder.mkdir(parents=True)
         if overlay:
-            options = f"lowerdir={place},upperdir={upper},workdir={work}"
-            _run("mount", "-t", "overlay", "-o", options, "overlay", str(place))
+            options = f"lowerdir={directory},upperdir={upper},workdir={work}"
+            _run("mount", "-t", "overlay", "-o", options, "overlay", str(directory))
         else:
-            _run("mount", "--bind", str(upper), str(place))
+            _run("mount", "--bind", str(upper), str(directory))
     _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(_RUN))
     settings = state / "kernel"
     settings.mkdir()
     for name, value in KERNEL_SETTINGS.items():
-        shown = settings / name.replace("/", ".")
-        shown.write_text(f"{value}\n")
-        _run("mount", "--bind", str(shown), f"/proc/sys/{name}")
+        file = settings / name.replace("/", ".")
+        file.write_text(f"{value}\n")
+        _run("mount", "--bind", str(file), f"/proc/sys/{name}")
 
 
 def _run(*command: str) -> None:
@@ -90,11 +90,11 @@ def hierarchies(root: Path = CGROUPS) -> list[Path]:
 def set_up_cgroups(name: str, root: Path = CGROUPS) -> None:
     """Create the cgroups of a node; raises OSError if that is not permitted."""
     for hierarchy in hierarchies(root):
-        made = hierarchy / name
-        made.mkdir()
+        cgroup = hierarchy / name
+        cgroup.mkdir()
         for setting in _INHERITED:
-            if (made / setting).exists() and hierarchy != root:
-                (made / setting).write_text((hierarchy / setting).read_text())
+            if (cgroup / setting).exists() and hierarchy != root:
+                (cgroup / setting).write_text((hierarchy / setting).read_text())
 
 
 def main(command: Sequence[str]) -> int:
@@ -122,10 +122,10 @@ def main(command: Sequence[str]) -> int:
     return _reap_until_end_of(child.pid)
 
 
-def _reap_until_end_of(wanted: int) -> int:
+def _reap_until_end_of(child: int) -> int:
     while True:
         pid, status = os.wait()
-        if pid == wanted:
+        if pid == child:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
 

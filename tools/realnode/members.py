@@ -36,12 +36,12 @@ class Given:
 
 def given_to(pod: Mapping[str, Any], port: int = PORT) -> Given:
     """Ask the process in a running pod; raises OSError if it does not answer."""
-    said = json.loads(_ask(pod, "GET", "/", port))
+    answer = json.loads(_ask(pod, "GET", "/", port))
     return Given(
-        tuple(said["arguments"]),
-        tuple((name, value) for name, _, value in (each.partition("=") for each in said["environment"])),
-        said["hostname"],
-        {name: tuple(addresses) for name, addresses in said["resolved"].items()},
+        tuple(answer["arguments"]),
+        tuple((name, value) for name, _, value in (entry.partition("=") for entry in answer["environment"])),
+        answer["hostname"],
+        {name: tuple(addresses) for name, addresses in answer["resolved"].items()},
     )
 
 

@@ -57,22 +57,22 @@ class Machine:
 
 def lacks(machine: Machine, *folders: Path) -> list[str]:
     """Return everything that keeps a node, which fills `folders`, from running."""
-    found = [
+    problems = [
         f"{program} is not installed: install {package}"
         for program, package in _PROGRAMS.items()
         if not machine.installed(program)
     ]
     if not machine.root:
-        found.insert(0, "a real node needs root: run it by sudo")
-    if not found:
+        problems.insert(0, "a real node needs root: run it by sudo")
+    if not problems:
         # Without root or a program these checks would fail for that reason alone.
-        found += [*_lacking_namespaces(machine), *_lacking_cgroups(machine.cgroups)]
+        problems += [*_lacking_namespaces(machine), *_lacking_cgroups(machine.cgroups)]
     if _version(machine.kernel) < _OLDEST_KERNEL:
         oldest = ".".join(map(str, _OLDEST_KERNEL))
-        found.append(f"kube-proxy needs Linux {oldest} or newer, and this is {machine.kernel}")
+        problems.append(f"kube-proxy needs Linux {oldest} or newer, and this is {machine.kernel}")
     if not machine.kernel_log.exists():
-        found.append(f"the kubelet reads {machine.kernel_log}, and it is not there: {_CONTAINER}")
-    return [*found, *(each for folder in folders for each in _lacking_space(machine, folder))]
+        problems.append(f"the kubelet reads {machine.kernel_log}, and it is not there: {_CONTAINER}")
+    return [*problems, *(problem for folder in folders for problem in _lacking_space(machine, folder))]
 
 
 def can_overlay(folder: Path, machine: Machine) -> bool:
@@ -87,8 +87,8 @@ def can_overlay(folder: Path, machine: Machine) -> bool:
 
 def _version(release: str) -> tuple[int, ...]:
     """Return the first two numbers of a release such as 6.1.0-13-amd64, 5.15+ or 6.12-rc1."""
-    found = re.match(r"(\d+)\.(\d+)", release)
-    return tuple(map(int, found.groups())) if found else ()
+    match = re.match(r"(\d+)\.(\d+)", release)
+    return tuple(map(int, match.groups())) if match else ()
 
 
 def _lacking_namespaces(machine: Machine) -> Iterator[str]:
@@ -110,20 +110,20 @@ def _lacking_cgroups(root: Path) -> Iterator[str]:
     if missing:
         yield f"{root} has no cgroup controller {', '.join(missing)}: mount it; {_CONTAINER}"
         return
-    for place in places:
-        probe = place / f"{PREFIX}-probe-{uuid.uuid4().hex}"
+    for directory in places:
+        probe = directory / f"{PREFIX}-probe-{uuid.uuid4().hex}"
         try:
             probe.mkdir()
             probe.rmdir()
         except OSError as error:
-            yield f"no cgroup can be made in {place} ({error.strerror}): {_CONTAINER}"
+            yield f"no cgroup can be made in {directory} ({error.strerror}): {_CONTAINER}"
 
 
 def _lacking_space(machine: Machine, folder: Path) -> Iterator[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if machine.free(folder) < _NEEDED_BYTES:
-            free, needed = (f"{each / 1e9:.1f} GB" for each in (machine.free(folder), _NEEDED_BYTES))
+            free, needed = (f"{size / 1e9:.1f} GB" for size in (machine.free(folder), _NEEDED_BYTES))
             yield f"{folder} has {free} free, and a node needs {needed}: free some"
     except OSError as error:
         yield f"{folder} cannot be used ({error.strerror}): make it writable"
@@ -150,7 +150,7 @@ def find_system_programs(cache: Path) -> SystemPrograms:
     paths = {
         name: Path(installed[name]) if name in installed else program_in(root, name) for name in PACKAGES
     }
-    return SystemPrograms(paths, tuple(folder for each in _LIBRARIES for folder in sorted(root.glob(each))))
+    return SystemPrograms(paths, tuple(folder for glob in _LIBRARIES for folder in sorted(root.glob(glob))))
 
 
 def lacking_packages(cache: Path) -> list[str]:
@@ -183,17 +183,17 @@ def _folder(cache: Path, missing: list[str]) -> Path:
 
 def _unpack(packages: list[str], root: Path) -> None:
     """Download and unpack packages with all missing dependencies elsewhere, then rename that to `root`."""
-    wanted = " ".join(packages)
+    names = " ".join(packages)
     if lacking := lacking_packages(root.parent):
         raise MissingError("; ".join(lacking))
     root.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".debian-", dir=root.parent) as scratch:
         settings = _settings(Path(scratch))
-        _fetch(["apt-get", *settings, "--quiet", "update"], wanted)
-        _fetch(["apt-get", *settings, "--quiet", "--yes", "--download-only", "install", *packages], wanted)
+        _fetch(["apt-get", *settings, "--quiet", "update"], names)
+        _fetch(["apt-get", *settings, "--quiet", "--yes", "--download-only", "install", *packages], names)
         unfinished = Path(scratch) / "root"
         for package in sorted((Path(scratch) / "cache" / "archives").glob("*.deb")):
-            _fetch(["dpkg", "--extract", str(package), str(unfinished)], wanted)
+            _fetch(["dpkg", "--extract", str(package), str(unfinished)], names)
         unfinished.rename(root)
 
 
@@ -210,24 +210,24 @@ def _settings(scratch: Path) -> list[str]:
     return [part for option in options for part in ("--option", option)]
 
 
-def _fetch(command: list[str], wanted: str) -> None:
+def _fetch(command: list[str], names: str) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()] or [
             f"exit code {done.returncode}"
         ]
-        raise MissingError(f"{wanted}: not installed, and cannot be fetched: {lines[-1]}; install it")
+        raise MissingError(f"{names}: not installed, and cannot be fetched: {lines[-1]}; install it")
 
 
 def require_machine(state_folder: Path, machine: Machine | None = None) -> SystemPrograms:
     """Return the programs of the system, or raise MissingError with all that is lacking before any build."""
     cache = cache_directory()
-    found = lacks(machine or Machine(), cache, state_folder)
+    problems = lacks(machine or Machine(), cache, state_folder)
     if chosen_minor() != DEFAULT:
-        found.insert(0, f"a real node is of Kubernetes {DEFAULT}: leave out {VARIABLE}")
-    if found:
-        raise MissingError("; ".join([*found, *lacking_packages(cache / _CACHE)]))
+        problems.insert(0, f"a real node is of Kubernetes {DEFAULT}: leave out {VARIABLE}")
+    if problems:
+        raise MissingError("; ".join([*problems, *lacking_packages(cache / _CACHE)]))
     return find_system_programs(cache / _CACHE)
 
 

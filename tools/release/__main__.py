@@ -49,8 +49,8 @@ def add_images(target: Path, number: str, repository: str) -> None:
     tag = f"{repository}:{number}" if repository else os.environ.get("IMAGE", "")
     build_all(Machine(), os.environ.get("PLATFORMS", ""), tag)
     for suffix in ("tar", "cdx.json"):
-        for made in RESULTS.glob(f"lws-{number}-*.{suffix}"):
-            shutil.copy2(made, target / f"lws-image-{made.name.removeprefix('lws-')}")
+        for file in RESULTS.glob(f"lws-{number}-*.{suffix}"):
+            shutil.copy2(file, target / f"lws-image-{file.name.removeprefix('lws-')}")
 
 
 def check_tag(tag: str, source: Path) -> None:

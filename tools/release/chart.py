@@ -80,15 +80,15 @@ def kustomization(resources: Sequence[str], components: Sequence[str] = ()) -> s
 
 def component(before: Sequence[Object], after: Sequence[Object]) -> Mapping[str, str]:
     """Return file name → text of a component that turns `before` into `after`."""
-    old, new = ({key(each): each for each in objects} for objects in (before, after))
+    old, new = ({key(obj): obj for obj in objects} for objects in (before, after))
     content: Object = {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"}
     files: dict[str, str] = {}
-    come = [each for name, each in new.items() if name not in old]
+    come = [obj for name, obj in new.items() if name not in old]
     if come:
         content["resources"] = ["resources.yaml"]
         files["resources.yaml"] = rendered(come)
-    patches = [_removal(each) for name, each in old.items() if name not in new]
-    patches += [_change(old[name], each) for name, each in new.items() if name in old and old[name] != each]
+    patches = [_removal(obj) for name, obj in old.items() if name not in new]
+    patches += [_change(old[name], obj) for name, obj in new.items() if name in old and old[name] != obj]
     if patches:
         content["patches"] = patches
     files[KUSTOMIZATION] = document(content)
@@ -133,7 +133,7 @@ _Plain.add_representer(str, _text)
 
 def parsed(text: str) -> list[Object]:
     """Parse the objects of a text with several YAML documents."""
-    return [each for each in yaml.load_all(text, Loader=_Loader) if each]
+    return [obj for obj in yaml.load_all(text, Loader=_Loader) if obj]
 
 
 def rendered(objects: Iterable[Object]) -> str:
@@ -149,10 +149,10 @@ def document(content: Object) -> str:
 def plain(objects: Iterable[Object]) -> list[Object]:
     """Return the Namespace and the objects of a release in it, in an order in which they can be applied."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    bare = [_without_helm(each) for each in objects]
+    bare = [_without_helm(obj) for obj in objects]
     # In the chart's own order, objects that need others come last. Definitions come first, because the API
     # server needs a moment to serve them.
-    return [namespace, *sorted(bare, key=lambda each: each["kind"] != DEFINITION)]
+    return [namespace, *sorted(bare, key=lambda obj: obj["kind"] != DEFINITION)]
 
 
 def key(obj: Object) -> tuple[str, str, str, str]:
@@ -163,8 +163,8 @@ def key(obj: Object) -> tuple[str, str, str, str]:
 
 def split(objects: Sequence[Object]) -> tuple[list[Object], list[Object]]:
     """Return the definitions, and all other objects."""
-    definitions = [each for each in objects if each["kind"] == DEFINITION]
-    return definitions, [each for each in objects if each["kind"] != DEFINITION]
+    definitions = [obj for obj in objects if obj["kind"] == DEFINITION]
+    return definitions, [obj for obj in objects if obj["kind"] != DEFINITION]
 
 
 def _without_helm(obj: Object) -> Object:
@@ -172,13 +172,13 @@ def _without_helm(obj: Object) -> Object:
     metadatas = [bare["metadata"], bare.get("spec", {}).get("template", {}).get("metadata", {})]
     for metadata in metadatas:
         for field in ("labels", "annotations"):
-            kept = {
+            own = {
                 name: value
                 for name, value in metadata.get(field, {}).items()
                 if not name.startswith(_OF_HELM)
             }
-            if kept:
-                metadata[field] = kept
+            if own:
+                metadata[field] = own
             else:
                 metadata.pop(field, None)
     return bare
@@ -193,18 +193,18 @@ class Chart:
 
     def objects(self, values: Mapping[str, Any]) -> list[Object]:
         """Return the manifests for values, given by dotted path. Raises ReleaseError if helm rejects them."""
-        given = [f"--set-json={path}={json.dumps(value)}" for path, value in values.items()]
+        settings = [f"--set-json={path}={json.dumps(value)}" for path, value in values.items()]
         where = [f"--namespace={NAMESPACE}", f"--kube-version={KUBERNETES_VERSION}"]
-        text = run([self.helm, "template", "lws", self.directory, *where, *given], self.directory)
+        text = run([self.helm, "template", "lws", self.directory, *where, *settings], self.directory)
         return plain(parsed(text))
 
     def package(self, target: Path, version: str) -> Path:
         """Create the package for `helm install` and `helm push`. Raises ReleaseError for another version."""
         run([self.helm, "package", self.directory, "--destination", target], self.directory)
-        made = target / f"lws-{version}.tgz"
-        if not made.is_file():
+        archive = target / f"lws-{version}.tgz"
+        if not archive.is_file():
             raise ReleaseError(f"{self.directory}: Chart.yaml does not say version {version}")
-        return made.rename(target / f"lws-chart-{version}.tgz")
+        return archive.rename(target / f"lws-chart-{version}.tgz")
 
 
 def write_manifests(chart: Chart, target: Path) -> None:
@@ -221,8 +221,8 @@ def write_manifests(chart: Chart, target: Path) -> None:
     _write(target / KUSTOMIZE, {KUSTOMIZATION: kustomization([BASE])})
     # The definitions are large and the same for all components.
     small = {"crds.enabled": False}
-    for name, each in COMPONENTS.items():
-        before, after = (chart.objects({**small, **values}) for values in (each.before, each.after))
+    for name, variant in COMPONENTS.items():
+        before, after = (chart.objects({**small, **values}) for values in (variant.before, variant.after))
         _write(target / KUSTOMIZE / "components" / name, component(before, after))
 
 

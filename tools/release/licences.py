@@ -60,11 +60,11 @@ def pinned(lock: str) -> Iterator[tuple[str, str]]:
     yield from _PINNED.findall(lock)
 
 
-def expression(name: str, said: Mapping[str, str], classifiers: Iterable[str]) -> str:
+def expression(name: str, fields: Mapping[str, str], classifiers: Iterable[str]) -> str:
     """Return the licence of a package in SPDX, from its metadata. Raises LicenceError if there is none."""
-    text = said.get("License-Expression", "") or said.get("License", "").strip()
+    text = fields.get("License-Expression", "") or fields.get("License", "").strip()
     if not text or "\n" in text or text == "UNKNOWN":
-        parts = [each.rpartition(" :: ")[2] for each in classifiers if each.startswith("License :: OSI")]
+        parts = [entry.rpartition(" :: ")[2] for entry in classifiers if entry.startswith("License :: OSI")]
         text = " OR ".join(dict.fromkeys(_SPELLINGS.get(part, part) for part in parts))
     text = _SPELLINGS.get(text, text)
     if not text:
@@ -74,7 +74,7 @@ def expression(name: str, said: Mapping[str, str], classifiers: Iterable[str]) -
 
 def refused(expression: str) -> list[str]:
     """Return the licences of an expression that are not accepted."""
-    names = (each.strip() for each in _BETWEEN.split(expression))
+    names = (name.strip() for name in _BETWEEN.split(expression))
     return [name for name in names if name and name not in PERMISSIVE and name not in WEAK]
 
 
@@ -82,11 +82,11 @@ def packages(lock: str) -> Iterator[Package]:
     """Yield every package of a lock. Raises LicenceError for a package that may not be used."""
     for name, version in sorted(set(pinned(lock))):
         try:
-            said = metadata(name)
+            headers = metadata(name)
         except PackageNotFoundError as error:
             raise LicenceError(f"{name} is locked and not installed: `make .venv/.ready`") from error
-        fields = {key: said[key] or "" for key in ("License-Expression", "License")}
-        licence = expression(name, fields, said.get_all("Classifier") or ())
+        fields = {key: headers[key] or "" for key in ("License-Expression", "License")}
+        licence = expression(name, fields, headers.get_all("Classifier") or ())
         if wrong := refused(licence):
             raise LicenceError(
                 f"{name} is under {', '.join(wrong)}: use another package, or add it with a reason"
@@ -99,11 +99,11 @@ def page(root: Path = ROOT) -> str:
     parts, seen = [_INTRODUCTION], set[Package]()
     for lock, title in LOCKS.items():
         rows = [f"## {title}\n\n| Package | Version | Licence |\n| --- | --- | --- |"]
-        for each in packages((root / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")):
-            if each not in seen:
-                seen.add(each)
-                link = f"[{each.name}](https://pypi.org/project/{each.name}/)"
-                rows.append(f"| {link} | {each.version} | {each.licence} |")
+        for package in packages((root / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")):
+            if package not in seen:
+                seen.add(package)
+                link = f"[{package.name}](https://pypi.org/project/{package.name}/)"
+                rows.append(f"| {link} | {package.version} | {package.licence} |")
         parts.append("\n".join(rows) + "\n")
     notes = [f"{licence} {why}." for licence, why in WEAK.items()]
     return "\n".join([*parts, *notes]) + "\n"

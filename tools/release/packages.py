@@ -100,8 +100,8 @@ def build(source: Path, target: Path, version: str, epoch: str) -> list[Path]:
         run(command, source / directory, epoch=epoch)
         stem = f"{name.replace('-', '_')}-{version}"
         wheel, archive = target / f"{stem}-py3-none-any.whl", target / f"{stem}.tar.gz"
-        for made in (wheel, archive):
-            if not made.is_file():
-                raise ReleaseError(f"{directory}/pyproject.toml: no {made.name} came of it")
+        for file in (wheel, archive):
+            if not file.is_file():
+                raise ReleaseError(f"{directory}/pyproject.toml: no {file.name} came of it")
         wheels.append(wheel)
     return wheels

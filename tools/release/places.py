@@ -59,12 +59,12 @@ def found(root: Path = ROOT) -> Mapping[Place, frozenset[str]]:
 
 def version(root: Path = ROOT) -> str:
     """Return the version. Raises ValueError if places disagree or no longer exist."""
-    said = found(root)
-    every = frozenset().union(*said.values())
-    lost = [place.path for place, versions in said.items() if not versions]
+    places = found(root)
+    every = frozenset().union(*places.values())
+    lost = [place.path for place, versions in places.items() if not versions]
     if lost or len(every) != 1:
         heard = "; ".join(
-            f"{place.path}: {', '.join(sorted(each)) or 'nothing'}" for place, each in said.items()
+            f"{place.path}: {', '.join(sorted(versions)) or 'nothing'}" for place, versions in places.items()
         )
         raise ValueError(f"not one version everywhere: {heard}")
     return next(iter(every))
@@ -83,12 +83,12 @@ def write(new: str, root: Path = ROOT) -> None:
     for place in PLACES:
         path = root / place.path
         text = path.read_text(encoding="utf-8")
-        path.write_text(re.sub(place.pattern, lambda found: _with(found, new), text), encoding="utf-8")
+        path.write_text(re.sub(place.pattern, lambda match: _with(match, new), text), encoding="utf-8")
 
 
-def _with(found: re.Match[str], new: str) -> str:
-    start, end = (at - found.start() for at in found.span(1))
-    return found[0][:start] + new + found[0][end:]
+def _with(match: re.Match[str], new: str) -> str:
+    start, end = (at - match.start() for at in match.span(1))
+    return match[0][:start] + new + match[0][end:]
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:

@@ -74,10 +74,10 @@ def _page(root: Path, path: str) -> tuple[str, set[str]]:
         target = _target(root, path, name)
         if not target.startswith("docs/") or target.endswith(".md"):
             needed.add(target)
-            there = on_site(target)
+            destination = on_site(target)
         else:
-            there = target.removeprefix("docs/")
-        return f"{os.path.relpath(there, Path(on_site(path)).parent)}{mark}{anchor}"
+            destination = target.removeprefix("docs/")
+        return f"{os.path.relpath(destination, Path(on_site(path)).parent)}{mark}{anchor}"
 
     return outside_fences(text, lambda part: LINK.sub(moved, _ROW.sub(_unescaped, part))), needed
 

@@ -20,10 +20,10 @@ RECORDS = "var/lib/dpkg/status.d"
 
 def owners_of(paths: set[str], dpkg: Path) -> Iterator[str]:
     """Yield the names of the packages to which the files belong, without architecture."""
-    wanted = {_merged(path) for path in paths}
+    merged = {_merged(path) for path in paths}
     for listed in sorted((dpkg / "info").glob("*.list")):
         lines = listed.read_text(encoding="utf-8").splitlines()
-        if any(_merged(line) in wanted for line in lines):
+        if any(_merged(line) in merged for line in lines):
             yield listed.stem.partition(":")[0]
 
 
@@ -44,9 +44,9 @@ def copy_records(paths: set[str], target: Path, source: Path = Path("/")) -> Non
         (target / RECORDS / name).write_text(records[name], encoding="utf-8")
         licence = source / "usr/share/doc" / name / "copyright"
         if licence.exists():
-            place = target / "usr/share/doc" / name
-            place.mkdir(parents=True)
-            shutil.copyfile(licence, place / "copyright")
+            directory = target / "usr/share/doc" / name
+            directory.mkdir(parents=True)
+            shutil.copyfile(licence, directory / "copyright")
 
 
 def _name(record: str) -> str:
@@ -97,9 +97,9 @@ class RootFiles:
 
     def write(self, path: str, text: str) -> None:
         """Write a file that does not come from the source."""
-        place = self._target / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
+        file = self._target / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
 
     def _make(self, directory: Path) -> None:
         (self._target / directory.relative_to("/")).mkdir(parents=True, exist_ok=True)
@@ -113,10 +113,10 @@ class RootFiles:
             if not origin.is_symlink():
                 real = step
                 continue
-            link, place = os.readlink(origin), self._target / step.relative_to("/")
-            if not place.is_symlink():
+            link, copy = os.readlink(origin), self._target / step.relative_to("/")
+            if not copy.is_symlink():
                 self._make(step.parent)
-                place.symlink_to(link)
+                copy.symlink_to(link)
             real = self._add_links(Path(os.path.normpath(step.parent / link)))
         return real
 

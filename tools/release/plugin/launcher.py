@@ -18,8 +18,8 @@ LEAST = (3, 11)
 
 def main() -> int:
     if sys.version_info < LEAST:
-        wanted = ".".join(map(str, LEAST))
-        return fail(f"needs Python {wanted} or newer, and python3 is {sys.version.split()[0]}")
+        minimum = ".".join(map(str, LEAST))
+        return fail(f"needs Python {minimum} or newer, and python3 is {sys.version.split()[0]}")
     try:
         programs = environment() / "bin"
     except (OSError, subprocess.CalledProcessError) as error:
@@ -33,9 +33,9 @@ def main() -> int:
 def environment() -> Path:
     """Return the virtual environment with the packages, and create it if it does not exist."""
     for parent in (HERE, cache() / "kubectl-lws" / HERE.name):
-        found = parent / "environment"
-        if found.exists():
-            return found
+        directory = parent / "environment"
+        if directory.exists():
+            return directory
     parent = HERE if os.access(HERE, os.W_OK) else cache() / "kubectl-lws" / HERE.name
     parent.mkdir(parents=True, exist_ok=True)
     print("kubectl lws: installing its packages, once", file=sys.stderr, flush=True)

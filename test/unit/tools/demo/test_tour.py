@@ -86,7 +86,7 @@ def test_what_was_there_before_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[frozenset[str]] = []
 
     def look(play: Play) -> list[Check]:
-        seen.append(play.kept)
+        seen.append(play.older)
         return [GOOD]
 
     tour(monkeypatch, look)
