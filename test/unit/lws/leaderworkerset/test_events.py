@@ -94,7 +94,7 @@ def test_the_step_that_records_a_revision_does_not_say_that_groups_move() -> Non
     statefulset = make_leader_statefulset(LWS, replicas=4, partition=4)
     assert events.moved_leaders(LWS, statefulset, Rollout(4, 4), REVISION, False) == ()
     scaled = events.moved_leaders(LWS, statefulset, Rollout(2, 2), REVISION, False)
-    assert [each.reason for each in scaled] == ["GroupsProgressing"], "nothing is updated"
+    assert [event.reason for event in scaled] == ["GroupsProgressing"], "nothing is updated"
     sole = make_leader_statefulset(LWS, replicas=1, partition=0)
     (together,) = events.moved_leaders(LWS, sole, Rollout(0, 1), REVISION, False)
     assert (together.reason, together.note) == ("GroupsUpdating", "Updating replica 0")
@@ -123,7 +123,7 @@ def failing(message: str, status: str = "True") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("lws", "found", "expected"),
+    ("lws", "problems", "expected"),
     [
         pytest.param(LWS, [], [], id="no problem"),
         pytest.param(LWS, [CLASH, NAME], [CLASH, NAME], id="two new ones"),
@@ -134,6 +134,8 @@ def failing(message: str, status: str = "True") -> dict[str, Any]:
         pytest.param(failing(CLASH.message, "False"), [CLASH], [CLASH], id="it was over and is back"),
     ],
 )
-def test_problems_are_told_once(lws: dict[str, Any], found: list[Problem], expected: list[Problem]) -> None:
-    announced = [told(announce) for announce in events.problems(lws, found)]
-    assert announced == [("Warning", each.reason, "Create", each.message, None) for each in expected]
+def test_problems_are_told_once(
+    lws: dict[str, Any], problems: list[Problem], expected: list[Problem]
+) -> None:
+    announced = [told(announce) for announce in events.problems(lws, problems)]
+    assert announced == [("Warning", problem.reason, "Create", problem.message, None) for problem in expected]

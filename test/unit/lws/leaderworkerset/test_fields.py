@@ -33,16 +33,16 @@ WRITTEN = (
 
 def schema() -> Mapping[str, Any]:
     (version,) = definitions()[KIND]["spec"]["versions"]
-    found: Mapping[str, Any] = version["schema"]["openAPIV3Schema"]
-    return found
+    result: Mapping[str, Any] = version["schema"]["openAPIV3Schema"]
+    return result
 
 
 def defaults_in(part: Mapping[str, Any], within: Field = fields.SPEC) -> Iterator[tuple[str, Any]]:
     """Yield the defaults of scalars. An object with a default repeats the defaults of its fields."""
-    for name, each in part.get("properties", {}).items():
-        if "default" in each and each.get("type") != "object":
-            yield str(within.child(name)), each["default"]
-        yield from defaults_in(each, within.child(name))
+    for name, property_schema in part.get("properties", {}).items():
+        if "default" in property_schema and property_schema.get("type") != "object":
+            yield str(within.child(name)), property_schema["default"]
+        yield from defaults_in(property_schema, within.child(name))
 
 
 @pytest.mark.parametrize(("constant", "field"), FIELDS.items(), ids=FIELDS)
@@ -65,7 +65,7 @@ def test_defaults_are_those_of_the_definition() -> None:
     assert {str(field): default for field, default in DEFAULTS.items() if str(field) in written} == written
 
 
-@pytest.mark.parametrize("field", [each for each in DEFAULTS if type(each.default) is int], ids=str)
+@pytest.mark.parametrize("field", [field for field in DEFAULTS if type(field.default) is int], ids=str)
 def test_a_number_that_no_schema_writes_is_described(field: Field) -> None:
     """Clients compare whole specs, so fields that upstream lacks stay absent."""
     part = schema()

@@ -61,15 +61,15 @@ def shape(action: Action) -> str:
 
 
 def the_apply(planned: Plan) -> Apply:
-    (found,) = (action for action in actions_of(planned) if isinstance(action, Apply))
-    return found
+    (apply,) = (action for action in actions_of(planned) if isinstance(action, Apply))
+    return apply
 
 
 def notes(planned: Plan) -> list[str]:
     """Return the texts of Events, in the order in which they are emitted."""
-    found: list[Announce] = [each for action in actions_of(planned) for each in action.announce]
-    found += [each for status in planned.statuses for each in status.announce]
-    return [each.note for each in (*found, *planned.announce)]
+    announced: list[Announce] = [event for action in actions_of(planned) for event in action.announce]
+    announced += [event for status in planned.statuses for event in status.announce]
+    return [event.note for event in (*announced, *planned.announce)]
 
 
 def status_of(planned: Plan) -> dict[str, Any]:
@@ -84,9 +84,9 @@ def problem_of(planned: Plan) -> tuple[str, str] | None:
 
 
 def changed(obj: Any, change: Change) -> dict[str, Any]:
-    made: dict[str, Any] = copy.deepcopy(dict(obj))
-    change(made)
-    return made
+    edited: dict[str, Any] = copy.deepcopy(dict(obj))
+    change(edited)
+    return edited
 
 
 def owned_by(*owners: dict[str, Any]) -> Change:
@@ -251,8 +251,8 @@ def test_pods_of_a_group_that_come_up_one_by_one_cost_no_status() -> None:
 
 def test_members_are_remembered_with_the_counters_and_looked_for_where_pods_are_not_seen_yet() -> None:
     snapshot = settled(make_set(replicas=2, size=3))
-    known = snapshot.lws["status"]["members"]
-    assert sorted(known) == ["0", "1"]
+    members = snapshot.lws["status"]["members"]
+    assert sorted(members) == ["0", "1"]
     (first, second) = snapshot.groups
     again = changed(second.leader, lambda obj: obj["metadata"].update(uid="uid-of-another"))
     behind = replace(second, leader=again, worker_uids=second.worker_uids[:1])
@@ -315,8 +315,8 @@ def edited_by_others(stored: Any, path: tuple[Any, ...], value: Any) -> dict[str
 
     value: the new value; None removes the field.
     """
-    made: dict[str, Any] = copy.deepcopy(stored)
-    obj, owned = made, made["metadata"]["managedFields"][0]["fieldsV1"]
+    edited: dict[str, Any] = copy.deepcopy(stored)
+    obj, owned = edited, edited["metadata"]["managedFields"][0]["fieldsV1"]
     for key in path[:-1]:
         selector = 'k:{"name":"main"}' if isinstance(key, int) else f"f:{key}"
         obj, owned = obj[key], owned[selector]
@@ -325,8 +325,8 @@ def edited_by_others(stored: Any, path: tuple[Any, ...], value: Any) -> dict[str
         del obj[path[-1]]
     else:
         obj[path[-1]] = value
-    made["metadata"]["generation"] += 1
-    return made
+    edited["metadata"]["generation"] += 1
+    return edited
 
 
 def test_what_others_add_is_theirs() -> None:
@@ -352,8 +352,8 @@ def test_a_value_that_others_keep_rewriting_is_applied_once() -> None:
     assert plan(replace(snapshot, applied=(digest(intent), generation))).is_empty
     later = plan(replace(snapshot, applied=(digest(intent), generation - 1)))
     assert shapes(later) == [["apply StatefulSet demo"]], "since then somebody has changed the spec"
-    other = plan(replace(snapshot, applied=("of another intent", generation)))
-    assert shapes(other) == [["apply StatefulSet demo"]], "since then the set asks for something else"
+    reapplied = plan(replace(snapshot, applied=("of another intent", generation)))
+    assert shapes(reapplied) == [["apply StatefulSet demo"]], "since then the set asks for something else"
 
 
 @pytest.mark.parametrize("label", [NAME_LABEL, REVISION_LABEL])
@@ -484,8 +484,8 @@ def orphaned(snapshot: SetSnapshot, field: str, *others: dict[str, Any]) -> SetS
 def test_orphans_are_adopted_only_by_a_set_that_lives(
     field: str, reread: dict[str, Any] | None, is_adopted: bool
 ) -> None:
-    other = {**OTHER, "controller": False}
-    snapshot = orphaned(replace(settled(make_set()), reread=reread), field, other)
+    other_owner = {**OTHER, "controller": False}
+    snapshot = orphaned(replace(settled(make_set()), reread=reread), field, other_owner)
     planned = plan(snapshot)
     orphan = getattr(snapshot, field)
     assert shapes(planned) == ([[f"setowner {orphan['kind']} demo"]] if is_adopted else [])
@@ -512,22 +512,22 @@ def test_an_orphaned_history_comes_along() -> None:
     snapshot = settled(make_set())
     snapshot = with_spec(snapshot, make_set(image="app:2"))
     snapshot = carried_out(snapshot, plan(snapshot))
-    orphans = tuple(replace(each, is_orphan=True) for each in snapshot.revisions)
+    orphans = tuple(replace(revision, is_orphan=True) for revision in snapshot.revisions)
     snapshot = with_reported(replace(snapshot, revisions=orphans))
-    assert not any("ControllerRevision" in each for shape in shapes(plan(snapshot)) for each in shape)
+    assert not any("ControllerRevision" in write for shape in shapes(plan(snapshot)) for write in shape)
 
     planned = plan(replace(snapshot, reread=snapshot.lws))
     merged = adoptions(planned)
-    assert {action.target.name for action in merged} == {each.name for each in orphans}
+    assert {action.target.name for action in merged} == {revision.name for revision in orphans}
     assert all(action.owner["uid"] == "uid-of-set-demo" for action in merged)
     after = carried_out(replace(snapshot, reread=snapshot.lws), planned)
-    assert not any(each.is_orphan for each in after.revisions)
+    assert not any(revision.is_orphan for revision in after.revisions)
     assert adoptions(plan(with_reported(after))) == []
 
 
 def adoptions(planned: Plan) -> list[SetOwner]:
-    found = (action for action in actions_of(planned) if isinstance(action, SetOwner))
-    return [action for action in found if action.target.kind == "ControllerRevision"]
+    adopted = (action for action in actions_of(planned) if isinstance(action, SetOwner))
+    return [action for action in adopted if action.target.kind == "ControllerRevision"]
 
 
 # --- The Service --------------------------------------------------------------------------------------------
@@ -550,7 +550,7 @@ def test_a_service_in_the_way_is_never_touched(change: Change, owner: str, alive
     problem = problem_of(planned)
     assert problem is not None and problem[0] == "NameClash"
     assert problem[1].startswith(f"Service demo exists and is {owner}: LeaderWorkerSet demo needs this name")
-    assert [each.note for each in planned.announce] == [problem[1]]
+    assert [event.note for event in planned.announce] == [problem[1]]
 
 
 @pytest.mark.parametrize(
@@ -687,8 +687,8 @@ def test_scaling_applies_and_records_nothing(replicas: int, note: str | None) ->
     assert shapes(planned) == [["apply StatefulSet demo"]]
     assert replica_count(planned) == replicas
     assert the_apply(planned).intent["metadata"]["annotations"][REPLICAS_ANNOTATION] == str(replicas)
-    said = [each for each in notes(planned) if "replica demo" in each or "surge" in each]
-    assert said == ([note] if note is not None else [])
+    messages = [message for message in notes(planned) if "replica demo" in message or "surge" in message]
+    assert messages == ([note] if note is not None else [])
 
 
 def test_the_restart_policy_takes_effect_without_a_revision() -> None:
@@ -710,20 +710,20 @@ def test_a_refused_apply_leads_to_no_second_revision() -> None:
 
 
 def test_the_way_back_keeps_the_key_and_restarts_no_group_that_is_still_there() -> None:
-    one, two = make_set(replicas=3), make_set(replicas=3, image="app:2")
-    snapshot = settled(one)
-    (key,) = (each.key for each in snapshot.revisions)
-    snapshot = with_spec(snapshot, two)
+    first, second = make_set(replicas=3), make_set(replicas=3, image="app:2")
+    snapshot = settled(first)
+    (key,) = (revision.key for revision in snapshot.revisions)
+    snapshot = with_spec(snapshot, second)
     snapshot = with_reported(carried_out(snapshot, plan(snapshot)))
-    snapshot = with_spec(snapshot, one)
+    snapshot = with_spec(snapshot, first)
     planned = plan(snapshot)
-    (raise_, *rest) = actions_of(planned)
+    (raise_, *others) = actions_of(planned)
     assert isinstance(raise_, Merge) and raise_.patch == {"revision": 3}
     assert raise_.why == "the spec matches revision 1 again"
-    assert not any(isinstance(action, Delete) for action in rest)
+    assert not any(isinstance(action, Delete) for action in others)
     assert the_apply(planned).intent["metadata"]["labels"][REVISION_LABEL] == key
     after = carried_out(snapshot, planned)
-    assert sorted(each.number for each in after.revisions) == [2, 3]
+    assert sorted(revision.number for revision in after.revisions) == [2, 3]
     leader = after.leaders
     assert leader is not None
     back = with_reported(after)
@@ -753,7 +753,7 @@ def test_a_missing_record_of_replicas_holds_nothing_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "told"),
+    ("budget", "max_unavailable"),
     [
         pytest.param({}, 1, id="default"),
         pytest.param({"max_unavailable": 2}, 2, id="number"),
@@ -763,10 +763,10 @@ def test_a_missing_record_of_replicas_holds_nothing_up() -> None:
         pytest.param({"max_unavailable": "5%"}, 1, id="nothing at all counts as one"),
     ],
 )
-def test_what_the_statefulset_is_told_about_the_budget(budget: dict[str, Any], told: int) -> None:
+def test_what_the_statefulset_is_told_about_the_budget(budget: dict[str, Any], max_unavailable: int) -> None:
     planned = plan(SetSnapshot(make_set(replicas=10, **budget), NOW))
     rolling = the_apply(planned).intent["spec"]["updateStrategy"]["rollingUpdate"]
-    assert rolling == {"partition": 0, "maxUnavailable": told}
+    assert rolling == {"partition": 0, "maxUnavailable": max_unavailable}
 
 
 def test_the_partition_of_the_set_is_kept_from_the_start() -> None:
@@ -788,9 +788,9 @@ def with_history(limit: int) -> SetSnapshot:
 
 def pruned_of(snapshot: SetSnapshot) -> list[int]:
     """Return the numbers of the revisions that a pass deletes."""
-    numbers = {each.uid: each.number for each in snapshot.revisions}
+    numbers = {revision.uid: revision.number for revision in snapshot.revisions}
     deletes = [action for action in actions_of(plan(snapshot)) if isinstance(action, Delete)]
-    return [numbers[each.target.uid] for each in deletes if each.target.kind == "ControllerRevision"]
+    return [numbers[delete.target.uid] for delete in deletes if delete.target.kind == "ControllerRevision"]
 
 
 @pytest.mark.parametrize(("limit", "deleted"), [(0, [1, 2, 3]), (2, [1]), (3, []), (10, [])])
@@ -862,9 +862,9 @@ def test_a_name_that_scaling_made_too_long_is_a_condition(name: str, replicas: i
         assert problem is None and planned.announce == ()
         return
     assert problem is not None and problem[0] == "NameTooLong"
-    said = f"the name has {len(name)} bytes, at {replicas} replicas it may have {room}: "
-    assert problem[1].startswith(said) and problem[1].endswith("; scale down or use a shorter name")
-    assert [each.note for each in planned.announce] == [problem[1]]
+    message = f"the name has {len(name)} bytes, at {replicas} replicas it may have {room}: "
+    assert problem[1].startswith(message) and problem[1].endswith("; scale down or use a shorter name")
+    assert [event.note for event in planned.announce] == [problem[1]]
     assert shapes(planned)[0][-1] == f"apply StatefulSet {name}", "groups that fit are made all the same"
 
 
@@ -886,9 +886,12 @@ def test_an_api_server_without_start_ordinals_is_a_condition(size: int, is_repor
 
 def test_conditions_change_together_and_hold_the_generation() -> None:
     snapshot = with_spec(settled(make_set()), make_set(image="app:2"))
-    conditions = {each["type"]: each for each in status_of(plan(snapshot))["conditions"]}
-    told = {type_: (each["status"], each["observedGeneration"]) for type_, each in conditions.items()}
-    assert told == {
+    conditions = {condition["type"]: condition for condition in status_of(plan(snapshot))["conditions"]}
+    observed = {
+        type_: (condition["status"], condition["observedGeneration"])
+        for type_, condition in conditions.items()
+    }
+    assert observed == {
         "Available": ("False", 2),
         "Degraded": ("False", 2),
         "Progressing": ("True", 2),
@@ -901,9 +904,9 @@ def test_progress_waits_for_its_turn() -> None:
     snapshot = settled(make_set(replicas=2))
     losing = replace(snapshot, groups=snapshot.groups[:1])
     # Available becomes False, which is reported at once. The number of groups in its message changes later.
-    told = carried_out(losing, plan(losing))
+    reported = carried_out(losing, plan(losing))
     assert [status.can_wait for status in plan(losing).statuses] == [False]
-    assert [status.can_wait for status in plan(replace(told, groups=())).statuses] == [True]
+    assert [status.can_wait for status in plan(replace(reported, groups=())).statuses] == [True]
 
 
 @pytest.mark.parametrize(("age", "is_first"), [(1, True), (3600, False)])
@@ -929,15 +932,15 @@ def test_groups_of_a_surge_are_told_at_once_also_where_nothing_was_said_before()
     assert not status.is_first and not status.can_wait
 
 
-@pytest.mark.parametrize(("left", "can_wait"), [(3, True), (2, False)])
-def test_that_a_set_has_shrunk_is_told_at_once(left: int, can_wait: bool) -> None:
+@pytest.mark.parametrize(("remaining", "can_wait"), [(3, True), (2, False)])
+def test_that_a_set_has_shrunk_is_told_at_once(remaining: int, can_wait: bool) -> None:
     four = settled(make_set(replicas=4))
     scaled = with_spec(four, make_set(replicas=2))
     scaled = with_reported(carried_out(scaled, plan(scaled)))
     assert scaled.leaders is not None
-    status = {**scaled.leaders["status"], "replicas": left}
-    fewer = replace(scaled, groups=four.groups[:left], leaders={**scaled.leaders, "status": status})
-    assert [each.can_wait for each in plan(fewer).statuses] == [can_wait]
+    status = {**scaled.leaders["status"], "replicas": remaining}
+    fewer = replace(scaled, groups=four.groups[:remaining], leaders={**scaled.leaders, "status": status})
+    assert [update.can_wait for update in plan(fewer).statuses] == [can_wait]
 
 
 @pytest.mark.parametrize(("asked_for", "can_wait"), [(6, True), (4, False)])
@@ -945,40 +948,40 @@ def test_groups_that_are_replaced_beside_a_surge_are_no_set_that_has_shrunk(
     asked_for: int, can_wait: bool
 ) -> None:
     six = settled(make_set(replicas=6))
-    told = with_spec(six, make_set(replicas=4, max_surge=2))
-    told = with_reported(carried_out(told, plan(told)))
-    leaders = changed(told.leaders, lambda obj: obj["spec"].update(replicas=asked_for))
+    scaled = with_spec(six, make_set(replicas=4, max_surge=2))
+    scaled = with_reported(carried_out(scaled, plan(scaled)))
+    leaders = changed(scaled.leaders, lambda obj: obj["spec"].update(replicas=asked_for))
     leaders["status"]["replicas"] = 4
-    replaced = replace(told, groups=six.groups[:4], leaders=leaders)
-    assert [each.can_wait for each in plan(replaced).statuses] == [can_wait]
+    replaced = replace(scaled, groups=six.groups[:4], leaders=leaders)
+    assert [update.can_wait for update in plan(replaced).statuses] == [can_wait]
 
 
 def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
     started = settled(make_set(replicas=20, max_unavailable=6))
-    wanted = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))
-    begun = with_reported(carried_out(wanted, plan(wanted)))
+    updated = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))
+    begun = with_reported(carried_out(updated, plan(updated)))
     # Four groups are missing, so only two may be replaced.
     moving = replace(begun, groups=begun.groups[4:])
     assert "apply StatefulSet demo" in [shape(action) for action in actions_of(plan(moving))]
     (small,) = plan(moving).postponable
     assert moving.leaders is not None and small.target == Reference.to(moving.leaders)
     assert list(small.actions) == actions_of(plan(moving)), "nothing but the step"
-    assert plan(wanted).postponable == (), "the first step moves more"
+    assert plan(updated).postponable == (), "the first step moves more"
 
 
 def test_leaders_that_the_partition_covers_already_do_not_wait_for_the_next_step() -> None:
     started = settled(make_set(replicas=20, max_unavailable=6))
-    wanted = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))
-    begun = with_reported(carried_out(wanted, plan(wanted)))
+    updated = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))
+    begun = with_reported(carried_out(updated, plan(updated)))
     few = replace(begun, groups=begun.groups[4:])
     # Meanwhile the partition is 18, and no leader has been replaced yet.
     moved = with_reported(carried_out(few, plan(few)))
     planned = plan(replace(moved, groups=begun.groups[3:]))
-    (whole,) = shapes(planned)
-    assert whole[:2] == ["delete Pod demo-19", "delete Pod demo-18"]
-    assert whole[-2:] == ["delete StatefulSet demo-19", "delete StatefulSet demo-18"]
+    (writes,) = shapes(planned)
+    assert writes[:2] == ["delete Pod demo-19", "delete Pod demo-18"]
+    assert writes[-2:] == ["delete StatefulSet demo-19", "delete StatefulSet demo-18"]
     (small,) = planned.postponable
-    assert [shape(action) for action in small.actions] == whole[2:-2]
+    assert [shape(action) for action in small.actions] == writes[2:-2]
 
 
 def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None:
@@ -1005,24 +1008,24 @@ def test_a_takeover_says_once_that_claims_of_workers_go_with_their_group() -> No
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
     groups = tuple(
         replace(
-            each,
+            group,
             worker_statefulset={
-                **each.worker_statefulset,
-                "spec": {**each.worker_statefulset["spec"], **policy},
+                **group.worker_statefulset,
+                "spec": {**group.worker_statefulset["spec"], **policy},
             },
         )
-        for each in at_rest.groups
-        if each.worker_statefulset is not None
+        for group in at_rest.groups
+        if group.worker_statefulset is not None
     )
     status = {key: value for key, value in at_rest.lws["status"].items() if not key.endswith("Revision")}
-    taken = replace(at_rest, groups=groups, lws={**at_rest.lws, "status": status})
-    planned = plan(taken)
-    (said,) = (each for each in planned.statuses[0].announce if each.reason == "ClaimsGoWithGroups")
-    assert said.type == "Warning"
-    assert said.note.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete")
-    after = carried_out(taken, planned)
+    taken_over = replace(at_rest, groups=groups, lws={**at_rest.lws, "status": status})
+    planned = plan(taken_over)
+    (event,) = (event for event in planned.statuses[0].announce if event.reason == "ClaimsGoWithGroups")
+    assert event.type == "Warning"
+    assert event.note.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete")
+    after = carried_out(taken_over, planned)
     assert plan(after).is_empty, "it is said with the first status of ours, and never again"
-    assert not any(each.announce for each in plan(replace(taken, groups=at_rest.groups)).statuses)
+    assert not any(update.announce for update in plan(replace(taken_over, groups=at_rest.groups)).statuses)
 
 
 def test_the_service_of_leaders_comes_with_the_set() -> None:
@@ -1069,8 +1072,10 @@ def counted(text: str, **template: Any) -> SetSnapshot:
 
 
 def counts_written(planned: Plan) -> list[Any]:
-    merges = [each for each in actions_of(planned) if isinstance(each, Merge) and "metadata" in each.patch]
-    return [each.patch["metadata"]["annotations"][GROUP_RESTART_COUNTS_ANNOTATION] for each in merges]
+    merges = [
+        action for action in actions_of(planned) if isinstance(action, Merge) and "metadata" in action.patch
+    ]
+    return [merge.patch["metadata"]["annotations"][GROUP_RESTART_COUNTS_ANNOTATION] for merge in merges]
 
 
 def test_counts_of_groups_and_revisions_that_are_gone_are_taken_out() -> None:
@@ -1084,10 +1089,17 @@ def test_counts_of_groups_and_revisions_that_are_gone_are_taken_out() -> None:
 
 
 def test_counts_that_cannot_be_read_are_a_problem_where_they_matter() -> None:
-    for text, says in (("[]", "expected a JSON object"), ('{"x":1}', 'invalid group restart count key "x"')):
+    for text, message in (
+        ("[]", "expected a JSON object"),
+        ('{"x":1}', 'invalid group restart count key "x"'),
+    ):
         snapshot = counted(text, maxGroupRestarts=1)
-        told = find(carried_out(snapshot, plan(snapshot)).lws["status"]["conditions"], "ReplicaFailure")
-        assert told is not None and told["reason"] == "InvalidRestartCounts" and says in told["message"]
+        condition = find(carried_out(snapshot, plan(snapshot)).lws["status"]["conditions"], "ReplicaFailure")
+        assert (
+            condition is not None
+            and condition["reason"] == "InvalidRestartCounts"
+            and message in condition["message"]
+        )
         assert counts_written(plan(snapshot)) == []
         harmless = counted(text)
         stored = carried_out(harmless, plan(harmless)).lws["status"]["conditions"]

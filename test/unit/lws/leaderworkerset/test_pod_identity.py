@@ -60,8 +60,8 @@ ANNOTATIONS = (SIZE_ANNOTATION, LEADER_NAME_ANNOTATION)
 def edited(obj: dict[str, Any], name: str, value: str | None) -> dict[str, Any]:
     field = "labels" if name in LABELS else "annotations"
     values = {**obj["metadata"].get(field, {}), name: value}
-    kept = {each: text for each, text in values.items() if text is not None}
-    return {**obj, "metadata": {**obj["metadata"], field: kept}}
+    remaining = {key: text for key, text in values.items() if text is not None}
+    return {**obj, "metadata": {**obj["metadata"], field: remaining}}
 
 
 def as_leader(pod: Any, workers: Any = WORKERS) -> PodMarks:
@@ -74,13 +74,13 @@ def as_leader(pod: Any, workers: Any = WORKERS) -> PodMarks:
 def test_whatever_was_edited_is_repaired(pod: dict[str, Any], name: str, value: str | None) -> None:
     marks = as_leader if pod is LEADER else lambda it: marks_of_worker(it, LEADER, WORKERS, 3)
     changed = edited(pod, name, value)
-    found = edited_of(changed, marks(changed))
+    edit = edited_of(changed, marks(changed))
     if changed == pod:
-        assert found is None
+        assert edit is None
         return
-    assert found is not None
+    assert edit is not None
     assert with_identity(changed, marks(changed)) == pod
-    (sequence,) = plan_label_repairs([found]).sequences
+    (sequence,) = plan_label_repairs([edit]).sequences
     (merge,) = sequence
     assert isinstance(merge, Merge)
     assert merge.target == Reference.to(pod)
@@ -95,8 +95,8 @@ def test_a_pod_that_is_as_it_should_be_is_the_very_same(pod: dict[str, Any]) -> 
 
 
 def test_a_pod_on_its_way_out_is_left_as_it_is() -> None:
-    going = edited(make_leader_pod(LWS, 4, terminating=True), REVISION_LABEL, "garbage")
-    assert edits_of([(going, as_leader(going))]) == ()
+    terminating = edited(make_leader_pod(LWS, 4, terminating=True), REVISION_LABEL, "garbage")
+    assert edits_of([(terminating, as_leader(terminating))]) == ()
 
 
 def test_pods_keep_the_labels_by_which_their_statefulset_chooses_them() -> None:
@@ -222,9 +222,9 @@ def test_is_leader(pod: dict[str, Any], expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("size", "expected"),
     [("1", 1), ("16", 16), ("-1", None), ("", None), ("many", None), (None, None), (3, None)],
 )
-def test_group_size(told: Any, expected: int | None) -> None:
-    assert group_size_of({"metadata": {"annotations": {SIZE_ANNOTATION: told}}}) == expected
+def test_group_size(size: Any, expected: int | None) -> None:
+    assert group_size_of({"metadata": {"annotations": {SIZE_ANNOTATION: size}}}) == expected
     assert group_size_of({"metadata": {}}) is None

@@ -63,7 +63,7 @@ def test_counts_are_read(text: str | None, expected: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         pytest.param("{", NO_OBJECT, id="no JSON"),
         pytest.param("[" * 100_000, NO_OBJECT, id="too deep"),
@@ -77,7 +77,7 @@ def test_counts_are_read(text: str | None, expected: dict[str, int]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_changes_nothing(text: str, says: str) -> None:
+def test_what_cannot_be_read_changes_nothing(text: str, message: str) -> None:
     lws, leader = counted(text), make_leader_pod()
     for change in (
         lambda: counts_in(lws),
@@ -87,7 +87,7 @@ def test_what_cannot_be_read_changes_nothing(text: str, says: str) -> None:
     ):
         with pytest.raises(InvalidCounts) as error:
             change()
-        assert str(error.value) == says
+        assert str(error.value) == message
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,13 @@ def _object(
     is_controller: bool = True,
     **metadata: Any,
 ) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": name, "namespace": "ns", "uid": f"u-{name}", **metadata}
+    fields: dict[str, Any] = {"name": name, "namespace": "ns", "uid": f"u-{name}", **metadata}
     if set_name is not None:
-        made["labels"] = {NAME_LABEL: set_name}
+        fields["labels"] = {NAME_LABEL: set_name}
     if owner is not None:
         reference: dict[str, Any] = {"kind": owner[0], "name": owner[1], "uid": f"u-{owner[1]}"}
-        made["ownerReferences"] = [reference | ({"controller": True} if is_controller else {})]
-    return {"kind": kind, "metadata": made}
+        fields["ownerReferences"] = [reference | ({"controller": True} if is_controller else {})]
+    return {"kind": kind, "metadata": fields}
 
 
 GOING = {"deletionTimestamp": "now"}
@@ -181,9 +181,9 @@ def test_a_released_object_concerns_its_former_owner() -> None:
 
 
 def _set(**metadata: Any) -> dict[str, Any]:
-    made = _object("LeaderWorkerSet", "demo", set_name=None, generation=3, resourceVersion="7")
-    made["metadata"] |= metadata
-    return made
+    lws = _object("LeaderWorkerSet", "demo", set_name=None, generation=3, resourceVersion="7")
+    lws["metadata"] |= metadata
+    return lws
 
 
 @pytest.mark.parametrize(
@@ -211,9 +211,9 @@ def test_a_pod_that_comes_up_concerns_no_group() -> None:
 
 
 def _workers(replicas: int, available: int, observed: int = 1, owner: str = "Pod") -> dict[str, Any]:
-    made = _object("StatefulSet", "demo-3", (owner, "demo-3"), generation=1)
+    statefulset = _object("StatefulSet", "demo-3", (owner, "demo-3"), generation=1)
     status = {"observedGeneration": observed, "replicas": replicas, "availableReplicas": available}
-    return {**made, "spec": {"replicas": 3}, "status": status}
+    return {**statefulset, "spec": {"replicas": 3}, "status": status}
 
 
 @pytest.mark.parametrize(

@@ -79,30 +79,30 @@ def test_what_a_group_loses_on_its_way_out_can_wait() -> None:
 
 def test_a_set_wakes_its_groups_too() -> None:
     """Restart policy and startup policy are read from the set."""
-    asked: list[Any] = []
+    calls: list[Any] = []
 
     def leader_pods_of(lws: Any) -> list[dict[str, Any]]:
-        asked.append(lws)
+        calls.append(lws)
         return _names("demo-0", "demo-1")
 
     bench = _Bench(leader_pods_of)
     before, after = make_set(generation=1), make_set(generation=2)
-    assert bench.woken(before, after) == [FIRST, SECOND, SET] and asked == [after]
-    assert bench.woken(after, None) == [FIRST, SECOND, SET] and asked[-1] is after
+    assert bench.woken(before, after) == [FIRST, SECOND, SET] and calls == [after]
+    assert bench.woken(after, None) == [FIRST, SECOND, SET] and calls[-1] is after
 
 
 def test_an_adopted_statefulset_wakes_the_groups_that_were_nobodys() -> None:
-    asked: list[Any] = []
+    calls: list[Any] = []
 
     def leader_pods_of(lws: Any) -> list[dict[str, Any]]:
-        asked.append(lws["metadata"])
+        calls.append(lws["metadata"])
         return _names("demo-0", "demo-1")
 
     bench = _Bench(leader_pods_of)
     adopted, orphan = make_leader_statefulset(), make_leader_statefulset()
     del orphan["metadata"]["ownerReferences"]
     assert {FIRST, SECOND, SET} <= set(bench.woken(orphan, adopted))
-    (metadata,) = asked
+    (metadata,) = calls
     assert (metadata["namespace"], metadata["name"], metadata["uid"]) == (
         "default",
         "demo",
@@ -309,9 +309,9 @@ def test_workers_of_a_hash_leader_that_is_gone_wake_no_group() -> None:
     worker = {**_of_hash_set(workers, "Pod", "demo-12345678-1"), "apiVersion": "v1"}
     hashed = {LEADER_NAME_ANNOTATION: "demo-abc-x1", GROUP_IDENTITY_ANNOTATION: "Hash"}
     worker["metadata"] |= {"annotations": hashed, "labels": {NAME_LABEL: "demo", WORKER_INDEX_LABEL: "1"}}
-    going = {**worker, "metadata": {**worker["metadata"], "deletionTimestamp": "2026-03-01T12:00:00Z"}}
+    terminating = {**worker, "metadata": {**worker["metadata"], "deletionTimestamp": "2026-03-01T12:00:00Z"}}
     of_leader = Key("group", "default", "demo-abc-x1")
-    changes: list[tuple[Any, Any]] = [(worker, going), (going, None), (workers, None)]
+    changes: list[tuple[Any, Any]] = [(worker, terminating), (terminating, None), (workers, None)]
     assert [of_leader in bench.woken(*change) for change in changes] == [False] * 3
     bench.store.put(leader)
     assert [of_leader in bench.woken(*change) for change in changes] == [True] * 3

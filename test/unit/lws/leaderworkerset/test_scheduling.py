@@ -134,8 +134,8 @@ def test_the_name_of_the_workload_has_the_hash_of_the_uid(uid: str, hashed: str)
 )
 def test_the_workload(scheduling: Object, templates: list[Object]) -> None:
     lws = a_set(scheduling)
-    made = build_workload(SetSpec.of(lws))
-    assert made["spec"] == {
+    workload = build_workload(SetSpec.of(lws))
+    assert workload["spec"] == {
         "controllerRef": {
             "apiGroup": "leaderworkerset.x-k8s.io",
             "kind": "LeaderWorkerSet",
@@ -143,8 +143,8 @@ def test_the_workload(scheduling: Object, templates: list[Object]) -> None:
         },
         "podGroupTemplates": templates,
     }
-    assert made["metadata"]["labels"] == {NAME_LABEL: "demo"}
-    (owner,) = made["metadata"]["ownerReferences"]
+    assert workload["metadata"]["labels"] == {NAME_LABEL: "demo"}
+    (owner,) = workload["metadata"]["ownerReferences"]
     assert (owner["uid"], owner["controller"]) == (lws["metadata"]["uid"], True)
 
 
@@ -161,19 +161,19 @@ def test_the_pod_group_of_workers_field_by_field() -> None:
     workload, leader = stored_workload(lws), leader_of(lws)
     _, part = parts_of(SetSpec.of(lws))
     name = pod_groups_of_group(lws, leader)["worker"]
-    made = build_pod_group(SetSpec.of(lws), part, name, workload, leader)
-    assert made["metadata"]["labels"] == {
+    pod_group = build_pod_group(SetSpec.of(lws), part, name, workload, leader)
+    assert pod_group["metadata"]["labels"] == {
         NAME_LABEL: "demo",
         SCHEDULING_LEVEL_LABEL: "role",
         GROUP_INDEX_LABEL: "1",
         REVISION_LABEL: KEY,
         ROLE_LABEL: "worker",
     }
-    assert made["spec"] == {
+    assert pod_group["spec"] == {
         "workloadRef": {"workloadName": workload_name(lws), "templateName": "worker"},
         "schedulingPolicy": {"gang": {"minCount": 2}},
     }
-    of_set, of_workload = made["metadata"]["ownerReferences"]
+    of_set, of_workload = pod_group["metadata"]["ownerReferences"]
     assert (of_set["uid"], of_set["controller"]) == (lws["metadata"]["uid"], True)
     assert (of_workload["uid"], "controller" in of_workload) == (workload["metadata"]["uid"], False)
 
@@ -254,10 +254,10 @@ def test_the_longest_names_are_names() -> None:
 
 
 def changed_template(obj: Object, **fields: Any) -> Object:
-    made = copy.deepcopy(obj)
-    template = made["spec"]["podGroupTemplates"][0]
+    workload = copy.deepcopy(obj)
+    template = workload["spec"]["podGroupTemplates"][0]
     template |= fields
-    return {**made, "spec": {**made["spec"], "podGroupTemplates": [clean(template)]}}
+    return {**workload, "spec": {**workload["spec"], "podGroupTemplates": [clean(template)]}}
 
 
 def clean(template: Object) -> Object:
@@ -279,9 +279,9 @@ def clean(template: Object) -> Object:
 def test_drift(stored: Object, drifted: bool, dropped: list[str], patched: bool) -> None:
     lws = a_set({"replica": {"disruptionMode": {"all": {}}}})
     intent = build_workload(SetSpec.of(lws))
-    found = changed_template(stored_workload(lws), **stored)
-    assert (has_drifted(found, intent), dropped_fields(found, intent)) == (drifted, dropped)
-    patch = count_patch(found, intent)
+    observed = changed_template(stored_workload(lws), **stored)
+    assert (has_drifted(observed, intent), dropped_fields(observed, intent)) == (drifted, dropped)
+    patch = count_patch(observed, intent)
     assert bool(patch) is patched
     if patched:
         (template,) = patch["spec"]["podGroupTemplates"]
@@ -305,17 +305,17 @@ def running(lws: Object, **facts: Any) -> SetSnapshot:
 
 
 def kinds_of(planned: Plan) -> list[str]:
-    return [each.intent["kind"] for each in actions_of(planned) if isinstance(each, Create)]
+    return [action.intent["kind"] for action in actions_of(planned) if isinstance(action, Create)]
 
 
 def has_leaders(planned: Plan) -> bool:
-    return any(getattr(each, "intent", {}).get("kind") == "StatefulSet" for each in actions_of(planned))
+    return any(getattr(action, "intent", {}).get("kind") == "StatefulSet" for action in actions_of(planned))
 
 
 def told(planned: Plan) -> tuple[str, str]:
     (status,) = planned.statuses
-    found = find(status.patch.get("conditions"), CREATED)
-    return (found["status"], found["reason"]) if found is not None else ("", "")
+    condition = find(status.patch.get("conditions"), CREATED)
+    return (condition["status"], condition["reason"]) if condition is not None else ("", "")
 
 
 def test_the_workload_comes_before_any_pod() -> None:
@@ -326,8 +326,8 @@ def test_the_workload_comes_before_any_pod() -> None:
     assert has_leaders(planned)
     assert told(planned) == ("True", "SchedulingPrerequisitesCreated")
     (status,) = planned.statuses
-    found = find(status.patch["conditions"], CREATED)
-    assert found is not None and found["message"] == "scheduling prerequisites created"
+    condition = find(status.patch["conditions"], CREATED)
+    assert condition is not None and condition["message"] == "scheduling prerequisites created"
 
 
 def test_the_pod_group_of_a_whole_set_comes_before_any_pod() -> None:
@@ -343,8 +343,8 @@ def test_the_pod_group_of_a_whole_set_comes_before_any_pod() -> None:
 def pod_group_of(lws: Object, **metadata: Any) -> Object:
     (part,) = parts_of(SetSpec.of(lws))
     name = pod_group_of_set(workload_name(lws))
-    made = build_pod_group(SetSpec.of(lws), part, name, stored_workload(lws))
-    return api_server.stored(made, **metadata)
+    pod_group = build_pod_group(SetSpec.of(lws), part, name, stored_workload(lws))
+    return api_server.stored(pod_group, **metadata)
 
 
 def foreign(obj: Object) -> Object:
@@ -356,7 +356,7 @@ GROUPS_SET, WHOLE_SET = a_set(GROUPS), a_set(WHOLE)
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "reason", "says"),
+    ("snapshot", "reason", "message"),
     [
         pytest.param(
             replace(at_start(GROUPS_SET), scheduled=Scheduled(is_missing=True)),
@@ -417,28 +417,28 @@ GROUPS_SET, WHOLE_SET = a_set(GROUPS), a_set(WHOLE)
     ],
 )
 def test_what_stands_in_the_way_is_told_and_no_pod_comes(
-    snapshot: SetSnapshot, reason: str, says: str
+    snapshot: SetSnapshot, reason: str, message: str
 ) -> None:
     planned = plan(snapshot)
     assert not has_leaders(planned)
     assert told(planned) == ("False", reason)
-    warnings = [each for each in planned.announce if each.reason == reason]
-    assert [each.type for each in warnings] == ["Warning"] and says in warnings[0].note
+    warnings = [event for event in planned.announce if event.reason == reason]
+    assert [event.type for event in warnings] == ["Warning"] and message in warnings[0].note
     assert warnings[0].action == "Reconcile"
     assert planned.again_after is not None
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "expected"),
     [
         ("Workload", ("False", "WorkloadCreateFailed")),
         ("PodGroup", ("False", "PodGroupCreateFailed")),
         ("Service", ("", "")),
     ],
 )
-def test_a_rejected_create_of_what_the_scheduler_reads_is_told(kind: str, said: tuple[str, str]) -> None:
+def test_a_rejected_create_of_what_the_scheduler_reads_is_told(kind: str, expected: tuple[str, str]) -> None:
     refused = Rejection(f"cannot create {kind} demo", "exceeded quota", kind=kind)
-    assert told(plan(replace(at_start(a_set(GROUPS)), rejections=(refused,)))) == said
+    assert told(plan(replace(at_start(a_set(GROUPS)), rejections=(refused,)))) == expected
 
 
 def test_nothing_is_said_while_workloads_are_being_read() -> None:
@@ -473,13 +473,13 @@ def test_numbers_follow_the_set_and_a_rollout() -> None:
 
 def counts_in(planned: Plan) -> dict[str, int]:
     """Return the number of pods that each kind is patched to."""
-    found = {}
-    for each in actions_of(planned):
-        if isinstance(each, Merge) and each.target.kind in ("Workload", "PodGroup"):
-            spec = each.patch["spec"]
+    counts = {}
+    for action in actions_of(planned):
+        if isinstance(action, Merge) and action.target.kind in ("Workload", "PodGroup"):
+            spec = action.patch["spec"]
             (template,) = spec.get("podGroupTemplates") or (spec,)
-            found[each.target.kind] = template["schedulingPolicy"]["gang"]["minCount"]
-    return found
+            counts[action.target.kind] = template["schedulingPolicy"]["gang"]["minCount"]
+    return counts
 
 
 def test_pod_groups_without_a_leader_go() -> None:
@@ -487,15 +487,15 @@ def test_pod_groups_without_a_leader_go() -> None:
     workload, (part,) = stored_workload(lws), parts_of(SetSpec.of(lws))
 
     def of(name: str, **metadata: Any) -> Object:
-        made = build_pod_group(SetSpec.of(lws), part, name, workload, leader_of(lws))
-        return api_server.stored(made, **metadata)
+        pod_group = build_pod_group(SetSpec.of(lws), part, name, workload, leader_of(lws))
+        return api_server.stored(pod_group, **metadata)
 
     at_rest = running(lws)
     leader = {**at_rest.groups[0].leader, "spec": {"schedulingGroup": {"podGroupName": "kept"}}}
     groups = (replace(at_rest.groups[0], leader=leader), *at_rest.groups[1:])
-    found = (of("kept"), of("left"), of("going", **TERMINATING), foreign(of("theirs")))
-    planned = plan(replace(at_rest, groups=groups, scheduled=Scheduled(True, False, workload, found)))
-    deleted = [each.target.name for each in actions_of(planned) if isinstance(each, Delete)]
+    pod_groups = (of("kept"), of("left"), of("going", **TERMINATING), foreign(of("theirs")))
+    planned = plan(replace(at_rest, groups=groups, scheduled=Scheduled(True, False, workload, pod_groups)))
+    deleted = [delete.target.name for delete in actions_of(planned) if isinstance(delete, Delete)]
     assert deleted == ["left"]
 
 
@@ -508,7 +508,7 @@ def test_pod_groups_of_volcano_go_when_no_pod_of_their_group_is_left() -> None:
     at_rest = replace(running(lws), scheduled=None, scheduler=Scheduler(is_enabled=True, provider="volcano"))
     former = (FormerGang(of_group, has_pods=True), FormerGang(of_former, has_pods=False))
     planned = plan(replace(at_rest, former_gangs=former))
-    assert [each.target for each in actions_of(planned) if isinstance(each, Delete)] == [
+    assert [delete.target for delete in actions_of(planned) if isinstance(delete, Delete)] == [
         Reference.to(of_former)
     ]
     # No event reports that the last pod is gone.
@@ -538,18 +538,18 @@ def group_of(lws: Object, leader: Object | None = None, **facts: Any) -> GroupSn
 
 def summary_of(planned: Plan) -> list[str]:
     return [
-        f"{type(each).__name__} {each.intent['kind'] if isinstance(each, Create) else each.target.kind}"
-        for each in actions_of(planned)
-        if isinstance(each, Create | Merge | Delete)
+        f"{type(write).__name__} {write.intent['kind'] if isinstance(write, Create) else write.target.kind}"
+        for write in actions_of(planned)
+        if isinstance(write, Create | Merge | Delete)
     ]
 
 
 @pytest.mark.parametrize(
-    ("scheduling", "made"), [(GROUPS, ["Create PodGroup"]), (ROLES, ["Create PodGroup"] * 2)]
+    ("scheduling", "created"), [(GROUPS, ["Create PodGroup"]), (ROLES, ["Create PodGroup"] * 2)]
 )
-def test_pod_groups_are_there_before_the_gate_goes(scheduling: Object, made: list[str]) -> None:
+def test_pod_groups_are_there_before_the_gate_goes(scheduling: Object, created: list[str]) -> None:
     planned = plan_group(group_of(a_set(scheduling)))
-    assert summary_of(planned) == [*made, "Merge Pod", "Create StatefulSet"]
+    assert summary_of(planned) == [*created, "Merge Pod", "Create StatefulSet"]
     assert len(planned.sequences) == 1, "one after the other"
 
 
@@ -562,8 +562,10 @@ def test_workers_come_with_the_pod_group_of_workers() -> None:
     template = create.intent["spec"]["template"]
     name = pod_groups_of_group(lws, leader)["worker"]
     assert template["spec"]["schedulingGroup"] == {"podGroupName": name}
-    told = template["metadata"]["annotations"]
-    assert told[WORKLOAD_NAME_ANNOTATION] == leader["metadata"]["annotations"][WORKLOAD_NAME_ANNOTATION]
+    annotations = template["metadata"]["annotations"]
+    assert (
+        annotations[WORKLOAD_NAME_ANNOTATION] == leader["metadata"]["annotations"][WORKLOAD_NAME_ANNOTATION]
+    )
 
 
 def test_all_pods_of_a_whole_set_have_one_pod_group() -> None:
@@ -584,8 +586,8 @@ def test_a_leader_waits_for_the_pods_of_its_former_group() -> None:
     assert summary_of(planned) == ["Create PodGroup"]
     (event,) = planned.announce
     assert (event.reason, event.type) == ("GroupReplacementDeferred", "Normal")
-    says = "Leader pod demo-1 waits for previous group 1 pods to be removed before scheduling"
-    assert event.note == says and event.regarding.kind == "Pod"
+    message = "Leader pod demo-1 waits for previous group 1 pods to be removed before scheduling"
+    assert event.note == message and event.regarding.kind == "Pod"
 
 
 def test_a_gate_goes_whoever_has_set_it() -> None:
@@ -605,8 +607,10 @@ def test_a_pod_group_of_somebody_else_is_told_of_at_the_pod() -> None:
     lws = a_set(GROUPS)
     (part,), leader = parts_of(SetSpec.of(lws)), leader_of(lws, **GATED)
     name = pod_groups_of_group(lws, leader)["replica"]
-    made = api_server.stored(build_pod_group(SetSpec.of(lws), part, name, stored_workload(lws), leader))
-    planned = plan_group(group_of(lws, leader, pod_groups=(foreign(made),), owners_alive=frozenset({"u-9"})))
+    pod_group = api_server.stored(build_pod_group(SetSpec.of(lws), part, name, stored_workload(lws), leader))
+    planned = plan_group(
+        group_of(lws, leader, pod_groups=(foreign(pod_group),), owners_alive=frozenset({"u-9"}))
+    )
     assert planned.sequences == ()
     (event,) = planned.announce
     assert (event.reason, event.action, event.regarding) == (
@@ -615,8 +619,8 @@ def test_a_pod_group_of_somebody_else_is_told_of_at_the_pod() -> None:
         Reference.to(leader),
     )
     assert (
-        plan_group(group_of(lws, leader, pod_groups=(made,))).announce
-        == (actions_of(plan_group(group_of(lws, leader, pod_groups=(made,))))[0].announce[:0])
+        plan_group(group_of(lws, leader, pod_groups=(pod_group,))).announce
+        == (actions_of(plan_group(group_of(lws, leader, pod_groups=(pod_group,))))[0].announce[:0])
     )
 
 
@@ -642,7 +646,7 @@ def test_workers_of_a_former_leader_never_join_a_gang(
     planned = plan_group(group_of(lws, leader, worker_statefulset=workers, worker_pods=pods))
     assert ("Delete Pod" in summary_of(planned)) is deleted
     if deleted:
-        assert [each.reason for each in actions_of(planned)[0].announce] == ["RecreateGroup"]
+        assert [event.reason for event in actions_of(planned)[0].announce] == ["RecreateGroup"]
 
 
 @pytest.mark.parametrize("garbage", [1, "x", [1], {"a": 1}, {"replica": 5}, {"schedulingPolicy": [1]}, True])

@@ -125,7 +125,7 @@ TOPOLOGY, SCOPE = EXCLUSIVE_TOPOLOGY_ANNOTATION, EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTA
 
 
 @pytest.mark.parametrize(
-    ("annotations", "has_subgroups", "kept"),
+    ("annotations", "has_subgroups", "expected"),
     [
         pytest.param({"other": "x"}, True, [], id="what others say"),
         pytest.param(
@@ -150,11 +150,11 @@ TOPOLOGY, SCOPE = EXCLUSIVE_TOPOLOGY_ANNOTATION, EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTA
     ],
 )
 def test_placement_annotations_that_have_an_effect(
-    annotations: dict[str, str], has_subgroups: bool, kept: Sequence[str]
+    annotations: dict[str, str], has_subgroups: bool, expected: Sequence[str]
 ) -> None:
     template = {"subGroupPolicy": {"subGroupSize": 1}} if has_subgroups else {}
     assert list(spec.placement_annotations(make_set(annotations=annotations, template=template))) == list(
-        kept
+        expected
     )
 
 
@@ -261,7 +261,7 @@ def test_reading_annotations_never_fails(garbage: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("backoff", "expected"),
     [
         pytest.param({}, RestartBackoff(10, 300), id="defaults"),
         pytest.param({"baseSeconds": 5, "capSeconds": 60}, RestartBackoff(5, 60), id="seconds"),
@@ -272,8 +272,8 @@ def test_reading_annotations_never_fails(garbage: Any) -> None:
         pytest.param({"baseSeconds": 2**80}, RestartBackoff(2**31 - 1, 300), id="longer than anybody waits"),
     ],
 )
-def test_the_back_off_has_two_spellings(given: dict[str, Any], expected: RestartBackoff) -> None:
-    spec = SetSpec.of(make_set(template={"restartBackoff": given}))
+def test_the_back_off_has_two_spellings(backoff: dict[str, Any], expected: RestartBackoff) -> None:
+    spec = SetSpec.of(make_set(template={"restartBackoff": backoff}))
     assert spec.restart_backoff == expected and spec.counts_restarts
 
 

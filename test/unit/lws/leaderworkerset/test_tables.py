@@ -103,10 +103,10 @@ def test_of_which_gang_a_pod_is() -> None:
     pod["metadata"]["labels"] |= named
     pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g"
     pod["spec"]["schedulingGroup"] = {"podGroupName": "g"}
-    kept = trim(pod)
-    assert kept["spec"] == {"nodeName": "n-1", "schedulingGroup": {"podGroupName": "g"}}
-    assert kept["metadata"]["labels"].items() >= named.items()
-    assert kept["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "g"
+    trimmed = trim(pod)
+    assert trimmed["spec"] == {"nodeName": "n-1", "schedulingGroup": {"podGroupName": "g"}}
+    assert trimmed["metadata"]["labels"].items() >= named.items()
+    assert trimmed["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "g"
 
 
 def test_of_scheduling_gates_the_first_is_kept() -> None:
@@ -125,7 +125,7 @@ def test_of_containers_those_are_kept_that_use_tpus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kept"),
+    ("status", "expected"),
     [
         pytest.param(
             {
@@ -247,8 +247,8 @@ def test_of_containers_those_are_kept_that_use_tpus() -> None:
         ),
     ],
 )
-def test_of_a_pods_status(status: dict[str, Any], kept: dict[str, Any]) -> None:
-    assert trim(_pod(**status))["status"] == {"phase": "Running", "conditions": []} | kept
+def test_of_a_pods_status(status: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert trim(_pod(**status))["status"] == {"phase": "Running", "conditions": []} | expected
 
 
 def test_of_init_containers_that_restarted_it_is_known_which_are_sidecars() -> None:
@@ -310,8 +310,10 @@ def test_worker_statefulsets_keep_numbers() -> None:
     }
 
 
-@pytest.mark.parametrize(("when_deleted", "kept"), [("Delete", True), ("Retain", False)])
-def test_worker_statefulsets_keep_that_their_claims_go_with_them(when_deleted: str, kept: bool) -> None:
+@pytest.mark.parametrize(("when_deleted", "keeps_policy"), [("Delete", True), ("Retain", False)])
+def test_worker_statefulsets_keep_that_their_claims_go_with_them(
+    when_deleted: str, keeps_policy: bool
+) -> None:
     policy = {"whenDeleted": when_deleted, "whenScaled": "Retain"}
     workers = {
         "apiVersion": "apps/v1",
@@ -319,7 +321,7 @@ def test_worker_statefulsets_keep_that_their_claims_go_with_them(when_deleted: s
         "metadata": _metadata(ownerReferences=_owned_by("Pod")),
         "spec": {"persistentVolumeClaimRetentionPolicy": policy},
     }
-    expected = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}} if kept else {}
+    expected = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}} if keeps_policy else {}
     assert trim(workers)["spec"] == expected
 
 
@@ -337,10 +339,10 @@ def test_services_for_clients_keep_their_ports() -> None:
         "metadata": _metadata(),
         "spec": {"clusterIP": "10.0.0.1", "ports": ports, "type": "NodePort", "selector": {"a": "b"}},
     }
-    kept = service["spec"]
-    assert trim(service)["spec"] == kept
+    spec = service["spec"]
+    assert trim(service)["spec"] == spec
     service["metadata"]["ownerReferences"] = _owned_by("LeaderWorkerSet")
-    assert trim(service)["spec"] == kept
+    assert trim(service)["spec"] == spec
     service["spec"] = {
         "clusterIP": "None",
         "type": "ClusterIP",
@@ -398,7 +400,7 @@ def test_disruption_budgets_keep_what_was_asked_for() -> None:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"a": "b"}}}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": _metadata(), "spec": spec}
     entries = [entry for entry in _metadata()["managedFields"] if entry["manager"] == "lws"]
-    for whose, kept in (
+    for whose, expected in (
         (
             {"ownerReferences": _owned_by("LeaderWorkerSet")},
             {"ownerReferences": _owned_by("LeaderWorkerSet")},
@@ -406,7 +408,7 @@ def test_disruption_budgets_keep_what_was_asked_for() -> None:
         ({}, {"managedFields": entries}),
     ):
         stored = {**budget, "metadata": _metadata(**whose), "status": {"disruptionsAllowed": 1}}
-        assert trim(stored) == {**budget, "metadata": KEPT | ADOPTABLE | kept}
+        assert trim(stored) == {**budget, "metadata": KEPT | ADOPTABLE | expected}
 
 
 @pytest.mark.parametrize(
@@ -437,8 +439,8 @@ def test_revisions_keep_their_data_if_it_is_of_a_set(data: Any, is_kept: bool) -
 def test_our_own_kind_stays_whole_but_for_who_wrote_what() -> None:
     metadata = _metadata(annotations={"of": "a user"})
     lws = {"apiVersion": "x/v1", "kind": "LeaderWorkerSet", "metadata": metadata, "spec": {"a": 1}}
-    kept = {field: value for field, value in metadata.items() if field != "managedFields"}
-    assert "managedFields" in metadata and trim(lws) == {**lws, "metadata": kept}
+    expected = {field: value for field, value in metadata.items() if field != "managedFields"}
+    assert "managedFields" in metadata and trim(lws) == {**lws, "metadata": expected}
 
 
 def test_a_kind_that_is_not_watched_stays_whole() -> None:
@@ -536,12 +538,14 @@ def test_that_pods_of_a_statefulset_were_retried_wakes_nobody(
             {
                 "apiVersion": "apps/v1",
                 "kind": "StatefulSet",
-                "metadata": _metadata(ownerReferences=_owned_by(owner), annotations=each, resourceVersion=at),
+                "metadata": _metadata(
+                    ownerReferences=_owned_by(owner), annotations=values, resourceVersion=at
+                ),
                 "spec": {"replicas": 3},
                 "status": {"replicas": 2},
             }
         )
-        for each, at in (({SIZE_ANNOTATION: "4"}, "7"), (annotations, "8"))
+        for values, at in (({SIZE_ANNOTATION: "4"}, "7"), (annotations, "8"))
     )
     assert wakes(before, after) is woken
     assert wakes(after, before) is woken
@@ -564,11 +568,11 @@ def test_what_a_disaggregatedset_remembers_on_a_set_wakes_none_of_its_groups(
             {
                 "apiVersion": "x/v1",
                 "kind": "LeaderWorkerSet",
-                "metadata": _metadata(annotations=each, resourceVersion=at),
+                "metadata": _metadata(annotations=values, resourceVersion=at),
                 "spec": {"replicas": 3},
             }
         )
-        for each, at in (({SIZE_ANNOTATION: "4"}, "7"), (annotations, "8"))
+        for values, at in (({SIZE_ANNOTATION: "4"}, "7"), (annotations, "8"))
     )
     assert wakes(before, after) is woken
 
@@ -587,7 +591,7 @@ def test_what_a_disaggregatedset_remembers_on_a_set_wakes_none_of_its_groups(
 def test_of_what_the_statefulset_of_leaders_counts_pods_tell_sooner(
     status: dict[str, Any], woken: Wakes
 ) -> None:
-    known = {"replicas": 1, "observedGeneration": 2, "currentRevision": "a", "updateRevision": "a"}
+    stored = {"replicas": 1, "observedGeneration": 2, "currentRevision": "a", "updateRevision": "a"}
     before, after = (
         trim(
             {
@@ -595,10 +599,10 @@ def test_of_what_the_statefulset_of_leaders_counts_pods_tell_sooner(
                 "kind": "StatefulSet",
                 "metadata": _metadata(ownerReferences=_owned_by("LeaderWorkerSet"), resourceVersion=at),
                 "spec": {"replicas": 3},
-                "status": {**known, **each},
+                "status": {**stored, **update},
             }
         )
-        for each, at in (({}, "7"), (status, "8"))
+        for update, at in (({}, "7"), (status, "8"))
     )
     assert wakes(before, after) is wakes(after, before) is woken
 

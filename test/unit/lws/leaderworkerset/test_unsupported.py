@@ -65,7 +65,7 @@ PARENT = {"scheduling.k8s.io/group-template-name": "prefill"}
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "annotations", "says"),
+    ("scheduler", "annotations", "reason"),
     [
         pytest.param(NO_SCHEDULER, {}, "the feature gate WorkloadAwareScheduling is off", id="gate off"),
         pytest.param(Scheduler(False, "volcano"), {}, "the feature gate", id="gate off, with a scheduler"),
@@ -77,12 +77,12 @@ PARENT = {"scheduling.k8s.io/group-template-name": "prefill"}
         pytest.param(Scheduler(True, "volcano"), {}, "", id="served"),
     ],
 )
-def test_who_serves_scheduling(scheduler: Scheduler, annotations: dict[str, str], says: str) -> None:
+def test_who_serves_scheduling(scheduler: Scheduler, annotations: dict[str, str], reason: str) -> None:
     lws = make_set(scheduling={}, annotations=annotations)
-    found = unsupported_in(lws, scheduler)
-    assert [each.why.startswith(says) for each in found] == ([True] if says else [])
+    unsupported = unsupported_in(lws, scheduler)
+    assert [field.why.startswith(reason) for field in unsupported] == ([True] if reason else [])
     problem = why_left_alone(lws, is_covered=True, scheduler=scheduler)
-    assert (problem.reason if problem else "") == ("UnsupportedField" if says else "")
+    assert (problem.reason if problem else "") == ("UnsupportedField" if reason else "")
 
 
 def test_commands_know_by_the_status_whether_it_is_served() -> None:

@@ -207,11 +207,11 @@ PODS_TO_MUTATE = {
 @pytest.mark.parametrize("name", PODS_TO_MUTATE)
 async def test_patches_of_pods_do_what_admission_decided(review: Review, name: str) -> None:
     obj = PODS_TO_MUTATE[name]
-    wanted = copy.deepcopy(obj)
-    pod.admit(wanted, "default")
+    expected = copy.deepcopy(obj)
+    pod.admit(expected, "default")
     operations = operations_in(await review(MUTATE_POD, obj))
     assert operations
-    assert patched(obj, operations) == wanted
+    assert patched(obj, operations) == expected
 
 
 async def test_every_leader_of_hash_groups_gets_another_key(review: Review) -> None:
@@ -220,9 +220,9 @@ async def test_every_leader_of_hash_groups_gets_another_key(review: Review) -> N
     obj = make_pod("vllm-3", generateName="vllm-", annotations=annotations)
     del obj["metadata"]["name"]
     pods = [patched(obj, operations_in(await review(MUTATE_POD, obj))) for _ in range(2)]
-    assert len({each["metadata"]["labels"][f"{PREFIX}/group-key"] for each in pods}) == 2
-    for each in pods:
-        assert await review(MUTATE_POD, each) == {"allowed": True}
+    assert len({leader["metadata"]["labels"][f"{PREFIX}/group-key"] for leader in pods}) == 2
+    for leader in pods:
+        assert await review(MUTATE_POD, leader) == {"allowed": True}
 
 
 async def test_patch_of_a_pod_is_minimal(review: Review) -> None:
@@ -289,12 +289,12 @@ SETS_TO_MUTATE = {
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
 async def test_patches_of_sets_do_what_defaulting_decided(review: Review, name: str, operation: str) -> None:
     obj = SETS_TO_MUTATE[name]
-    wanted = copy.deepcopy(obj)
-    leaderworkerset.default(wanted)
+    expected = copy.deepcopy(obj)
+    leaderworkerset.default(expected)
     operations = operations_in(await review(MUTATE_SET, obj, obj if operation == "UPDATE" else None))
     assert operations
     assert all(operation["path"].startswith("/spec/") for operation in operations)
-    assert patched(obj, operations) == wanted
+    assert patched(obj, operations) == expected
 
 
 async def test_a_set_with_everything_said_needs_no_patch(review: Review) -> None:
@@ -417,8 +417,8 @@ async def test_no_two_leaders_are_given_the_same_pod_group(
     names = set()
     for _round in range(3):
         answer = json.loads((await reviewed(serve, MUTATE_POD, ENDPOINTS[MUTATE_POD], body.encode())).body)
-        made = patched(leader, operations_in(answer["response"]))
-        names.add(made["spec"]["schedulingGroup"]["podGroupName"])
+        admitted = patched(leader, operations_in(answer["response"]))
+        names.add(admitted["spec"]["schedulingGroup"]["podGroupName"])
     assert len(names) == 3
     assert all(name.startswith("vllm-0-") for name in names)
 
@@ -426,10 +426,10 @@ async def test_no_two_leaders_are_given_the_same_pod_group(
 async def test_the_rules_know_the_other_sets_and_the_scheduler_of_groups(
     wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
 ) -> None:
-    asked: list[str] = []
+    namespaces: list[str] = []
 
     def siblings(namespace: str) -> list[dict[str, Any]]:
-        asked.append(namespace)
+        namespaces.append(namespace)
         return [{**make_set(), "metadata": {"name": "vllm-1", "namespace": "default"}}]
 
     registry = kopf.OperatorRegistry()
@@ -451,14 +451,14 @@ async def test_the_rules_know_the_other_sets_and_the_scheduler_of_groups(
         return response
 
     refused = await ask(VALIDATE_SET, make_set(startupPolicy="LeaderReady"))
-    assert asked == ["default"]
+    assert namespaces == ["default"]
     assert refused["allowed"] is False
     assert "its group 1 would need a StatefulSet or Service vllm-1" in refused["status"]["message"]
     assert refused["warnings"][0].startswith("spec.startupPolicy: LeaderReady: ")
 
     pod_of_gang = make_pod("vllm-0", container())
-    made = patched(pod_of_gang, operations_in(await ask(MUTATE_POD, pod_of_gang)))
-    assert made["metadata"]["annotations"]["scheduling.k8s.io/group-name"].startswith("vllm-0-")
+    admitted = patched(pod_of_gang, operations_in(await ask(MUTATE_POD, pod_of_gang)))
+    assert admitted["metadata"]["annotations"]["scheduling.k8s.io/group-name"].startswith("vllm-0-")
 
 
 READY_NODE = {
@@ -511,8 +511,8 @@ async def test_a_recreated_pod_returns_to_its_node_where_its_set_asks_for_that(
 ) -> None:
     """Every replica knows the node from its own store, and reads it only if the pod must return to it."""
     store = Store(lambda before, after: None, TABLES)
-    asked = {NODE_RETURN_ANNOTATION: policy, NODE_RETURN_EXCEPT_ANNOTATION: excepted}
-    lws = builders.make_set(annotations={name: value for name, value in asked.items() if value})
+    annotations = {NODE_RETURN_ANNOTATION: policy, NODE_RETURN_EXCEPT_ANNOTATION: excepted}
+    lws = builders.make_set(annotations={name: value for name, value in annotations.items() if value})
 
     async def read_node(name: str) -> dict[str, Any]:
         assert name == "node-1" and read is not None, "no request is sent"
@@ -540,7 +540,7 @@ async def test_a_recreated_pod_returns_to_its_node_where_its_set_asks_for_that(
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     answer = json.loads((await reviewed(serve, MUTATE_POD, PODS, json.dumps(body).encode())).body)
     patch = base64.b64decode(answer["response"].get("patch", "")).decode()
-    assert [each for each in (PREFERS, MUST) if each in patch] == [each for each in (expected,) if each]
+    assert [term for term in (PREFERS, MUST) if term in patch] == [term for term in (expected,) if term]
     assert ('"node-1"' in patch) == bool(expected)
 
 
@@ -653,11 +653,11 @@ async def test_a_hash_leader_is_gated_only_if_a_pass_lifts_its_gate(
     annotations = {f"{PREFIX}/size": "4", f"{PREFIX}/group-identity": "Hash"}
     obj = make_pod("vllm-3", container(), generateName="vllm-", annotations=annotations)
     del obj["metadata"]["name"]
-    made = patched(obj, operations_in(await reviewing(serve)(MUTATE_POD, obj)))
-    assert (made["spec"].get("schedulingGates") == [{"name": GROUP_REPLACEMENT_GATE}]) == is_gated
+    admitted = patched(obj, operations_in(await reviewing(serve)(MUTATE_POD, obj)))
+    assert (admitted["spec"].get("schedulingGates") == [{"name": GROUP_REPLACEMENT_GATE}]) == is_gated
     cost = "controller.kubernetes.io/pod-deletion-cost"
-    assert (cost in made["metadata"]["annotations"]) == is_gated
-    assert made["metadata"]["labels"][f"{PREFIX}/group-key"], "it has all else"
+    assert (cost in admitted["metadata"]["annotations"]) == is_gated
+    assert admitted["metadata"]["labels"][f"{PREFIX}/group-key"], "it has all else"
 
 
 async def test_the_spec_is_read_once_per_generation_for_all_leaders(
@@ -716,10 +716,10 @@ def test_workers_pods_of_nobody_and_sets_of_single_pods_get_no_gate() -> None:
 
 def test_leaders_of_a_set_with_the_name_of_a_leader_are_not_its_former_workers() -> None:
     """Both sets are valid as long as their groups have one pod. The gate would never be lifted."""
-    former, other = Former(), builders.make_set(size=1)
+    former, namesake = Former(), builders.make_set(size=1)
     former.end(former.leader, former.workers, former.worker)
-    other["metadata"] |= {"name": "demo-0", "uid": "u-other"}
-    for obj in (other, builders.make_leader_statefulset(other), builders.make_leader_pod(other)):
+    namesake["metadata"] |= {"name": "demo-0", "uid": "u-other"}
+    for obj in (namesake, builders.make_leader_statefulset(namesake), builders.make_leader_pod(namesake)):
         former.store.put(obj)
     assert not former.gates()
 
@@ -742,11 +742,11 @@ async def test_the_gate_is_added_to_those_of_the_template(
     serve, _ = wire_kopf(registry)
     spec = {"containers": [container()], "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
     pod = {**former.leader, "spec": spec}
-    for gone, gates in (
+    for is_gone, gates in (
         (False, [{"name": "kueue.x-k8s.io/admission"}, {"name": GROUP_REPLACEMENT_GATE}]),
         (True, spec["schedulingGates"]),
     ):
-        if gone:
+        if is_gone:
             former.end(former.leader, former.workers, former.worker)
         request = {"uid": "1", "resource": {"group": "", "version": "v1", "resource": "pods"}}
         request |= {"operation": "CREATE", "namespace": "default", "object": pod}

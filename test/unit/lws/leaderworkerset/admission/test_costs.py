@@ -62,11 +62,11 @@ def a_set(
     template: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> Object:
-    made = make_set(size=2, **spec)
+    lws = make_set(size=2, **spec)
     containers = [{"name": "w", "image": "a:1", **(container or {})}]
     worker = {"spec": {"containers": containers, **(pod or {})}}
-    made["spec"]["leaderWorkerTemplate"] |= {"workerTemplate": worker, **(template or {})}
-    return made
+    lws["spec"]["leaderWorkerTemplate"] |= {"workerTemplate": worker, **(template or {})}
+    return lws
 
 
 def with_annotation(key: str, item: Callable[[int], str]) -> Callable[[int], Object]:
@@ -79,7 +79,7 @@ def named(letter: str, count: int, **more: Any) -> list[Object]:
 
 LARGE: Mapping[str, Callable[[int], Object]] = {
     "claims": lambda count: a_set(
-        template={"volumeClaimTemplates": [{"metadata": each, **CLAIM} for each in named("c", count)]}
+        template={"volumeClaimTemplates": [{"metadata": metadata, **CLAIM} for metadata in named("c", count)]}
     ),
     "claims of one name": lambda count: a_set(
         template={"volumeClaimTemplates": [{"metadata": {"name": "c"}}] * count}
@@ -117,9 +117,9 @@ def large(kind: str, share: float = 1.0) -> Object:
 
 def changed(obj: Object) -> Object:
     """Return the running set with another image."""
-    made = copied(obj)
-    made["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "b:1"
-    return {**made, "status": {"replicas": 2}}
+    updated = copied(obj)
+    updated["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "b:1"
+    return {**updated, "status": {"replicas": 2}}
 
 
 def scheduled(lws: Object) -> Object:
@@ -187,10 +187,9 @@ def reviews(kind: str, share: float) -> Mapping[str, Callable[[], object]]:
     new = large(kind, share)
     old = changed(new)
     roles = [
-        [{"name": "a", "spec": each["spec"]}, {"name": "b", "spec": make_set()["spec"]}]
-        for each in (new, old)
+        [{"name": "a", "spec": lws["spec"]}, {"name": "b", "spec": make_set()["spec"]}] for lws in (new, old)
     ]
-    of_roles, before = ({"metadata": {"name": "d"}, "spec": {"roles": each}} for each in roles)
+    of_roles, before = ({"metadata": {"name": "d"}, "spec": {"roles": role_specs}} for role_specs in roles)
     template = new["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     pod = {
         "metadata": {
@@ -223,8 +222,8 @@ def test_cost_of_a_review_is_linear_in_the_size_of_the_object(kind: str) -> None
     """Four times the size may take four times as long, with room for noise. Sixteen times could block a
     manager.
     """
-    whole, part = reviews(kind, 0.2), reviews(kind, 0.05)
-    for name, review in whole.items():
+    larger, smaller = reviews(kind, 0.2), reviews(kind, 0.05)
+    for name, review in larger.items():
         if (cost := cost_of(review)) > LIMIT / 5:
             cost = min(cost, cost_of(review))
-            assert cost < 8 * min(cost_of(part[name]) for _ in range(2)), name
+            assert cost < 8 * min(cost_of(smaller[name]) for _ in range(2)), name

@@ -128,7 +128,7 @@ def test_default_gives_each_set_its_own_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("backoff", "expected"),
     [
         pytest.param(None, None, id="absent"),
         pytest.param({}, {"baseSeconds": 10, "capSeconds": 300}, id="empty"),
@@ -141,7 +141,7 @@ def test_default_gives_each_set_its_own_configuration() -> None:
         pytest.param("x", "x", id="wrong type"),
     ],
 )
-def test_default_of_the_backoff(given: Any, expected: Any) -> None:
-    raw: dict[str, Any] = {"spec": {"leaderWorkerTemplate": {"restartBackoff": given}}}
+def test_default_of_the_backoff(backoff: Any, expected: Any) -> None:
+    raw: dict[str, Any] = {"spec": {"leaderWorkerTemplate": {"restartBackoff": backoff}}}
     default(raw)
     assert raw["spec"]["leaderWorkerTemplate"]["restartBackoff"] == expected

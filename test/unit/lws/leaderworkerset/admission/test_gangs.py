@@ -18,10 +18,10 @@ TIMEOUT = "scheduling.x-k8s.io/schedule-timeout-seconds"
 def templates(leader: dict[str, Any] | None, worker: dict[str, Any]) -> dict[str, Any]:
     """Return a set whose pod specs have these fields."""
     main = [{"name": "main", "image": "app:1"}]
-    made: dict[str, Any] = {"workerTemplate": {"spec": {"containers": main, **worker}}}
+    template: dict[str, Any] = {"workerTemplate": {"spec": {"containers": main, **worker}}}
     if leader is not None:
-        made["leaderTemplate"] = {"spec": {"containers": main, **leader}}
-    return make_set(template=made)
+        template["leaderTemplate"] = {"spec": {"containers": main, **leader}}
+    return make_set(template=template)
 
 
 READY = make_set(startupPolicy="LeaderReady")
@@ -79,9 +79,9 @@ def test_warnings(raw: dict[str, Any], told_by: tuple[str, ...], expected: list[
     assert errors_in(raw) == []
     without = warnings_in(raw)
     for name, provider in PROVIDERS.items():
-        found = [each for each in warnings_in(raw, gang=provider) if each not in without]
-        wanted = expected if name in told_by else []
-        assert len(found) == len(wanted), found
-        assert all(part in message for message, part in zip(found, wanted, strict=True))
+        warnings = [warning for warning in warnings_in(raw, gang=provider) if warning not in without]
+        expected_warnings = expected if name in told_by else []
+        assert len(warnings) == len(expected_warnings), warnings
+        assert all(part in message for message, part in zip(warnings, expected_warnings, strict=True))
         scaled = {**raw, "spec": {**raw["spec"], "replicas": 9}}
         assert warnings_in(scaled, raw, provider) == [], "nothing is told twice"

@@ -60,7 +60,7 @@ def hash_leader(*, labels: Any = None, annotations: Any = None, **spec: Any) -> 
 
 def hash_worker(index: int, *, annotations: Any = None, **spec: Any) -> dict[str, Any]:
     """Return a worker pod of the group, whose StatefulSet is named after the host name of the leader."""
-    given = {
+    defaults = {
         **HASH,
         LEADER_NAME_ANNOTATION: "rc-6d5f7c9b8-x2x4z",
         LEADER_ADDRESS_ANNOTATION: f"{HOST}.rc.default",
@@ -68,7 +68,7 @@ def hash_worker(index: int, *, annotations: Any = None, **spec: Any) -> dict[str
     return make_worker(
         f"{HOST}-{index}",
         labels={GROUP_INDEX_LABEL: KEY, GROUP_KEY_LABEL: KEY},
-        annotations={**given, **(annotations or {})},
+        annotations={**defaults, **(annotations or {})},
         **spec,
     )
 
@@ -154,14 +154,16 @@ def test_the_key_of_a_subgroup_is_made_from_that_of_its_group() -> None:
 
 
 def test_tpu_host_names_contain_the_host_name_of_the_leader() -> None:
-    given = {LEADER_REQUESTS_TPUS_ANNOTATION: "true"}
+    annotations = {LEADER_REQUESTS_TPUS_ANNOTATION: "true"}
     pods = [hash_leader(containers=[{"name": "t", **TPU}])]
-    pods += [hash_worker(index, annotations=given, containers=[{"name": "t", **TPU}]) for index in (1, 2, 3)]
-    for place, pod in enumerate(pods):
+    pods += [
+        hash_worker(index, annotations=annotations, containers=[{"name": "t", **TPU}]) for index in (1, 2, 3)
+    ]
+    for worker_id, pod in enumerate(pods):
         env = admitted(pod)["spec"]["containers"][0]["env"]
         values = {entry["name"]: entry["value"] for entry in env}
         assert values["TPU_WORKER_HOSTNAMES"] == f"{HOST}.rc,{HOST}-1.rc,{HOST}-2.rc,{HOST}-3.rc"
-        assert (values["TPU_NAME"], values["TPU_WORKER_ID"]) == (HOST, str(place))
+        assert (values["TPU_NAME"], values["TPU_WORKER_ID"]) == (HOST, str(worker_id))
 
 
 def test_tpu_pods_in_no_subgroup_are_refused() -> None:
@@ -174,11 +176,11 @@ def test_tpu_pods_in_no_subgroup_are_refused() -> None:
 def test_node_selectors_by_group_index_are_rejected(annotation: str) -> None:
     pod = hash_leader(annotations={annotation: "pool=p-$(GROUP_INDEX)"})
     before = copy.deepcopy(pod)
-    says = (
+    message = (
         f"^pod rc-6d5f7c9b8- has annotation {annotation}, which selects nodes by group index, and groups "
         "with groupIdentity Hash have no index; remove it from LeaderWorkerSet rc$"
     )
-    with pytest.raises(Refused, match=says):
+    with pytest.raises(Refused, match=message):
         admit(pod, "default", unique=UNIQUE)
     assert pod == before
     lws = make_set()
@@ -193,15 +195,15 @@ def test_index_of_a_statefulset_pod_comes_from_its_ordinal() -> None:
     """Such an annotation has had no effect so far, and running sets may contain it."""
     owner = {"kind": "StatefulSet", "name": "rc", "controller": True}
     pod, plain = make_leader(annotations={**HASH, **IN_TWOS}), make_leader(annotations=IN_TWOS)
-    for each in (pod, plain):
-        each["metadata"]["ownerReferences"] = [owner]
-        admit(each, "default")
+    for leader in (pod, plain):
+        leader["metadata"]["ownerReferences"] = [owner]
+        admit(leader, "default")
     assert pod["spec"] == plain["spec"]
     assert pod["metadata"]["labels"] == plain["metadata"]["labels"]
-    worker, other = make_worker(annotations={**HASH, **IN_TWOS}), make_worker(annotations=IN_TWOS)
-    for each in (worker, other):
-        admit(each, "default")
-    assert worker["metadata"]["labels"] == other["metadata"]["labels"]
+    worker, plain_worker = make_worker(annotations={**HASH, **IN_TWOS}), make_worker(annotations=IN_TWOS)
+    for worker_pod in (worker, plain_worker):
+        admit(worker_pod, "default")
+    assert worker["metadata"]["labels"] == plain_worker["metadata"]["labels"]
 
 
 def test_group_identity_label_in_a_template_is_overwritten_with_a_warning() -> None:
@@ -219,7 +221,7 @@ def test_pod_group_name_contains_the_group_key(provider: str) -> None:
 
     name = "a" * 43
     labels = {REVISION_LABEL: "5d4f8c7b96", "leaderworkerset.sigs.k8s.io/name": name}
-    found = []
+    pod_group_names = []
     for unique in (UNIQUE, "another"):
         pod = hash_leader(labels=labels)
         admit(pod, "default", gang, unique)
@@ -227,14 +229,14 @@ def test_pod_group_name_contains_the_group_key(provider: str) -> None:
         admit(again, "default", gang, "more")
         assert again == pod
         leader = {**metadata, "name": "x-z", "uid": "u"}
-        found.append(PROVIDERS[provider].name_of({**pod, "metadata": leader}))
-        assert dns1123_subdomain_errors(found[-1]) == []
+        pod_group_names.append(PROVIDERS[provider].name_of({**pod, "metadata": leader}))
+        assert dns1123_subdomain_errors(pod_group_names[-1]) == []
         if label := metadata["labels"].get("scheduling.x-k8s.io/pod-group"):
-            assert label == found[-1] and dns1123_label_errors(label) == []
+            assert label == pod_group_names[-1] and dns1123_label_errors(label) == []
         if provider == "volcano":
             key = metadata["labels"][GROUP_KEY_LABEL]
-            assert found[-1] == f"{name}-{key}-5d4f8c7b96"
-            assert metadata["annotations"]["scheduling.k8s.io/group-name"] == found[-1]
+            assert pod_group_names[-1] == f"{name}-{key}-5d4f8c7b96"
+            assert metadata["annotations"]["scheduling.k8s.io/group-name"] == pod_group_names[-1]
         if provider == "kubernetes":
-            assert pod["spec"]["schedulingGroup"] == {"podGroupName": found[-1]}
-    assert len(set(found)) == 2
+            assert pod["spec"]["schedulingGroup"] == {"podGroupName": pod_group_names[-1]}
+    assert len(set(pod_group_names)) == 2

@@ -27,17 +27,17 @@ def test_upstream_restart_limit_is_accepted(policy: str, limit: int) -> None:
 @pytest.mark.parametrize("policy", ["None", "Default"])
 def test_upstream_restart_limit_needs_a_policy_that_recreates_groups(policy: str) -> None:
     fields = {"restartPolicy": policy, "maxGroupRestarts": 3, "restartBackoff": {}}
-    says = "is only supported when restartPolicy recreates the group"
+    reason = "is only supported when restartPolicy recreates the group"
     assert [str(error) for error in restart_errors(with_fields(fields))] == [
-        f"{LIMIT}: Invalid value: 3: maxGroupRestarts {says}",
-        f"{BACKOFF}: Invalid value: {{}}: restartBackoff {says}",
+        f"{LIMIT}: Invalid value: 3: maxGroupRestarts {reason}",
+        f"{BACKOFF}: Invalid value: {{}}: restartBackoff {reason}",
     ]
 
 
 def test_two_restart_limits_are_rejected() -> None:
     (error,) = errors_in(with_fields({"maxGroupRestarts": 3}, maxGroupRestarts=3))
-    says = "conflicts with spec.maxGroupRestarts, which limits restarts too: remove one of them"
-    assert str(error) == f"{LIMIT}: Invalid value: 3: {says}"
+    reason = "conflicts with spec.maxGroupRestarts, which limits restarts too: remove one of them"
+    assert str(error) == f"{LIMIT}: Invalid value: 3: {reason}"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_backoffs_in_both_spellings_are_accepted(backoff: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("backoff", "says"),
+    ("backoff", "messages"),
     [
         pytest.param(
             {"baseSeconds": 0}, [".baseSeconds: Invalid value: 0: must be greater than 0"], id="base"
@@ -112,9 +112,9 @@ def test_backoffs_in_both_spellings_are_accepted(backoff: dict[str, Any]) -> Non
         ),
     ],
 )
-def test_invalid_backoffs_are_rejected(backoff: dict[str, Any], says: list[str]) -> None:
-    found = [str(error) for error in restart_errors(with_fields({"restartBackoff": backoff}))]
-    assert found == [f"{BACKOFF}{each}" for each in says]
+def test_invalid_backoffs_are_rejected(backoff: dict[str, Any], messages: list[str]) -> None:
+    errors = [str(error) for error in restart_errors(with_fields({"restartBackoff": backoff}))]
+    assert errors == [f"{BACKOFF}{message}" for message in messages]
 
 
 def identity_of(name: str = "web", size: int = 2, partition: int = 0, **spec: Any) -> list[str]:
@@ -123,10 +123,10 @@ def identity_of(name: str = "web", size: int = 2, partition: int = 0, **spec: An
 
 
 def test_immediate_replacement_needs_hash_identity() -> None:
-    says = "Immediate is only supported with groupIdentity Hash"
+    reason = "Immediate is only supported with groupIdentity Hash"
     for identity in ("", "Ordinal", None):
         assert identity_of(groupIdentity=identity, groupReplacementPolicy="Immediate") == [
-            f'spec.groupReplacementPolicy: Invalid value: "Immediate": {says}'
+            f'spec.groupReplacementPolicy: Invalid value: "Immediate": {reason}'
         ]
     assert identity_of(groupIdentity="Hash", groupReplacementPolicy="Immediate") == []
 
@@ -135,8 +135,8 @@ def test_fields_that_hash_identity_rejects() -> None:
     claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
     assert identity_of(groupIdentity="Ordinal", template=claims, partition=1) == []
     assert identity_of(groupIdentity="Hash", template=claims, partition=1) == [
-        f'spec.groupIdentity: Invalid value: "Hash": {each} not supported with groupIdentity Hash'
-        for each in ("volumeClaimTemplates are", "rollingUpdateConfiguration.partition is")
+        f'spec.groupIdentity: Invalid value: "Hash": {subject} not supported with groupIdentity Hash'
+        for subject in ("volumeClaimTemplates are", "rollingUpdateConfiguration.partition is")
     ]
     prewarm = {"rolloutStrategy": {"type": "RollingUpdate", "prewarm": {}}}
     assert identity_of(groupIdentity="Ordinal", **prewarm) == []
@@ -158,7 +158,7 @@ def test_errors_come_in_the_order_of_upstream() -> None:
         "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}],
     }
     lws = make_set(name="a" * 44, size=2, partition=1, template=template, groupIdentity="Hash", scheduling={})
-    found = [f"{error.path}: {error.detail}" for error in errors_in(lws, scheduler=NO_SCHEDULER)]
+    errors = [f"{error.path}: {error.detail}" for error in errors_in(lws, scheduler=NO_SCHEDULER)]
     claims = "volumeClaimTemplates are not supported with groupIdentity Hash"
     partition = "rollingUpdateConfiguration.partition is not supported with groupIdentity Hash"
     expected = [
@@ -171,19 +171,19 @@ def test_errors_come_in_the_order_of_upstream() -> None:
         "metadata.name: must be no more than 43 characters with groupIdentity Hash",
         "spec.scheduling: requires the WorkloadAwareScheduling feature gate",
     ]
-    assert [each for each in found if each in expected] == expected, found
+    assert [error for error in errors if error in expected] == expected, errors
 
 
 @pytest.mark.parametrize(("size", "room"), [(1, 54), (2, 43), (8, 43)])
 def test_the_longest_name_of_sets_whose_groups_have_keys(size: int, room: int) -> None:
-    says = f"must be no more than {room} characters with groupIdentity Hash"
+    reason = f"must be no more than {room} characters with groupIdentity Hash"
     assert identity_of("a" * room, size, groupIdentity="Hash") == []
     name = "a" * (room + 1)
     assert identity_of(name, size, groupIdentity="Hash") == [
-        f'metadata.name: Invalid value: "{name}": {says}'
+        f'metadata.name: Invalid value: "{name}": {reason}'
     ]
-    whole = make_set(name="a" * room, size=size, replicas=1_000_000, groupIdentity="Hash")
-    assert not any(error.path == "metadata.name" for error in errors_in(whole))
+    lws = make_set(name="a" * room, size=size, replicas=1_000_000, groupIdentity="Hash")
+    assert not any(error.path == "metadata.name" for error in errors_in(lws))
 
 
 @pytest.mark.parametrize(
@@ -191,5 +191,5 @@ def test_the_longest_name_of_sets_whose_groups_have_keys(size: int, room: int) -
 )
 def test_termination_policy_without_workers_causes_a_warning(size: int, policy: str, warns: bool) -> None:
     lws = make_set(size=size, podTerminationPolicy=policy)
-    says = "spec.podTerminationPolicy: Parallel has no effect with size 1: remove it"
-    assert warnings_in(lws) == ([says] if warns else [])
+    warning = "spec.podTerminationPolicy: Parallel has no effect with size 1: remove it"
+    assert warnings_in(lws) == ([warning] if warns else [])

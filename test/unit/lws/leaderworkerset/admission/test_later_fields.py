@@ -15,10 +15,10 @@ from test.unit.lws.leaderworkerset.admission.test_validation import make_set
 
 
 def with_fields(template: dict[str, Any] | None = None, replicas: int = 2, **spec: Any) -> dict[str, Any]:
-    made = make_set(replicas=replicas)
-    made["spec"] |= spec
-    made["spec"]["leaderWorkerTemplate"] |= template or {}
-    return made
+    lws = make_set(replicas=replicas)
+    lws["spec"] |= spec
+    lws["spec"]["leaderWorkerTemplate"] |= template or {}
+    return lws
 
 
 HASH, IMMEDIATE = {"groupIdentity": "Hash"}, {"groupReplacementPolicy": "Immediate"}
@@ -34,7 +34,7 @@ def test_defaults_of_unimplemented_fields_are_accepted(fields: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "message"),
     [
         pytest.param(
             IMMEDIATE,
@@ -49,16 +49,16 @@ def test_defaults_of_unimplemented_fields_are_accepted(fields: dict[str, Any]) -
         ),
     ],
 )
-def test_unimplemented_values_are_rejected_with_a_reason(fields: dict[str, Any], says: str) -> None:
+def test_unimplemented_values_are_rejected_with_a_reason(fields: dict[str, Any], message: str) -> None:
     (error,) = errors_in(with_fields(**fields), scheduler=NO_SCHEDULER)
-    assert str(error).startswith(says)
+    assert str(error).startswith(message)
 
 
 @pytest.mark.parametrize("provider", ["kubernetes", "volcano"])
 def test_a_set_with_a_parent_workload_is_rejected_with_a_reason(provider: str) -> None:
     """The set has everything that upstream requires."""
-    made = with_fields(scheduling={})
-    made["metadata"] |= {
+    lws = with_fields(scheduling={})
+    lws["metadata"] |= {
         "annotations": {
             "scheduling.k8s.io/group-template-name": "prefill",
             "scheduling.k8s.io/parent-compositepodgroup": "model",
@@ -67,7 +67,7 @@ def test_a_set_with_a_parent_workload_is_rejected_with_a_reason(provider: str) -
             {"apiVersion": "v1", "kind": "Parent", "name": "p", "uid": "u", "controller": True}
         ],
     }
-    (error,) = errors_in(made, scheduler=Scheduler(True, provider))
+    (error,) = errors_in(lws, scheduler=Scheduler(True, provider))
     assert str(error).startswith(
         "spec.scheduling: Invalid value: {}: joining the Workload of a parent is not supported: remove "
     )
@@ -90,7 +90,7 @@ def test_updates_that_do_not_change_these_fields_are_accepted(
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "says"),
+    ("before", "after", "message"),
     [
         pytest.param({}, HASH, "groupIdentity is immutable", id="none to hash"),
         pytest.param(ORDINAL, HASH, "groupIdentity is immutable", id="ordinal to hash"),
@@ -102,7 +102,7 @@ def test_updates_that_do_not_change_these_fields_are_accepted(
     ],
 )
 def test_identity_and_scheduling_are_immutable(
-    before: dict[str, Any], after: dict[str, Any], says: str
+    before: dict[str, Any], after: dict[str, Any], message: str
 ) -> None:
     (error,) = errors_in(with_fields(**after), with_fields(**before), scheduler=Scheduler(True, "volcano"))
-    assert says in str(error)
+    assert message in str(error)

@@ -81,9 +81,9 @@ def with_ports(*ports: Any) -> dict[str, Any]:
     ],
 )
 def test_ports(raw: dict[str, Any], expected: list[str]) -> None:
-    found = [str(error) for error in errors_in(raw)]
-    assert len(found) == len(expected)
-    assert all(message.startswith(part) for message, part in zip(found, expected, strict=True))
+    errors = [str(error) for error in errors_in(raw)]
+    assert len(errors) == len(expected)
+    assert all(message.startswith(part) for message, part in zip(errors, expected, strict=True))
 
 
 @pytest.mark.parametrize("containers", [True, 7, {"a": 1}, [None]])

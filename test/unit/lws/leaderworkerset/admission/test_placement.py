@@ -32,8 +32,8 @@ IN_TWOS = make_subgroup(2)
 
 
 def of_hash_groups(annotations: dict[str, str]) -> dict[str, Any]:
-    made = make_set(annotations=annotations)
-    return {**made, "spec": {**made["spec"], "groupIdentity": "Hash"}}
+    lws = make_set(annotations=annotations)
+    return {**lws, "spec": {**lws["spec"], "groupIdentity": "Hash"}}
 
 
 def error(annotation: str, value: str, why: str) -> str:
@@ -149,15 +149,15 @@ def test_placement_annotations(
     annotations: dict[str, str], subgroup: dict[str, Any] | None, expected: list[str]
 ) -> None:
     raw = make_set(annotations=annotations, subgroup=subgroup)
-    assert [str(each) for each in errors_in(raw)] == expected
+    assert [str(err) for err in errors_in(raw)] == expected
     old = make_set(subgroup=subgroup)
-    assert [str(each) for each in errors_in(raw, old)] == expected, "annotations are read in updates too"
+    assert [str(err) for err in errors_in(raw, old)] == expected, "annotations are read in updates too"
     later = {**raw, "spec": {**raw["spec"], "replicas": 1}}
     assert errors_in(later, raw) == [], "what was stored before holds nobody up"
 
 
 def test_required_node_return_is_rejected_for_hash_groups() -> None:
-    assert [str(each) for each in errors_in(of_hash_groups({RETURN: "Required"}))] == [
+    assert [str(err) for err in errors_in(of_hash_groups({RETURN: "Required"}))] == [
         error(
             RETURN,
             "Required",
@@ -169,7 +169,7 @@ def test_required_node_return_is_rejected_for_hash_groups() -> None:
 def test_label_length_is_checked_for_the_longest_group_name() -> None:
     annotations = {SELECTOR: f"pool={'x' * 58}-$(GROUP_INDEX)"}
     assert errors_in(make_set(replicas=1000, max_unavailable=1, annotations=annotations)) == []
-    assert [each.path for each in errors_in(make_set(replicas=100_001, annotations=annotations))] == [
+    assert [err.path for err in errors_in(make_set(replicas=100_001, annotations=annotations))] == [
         f"metadata.annotations.{SELECTOR}"
     ]
 
@@ -228,21 +228,21 @@ def own_selector(annotations: dict[str, str]) -> dict[str, Any]:
     ],
 )
 def test_warnings(raw: dict[str, Any], expected: list[str]) -> None:
-    found = warnings_in(raw)
-    assert len(found) == len(expected)
-    for message, part in zip(found, expected, strict=True):
+    warnings = warnings_in(raw)
+    assert len(warnings) == len(expected)
+    for message, part in zip(warnings, expected, strict=True):
         assert part in message
     assert errors_in(raw) == []
 
 
 @pytest.mark.parametrize("key", [GROUP_TOLERATIONS_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION])
 def test_length_of_placement_annotations_is_limited(key: str) -> None:
-    whole = ",".join(["k"] * 4096)
-    assert errors_in(make_set(annotations={key: whole[:8192]})) == []
-    (found,) = errors_in(make_set(annotations={key: whole + ",k"}))
-    why = f"has {len(whole) + 2} bytes, at most 8192 are allowed: it is read for every pod"
-    assert str(found) == error(key, f"{whole[:40]}…", why)
-    stored = make_set(annotations={key: whole + ",k"})
+    value = ",".join(["k"] * 4096)
+    assert errors_in(make_set(annotations={key: value[:8192]})) == []
+    (err,) = errors_in(make_set(annotations={key: value + ",k"}))
+    why = f"has {len(value) + 2} bytes, at most 8192 are allowed: it is read for every pod"
+    assert str(err) == error(key, f"{value[:40]}…", why)
+    stored = make_set(annotations={key: value + ",k"})
     assert errors_in({**stored, "spec": {**stored["spec"], "replicas": 7}}, stored) == [], "it was stored so"
 
 
@@ -251,5 +251,5 @@ def test_a_stored_annotation_that_is_too_long_does_not_disable_other_checks() ->
     annotations = {**stored["metadata"]["annotations"], RETURN: "Always", SHARED: "a zone"}
     changed = {**stored, "metadata": {**stored["metadata"], "annotations": annotations}}
     why = "must be one of Preferred, Required"
-    assert [str(each) for each in errors_in(changed, stored)] == [error(RETURN, "Always", why)]
-    assert any("is a label that no node can have" in each for each in warnings_in(changed, stored))
+    assert [str(err) for err in errors_in(changed, stored)] == [error(RETURN, "Always", why)]
+    assert any("is a label that no node can have" in warning for warning in warnings_in(changed, stored))

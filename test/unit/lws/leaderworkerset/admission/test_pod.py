@@ -475,7 +475,7 @@ FULL = [
 
 def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
-    below = [found for key in keys for found in paths_in(value[key], (*path, key))]
+    below = [nested for key in keys for nested in paths_in(value[key], (*path, key))]
     return [path, *below] if path else below
 
 
@@ -497,18 +497,18 @@ def test_pods_of_any_shape_are_rejected_or_admitted_without_an_exception(
             parent = parent[part]
         parent[path[-1]] = copy.deepcopy(junk)
         before = copied(broken)
-        made = None
+        result = None
         with suppress(Refused):
-            made = pod_rules.admitted(broken, "default")
+            result = pod_rules.admitted(broken, "default")
         assert broken == before
         try:
             admit(broken, "default")
         except Refused as refused:
-            assert made is None
+            assert result is None
             assert str(refused)
             assert broken == before
             continue
-        assert made == broken
+        assert result == broken
         once = copied(broken)
         admit(broken, "default")
         assert broken == once

@@ -125,8 +125,8 @@ def test_the_key_is_that_of_leader_and_index() -> None:
 
 
 def test_exclusive_placement_of_a_group_is_on_its_leader_alone() -> None:
-    asked = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
-    leader, worker = make_leader(annotations=asked), make_worker(annotations=asked)
+    annotations = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+    leader, worker = make_leader(annotations=annotations), make_worker(annotations=annotations)
     for pod in (leader, worker):
         admit(pod, "default")
     assert leader["spec"]["affinity"] == affinity(pair(GROUP_KEY_LABEL, RC_0_KEY, "rack"))
@@ -134,8 +134,8 @@ def test_exclusive_placement_of_a_group_is_on_its_leader_alone() -> None:
 
 
 def test_exclusive_placement_of_subgroups_is_on_all_their_pods() -> None:
-    asked = {**IN_TWOS, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "host"}
-    for pod in (make_leader(annotations=asked), make_worker(annotations=asked)):
+    annotations = {**IN_TWOS, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "host"}
+    for pod in (make_leader(annotations=annotations), make_worker(annotations=annotations)):
         admit(pod, "default")
         key = pod["metadata"]["labels"][SUBGROUP_KEY_LABEL]
         assert pod["spec"]["affinity"] == affinity(pair(SUBGROUP_KEY_LABEL, key, "host"))
@@ -147,31 +147,33 @@ def test_exclusive_placement_of_subgroups_is_on_all_their_pods() -> None:
 
 
 def test_exclusive_terms_are_added_to_those_of_the_user() -> None:
-    asked = {
+    annotations = {
         **IN_TWOS,
         EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
         SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "host",
     }
     own = {"labelSelector": {}, "topologyKey": "zone"}
     node = {"preferredDuringSchedulingIgnoredDuringExecution": []}
-    pod = make_leader(annotations=asked, affinity={"nodeAffinity": node, "podAffinity": {REQUIRED: [own]}})
+    pod = make_leader(
+        annotations=annotations, affinity={"nodeAffinity": node, "podAffinity": {REQUIRED: [own]}}
+    )
     admit(pod, "default")
     key = pod["metadata"]["labels"][SUBGROUP_KEY_LABEL]
-    made = affinity(pair(GROUP_KEY_LABEL, RC_0_KEY, "rack"), pair(SUBGROUP_KEY_LABEL, key, "host"))
-    made["podAffinity"][REQUIRED].insert(0, own)
-    assert pod["spec"]["affinity"] == {"nodeAffinity": node, **made}
+    expected = affinity(pair(GROUP_KEY_LABEL, RC_0_KEY, "rack"), pair(SUBGROUP_KEY_LABEL, key, "host"))
+    expected["podAffinity"][REQUIRED].insert(0, own)
+    assert pod["spec"]["affinity"] == {"nodeAffinity": node, **expected}
     again = copy.deepcopy(pod)
     admit(again, "default")
     assert again == pod
 
 
 def test_one_topology_for_both_levels_is_that_of_the_group() -> None:
-    asked = {
+    annotations = {
         **IN_TWOS,
         EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
         SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
     }
-    pod = make_leader(annotations=asked)
+    pod = make_leader(annotations=annotations)
     admit(pod, "default")
     assert pod["spec"]["affinity"] == affinity(pair(GROUP_KEY_LABEL, RC_0_KEY, "rack"))
 
@@ -304,20 +306,22 @@ def test_invalid_node_selectors_are_rejected() -> None:
 
 @pytest.mark.parametrize("both", [True, False], ids=["beside exclusive", "alone"])
 def test_shared_topology_adds_affinity_without_anti_affinity(both: bool) -> None:
-    asked = {SHARED_TOPOLOGY_ANNOTATION: "zone"} | ({EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"} if both else {})
-    pod = make_leader(annotations=asked)
+    annotations = {SHARED_TOPOLOGY_ANNOTATION: "zone"} | (
+        {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"} if both else {}
+    )
+    pod = make_leader(annotations=annotations)
     admit(pod, "default")
     together, _ = pair(GROUP_KEY_LABEL, RC_0_KEY, "zone")
     exclusive = affinity(pair(GROUP_KEY_LABEL, RC_0_KEY, "rack"))
     assert pod["spec"]["affinity"] == (exclusive if both else {"podAffinity": {REQUIRED: [together]}})
-    worker = make_worker(annotations=asked)
+    worker = make_worker(annotations=annotations)
     admit(worker, "default")
     assert "affinity" not in worker["spec"], "workers select the place of their leader"
 
 
 def test_a_shared_topology_of_subgroups_is_for_all_their_pods() -> None:
-    asked = {**IN_TWOS, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION: "host"}
-    for pod in (make_leader(annotations=asked), make_worker(annotations=asked)):
+    annotations = {**IN_TWOS, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION: "host"}
+    for pod in (make_leader(annotations=annotations), make_worker(annotations=annotations)):
         admit(pod, "default")
         together, _ = pair(SUBGROUP_KEY_LABEL, pod["metadata"]["labels"][SUBGROUP_KEY_LABEL], "host")
         assert pod["spec"]["affinity"] == {"podAffinity": {REQUIRED: [together]}}
@@ -327,8 +331,11 @@ def test_a_shared_topology_of_subgroups_is_for_all_their_pods() -> None:
 
 
 def test_scope_of_one_set_is_in_the_anti_affinity_of_leaders() -> None:
-    asked = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: "LeaderWorkerSet"}
-    pod = make_leader(annotations=asked)
+    annotations = {
+        EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
+        EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: "LeaderWorkerSet",
+    }
+    pod = make_leader(annotations=annotations)
     admit(pod, "default")
     (term,) = pod["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
     assert term["labelSelector"]["matchExpressions"][-1] == {
@@ -408,7 +415,7 @@ FAST = {"key": "disk", "operator": "Exists"}
 
 @pytest.mark.parametrize("pod", [make_leader(), make_worker()], ids=["leader", "worker"])
 @pytest.mark.parametrize(
-    ("given", "terms"),
+    ("own_terms", "terms"),
     [
         pytest.param([], [{"matchFields": [NAMED]}], id="nothing"),
         pytest.param(
@@ -423,11 +430,11 @@ FAST = {"key": "disk", "operator": "Exists"}
     ],
 )
 def test_required_node_return(
-    pod: dict[str, Any], given: list[dict[str, Any]], terms: list[dict[str, Any]]
+    pod: dict[str, Any], own_terms: list[dict[str, Any]], terms: list[dict[str, Any]]
 ) -> None:
     pod = copy.deepcopy(pod)
-    if given:
-        pod["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": given}}}
+    if own_terms:
+        pod["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": own_terms}}}
     for _ in range(2):
         admit(pod, "default", former=FormerNode("node-1", node()))
         assert pod["spec"]["affinity"] == {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
@@ -435,7 +442,7 @@ def test_required_node_return(
 
 
 @pytest.mark.parametrize(
-    ("there", "spec", "annotations"),
+    ("former_node", "spec", "annotations"),
     [
         pytest.param(node(unschedulable=True), {}, {}, id="cordoned"),
         pytest.param(node(ready="Unknown"), {}, {}, id="lost"),
@@ -452,12 +459,12 @@ def test_required_node_return(
     ],
 )
 def test_no_required_return_to_an_unsuitable_node(
-    there: dict[str, Any], spec: dict[str, Any], annotations: dict[str, str]
+    former_node: dict[str, Any], spec: dict[str, Any], annotations: dict[str, str]
 ) -> None:
     """The pod may still prefer the node. Only the scheduler knows whether the node takes it."""
     pod = make_leader(annotations=annotations)
     pod["spec"] |= copy.deepcopy(spec)
-    admit(pod, "default", former=FormerNode("node-1", there))
+    admit(pod, "default", former=FormerNode("node-1", former_node))
     affinity = pod["spec"]["affinity"]["nodeAffinity"]
     assert affinity[PREFERRED] == [THERE]
     assert affinity.get(REQUIRED) == spec.get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED)

@@ -48,12 +48,12 @@ def with_mark(key: str, value: str, where: str, **options: Any) -> dict[str, Any
     """Return a set with the label or annotation in the template of leaders, of workers, or in `both`."""
     is_label = key.endswith(("/name", "-index", "-key", "-hash"))
     marked = template({key: value}, {}) if is_label else template({}, {key: value})
-    made = make_set(**options)
-    own = made["spec"]["leaderWorkerTemplate"]
+    lws = make_set(**options)
+    own = lws["spec"]["leaderWorkerTemplate"]
     own["workerTemplate"] = marked if where in ("workers", "both") else template({}, {})
     if where != "both":
         own["leaderTemplate"] = marked if where == "leaders" else template({}, {})
-    return made
+    return lws
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ DIVIDED = {"subgroup": make_subgroup(2)}
 
 
 @pytest.mark.parametrize(
-    ("raw", "says"),
+    ("raw", "message"),
     [
         pytest.param(
             with_mark(EXCLUSIVE_TOPOLOGY_ANNOTATION, "zone", "leaders"),
@@ -160,10 +160,12 @@ DIVIDED = {"subgroup": make_subgroup(2)}
         pytest.param(with_mark(REPLICAS_ANNOTATION, "3", "leaders"), NO_EFFECT, id="replicas"),
     ],
 )
-def test_honoured_and_ignored_annotations_are_accepted_with_a_warning(raw: dict[str, Any], says: str) -> None:
+def test_honoured_and_ignored_annotations_are_accepted_with_a_warning(
+    raw: dict[str, Any], message: str
+) -> None:
     assert errors_in(raw) == []
     (warning,) = warnings_in(raw)
-    assert says in warning
+    assert message in warning
     assert warnings_in({**raw, "spec": {**raw["spec"], "replicas": 9}}, raw) == [], "told once"
 
 

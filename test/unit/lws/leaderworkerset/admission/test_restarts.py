@@ -37,7 +37,7 @@ LEFT_ALONE = {"conditions": [{"type": "ReplicaFailure", "status": "True", "reaso
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "warning"),
     [
         pytest.param(stored(), wanted(), f"groups 0 to 3 restart, {ONE}: {IMAGE}", id="image"),
         pytest.param(
@@ -100,8 +100,8 @@ LEFT_ALONE = {"conditions": [{"type": "ReplicaFailure", "status": "True", "reaso
         ),
     ],
 )
-def test_rolling_changes_cause_a_warning(old: Object, new: Object, told: str) -> None:
-    assert warnings_in(new, old) == [told]
+def test_rolling_changes_cause_a_warning(old: Object, new: Object, warning: str) -> None:
+    assert warnings_in(new, old) == [warning]
     assert errors_in(new, old) == []
 
 
@@ -135,7 +135,7 @@ def respelled() -> Object:
     ],
 )
 def test_other_changes_cause_no_warning(old: Object, new: Object) -> None:
-    assert not any("restart" in each or "keep" in each for each in warnings_in(new, old))
+    assert not any("restart" in warning or "keep" in warning for warning in warnings_in(new, old))
 
 
 def test_no_warning_on_creation() -> None:
@@ -145,18 +145,18 @@ def test_no_warning_on_creation() -> None:
 def test_placement_annotations_cause_a_warning() -> None:
     new = wanted("app:1")
     new["metadata"]["annotations"] = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}
-    (told,) = warnings_in(new, stored())
-    assert told.startswith("groups 0 to 3 restart, by a rollout, one at a time: ")
-    assert "exclusive-topology" in told
+    (warning,) = warnings_in(new, stored())
+    assert warning.startswith("groups 0 to 3 restart, by a rollout, one at a time: ")
+    assert "exclusive-topology" in warning
 
 
 def test_long_lists_of_changes_are_shortened() -> None:
     new = wanted()
     pod = new["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
     pod |= {f"{name}": "x" for name in ("nodeName", "hostname", "schedulerName", "priorityClassName")}
-    (told,) = warnings_in(new, stored())
-    assert told.endswith("; and 2 more")
-    assert len(json.dumps(told)) < 400
+    (warning,) = warnings_in(new, stored())
+    assert warning.endswith("; and 2 more")
+    assert len(json.dumps(warning)) < 400
 
 
 def test_templates_too_large_to_compare_cause_a_warning() -> None:

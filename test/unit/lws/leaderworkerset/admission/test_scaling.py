@@ -36,7 +36,7 @@ def standing(replicas: int, **states: str) -> dict[str, Any]:
 )
 def test_scaling_down(old: dict[str, Any], replicas: int, staying: str) -> None:
     new = {**old, "spec": {**old["spec"], "replicas": replicas}}
-    found = warnings_in(new, old)
-    assert len(found) == bool(staying)
-    assert all(f"kept are {staying}, which are not ready" in message for message in found)
+    warnings = warnings_in(new, old)
+    assert len(warnings) == bool(staying)
+    assert all(f"kept are {staying}, which are not ready" in message for message in warnings)
     assert errors_in(new, old) == []

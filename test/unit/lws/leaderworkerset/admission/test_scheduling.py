@@ -73,12 +73,12 @@ def test_accepted(scheduling: Object | None) -> None:
     ],
 )
 def test_one_level_only(scheduling: Object, levels: str) -> None:
-    says = f"{SCHEDULING}: exactly one active scheduling level is required, got [{levels}]"
-    assert messages_of(a_set(scheduling)) == [says]
+    message = f"{SCHEDULING}: exactly one active scheduling level is required, got [{levels}]"
+    assert messages_of(a_set(scheduling)) == [message]
 
 
 @pytest.mark.parametrize(
-    ("lws", "says"),
+    ("lws", "message"),
     [
         pytest.param(
             a_set({"replica": {"schedulingPolicy": {"gang": {"minGroupCount": 2}}}}),
@@ -153,8 +153,8 @@ def test_one_level_only(scheduling: Object, levels: str) -> None:
         ),
     ],
 )
-def test_rejected(lws: Object, says: str) -> None:
-    assert messages_of(lws) == [says]
+def test_rejected(lws: Object, message: str) -> None:
+    assert messages_of(lws) == [message]
 
 
 def test_fields_allowed_for_single_pods() -> None:
@@ -168,7 +168,7 @@ def test_fields_allowed_for_single_pods() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "says"),
+    ("before", "after", "messages"),
     [
         pytest.param({}, None, ["cannot remove scheduling after creation"], id="removed"),
         pytest.param(None, {}, ["cannot add scheduling after creation"], id="added"),
@@ -183,20 +183,20 @@ def test_fields_allowed_for_single_pods() -> None:
         pytest.param({}, {"replica": None}, [], id="null is absent"),
     ],
 )
-def test_immutable_fields(before: Object | None, after: Object | None, says: list[str]) -> None:
-    assert messages_of(a_set(after), a_set(before)) == [f"{SCHEDULING}: {each}" for each in says]
+def test_immutable_fields(before: Object | None, after: Object | None, messages: list[str]) -> None:
+    assert messages_of(a_set(after), a_set(before)) == [f"{SCHEDULING}: {message}" for message in messages]
 
 
 def test_priorities_cannot_change() -> None:
     old = a_set({})
     new = copy.deepcopy(old)
     new["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["priorityClassName"] = "high"
-    says = "cannot change priorityClassName while workload-aware scheduling is configured"
-    assert messages_of(new, old) == [f"spec.leaderWorkerTemplate: {says}"]
+    reason = "cannot change priorityClassName while workload-aware scheduling is configured"
+    assert messages_of(new, old) == [f"spec.leaderWorkerTemplate: {reason}"]
 
 
 @pytest.mark.parametrize(
-    ("annotations", "scheduling", "owned", "says"),
+    ("annotations", "scheduling", "owned", "messages"),
     [
         pytest.param({TEMPLATE: "t", PARENT: "p"}, {}, True, [], id="complete"),
         pytest.param(
@@ -232,16 +232,18 @@ def test_priorities_cannot_change() -> None:
         ),
     ],
 )
-def test_delegation(annotations: dict[str, str], scheduling: Object, owned: bool, says: list[str]) -> None:
+def test_delegation(
+    annotations: dict[str, str], scheduling: Object, owned: bool, messages: list[str]
+) -> None:
     lws = a_set(scheduling, annotations=annotations)
     if owned:
         owner = {"kind": "Parent", "name": "p", "uid": "u", "controller": True}
         lws["metadata"]["ownerReferences"] = [owner]
-    assert messages_of(lws) == [f"metadata.annotations[{each}" for each in says]
+    assert messages_of(lws) == [f"metadata.annotations[{message}" for message in messages]
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "says"),
+    ("scheduler", "messages"),
     [
         pytest.param(NO_SCHEDULER, ["requires the WorkloadAwareScheduling feature gate"], id="gate off"),
         pytest.param(Scheduler(True), ["requires a configured scheduler provider"], id="no provider"),
@@ -260,13 +262,13 @@ def test_delegation(annotations: dict[str, str], scheduling: Object, owned: bool
         pytest.param(Scheduler(True, "volcano", lacks_workloads=True), [], id="volcano without Workloads"),
     ],
 )
-def test_required_scheduler(scheduler: Scheduler, says: list[str]) -> None:
-    assert messages_of(a_set({}), scheduler=scheduler) == [f"{SCHEDULING}: {each}" for each in says]
+def test_required_scheduler(scheduler: Scheduler, messages: list[str]) -> None:
+    assert messages_of(a_set({}), scheduler=scheduler) == [f"{SCHEDULING}: {message}" for message in messages]
     assert messages_of(a_set(None), scheduler=scheduler) == []
 
 
 @pytest.mark.parametrize(
-    ("scheduling", "says"),
+    ("scheduling", "messages"),
     [
         pytest.param(ALL, ["supports the typed API only at replica level", DISRUPTION], id="the set"),
         pytest.param(
@@ -287,9 +289,9 @@ def test_required_scheduler(scheduler: Scheduler, says: list[str]) -> None:
         pytest.param({"replica": gang(4)}, [], id="a gang"),
     ],
 )
-def test_unsupported_by_volcano(scheduling: Object, says: list[str]) -> None:
-    found = messages_of(a_set(scheduling), scheduler=Scheduler(True, "volcano"))
-    assert found == [f"{SCHEDULING}: the Volcano provider {each}" for each in says]
+def test_unsupported_by_volcano(scheduling: Object, messages: list[str]) -> None:
+    actual = messages_of(a_set(scheduling), scheduler=Scheduler(True, "volcano"))
+    assert actual == [f"{SCHEDULING}: the Volcano provider {message}" for message in messages]
 
 
 @pytest.mark.parametrize("garbage", [1, "x", [1], {"a": 1}, True])

@@ -12,9 +12,9 @@ from test.unit.lws.leaderworkerset.admission.test_validation import make_set
 UNIQUE = {"subdomainPolicy": "UniquePerReplica"}
 
 
-def unique(made: dict[str, Any]) -> dict[str, Any]:
-    made["spec"]["networkConfig"] = UNIQUE
-    return made
+def unique(lws: dict[str, Any]) -> dict[str, Any]:
+    lws["spec"]["networkConfig"] = UNIQUE
+    return lws
 
 
 CHILD = 'metadata.name: Invalid value: "a-1": is the name of the StatefulSet or Service of group 1 of '
@@ -22,7 +22,7 @@ PARENT = 'metadata.name: Invalid value: "a": its group 1 would need a StatefulSe
 
 
 @pytest.mark.parametrize(
-    ("new", "other", "expected"),
+    ("new", "sibling", "expected"),
     [
         pytest.param(make_set("b"), make_set("a-1"), "", id="unrelated name"),
         pytest.param(make_set("a"), make_set("a"), "", id="itself"),
@@ -57,10 +57,10 @@ PARENT = 'metadata.name: Invalid value: "a": its group 1 would need a StatefulSe
         pytest.param(make_set("a"), make_set("a-01"), "", id="another that no group is named as"),
     ],
 )
-def test_create(new: dict[str, Any], other: dict[str, Any], expected: str) -> None:
-    found = [str(error) for error in errors_in(new, None, [other])]
-    assert len(found) == (1 if expected else 0)
-    assert all(message.startswith(expected) for message in found)
+def test_create(new: dict[str, Any], sibling: dict[str, Any], expected: str) -> None:
+    errors = [str(error) for error in errors_in(new, None, [sibling])]
+    assert len(errors) == (1 if expected else 0)
+    assert all(message.startswith(expected) for message in errors)
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_an_accepted_name_remains_valid() -> None:
 
 def served(name: str) -> dict[str, Any]:
     """Return a set with a Service for its leaders."""
-    made = make_set(name)
-    made["spec"]["leaderService"] = {"ports": [{"port": 80}]}
-    return made
+    lws = make_set(name)
+    lws["spec"]["leaderService"] = {"ports": [{"port": 80}]}
+    return lws
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "other", "path"),
+    ("new", "old", "sibling", "path"),
     [
         pytest.param(make_set("a-leader"), None, make_set("a"), "", id="no Service of leaders"),
         pytest.param(
@@ -139,6 +139,6 @@ def served(name: str) -> dict[str, Any]:
     ],
 )
 def test_services_of_leaders(
-    new: dict[str, Any], old: dict[str, Any] | None, other: dict[str, Any], path: str
+    new: dict[str, Any], old: dict[str, Any] | None, sibling: dict[str, Any], path: str
 ) -> None:
-    assert [error.path for error in errors_in(new, old, [other])] == ([path] if path else [])
+    assert [error.path for error in errors_in(new, old, [sibling])] == ([path] if path else [])

@@ -23,11 +23,11 @@ def claim(name: Any = "data", storage: Any = "1Gi", **spec: Any) -> dict[str, An
 
 
 def with_claims(*claims: dict[str, Any], retention: Any = None, **options: Any) -> dict[str, Any]:
-    made = make_set(**options)
-    made["spec"]["leaderWorkerTemplate"] |= {"volumeClaimTemplates": list(claims)}
+    lws = make_set(**options)
+    lws["spec"]["leaderWorkerTemplate"] |= {"volumeClaimTemplates": list(claims)}
     if retention is not None:
-        made["spec"]["leaderWorkerTemplate"]["persistentVolumeClaimRetentionPolicy"] = retention
-    return made
+        lws["spec"]["leaderWorkerTemplate"]["persistentVolumeClaimRetentionPolicy"] = retention
+    return lws
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def with_claims(*claims: dict[str, Any], retention: Any = None, **options: Any) 
     ],
 )
 def test_claims(raw: dict[str, Any], expected: list[str]) -> None:
-    found = [str(error) for error in errors_in(raw)]
-    assert len(found) == len(expected)
-    for message, beginning in zip(found, expected, strict=True):
+    errors = [str(error) for error in errors_in(raw)]
+    assert len(errors) == len(expected)
+    for message, beginning in zip(errors, expected, strict=True):
         assert message.startswith(beginning)
 
 
@@ -105,11 +105,11 @@ def test_a_duplicate_claim_is_accepted_with_a_warning() -> None:
     ],
 )
 def test_claim_templates_are_immutable(new: dict[str, Any], old: dict[str, Any], refused: bool) -> None:
-    found = [str(error) for error in errors_in(new, old)]
-    assert len(found) == int(refused)
-    assert all(message.startswith(f"{CLAIMS}: Invalid value: ") for message in found)
+    errors = [str(error) for error in errors_in(new, old)]
+    assert len(errors) == int(refused)
+    assert all(message.startswith(f"{CLAIMS}: Invalid value: ") for message in errors)
     assert all(
-        "field is immutable: StatefulSets cannot change their claim templates" in each for each in found
+        "field is immutable: StatefulSets cannot change their claim templates" in error for error in errors
     )
 
 

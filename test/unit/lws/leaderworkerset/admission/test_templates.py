@@ -21,16 +21,16 @@ OWN_ID = {"name": "TPU_WORKER_ID", "value": "0"}
 
 
 def pod_template(*containers: dict[str, Any], metadata: Any = None, **spec: Any) -> dict[str, Any]:
-    named = [{"name": f"c{place}", **each} for place, each in enumerate(containers or ({},))]
+    named = [{"name": f"c{index}", **container} for index, container in enumerate(containers or ({},))]
     return {"metadata": metadata or {}, "spec": {"containers": named, **spec}}
 
 
 def with_templates(leader: Any = None, worker: Any = None, **options: Any) -> dict[str, Any]:
-    made = make_set(**options)
-    template = made["spec"]["leaderWorkerTemplate"]
+    lws = make_set(**options)
+    template = lws["spec"]["leaderWorkerTemplate"]
     template |= {"leaderTemplate": leader} if leader is not None else {}
     template |= {"workerTemplate": worker} if worker is not None else {}
-    return made
+    return lws
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ EXCLUDED_PATH = "spec.leaderWorkerTemplate.subGroupPolicy.subGroupPolicyType"
     ],
 )
 def test_tpus(raw: dict[str, Any], expected: list[str]) -> None:
-    found = [str(error) for error in errors_in(raw)]
-    assert len(found) == len(expected)
-    for message, beginning in zip(found, expected, strict=True):
+    errors = [str(error) for error in errors_in(raw)]
+    assert len(errors) == len(expected)
+    for message, beginning in zip(errors, expected, strict=True):
         assert message.startswith(beginning)
 
 
@@ -180,9 +180,9 @@ UNKNOWN_PORT = {**TPU, "env": [PORT_FROM]}
 def test_different_tpu_counts_are_accepted_with_a_warning(raw: dict[str, Any], expected: list[str]) -> None:
     """Upstream does the same: each pod derives the TPUs of the others from its own containers."""
     assert errors_in(raw) == []
-    found = warnings_in(raw)
-    assert len(found) == len(expected)
-    for message, beginning in zip(found, expected, strict=True):
+    warnings = warnings_in(raw)
+    assert len(warnings) == len(expected)
+    for message, beginning in zip(warnings, expected, strict=True):
         assert message.startswith(beginning)
 
 
@@ -326,9 +326,9 @@ def terms(topology: str) -> dict[str, Any]:
 )
 def test_warnings_about_placement(raw: dict[str, Any], expected: list[str]) -> None:
     assert errors_in(raw) == []
-    found = warnings_in(raw)
-    assert len(found) == len(expected)
-    for message, part in zip(found, expected, strict=True):
+    warnings = warnings_in(raw)
+    assert len(warnings) == len(expected)
+    for message, part in zip(warnings, expected, strict=True):
         assert part in message
     changed = {**raw, "spec": {**raw["spec"], "replicas": 9}}
     assert warnings_in(changed, raw) == []

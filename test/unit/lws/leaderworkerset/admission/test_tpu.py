@@ -54,14 +54,14 @@ def make_pod(
         "spec": {
             "subdomain": "L",
             "containers": [
-                {"name": f"c{place}", **using, "env": list(env or [])} for place in range(containers)
+                {"name": f"c{index}", **using, "env": list(env or [])} for index in range(containers)
             ],
         },
     }
 
 
-def variables_of(pod: dict[str, Any], place: int = 0) -> dict[str, str]:
-    env = pod["spec"]["containers"][place]["env"]
+def variables_of(pod: dict[str, Any], index: int = 0) -> dict[str, str]:
+    env = pod["spec"]["containers"][index]["env"]
     return {entry["name"]: entry["value"] for entry in env if entry["name"].startswith("TPU_")}
 
 
@@ -101,9 +101,9 @@ def variables_of(pod: dict[str, Any], place: int = 0) -> dict[str, str]:
 )
 def test_hosts_and_id(pod: dict[str, Any], hosts: str, worker_id: str) -> None:
     admit(pod, "default")
-    found = variables_of(pod)
+    variables = variables_of(pod)
     addresses = ",".join(f"{host}:8476" for host in hosts.split(","))
-    assert found == {
+    assert variables == {
         "TPU_WORKER_HOSTNAMES": hosts,
         "TPU_WORKER_ID": worker_id,
         "TPU_NAME": "L-0",
@@ -119,14 +119,14 @@ def test_two_containers() -> None:
     pod = make_pod(1, 2, containers=2)
     admit(pod, "default")
     assert variables_of(pod, 1)["TPU_WORKER_ID"] == "3"
-    found = {entry["name"]: entry.get("value") for entry in pod["spec"]["containers"][1]["env"]}
-    assert found["TPU_PROCESS_ADDRESSES"] == "L-0.L:8476,L-0.L:8477,L-0-1.L:8476,L-0-1.L:8477"
+    variables = {entry["name"]: entry.get("value") for entry in pod["spec"]["containers"][1]["env"]}
+    assert variables["TPU_PROCESS_ADDRESSES"] == "L-0.L:8476,L-0.L:8477,L-0-1.L:8476,L-0-1.L:8477"
 
 
 def test_every_container_of_a_subgroup_gets_variables() -> None:
     pod = make_pod(3, 4, 2, containers=2)
     admit(pod, "default")
-    assert [variables_of(pod, place)["TPU_WORKER_ID"] for place in range(2)] == ["2", "3"]
+    assert [variables_of(pod, index)["TPU_WORKER_ID"] for index in range(2)] == ["2", "3"]
     assert variables_of(pod)["TPU_WORKER_HOSTNAMES"] == "L-0-2.L,L-0-2.L,L-0-3.L,L-0-3.L"
 
 
@@ -147,13 +147,13 @@ def _assert_consistent(size: int, subgroup_size: int | None, leader_tpus: bool) 
     for worker in range(0 if leader_tpus else 1, size):
         pod = make_pod(worker, size, subgroup_size, leader_tpus=leader_tpus)
         admit(pod, "default")
-        found = variables_of(pod)
+        variables = variables_of(pod)
         index = pod["metadata"]["labels"].get(SUBGROUP_INDEX_LABEL, "")
         assert (
             f"{pod['metadata']['name']}.L"
-            == found["TPU_WORKER_HOSTNAMES"].split(",")[int(found["TPU_WORKER_ID"])]
+            == variables["TPU_WORKER_HOSTNAMES"].split(",")[int(variables["TPU_WORKER_ID"])]
         )
-        slices.setdefault(index, {})[int(found["TPU_WORKER_ID"])] = found["TPU_WORKER_HOSTNAMES"]
+        slices.setdefault(index, {})[int(variables["TPU_WORKER_ID"])] = variables["TPU_WORKER_HOSTNAMES"]
     for hosts in slices.values():
         assert len(set(hosts.values())) == 1
         assert sorted(hosts) == list(range(len(hosts[0].split(","))))
@@ -206,8 +206,8 @@ def test_refused(pod: dict[str, Any], expected: str) -> None:
 def test_a_port_of_another_container_is_omitted_as_upstream_does() -> None:
     pod = make_pod(1, 2, env=[{"name": "TPU_PROCESS_PORT", "valueFrom": {}}], containers=2)
     admit(pod, "default")
-    found = {entry["name"]: entry.get("value") for entry in pod["spec"]["containers"][1]["env"]}
-    assert found["TPU_PROCESS_ADDRESSES"] == "L-0.L:,L-0.L:,L-0-1.L:,L-0-1.L:"
+    variables = {entry["name"]: entry.get("value") for entry in pod["spec"]["containers"][1]["env"]}
+    assert variables["TPU_PROCESS_ADDRESSES"] == "L-0.L:,L-0.L:,L-0-1.L:,L-0-1.L:"
 
 
 def test_a_subgroup_index_must_be_a_number() -> None:

@@ -666,7 +666,7 @@ FULL = make_set(
 def paths_in(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     if not isinstance(value, dict):
         return [path]
-    below = [found for key in value for found in paths_in(value[key], (*path, key))]
+    below = [nested for key in value for nested in paths_in(value[key], (*path, key))]
     return [path, *below] if path else below
 
 
@@ -695,7 +695,7 @@ def test_sets_of_any_shape_cause_no_exception(path: tuple[str, ...]) -> None:
 
 def rich_set() -> dict[str, Any]:
     """Return a set with everything that a rule reads."""
-    made = copy.deepcopy(FULL)
+    lws = copy.deepcopy(FULL)
     term = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "rack"}]}
     container = {
         "name": "w",
@@ -715,29 +715,29 @@ def rich_set() -> dict[str, Any]:
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
     }
-    made["metadata"]["annotations"][EXCLUSIVE_TOPOLOGY_ANNOTATION] = "zone"
-    made["spec"]["leaderWorkerTemplate"] |= {
+    lws["metadata"]["annotations"][EXCLUSIVE_TOPOLOGY_ANNOTATION] = "zone"
+    lws["spec"]["leaderWorkerTemplate"] |= {
         "leaderTemplate": pod,
         "workerTemplate": copy.deepcopy(pod),
         "volumeClaimTemplates": [claim],
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
     }
-    return made
+    return lws
 
 
 def all_paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
-    below = [found for key in keys for found in all_paths_in(value[key], (*path, key))]
+    below = [nested for key in keys for nested in all_paths_in(value[key], (*path, key))]
     return [path, *below] if path else below
 
 
 def test_templates_and_claims_of_any_shape_cause_no_exception() -> None:
-    whole, gangs = rich_set(), itertools.cycle(PROVIDERS.values())
-    for path in all_paths_in(whole):
+    valid, gangs = rich_set(), itertools.cycle(PROVIDERS.values())
+    for path in all_paths_in(valid):
         for junk in JUNK[::4]:
-            new = with_junk(whole, path, junk)
-            for after, before in ((new, None), (new, whole), (whole, new)):
-                assert all(str(error) for error in errors_in(after, before, [new, whole]))
+            new = with_junk(valid, path, junk)
+            for after, before in ((new, None), (new, valid), (valid, new)):
+                assert all(str(error) for error in errors_in(after, before, [new, valid]))
                 assert all(warnings_in(after, before, next(gangs)))
 
 
@@ -745,24 +745,24 @@ BEYOND = "json: cannot unmarshal number 4294967296 into Go value of type int32"
 
 
 def with_numbers(port: int) -> dict[str, Any]:
-    made = make_set(max_unavailable=port, max_surge=port)
-    made["spec"] |= {"revisionHistoryLimit": port, "leaderService": {"ports": [{"port": port}]}}
+    lws = make_set(max_unavailable=port, max_surge=port)
+    lws["spec"] |= {"revisionHistoryLimit": port, "leaderService": {"ports": [{"port": port}]}}
     pod = {"containers": [{"name": "w", "image": "a:1", "ports": [{"containerPort": port}]}]}
     claim = {"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": "1e1.5"}}}}
-    made["spec"]["leaderWorkerTemplate"] |= {
+    lws["spec"]["leaderWorkerTemplate"] |= {
         "workerTemplate": {"spec": pod},
         "volumeClaimTemplates": [claim] if port > 2**31 else [],
     }
-    return made
+    return lws
 
 
 def test_numbers_that_upstream_cannot_parse_are_rejected() -> None:
     """The set could never be created, and typed clients could list no set at all."""
-    found = {each.path: each.detail for each in errors_in(with_numbers(2**32))}
+    details = {error.path: error.detail for error in errors_in(with_numbers(2**32))}
     template, rolling = "spec.leaderWorkerTemplate", "spec.rolloutStrategy.rollingUpdateConfiguration"
     claim = f"{template}.volumeClaimTemplates[0].spec.resources.requests[storage]"
-    assert found.pop(claim).startswith("quantities must match")
-    assert found == dict.fromkeys(
+    assert details.pop(claim).startswith("quantities must match")
+    assert details == dict.fromkeys(
         (
             "spec.revisionHistoryLimit",
             "spec.leaderService.ports[0].port",
@@ -782,13 +782,13 @@ NO_PATH = 'must be a domain-prefixed path (such as "acme.io/foo")'
 
 
 def managed_by(name: str | None) -> dict[str, Any]:
-    made = make_set()
-    made["spec"]["managedBy"] = name
-    return made
+    lws = make_set()
+    lws["spec"]["managedBy"] = name
+    return lws
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "details"),
     [
         (None, []),
         (MULTIKUEUE, []),
@@ -804,11 +804,11 @@ def managed_by(name: str | None) -> dict[str, Any]:
         ("acme.io/f o", ["path part must consist of characters of an HTTP path"]),
     ],
 )
-def test_the_name_of_another_controller(name: str | None, says: list[str]) -> None:
+def test_the_name_of_another_controller(name: str | None, details: list[str]) -> None:
     """The rules are those of Job."""
-    found = errors_in(managed_by(name))
-    assert [error.detail[: len(text)] for error, text in zip(found, says, strict=True)] == says
-    assert {error.path for error in found} <= {"spec.managedBy"}
+    errors = errors_in(managed_by(name))
+    assert [error.detail[: len(text)] for error, text in zip(errors, details, strict=True)] == details
+    assert {error.path for error in errors} <= {"spec.managedBy"}
 
 
 @pytest.mark.parametrize("name", [5, True, [], {}])

@@ -18,18 +18,26 @@ HISTORY = [revision_of(A, 1), revision_of(B, 2)]
 
 
 def test_settled_set() -> None:
-    found = assess(snapshot_of(A, HISTORY[:1]))
-    assert (found.target.key, found.rollout.replicas, found.ownership) == (record(A).key, 4, Ownership.OURS)
-    assert found.rollout.statefulset == LeaderStatefulSet(replicas=4, partition=0, last_replicas=4)
-    assert found.rollout.budget == Budget(unavailable=2, surge=2)
-    assert (found.rollout.outdated, found.rollout.pinned, found.rollout.paused) == ((), (), False)
+    assessment = assess(snapshot_of(A, HISTORY[:1]))
+    assert (assessment.target.key, assessment.rollout.replicas, assessment.ownership) == (
+        record(A).key,
+        4,
+        Ownership.OURS,
+    )
+    assert assessment.rollout.statefulset == LeaderStatefulSet(replicas=4, partition=0, last_replicas=4)
+    assert assessment.rollout.budget == Budget(unavailable=2, surge=2)
+    assert (assessment.rollout.outdated, assessment.rollout.pinned, assessment.rollout.paused) == (
+        (),
+        (),
+        False,
+    )
 
 
 def test_set_during_a_rollout() -> None:
-    found = assess(snapshot_of(B, HISTORY, [A, A, B, B]))
-    assert found.target.key == record(B).key
-    assert found.rollout.outdated == (0, 1)
-    assert [group.outdated for group in found.groups] == [True, True, False, False]
+    assessment = assess(snapshot_of(B, HISTORY, [A, A, B, B]))
+    assert assessment.target.key == record(B).key
+    assert assessment.rollout.outdated == (0, 1)
+    assert [group.outdated for group in assessment.groups] == [True, True, False, False]
 
 
 def test_a_surge_group_is_not_replaced() -> None:
@@ -38,27 +46,27 @@ def test_a_surge_group_is_not_replaced() -> None:
 
 def test_set_with_a_partition() -> None:
     partitioned = make_set(image="app:2", replicas=4, partition=3)
-    found = assess(snapshot_of(partitioned, HISTORY, [A, B, A, A]))
-    assert (found.rollout.pinned, found.rollout.outdated) == ((0, 2), (3,))
+    assessment = assess(snapshot_of(partitioned, HISTORY, [A, B, A, A]))
+    assert (assessment.rollout.pinned, assessment.rollout.outdated) == ((0, 2), (3,))
 
 
 def test_paused() -> None:
     paused = make_set(image="app:2", replicas=4, rolloutStrategy={"paused": True})
-    found = assess(snapshot_of(paused, HISTORY, [A, A, A, B]))
-    assert found.rollout.paused
-    assert found.rollout.outdated == (0, 1, 2)
+    assessment = assess(snapshot_of(paused, HISTORY, [A, A, A, B]))
+    assert assessment.rollout.paused
+    assert assessment.rollout.outdated == (0, 1, 2)
 
 
 def test_a_set_that_does_not_exist_yet() -> None:
-    found = assess(SetSnapshot(lws=A, now=NOW))
-    assert (found.target.key, found.ownership) == (record(A).key, Ownership.ABSENT)
-    assert found.rollout.statefulset is None
+    assessment = assess(SetSnapshot(lws=A, now=NOW))
+    assert (assessment.target.key, assessment.ownership) == (record(A).key, Ownership.ABSENT)
+    assert assessment.rollout.statefulset is None
 
 
 def test_a_foreign_statefulset_has_the_name() -> None:
-    other = make_leader_statefulset(make_set("other"))
-    other["metadata"]["name"] = "demo"
-    uid = other["metadata"]["ownerReferences"][0]["uid"] = "somebody"
-    snapshot = replace(snapshot_of(A, HISTORY, [], leader=other), owners_alive=frozenset({uid}))
-    found = assess(snapshot)
-    assert (found.ownership, found.rollout.statefulset) == (Ownership.TAKEN, None)
+    foreign = make_leader_statefulset(make_set("other"))
+    foreign["metadata"]["name"] = "demo"
+    uid = foreign["metadata"]["ownerReferences"][0]["uid"] = "somebody"
+    snapshot = replace(snapshot_of(A, HISTORY, [], leader=foreign), owners_alive=frozenset({uid}))
+    assessment = assess(snapshot)
+    assert (assessment.ownership, assessment.rollout.statefulset) == (Ownership.TAKEN, None)

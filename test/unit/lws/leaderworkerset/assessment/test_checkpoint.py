@@ -52,14 +52,14 @@ def test_checkpoint_round_trip() -> None:
 
 
 def the_apply(planned: Plan) -> Apply:
-    (found,) = (action for action in actions_of(planned) if isinstance(action, Apply))
-    return found
+    (apply,) = (action for action in actions_of(planned) if isinstance(action, Apply))
+    return apply
 
 
 def checkpoints_in(planned: Plan) -> list[Any]:
     """Return the rollout positions that the plan records before anything else."""
     merges = (action for action in actions_of(planned) if isinstance(action, Merge))
-    return [each.patch["status"]["rollout"] for each in merges if each.subresource == "status"]
+    return [merge.patch["status"]["rollout"] for merge in merges if merge.subresource == "status"]
 
 
 def notes_of(planned: Plan) -> tuple[str, int, int]:
@@ -95,8 +95,8 @@ def with_deleted_leader(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
     status: fields with other values; None removes one.
     """
     stored = {**snapshot.lws["status"], **status}
-    kept = {name: value for name, value in stored.items() if value is not None}
-    lws = {**snapshot.lws, "status": kept}
+    fields = {name: value for name, value in stored.items() if value is not None}
+    lws = {**snapshot.lws, "status": fields}
     return replace(snapshot, leaders=None, groups=(), lws=lws, live_keys=frozenset(), reread=lws)
 
 
@@ -106,7 +106,9 @@ def test_a_statefulset_lost_during_a_rollout_is_recreated_with_the_old_revision(
     assert notes_of(planned) == ("app:1", 4, 4), "no pod that was left behind is moved back"
     apply = the_apply(planned)
     former = next(
-        each for each in snapshot.revisions if each.name == snapshot.lws["status"]["currentRevision"]
+        revision
+        for revision in snapshot.revisions
+        if revision.name == snapshot.lws["status"]["currentRevision"]
     )
     assert apply.intent["metadata"]["labels"][REVISION_LABEL] == former.key
     assert apply.intent["spec"]["template"]["metadata"]["labels"][REVISION_LABEL] == former.key
@@ -120,8 +122,8 @@ def test_a_statefulset_lost_during_a_rollout_is_recreated_with_the_old_revision(
 
 def test_a_recreated_statefulset_waits_for_its_update_revision() -> None:
     snapshot = with_deleted_leader(set_during_a_rollout())
-    made = carried_out(snapshot, plan(snapshot))
-    waiting = plan(made)
+    recreated = carried_out(snapshot, plan(snapshot))
+    waiting = plan(recreated)
     assert [action for action in actions_of(waiting) if isinstance(action, Apply | Delete)] == []
     assert (
         waiting.waiting_for == "the StatefulSet controller to report on the revision that the set came from"
@@ -131,9 +133,9 @@ def test_a_recreated_statefulset_waits_for_its_update_revision() -> None:
 
 def test_a_recreated_statefulset_continues_within_the_budget() -> None:
     before = set_during_a_rollout()
-    made = carried_out(with_deleted_leader(before), plan(with_deleted_leader(before)))
+    recreated = carried_out(with_deleted_leader(before), plan(with_deleted_leader(before)))
     # The pods were left behind and adopted: three old, one new.
-    adopted = with_reported(replace(made, groups=before.groups))
+    adopted = with_reported(replace(recreated, groups=before.groups))
     planned = plan(adopted)
     assert notes_of(planned) == ("app:2", 2, 4), "one of three old groups may go"
     assert checkpoints_in(planned) == [], "that is where it was already"
@@ -156,8 +158,8 @@ def test_surge_groups_are_kept_until_the_statefulset_has_reported() -> None:
 
 def test_the_partition_of_the_set_is_respected() -> None:
     before = set_during_a_rollout(replicas=4, partition=3)
-    made = carried_out(with_deleted_leader(before), plan(with_deleted_leader(before)))
-    planned = plan(with_reported(replace(made, groups=before.groups)))
+    recreated = carried_out(with_deleted_leader(before), plan(with_deleted_leader(before)))
+    planned = plan(with_reported(replace(recreated, groups=before.groups)))
     assert notes_of(planned) == ("app:2", 3, 4)
     assert notes_of(plan(with_deleted_leader(set_during_a_rollout(replicas=4, partition=9)))) == (
         "app:1",

@@ -41,10 +41,10 @@ def made_by_a_user(obj: dict[str, Any]) -> None:
 
 
 def orphan(obj: Any, change: Change = lambda obj: None) -> dict[str, Any]:
-    made: dict[str, Any] = copy.deepcopy(dict(obj))
-    made["metadata"]["ownerReferences"] = []
-    change(made)
-    return made
+    orphaned: dict[str, Any] = copy.deepcopy(dict(obj))
+    orphaned["metadata"]["ownerReferences"] = []
+    change(orphaned)
+    return orphaned
 
 
 STATEFULSETS = [
@@ -86,7 +86,7 @@ def test_a_statefulset_is_adopted_only_if_the_set_could_have_made_it(
     snapshot = settled(OURS)
     snapshot = replace(snapshot, leaders=orphan(snapshot.leaders, change), reread=snapshot.lws, groups=())
     assert ownership_of_leaders(snapshot) is ownership
-    adopted = [each.target.kind for each in actions_of(plan(snapshot)) if isinstance(each, SetOwner)]
+    adopted = [action.target.kind for action in actions_of(plan(snapshot)) if isinstance(action, SetOwner)]
     assert adopted == ["StatefulSet"] * (ownership is Ownership.ORPHAN)
 
 
@@ -97,8 +97,10 @@ def test_workers_are_adopted_only_if_the_group_could_have_made_them(
     leader = make_leader_pod(OURS, 1)
     workers = orphan(make_worker_statefulset(leader), change)
     assert ownership_of_workers(workers, leader, "demo", ()) is ownership
-    other = make_leader_pod(OURS, 0)
-    assert ownership_of_workers(workers, other, "demo", ()) is Ownership.TAKEN, "they are of another group"
+    other_leader = make_leader_pod(OURS, 0)
+    assert ownership_of_workers(workers, other_leader, "demo", ()) is Ownership.TAKEN, (
+        "they are of another group"
+    )
 
 
 @pytest.mark.parametrize("name", names())
@@ -107,10 +109,12 @@ def test_objects_made_by_upstream_are_adopted(name: str) -> None:
     snapshot = SetSnapshot(state.lws, NOW, leaders=orphan(state.leaders))
     assert ownership_of_leaders(snapshot) is Ownership.ORPHAN
     pods = {pod["metadata"]["name"]: pod for pod in state.of_kind("Pod")}
-    workers = [each for each in state.of_kind("StatefulSet") if each["metadata"]["name"] in pods]
-    for each in workers:
-        leader, set_name = pods[each["metadata"]["name"]], state.lws["metadata"]["name"]
-        assert ownership_of_workers(orphan(each), leader, set_name, ()) is Ownership.ORPHAN
+    workers = [
+        statefulset for statefulset in state.of_kind("StatefulSet") if statefulset["metadata"]["name"] in pods
+    ]
+    for statefulset in workers:
+        leader, set_name = pods[statefulset["metadata"]["name"]], state.lws["metadata"]["name"]
+        assert ownership_of_workers(orphan(statefulset), leader, set_name, ()) is Ownership.ORPHAN
 
 
 SHARED = build_service("demo", "demo", {NAME_LABEL: "demo"}, OURS)
@@ -168,9 +172,9 @@ def test_an_equivalent_service_of_a_user_causes_no_problem_and_no_write() -> Non
 
 
 def test_a_service_with_another_controller_is_a_name_clash() -> None:
-    other = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "u-9", "controller": True}
+    owner = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "u-9", "controller": True}
     service = orphan(api_server.stored(copy.deepcopy(SHARED)))
-    service["metadata"]["ownerReferences"] = [other]
+    service["metadata"]["ownerReferences"] = [owner]
     assert ownership_of_service(service, "u-owner", SHARED, {"u-9"}) is Ownership.TAKEN
 
 

@@ -45,10 +45,10 @@ def changed(before: Object, after: Object, **facts: Any) -> SetSnapshot:
 
 def jobs_in(planned: Plan) -> dict[str, Object]:
     """Return the Jobs that a plan creates, by node."""
-    made = [action.intent for action in actions_of(planned) if isinstance(action, Create)]
+    created = [action.intent for action in actions_of(planned) if isinstance(action, Create)]
     return {
         job["metadata"]["annotations"][PREWARM_NODE_ANNOTATION]: dict(job)
-        for job in made
+        for job in created
         if job["kind"] == "Job"
     }
 
@@ -96,7 +96,7 @@ def starts_rollout(planned: Plan) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("prewarm", "expected"),
     [
         ({}, Prewarm(600, 10)),
         ({"deadlineSeconds": 60, "parallelism": 2, "command": ["a", "b"]}, Prewarm(60, 2, ("a", "b"))),
@@ -104,8 +104,8 @@ def starts_rollout(planned: Plan) -> bool:
         ("x", None),
     ],
 )
-def test_prewarm_settings(given: object, expected: Prewarm | None) -> None:
-    assert SetSpec.of(set_with_prewarm(prewarm=given)).prewarm == expected
+def test_prewarm_settings(prewarm: object, expected: Prewarm | None) -> None:
+    assert SetSpec.of(set_with_prewarm(prewarm=prewarm)).prewarm == expected
 
 
 def test_a_rollout_starts_after_the_images_are_pulled() -> None:
@@ -120,7 +120,7 @@ def test_a_rollout_starts_after_the_images_are_pulled() -> None:
     assert progress(snapshot) == {**record, "nodes": 6}
     assert partition_of(snapshot) == 3
     unsettled = snapshot.lws["status"]["groups"]["unsettled"]
-    assert {each["reason"] for each in unsettled} == {
+    assert {group["reason"] for group in unsettled} == {
         "waiting for nodes to get the new images: status.prewarm"
     }
     assert plan(snapshot).is_empty
@@ -134,7 +134,9 @@ def test_a_rollout_starts_after_the_images_are_pulled() -> None:
     assert starts_rollout(planned) and going(planned) == [], (
         "until the status says it, Jobs are all that shows it"
     )
-    (announce,) = [each for status in planned.statuses for each in status.announce if "warm" in each.reason]
+    (announce,) = [
+        event for status in planned.statuses for event in status.announce if "warm" in event.reason
+    ]
     assert (announce.reason, announce.note) == (
         "Prewarmed",
         f"6 of 6 nodes are prewarmed for revision {record['revision']}: its rollout begins",
@@ -180,8 +182,10 @@ def test_a_job_pulls_images_on_one_node_without_requests() -> None:
             {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["worker-0"]}]}
         ]
     }
-    kept = ("imagePullSecrets", "serviceAccountName", "runtimeClassName")
-    assert {field: pod[field] for field in kept} == {field: like["spec"][field] for field in kept}
+    copied_fields = ("imagePullSecrets", "serviceAccountName", "runtimeClassName")
+    assert {field: pod[field] for field in copied_fields} == {
+        field: like["spec"][field] for field in copied_fields
+    }
     assert "nodeSelector" not in pod
     # An evicted pod does not prove that the image is on the node.
     (rule,) = job["spec"]["podFailurePolicy"]["rules"]
@@ -278,22 +282,22 @@ def test_parallelism_limits_the_nodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "reason", "word", "told"),
+    ("type_", "reason", "word", "note"),
     [
         ("Failed", "BackoffLimitExceeded", "Prewarmed", "6 of 6 nodes"),
         ("Failed", "DeadlineExceeded", "PrewarmIncomplete", "0 of 6 nodes"),
     ],
 )
-def test_a_failed_job_does_not_block_the_rollout(type_: str, reason: str, word: str, told: str) -> None:
+def test_a_failed_job_does_not_block_the_rollout(type_: str, reason: str, word: str, note: str) -> None:
     """Without a command, a container that cannot start proves that its image is on the node."""
     snapshot = with_finished_jobs(
         with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2"))), type_=type_, reason=reason
     )
     planned = plan(snapshot)
     assert starts_rollout(planned)
-    (announce,) = [each for status in planned.statuses for each in status.announce if "arm" in each.reason]
+    (announce,) = [event for status in planned.statuses for event in status.announce if "arm" in event.reason]
     assert announce.reason == word
-    assert announce.note.startswith(told)
+    assert announce.note.startswith(note)
 
 
 def test_the_deadline_ends_the_prewarming() -> None:
@@ -302,7 +306,7 @@ def test_the_deadline_ends_the_prewarming() -> None:
     late = replace(with_finished_jobs(snapshot, "leader-2"), now=NOW + timedelta(seconds=600))
     planned = plan(late)
     assert starts_rollout(planned)
-    (announce,) = [each for status in planned.statuses for each in status.announce if "arm" in each.reason]
+    (announce,) = [event for status in planned.statuses for event in status.announce if "arm" in event.reason]
     assert announce.reason == "PrewarmIncomplete"
     assert "1 of 6 nodes" in announce.note
     assert "worker-2: DeadlineExceeded" in announce.note
@@ -317,7 +321,7 @@ def test_a_rejected_job_ends_the_prewarming_and_is_reported() -> None:
     refused = {job["metadata"]["uid"]: words for job in snapshot.prewarm.jobs}
     planned = plan(replace(snapshot, prewarm=replace(snapshot.prewarm, refused=refused)))
     assert starts_rollout(planned)
-    assert any(words in each.note for status in planned.statuses for each in status.announce)
+    assert any(words in event.note for status in planned.statuses for event in status.announce)
     # The Jobs themselves.
     snapshot = changed(set_with_prewarm(), set_with_prewarm("app:2"))
     job = jobs_in(plan(snapshot))["leader-2"]["metadata"]["name"]
@@ -364,7 +368,7 @@ def test_a_group_that_is_not_ready_for_a_moment_does_not_interrupt_its_nodes() -
 def test_no_progress_is_reported_without_waiting_nodes() -> None:
     snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     planned = plan(with_spec(snapshot, set_with_prewarm("app:2", replicas=0)))
-    assert not [each for status in planned.statuses for each in status.announce if "arm" in each.reason]
+    assert not [event for status in planned.statuses for event in status.announce if "arm" in event.reason]
 
 
 def test_a_lower_partition_warms_nodes_after_a_first_step_that_needed_none() -> None:
@@ -383,8 +387,8 @@ def test_unready_groups_are_replaced_without_prewarming() -> None:
         for group in snapshot.groups
     )
     assert assess(replace(snapshot, groups=cold)).prewarming is None
-    one = replace(snapshot, groups=(*snapshot.groups[:2], cold[2]))
-    assert jobs_in(plan(one)).keys() == {"leader-0", "worker-0", "leader-1", "worker-1"}
+    one_cold = replace(snapshot, groups=(*snapshot.groups[:2], cold[2]))
+    assert jobs_in(plan(one_cold)).keys() == {"leader-0", "worker-0", "leader-1", "worker-1"}
 
 
 def test_an_undo_deletes_the_jobs_and_waits_for_nothing() -> None:
@@ -503,8 +507,8 @@ def test_a_partition_above_all_groups_starts_no_prewarming() -> None:
 
 def test_what_commands_see_comes_from_the_status() -> None:
     snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
-    found = assess(replace(snapshot, prewarm=None))
-    assert found.rollout.prewarming.startswith(
+    assessment = assess(replace(snapshot, prewarm=None))
+    assert assessment.rollout.prewarming.startswith(
         "images on the nodes of outdated groups: 0 of 6 nodes done, until"
     )
     late = replace(snapshot, prewarm=None, now=NOW + timedelta(seconds=600))

@@ -28,7 +28,7 @@ from test.unit import api_server
 from test.unit.builders import NOW, build_revision, make_group, make_leader_statefulset, make_set
 
 A, B, C = (make_set(image=f"app:{letter}", size=size) for letter, size in (("a", 2), ("b", 3), ("c", 4)))
-KEY_A, KEY_B, KEY_C = (record(each).key for each in (A, B, C))
+KEY_A, KEY_B, KEY_C = (record(lws).key for lws in (A, B, C))
 
 
 def recorded(lws: dict[str, Any], number: int, **options: Any) -> Recorded:
@@ -40,15 +40,15 @@ def recorded(lws: dict[str, Any], number: int, **options: Any) -> Recorded:
 
 
 def choice_of(
-    wanted: dict[str, Any], *history: Recorded, running: str | None = None, **changes: Any
+    lws: dict[str, Any], *history: Recorded, running: str | None = None, **changes: Any
 ) -> TargetRevision:
     """Return the chosen revision.
 
     running: the key of the leader StatefulSet; None if there is no StatefulSet.
     """
-    leader = make_leader_statefulset(wanted, key=running) if running is not None else None
+    leader = make_leader_statefulset(lws, key=running) if running is not None else None
     ownership = Ownership.OURS if running is not None else Ownership.ABSENT
-    return choose_revision(SetSnapshot(wanted, NOW, leader, revisions=history, **changes), ownership)
+    return choose_revision(SetSnapshot(lws, NOW, leader, revisions=history, **changes), ownership)
 
 
 def the_create(choice: TargetRevision) -> Create:
@@ -74,14 +74,14 @@ def test_a_changed_template() -> None:
     choice = choice_of(B, recorded(A, 1), running=KEY_A)
     create = the_create(choice)
     assert (choice.key, create.intent["revision"]) == (KEY_B, 2)
-    said = "template changed: size: 2 → 3; worker template container main image: app:a → app:b"
-    assert create.why == said
+    reason = "template changed: size: 2 → 3; worker template container main image: app:a → app:b"
+    assert create.why == reason
     assert create.announce[0].note == f"Creating revision with key {KEY_B} for updated LWS"
     assert sizes(choice) == {KEY_A: 2, KEY_B: 3}, "old groups are measured by their own size"
 
 
 @pytest.mark.parametrize(
-    ("wanted", "history", "number"),
+    ("lws", "history", "number"),
     [
         pytest.param(A, [(A, 1)], None, id="the only one: nothing to record"),
         pytest.param(B, [(A, 1), (B, 2)], None, id="the newest: nothing to record"),
@@ -90,10 +90,10 @@ def test_a_changed_template() -> None:
         pytest.param(A, [(A, 3), (B, 3)], None, id="no revision has a higher number"),
     ],
 )
-def test_an_equal_revision_is_reused(wanted: Any, history: list[Any], number: int | None) -> None:
-    stored = [recorded(*each) for each in history]
-    choice = choice_of(wanted, *stored, running=KEY_A)
-    assert choice.key == record(wanted).key
+def test_an_equal_revision_is_reused(lws: Any, history: list[Any], number: int | None) -> None:
+    stored = [recorded(*entry) for entry in history]
+    choice = choice_of(lws, *stored, running=KEY_A)
+    assert choice.key == record(lws).key
     assert choice.revision.uid, "it is the stored one"
     if number is None:
         assert choice.actions == ()
@@ -113,14 +113,14 @@ def test_an_equal_revision_keeps_its_key_whatever_the_hash_would_be() -> None:
 
 @pytest.mark.parametrize("is_alive", [True, False])
 def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
-    orphans = [replace(recorded(each, number), is_orphan=True) for number, each in enumerate((A, B, C), 1)]
+    orphans = [replace(recorded(lws, number), is_orphan=True) for number, lws in enumerate((A, B, C), 1)]
     snapshot = SetSnapshot(C, NOW, revisions=tuple(orphans), reread=C if is_alive else None)
     choice = choose_revision(snapshot, Ownership.ABSENT)
-    rest = plan_revision_repairs(snapshot, choice)
+    repairs = plan_revision_repairs(snapshot, choice)
     assert choice.key == KEY_C
-    adoptions = [action for action in (*choice.actions, *rest) if isinstance(action, SetOwner)]
+    adoptions = [action for action in (*choice.actions, *repairs) if isinstance(action, SetOwner)]
     assert [adoption.target.name for adoption in adoptions] == (
-        [each.name for each in (orphans[2], *orphans[:2])] * is_alive
+        [orphan.name for orphan in (orphans[2], *orphans[:2])] * is_alive
     )
     for adoption in adoptions:
         assert (adoption.owner["uid"], adoption.owner["controller"]) == ("uid-of-set-demo", True)
@@ -129,13 +129,16 @@ def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
 
 @pytest.mark.parametrize("label", ["", "other"], ids=["removed", "edited"])
 def test_an_edited_name_label_is_repaired(label: str) -> None:
-    edited, kept = replace(recorded(A, 1), labels={NAME_LABEL: label, REVISION_LABEL: KEY_A}), recorded(B, 2)
-    snapshot = SetSnapshot(B, NOW, revisions=(edited, kept))
+    edited, intact = (
+        replace(recorded(A, 1), labels={NAME_LABEL: label, REVISION_LABEL: KEY_A}),
+        recorded(B, 2),
+    )
+    snapshot = SetSnapshot(B, NOW, revisions=(edited, intact))
     (merge,) = plan_revision_repairs(snapshot, choose_revision(snapshot, Ownership.ABSENT))
     assert isinstance(merge, Merge)
     assert (merge.target, merge.patch) == (edited.reference, {"metadata": {"labels": {NAME_LABEL: "demo"}}})
     leaving = replace(edited, is_terminating=True)
-    snapshot = SetSnapshot(B, NOW, revisions=(leaving, kept))
+    snapshot = SetSnapshot(B, NOW, revisions=(leaving, intact))
     assert plan_revision_repairs(snapshot, choose_revision(snapshot, Ownership.ABSENT)) == ()
 
 
@@ -144,31 +147,31 @@ def edited(lws: dict[str, Any], number: int, **metadata: Any) -> Recorded:
 
     sealed: whether it keeps its checksum.
     """
-    made = api_server.stored(dict(build_revision(lws, record(lws), number)))
+    revision = api_server.stored(dict(build_revision(lws, record(lws), number)))
     for part in ("labels", "annotations"):
-        made["metadata"][part] |= metadata.get(part, {})
+        revision["metadata"][part] |= metadata.get(part, {})
     if not metadata.get("sealed", True):
-        del made["metadata"]["annotations"][history.SEAL_ANNOTATION]
-    return parse(made)
+        del revision["metadata"]["annotations"][history.SEAL_ANNOTATION]
+    return parse(revision)
 
 
 @pytest.mark.parametrize("sealed", [True, False])
 def test_an_edited_key_starts_no_rollout_and_is_repaired_and_reported(sealed: bool) -> None:
-    found = edited(A, 1, labels={REVISION_LABEL: "garbage"}, sealed=sealed)
-    (found,) = identified([found], lambda: [KEY_A])
-    snapshot = SetSnapshot(A, NOW, make_leader_statefulset(A, key=KEY_A), revisions=(found,))
+    revision = edited(A, 1, labels={REVISION_LABEL: "garbage"}, sealed=sealed)
+    (revision,) = identified([revision], lambda: [KEY_A])
+    snapshot = SetSnapshot(A, NOW, make_leader_statefulset(A, key=KEY_A), revisions=(revision,))
     choice = choose_revision(snapshot, Ownership.OURS)
-    assert (choice.key, choice.name, choice.actions) == (KEY_A, found.name, ())
+    assert (choice.key, choice.name, choice.actions) == (KEY_A, revision.name, ())
     (merge,) = plan_revision_repairs(snapshot, choice)
     assert isinstance(merge, Merge)
     assert (merge.target, merge.patch) == (
-        found.reference,
+        revision.reference,
         {"metadata": {"labels": {REVISION_LABEL: KEY_A}}},
     )
-    (told,) = merge.announce
-    assert (told.type, told.reason, told.related) == ("Warning", "RevisionEdited", found.reference)
-    assert told.note == (
-        f"ControllerRevision {found.name} was edited: {REVISION_LABEL}. The recorded content stays in "
+    (event,) = merge.announce
+    assert (event.type, event.reason, event.related) == ("Warning", "RevisionEdited", revision.reference)
+    assert event.note == (
+        f"ControllerRevision {revision.name} was edited: {REVISION_LABEL}. The recorded content stays in "
         f"effect, and the edit is reverted"
     )
 
@@ -178,13 +181,13 @@ def test_an_edited_key_starts_no_rollout_and_is_repaired_and_reported(sealed: bo
 def test_an_edited_placement_starts_no_rollout_and_is_repaired_and_reported(
     recorded_with: str, edited_to: str, sealed: bool
 ) -> None:
-    given = {EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with} if recorded_with else {}
-    lws = make_set(image="app:a", annotations=given)
+    annotations = {EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with} if recorded_with else {}
+    lws = make_set(image="app:a", annotations=annotations)
     key = record(lws).key
-    found = edited(lws, 1, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: edited_to}, sealed=sealed)
-    snapshot = SetSnapshot(lws, NOW, make_leader_statefulset(lws, key=key), revisions=(found,))
+    revision = edited(lws, 1, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: edited_to}, sealed=sealed)
+    snapshot = SetSnapshot(lws, NOW, make_leader_statefulset(lws, key=key), revisions=(revision,))
     choice = choose_revision(snapshot, Ownership.OURS)
-    assert (choice.key, choice.name, choice.actions) == (key, found.name, ())
+    assert (choice.key, choice.name, choice.actions) == (key, revision.name, ())
     (merge,) = plan_revision_repairs(snapshot, choice)
     assert isinstance(merge, Merge)
     assert merge.patch == {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with}}}
@@ -194,9 +197,9 @@ def test_an_edited_placement_starts_no_rollout_and_is_repaired_and_reported(
 def test_a_placement_changed_in_the_set_starts_a_rollout() -> None:
     rack = make_set(image="app:a", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
     zone = make_set(image="app:a", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
-    found = edited(rack, 1, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
-    leader = make_leader_statefulset(rack, key=found.key)
-    choice = choose_revision(SetSnapshot(zone, NOW, leader, revisions=(found,)), Ownership.OURS)
+    revision = edited(rack, 1, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
+    leader = make_leader_statefulset(rack, key=revision.key)
+    choice = choose_revision(SetSnapshot(zone, NOW, leader, revisions=(revision,)), Ownership.OURS)
     assert choice.key == record(zone).key_at(1) and len(choice.actions) == 1
 
 
@@ -262,8 +265,8 @@ def test_a_placement_edit_is_no_collision_of_hashes() -> None:
 def test_collisions_are_counted_apart_from_placement_edits(monkeypatch: pytest.MonkeyPatch) -> None:
     have_one_hash(monkeypatch)
     rack, zone = (
-        make_set(image="app:b", size=3, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: each})
-        for each in ("rack", "zone")
+        make_set(image="app:b", size=3, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: topology})
+        for topology in ("rack", "zone")
     )
     history = recorded(A, 1), recorded(rack, 2, probe=1)
     choice = choice_of(zone, *history, running="same1")
@@ -332,9 +335,9 @@ def test_a_taken_revision_name_is_skipped_and_reported_once(owner: dict[str, Any
 
 def test_many_taken_names_are_skipped_in_few_passes() -> None:
     """Only a failed write shows that a name is taken, and retries back off."""
-    there = {f"demo-{KEY_A}-{number}" for number in range(1, 1001)}
+    existing = {f"demo-{KEY_A}-{number}" for number in range(1, 1001)}
     met: list[dict[str, Any]] = []
-    while (name := choice_of(A, taken=tuple(met)).name) in there:
+    while (name := choice_of(A, taken=tuple(met)).name) in existing:
         met.append(taken_by(name, OTHER))
     assert len(met) <= 12
 
@@ -344,7 +347,7 @@ def test_a_revision_of_a_former_set_is_skipped_without_a_report() -> None:
     former = {**owner_reference(A), "uid": "uid-of-a-former-set"}
     create = the_create(choice_of(A, taken=(taken_by(f"demo-{KEY_A}-1", former),)))
     assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-2"
-    assert [each.type for each in create.announce] == ["Normal"]
+    assert [event.type for event in create.announce] == ["Normal"]
 
 
 def test_unneeded_taken_names_are_not_reported() -> None:
@@ -396,7 +399,7 @@ def test_the_current_revision_while_an_update_is_under_way(
 
 
 def test_reasons_of_pruning() -> None:
-    history = [recorded(each, number) for number, each in enumerate((A, B, C), 1)]
+    history = [recorded(former, number) for number, former in enumerate((A, B, C), 1)]
     lws = make_set(image="app:c", size=4, revisionHistoryLimit=0)
     snapshot = SetSnapshot(lws, NOW, revisions=tuple(history), live_keys=frozenset({KEY_B, KEY_C}))
     (action,) = plan_pruning(snapshot, choose_revision(snapshot, Ownership.ABSENT), ())

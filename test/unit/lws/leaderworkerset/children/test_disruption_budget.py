@@ -143,15 +143,17 @@ def shapes(size: int) -> list[Seen]:
 def test_evictions_never_disrupt_more_groups_than_the_limit_allows(size: int) -> None:
     """Checked in all states of three groups, with the arithmetic of Kubernetes' disruption controller."""
     lws = make_set(replicas=3, size=size)
-    wanted = DesiredGroups(KEY, {KEY: size})
+    desired = DesiredGroups(KEY, {KEY: size})
     allowed_evictions = 0
     # Built once each: they occur in thousands of combinations.
-    made = {(shape, index): shape.facts(lws, index) for shape in shapes(size) for index in range(3)}
+    facts_by_shape = {(shape, index): shape.facts(lws, index) for shape in shapes(size) for index in range(3)}
     for groups in itertools.combinations_with_replacement(shapes(size), 3):
-        facts = tuple(each for index, group in enumerate(groups) for each in made[group, index])
+        facts = tuple(
+            group_facts for index, group in enumerate(groups) for group_facts in facts_by_shape[group, index]
+        )
         snapshot = SetSnapshot(lws, NOW, groups=facts)
         serving = sum(group.is_serving(size) for group in groups)
-        states, missing = group_states(facts, wanted), sum(group.missing(size) for group in groups)
+        states, missing = group_states(facts, desired), sum(group.missing(size) for group in groups)
         for limit in range(4):
             evictions = max(0, max_unavailable_now(limit, snapshot, states) - missing)
             assert min(serving, evictions) <= max(0, limit - (3 - serving)), (limit, groups)
@@ -182,15 +184,17 @@ def test_max_unavailable(groups: str, limit: int, max_unavailable: int) -> None:
     terminating.
     """
     lws = make_set(replicas=3, size=2)
-    serving, gone = Seen("ready", (1, 1)), Seen("leaving", None)
+    serving, terminating = Seen("ready", (1, 1)), Seen("leaving", None)
     seen = {
         "+": serving,
         "-": Seen("ready", (1, 0)),
         "~": Seen("ready", (0, 0)),
         "o": Seen("ready", None),
-        ".": gone,
+        ".": terminating,
     }
-    facts = tuple(each for index, sign in enumerate(groups) for each in seen[sign].facts(lws, index))
+    facts = tuple(
+        group_facts for index, sign in enumerate(groups) for group_facts in seen[sign].facts(lws, index)
+    )
     states = group_states(facts, DesiredGroups(KEY, {KEY: 2}))
     assert max_unavailable_now(limit, SetSnapshot(lws, NOW, groups=facts), states) == max_unavailable
 
@@ -201,8 +205,8 @@ def stored_budget(snapshot: SetSnapshot) -> Mapping[str, Any]:
 
 
 def the_action(snapshot: SetSnapshot) -> Any:
-    (found,) = actions_of(plan(snapshot))
-    return found
+    (action,) = actions_of(plan(snapshot))
+    return action
 
 
 def test_a_budget_is_created_once() -> None:
@@ -314,9 +318,9 @@ def test_the_budget_is_deleted_when_no_longer_wanted(without: dict[str, Any]) ->
 
 
 def existing_budget(lws: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    made = api_server.stored(build_disruption_budget(lws, 1))
-    change(made["metadata"])
-    return made
+    budget = api_server.stored(build_disruption_budget(lws, 1))
+    change(budget["metadata"])
+    return budget
 
 
 def test_another_owners_budget_is_left_alone_and_reported() -> None:
@@ -326,7 +330,7 @@ def test_another_owners_budget_is_left_alone_and_reported() -> None:
     planned = plan(snapshot)
     assert actions_of(planned) == []
     assert planned.again_after == 30
-    assert [(each.type, each.reason) for each in planned.announce] == [("Warning", "NameClash")]
+    assert [(event.type, event.reason) for event in planned.announce] == [("Warning", "NameClash")]
     after = carried_out(snapshot, planned)
     condition = find(after.lws["status"]["conditions"], "ReplicaFailure")
     assert condition is not None and condition["message"].startswith(
@@ -357,13 +361,15 @@ def test_a_users_own_budget_is_not_adopted_whatever_its_labels() -> None:
     assert not may_be_adopted(users), "nothing is read for it, pass after pass"
     planned = plan(replace(snapshot, pod_disruption_budget=users, reread=snapshot.lws))
     assert actions_of(planned) == []
-    assert [each.reason for each in planned.announce] == ["NameClash"]
+    assert [event.reason for event in planned.announce] == ["NameClash"]
 
 
 def test_a_terminating_budget_is_waited_for() -> None:
     lws = a_set()
-    going = existing_budget(lws, lambda metadata: metadata.update(deletionTimestamp="2026-03-01T12:00:00Z"))
-    planned = plan(settled(lws, pod_disruption_budget=going))
+    terminating = existing_budget(
+        lws, lambda metadata: metadata.update(deletionTimestamp="2026-03-01T12:00:00Z")
+    )
+    planned = plan(settled(lws, pod_disruption_budget=terminating))
     assert actions_of(planned) == [] and "PodDisruptionBudget" in planned.waiting_for
 
 
@@ -371,6 +377,6 @@ def test_an_invalid_amount_changes_nothing_and_is_reported() -> None:
     snapshot = with_spec(settled(a_set()), a_set(maxUnavailableGroups="many"))
     planned = plan(snapshot)
     assert actions_of(planned) == []
-    assert [(each.reason, each.note.partition(":")[0]) for each in planned.announce] == [
+    assert [(event.reason, event.note.partition(":")[0]) for event in planned.announce] == [
         ("InvalidDisruptionBudget", "spec.podDisruptionBudget.maxUnavailableGroups")
     ]

@@ -25,7 +25,7 @@ from test.unit.set_world import actions_of, carried_out, settled, with_reported,
 def checkpoints_in(planned: Plan) -> list[Any]:
     """Return the rollout positions that the plan records before anything else."""
     merges = (action for action in actions_of(planned) if isinstance(action, Merge))
-    return [each.patch["status"]["rollout"] for each in merges if each.subresource == "status"]
+    return [merge.patch["status"]["rollout"] for merge in merges if merge.subresource == "status"]
 
 
 def notes_of(planned: Plan) -> tuple[int, int]:
@@ -69,8 +69,8 @@ def test_a_set_of_one_gets_template_and_partition_in_one_write() -> None:
     assert notes_of(planned) == (0, 1)
     (memory,) = checkpoints_in(planned)
     assert memory["partition"] == 0
-    (apply,) = (each for each in sequence if isinstance(each, Apply))
-    assert [each.note for each in apply.announce] == ["Updating replica 0"]
+    (apply,) = (action for action in sequence if isinstance(action, Apply))
+    assert [event.note for event in apply.announce] == ["Updating replica 0"]
 
 
 def with_leader_terminating(snapshot: SetSnapshot, index: int, *finalizers: str) -> SetSnapshot:
@@ -94,7 +94,7 @@ def test_workers_of_a_leader_that_the_statefulset_controller_deletes_are_deleted
     """The garbage collector would keep the workers until the leader has terminated."""
     snapshot = with_leader_terminating(rolled_to_group_1(), 1)
     deleted = [action for action in actions_of(plan(snapshot)) if isinstance(action, Delete)]
-    assert [(each.target.kind, each.target.name) for each in deleted] == [("StatefulSet", "demo-1")]
+    assert [(delete.target.kind, delete.target.name) for delete in deleted] == [("StatefulSet", "demo-1")]
     after = carried_out(snapshot, plan(snapshot))
     assert deletions(plan(after)) == [], "once"
 
@@ -115,7 +115,9 @@ def test_workers_of_a_drained_leader_are_left() -> None:
 
 def sequence_of_apply(planned: Plan) -> list[tuple[str, str]]:
     """Return type and kind of the actions in the sequence that writes the leader StatefulSet."""
-    (sequence,) = (each for each in planned.sequences if any(isinstance(action, Apply) for action in each))
+    (sequence,) = (
+        sequence for sequence in planned.sequences if any(isinstance(action, Apply) for action in sequence)
+    )
     kinds = (
         action.intent["kind"] if isinstance(action, Apply) else action.target.kind for action in sequence
     )
@@ -189,8 +191,8 @@ def test_a_rejected_step_deletes_no_group_on_retry() -> None:
     assert notes_of(plan(begun)) == notes_of(refused) == (2, 3), "it is tried again"
     assert counts_in(plan(begun)) == counts_in(refused), "once it is stored"
     covered = with_reported(carried_out(begun, refused))
-    going = deletions(plan(replace(covered, are_leaders_refused=True)))
-    assert going == ["demo-2", "demo-2"], "it comes back updated"
+    deleted = deletions(plan(replace(covered, are_leaders_refused=True)))
+    assert deleted == ["demo-2", "demo-2"], "it comes back updated"
 
 
 def test_creation_writes_no_checkpoint() -> None:
@@ -239,7 +241,7 @@ def test_enabling_a_feature_gate_updates_no_leader() -> None:
     assert scaled.patch["spec"] == {"replicas": 5}
     assert scaled.patch["metadata"]["labels"] == {"team.example/name": "a"}
     assert set(scaled.patch["metadata"]["annotations"]) == {REPLICAS_ANNOTATION}
-    assert [said.reason for said in scaled.announce] == []
+    assert [event.reason for event in scaled.announce] == []
     assert actions_of(plan(with_reported(carried_out(snapshot, plan(snapshot))))) == []
 
 
@@ -247,7 +249,9 @@ def test_a_new_template_contains_fields_that_were_dropped() -> None:
     at_rest = with_dropped_field(gated(replicas=3))
     changed = gated(replicas=3)
     changed["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "app:2"
-    (apply,) = (each for each in actions_of(plan(with_spec(at_rest, changed))) if isinstance(each, Apply))
+    (apply,) = (
+        action for action in actions_of(plan(with_spec(at_rest, changed))) if isinstance(action, Apply)
+    )
     assert apply.intent["spec"]["template"]["spec"]["newField"] == {"x": 1}
 
 
@@ -259,9 +263,9 @@ def test_scaling_down_reports_unready_groups_that_are_kept() -> None:
     planned = plan(with_spec(replace(snapshot, groups=groups), make_set(replicas=2)))
     (apply,) = actions_of(planned)
     assert isinstance(apply, Apply)
-    (said,) = (each for each in apply.announce if each.type == "Warning")
-    assert said.reason == "UnreadyGroupsStay"
-    assert said.note == (
+    (warning,) = (event for event in apply.announce if event.type == "Warning")
+    assert warning.reason == "UnreadyGroupsStay"
+    assert warning.note == (
         "Scaling down removes demo-2 to demo-3, because StatefulSets remove the highest index first, ready "
         "or not; demo-1 (not ready) are kept. Delete a leader pod to recreate its group, perhaps elsewhere"
     )
@@ -270,7 +274,7 @@ def test_scaling_down_reports_unready_groups_that_are_kept() -> None:
 def test_scaling_down_to_ready_groups_reports_none() -> None:
     (apply,) = actions_of(plan(with_spec(settled(make_set(replicas=4)), make_set(replicas=2))))
     assert isinstance(apply, Apply)
-    assert [each.type for each in apply.announce] == ["Normal"]
+    assert [event.type for event in apply.announce] == ["Normal"]
 
 
 def counts_in(planned: Plan) -> list[Tally]:
@@ -329,7 +333,7 @@ def test_groups_replaced_for_different_reasons_are_counted_separately() -> None:
     """Another controller has recorded two revisions for one template."""
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
-    old, new = sorted(begun.revisions, key=lambda each: each.number)
+    old, new = sorted(begun.revisions, key=lambda revision: revision.number)
     twice = replace(begun, revisions=(replace(old, record=new.record), new))
     words = [(tally.word, tally.label) for tally in counts_in(plan(twice))]
     assert words == [("recreated", "Rollout"), ("spurious", "")]
@@ -345,7 +349,7 @@ def as_left_by_an_earlier_release(owned: bool, **options: Any) -> SetSnapshot:
     """
     snapshot = settled(make_set(labels=TOOLS, annotations=TOOLS, **options))
     leaders = copy.deepcopy(dict(snapshot.leaders or {}))
-    entry = next(each for each in leaders["metadata"]["managedFields"] if each["operation"] == "Apply")
+    entry = next(entry for entry in leaders["metadata"]["managedFields"] if entry["operation"] == "Apply")
     for field in ("labels", "annotations"):
         leaders["metadata"][field] |= TOOLS
         if owned:
@@ -362,8 +366,8 @@ def test_tool_labels_are_removed_with_the_next_write(owned: bool) -> None:
     assert isinstance(apply, Apply) and apply.intent["metadata"]["labels"].keys().isdisjoint(TOOLS)
     after = carried_out(snapshot, plan(snapshot)).leaders or {}
     assert after["spec"]["template"] == (at_rest.leaders or {})["spec"]["template"], "no pod restarts"
-    gone = {"metadata": {field: dict.fromkeys(TOOLS) for field in ("labels", "annotations")}}
-    assert [each.patch for each in merges if isinstance(each, Merge)] == ([] if owned else [gone])
+    removal = {"metadata": {field: dict.fromkeys(TOOLS) for field in ("labels", "annotations")}}
+    assert [merge.patch for merge in merges if isinstance(merge, Merge)] == ([] if owned else [removal])
 
 
 def test_tool_labels_are_removed_by_a_patch_too() -> None:

@@ -33,10 +33,10 @@ def ago(seconds: float) -> datetime:
 
 
 def leaders(retried: str | None = None, **how: Any) -> dict[str, Any]:
-    made = make_leader_statefulset(LWS, **how)
+    statefulset = make_leader_statefulset(LWS, **how)
     if retried is not None:
-        made["metadata"]["annotations"][PODS_RETRIED_AT_ANNOTATION] = retried
-    return made
+        statefulset["metadata"]["annotations"][PODS_RETRIED_AT_ANNOTATION] = retried
+    return statefulset
 
 
 def orphaned(statefulset: dict[str, Any]) -> dict[str, Any]:
@@ -102,9 +102,9 @@ def test_time_of_the_next_retry(refused: float, retried: str | None, again_after
 def test_worker_statefulsets_are_retried() -> None:
     leader, groups = leaders(), [workers_of(index) for index in range(3)]
     refused = {
-        each.worker_statefulset["metadata"]["uid"]: ago(40 * each.index)
-        for each in groups
-        if each.worker_statefulset
+        group.worker_statefulset["metadata"]["uid"]: ago(40 * group.index)
+        for group in groups
+        if group.worker_statefulset
     }
     planned = retries(refused, leader, *groups)
     assert (names(planned), planned.again_after) == (["demo-2", "demo-1"], 30)
@@ -132,7 +132,7 @@ def test_statefulsets_that_are_not_retried(
 def test_the_interval_grows_with_the_number_of_statefulsets() -> None:
     groups = [workers_of(index) for index in range(200)]
     refused = {
-        each.worker_statefulset["metadata"]["uid"]: ago(39) for each in groups if each.worker_statefulset
+        group.worker_statefulset["metadata"]["uid"]: ago(39) for group in groups if group.worker_statefulset
     }
     assert retries(refused, None, *groups) == Plan(again_after=1)
 
@@ -140,9 +140,9 @@ def test_the_interval_grows_with_the_number_of_statefulsets() -> None:
 def test_the_longest_waiting_statefulsets_are_retried_first() -> None:
     groups = [workers_of(index) for index in range(60)]
     refused = {
-        each.worker_statefulset["metadata"]["uid"]: ago(100 + each.index)
-        for each in groups
-        if each.worker_statefulset
+        group.worker_statefulset["metadata"]["uid"]: ago(100 + group.index)
+        for group in groups
+        if group.worker_statefulset
     }
     planned = retries(refused, None, *groups)
     assert names(planned) == [f"demo-{index}" for index in range(59, 34, -1)]

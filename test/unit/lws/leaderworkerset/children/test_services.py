@@ -41,10 +41,10 @@ def test_shared_service_is_deleted_after_the_last_group_moved() -> None:
     before = settled(make_set())
     started = with_spec(before, make_set(networkConfig=UNIQUE))
     assert not any(
-        isinstance(each, Delete) and each.target.kind == "Service" for each in actions_of(plan(started))
+        isinstance(action, Delete) and action.target.kind == "Service" for action in actions_of(plan(started))
     )
     done = set_with_unused_shared_service()
-    (delete,) = (each for each in actions_of(plan(done)) if isinstance(each, Delete))
+    (delete,) = (action for action in actions_of(plan(done)) if isinstance(action, Delete))
     assert (delete.target.kind, delete.target.name, delete.propagation) == ("Service", "demo", "Background")
     assert done.service is not None
     assert delete.target.uid == done.service["metadata"]["uid"]
@@ -62,13 +62,13 @@ def with_key(snapshot: SetSnapshot, key: str) -> SetSnapshot:
 
 
 def old_key(snapshot: SetSnapshot) -> str:
-    (key,) = {each.key for each in snapshot.revisions} - snapshot.live_keys
+    (key,) = {revision.key for revision in snapshot.revisions} - snapshot.live_keys
     return key
 
 
 def without_history(snapshot: SetSnapshot) -> SetSnapshot:
-    kept = tuple(each for each in snapshot.revisions if each.key in snapshot.live_keys)
-    return replace(snapshot, revisions=kept)
+    live_revisions = tuple(revision for revision in snapshot.revisions if revision.key in snapshot.live_keys)
+    return replace(snapshot, revisions=live_revisions)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_shared_service_is_kept(snapshot: SetSnapshot, is_done: bool) -> None:
 
 
 def test_shared_service_is_recreated_when_the_policy_changes_back() -> None:
-    gone = replace(set_with_unused_shared_service(), service=None)
-    back = with_spec(gone, make_set())
+    without_service = replace(set_with_unused_shared_service(), service=None)
+    back = with_spec(without_service, make_set())
     ((create,),) = plan_service(back, False).sequences
     assert "create" in type(create).__name__.lower()
 
@@ -113,9 +113,9 @@ def snapshot(lws: dict[str, Any], stored: dict[str, Any] | None = None, **facts:
 
 def stored_service(lws: dict[str, Any], **spec: Any) -> dict[str, Any]:
     """Return the Service as the API server stores it."""
-    made = api_server.stored(copy.deepcopy(build_leader_service(lws)))
-    made["spec"] |= {"clusterIP": "10.0.0.1", **spec}
-    return made
+    service = api_server.stored(copy.deepcopy(build_leader_service(lws)))
+    service["spec"] |= {"clusterIP": "10.0.0.1", **spec}
+    return service
 
 
 def test_no_leader_service_without_the_field() -> None:
@@ -146,7 +146,7 @@ def test_leader_service_field_by_field() -> None:
 
 
 def template_with_ports(*containers: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"spec": {"containers": [{"name": f"c{i}", "ports": each} for i, each in enumerate(containers)]}}
+    return {"spec": {"containers": [{"name": f"c{i}", "ports": ports} for i, ports in enumerate(containers)]}}
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ def test_the_pod_group_field_by_field() -> None:
         annotations={TIMEOUT_ANNOTATION: "120", "volcano.sh/task": "not for this scheduler"},
         template={"workerTemplate": {"spec": {"containers": [container]}}},
     )
-    made = PROVIDER.pod_group(lws, marked_leader(lws))
-    assert made == {
+    pod_group = PROVIDER.pod_group(lws, marked_leader(lws))
+    assert pod_group == {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
         "metadata": {
@@ -62,8 +62,8 @@ def test_the_pod_group_field_by_field() -> None:
 )
 def test_members(size: int, policy: str, is_marked: bool, members: int) -> None:
     lws = make_set(size=size, startupPolicy=policy)
-    made = PROVIDER.pod_group(lws, marked_leader(lws) if is_marked else make_leader_pod(lws, 1))
-    assert made["spec"] == {"minMember": members, "minResources": {}}
+    pod_group = PROVIDER.pod_group(lws, marked_leader(lws) if is_marked else make_leader_pod(lws, 1))
+    assert pod_group["spec"] == {"minMember": members, "minResources": {}}
 
 
 def test_pods_of_a_group_carry_the_name_of_its_pod_group_and_a_pod_alone_none() -> None:
@@ -88,7 +88,7 @@ def test_a_name_fits_a_label_and_stays_different() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds"),
+    ("timeout", "seconds"),
     [
         ("1", 1),
         ("999999999", 999_999_999),
@@ -103,5 +103,5 @@ def test_a_name_fits_a_label_and_stays_different() -> None:
     ],
     ids=repr,
 )
-def test_timeouts(told: object, seconds: int | None) -> None:
-    assert timeout_seconds(told) == seconds
+def test_timeouts(timeout: object, seconds: int | None) -> None:
+    assert timeout_seconds(timeout) == seconds

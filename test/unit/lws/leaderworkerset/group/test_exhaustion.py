@@ -55,9 +55,9 @@ def with_kept_pods(**more: Any) -> GroupSnapshot:
     """Return a group that has used up its restarts and whose containers have ended."""
     annotations = {**USED_UP, **more.pop("annotations", {})}
     leaders = more.pop("leaders", {})
-    found = group(terminating=True, annotations=annotations, is_kept=True, **more)
-    statefulset = make_leader_statefulset(dict(found.lws), **leaders)
-    return replace(found, kept=tuple(kept(dict(pod)) for pod in found.worker_pods), leaders=statefulset)
+    snapshot = group(terminating=True, annotations=annotations, is_kept=True, **more)
+    statefulset = make_leader_statefulset(dict(snapshot.lws), **leaders)
+    return replace(snapshot, kept=tuple(kept(dict(pod)) for pod in snapshot.worker_pods), leaders=statefulset)
 
 
 def actions(planned: Plan) -> tuple[Action, ...]:
@@ -87,14 +87,14 @@ def ending(is_kept: bool = False, **lws: Any) -> GroupSnapshot:
 
 def test_the_leader_is_marked_first_and_deleted_last() -> None:
     snapshot = ending()
-    found = actions(plan(snapshot))
-    assert [note_of(each) for each in found] == [
+    steps = actions(plan(snapshot))
+    assert [note_of(action) for action in steps] == [
         "keep demo-1",
         "keep demo-1-1",
         "keep demo-1-2",
         "delete demo-1",
     ]
-    delete = found[-1]
+    delete = steps[-1]
     assert isinstance(delete, Delete)
     assert (delete.target, delete.propagation, delete.tallies) == (
         Reference.to(snapshot.leader),
@@ -110,29 +110,31 @@ def test_the_leader_is_marked_first_and_deleted_last() -> None:
 def test_finished_steps_are_not_repeated() -> None:
     snapshot = ending(is_kept=True)
     kept(dict(snapshot.worker_pods[0]))
-    assert [note_of(each) for each in actions(plan(snapshot))] == ["keep demo-1-2", "delete demo-1"]
+    assert [note_of(action) for action in actions(plan(snapshot))] == ["keep demo-1-2", "delete demo-1"]
 
 
 def test_pods_of_another_leader_are_not_kept() -> None:
     snapshot = ending()
-    going, old = snapshot.worker_pods
-    going["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"  # type: ignore[index]
+    terminating, old = snapshot.worker_pods
+    terminating["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"  # type: ignore[index]
     old["metadata"]["labels"][REVISION_LABEL] = "key-b"
-    assert [note_of(each) for each in actions(plan(snapshot))] == ["keep demo-1", "delete demo-1"]
+    assert [note_of(action) for action in actions(plan(snapshot))] == ["keep demo-1", "delete demo-1"]
     of_another = make_worker_statefulset(make_leader_pod(dict(snapshot.lws), 1, uid="u-former"))
     former = replace(ending(is_kept=True), worker_statefulset=of_another)
-    assert [note_of(each) for each in actions(plan(former))] == ["delete demo-1"]
+    assert [note_of(action) for action in actions(plan(former))] == ["delete demo-1"]
 
 
 def test_an_edited_mark_does_not_end_a_group() -> None:
     """The product writes the mark together with the finalizer."""
     planned = plan(group(annotations=USED_UP))
-    assert not [each for sequence in planned.sequences for each in sequence if isinstance(each, Delete)]
+    assert not [action for sequence in planned.sequences for action in sequence if isinstance(action, Delete)]
 
 
 @pytest.mark.parametrize("template", [{"maxGroupRestarts": 9}, {}], ids=["raised", "removed"])
 def test_a_changed_limit_does_not_resume_the_group(template: dict[str, Any]) -> None:
-    assert [note_of(each) for each in actions(plan(ending(True, template=template)))][-1] == "delete demo-1"
+    assert [note_of(action) for action in actions(plan(ending(True, template=template)))][
+        -1
+    ] == "delete demo-1"
     assert not plan(with_kept_pods(template=template)).sequences
 
 
@@ -140,30 +142,30 @@ def test_a_changed_limit_does_not_resume_the_group(template: dict[str, Any]) -> 
 
 
 def test_pods_are_kept_until_recovery_is_requested() -> None:
-    for asked in (None, "True", "yes", ""):
-        more = {RECOVER_ANNOTATION: asked} if asked is not None else {}
+    for value in (None, "True", "yes", ""):
+        more = {RECOVER_ANNOTATION: value} if value is not None else {}
         planned = plan(with_kept_pods(annotations=more))
         assert planned.is_empty and planned.again_after == 30.0
-        says = f'the annotation {RECOVER_ANNOTATION}: "true" on pod demo-1, or a new template'
-        assert planned.waiting_for == says
+        reason = f'the annotation {RECOVER_ANNOTATION}: "true" on pod demo-1, or a new template'
+        assert planned.waiting_for == reason
 
 
 def test_a_recovery_removes_the_count_and_releases_the_leader_last() -> None:
-    found = actions(plan(with_kept_pods(annotations={RECOVER_ANNOTATION: "true"})))
-    shown = ["merge demo", "release demo-1-1", "release demo-1-2", "release demo-1"]
-    assert [note_of(each) for each in found] == shown
-    assert isinstance(found[0], Merge)
-    annotations = found[0].patch["metadata"]["annotations"]
+    steps = actions(plan(with_kept_pods(annotations={RECOVER_ANNOTATION: "true"})))
+    expected = ["merge demo", "release demo-1-1", "release demo-1-2", "release demo-1"]
+    assert [note_of(action) for action in steps] == expected
+    assert isinstance(steps[0], Merge)
+    annotations = steps[0].patch["metadata"]["annotations"]
     assert annotations == {GROUP_RESTART_COUNTS_ANNOTATION: f'{{"{KEY}/0":1}}'}
     unmarked = {RESTART_BUDGET_EXHAUSTED_ANNOTATION: None, RECOVER_ANNOTATION: None}
-    assert isinstance(found[-1], SetFinalizer)
-    assert found[-1].patch == {"metadata": {"annotations": unmarked}}
+    assert isinstance(steps[-1], SetFinalizer)
+    assert steps[-1].patch == {"metadata": {"annotations": unmarked}}
 
 
 def test_an_interrupted_recovery_continues() -> None:
     forgotten = with_kept_pods(annotations={RECOVER_ANNOTATION: "true"})
     lws = {**forgotten.lws, "metadata": {**forgotten.lws["metadata"], "annotations": {}}}
-    assert [note_of(each) for each in actions(plan(replace(forgotten, lws=lws, kept=())))] == [
+    assert [note_of(action) for action in actions(plan(replace(forgotten, lws=lws, kept=())))] == [
         "release demo-1"
     ]
 
@@ -183,7 +185,7 @@ RELEASED = ["release demo-1-1", "release demo-1-2", "release demo-1"]
 def test_pods_are_released_in_a_terminating_namespace() -> None:
     """Kubernetes deletes the set when no pod is left."""
     assert [
-        note_of(each) for each in actions(plan(replace(with_kept_pods(), is_namespace_ending=True)))
+        note_of(action) for action in actions(plan(replace(with_kept_pods(), is_namespace_ending=True)))
     ] == RELEASED
 
 
@@ -204,7 +206,7 @@ def test_pods_are_released_in_a_terminating_namespace() -> None:
 def test_pods_of_an_unwanted_group_are_released_and_the_count_is_kept(
     snapshot: GroupSnapshot,
 ) -> None:
-    assert [note_of(each) for each in actions(plan(snapshot))] == RELEASED
+    assert [note_of(action) for action in actions(plan(snapshot))] == RELEASED
 
 
 @pytest.mark.parametrize(
@@ -220,13 +222,13 @@ def test_pods_of_a_wanted_group_are_kept(leaders: dict[str, Any]) -> None:
 def test_a_set_that_is_deleted_releases_its_pods(more: dict[str, Any]) -> None:
     snapshot = with_kept_pods(**more)
     snapshot.lws["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"  # type: ignore[index]
-    assert [note_of(each) for each in actions(plan(snapshot))] == RELEASED
+    assert [note_of(action) for action in actions(plan(snapshot))] == RELEASED
 
 
 def test_pods_without_a_group_are_released() -> None:
     snapshot = with_kept_pods()
     abandoned = Abandoned((*snapshot.kept, snapshot.leader))
-    assert [note_of(each) for each in actions(plan(abandoned))] == RELEASED
+    assert [note_of(action) for action in actions(plan(abandoned))] == RELEASED
 
 
 @pytest.mark.parametrize(
@@ -239,5 +241,5 @@ def test_pods_without_a_group_are_released() -> None:
 def test_pods_that_cannot_be_recovered_are_released(change: dict[str, Any], released: list[str]) -> None:
     snapshot = with_kept_pods()
     leader = {**snapshot.leader, "metadata": {**snapshot.leader["metadata"], **change}}
-    found = actions(plan(replace(snapshot, leader=leader)))
-    assert [note_of(each) for each in found] == [f"release {name}" for name in released]
+    steps = actions(plan(replace(snapshot, leader=leader)))
+    assert [note_of(action) for action in steps] == [f"release {name}" for name in released]

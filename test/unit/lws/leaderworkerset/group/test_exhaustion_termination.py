@@ -40,16 +40,16 @@ FORMER = make_leader_pod(uid="former")
 
 
 def deleted(planned: Plan) -> list[Reference]:
-    found = [action for sequence in planned.sequences for action in sequence]
-    for each in found:
-        assert isinstance(each, Delete)
-        assert (each.propagation, each.grace_seconds) == ("Foreground", None)
-        assert each.why == "its leader pod is being deleted (podTerminationPolicy Parallel)"
-    return [each.target for each in found if isinstance(each, Delete)]
+    actions = [action for sequence in planned.sequences for action in sequence]
+    for delete in actions:
+        assert isinstance(delete, Delete)
+        assert (delete.propagation, delete.grace_seconds) == ("Foreground", None)
+        assert delete.why == "its leader pod is being deleted (podTerminationPolicy Parallel)"
+    return [delete.target for delete in actions if isinstance(delete, Delete)]
 
 
 @pytest.mark.parametrize(
-    ("policy", "leader", "workers", "goes"),
+    ("policy", "leader", "workers", "deletes_workers"),
     [
         pytest.param(PARALLEL, GOING, workers_of(GOING), True, id="Parallel"),
         pytest.param(DEFAULT, GOING, workers_of(GOING), False, id="Default"),
@@ -66,15 +66,17 @@ def deleted(planned: Plan) -> list[Reference]:
         pytest.param(PARALLEL, ORPHANING, workers_of(ORPHANING), False, id="deleted without its workers"),
     ],
 )
-def test_termination_by_policy(policy: Any, leader: Object, workers: Object | None, goes: bool) -> None:
+def test_termination_by_policy(
+    policy: Any, leader: Object, workers: Object | None, deletes_workers: bool
+) -> None:
     group = GroupSnapshot(make_set(podTerminationPolicy=policy), leader, NOW, worker_statefulset=workers)
     planned = plan(group)
-    assert deleted(planned) == ([Reference.to(workers)] if workers is not None and goes else [])
+    assert deleted(planned) == ([Reference.to(workers)] if workers is not None and deletes_workers else [])
     assert planned.waiting_for == "the leader pod or the set to be gone"
 
 
 @pytest.mark.parametrize(
-    ("leader", "note", "goes"),
+    ("leader", "note", "deletes_workers"),
     [
         pytest.param(GOING, PARALLEL, True, id="recorded"),
         pytest.param(GOING, None, False, id="not recorded"),
@@ -84,10 +86,12 @@ def test_termination_by_policy(policy: Any, leader: Object, workers: Object | No
         pytest.param(ORPHANING, PARALLEL, False, id="deleted without its workers"),
     ],
 )
-def test_termination_after_the_set_is_deleted(leader: Object, note: str | None, goes: bool) -> None:
+def test_termination_after_the_set_is_deleted(
+    leader: Object, note: str | None, deletes_workers: bool
+) -> None:
     workers = workers_of(leader, note)
     planned = plan(Abandoned(leader=leader, worker_statefulset=workers))
-    assert deleted(planned) == ([Reference.to(workers)] if goes else [])
+    assert deleted(planned) == ([Reference.to(workers)] if deletes_workers else [])
 
 
 def test_a_terminating_set_deletes_no_workers_of_a_kept_leader() -> None:
@@ -121,7 +125,7 @@ def test_a_changed_policy_is_recorded_on_the_worker_statefulset(
     workers = workers_of(leader, note)
     group = GroupSnapshot(make_set(podTerminationPolicy=policy), leader, NOW, worker_statefulset=workers)
     merges = [action for sequence in plan_termination_annotation(group).sequences for action in sequence]
-    patches = [each.patch for each in merges if isinstance(each, Merge)]
+    patches = [merge.patch for merge in merges if isinstance(merge, Merge)]
     assert patches == ([{"metadata": {"annotations": with_recorded_policy(expected)}}] if expected else [])
     assert plan_termination_annotation(replace(group, worker_statefulset=None)) == Plan()
     assert (
@@ -139,6 +143,6 @@ def test_a_changed_policy_is_recorded_on_the_worker_statefulset(
 def test_the_policy_is_recorded_when_workers_are_created(
     policy: str | None, leader: Object, expected: str | None
 ) -> None:
-    made = build_worker_statefulset(SetSpec.of(make_set(podTerminationPolicy=policy)), leader)
-    assert made["metadata"].get("annotations", {}) == with_recorded_policy(expected)
-    assert POD_TERMINATION_POLICY_ANNOTATION not in made["spec"]["template"]["metadata"]["annotations"]
+    statefulset = build_worker_statefulset(SetSpec.of(make_set(podTerminationPolicy=policy)), leader)
+    assert statefulset["metadata"].get("annotations", {}) == with_recorded_policy(expected)
+    assert POD_TERMINATION_POLICY_ANNOTATION not in statefulset["spec"]["template"]["metadata"]["annotations"]

@@ -55,7 +55,7 @@ def group(
     lws = make_set(size=3, template={"restartPolicy": policy}, annotations=annotations)
     pod = make_leader_pod(lws, **(leader or {}))
     statefulset = make_worker_statefulset(pod)
-    pods = tuple(make_worker_pod(statefulset, index, **each) for index, each in enumerate(workers, 1))
+    pods = tuple(make_worker_pod(statefulset, index, **fields) for index, fields in enumerate(workers, 1))
     return GroupSnapshot(lws, pod, NOW, worker_statefulset=statefulset, worker_pods=pods)
 
 
@@ -163,10 +163,10 @@ EVICTED = {
     ],
 )
 def test_failure_messages(pods: dict[str, Any], expected: Incident | None) -> None:
-    found = {
+    incidents = {
         policy: incident_of(group(policy, **pods), 3) for policy in (ON_RESTART, AFTER_START, NONE, "Default")
     }
-    assert found == {ON_RESTART: expected, AFTER_START: expected, NONE: None, "Default": None}
+    assert incidents == {ON_RESTART: expected, AFTER_START: expected, NONE: None, "Default": None}
 
 
 ANNOTATION = {RECREATE_GROUP_AFTER_START_ANNOTATION: ""}
@@ -220,9 +220,9 @@ def test_the_size_is_that_of_the_groups_own_revision() -> None:
 
 def test_lost_workers_of_another_revision_are_ignored() -> None:
     lost = group(workers=(LEAVING, {}))
-    other = copy.deepcopy(dict(lost.worker_pods[0]))
-    other["metadata"]["labels"][REVISION_LABEL] = "another"
-    assert incident_of(replace(lost, worker_pods=(other, lost.worker_pods[1])), 3) is None
+    outdated = copy.deepcopy(dict(lost.worker_pods[0]))
+    outdated["metadata"]["labels"][REVISION_LABEL] = "another"
+    assert incident_of(replace(lost, worker_pods=(outdated, lost.worker_pods[1])), 3) is None
 
 
 def test_workers_of_a_former_leader_are_ignored() -> None:
@@ -284,8 +284,10 @@ def test_restarts_of_exempt_containers_do_not_count() -> None:
 
 def test_a_container_that_is_not_exempt_counts_beside_one_that_is() -> None:
     status = {"containerStatuses": [{"name": name, "restartCount": 1} for name in ("log", "server")]}
-    found = incident_of(group(annotations=with_exempt_containers("log"), workers=({"status": status}, {})), 3)
-    assert found == Incident("demo-0-1", "container server ended and was restarted")
+    incident = incident_of(
+        group(annotations=with_exempt_containers("log"), workers=({"status": status}, {})), 3
+    )
+    assert incident == Incident("demo-0-1", "container server ended and was restarted")
 
 
 def test_restarts_of_an_exempt_container_hide_no_failure() -> None:
@@ -303,8 +305,8 @@ def test_restarts_of_an_exempt_container_hide_no_failure() -> None:
         {"workers": ({"status": {"containerStatuses": [engine, log]}}, {})},
         {"workers": ({"status": beside}, {}), "leader": {"status": with_log}},
     ):
-        found = incident_of(group(AFTER_START, annotations=with_exempt_containers("log"), **pods), 3)
-        assert found == Incident("demo-0-1", "container engine ended and was restarted")
+        incident = incident_of(group(AFTER_START, annotations=with_exempt_containers("log"), **pods), 3)
+        assert incident == Incident("demo-0-1", "container engine ended and was restarted")
 
 
 def test_failure_of_a_pod_with_an_exempt_container_counts() -> None:
@@ -349,28 +351,28 @@ LEADER_HASH = Members.of("uid-of-pod-demo-0", ()).leader
 
 @pytest.mark.parametrize("policy", [ON_RESTART, AFTER_START, NONE])
 def test_a_worker_replaced_while_no_manager_ran(policy: str) -> None:
-    whole = group(policy, workers=({}, {"uid": "u-again"}))
-    young = copy.deepcopy(dict(whole.worker_pods[1]))
+    snapshot = group(policy, workers=({}, {"uid": "u-again"}))
+    young = copy.deepcopy(dict(snapshot.worker_pods[1]))
     young["metadata"]["creationTimestamp"] = "2026-02-02T00:00:00Z"
-    whole = replace(whole, worker_pods=(whole.worker_pods[0], young))
-    before = with_members(whole, members_in(whole, uids(whole)[0], "u-before"))
+    snapshot = replace(snapshot, worker_pods=(snapshot.worker_pods[0], young))
+    before = with_members(snapshot, members_in(snapshot, uids(snapshot)[0], "u-before"))
     assert incident_of(before, 3) == (None if policy == NONE else Incident("demo-0-2", REPLACED))
-    assert incident_of(with_members(whole, members_in(whole)), 3) is None
+    assert incident_of(with_members(snapshot, members_in(snapshot)), 3) is None
 
 
 def test_no_worker_is_reported_for_another_of_the_same_second() -> None:
-    whole = group(workers=({}, {"uid": "u-again"}))
-    found = incident_of(with_members(whole, members_in(whole, uids(whole)[0], "u-before")), 3)
+    snapshot = group(workers=({}, {"uid": "u-again"}))
+    incident = incident_of(with_members(snapshot, members_in(snapshot, uids(snapshot)[0], "u-before")), 3)
     why = "it, or another worker as young as it, was replaced by another pod of that name"
-    assert found == Incident("demo-0-2", why)
+    assert incident == Incident("demo-0-2", why)
 
 
 def test_a_worker_evicted_before_the_first_pass_is_not_a_failure() -> None:
     """The status records that there was another worker; the store knows how it ended."""
-    whole = group(workers=({}, {"uid": "u-again"}))
-    before = with_members(whole, members_in(whole, uids(whole)[0], "u-before"))
-    found = incident_of(replace(before, disrupted=frozenset({"demo-0-2"})), 3)
-    assert found == Incident("demo-0-2", f"{REPLACED} after a disruption", True)
+    snapshot = group(workers=({}, {"uid": "u-again"}))
+    before = with_members(snapshot, members_in(snapshot, uids(snapshot)[0], "u-before"))
+    incident = incident_of(replace(before, disrupted=frozenset({"demo-0-2"})), 3)
+    assert incident == Incident("demo-0-2", f"{REPLACED} after a disruption", True)
 
 
 @pytest.mark.parametrize(
@@ -486,8 +488,8 @@ ENDED = {"lastState": {"terminated": {"exitCode": 1, "finishedAt": "2026-03-01T1
     ],
 )
 def test_time_of_an_incident(pods: dict[str, Any], since: datetime) -> None:
-    found = incident_of(group(**pods), 3)
-    assert found is not None and found.since == since
+    incident = incident_of(group(**pods), 3)
+    assert incident is not None and incident.since == since
 
 
 def test_size_annotations_of_any_number_cause_no_error() -> None:

@@ -51,8 +51,8 @@ def test_the_pod_group_field_by_field() -> None:
 
 def test_workers_that_start_after_the_leader_are_not_in_the_gang() -> None:
     lws = make_set(size=3, startupPolicy="LeaderReady")
-    made = PROVIDER.pod_group(lws, named_leader(lws))
-    assert made["spec"] == {"schedulingPolicy": {"gang": {"minCount": 1}}}
+    pod_group = PROVIDER.pod_group(lws, named_leader(lws))
+    assert pod_group["spec"] == {"schedulingPolicy": {"gang": {"minCount": 1}}}
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_priority_of_the_pod_group(version: str, has_priority: bool) -> None:
     spec = {"containers": [{"name": "main"}], "priorityClassName": "high"}
     lws = make_set(size=2, template={"workerTemplate": {"spec": spec}})
     speaking = PROVIDER.with_version(f"scheduling.k8s.io/{version}")
-    made = speaking.pod_group(lws, named_leader(lws))
-    assert made["apiVersion"] == f"scheduling.k8s.io/{version}"
-    assert made["spec"].get("priorityClassName") == ("high" if has_priority else None)
+    pod_group = speaking.pod_group(lws, named_leader(lws))
+    assert pod_group["apiVersion"] == f"scheduling.k8s.io/{version}"
+    assert pod_group["spec"].get("priorityClassName") == ("high" if has_priority else None)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_priority_of_the_pod_group(version: str, has_priority: bool) -> None:
 @pytest.mark.parametrize("startup", ["LeaderCreated", "LeaderReady"])
 def test_disruption_mode_of_the_pod_group(version: str, mode: dict[str, Any] | None, startup: str) -> None:
     lws = make_set(size=3, startupPolicy=startup)
-    made = PROVIDER.with_version(f"scheduling.k8s.io/{version}").pod_group(lws, named_leader(lws))
-    assert made["spec"].get("disruptionMode") == mode
+    pod_group = PROVIDER.with_version(f"scheduling.k8s.io/{version}").pod_group(lws, named_leader(lws))
+    assert pod_group["spec"].get("disruptionMode") == mode
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_scheduling_group_of_workers(of_leader: str, of_workers: str | None, exp
     leader = named_leader(lws, of_leader)
     built = build_worker_statefulset(SetSpec.of(lws), leader)
     before = copy.deepcopy(built)
-    made = name_pod_group_of_leader(built, lws, leader)
+    updated = name_pod_group_of_leader(built, lws, leader)
     assert built == before, "builders copy before they change"
-    named = (made["spec"]["template"]["spec"].pop("schedulingGroup", None) or {}).get("podGroupName")
+    named = (updated["spec"]["template"]["spec"].pop("schedulingGroup", None) or {}).get("podGroupName")
     assert named == expected
     before["spec"]["template"]["spec"].pop("schedulingGroup", None)
-    assert made == before, "nothing else changes"
+    assert updated == before, "nothing else changes"

@@ -98,5 +98,5 @@ def test_stuck_pods_of_a_terminating_group_are_deleted(terminating: str) -> None
     lws = make_set(size=3, terminating=terminating == "set")
     snapshot = replace(group(FORCED, a_worker()), lws=lws, leader=leader)
     planned = plan(snapshot)
-    assert [each.why for sequence in planned.sequences for each in sequence] != []
+    assert [action.why for sequence in planned.sequences for action in sequence] != []
     assert planned.stuck_pods == 1 and "the leader pod or the set to be gone" in planned.waiting_for

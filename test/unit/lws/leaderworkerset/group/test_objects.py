@@ -88,8 +88,10 @@ def test_the_worker_statefulset_field_by_field() -> None:
 
 
 def test_without_annotations_there_is_no_field_for_them() -> None:
-    made = build_worker_statefulset(SetSpec.of(make_set(annotations={LAST_APPLIED: "{}"})), make_leader_pod())
-    assert "annotations" not in made["metadata"]
+    statefulset = build_worker_statefulset(
+        SetSpec.of(make_set(annotations={LAST_APPLIED: "{}"})), make_leader_pod()
+    )
+    assert "annotations" not in statefulset["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -119,9 +121,9 @@ def test_without_annotations_there_is_no_field_for_them() -> None:
     ],
 )
 def test_annotations_of_workers(changes: dict[str, Any], expected: dict[str, str]) -> None:
-    made = build_worker_statefulset(SetSpec.of(make_set(size=4, **changes)), make_leader_pod())
-    told = made["spec"]["template"]["metadata"]["annotations"]
-    assert told == {SIZE_ANNOTATION: "4", LEADER_NAME_ANNOTATION: "demo-0", **expected}
+    statefulset = build_worker_statefulset(SetSpec.of(make_set(size=4, **changes)), make_leader_pod())
+    annotations = statefulset["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {SIZE_ANNOTATION: "4", LEADER_NAME_ANNOTATION: "demo-0", **expected}
 
 
 @pytest.mark.parametrize(
@@ -133,35 +135,35 @@ def test_annotations_of_workers(changes: dict[str, Any], expected: dict[str, str
     ],
 )
 def test_the_service_that_names_workers(network: dict[str, str] | None, service: str) -> None:
-    made = build_worker_statefulset(SetSpec.of(make_set(networkConfig=network)), make_leader_pod())
-    assert made["spec"]["serviceName"] == service
+    statefulset = build_worker_statefulset(SetSpec.of(make_set(networkConfig=network)), make_leader_pod())
+    assert statefulset["spec"]["serviceName"] == service
 
 
 def test_our_labels_take_precedence_and_user_input_is_not_mutated() -> None:
     template = make_pod_template(labels={"app": "x", NAME_LABEL: "other", GROUP_INDEX_LABEL: "99"})
-    told = {"note": "pod", LEADER_NAME_ANNOTATION: "other", LEADER_ADDRESS_ANNOTATION: "other"}
-    template["metadata"]["annotations"] = told
+    annotations = {"note": "pod", LEADER_NAME_ANNOTATION: "other", LEADER_ADDRESS_ANNOTATION: "other"}
+    template["metadata"]["annotations"] = annotations
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     lws = make_set(
         labels={"team": "a", REVISION_LABEL: "other", GROUP_KEY_LABEL: "other"},
         template={"workerTemplate": template, "volumeClaimTemplates": [claim]},
     )
     before = copy.deepcopy(lws)
-    made = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(lws))
+    statefulset = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(lws))
     ours = {
         NAME_LABEL: "demo",
         GROUP_INDEX_LABEL: "0",
         GROUP_KEY_LABEL: group_key("default", "demo-0"),
         REVISION_LABEL: "key-a",
     }
-    assert made["metadata"]["labels"] == {"team": "a", ROLE_LABEL: "worker", **ours}
-    assert made["spec"]["template"]["metadata"] == {
+    assert statefulset["metadata"]["labels"] == {"team": "a", ROLE_LABEL: "worker", **ours}
+    assert statefulset["spec"]["template"]["metadata"] == {
         "labels": {"app": "x", **ours},
         "annotations": {"note": "pod", SIZE_ANNOTATION: "2", LEADER_NAME_ANNOTATION: "demo-0"},
     }
-    made["spec"]["template"]["spec"]["containers"][0].clear()
-    made["spec"]["volumeClaimTemplates"][0]["spec"]["accessModes"].clear()
-    made["metadata"]["labels"].clear()
+    statefulset["spec"]["template"]["spec"]["containers"][0].clear()
+    statefulset["spec"]["volumeClaimTemplates"][0]["spec"]["accessModes"].clear()
+    statefulset["metadata"]["labels"].clear()
     assert lws == before
 
 
@@ -187,8 +189,8 @@ def test_an_old_group_is_built_from_its_own_revision() -> None:
     )
     live = make_set(size=5, image="app:new", annotations={"note": "new"}, labels={"team": "new"}, replicas=9)
     revision = parse(api_server.stored(dict(build_revision(old, record(old), 1))))
-    made = build_worker_statefulset(SetSpec.of(restore(live, revision)), make_leader_pod(old, 1))
-    spec, pods = made["spec"], made["spec"]["template"]
+    statefulset = build_worker_statefulset(SetSpec.of(restore(live, revision)), make_leader_pod(old, 1))
+    spec, pods = statefulset["spec"], statefulset["spec"]["template"]
     assert (spec["replicas"], spec["serviceName"]) == (2, "demo-1")
     assert pods["spec"]["containers"][0]["image"] == "app:old"
     assert pods["metadata"]["annotations"] == {
@@ -200,8 +202,8 @@ def test_an_old_group_is_built_from_its_own_revision() -> None:
     }
     assert [claim["metadata"]["name"] for claim in spec["volumeClaimTemplates"]] == ["old-data"]
     assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
-    assert made["metadata"]["labels"]["team"] == "new", "metadata of the set is no part of a revision"
-    assert made["metadata"]["annotations"]["note"] == "new"
+    assert statefulset["metadata"]["labels"]["team"] == "new", "metadata of the set is no part of a revision"
+    assert statefulset["metadata"]["annotations"]["note"] == "new"
 
 
 def test_an_old_group_of_one_pod_has_no_workers() -> None:
@@ -236,17 +238,17 @@ TPUS = {"name": "main", "resources": {"limits": {"google.com/tpu": "4"}}}
 def test_workers_know_that_their_leader_requests_tpus(containers: Any, expected: str | None) -> None:
     leader = make_leader_pod()
     leader["spec"] = {"containers": containers} if containers else {}
-    made = build_worker_statefulset(SetSpec.of(make_set()), leader)
-    told = made["spec"]["template"]["metadata"]["annotations"]
-    assert told.get(f"{PREFIX}/leader-requests-tpus") == expected
+    statefulset = build_worker_statefulset(SetSpec.of(make_set()), leader)
+    annotations = statefulset["spec"]["template"]["metadata"]["annotations"]
+    assert annotations.get(f"{PREFIX}/leader-requests-tpus") == expected
 
 
 def test_workers_select_the_topology_of_their_leader_and_the_users_node_selector() -> None:
     lws = make_set()
     lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"pool": "a", "zone": "z"}
     before = copy.deepcopy(lws)
-    made = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(), Placement({"zone": "z-1"}))
-    assert made["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "a", "zone": "z-1"}
+    statefulset = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(), Placement({"zone": "z-1"}))
+    assert statefulset["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "a", "zone": "z-1"}
     assert lws == before
     assert (
         "nodeSelector"
@@ -257,5 +259,5 @@ def test_workers_select_the_topology_of_their_leader_and_the_users_node_selector
 @pytest.mark.parametrize("template", [{}, {"spec": None}, {"metadata": {}}], ids=["empty", "null", "no spec"])
 def test_an_empty_worker_template(template: dict[str, Any]) -> None:
     lws = make_set(template={"workerTemplate": template})
-    made = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(), Placement({"zone": "a"}))
-    assert made["spec"]["template"]["spec"] == {"nodeSelector": {"zone": "a"}}
+    statefulset = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(), Placement({"zone": "a"}))
+    assert statefulset["spec"]["template"]["spec"] == {"nodeSelector": {"zone": "a"}}

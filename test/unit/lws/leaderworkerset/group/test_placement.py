@@ -87,21 +87,21 @@ OWN = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": ZONE}
 )
 def test_terms(affinity: dict[str, Any], expected: dict[str, Any]) -> None:
     before = copy.deepcopy(affinity)
-    made = add_exclusive_affinity(affinity, KIN, ZONE)
-    assert made == expected
+    actual = add_exclusive_affinity(affinity, KIN, ZONE)
+    assert actual == expected
     assert affinity == before
-    assert add_exclusive_affinity(made, KIN, ZONE) == made
+    assert add_exclusive_affinity(actual, KIN, ZONE) == actual
 
 
 def scoped(scope: str) -> list[dict[str, Any]]:
     """Return the anti-affinity terms of a scope, which keep other pods away."""
     labels = {GROUP_KEY_LABEL: "k", NAME_LABEL: "demo"}
     kin = peers_of({EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: scope}, labels, GROUP_KEY_LABEL, "here")
-    made = add_exclusive_affinity({}, kin, ZONE)
-    assert made["podAffinity"] == {REQUIRED: [TOGETHER]}
-    assert add_exclusive_affinity(made, kin, ZONE) == made
-    found: list[dict[str, Any]] = made["podAntiAffinity"][REQUIRED]
-    return found
+    affinity = add_exclusive_affinity({}, kin, ZONE)
+    assert affinity["podAffinity"] == {REQUIRED: [TOGETHER]}
+    assert add_exclusive_affinity(affinity, kin, ZONE) == affinity
+    terms: list[dict[str, Any]] = affinity["podAntiAffinity"][REQUIRED]
+    return terms
 
 
 OF_THE_SET = {"key": NAME_LABEL, "operator": "In", "values": ["demo"]}
@@ -261,11 +261,11 @@ def test_a_topology_of_the_leader_template_alone_places_no_workers() -> None:
     assert not is_placed(lws, parse(revision), leader)
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_topology_of_a_leader_without_a_revision(told: bool) -> None:
-    leader = make_leader_pod(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE} if told else {})
-    assert is_placed(make_set(), None, leader) is told
-    lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE} if told else {})
+@pytest.mark.parametrize("is_annotated", [True, False])
+def test_topology_of_a_leader_without_a_revision(is_annotated: bool) -> None:
+    leader = make_leader_pod(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE} if is_annotated else {})
+    assert is_placed(make_set(), None, leader) is is_annotated
+    lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE} if is_annotated else {})
     revision = dict(build_revision(lws, record(lws), 1, key=KEY))
     revision |= {"data": json.loads(revision["data"].text)}
-    assert is_placed(lws, parse(revision), make_leader_pod()) is told
+    assert is_placed(lws, parse(revision), make_leader_pod()) is is_annotated

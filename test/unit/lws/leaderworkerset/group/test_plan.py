@@ -69,17 +69,17 @@ def group(
 
 def complete(lws: dict[str, Any] | None = None, **options: Any) -> GroupSnapshot:
     """Return the group with all its objects."""
-    made = group(lws, **options)
-    workers = make_worker_statefulset(dict(made.leader))
+    snapshot = group(lws, **options)
+    workers = make_worker_statefulset(dict(snapshot.leader))
     pods = tuple(make_worker_pod(workers, index) for index in range(1, workers["spec"]["replicas"] + 1))
-    service = api_server.stored(build_group_service("demo", made.leader))
-    return replace(made, worker_statefulset=workers, worker_pods=pods, service=service)
+    service = api_server.stored(build_group_service("demo", snapshot.leader))
+    return replace(snapshot, worker_statefulset=workers, worker_pods=pods, service=service)
 
 
 def changed(obj: Any, change: Change) -> dict[str, Any]:
-    made: dict[str, Any] = copy.deepcopy(dict(obj))
-    change(made)
-    return made
+    edited: dict[str, Any] = copy.deepcopy(dict(obj))
+    change(edited)
+    return edited
 
 
 def owned_by(*owners: dict[str, Any]) -> Change:
@@ -95,9 +95,9 @@ def actions_of(planned: Plan) -> list[Action]:
 
 
 def the_create(planned: Plan) -> Create:
-    (found,) = actions_of(planned)
-    assert isinstance(found, Create)
-    return found
+    (action,) = actions_of(planned)
+    assert isinstance(action, Create)
+    return action
 
 
 def is_idle(planned: Plan) -> bool:
@@ -150,7 +150,7 @@ def test_a_new_group_gets_its_workers() -> None:
     assert create.intent["spec"]["replicas"] == 2
     (announce,) = create.announce
     assert create.failure is not None
-    assert [(each.type, each.reason, each.action, each.note) for each in (announce, create.failure)] == [
+    assert [(event.type, event.reason, event.action, event.note) for event in (announce, create.failure)] == [
         ("Normal", "GroupsProgressing", "Create", "Created worker statefulset for leader pod demo-1"),
         ("Warning", "FailedCreate", "Create", "Failed to create worker statefulset for leader pod demo-1"),
     ]
@@ -173,7 +173,9 @@ def test_an_old_group_is_completed_from_its_own_revision(
     lws: dict[str, Any], of: dict[str, Any], replicas: int | None
 ) -> None:
     planned = plan(group(lws, of=of))
-    created = [each.intent["spec"]["replicas"] for each in actions_of(planned) if isinstance(each, Create)]
+    created = [
+        action.intent["spec"]["replicas"] for action in actions_of(planned) if isinstance(action, Create)
+    ]
     assert created == ([] if replicas is None else [replicas])
 
 
@@ -218,15 +220,15 @@ NODE = {"metadata": {"name": "node-1", "labels": {ZONE: "z-1"}}}
 def test_workers_follow_their_leader_with_exclusive_topology(
     live: dict[str, str], own: dict[str, str], selector: dict[str, str] | None
 ) -> None:
-    made = group(make_set(annotations=live), of=make_set(annotations=own), node=NODE)
-    template = the_create(plan(made)).intent["spec"]["template"]
+    snapshot = group(make_set(annotations=live), of=make_set(annotations=own), node=NODE)
+    template = the_create(plan(snapshot)).intent["spec"]["template"]
     assert template["spec"].get("nodeSelector") == selector
-    told = template["metadata"]["annotations"].get(EXCLUSIVE_TOPOLOGY_ANNOTATION)
-    assert told == own.get(EXCLUSIVE_TOPOLOGY_ANNOTATION)
+    topology = template["metadata"]["annotations"].get(EXCLUSIVE_TOPOLOGY_ANNOTATION)
+    assert topology == own.get(EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
 
 @pytest.mark.parametrize(
-    ("scheduled", "node", "says", "looks_again"),
+    ("scheduled", "node", "announces", "rechecks"),
     [
         pytest.param(False, None, False, False, id="a leader that is not scheduled wakes us"),
         pytest.param(True, None, False, True, id="the node is unknown"),
@@ -234,15 +236,15 @@ def test_workers_follow_their_leader_with_exclusive_topology(
     ],
 )
 def test_workers_wait_for_the_node_of_their_leader(
-    scheduled: bool, node: Any, says: bool, looks_again: bool
+    scheduled: bool, node: Any, announces: bool, rechecks: bool
 ) -> None:
-    made = group(make_set(annotations=EXCLUSIVE), node=node)
-    pod = dict(made.leader) | ({} if scheduled else {"spec": {}})
-    planned = plan(replace(made, leader=pod))
+    snapshot = group(make_set(annotations=EXCLUSIVE), node=node)
+    pod = dict(snapshot.leader) | ({} if scheduled else {"spec": {}})
+    planned = plan(replace(snapshot, leader=pod))
     assert planned.sequences == ()
     assert planned.waiting_for
-    assert [each.note for each in planned.announce] == ([planned.waiting_for] if says else [])
-    assert (planned.again_after is not None) is looks_again
+    assert [event.note for event in planned.announce] == ([planned.waiting_for] if announces else [])
+    assert (planned.again_after is not None) is rechecks
 
 
 # --- Gangs --------------------------------------------------------------------------------------------------
@@ -295,7 +297,7 @@ def test_a_pod_group_is_kept_and_a_deleted_one_is_recreated() -> None:
     at_rest = replace(complete(), gang=VOLCANO)
     assert plan(replace(at_rest, pod_group=pod_group_of(at_rest))).is_empty
     assert [
-        Reference.to(each.intent).kind for each in actions_of(plan(at_rest)) if isinstance(each, Create)
+        Reference.to(action.intent).kind for action in actions_of(plan(at_rest)) if isinstance(action, Create)
     ] == ["PodGroup"]
 
 
@@ -303,7 +305,7 @@ SERVED = Scheduler(is_enabled=True, provider="volcano")
 
 
 def kinds_made(planned: Plan) -> list[str]:
-    return [Reference.to(each.intent).kind for each in actions_of(planned) if isinstance(each, Create)]
+    return [Reference.to(action.intent).kind for action in actions_of(planned) if isinstance(action, Create)]
 
 
 def test_with_scheduling_the_set_owns_a_pod_group_and_the_next_leader_uses_it_again() -> None:
@@ -362,8 +364,8 @@ def test_a_leader_without_our_pod_group_name_has_no_pod_group(name: str) -> None
 
 def test_a_terminating_pod_group_that_protects_its_pods_blocks_nothing() -> None:
     snapshot = named(group())
-    kept = changed(native_pod_group(snapshot), terminating)
-    planned = plan(replace(snapshot, pod_group=kept))
+    protected = changed(native_pod_group(snapshot), terminating)
+    planned = plan(replace(snapshot, pod_group=protected))
     assert the_create(planned).intent["kind"] == "StatefulSet"
     assert not planned.waiting_for
     # With other providers the PodGroup is gone in a moment, and workers would be placed without it.
@@ -381,16 +383,16 @@ def test_a_foreign_pod_group_is_left_alone_and_reported(provider: Any) -> None:
     planned = plan(replace(snapshot, pod_group=theirs, owners_alive=frozenset({"u-9"})))
     assert planned.sequences == ()
     assert "exists and is controlled by Thing theirs" in planned.waiting_for
-    assert [each.reason for each in planned.announce] == ["FailedCreate"]
+    assert [event.reason for event in planned.announce] == ["FailedCreate"]
 
 
 def test_an_orphaned_pod_group_is_adopted() -> None:
     snapshot = named(group())
-    made = native_pod_group(snapshot)
-    orphan = changed(made, owned_by())
+    pod_group = native_pod_group(snapshot)
+    orphan = changed(pod_group, owned_by())
     actions = actions_of(plan(replace(snapshot, pod_group=orphan, reread=snapshot.leader)))
-    adoption = next(each for each in actions if isinstance(each, SetOwner))
-    assert [adoption.owner] == made["metadata"]["ownerReferences"]
+    adoption = next(action for action in actions if isinstance(action, SetOwner))
+    assert [adoption.owner] == pod_group["metadata"]["ownerReferences"]
 
 
 @pytest.mark.parametrize(
@@ -619,7 +621,7 @@ def test_a_group_is_kept_while_its_restart_is_delayed_or_exhausted() -> None:
         lost = (changed(snapshot.worker_pods[0], terminating), snapshot.worker_pods[1])
         planned = plan(replace(snapshot, worker_pods=lost, service=None))
         assert deletions(planned) == []
-        assert [each.intent["kind"] for each in actions_of(planned) if isinstance(each, Create)] == [
+        assert [action.intent["kind"] for action in actions_of(planned) if isinstance(action, Create)] == [
             "Service"
         ]
         assert planned.again_after == (10.0 if waits else None)
@@ -678,8 +680,8 @@ def test_a_leader_without_webhook_labels_is_reported(label: str) -> None:
 def test_a_group_of_a_lost_revision_waits_for_its_recovery() -> None:
     planned = plan(replace(group(), revision=None))
     assert planned.sequences == () and planned.again_after == 30.0
-    said = f"leader pod demo-1 has revision key '{KEY}', of which no ControllerRevision is left"
-    assert planned.waiting_for == said
+    reason = f"leader pod demo-1 has revision key '{KEY}', of which no ControllerRevision is left"
+    assert planned.waiting_for == reason
 
 
 def test_a_group_of_a_lost_revision_is_still_restarted() -> None:
@@ -723,8 +725,8 @@ def test_a_gated_leader_is_released_before_it_gets_workers() -> None:
 
 def test_a_short_gate_is_not_reported() -> None:
     snapshot = gated_group()
-    made = {"creationTimestamp": timestamp(NOW - timedelta(seconds=1))}
-    new = replace(snapshot, leader=changed(snapshot.leader, lambda pod: pod["metadata"].update(made)))
+    metadata = {"creationTimestamp": timestamp(NOW - timedelta(seconds=1))}
+    new = replace(snapshot, leader=changed(snapshot.leader, lambda pod: pod["metadata"].update(metadata)))
     lift = actions_of(plan(new))[0]
     assert isinstance(lift, Merge) and lift.announce == ()
     former = (make_worker_pod(make_worker_statefulset(snapshot.leader)),)

@@ -144,13 +144,13 @@ def test_requests(size: int, template: dict[str, Any], expected: dict[str, str])
 
 def test_a_pod_group_is_of_its_leader_and_is_found_by_its_labels() -> None:
     leader = make_leader_pod(make_set(), 1)
-    made = build_pod_group("x/v1", "demo-1-key-a", leader, {"a": 1})
-    owner = made["metadata"].pop("ownerReferences")
-    assert made == {
+    pod_group = build_pod_group("x/v1", "demo-1-key-a", leader, {"a": 1})
+    owner = pod_group["metadata"].pop("ownerReferences")
+    assert pod_group == {
         "apiVersion": "x/v1",
         "kind": "PodGroup",
         "metadata": {"name": "demo-1-key-a", "namespace": "default", "labels": LABELS},
         "spec": {"a": 1},
     }
-    assert [each["uid"] for each in owner] == [leader["metadata"]["uid"]]
+    assert [reference["uid"] for reference in owner] == [leader["metadata"]["uid"]]
     assert name_by_labels(LABELS) == "demo-1-key-a"

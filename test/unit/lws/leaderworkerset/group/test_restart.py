@@ -67,7 +67,7 @@ def decided(snapshot: GroupSnapshot) -> Plan:
 def records_in(planned: Plan) -> Any:
     """Return what is written into the status, after a check of the other actions of the restart."""
     ((merge, *deletes),) = planned.sequences
-    assert isinstance(merge, Merge) and {type(each) for each in deletes} == {Delete}
+    assert isinstance(merge, Merge) and {type(delete) for delete in deletes} == {Delete}
     assert (merge.target.kind, merge.target.uid, merge.subresource) == (
         "LeaderWorkerSet",
         "uid-of-set-demo",
@@ -99,10 +99,10 @@ def test_the_restart_is_recorded_before_the_leader_is_deleted() -> None:
         Reference.to(snapshot.worker_statefulset),
         "Background",
     )
-    (told,) = delete.announce
+    (event,) = delete.announce
     note = f"Worker pod demo-1-1 failed, deleted leader pod demo-1 to recreate group 1: {WHY}"
-    assert (told.type, told.reason, told.action, told.note) == ("Normal", "RecreateGroup", "Delete", note)
-    assert (told.regarding, told.related) == (Reference.to(snapshot.lws), Reference.to(snapshot.leader))
+    assert (event.type, event.reason, event.action, event.note) == ("Normal", "RecreateGroup", "Delete", note)
+    assert (event.regarding, event.related) == (Reference.to(snapshot.lws), Reference.to(snapshot.leader))
     assert delete.tallies == (Tally("LeaderWorkerSet", "demo", "recreated", "ContainerRestarted"),)
     assert planned.figures is None
 
@@ -127,17 +127,17 @@ def test_a_failed_deletion_is_retried_without_another_count() -> None:
     ],
 )
 def test_restarts_are_counted(stored: str, expected: str) -> None:
-    found = records_in(decided(group(status_with_restarts(stored))))["restarts"]
-    assert found == {"1": f"{expected}.{THEN}.{KEY}"}
+    restarts = records_in(decided(group(status_with_restarts(stored))))["restarts"]
+    assert restarts == {"1": f"{expected}.{THEN}.{KEY}"}
 
 
 def test_the_deletion_waits_for_the_back_off() -> None:
     snapshot = group(status_with_restarts(f"3.3.{THEN - 15}.{KEY}"))
     planned = decided(snapshot)
     assert (planned.sequences, planned.again_after) == ((), 25.0)
-    (told,) = planned.announce
-    assert (told.type, told.reason) == ("Warning", "RecreateGroupDelayed")
-    assert told.note == (
+    (event,) = planned.announce
+    assert (event.type, event.reason) == ("Warning", "RecreateGroupDelayed")
+    assert event.note == (
         "group 1 was recreated 3 times in quick succession; next attempt not before 2026-03-01T12:00:25Z: "
         f"pod demo-1-1: {WHY}"
     )
@@ -184,9 +184,9 @@ def test_a_group_without_remaining_restarts_is_kept() -> None:
         "restarts": {"1": f"3.3.{THEN}.{KEY}"},
         "members": {"1": f"{LEADER_HASH}-{KEPT}"},
     }
-    (told,) = merge.announce
-    assert (told.type, told.reason) == ("Warning", "GroupFailed")
-    assert told.note == (
+    (event,) = merge.announce
+    assert (event.type, event.reason) == ("Warning", "GroupFailed")
+    assert event.note == (
         "group 1 failed and is left as it is for diagnosis: it was recreated 3 times on this revision, as "
         "often as maxGroupRestarts allows; change the template, raise the limit, or delete pod demo-1; "
         f"pod demo-1-1: {WHY}"
@@ -214,9 +214,9 @@ def test_exhaustion_is_reported_and_recorded_once() -> None:
 )
 def test_an_exhausted_group_restarts_again(stored: dict[str, Any], limit: int | None, count: int) -> None:
     spec = {} if limit is None else {"maxGroupRestarts": limit}
-    found = records_in(decided(group(stored, **spec)))
-    assert found["restarts"]["1"].startswith(f"{count}.")
-    assert found["members"] == {"1": f"{LEADER_HASH}-{DELETING}"}
+    records = records_in(decided(group(stored, **spec)))
+    assert records["restarts"]["1"].startswith(f"{count}.")
+    assert records["members"] == {"1": f"{LEADER_HASH}-{DELETING}"}
 
 
 def test_limit_0() -> None:
@@ -259,8 +259,8 @@ def test_disruptions_are_not_delayed_and_not_counted(
 
 
 def test_a_group_kept_for_diagnosis_is_kept_after_an_eviction() -> None:
-    kept = evicted(group(status_with_restarts(f"3.3.{THEN}.{KEY}", KEPT), maxGroupRestarts=3))
-    assert decided(kept).sequences == ()
+    snapshot = evicted(group(status_with_restarts(f"3.3.{THEN}.{KEY}", KEPT), maxGroupRestarts=3))
+    assert decided(snapshot).sequences == ()
 
 
 def test_a_failed_deletion_is_retried_unchanged() -> None:
@@ -289,11 +289,13 @@ OLD, DOWN = {"key": "old"}, {"ready": False}
 
 
 def other_groups(*special: dict[str, Any]) -> tuple[GroupFacts, ...]:
-    return tuple(make_group(None, index, **each) for index, each in zip((0, 2, 3, 4), special, strict=False))
+    return tuple(
+        make_group(None, index, **options) for index, options in zip((0, 2, 3, 4), special, strict=False)
+    )
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "goes"),
+    ("snapshot", "restarts"),
     [
         pytest.param(with_other_groups(group(), *other_groups(OLD, {}, {})), True, id="all others are ready"),
         pytest.param(
@@ -334,12 +336,12 @@ def other_groups(*special: dict[str, Any]) -> tuple[GroupFacts, ...]:
     ],
 )
 def test_a_ready_group_is_restarted_during_a_rollout_only_within_the_budget(
-    snapshot: GroupSnapshot, goes: bool
+    snapshot: GroupSnapshot, restarts: bool
 ) -> None:
     planned = decided(snapshot)
-    assert bool(planned.sequences) is goes
-    assert planned.again_after == (None if goes else 5.0)
-    assert bool(planned.waiting_for) is not goes
+    assert bool(planned.sequences) is restarts
+    assert planned.again_after == (None if restarts else 5.0)
+    assert bool(planned.waiting_for) is not restarts
 
 
 def test_a_restart_waits_for_a_stuck_rollout_at_most_as_long_as_the_longest_backoff() -> None:
@@ -357,7 +359,7 @@ def _made(seconds: int, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "going", "until"),
+    ("metadata", "is_deleted", "until"),
     [
         pytest.param(_made(-900), False, 600, id="the unready group is down for long"),
         pytest.param(_made(500), False, 1100, id="the unready group was recreated"),
@@ -374,11 +376,11 @@ def _made(seconds: int, **changes: Any) -> dict[str, Any]:
     ],
 )
 def test_groups_that_waited_for_a_stuck_rollout_restart_one_at_a_time(
-    metadata: dict[str, Any], going: bool, until: int
+    metadata: dict[str, Any], is_deleted: bool, until: int
 ) -> None:
-    *rest, down = other_groups(OLD, {}, DOWN)
+    *others, down = other_groups(OLD, {}, DOWN)
     leader = {**down.leader, "metadata": {**down.leader["metadata"], **metadata}}
-    stuck = with_other_groups(group(), *rest, replace(down, leader=leader, is_being_deleted=going))
+    stuck = with_other_groups(group(), *others, replace(down, leader=leader, is_being_deleted=is_deleted))
     planned = decided(replace(stuck, now=NOW + timedelta(seconds=630)))
     latest = timestamp(NOW + timedelta(seconds=until))
     assert bool(planned.sequences) is (until <= 630)
@@ -396,8 +398,8 @@ def counted(counts: str | None = None, *, age: int | None = None, **template: An
     age: seconds since its leader was created.
     """
     annotations = {GROUP_RESTART_COUNTS_ANNOTATION: counts} if counts is not None else None
-    found = group(template=template, annotations=annotations)
-    return replace(found, now=NOW if age is None else datetime.fromtimestamp(MADE + age, UTC))
+    snapshot = group(template=template, annotations=annotations)
+    return replace(snapshot, now=NOW if age is None else datetime.fromtimestamp(MADE + age, UTC))
 
 
 def count_written(planned: Plan) -> Any:
@@ -492,9 +494,9 @@ def test_a_deletion_at_the_limit_is_not_delayed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "says"),
+    ("count", "times"),
     [(0, "0 times"), (1, "once"), (2, "2 times")],
 )
-def test_the_waiting_reason_contains_the_number_of_recreations(count: int, says: str) -> None:
-    (told,) = decided(counted(f'{{"{KEY}/1":{count}}}', age=0, restartBackoff={})).announce
-    assert told.note.startswith(f"group 1 was recreated {says} on this revision; next attempt not before ")
+def test_the_waiting_reason_contains_the_number_of_recreations(count: int, times: str) -> None:
+    (event,) = decided(counted(f'{{"{KEY}/1":{count}}}', age=0, restartBackoff={})).announce
+    assert event.note.startswith(f"group 1 was recreated {times} on this revision; next attempt not before ")

@@ -77,8 +77,8 @@ def test_former_workers_are_waited_for_while_they_can_terminate(
     planned = plan(snapshot)
     waits = seconds is not None
     assert (planned.again_after, planned.waiting_for) == (seconds, FORMER if waits else "")
-    created = [each for sequence in planned.sequences for each in sequence]
-    assert [isinstance(each, Create) for each in created] == ([] if waits else [True])
+    created = [action for sequence in planned.sequences for action in sequence]
+    assert [isinstance(action, Create) for action in created] == ([] if waits else [True])
     assert planned.announce == () and planned.stuck_pods == 0
 
 
@@ -181,6 +181,8 @@ def rejected_by_the_scheduler(*left: Object, **more: Any) -> GroupSnapshot:
 def test_the_scheduler_retries_a_leader_after_its_former_group_is_deleted(
     snapshot: GroupSnapshot, is_looked_at: bool
 ) -> None:
-    merges = [each for sequence in plan(snapshot).sequences for each in sequence if isinstance(each, Merge)]
-    told = {"metadata": {"labels": {FORMER_GROUP_GONE_LABEL: "true"}}}
-    assert [each.patch for each in merges] == ([told] if is_looked_at else [])
+    merges = [
+        action for sequence in plan(snapshot).sequences for action in sequence if isinstance(action, Merge)
+    ]
+    patch = {"metadata": {"labels": {FORMER_GROUP_GONE_LABEL: "true"}}}
+    assert [merge.patch for merge in merges] == ([patch] if is_looked_at else [])

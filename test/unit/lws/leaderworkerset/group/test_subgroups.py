@@ -23,7 +23,7 @@ from lws.leaderworkerset.group.placement import count_of, members_of, subgroup_k
 def test_subgroups(size: int, subgroup_size: int, expected: list[int]) -> None:
     assert [subgroup_of(worker, size, subgroup_size) for worker in range(size)] == expected
     for index in range(max(expected) + 2):
-        same = [worker for worker, found in enumerate(expected) if found == index]
+        same = [worker for worker, subgroup in enumerate(expected) if subgroup == index]
         assert list(members_of(index, size, subgroup_size)) == same
     assert count_of(size, subgroup_size, leader_excluded=False) == max(expected) + 1
     assert count_of(size, subgroup_size, leader_excluded=True) == len(set(expected[1:]))

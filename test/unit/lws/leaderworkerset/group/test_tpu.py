@@ -61,7 +61,7 @@ PORT_FROM = {"name": "TPU_PROCESS_PORT", "valueFrom": {"fieldRef": {"fieldPath":
     ],
 )
 def test_containers_that_use_tpus(pod: dict[str, Any], expected: list[str]) -> None:
-    assert [each["name"] for each in tpu_containers(pod)] == expected
+    assert [entry["name"] for entry in tpu_containers(pod)] == expected
 
 
 @pytest.mark.parametrize(
@@ -91,15 +91,17 @@ def test_ports(containers: list[dict[str, Any]], expected: list[str]) -> None:
     ],
 )
 def test_hosts_and_ids(pods: Sequence[int], pod: int, containers: int, hosts: str, ids: list[str]) -> None:
-    found = variables(Slice("L-0", "L", pods), pod, [container(str(place)) for place in range(containers)])
-    told = [{entry["name"]: entry["value"] for entry in each} for each in found]
-    assert [each["TPU_WORKER_HOSTNAMES"] for each in told] == [hosts] * containers
-    assert [each["TPU_WORKER_ID"] for each in told] == ids
-    assert [each["TPU_PROCESS_PORT"] for each in told] == ["8476", "8477"][:containers]
+    environments = variables(
+        Slice("L-0", "L", pods), pod, [container(str(index)) for index in range(containers)]
+    )
+    values = [{entry["name"]: entry["value"] for entry in env} for env in environments]
+    assert [env["TPU_WORKER_HOSTNAMES"] for env in values] == [hosts] * containers
+    assert [env["TPU_WORKER_ID"] for env in values] == ids
+    assert [env["TPU_PROCESS_PORT"] for env in values] == ["8476", "8477"][:containers]
 
 
 def test_all_variables_in_order() -> None:
-    found = variables(Slice("L-0", "L", range(2)), 1, [container("a"), container("b", port("9000"))])
+    environments = variables(Slice("L-0", "L", range(2)), 1, [container("a"), container("b", port("9000"))])
     hosts = "L-0.L,L-0.L,L-0-1.L,L-0-1.L"
     addresses = "L-0.L:8476,L-0.L:9000,L-0-1.L:8476,L-0-1.L:9000"
     common = [("TPU_NAME", "L-0"), ("TPU_PROCESS_ADDRESSES", addresses)]
@@ -107,7 +109,7 @@ def test_all_variables_in_order() -> None:
         [("TPU_WORKER_HOSTNAMES", hosts), ("TPU_WORKER_ID", "2"), *common, ("TPU_PROCESS_PORT", "8476")],
         [("TPU_WORKER_HOSTNAMES", hosts), ("TPU_WORKER_ID", "3"), *common],
     ]
-    assert [[(entry["name"], entry["value"]) for entry in each] for each in found] == expected
+    assert [[(entry["name"], entry["value"]) for entry in env] for env in environments] == expected
 
 
 def test_more_addresses_than_a_pod_could_hold_are_refused() -> None:

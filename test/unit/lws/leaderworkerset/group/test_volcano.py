@@ -60,21 +60,21 @@ def test_the_pod_group_field_by_field() -> None:
 
 def test_the_set_owns_it_with_scheduling() -> None:
     annotations = {"volcano.sh/task": "x", "scheduling.volcano.sh/queue-name": "gold", "note": "y"}
-    plain, made = (
+    plain, owned = (
         pod_group(make_set(size=3, annotations=annotations, **more)) for more in ({}, {"scheduling": {}})
     )
-    (owner,) = made["metadata"]["ownerReferences"]
+    (owner,) = owned["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("LeaderWorkerSet", "uid-of-set-demo", True)
     (of_leader,) = plain["metadata"]["ownerReferences"]
     assert of_leader["kind"] == "Pod"
-    made["metadata"]["ownerReferences"] = plain["metadata"]["ownerReferences"]
-    assert made == plain
+    owned["metadata"]["ownerReferences"] = plain["metadata"]["ownerReferences"]
+    assert owned == plain
 
 
 def test_pod_group_without_optional_fields() -> None:
-    made = pod_group(make_set(size=1))
-    assert made["spec"] == {"minMember": 1, "minResources": {}}
-    assert "annotations" not in made["metadata"]
+    built = pod_group(make_set(size=1))
+    assert built["spec"] == {"minMember": 1, "minResources": {}}
+    assert "annotations" not in built["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_pod_group_without_optional_fields() -> None:
 )
 def test_members(size: int, policy: str, annotations: dict[str, str], members: int) -> None:
     lws = make_set(size=size, startupPolicy=policy)
-    made = pod_group(lws, make_leader_pod(lws, 1, annotations=annotations))
-    assert made["spec"]["minMember"] == members
+    built = pod_group(lws, make_leader_pod(lws, 1, annotations=annotations))
+    assert built["spec"]["minMember"] == members
 
 
 def test_a_pod_names_the_pod_group_of_its_revision() -> None:

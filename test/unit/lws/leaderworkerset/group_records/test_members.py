@@ -33,7 +33,7 @@ def test_members_are_identified_by_uid() -> None:
         Members.of("l", ()),
         FIRST,
     }
-    assert len({str(each) for each in (FIRST, OTHER, Members.of("m", ("a", "b")))}) == 3
+    assert len({str(members) for members in (FIRST, OTHER, Members.of("m", ("a", "b")))}) == 3
 
 
 def test_members_round_trip() -> None:
@@ -106,24 +106,24 @@ def test_members_of_deleted_groups_are_removed() -> None:
 
 @pytest.mark.parametrize("workers", [("a",), ("a", "b", "c")])
 def test_a_group_that_was_scaled_by_hand_is_not_complete(workers: tuple[str, ...]) -> None:
-    whole = group()
-    scaled = make_worker_statefulset(dict(whole.leader), replicas=len(workers))
-    assert whole.is_complete
-    assert not GroupFacts(0, whole.leader, scaled, worker_uids=workers).is_complete
+    facts = group()
+    scaled = make_worker_statefulset(dict(facts.leader), replicas=len(workers))
+    assert facts.is_complete
+    assert not GroupFacts(0, facts.leader, scaled, worker_uids=workers).is_complete
 
 
 def test_a_group_of_one_is_complete_by_itself() -> None:
     alone = make_group(make_set(size=1))
     assert alone.is_complete
-    found = current_members(SetSnapshot(make_set(size=1), NOW, groups=(alone,)), {0})
-    assert found == {0: Members.of("uid-of-pod-demo-0", ())}
+    members = current_members(SetSnapshot(make_set(size=1), NOW, groups=(alone,)), {0})
+    assert members == {0: Members.of("uid-of-pod-demo-0", ())}
 
 
 @pytest.mark.parametrize(
-    ("told", "complete"), [("3", True), ("4", False), ("0", False), ("many", True), ("03", True)]
+    ("size", "complete"), [("3", True), ("4", False), ("0", False), ("many", True), ("03", True)]
 )
-def test_size_of_a_group_comes_from_its_leader(told: str, complete: bool) -> None:
-    whole = group()
-    annotations = {**whole.leader["metadata"]["annotations"], SIZE_ANNOTATION: told}
-    leader = {**whole.leader, "metadata": {**whole.leader["metadata"], "annotations": annotations}}
-    assert GroupFacts(0, leader, whole.worker_statefulset, worker_uids=("a", "b")).is_complete is complete
+def test_size_of_a_group_comes_from_its_leader(size: str, complete: bool) -> None:
+    facts = group()
+    annotations = {**facts.leader["metadata"]["annotations"], SIZE_ANNOTATION: size}
+    leader = {**facts.leader, "metadata": {**facts.leader["metadata"], "annotations": annotations}}
+    assert GroupFacts(0, leader, facts.worker_statefulset, worker_uids=("a", "b")).is_complete is complete

@@ -64,9 +64,9 @@ UNREADABLE: list[Any] = [
     "text", [*UNREADABLE, f"{'9' * 20}.{NUMBERS}", f"{NUMBERS}.{KEY} ", f"{NUMBERS}.other"]
 )
 def test_invalid_records_and_those_of_other_revisions_are_ignored(text: Any) -> None:
-    found = read(text)
-    assert found == Restarts(key=KEY)
-    assert found.due <= NOW
+    restarts = read(text)
+    assert restarts == Restarts(key=KEY)
+    assert restarts.due <= NOW
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def test_the_stable_period_exceeds_the_longest_backoff() -> None:
     ],
 )
 def test_reset_of_the_backoff(later: int, expected: Restarts) -> None:
-    found = read(f"5.4.{THEN}.{KEY}", now=NOW + timedelta(seconds=later))
-    assert found == expected
+    restarts = read(f"5.4.{THEN}.{KEY}", now=NOW + timedelta(seconds=later))
+    assert restarts == expected
     if not expected.consecutive:
-        assert found.due == datetime(1970, 1, 1, tzinfo=UTC)
+        assert restarts.due == datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def test_the_limit() -> None:
@@ -121,22 +121,26 @@ def test_the_limit_of_the_template_is_upstreams() -> None:
     assert not is_used_up(spec.max_group_restarts, Restarts(9)) and spec.restart_budget == 0
 
 
-@pytest.mark.parametrize(("own", "other", "expected"), [(0, 5, True), (5, 0, False)])
-def test_our_limit_takes_precedence_over_upstreams(own: int, other: int, expected: bool) -> None:
+@pytest.mark.parametrize(("own", "upstreams", "expected"), [(0, 5, True), (5, 0, False)])
+def test_our_limit_takes_precedence_over_upstreams(own: int, upstreams: int, expected: bool) -> None:
     """Admission rejects one in addition to the other. A set that was stored without admission runs all the
     same.
     """
-    lws = make_set(maxGroupRestarts=own, template={"maxGroupRestarts": other})
+    lws = make_set(maxGroupRestarts=own, template={"maxGroupRestarts": upstreams})
     assert is_used_up(SetSpec.of(lws).max_group_restarts, Restarts(1)) is expected
     assert SetSpec.of(lws).restart_budget is None
 
 
 def test_a_decision_applies_to_one_leader_only() -> None:
-    leader, other = make_leader_pod(index=3), make_leader_pod(index=3, uid="u-new")
+    leader, successor = make_leader_pod(index=3), make_leader_pod(index=3, uid="u-new")
     for mark in (DELETING, KEPT):
         lws = a_set(record_patch(3, leader, Restarts(1, 1, THEN, KEY), mark))
         assert lws["status"]["restarts"] == {"3": f"1.1.{THEN}.{KEY}"}
-        assert (mark_of(lws, 3, leader), mark_of(lws, 3, other), mark_of(lws, 2, leader)) == (mark, "", "")
+        assert (mark_of(lws, 3, leader), mark_of(lws, 3, successor), mark_of(lws, 2, leader)) == (
+            mark,
+            "",
+            "",
+        )
     lws = a_set({"members": {"3": str(Members.of(leader["metadata"]["uid"], ["w"]))}})
     assert mark_of(lws, 3, leader) == ""
 
@@ -191,7 +195,7 @@ FALSE = {"type": "Failed", "status": "False"}
 def test_the_condition(
     stored: list[dict[str, Any]], indices: tuple[int, ...], expected: tuple[bool, str] | None
 ) -> None:
-    told = [(each.is_true, each.message) for each in failed(stored, indices)]
-    assert len(told) == (expected is not None)
+    conditions = [(condition.is_true, condition.message) for condition in failed(stored, indices)]
+    assert len(conditions) == (expected is not None)
     if expected is not None:
-        assert told[0][0] is expected[0] and told[0][1].startswith(expected[1])
+        assert conditions[0][0] is expected[0] and conditions[0][1].startswith(expected[1])

@@ -52,8 +52,8 @@ async def test_which_event_counts(items: list[dict[str, Any]], expected: str) ->
 async def test_one_read_serves_a_namespace_for_some_seconds() -> None:
     events = Events(event("one", about="one"), event("two", about="two"))
     bench = Bench(events)
-    asked = [("one", 0), ("two", 0), ("one", 0), ("two", 3)]
-    assert [await bench.ask(seconds, about=name) for name, seconds in asked] == ["one", "two", "one", "two"]
+    queries = [("one", 0), ("two", 0), ("one", 0), ("two", 3)]
+    assert [await bench.ask(seconds, about=name) for name, seconds in queries] == ["one", "two", "one", "two"]
     selector = "regarding.kind!=LeaderWorkerSet,type=Warning,reason=FailedCreate"
     assert events.asked == [("default", {"fieldSelector": selector, "limit": "500"})]
     await bench.ask(3, "other")

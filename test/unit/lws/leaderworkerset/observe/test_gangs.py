@@ -113,8 +113,8 @@ async def test_gangs_are_served_while_their_api_is_there(caplog: pytest.LogCaptu
         cluster.versions.add(VOLCANO)
         await asyncio.sleep(62)
         assert (scene.spoken, scene.woken) == (VOLCANO, 2)
-    said = list(dict.fromkeys(record.getMessage() for record in caplog.records))
-    assert said == [
+    messages = list(dict.fromkeys(record.getMessage() for record in caplog.records))
+    assert messages == [
         f"gang scheduling: the API server does not serve podgroups of {VOLCANO}: install volcano, or remove "
         f"gangSchedulingManagement from the configuration; checked every 30 s",
         f"gang scheduling: creating PodGroups for volcano ({VOLCANO})",
@@ -136,7 +136,7 @@ async def test_gangs_are_served_while_their_api_is_there(caplog: pytest.LogCaptu
 )
 @in_fake_time
 async def test_the_best_served_version_is_used(served: list[str], spoken: str | None) -> None:
-    async with running("kubernetes", FakeCluster(*(NATIVE + each for each in served))) as scene:
+    async with running("kubernetes", FakeCluster(*(NATIVE + version for version in served))) as scene:
         assert scene.spoken == (NATIVE + spoken if spoken else None)
 
 

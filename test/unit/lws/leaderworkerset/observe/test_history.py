@@ -44,18 +44,18 @@ class Asked:
 
     async def get(self, kind: str, namespace: str, name: str) -> Object:
         self.requests.append(f"{kind} {namespace}/{name}")
-        for each in self.objects:
-            if (each["kind"], each["metadata"]["name"]) == (kind, name):
-                return each
+        for obj in self.objects:
+            if (obj["kind"], obj["metadata"]["name"]) == (kind, name):
+                return obj
         raise NotFound(404, "NotFound", name)
 
     async def list_page(
         self, resource: Resource, query: Mapping[str, str], metadata_only: bool = False, namespace: str = ""
     ) -> Object:
         self.requests.append(f"{resource.plural} of {namespace}{query or ''}")
-        found = [each for each in self.objects if each["kind"] == resource.kind]
+        matching = [obj for obj in self.objects if obj["kind"] == resource.kind]
         return {
-            "items": [{key: each[key] for key in each if key not in ("kind", "apiVersion")} for each in found]
+            "items": [{key: obj[key] for key in obj if key not in ("kind", "apiVersion")} for obj in matching]
         }
 
 
@@ -64,9 +64,9 @@ class World:
 
     def __init__(self, *objects: Object, hide: Iterable[str] = ()) -> None:
         self.store = Store(lambda before, after: None, TABLES)
-        for each in objects:
-            if each["metadata"]["uid"] not in hide:
-                self.store.put(each)
+        for obj in objects:
+            if obj["metadata"]["uid"] not in hide:
+                self.store.put(obj)
         self.asked = Asked(objects)
         cluster = cast(Cluster, self.asked)
         self.history = RevisionReader(
@@ -154,7 +154,7 @@ async def test_a_revision_missing_from_the_stream_is_read() -> None:
     assert world.history.recorded(lws) == ()
     assert await world.history.unrecorded(lws, leader, [KEY]) == ()
     assert world.asked.requests == ["controllerrevisions of default"]
-    assert [each.key for each in world.history.recorded(lws)] == [KEY]
+    assert [recorded.key for recorded in world.history.recorded(lws)] == [KEY]
 
 
 @pytest.mark.parametrize("label", ["other", None], ids=["edited", "removed"])
@@ -167,29 +167,29 @@ async def test_a_revision_of_ours_is_found_whatever_its_name_label(label: str | 
     # No stream shows a revision without labels.
     world = World(lws, leader, revision, hide=[revision["metadata"]["uid"]] if label is None else [])
     assert await world.history.unrecorded(lws, leader, [KEY]) == ()
-    (found,) = world.history.recorded(lws)
-    assert (found.key, found.labels.get(NAME_LABEL, "")) == (KEY, label or "")
+    (recorded,) = world.history.recorded(lws)
+    assert (recorded.key, recorded.labels.get(NAME_LABEL, "")) == (KEY, label or "")
 
 
 async def test_no_group_gets_a_template_whose_label_was_edited_to_its_key() -> None:
     """The revision of a lost leader was deleted, and the label of another revision, which all other groups
     run, was edited to its key. Passes over that group see the same as passes over the set.
     """
-    lws, wanted = make_set(image="app:2"), record(make_set(image="app:2")).key
-    leader, lost = make_leader_statefulset(lws, key=wanted), make_leader_pod(lws, 0, key=OLD)
+    lws, key = make_set(image="app:2"), record(make_set(image="app:2")).key
+    leader, lost = make_leader_statefulset(lws, key=key), make_leader_pod(lws, 0, key=OLD)
     edited = make_revision(lws, OLD)
     del edited["metadata"]["annotations"][SEAL_ANNOTATION]
-    world = World(lws, leader, lost, edited, make_leader_pod(lws, 1, key=wanted))
-    assert [each.key for each in world.history.recorded(lws)] == [wanted]
-    assert [each.key for each in await world.history.unrecorded(lws, leader, [OLD])] == [OLD]
+    world = World(lws, leader, lost, edited, make_leader_pod(lws, 1, key=key))
+    assert [revision.key for revision in world.history.recorded(lws)] == [key]
+    assert [revision.key for revision in await world.history.unrecorded(lws, leader, [OLD])] == [OLD]
 
 
 async def test_orphaned_and_foreign_revisions_are_ignored() -> None:
     lws, leader = make_set(), make_leader_statefulset()
     stranger = make_revision(make_set("other"), KEY, number=7)
     world = World(lws, leader, stranger, hide=[stranger["metadata"]["uid"]])
-    (found,) = await world.history.unrecorded(lws, leader, [KEY])
-    assert found.key == KEY
+    (running,) = await world.history.unrecorded(lws, leader, [KEY])
+    assert running.key == KEY
     assert world.store.of_kind("ControllerRevision") == ()
 
 
@@ -210,19 +210,19 @@ async def test_a_template_that_creates_no_leader_is_ignored() -> None:
     forgotten = make_own_revision(leader, OLD)
     stranger = make_own_revision(leader, KEY, owner=make_leader_statefulset(make_set("other")))
     world = World(lws, leader, forgotten, stranger)
-    (found,) = await world.history.unrecorded(lws, leader, [OLD])
-    assert (found.leader, found.claims, found.workers) == (None, (), None)
+    (running,) = await world.history.unrecorded(lws, leader, [OLD])
+    assert (running.leader, running.claims, running.workers) == (None, (), None)
 
 
 async def test_workers_are_read_whole_the_oldest_first() -> None:
     lws, leader = make_set(), make_leader_statefulset()
     young = make_workers(0, KEY, created="2026-02-02T00:00:00Z")
     old = make_workers(1, KEY, created="2026-02-01T00:00:00Z")
-    other = make_workers(2, OLD, created="2026-01-01T00:00:00Z")
-    world = World(lws, leader, *young, *old, *other)
-    (found,) = await world.history.unrecorded(lws, leader, [KEY])
-    assert found.workers == old[1]
-    assert found.workers["spec"]["template"]["spec"]["containers"]
+    outdated = make_workers(2, OLD, created="2026-01-01T00:00:00Z")
+    world = World(lws, leader, *young, *old, *outdated)
+    (running,) = await world.history.unrecorded(lws, leader, [KEY])
+    assert running.workers == old[1]
+    assert running.workers["spec"]["template"]["spec"]["containers"]
     (first,) = await world.history.unrecorded(lws, leader, [KEY], first=young[1])
     assert first.workers == young[1]
 
@@ -245,9 +245,9 @@ async def test_workers_of_no_leader_are_skipped(case: str) -> None:
         successor = copy.deepcopy(workers)
         successor["metadata"]["uid"] = "uid-of-successor"
         world.asked.objects = [lws, leader, pod, successor]
-    (found,) = await world.history.unrecorded(lws, leader, [KEY])
-    assert found.workers is None
-    assert found.leader is not None
+    (running,) = await world.history.unrecorded(lws, leader, [KEY])
+    assert running.workers is None
+    assert running.leader is not None
 
 
 @pytest.mark.parametrize(
@@ -258,18 +258,18 @@ async def test_workers_of_no_leader_are_skipped(case: str) -> None:
 async def test_invalid_templates_are_ignored(data: Any) -> None:
     lws, leader = make_set(), make_moving_leaders()
     garbled = {**make_own_revision(leader, OLD), "data": data}
-    (found,) = await World(lws, leader, garbled).history.unrecorded(lws, leader, {OLD})
-    assert (found.key, found.leader) == (OLD, None)
+    (running,) = await World(lws, leader, garbled).history.unrecorded(lws, leader, {OLD})
+    assert (running.key, running.leader) == (OLD, None)
 
 
 def test_a_broken_revision_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lws = make_set()
     owned, orphan = (make_revision(lws, KEY, number) for number in (1, 2))
-    for each in (owned, orphan):
-        each["data"]["spec"]["leaderWorkerTemplate"]["size"] = "two"
+    for revision in (owned, orphan):
+        revision["data"]["spec"]["leaderWorkerTemplate"]["size"] = "two"
     orphan["metadata"] |= {"name": "orphan", "ownerReferences": []}
     world = World(lws, owned, orphan)
-    (found,) = world.history.recorded(lws)
-    assert "size is 'two'" in found.broken
+    (recorded,) = world.history.recorded(lws)
+    assert "size is 'two'" in recorded.broken
     monkeypatch.setattr(history, "recorded_fault", lambda data: pytest.fail("it was looked at before"))
-    assert world.history.recorded(lws) == (found,)
+    assert world.history.recorded(lws) == (recorded,)

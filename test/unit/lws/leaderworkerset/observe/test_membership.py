@@ -51,8 +51,8 @@ def test_leaders_of_a_set_hang_from_it_by_uid() -> None:
 
 def test_workers_belong_to_the_leader_that_owns_their_statefulset() -> None:
     own, foreign = make_worker_statefulset(PODS[0]), owned_by(make_worker_statefulset(PODS[1]), PODS[0])
-    found = Membership(shown(LWS, LEADERS, *PODS, own, foreign), {PODS[1]["metadata"]["uid"]})
-    first, second = found.groups_of(LEADERS)
+    membership = Membership(shown(LWS, LEADERS, *PODS, own, foreign), {PODS[1]["metadata"]["uid"]})
+    first, second = membership.groups_of(LEADERS)
     assert first.worker_statefulset is not None
     assert (first.index, first.worker_statefulset["metadata"]["uid"], first.is_being_deleted) == (
         0,
@@ -69,32 +69,32 @@ def newer(obj: dict[str, Any], version: int, **changes: Any) -> dict[str, Any]:
 
 def test_a_group_is_read_anew_only_when_something_of_it_has_changed() -> None:
     workers = [make_worker_statefulset(pod) for pod in PODS]
-    store, going = shown(LWS, LEADERS, *PODS, *workers), set[str]()
-    found = Membership(store, going)
-    before = found.groups_of(LEADERS)
-    again = found.groups_of(LEADERS)
+    store, deleting = shown(LWS, LEADERS, *PODS, *workers), set[str]()
+    membership = Membership(store, deleting)
+    before = membership.groups_of(LEADERS)
+    again = membership.groups_of(LEADERS)
     assert all(one is other for one, other in zip(before, again, strict=True))
 
     worker = owned_by(make_leader_pod(LWS, 7), workers[1])
     store.put(newer(worker, 5, status={"conditions": [{"type": "Ready", "status": "True"}]}))
-    first, second = found.groups_of(LEADERS)
+    first, second = membership.groups_of(LEADERS)
     assert first is before[0] and second.worker_uids == (worker["metadata"]["uid"],)
 
-    going.add(PODS[0]["metadata"]["uid"])
-    assert [each.is_being_deleted for each in found.groups_of(LEADERS)] == [True, False]
-    going.clear()
+    deleting.add(PODS[0]["metadata"]["uid"])
+    assert [group.is_being_deleted for group in membership.groups_of(LEADERS)] == [True, False]
+    deleting.clear()
     store.drop(newer(workers[0], 9_999_999))
-    assert [each.worker_statefulset is None for each in found.groups_of(LEADERS)] == [True, False]
+    assert [group.worker_statefulset is None for group in membership.groups_of(LEADERS)] == [True, False]
 
-    found.forget(PODS[0])
-    assert found.groups_of(LEADERS)[1] is second
-    found.forget(LEADERS)
-    again = found.groups_of(LEADERS)[1]
+    membership.forget(PODS[0])
+    assert membership.groups_of(LEADERS)[1] is second
+    membership.forget(LEADERS)
+    again = membership.groups_of(LEADERS)[1]
     assert again == second and again is not second
     store.drop(newer(LEADERS, 9_999_999))
-    found.forget(LEADERS)
-    found.groups_of(LEADERS)
-    assert not found._cached, "nobody would tell that it has gone"
+    membership.forget(LEADERS)
+    membership.groups_of(LEADERS)
+    assert not membership._cached, "nobody would tell that it has gone"
 
 
 def test_which_pods_of_a_group_had_to_wait_for_a_node() -> None:
@@ -107,9 +107,9 @@ def test_which_pods_of_a_group_had_to_wait_for_a_node() -> None:
         make_worker_pod(workers, 3),
         make_worker_pod(workers, 4, status=gated, terminating=True),
     ]
-    found = Membership(shown(LWS, LEADERS, *PODS, workers, *pods), set())
+    membership = Membership(shown(LWS, LEADERS, *PODS, workers, *pods), set())
     waits = (NodeWait(SINCE), NodeWait(SINCE, SINCE + timedelta(hours=1)))
-    assert [set(each.waits) for each in found.groups_of(LEADERS)] == [set(waits), set()]
+    assert [set(group.waits) for group in membership.groups_of(LEADERS)] == [set(waits), set()]
 
 
 def test_which_node_a_pod_must_return_to_while_it_has_none() -> None:

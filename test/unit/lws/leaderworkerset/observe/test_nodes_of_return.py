@@ -66,8 +66,8 @@ async def test_a_node_is_read_after_30_s_and_then_at_growing_intervals() -> None
     returns = Returns()
     group = returns.waiting("node-1", "node-1")
     for second in range(1600):
-        found = await returns.at(second, group)
-        assert bool(found.pods) == (second >= 30)
+        result = await returns.at(second, group)
+        assert bool(result.pods) == (second >= 30)
     assert [second for second, _ in returns.reads] == [30, 60, 120, 240, 480, 780, 1080, 1380]
 
 
@@ -82,9 +82,9 @@ async def test_the_next_pass_is_due_with_the_next_read() -> None:
 async def test_ten_nodes_in_a_pass_and_the_others_soon_after() -> None:
     returns = Returns()
     group = returns.waiting(*(f"node-{index:02}" for index in range(25)))
-    found = [await returns.at(second, group) for second in (40, 45, 50, 55)]
-    assert [len(each.nodes) for each in found] == [10, 10, 5, 0]
-    assert [each.recheck_after for each in found] == [5, 5, 20, 15]
+    results = [await returns.at(second, group) for second in (40, 45, 50, 55)]
+    assert [len(result.nodes) for result in results] == [10, 10, 5, 0]
+    assert [result.recheck_after for result in results] == [5, 5, 20, 15]
     assert sorted(name for _, name in returns.reads) == [f"node-{index:02}" for index in range(25)]
 
 

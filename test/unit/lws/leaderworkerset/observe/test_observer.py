@@ -137,10 +137,10 @@ class World:
 
 
 def changed(obj: dict[str, Any], change: Change) -> dict[str, Any]:
-    made = copy.deepcopy(obj)
-    made["metadata"]["resourceVersion"] = str(int(made["metadata"]["resourceVersion"]) + 1000)
-    change(made)
-    return made
+    edited = copy.deepcopy(obj)
+    edited["metadata"]["resourceVersion"] = str(int(edited["metadata"]["resourceVersion"]) + 1000)
+    change(edited)
+    return edited
 
 
 def owned_by(*owners: dict[str, Any]) -> Change:
@@ -234,7 +234,7 @@ async def test_nodes_are_looked_at_for_a_rollout_with_prewarm_only() -> None:
     }
     job["metadata"] |= {"ownerReferences": [owner_reference(LWS)], "resourceVersion": "1"}
     world.show(job)
-    world.show(changed(job, lambda other: other["metadata"].update(name="of-somebody-else", uid="v")))
+    world.show(changed(job, lambda obj: obj["metadata"].update(name="of-somebody-else", uid="v")))
     assert names((await world.of_set()).prewarm.jobs) == ["demo-prewarm-1"]
     # The Job is observed even if the field has been removed meanwhile.
     world.show(changed(warm, lambda lws: lws["spec"].update(LWS["spec"])))
@@ -307,13 +307,13 @@ async def test_the_disruption_budget_of_a_set_is_seen_whoever_owns_it() -> None:
     assert snapshot.pod_disruption_budget == trim(stranger) and "u-9" in snapshot.owners_alive
 
 
-@pytest.mark.parametrize("asks", [True, False])
-async def test_the_service_of_leaders_is_seen_where_it_matters(asks: bool) -> None:
+@pytest.mark.parametrize("is_requested", [True, False])
+async def test_the_service_of_leaders_is_seen_where_it_matters(is_requested: bool) -> None:
     lws = copy.deepcopy(LWS)
     lws["spec"]["leaderService"] = {"ports": [{"port": 80}]}
     ours = api_server.stored(build_leader_service(lws))
     stranger = {**ours, "metadata": {**ours["metadata"], "ownerReferences": [OTHER], "labels": {}}}
-    the_set = lws if asks else LWS
+    the_set = lws if is_requested else LWS
     others = [obj for obj in EVERYTHING if obj is not LWS]
     world = World(the_set, *others, ours)
     assert (await world.of_set()).leader_service == trim(ours)
@@ -321,8 +321,8 @@ async def test_the_service_of_leaders_is_seen_where_it_matters(asks: bool) -> No
     world = World(the_set, *others, stranger)
     snapshot = await world.of_set()
     # A Service of that name matters only if the set needs one.
-    assert snapshot.leader_service == (trim(stranger) if asks else None)
-    assert ("u-9" in snapshot.owners_alive) is asks
+    assert snapshot.leader_service == (trim(stranger) if is_requested else None)
+    assert ("u-9" in snapshot.owners_alive) is is_requested
 
 
 async def test_nodes_are_read_where_a_pod_should_have_been_gone() -> None:
@@ -354,8 +354,8 @@ async def test_the_pods_of_each_group_are_known_by_their_uids() -> None:
     snapshot = await World(*EVERYTHING).of_set()
     uids = [sorted(group.worker_uids) for group in snapshot.groups]
     assert uids == [["uid-of-pod-demo-0-1", "uid-of-pod-demo-0-2"], []]
-    going = make_worker_pod(WORKERS[1], 2, terminating=True)
-    snapshot = await World(*EVERYTHING[:-1], going).of_set()
+    terminating = make_worker_pod(WORKERS[1], 2, terminating=True)
+    snapshot = await World(*EVERYTHING[:-1], terminating).of_set()
     assert snapshot.groups[0].worker_uids == ("uid-of-pod-demo-0-1",)
     theirs = changed(WORKERS[1], owned_by(OTHER))
     snapshot = await World(LWS, LEADERS, SERVICE, REVISION, *PODS, theirs, *WORKER_PODS).of_set()
@@ -369,7 +369,7 @@ async def test_rejections_are_in_the_snapshot() -> None:
         service, Forbidden(403, "Forbidden", "exceeded quota: few"), Reference.to(LWS)
     )
     snapshot = await world.of_set()
-    assert [each.message for each in snapshot.rejections] == [
+    assert [rejection.message for rejection in snapshot.rejections] == [
         "cannot create Service demo-1: exceeded quota: few"
     ]
     assert snapshot.recheck_after == 30
@@ -397,13 +397,13 @@ async def test_pod_rejections_are_known_as_well_as_rejections_of_the_set() -> No
     assert world.background.woken == [("default", "demo")]
     snapshot = await world.observer.observe_set("default", "demo", at(5))
     assert snapshot is not None
-    assert [each.reason for each in snapshot.rejections] == ["QuotaExceeded", "QuotaExceeded"]
+    assert [rejection.reason for rejection in snapshot.rejections] == ["QuotaExceeded", "QuotaExceeded"]
     assert snapshot.refused_at == {leaders["metadata"]["uid"]: NOW}
 
 
 async def test_terminating_leaders_are_seen() -> None:
-    going = make_leader_pod(LWS, 1, key=KEY, terminating=True)
-    snapshot = await World(LWS, LEADERS, REVISION, going).of_set()
+    terminating = make_leader_pod(LWS, 1, key=KEY, terminating=True)
+    snapshot = await World(LWS, LEADERS, REVISION, terminating).of_set()
     assert names(group.leader for group in snapshot.groups) == ["demo-1"]
 
 
@@ -479,8 +479,8 @@ async def test_a_foreign_service_with_the_name_of_a_group_service(
         lambda obj: obj["metadata"].update(name="demo-0", uid="u-service", labels={}, ownerReferences=owners),
     )
     (group,) = (await World(LWS, LEADERS, SERVICE, REVISION, pod, service).of_set()).groups
-    found = group.conflict
-    assert (f"{found['kind']} {found['metadata']['name']}" if found else None) == conflict
+    conflicting = group.conflict
+    assert (f"{conflicting['kind']} {conflicting['metadata']['name']}" if conflicting else None) == conflict
 
 
 @pytest.mark.parametrize("ordinals", [None, {}, {"start": 1}])
@@ -548,10 +548,10 @@ async def test_a_foreign_object_with_the_name_is_read_before_a_create() -> None:
 @pytest.mark.parametrize("kind", ["StatefulSet", "Service"])
 async def test_an_object_of_ours_that_lost_its_label_is_read_again_each_time(kind: str) -> None:
     world = World(*EVERYTHING)
-    shown = {"StatefulSet": LEADERS, "Service": SERVICE}[kind]
+    original = {"StatefulSet": LEADERS, "Service": SERVICE}[kind]
     for generation in (1, 2, 3):
         bare = changed(
-            shown,
+            original,
             lambda obj, generation=generation: obj["metadata"].update(
                 labels={}, generation=generation, resourceVersion=str(10_000 + generation)
             ),
@@ -639,7 +639,7 @@ async def test_a_set_that_its_fresh_read_shows_as_deleting_gets_no_write(
     obj: dict[str, Any], change: Change | None
 ) -> None:
     """The status is not written, either."""
-    world = World(*(each for each in EVERYTHING if each is not obj))
+    world = World(*(item for item in EVERYTHING if item is not obj))
     if change is not None:
         world.show(changed(obj, change))
     assert not plan(await world.of_set()).is_empty
@@ -653,7 +653,7 @@ async def test_a_set_that_its_fresh_read_shows_as_deleting_gets_no_write(
 
 
 async def test_what_was_read_of_a_set_afresh_is_known_from_then_on() -> None:
-    world = World(*(each for each in EVERYTHING if each is not SERVICE))
+    world = World(*(obj for obj in EVERYTHING if obj is not SERVICE))
     world.hide(scaled := changed(LWS, lambda lws: lws["spec"].update(replicas=7)))
     await world.of_set()
     assert world.store.get("LeaderWorkerSet", "default", "demo") == trim(scaled)
@@ -720,22 +720,22 @@ async def test_the_pod_group_of_a_group_is_looked_at_where_gangs_are_served(owne
 
 
 @pytest.mark.parametrize(
-    ("carried", "asked"),
+    ("carried", "expected"),
     [
         pytest.param(f"demo-0-{KEY}-0a1b2c3d", f"demo-0-{KEY}-0a1b2c3d", id="that of the leader"),
         pytest.param("mine", None, id="none where users have their own"),
     ],
 )
-async def test_the_pod_group_that_a_leader_names_is_looked_at(carried: str, asked: str | None) -> None:
+async def test_the_pod_group_that_a_leader_names_is_looked_at(carried: str, expected: str | None) -> None:
     native = PROVIDERS["kubernetes"]
     leader = changed(PODS[1], lambda pod: pod["spec"].update(schedulingGroup={"podGroupName": carried}))
     pod_group = api_server.stored(dict(native.pod_group(LWS, leader)))
     pod_group["metadata"]["name"] = carried
-    others = [each for each in EVERYTHING if each is not PODS[1]]
+    others = [obj for obj in EVERYTHING if obj is not PODS[1]]
     world = World(*others, leader, pod_group)
     world.gang = native
-    found = (await world.of_group()).pod_group
-    assert (found["metadata"]["name"] if found is not None else None) == asked
+    observed = (await world.of_group()).pod_group
+    assert (observed["metadata"]["name"] if observed is not None else None) == expected
 
 
 SCHEDULED = changed(LWS, lambda lws: lws["spec"].update(scheduling={}))
@@ -746,12 +746,12 @@ async def test_a_set_with_scheduling_has_a_workload_and_groups_with_pod_groups_o
     workload = api_server.stored(build_workload(SetSpec.of(SCHEDULED)))
     (part,) = parts_of(SetSpec.of(SCHEDULED))
     named = changed(PODS[1], lambda pod: pod["spec"].update(schedulingGroup={"podGroupName": OF_LEADER}))
-    made, former = (
+    current, former = (
         api_server.stored(build_pod_group(SetSpec.of(SCHEDULED), part, name, workload, named))
         for name in (OF_LEADER, "former")
     )
-    others = [each for each in EVERYTHING if each not in (LWS, PODS[1])]
-    world = World(SCHEDULED, *others, named, workload, made, former, scheduler=ASSUMED)
+    others = [obj for obj in EVERYTHING if obj not in (LWS, PODS[1])]
+    world = World(SCHEDULED, *others, named, workload, current, former, scheduler=ASSUMED)
     assert (await world.of_set()).scheduled == Scheduled(), "nobody knows yet"
     world.workloads = Scheduled(is_served=True)
     of_set, of_group = await world.of_set(), await world.of_group()
@@ -764,14 +764,16 @@ async def test_a_set_with_scheduling_has_a_workload_and_groups_with_pod_groups_o
 
 
 async def test_pod_groups_of_volcano_that_the_set_owns_are_looked_at_when_their_leader_is_gone() -> None:
-    volcano, others = PROVIDERS["volcano"], [each for each in EVERYTHING if each is not LWS]
+    volcano, others = PROVIDERS["volcano"], [obj for obj in EVERYTHING if obj is not LWS]
     in_use = api_server.stored(dict(volcano.pod_group(SCHEDULED, PODS[1])))
 
     def named(name: str, index: int, **metadata: Any) -> dict[str, Any]:
         leader = make_leader_pod(LWS, index)
         leader["metadata"]["labels"] |= {REVISION_LABEL: KEY}
-        made = dict(volcano.pod_group(SCHEDULED, leader))
-        return api_server.stored({**made, "metadata": {**made["metadata"], "name": name, **metadata}})
+        pod_group = dict(volcano.pod_group(SCHEDULED, leader))
+        return api_server.stored(
+            {**pod_group, "metadata": {**pod_group["metadata"], "name": name, **metadata}}
+        )
 
     orphaned = changed(WORKER_PODS[0], lambda pod: pod["metadata"].update(name="demo-7-1"))
     orphaned["metadata"]["labels"] |= {GROUP_INDEX_LABEL: "7", REVISION_LABEL: KEY}
@@ -791,7 +793,7 @@ async def test_pod_groups_of_volcano_that_the_set_owns_are_looked_at_when_their_
     assert names([(await world.of_group()).pod_group]) == names([in_use])
     assert world.cluster.asked == [], "one that the set owns comes from the store"
     former = (await world.of_set()).former_gangs
-    assert {(each.pod_group["metadata"]["name"], each.has_pods) for each in former} == {
+    assert {(gang.pod_group["metadata"]["name"], gang.has_pods) for gang in former} == {
         (f"demo-7-{KEY}", True),
         (f"demo-8-{KEY}", False),
     }
@@ -818,11 +820,11 @@ async def test_other_sets_have_none_and_cost_no_read() -> None:
 
 
 async def test_a_workload_that_no_stream_shows_is_read_before_one_is_made() -> None:
-    others = [each for each in EVERYTHING if each is not LWS]
+    others = [obj for obj in EVERYTHING if obj is not LWS]
     world = World(SCHEDULED, *others, scheduler=ASSUMED)
     world.workloads = Scheduled(is_served=True)
-    found = await world.of_set()
-    assert (found.scheduled.workload, found.reread is not None) == (None, True)
+    snapshot = await world.of_set()
+    assert (snapshot.scheduled.workload, snapshot.reread is not None) == (None, True)
     assert f"Workload default/{workload_name(LWS)}" in world.cluster.asked
 
 
@@ -831,7 +833,7 @@ NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "labe
 
 
 @pytest.mark.parametrize(
-    ("shown", "hidden", "asked", "node"),
+    ("cached", "uncached", "requests", "node"),
     [
         pytest.param([], [NODE], ["Node /node-1"], NODE, id="a new group"),
         pytest.param([], [], ["Node /node-1"], None, id="a deleted node"),
@@ -839,23 +841,23 @@ NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "labe
     ],
 )
 async def test_the_node_of_a_leader_is_read_where_its_workers_follow_it(
-    shown: list[dict[str, Any]], hidden: list[dict[str, Any]], asked: list[str], node: Any
+    cached: list[dict[str, Any]], uncached: list[dict[str, Any]], requests: list[str], node: Any
 ) -> None:
     lws = make_set(size=3, annotations=EXCLUSIVE)
     revision = api_server.stored(dict(build_revision(lws, record(lws), 1)))
     leader = make_leader_pod(
         lws, 0, key=revision["metadata"]["labels"][REVISION_LABEL], annotations=EXCLUSIVE
     )
-    world = World(lws, LEADERS, SERVICE, revision, leader, *shown)
-    for each in hidden:
-        world.hide(each)
+    world = World(lws, LEADERS, SERVICE, revision, leader, *cached)
+    for obj in uncached:
+        world.hide(obj)
     snapshot = await world.of_group()
     assert snapshot.node == node
-    assert world.cluster.asked == asked
+    assert world.cluster.asked == requests
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "objects",
     [
         pytest.param([LWS, LEADERS], id="no such pod"),
         pytest.param([LEADERS, PODS[1]], id="no such set"),
@@ -873,9 +875,9 @@ async def test_the_node_of_a_leader_is_read_where_its_workers_follow_it(
         ),
     ],
 )
-async def test_a_pod_is_a_leader_only_by_uid_at_each_step(shown: list[dict[str, Any]]) -> None:
-    world = World(*shown)
-    name = "demo-0-1" if len(shown) > len(EVERYTHING) else "demo-0"
+async def test_a_pod_is_a_leader_only_by_uid_at_each_step(objects: list[dict[str, Any]]) -> None:
+    world = World(*objects)
+    name = "demo-0-1" if len(objects) > len(EVERYTHING) else "demo-0"
     assert await world.of_group(name) is None
     assert world.cluster.asked == []
 
@@ -910,7 +912,7 @@ async def test_nothing_is_read_afresh_for_a_service_that_users_made_themselves()
     """The Service may stay indefinitely. Only the Service is read, as no stream may show it."""
     own = changed(SERVICE, lambda obj: obj["metadata"].update(ownerReferences=[], managedFields=[]))
     of_group = {**own, "metadata": {**own["metadata"], "name": "demo-0", "uid": "u-5"}}
-    world = World(*(each for each in EVERYTHING if each is not SERVICE), own, of_group)
+    world = World(*(obj for obj in EVERYTHING if obj is not SERVICE), own, of_group)
     assert (await world.of_set()).service == trim(own)
     assert (await world.of_group()).service == trim(of_group)
     assert world.cluster.asked == ["Service default/demo", "Service default/demo-0"]
@@ -927,8 +929,8 @@ async def test_a_leader_that_its_fresh_read_shows_as_deleting_gets_nothing(is_go
     else:
         world.hide(going(pod))
         assert plan_group(await world.of_group()).is_empty
-    known = world.store.get("Pod", "default", "demo-0")
-    assert known == (None if is_gone else trim(going(pod)))
+    stored = world.store.get("Pod", "default", "demo-0")
+    assert stored == (None if is_gone else trim(going(pod)))
 
 
 async def test_a_worker_that_came_back_as_another_pod_is_noticed() -> None:
@@ -963,8 +965,8 @@ async def test_a_leader_being_deleted_by_another_pass_counts_as_terminating() ->
     world = World(*EVERYTHING)
     world.memory.deleting.add(PODS[1]["metadata"]["uid"])
     snapshot = await world.of_set()
-    going = {group.leader["metadata"]["name"]: group.is_being_deleted for group in snapshot.groups}
-    assert going == {"demo-0": True, "demo-1": False}
+    deleting = {group.leader["metadata"]["name"]: group.is_being_deleted for group in snapshot.groups}
+    assert deleting == {"demo-0": True, "demo-1": False}
 
 
 async def test_losses_without_a_restart_policy_are_ignored_later() -> None:
@@ -1064,7 +1066,7 @@ async def test_no_namespace_is_terminating_without_read_access() -> None:
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "objects",
     [
         pytest.param((LEADERS, *KEPT), id="without the set"),
         pytest.param((LWS, *KEPT), id="without the StatefulSet"),
@@ -1075,14 +1077,14 @@ async def test_no_namespace_is_terminating_without_read_access() -> None:
         pytest.param(KEPT, id="without both"),
     ],
 )
-async def test_kept_pods_of_nobody_are_abandoned_with_their_leader_last(shown: Any) -> None:
-    found = await World(*shown).of_group()
-    assert names(found.pods) == ["demo-0-1", "demo-0-2", "demo-0"]
+async def test_kept_pods_of_nobody_are_abandoned_with_their_leader_last(objects: Any) -> None:
+    abandoned = await World(*objects).of_group()
+    assert names(abandoned.pods) == ["demo-0-1", "demo-0-2", "demo-0"]
 
 
 async def test_kept_pods_without_a_leader_are_abandoned() -> None:
-    found = await World(LWS, LEADERS, *KEPT[1:]).of_group()
-    assert names(found.pods) == ["demo-0-1", "demo-0-2"]
+    abandoned = await World(LWS, LEADERS, *KEPT[1:]).of_group()
+    assert names(abandoned.pods) == ["demo-0-1", "demo-0-2"]
     assert await World(LWS, LEADERS, *WORKER_PODS).of_group() is None
 
 
@@ -1124,4 +1126,4 @@ async def test_kept_pods_of_a_set_that_is_left_alone_do_not_keep_their_namespace
     (released,) = plan_group(
         await world.observer.observe_group("default", "demo-0", later)  # type: ignore[arg-type]
     ).sequences
-    assert [each.target.name for each in released] == ["demo-0-1", "demo-0-2", "demo-0"]  # type: ignore[union-attr]
+    assert [action.target.name for action in released] == ["demo-0-1", "demo-0-2", "demo-0"]  # type: ignore[union-attr]

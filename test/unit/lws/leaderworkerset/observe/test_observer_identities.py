@@ -28,8 +28,8 @@ from test.unit.compat.states import Object, State, load
 
 NOTE = "controller-revision-hash"
 LABELS = (NAME_LABEL, WORKER_INDEX_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
-MARKS = [*(("labels", each) for each in LABELS)]
-MARKS += [("annotations", each) for each in (SIZE_ANNOTATION, LEADER_NAME_ANNOTATION)]
+MARKS = [*(("labels", label) for label in LABELS)]
+MARKS += [("annotations", annotation) for annotation in (SIZE_ANNOTATION, LEADER_NAME_ANNOTATION)]
 AT_REST, ROLLING, PER_REPLICA = "at-rest-v0.10", "mid-rollout-surge", "at-rest-per-replica"
 # Upstream copies this annotation to StatefulSets. The next write removes it.
 LEFT_BY_TOOLS = {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": None}}
@@ -38,7 +38,7 @@ LEFT_BY_TOOLS = {"annotations": {"kubectl.kubernetes.io/last-applied-configurati
 def edited(state: State, kind: str, name: str, mark: tuple[str, str], value: str | None) -> list[Object]:
     """Return all objects, one of them edited."""
     objects = copy.deepcopy(list(state.objects))
-    obj = next(each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name))
+    obj = next(obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) == (kind, name))
     values = obj["metadata"].setdefault(mark[0], {})
     if value is None:
         values.pop(mark[1], None)
@@ -55,31 +55,36 @@ def merged(stored: Any, patch: Any) -> Any:
     """Return the object after a JSON merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
-    made = dict(stored) if isinstance(stored, dict) else {}
+    result = dict(stored) if isinstance(stored, dict) else {}
     for key, value in patch.items():
-        made = {each: made[each] for each in made if each != key}
+        result = {name: result[name] for name in result if name != key}
         if value is not None:
-            made[key] = merged(stored.get(key) if isinstance(stored, dict) else None, value)
-    return made
+            result[key] = merged(stored.get(key) if isinstance(stored, dict) else None, value)
+    return result
 
 
 def values_of(state: State) -> list[str | None]:
     """Return the values that labels are edited to: none, garbage, and every other key."""
-    return [None, "garbage", "7", *sorted({labels_of(each)[REVISION_LABEL] for each in state.revisions})]
+    return [
+        None,
+        "garbage",
+        "7",
+        *sorted({labels_of(revision)[REVISION_LABEL] for revision in state.revisions}),
+    ]
 
 
 async def assert_repaired(state: State, objects: list[Object], name: str) -> None:
     """Assert that the edit is undone, and that the plans for set and groups are unchanged otherwise."""
     before, after = Observed(state.objects), Observed(objects)
     was = state.get("Pod", name)
-    now = next(each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Pod", name))
+    now = next(obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) == ("Pod", name))
     repairs = []
     for leader in _leaders(state):
-        other = int(labels_of(leader)[GROUP_INDEX_LABEL])
-        usual = actions_of(plan_group(await before.of_group(other)))
-        planned = actions_of(plan_group(await after.of_group(other)))
-        repairs += [each for each in planned if each not in usual]
-        assert [each for each in planned if each in usual] == usual
+        index = int(labels_of(leader)[GROUP_INDEX_LABEL])
+        usual = actions_of(plan_group(await before.of_group(index)))
+        planned = actions_of(plan_group(await after.of_group(index)))
+        repairs += [action for action in planned if action not in usual]
+        assert [action for action in planned if action in usual] == usual
     assert len(repairs) == (now != was)
     for action in repairs:
         assert isinstance(action, Merge)
@@ -141,7 +146,7 @@ async def test_edited_workers_statefulsets_are_repaired_as_they_were_never_scale
 async def test_an_edited_leader_statefulset_moves_no_group(name: str, label: str) -> None:
     state = load(name)
     usual = actions_of(await Observed(state.objects).plan_set())
-    told = next((each.intent for each in usual if isinstance(each, Apply)), state.leaders)
+    statefulset = next((action.intent for action in usual if isinstance(action, Apply)), state.leaders)
     # A label that is removed by hand also disappears from managedFields; only a real API server shows that.
     for value in filter(None, values_of(state)):
         objects = edited(state, "StatefulSet", state.lws["metadata"]["name"], ("labels", label), value)
@@ -151,8 +156,8 @@ async def test_an_edited_leader_statefulset_moves_no_group(name: str, label: str
         assert others == usual[:-1]
         assert isinstance(write, Apply)
         assert labels_of(write.intent) == labels_of(state.leaders)
-        assert write.intent["spec"]["replicas"] == told["spec"]["replicas"]
-        assert partition_of(write.intent) == partition_of(told)
+        assert write.intent["spec"]["replicas"] == statefulset["spec"]["replicas"]
+        assert partition_of(write.intent) == partition_of(statefulset)
 
 
 @pytest.mark.parametrize("name", [AT_REST, ROLLING])
@@ -161,9 +166,7 @@ async def test_workers_whose_statefulset_has_left_the_streams_are_not_taken_for_
     state = load(name)
     workers = f"{state.lws['metadata']['name']}-0"
     objects = edited(state, "StatefulSet", workers, ("labels", NAME_LABEL), None)
-    unseen = [
-        each for each in objects if (each["kind"], each["metadata"]["name"]) == ("StatefulSet", workers)
-    ]
+    unseen = [obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) == ("StatefulSet", workers)]
     observed = Observed(objects, late=unseen)
     assert actions_of(await observed.plan_set()) == actions_of(await Observed(state.objects).plan_set())
     (merge,) = actions_of(plan_group(await Observed(objects, late=unseen).of_group(0)))
@@ -175,12 +178,12 @@ async def test_workers_whose_statefulset_has_left_the_streams_are_not_taken_for_
 async def test_all_leaders_edited_at_once_lose_nothing() -> None:
     state = load(AT_REST)
     objects = copy.deepcopy(list(state.objects))
-    for each in objects:
-        if each["kind"] == "Pod":
-            each["metadata"]["labels"][REVISION_LABEL] = "garbage"
+    for obj in objects:
+        if obj["kind"] == "Pod":
+            obj["metadata"]["labels"][REVISION_LABEL] = "garbage"
     observed = Observed(objects)
     planned = [action for plan in (await observed.plan_groups()).values() for action in actions_of(plan)]
-    assert all(isinstance(each, Merge) for each in planned)
+    assert all(isinstance(action, Merge) for action in planned)
     assert len(planned) == len(state.of_kind("Pod"))
     assert (await observed.plan_set()).sequences == ()
 
@@ -197,11 +200,11 @@ async def test_workers_are_rebuilt_from_what_their_leader_was_made_from_not_from
         objects = edited(
             state, "Pod", _leaders(state)[0]["metadata"]["name"], ("labels", REVISION_LABEL), value
         )
-        kept = [each for each in objects if (each["kind"], each["metadata"]["name"]) not in lost]
-        planned = actions_of((await Observed(kept).plan_groups())[0])
-        (create,) = (each for each in planned if isinstance(each, Create))
+        remaining = [obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) not in lost]
+        planned = actions_of((await Observed(remaining).plan_groups())[0])
+        (create,) = (action for action in planned if isinstance(action, Create))
         assert labels_of(create.intent)[REVISION_LABEL] == key
-        assert not any(isinstance(each, Delete) for each in planned)
+        assert not any(isinstance(action, Delete) for action in planned)
 
 
 async def test_a_leader_of_which_nothing_shows_what_it_was_is_kept_and_told() -> None:
@@ -209,12 +212,12 @@ async def test_a_leader_of_which_nothing_shows_what_it_was_is_kept_and_told() ->
     state = load(ROLLING)
     leader = _leaders(state)[0]["metadata"]["name"]
     objects = edited(state, "Pod", leader, ("labels", REVISION_LABEL), "garbage")
-    for each in objects:
-        if each["metadata"]["name"] == leader and each["kind"] == "Pod":
-            each["metadata"]["labels"][NOTE] = "garbage"
-    kept = [each for each in objects if (each["kind"], each["metadata"]["name"]) != ("StatefulSet", leader)]
-    plan = (await Observed(kept).plan_groups())[0]
-    assert not any(isinstance(each, Delete | Create) for each in actions_of(plan))
+    for obj in objects:
+        if obj["metadata"]["name"] == leader and obj["kind"] == "Pod":
+            obj["metadata"]["labels"][NOTE] = "garbage"
+    remaining = [obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) != ("StatefulSet", leader)]
+    plan = (await Observed(remaining).plan_groups())[0]
+    assert not any(isinstance(action, Delete | Create) for action in actions_of(plan))
     (warning,) = plan.announce
     assert (warning.type, warning.reason) == ("Warning", "MissingRevision")
     assert f"delete pod {leader}" in warning.note
@@ -222,5 +225,5 @@ async def test_a_leader_of_which_nothing_shows_what_it_was_is_kept_and_told() ->
 
 def _leaders(state: State) -> list[Object]:
     """Return the leaders by index."""
-    found = [each for each in state.of_kind("Pod") if labels_of(each)[WORKER_INDEX_LABEL] == "0"]
-    return sorted(found, key=lambda each: int(labels_of(each)[GROUP_INDEX_LABEL]))
+    leaders = [pod for pod in state.of_kind("Pod") if labels_of(pod)[WORKER_INDEX_LABEL] == "0"]
+    return sorted(leaders, key=lambda pod: int(labels_of(pod)[GROUP_INDEX_LABEL]))

@@ -47,8 +47,8 @@ def memory(store: Store) -> SetWrites:
 
 def test_what_a_write_returned_is_known_at_once(memory: SetWrites, store: Store) -> None:
     memory.put(_statefulset("Pod", version=7))
-    known = store.get("StatefulSet", "ns", "demo-0")
-    assert known is not None and known["metadata"]["resourceVersion"] == "7"
+    stored = store.get("StatefulSet", "ns", "demo-0")
+    assert stored is not None and stored["metadata"]["resourceVersion"] == "7"
 
 
 def test_an_answer_that_is_no_object_says_nothing(memory: SetWrites, store: Store) -> None:
@@ -142,9 +142,11 @@ def test_a_revision_is_decoded_once_per_version(memory: SetWrites, monkeypatch: 
 
     monkeypatch.setattr(memory, "_parse", parse)
     memory._parsed = Computed(2)
-    one, renumbered, other = _revision("u-1", "1"), _revision("u-1", "2"), _revision("u-2", "1")
-    found: list[Any] = [memory.parsed(each) for each in (one, one, renumbered, other, other, one)]
-    assert found == [1, 1, 2, 3, 3, 4], "the oldest is forgotten first"
+    first, renumbered, second = _revision("u-1", "1"), _revision("u-1", "2"), _revision("u-2", "1")
+    results: list[Any] = [
+        memory.parsed(revision) for revision in (first, first, renumbered, second, second, first)
+    ]
+    assert results == [1, 1, 2, 3, 3, 4], "the oldest is forgotten first"
 
 
 @pytest.mark.parametrize(
@@ -183,12 +185,12 @@ def _with_status(status: dict[str, Any], version: int = 1, uid: str = "u") -> di
 
 
 def test_whatever_is_not_as_we_left_it_is_somebody_elses(store: Store) -> None:
-    statuses, left = WrittenStatuses(store), _with_status({"replicas": 2}, 7)
-    assert not statuses.is_as_written(left), "nothing was written yet"
-    statuses.record_stored(left, None, {})
-    assert not statuses.is_as_written(left), "it has gone before the answer came"
-    store.put(left)
-    statuses.record_stored(left, None, {})
+    statuses, written = WrittenStatuses(store), _with_status({"replicas": 2}, 7)
+    assert not statuses.is_as_written(written), "nothing was written yet"
+    statuses.record_stored(written, None, {})
+    assert not statuses.is_as_written(written), "it has gone before the answer came"
+    store.put(written)
+    statuses.record_stored(written, None, {})
     assert statuses.is_as_written(_with_status({"replicas": 2}, 8)), "whatever else has changed"
     for status in ({}, {"replicas": 3}, {"replicas": 2, "readyReplicas": 1}):
         assert not statuses.is_as_written(_with_status(status, 8))
@@ -205,13 +207,13 @@ def test_answers_may_come_in_another_order_than_writes(store: Store) -> None:
 
 
 def test_the_stream_may_tell_of_a_write_before_it_is_answered(store: Store) -> None:
-    statuses, known = (
+    statuses, stored = (
         WrittenStatuses(store),
         _with_status({"replicas": 2, "conditions": [], "groups": {"a": 1}}),
     )
-    store.put(known)
+    store.put(stored)
     patch = {"status": {"replicas": 3, "groups": None}}
-    statuses.record_sent(Reference.to(known), patch)
+    statuses.record_sent(Reference.to(stored), patch)
     assert statuses.is_as_written(_with_status({"replicas": 3, "conditions": []}, 2))
     assert not statuses.is_as_written(_with_status({"replicas": 3}, 2)), "somebody was in between"
     statuses.record_sent(Reference.to(_with_status({}, uid="former")), patch)
@@ -219,20 +221,20 @@ def test_the_stream_may_tell_of_a_write_before_it_is_answered(store: Store) -> N
 
 
 def test_a_status_is_edited_where_it_was_planned_for_another_one_than_we_left(store: Store) -> None:
-    statuses, left = WrittenStatuses(store), _with_status({"replicas": 2})
-    status = Status(Reference.to(left), {}, before={})
+    statuses, written = WrittenStatuses(store), _with_status({"replicas": 2})
+    status = Status(Reference.to(written), {}, before={})
     assert not statuses.is_edited(status), "what a manager before this one has left is not known"
-    store.put(left)
-    statuses.record_stored(left, None, {})
+    store.put(written)
+    statuses.record_stored(written, None, {})
     assert statuses.is_edited(status)
     assert not statuses.is_edited(Status(status.target, {}, before={"replicas": 2}))
     assert not statuses.is_edited(Status(status.target, {}))
 
 
 def _left(store: Store, status: dict[str, Any]) -> WrittenStatuses:
-    statuses, left = WrittenStatuses(store), _with_status(status)
-    store.put(left)
-    statuses.record_stored(left, None, {})
+    statuses, written = WrittenStatuses(store), _with_status(status)
+    store.put(written)
+    statuses.record_stored(written, None, {})
     return statuses
 
 

@@ -75,12 +75,12 @@ def unbound(uid: str, node: str = "", **metadata: Any) -> Object:
 
     node: the node that it got; empty without one.
     """
-    made = dict(pod("a-0-1", uid))
+    worker = dict(pod("a-0-1", uid))
     owner = {"kind": "StatefulSet", "name": "a-0", "uid": "workers", "controller": True}
     metadata = {"annotations": {RETURNS_TO_ANNOTATION: "node-1"}, "ownerReferences": [owner], **metadata}
-    made["metadata"] = {**made["metadata"], "resourceVersion": "1", **metadata}
+    worker["metadata"] = {**worker["metadata"], "resourceVersion": "1", **metadata}
     return {
-        **made,
+        **worker,
         "apiVersion": "v1",
         "spec": {"affinity": with_required_node({}, "node-1"), "nodeName": node},
     }
@@ -137,10 +137,10 @@ def losses(*lives: str, disrupted: tuple[str, ...]) -> GroupSnapshot:
     workers = make_worker_statefulset(leader)
     for uid in lives:
         pods = (make_worker_pod(workers, uid=uid),)
-        found = memory.with_losses(
+        snapshot = memory.with_losses(
             GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, worker_pods=pods), size=2
         )
-    return found
+    return snapshot
 
 
 def test_whether_a_worker_was_evicted_is_known_when_it_is_another_one_already() -> None:
@@ -154,8 +154,8 @@ def test_whether_a_worker_was_evicted_is_known_when_it_is_another_one_already() 
 
 def test_a_worker_that_was_evicted_before_the_first_look_is_known_too() -> None:
     """The status may record that there was another worker."""
-    found = losses("w2", disrupted=("w1",))
-    assert (found.replaced, found.disrupted) == ((), {"demo-0-1"})
+    snapshot = losses("w2", disrupted=("w1",))
+    assert (snapshot.replaced, snapshot.disrupted) == ((), {"demo-0-1"})
 
 
 def test_what_is_first_seen_after_the_policy_left_none_was_replaced_before() -> None:

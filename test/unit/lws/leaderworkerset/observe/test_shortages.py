@@ -14,9 +14,9 @@ from test.unit.lws.leaderworkerset.observe.told_events import WORDS, Background,
 
 
 def short(name: str = "demo", existing: int = 1, **more: Any) -> dict[str, Any]:
-    made = make_leader_statefulset(replicas=2, status={"replicas": existing}, **more)
-    made["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
-    return made
+    statefulset = make_leader_statefulset(replicas=2, status={"replicas": existing}, **more)
+    statefulset["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
+    return statefulset
 
 
 class Bench:
@@ -29,16 +29,16 @@ class Bench:
     async def look(self, seconds: float, *statefulsets: dict[str, Any]) -> Shortage:
         """Return the shortage as seen by the pass that the read has enqueued, if there was a read."""
         of_set = partial(self.shortages.of_set, "default", "demo", statefulsets or (short(),))
-        found = of_set(at(seconds))
+        shortage = of_set(at(seconds))
         if not self.background.tasks:
-            return found
+            return shortage
         await self.background.over()
         return of_set(at(seconds))
 
 
 async def ask(bench: Bench, seconds: float, *statefulsets: dict[str, Any]) -> tuple[list[str], Any]:
-    found = await bench.look(seconds, *statefulsets)
-    return [each.message for each in found.rejections], found.recheck_after
+    shortage = await bench.look(seconds, *statefulsets)
+    return [rejection.message for rejection in shortage.rejections], shortage.recheck_after
 
 
 async def test_no_reads_while_all_pods_exist() -> None:
@@ -50,15 +50,15 @@ async def test_no_reads_while_all_pods_exist() -> None:
 async def test_it_is_read_when_pods_are_missing_for_a_while_and_then_now_and_again() -> None:
     events = Events(event())
     bench = Bench(events)
-    said = [f"StatefulSet demo is short of pods: {WORDS}"]
+    messages = [f"StatefulSet demo is short of pods: {WORDS}"]
     assert await ask(bench, 0) == ([], 5)
     assert await ask(bench, 3) == ([], 2)
     assert events.asked == []
-    assert await ask(bench, 5) == (said, 30)
+    assert await ask(bench, 5) == (messages, 30)
     assert len(events.asked) == 1
-    assert await ask(bench, 25) == (said, 10)
+    assert await ask(bench, 25) == (messages, 10)
     assert len(events.asked) == 1
-    assert await ask(bench, 35) == (said, 30)
+    assert await ask(bench, 35) == (messages, 30)
     assert len(events.asked) == 2
     assert await ask(bench, 40, short(existing=2)) == ([], None)
     assert await ask(bench, 50) == ([], 5), "a new shortage has its own patience"
@@ -74,8 +74,8 @@ async def test_few_of_many_statefulsets_are_read() -> None:
     bench = Bench(events)
     many = [short(f"demo-{index}") for index in range(9)]
     await ask(bench, 0, *many)
-    said, _ = await ask(bench, 5, *many)
-    assert (len(events.asked), len(said)) == (1, 3)
+    messages, _ = await ask(bench, 5, *many)
+    assert (len(events.asked), len(messages)) == (1, 3)
 
 
 async def test_time_of_the_last_rejection_is_known_for_all() -> None:
@@ -84,8 +84,8 @@ async def test_time_of_the_last_rejection_is_known_for_all() -> None:
     many = [short(f"demo-{index}") for index in range(9)]
     before = await bench.look(0, *many[:8])
     assert before.refused_at == {}
-    found = await bench.look(5, *many)
-    assert found.refused_at == {f"uid-of-demo-{index}": at(index - 9) for index in range(8)}
+    shortage = await bench.look(5, *many)
+    assert shortage.refused_at == {f"uid-of-demo-{index}": at(index - 9) for index in range(8)}
     assert len(events.asked) == 1
     served = [short(f"demo-{index}", existing=2) for index in range(9)]
     assert (await bench.look(6, *served)).refused_at == {}
@@ -109,16 +109,16 @@ async def test_passes_do_not_wait_for_events() -> None:
     for seconds in (0, 5, 6):
         for namespace, sets in (("crowded", 40), ("other", 1)):
             for number in range(sets):
-                found = bench.shortages.of_set(namespace, f"demo-{number}", (short(),), at(seconds))
-                assert found.rejections == ()
+                shortage = bench.shortages.of_set(namespace, f"demo-{number}", (short(),), at(seconds))
+                assert shortage.rejections == ()
     await asyncio.sleep(0)
     assert [namespace for namespace, _ in events.asked] == ["crowded", "other"]
     events.answers.set()
     await bench.background.over()
     assert len(bench.background.woken) == 41
-    said = [f"StatefulSet demo is short of pods: {WORDS}"]
-    found = bench.shortages.of_set("crowded", "demo-39", (short(),), at(7))
-    assert [each.message for each in found.rejections] == said
+    messages = [f"StatefulSet demo is short of pods: {WORDS}"]
+    shortage = bench.shortages.of_set("crowded", "demo-39", (short(),), at(7))
+    assert [rejection.message for rejection in shortage.rejections] == messages
 
 
 def a_job(name: str, created: float = 0, **status: Any) -> dict[str, Any]:

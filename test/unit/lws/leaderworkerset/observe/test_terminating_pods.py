@@ -33,10 +33,10 @@ class FakeCluster:
 
     async def get(self, kind: str, namespace: str, name: str) -> Any:
         self.asked.append(f"{kind} {namespace}/{name}")
-        found = self.nodes.get(name, NotFound(404, "NotFound", "gone"))
-        if isinstance(found, ClusterError):
-            raise found
-        return found
+        node = self.nodes.get(name, NotFound(404, "NotFound", "gone"))
+        if isinstance(node, ClusterError):
+            raise node
+        return node
 
 
 def leaving(*shown: dict[str, Any], **nodes: Any) -> TerminatingPods:
@@ -57,13 +57,13 @@ def names(pods: tuple[Any, ...]) -> list[str]:
 
 
 def test_pods_of_the_group_that_wait_for_their_kubelet() -> None:
-    one, two, leader = going(make_worker_pod(WORKERS, 1)), make_worker_pod(WORKERS, 2), going(LEADER)
-    assert names(leaving(WORKERS, one, two).of_group(LEADER)) == ["demo-0-1"]
-    assert names(leaving(WORKERS, leader, one, two).of_group(leader)) == ["demo-0", "demo-0-1"]
-    ended = going(two)
+    first, second, leader = going(make_worker_pod(WORKERS, 1)), make_worker_pod(WORKERS, 2), going(LEADER)
+    assert names(leaving(WORKERS, first, second).of_group(LEADER)) == ["demo-0-1"]
+    assert names(leaving(WORKERS, leader, first, second).of_group(leader)) == ["demo-0", "demo-0-1"]
+    ended = going(second)
     ended["metadata"]["deletionGracePeriodSeconds"] = 0
     assert leaving(WORKERS, ended).of_group(LEADER) == ()
-    assert leaving(one).of_group(LEADER) == (), "nobody knows whose it is"
+    assert leaving(first).of_group(LEADER) == (), "nobody knows whose it is"
 
 
 def test_pods_of_the_set_that_wait_for_their_kubelet() -> None:
@@ -71,9 +71,9 @@ def test_pods_of_the_set_that_wait_for_their_kubelet() -> None:
     strangers = owned(going(others), kind="Job"), owned(going(make_worker_pod(WORKERS, 2)), name="other-0")
     for index, pod in enumerate(strangers):
         pod["metadata"] |= {"name": f"stranger-{index}", "uid": f"u-stranger-{index}"}
-    one, leader = going(make_worker_pod(WORKERS, 1)), going(LEADER)
-    found = leaving(LWS, WORKERS, leader, one, others, *strangers).of_set(LWS)
-    assert names(found) == ["demo-0", "demo-0-1"]
+    worker, leader = going(make_worker_pod(WORKERS, 1)), going(LEADER)
+    pods = leaving(LWS, WORKERS, leader, worker, others, *strangers).of_set(LWS)
+    assert names(pods) == ["demo-0", "demo-0-1"]
 
 
 def owned(pod: dict[str, Any], **owner: str) -> dict[str, Any]:
@@ -100,8 +100,8 @@ FORMER = owned(going(make_worker_pod(WORKERS, 2)), uid="u-of-a-former-statefulse
     ],
 )
 def test_a_former_worker_holds_the_name_of_a_new_one(pod: dict[str, Any], counts: bool) -> None:
-    found = leaving(WORKERS, make_worker_pod(WORKERS, 1), pod).of_group(LEADER)
-    assert names(found) == (["demo-0-2"] if counts else [])
+    pods = leaving(WORKERS, make_worker_pod(WORKERS, 1), pod).of_group(LEADER)
+    assert names(pods) == (["demo-0-2"] if counts else [])
 
 
 def test_a_gated_leader_waits_for_former_pods_on_lost_nodes_without_their_statefulset() -> None:
@@ -165,32 +165,32 @@ async def test_only_nodes_of_overdue_pods_are_read_and_each_once() -> None:
         going(LEADER, "node-3", at="2026-03-01T12:00:01Z"),
         make_worker_pod(WORKERS, 1),
     ]
-    found = leaving(**{"node-1": node})
-    assert await found.nodes(pods, NOW) == {"node-1": node, "node-2": None}
-    assert cast(Any, found)._cluster.asked == ["Node /node-1", "Node /node-2"]
+    terminating_pods = leaving(**{"node-1": node})
+    assert await terminating_pods.nodes(pods, NOW) == {"node-1": node, "node-2": None}
+    assert cast(Any, terminating_pods)._cluster.asked == ["Node /node-1", "Node /node-2"]
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         pytest.param(Forbidden(403, "Forbidden", "not you"), "not you", id="forbidden"),
         pytest.param(Throttled(429, "", "too much", 1.0), "too much", id="refused for now"),
     ],
 )
 async def test_a_node_that_cannot_be_read_is_not_known(
-    error: ClusterError, said: str, caplog: pytest.LogCaptureFixture
+    error: ClusterError, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
         assert await leaving(**{"node-1": error}).nodes([going(LEADER)], NOW) == {}
     assert [record.getMessage() for record in caplog.records] == [
-        f"cannot check whether node node-1 is lost: {said}"
+        f"cannot check whether node node-1 is lost: {message}"
     ]
 
 
 async def test_a_node_that_may_not_be_read_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    found = leaving(**{"node-1": Forbidden(403, "Forbidden", "not you")})
+    terminating_pods = leaving(**{"node-1": Forbidden(403, "Forbidden", "not you")})
     for _ in range(2):
-        assert await found.nodes([going(LEADER)], NOW) == {}
+        assert await terminating_pods.nodes([going(LEADER)], NOW) == {}
     assert len(caplog.records) == 1
 
 

@@ -33,8 +33,8 @@ class FakeCluster:
         assert (kind, name) == ("MutatingWebhookConfiguration", "lws-mutating-webhook-configuration")
         if self.error is not None:
             raise self.error
-        other = {"name": "mleaderworkerset.kb.io"}
-        return {"webhooks": [other, {"name": "mpod.kb.io", "namespaceSelector": self.selector}]}
+        other_webhook = {"name": "mleaderworkerset.kb.io"}
+        return {"webhooks": [other_webhook, {"name": "mpod.kb.io", "namespaceSelector": self.selector}]}
 
     async def list_page(self, resource: Any, query: dict[str, str], **_: Any) -> dict[str, Any]:
         assert resource.plural == "namespaces" and query["labelSelector"] in ("lws=yes", self.other)
@@ -44,8 +44,8 @@ class FakeCluster:
         await asyncio.sleep(self.seconds_to_answer)
         if query["labelSelector"] == self.other:
             return {"metadata": {}, "items": []}
-        wanted = query.get("fieldSelector", "").removeprefix("metadata.name=")
-        names = [name for name in sorted(self.labelled) if wanted in ("", name)]
+        requested = query.get("fieldSelector", "").removeprefix("metadata.name=")
+        names = [name for name in sorted(self.labelled) if requested in ("", name)]
         return {"metadata": {}, "items": [{"metadata": {"name": name}} for name in names]}
 
 
@@ -98,9 +98,9 @@ async def test_a_namespace_that_is_newer_than_the_list_is_asked_for_once() -> No
     async with running(cluster) as scene:
         cluster.labelled.add("new")
         assert await scene.coverage.covers("new")
-        asked = cluster.lists
+        lists_before = cluster.lists
         assert await scene.coverage.covers("new")
-        assert cluster.lists == asked
+        assert cluster.lists == lists_before
 
 
 @in_fake_time
@@ -185,11 +185,11 @@ async def test_an_answer_for_a_former_selector_says_nothing_about_the_present_on
     async with running(cluster) as scene:
         cluster.labelled.add("new")
         cluster.seconds_to_answer = 90
-        asked = asyncio.ensure_future(scene.coverage.covers("new"))
+        pending = asyncio.ensure_future(scene.coverage.covers("new"))
         await asyncio.sleep(1)
         cluster.seconds_to_answer = 0
         cluster.selector, cluster.other = {"matchLabels": {"lws": "no"}}, "lws=no"
-        assert await asked
+        assert await pending
         assert not await scene.coverage.covers("new")
 
 

@@ -71,12 +71,12 @@ class Events:
         self, resource: Any, query: Mapping[str, str], metadata_only: bool, namespace: str
     ) -> dict[str, Any]:
         assert (resource.plural, metadata_only) == ("events", False)
-        place = int(query.get("continue", "0"))
-        if place == 0:
+        index = int(query.get("continue", "0"))
+        if index == 0:
             self.asked.append((namespace, dict(query)))
         if namespace not in self.served:
             await self.answers.wait()
         if self.error is not None:
             raise self.error
-        following = {"continue": str(place + 1)} if place + 1 < len(self.items) else {}
-        return {"metadata": following, "items": self.items[place : place + 1]}
+        following = {"continue": str(index + 1)} if index + 1 < len(self.items) else {}
+        return {"metadata": following, "items": self.items[index : index + 1]}

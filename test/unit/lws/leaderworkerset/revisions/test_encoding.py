@@ -109,9 +109,9 @@ def test_escapes_and_quantities() -> None:
 
 
 def test_every_rule() -> None:
-    here = Path(__file__).parent
-    spec = yaml.safe_load((here / "every_rule.yaml").read_text(encoding="utf-8"))
-    expected = (here / "every_rule.json").read_text(encoding="utf-8")
+    directory = Path(__file__).parent
+    spec = yaml.safe_load((directory / "every_rule.yaml").read_text(encoding="utf-8"))
+    expected = (directory / "every_rule.json").read_text(encoding="utf-8")
     assert canonical_text(spec) == expected
     assert key_of(expected) == "8bc7b8c4d"
     assert canonical_text(json.loads(expected)["spec"]) == expected, "what was recorded is recorded the same"

@@ -36,15 +36,15 @@ from test.unit.builders import build_revision, make_set
 COLLIDING = ("app:853034", "app:2005000")
 
 
-def recognise(made: Record, recorded: list[Recorded], running: Any = None) -> Recorded | None:
+def recognise(desired: Record, recorded: list[Recorded], running: Any = None) -> Recorded | None:
     """Return the newest revision that is equivalent to the record."""
-    return plan.recognise(recorded, lambda revision: is_equal(made, revision, running))
+    return plan.recognise(recorded, lambda revision: is_equal(desired, revision, running))
 
 
-def free_probe(made: Record, recorded: list[Recorded], running: Any = None) -> int:
+def free_probe(desired: Record, recorded: list[Recorded], running: Any = None) -> int:
     """Return the lowest number at which the key of the record is not the key of another template."""
-    taken = plan.keys_of_others(recorded, lambda revision: is_equal(made, revision, running))
-    return plan.free_probe(made.key_at, taken)
+    keys = plan.keys_of_others(recorded, lambda revision: is_equal(desired, revision, running))
+    return plan.free_probe(desired.key_at, keys)
 
 
 def make_collision(image: str) -> dict[str, Any]:
@@ -83,10 +83,10 @@ def renamed(stored: dict[str, Any]) -> dict[str, Any]:
     """
     text = serialised(stored["data"])
     metadata = {**stored["metadata"], "name": f"demo-{key_of(text)}-{stored['revision']}"}
-    told = {
+    annotations = {
         key: value for key, value in (metadata.get("annotations") or {}).items() if key != SEAL_ANNOTATION
     }
-    return {**stored, "metadata": {**metadata, "annotations": told}}
+    return {**stored, "metadata": {**metadata, "annotations": annotations}}
 
 
 def as_before_0_34(value: Any) -> Any:
@@ -106,15 +106,18 @@ def as_before_0_34(value: Any) -> Any:
 
 def test_the_object_that_is_recorded() -> None:
     lws = make_set("demo", image="app:1")
-    made = record(lws)
-    assert build_revision(lws, made, 7) == {
+    recorded = record(lws)
+    assert build_revision(lws, recorded, 7) == {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": {
-            "name": f"demo-{made.key}-7",
+            "name": f"demo-{recorded.key}-7",
             "namespace": "default",
-            "labels": {NAME_LABEL: "demo", REVISION_LABEL: made.key},
-            "annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **sealing(f"demo-{made.key}-7", made.key, {})},
+            "labels": {NAME_LABEL: "demo", REVISION_LABEL: recorded.key},
+            "annotations": {
+                EXCLUSIVE_TOPOLOGY_ANNOTATION: "",
+                **sealing(f"demo-{recorded.key}-7", recorded.key, {}),
+            },
             "ownerReferences": [
                 {
                     "apiVersion": "leaderworkerset.x-k8s.io/v1",
@@ -127,9 +130,9 @@ def test_the_object_that_is_recorded() -> None:
             ],
         },
         "revision": 7,
-        "data": Verbatim(made.text),
+        "data": Verbatim(recorded.text),
     }
-    assert made.key == key_of(made.text)
+    assert recorded.key == key_of(recorded.text)
 
 
 def test_history_of_running_pods_keeps_their_key_and_names_the_hash() -> None:
@@ -256,13 +259,13 @@ def test_a_revision_of_libraries_before_0_34_is_equal() -> None:
 
 def test_the_newest_of_equal_revisions_is_recognised() -> None:
     lws = make_set()
-    old, new, other = (
+    old, new, different = (
         parse(make_stored(lws, 1)),
         parse(make_stored(lws, 5)),
         parse(make_stored(make_set(image="b"), 9)),
     )
-    assert recognise(record(lws), [new, old, other]) is new
-    assert recognise(record(lws), [old, new, other]) is new
+    assert recognise(record(lws), [new, old, different]) is new
+    assert recognise(record(lws), [old, new, different]) is new
 
 
 def test_ties_of_number_go_by_creation_then_by_name() -> None:
@@ -284,20 +287,20 @@ def test_a_revision_that_is_being_deleted_is_not_reused_but_keeps_its_key() -> N
 
 
 def test_two_templates_with_one_hash_get_two_keys() -> None:
-    one, other = (make_collision(image) for image in COLLIDING)
-    assert record(one).key == record(other).key
-    assert record(one).text != record(other).text
-    recorded = parse(make_stored(one))
-    assert recognise(record(other), [recorded]) is None
-    probe = free_probe(record(other), [recorded])
+    first, colliding = (make_collision(image) for image in COLLIDING)
+    assert record(first).key == record(colliding).key
+    assert record(first).text != record(colliding).text
+    recorded = parse(make_stored(first))
+    assert recognise(record(colliding), [recorded]) is None
+    probe = free_probe(record(colliding), [recorded])
     assert probe == 1
-    built = build_revision(other, record(other), 2, probe=probe)
+    built = build_revision(colliding, record(colliding), 2, probe=probe)
     key = built["metadata"]["labels"][REVISION_LABEL]
-    assert key == record(other).key_at(1) != recorded.key
+    assert key == record(colliding).key_at(1) != recorded.key
     assert built["metadata"]["name"] == f"demo-{key}-2"
-    second = parse({**make_stored(other, 2), "metadata": {**built["metadata"], "uid": "u"}})
-    assert recognise(record(other), [recorded, second]) is second
-    assert free_probe(record(one), [recorded, second]) == 0
+    second = parse({**make_stored(colliding, 2), "metadata": {**built["metadata"], "uid": "u"}})
+    assert recognise(record(colliding), [recorded, second]) is second
+    assert free_probe(record(first), [recorded, second]) == 0
 
 
 @pytest.mark.parametrize(
@@ -320,20 +323,20 @@ def test_topology_annotations_take_part(
     stored = make_stored(make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with or ""}))
     if recorded_with is None:
         del stored["metadata"]["annotations"]
-    wanted = record(make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: wanted_with, "other": "x"}))
+    desired = record(make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: wanted_with, "other": "x"}))
     running = None
     if running_with is not None:
         running = {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: running_with}}}
     recorded = parse(stored)
-    assert (recognise(wanted, [recorded], running) is recorded) is verdict
-    assert free_probe(wanted, [recorded], running) == (0 if verdict else 1), "one key means one template"
+    assert (recognise(desired, [recorded], running) is recorded) is verdict
+    assert free_probe(desired, [recorded], running) == (0 if verdict else 1), "one key means one template"
 
 
 def told_of(lws: dict[str, Any], key: str = "") -> dict[str, str]:
     """Return the annotations of the set's revision, except for the checksum."""
-    told = dict(build_revision(lws, record(lws), 1, key=key)["metadata"]["annotations"])
-    del told[SEAL_ANNOTATION]
-    return told
+    annotations = dict(build_revision(lws, record(lws), 1, key=key)["metadata"]["annotations"])
+    del annotations[SEAL_ANNOTATION]
+    return annotations
 
 
 PLACEMENT = {
@@ -413,14 +416,14 @@ def make_statefulset_history(lws: dict[str, Any], owner: list[dict[str, Any]]) -
 
 def test_ours_by_controller_or_by_name_and_data() -> None:
     lws = make_set()
-    other = {"kind": "StatefulSet", "name": "demo", "uid": "sts", "controller": True}
+    foreign_owner = {"kind": "StatefulSet", "name": "demo", "uid": "sts", "controller": True}
     named = {"name": "demo", "uid": lws["metadata"]["uid"]}
     assert is_ours(make_stored(lws), lws)
     assert is_ours({**make_stored(lws), "data": None}, lws), "broken, but ours"
     assert is_ours(make_orphan(lws), lws)
     assert is_ours(make_stored(lws, ownerReferences=[named]), lws), "an owner that is no controller"
-    assert not is_ours(make_stored(lws, ownerReferences=[other]), lws)
-    assert not is_ours(make_statefulset_history(lws, [other]), lws)
+    assert not is_ours(make_stored(lws, ownerReferences=[foreign_owner]), lws)
+    assert not is_ours(make_statefulset_history(lws, [foreign_owner]), lws)
     assert not is_ours(make_statefulset_history(lws, []), lws)
 
 

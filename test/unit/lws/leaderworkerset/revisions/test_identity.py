@@ -20,7 +20,7 @@ from test.unit import api_server
 from test.unit.builders import build_revision, make_set
 
 A, B, C = (make_set(image=f"app:{letter}") for letter in "abc")
-KEY_A, KEY_B, KEY_C = (record(each).key for each in (A, B, C))
+KEY_A, KEY_B, KEY_C = (record(lws).key for lws in (A, B, C))
 OLD = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -29,11 +29,11 @@ def unsealed(lws: dict[str, Any], number: int, label: str | None = None) -> Reco
 
     label: the value of the key label; None for the hash.
     """
-    made = api_server.stored(dict(build_revision(lws, record(lws), number)))
-    del made["metadata"]["annotations"][SEAL_ANNOTATION]
+    revision = api_server.stored(dict(build_revision(lws, record(lws), number)))
+    del revision["metadata"]["annotations"][SEAL_ANNOTATION]
     if label is not None:
-        made["metadata"]["labels"][REVISION_LABEL] = label
-    return parse(made)
+        revision["metadata"]["labels"][REVISION_LABEL] = label
+    return parse(revision)
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_an_edited_label_gives_no_group_another_template(
     history: list[tuple[dict[str, Any], str | None]], carried: list[str], keys: list[str]
 ) -> None:
     parsed = [unsealed(lws, number, label) for number, (lws, label) in enumerate(history, 1)]
-    found = identified(parsed, lambda: carried)
-    assert [each.key for each in found] == keys
-    for before, after in zip(parsed, found, strict=True):
+    revisions = identified(parsed, lambda: carried)
+    assert [revision.key for revision in revisions] == keys
+    for before, after in zip(parsed, revisions, strict=True):
         is_kept = before.key == after.key
         restored = edited_labels(FORMAT, A, after)
         assert restored == ({} if is_kept else {REVISION_LABEL: after.key})
-        assert find(found, after.key) is not None
+        assert find(revisions, after.key) is not None
 
 
 def test_a_label_that_nothing_tells_is_missed_in_words() -> None:
-    (found,) = identified([unsealed(A, 1, "")], lambda: ["of another template"])
-    assert "nothing shows which pods were created from it" in found.broken
+    (revision,) = identified([unsealed(A, 1, "")], lambda: ["of another template"])
+    assert "nothing shows which pods were created from it" in revision.broken

@@ -54,8 +54,8 @@ def own_revision(key: str, label: str | None) -> dict[str, Any]:
 def labelled(obj: dict[str, Any], key: str | None) -> dict[str, Any]:
     """Return the object with an edited key label."""
     labels = {**obj["metadata"]["labels"], REVISION_LABEL: key}
-    kept = {name: value for name, value in labels.items() if value is not None}
-    return {**obj, "metadata": {**obj["metadata"], "labels": kept}}
+    remaining = {name: value for name, value in labels.items() if value is not None}
+    return {**obj, "metadata": {**obj["metadata"], "labels": remaining}}
 
 
 @pytest.mark.parametrize("label", ["b", "a", "garbage", "", None])
@@ -88,7 +88,7 @@ def test_a_label_that_is_no_text_is_none(label: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("carried", "made", "of_workers", "expected"),
+    ("carried", "noted", "of_workers", "expected"),
     [
         pytest.param("b", "b", "b", "b", id="nothing was edited"),
         pytest.param("garbage", "b", "b", "b", id="the label of the leader was edited"),
@@ -104,11 +104,11 @@ def test_a_label_that_is_no_text_is_none(label: object) -> None:
     ],
 )
 def test_two_of_three_say_what_a_leader_was_made_from(
-    carried: str | None, made: str | None, of_workers: str | None, expected: str | None
+    carried: str | None, noted: str | None, of_workers: str | None, expected: str | None
 ) -> None:
     leader = labelled(make_leader_pod(LWS), carried)
     workers = make_worker_statefulset(make_leader_pod(LWS), key=of_workers) if of_workers else None
-    assert key_of_leader(leader, workers, made) == expected
+    assert key_of_leader(leader, workers, noted) == expected
 
 
 def test_a_pod_was_made_from_the_revision_that_its_statefulset_noted() -> None:
@@ -149,5 +149,5 @@ def test_a_note_that_two_others_contradict_does_not_make_a_leader_pass_for_updat
     noted = as_made(leader, "a", "b")
     assert STATEFULSET_REVISION_LABEL not in noted["metadata"]["labels"]
     assert noted["metadata"]["labels"][REVISION_LABEL] == "a"
-    for made in ("a", None):
-        assert as_made(leader, "a", made) is leader
+    for key in ("a", None):
+        assert as_made(leader, "a", key) is leader

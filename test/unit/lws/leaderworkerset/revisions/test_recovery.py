@@ -79,27 +79,31 @@ def running(
 )
 def test_what_the_set_asks_for_is_recognised_and_recorded_to_the_byte(lws: dict[str, Any]) -> None:
     before = copy.deepcopy(lws)
-    made = reconstruct(lws, running(lws))
-    assert made is not None
-    assert made.is_desired
-    assert made.guessed == ""
-    assert made.record.text == record(lws).text
-    assert made.record.topology == record(lws).topology
+    reconstructed = reconstruct(lws, running(lws))
+    assert reconstructed is not None
+    assert reconstructed.is_desired
+    assert reconstructed.guessed == ""
+    assert reconstructed.record.text == record(lws).text
+    assert reconstructed.record.topology == record(lws).topology
     assert lws == before
 
 
 def test_the_address_that_later_releases_write_into_templates_of_workers_is_not_the_users() -> None:
     lws = make_set()
-    shown = running(lws)
-    assert shown.workers is not None
-    told = shown.workers["spec"]["template"]["metadata"]["annotations"]
-    told[LEADER_ADDRESS_ANNOTATION] = "demo-0.demo.default"
-    made = reconstruct(lws, shown)
-    assert made is not None and made.is_desired and made.record.text == record(lws).text
+    observed = running(lws)
+    assert observed.workers is not None
+    annotations = observed.workers["spec"]["template"]["metadata"]["annotations"]
+    annotations[LEADER_ADDRESS_ANNOTATION] = "demo-0.demo.default"
+    reconstructed = reconstruct(lws, observed)
+    assert (
+        reconstructed is not None
+        and reconstructed.is_desired
+        and reconstructed.record.text == record(lws).text
+    )
 
 
 @pytest.mark.parametrize(
-    ("ran", "asked"),
+    ("ran", "desired"),
     [
         pytest.param(make_set(image="app:1"), make_set(image="app:2"), id="image"),
         pytest.param(make_set(size=2), make_set(size=3), id="size"),
@@ -127,24 +131,27 @@ def test_the_address_that_later_releases_write_into_templates_of_workers_is_not_
         ),
     ],
 )
-def test_anything_else_is_recorded_as_it_runs(ran: dict[str, Any], asked: dict[str, Any]) -> None:
-    shown = running(ran)
-    made = reconstruct(asked, shown)
-    assert made is not None
-    assert not made.is_desired
-    assert made.record.form != record(asked).form or made.record.topology != record(asked).topology
+def test_anything_else_is_recorded_as_it_runs(ran: dict[str, Any], desired: dict[str, Any]) -> None:
+    observed = running(ran)
+    reconstructed = reconstruct(desired, observed)
+    assert reconstructed is not None
+    assert not reconstructed.is_desired
+    assert (
+        reconstructed.record.form != record(desired).form
+        or reconstructed.record.topology != record(desired).topology
+    )
     # The proof: the revision yields exactly what runs.
-    rebuilt = restore(asked, as_recorded(asked, made))
-    assert running(rebuilt) == shown
+    rebuilt = restore(desired, as_recorded(desired, reconstructed))
+    assert running(rebuilt) == observed
 
 
 def test_the_reconstruction_means_what_was_asked_for_then() -> None:
     ran = make_set(image="app:1", size=4, template={"volumeClaimTemplates": [CLAIM], "restartPolicy": "None"})
-    asked = make_set(image="app:2", size=4, template={"volumeClaimTemplates": [CLAIM]})
-    made = reconstruct(asked, running(ran))
-    assert made is not None
-    assert made.record.form == record(ran).form, "claims too: only a part of them shows"
-    assert '"restartPolicy":"RecreateGroupOnPodRestart"' in made.record.text, (
+    desired = make_set(image="app:2", size=4, template={"volumeClaimTemplates": [CLAIM]})
+    reconstructed = reconstruct(desired, running(ran))
+    assert reconstructed is not None
+    assert reconstructed.record.form == record(ran).form, "claims too: only a part of them shows"
+    assert '"restartPolicy":"RecreateGroupOnPodRestart"' in reconstructed.record.text, (
         "no pod shows it: as the set has it"
     )
 
@@ -152,43 +159,43 @@ def test_the_reconstruction_means_what_was_asked_for_then() -> None:
 def test_a_key_that_is_the_hash_of_what_is_asked_for_says_it_all() -> None:
     """Other clients may have added to the templates, which then differ but are equivalent."""
     lws = make_set()
-    shown = running(make_set(image="mirror.example.com/app:1"), key=record(lws).key, workers=False)
-    made = reconstruct(lws, shown)
-    assert made is not None
-    assert (made.is_desired, made.guessed) == (True, "")
+    observed = running(make_set(image="mirror.example.com/app:1"), key=record(lws).key, workers=False)
+    reconstructed = reconstruct(lws, observed)
+    assert reconstructed is not None
+    assert (reconstructed.is_desired, reconstructed.guessed) == (True, "")
 
 
 def test_that_key_does_not_say_where_pods_are_placed() -> None:
     lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
-    made = reconstruct(lws, running(make_set(), key=record(lws).key))
-    assert made is not None
-    assert (made.is_desired, made.record.topology) == (False, {})
-    assert made.record.text == record(lws).text
+    reconstructed = reconstruct(lws, running(make_set(), key=record(lws).key))
+    assert reconstructed is not None
+    assert (reconstructed.is_desired, reconstructed.record.topology) == (False, {})
+    assert reconstructed.record.text == record(lws).text
 
 
 def test_templates_that_the_api_server_has_completed_are_equal() -> None:
     lws = make_set()
-    shown = running(lws)
-    for template in (shown.leader, shown.workers["spec"]["template"] if shown.workers else None):
+    observed = running(lws)
+    for template in (observed.leader, observed.workers["spec"]["template"] if observed.workers else None):
         assert template is not None
         template["metadata"]["creationTimestamp"] = None
         template["spec"] |= {"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "securityContext": {}}
         template["spec"]["containers"][0] |= {"imagePullPolicy": "IfNotPresent", "resources": {}}
-    made = reconstruct(lws, shown)
-    assert made is not None
-    assert made.is_desired
+    reconstructed = reconstruct(lws, observed)
+    assert reconstructed is not None
+    assert reconstructed.is_desired
 
 
 def test_the_node_selector_of_exclusive_placement_is_not_the_users() -> None:
     ran = make_set(image="app:1", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
     ran["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"disk": "ssd"}
-    shown = running(ran, node_selector={"disk": "ssd", "rack": "r7"})
-    made = reconstruct(ran, shown)
-    assert made is not None
-    assert made.is_desired
-    made = reconstruct(make_set(image="app:2"), shown)
-    assert made is not None
-    workers = made.record.spec["leaderWorkerTemplate"]["workerTemplate"]
+    observed = running(ran, node_selector={"disk": "ssd", "rack": "r7"})
+    reconstructed = reconstruct(ran, observed)
+    assert reconstructed is not None
+    assert reconstructed.is_desired
+    reconstructed = reconstruct(make_set(image="app:2"), observed)
+    assert reconstructed is not None
+    workers = reconstructed.record.spec["leaderWorkerTemplate"]["workerTemplate"]
     assert workers["spec"]["nodeSelector"] == {"disk": "ssd"}
 
 
@@ -198,16 +205,16 @@ def test_the_nodes_of_a_group_are_not_the_users() -> None:
     placement = worker_placement(ran, leader, None)
     workers = build_worker_statefulset(SetSpec.of(ran), leader, placement)
     assert workers["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "0"}
-    shown = replace(running(ran), workers=workers)
-    made = reconstruct(make_set(image="app:2"), shown)
-    assert made is not None
-    template = made.record.spec["leaderWorkerTemplate"]["workerTemplate"]["spec"]
+    observed = replace(running(ran), workers=workers)
+    reconstructed = reconstruct(make_set(image="app:2"), observed)
+    assert reconstructed is not None
+    template = reconstructed.record.spec["leaderWorkerTemplate"]["workerTemplate"]["spec"]
     assert not {"nodeSelector", "tolerations", "schedulingGates"} & template.keys()
-    assert made.record.topology == NODES
+    assert reconstructed.record.topology == NODES
 
 
 @pytest.mark.parametrize(
-    ("given", "own", "is_desired"),
+    ("group_name", "own", "is_desired"),
     [
         pytest.param(f"demo-0-{KEY}-0a1b2c3d", None, True, id="that of their leader"),
         pytest.param("mine", {"podGroupName": "mine"}, True, id="that of users"),
@@ -215,28 +222,28 @@ def test_the_nodes_of_a_group_are_not_the_users() -> None:
     ],
 )
 def test_the_pod_group_that_workers_have_from_their_leader_is_not_the_users(
-    given: str, own: dict[str, str] | None, is_desired: bool
+    group_name: str, own: dict[str, str] | None, is_desired: bool
 ) -> None:
     lws = make_set()
     if own is not None:
         lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["schedulingGroup"] = own
-    shown = running(lws)
-    assert shown.workers is not None
-    shown.workers["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": given}
-    made = reconstruct(lws, shown)
-    assert made is not None
-    assert made.is_desired is is_desired
+    observed = running(lws)
+    assert observed.workers is not None
+    observed.workers["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": group_name}
+    reconstructed = reconstruct(lws, observed)
+    assert reconstructed is not None
+    assert reconstructed.is_desired is is_desired
 
 
 @pytest.mark.parametrize(
     ("size", "guessed"), [(2, "the template of its workers"), (1, "")], ids=["workers", "none needed"]
 )
 def test_workers_that_nothing_shows_are_taken_from_the_set(size: int, guessed: str) -> None:
-    ran, asked = make_set(image="app:1", size=size), make_set(image="app:2", size=size)
-    made = reconstruct(asked, running(ran, workers=False))
-    assert made is not None
-    assert (made.is_desired, made.guessed) == (False, guessed)
-    template = made.record.spec["leaderWorkerTemplate"]
+    ran, desired = make_set(image="app:1", size=size), make_set(image="app:2", size=size)
+    reconstructed = reconstruct(desired, running(ran, workers=False))
+    assert reconstructed is not None
+    assert (reconstructed.is_desired, reconstructed.guessed) == (False, guessed)
+    template = reconstructed.record.spec["leaderWorkerTemplate"]
     leader = template.get("leaderTemplate", template["workerTemplate"])
     assert leader["spec"]["containers"][0]["image"] == "app:1"
     worker = template["workerTemplate"]["spec"]["containers"][0]["image"]
@@ -255,10 +262,10 @@ def test_leaders_that_nothing_shows() -> None:
         **UNIQUE,
         annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"},
     )
-    asked = make_set(image="app:2")
-    made = reconstruct(asked, running(ran, leader=False))
-    assert made is not None
-    rebuilt = restore(asked, as_recorded(asked, made))
+    desired = make_set(image="app:2")
+    reconstructed = reconstruct(desired, running(ran, leader=False))
+    assert reconstructed is not None
+    rebuilt = restore(desired, as_recorded(desired, reconstructed))
     assert running(rebuilt).workers == running(ran).workers
 
 
@@ -268,9 +275,9 @@ def test_nothing_to_be_read() -> None:
 
 def test_garbled_sizes_are_those_of_the_set() -> None:
     lws = make_set(size=3)
-    shown = running(lws)
-    assert shown.leader is not None
-    shown.leader["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = "many"
-    made = reconstruct(lws, shown)
-    assert made is not None
-    assert made.is_desired
+    observed = running(lws)
+    assert observed.leader is not None
+    observed.leader["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = "many"
+    reconstructed = reconstruct(lws, observed)
+    assert reconstructed is not None
+    assert reconstructed.is_desired

@@ -35,24 +35,24 @@ def stored(key: str = "") -> dict[str, Any]:
 
 
 def edited(change: Change, key: str = "") -> dict[str, Any]:
-    made = stored(key)
-    change(made["metadata"])
-    return made
+    revision = stored(key)
+    change(revision["metadata"])
+    return revision
 
 
-def edits_of(found: Recorded) -> dict[str, str | None]:
+def edits_of(revision: Recorded) -> dict[str, str | None]:
     """Return the labels and annotations that are restored."""
-    return {**edited_labels(FORMAT, RACK, found), **found.edits}
+    return {**edited_labels(FORMAT, RACK, revision), **revision.edits}
 
 
 def test_what_was_recorded_is_proven_and_nothing_is_edited() -> None:
-    found = parse(stored())
-    assert (found.is_sealed, found.key, found.record.topology) == (
+    revision = parse(stored())
+    assert (revision.is_sealed, revision.key, revision.record.topology) == (
         True,
         KEY,
         {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"},
     )
-    assert edits_of(found) == {}
+    assert edits_of(revision) == {}
     assert parse(stored("key-of-long-ago")).key == "key-of-long-ago"
 
 
@@ -84,10 +84,10 @@ def test_what_was_recorded_is_proven_and_nothing_is_edited() -> None:
     ],
 )
 def test_an_edited_revision_counts_as_it_was_recorded(change: Change, edits: dict[str, Any]) -> None:
-    found = parse(edited(change))
-    assert (found.broken, found.key) == ("", KEY)
-    assert found.record.topology == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
-    assert edits_of(found) == edits
+    revision = parse(edited(change))
+    assert (revision.broken, revision.key) == ("", KEY)
+    assert revision.record.topology == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+    assert edits_of(revision) == edits
 
 
 @pytest.mark.parametrize(
@@ -107,23 +107,23 @@ def test_an_edited_revision_counts_as_it_was_recorded(change: Change, edits: dic
     ids=lambda text: text[:20],
 )
 def test_a_seal_that_does_not_hold_proves_nothing(text: str) -> None:
-    made = edited(lambda it: it["annotations"].update({SEAL_ANNOTATION: text}))
-    assert seal_of(made) is None
-    found = parse(made)
-    assert (found.is_sealed, found.key, edits_of(found)) == (False, KEY, {})
+    obj = edited(lambda it: it["annotations"].update({SEAL_ANNOTATION: text}))
+    assert seal_of(obj) is None
+    revision = parse(obj)
+    assert (revision.is_sealed, revision.key, edits_of(revision)) == (False, KEY, {})
 
 
 def test_a_seal_holds_for_one_revision_only() -> None:
-    other = build_revision(make_set(image="app:2"), record(make_set(image="app:2")), 2)
-    copied = edited(lambda it: it.update(annotations=other["metadata"]["annotations"]))
+    other_revision = build_revision(make_set(image="app:2"), record(make_set(image="app:2")), 2)
+    copied = edited(lambda it: it.update(annotations=other_revision["metadata"]["annotations"]))
     assert seal_of(copied) is None
 
 
 def test_data_that_were_replaced_under_the_same_name_are_used_for_nothing() -> None:
     """The API server rejects an edit of data, but a user may delete a revision and create another one."""
-    other = record(make_set(image="evil:1"))
-    found = parse({**stored(), "data": json.loads(other.text)})
-    assert "contains other data than its name says" in found.broken
+    other_record = record(make_set(image="evil:1"))
+    revision = parse({**stored(), "data": json.loads(other_record.text)})
+    assert "contains other data than its name says" in revision.broken
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_the_hash_in_a_name(name: str, fingerprint: str) -> None:
 
 @pytest.mark.parametrize("probe", [0, 7, 100])
 def test_a_name_of_a_later_probe_is_that_of_the_data(probe: int) -> None:
-    made, data = record(RACK), json.loads(record(RACK).text)
-    assert is_of_data(f"demo-{made.key_at(probe)}-3", data)
+    recorded, data = record(RACK), json.loads(record(RACK).text)
+    assert is_of_data(f"demo-{recorded.key_at(probe)}-3", data)
     assert not is_of_data("demo-58b6956df9-3", data)
 
 

@@ -41,7 +41,7 @@ def test_a_set_as_it_is_stored() -> None:
         ({"rolloutStrategy": {"rollingUpdateConfiguration": {"maxSurge": "many"}}}, "maxSurge: 'many' is"),
         ({"leaderService": {"ports": [{"name": "a"}]}}, "spec.leaderService.ports[0].port is missing"),
     ],
-    ids=lambda each: str(each)[:50],
+    ids=lambda value: str(value)[:50],
 )
 def test_a_spec_that_another_definition_let_through(spec: dict[str, Any], fault: str) -> None:
     assert fault in spec_fault(make_set(**spec))
@@ -81,7 +81,7 @@ def test_a_field_of_a_later_release_is_not_run_without_it(spec: dict[str, Any], 
 
 
 @pytest.mark.parametrize(
-    ("spec", "says"),
+    ("spec", "fault"),
     [
         pytest.param(
             {"groupIdentity": "Name"}, "spec.groupIdentity is 'Name', not one of Ordinal, Hash", id="identity"
@@ -109,8 +109,8 @@ def test_a_field_of_a_later_release_is_not_run_without_it(spec: dict[str, Any], 
         ),
     ],
 )
-def test_a_choice_of_a_later_release_is_not_run_as_another(spec: dict[str, Any], says: str) -> None:
-    assert spec_fault(make_set(**spec)) == says
+def test_a_choice_of_a_later_release_is_not_run_as_another(spec: dict[str, Any], fault: str) -> None:
+    assert spec_fault(make_set(**spec)) == fault
 
 
 def test_pod_templates_may_have_fields_of_a_later_kubernetes() -> None:
@@ -175,7 +175,7 @@ def test_a_status_as_we_write_it_is_read_whole() -> None:
         ("restarts", "text"),
         ("rollout", {"partition": "two"}),
     ],
-    ids=lambda each: str(each)[:40],
+    ids=lambda value: str(value)[:40],
 )
 def test_of_a_status_what_cannot_be_read_is_null(field: str, value: Any) -> None:
     assert readable_status({**STATUS, field: value}) == {**STATUS, field: None}

@@ -48,16 +48,16 @@ def reference(case: Case) -> tuple[int, int]:
 
 
 def _case_table(case: Case) -> tuple[int, int]:
-    wanted, existing, partition = case.wanted, case.existing, case.stored_partition
+    desired, existing, partition = case.wanted, case.existing, case.stored_partition
     if case.is_new_revision:
-        if existing < wanted:
-            return existing, wanted
-        return wanted, _replicas_for(case, wanted)
-    if partition == 0 and existing == wanted:
-        return 0, wanted
-    if existing < wanted:
-        return partition, wanted
-    if case.last is not None and case.last != wanted:
+        if existing < desired:
+            return existing, desired
+        return desired, _replicas_for(case, desired)
+    if partition == 0 and existing == desired:
+        return 0, desired
+    if existing < desired:
+        return partition, desired
+    if case.last is not None and case.last != desired:
         return min(partition, case.ceiling), _replicas_for(case, _unsettled(case))
     return partition_step(case), _replicas_for(case, _unsettled(case))
 

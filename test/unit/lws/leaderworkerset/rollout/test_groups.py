@@ -33,8 +33,8 @@ from test.unit.builders import (
 WANTED = DesiredGroups(KEY, {KEY: 2, "key-old": 2}, statefulset_revision("demo", KEY))
 
 
-def state_of(facts: GroupFacts, wanted: DesiredGroups = WANTED) -> GroupState:
-    (state,) = group_states([facts], wanted)
+def state_of(facts: GroupFacts, desired: DesiredGroups = WANTED) -> GroupState:
+    (state,) = group_states([facts], desired)
     return state
 
 
@@ -111,18 +111,18 @@ def test_outdated_groups(facts: GroupFacts, broken: bool, serves: bool) -> None:
 
 
 def test_each_group_is_measured_by_the_size_of_its_own_revision() -> None:
-    one = make_set(size=1)
-    wanted = DesiredGroups(KEY, {KEY: 2, "key-old": 1})
-    assert state_of(make_group(one, key="key-old"), wanted).ready, "an old group of one needs no workers"
-    assert not state_of(make_group(one), wanted).ready, "a new one does"
+    single = make_set(size=1)
+    desired = DesiredGroups(KEY, {KEY: 2, "key-old": 1})
+    assert state_of(make_group(single, key="key-old"), desired).ready, "an old group of one needs no workers"
+    assert not state_of(make_group(single), desired).ready, "a new one does"
     grown = DesiredGroups(KEY, {KEY: 1, "key-old": 2})
     assert not state_of(make_group(key="key-old", workers=False), grown).ready
     assert state_of(make_group(workers=False), grown).settled
 
 
 def test_workers_that_a_group_of_one_does_not_need_say_nothing() -> None:
-    wanted = DesiredGroups(KEY, {KEY: 1})
-    assert state_of(group_with({"key": "key-old", "ready": False}), wanted).settled
+    desired = DesiredGroups(KEY, {KEY: 1})
+    assert state_of(group_with({"key": "key-old", "ready": False}), desired).settled
 
 
 @pytest.mark.parametrize(
@@ -155,13 +155,13 @@ def test_a_state_is_kept_until_the_group_is_measured_by_something_else() -> None
     facts = make_group()
     (first,) = group_states([facts], WANTED)
     assert group_states([facts], replace(WANTED))[0] is first
-    for wanted in (
+    for desired in (
         replace(WANTED, key="key-b"),
         replace(WANTED, update_revision="another"),
         replace(WANTED, size_of={KEY: 1}),
     ):
-        (other,) = group_states([facts], wanted)
-        assert other == group_states([replace(facts)], wanted)[0]
+        (recomputed,) = group_states([facts], desired)
+        assert recomputed == group_states([replace(facts)], desired)[0]
         assert group_states([facts], WANTED) == (first,)
 
 
@@ -202,10 +202,10 @@ def test_position_at_rest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "read"), [("4", 4), (None, None), ("", None), ("-1", None), ("4x", None), ("٤", None)]
+    ("value", "read"), [("4", 4), (None, None), ("", None), ("-1", None), ("4x", None), ("٤", None)]
 )
-def test_the_replicas_annotation_may_be_anything(asked: str | None, read: int | None) -> None:
-    assert leader_statefulset(make_leader_statefulset(last_replicas=asked), KEY, NOW).last_replicas == read
+def test_the_replicas_annotation_may_be_anything(value: str | None, read: int | None) -> None:
+    assert leader_statefulset(make_leader_statefulset(last_replicas=value), KEY, NOW).last_replicas == read
 
 
 def test_position_mid_rollout() -> None:

@@ -42,8 +42,8 @@ def pod(
     if is_going:
         metadata["deletionTimestamp"] = "2026-01-02T00:00:00Z"
     gates = more.pop("gates", None)
-    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, **more}}
-    return {**made, "spec": {"schedulingGates": gates}} if gates is not None else made
+    obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, **more}}
+    return {**obj, "spec": {"schedulingGates": gates}} if gates is not None else obj
 
 
 def leaders(letters: str) -> tuple[Leader, ...]:
@@ -52,17 +52,17 @@ def leaders(letters: str) -> tuple[Leader, ...]:
     Upper case is admitted, lower case is gated. The letter a stands for a former revision.
     """
     return tuple(
-        Leader(f"demo-{place}", f"2026-01-01T00:00:0{place}Z", each.islower(), each.lower() != "a")
-        for place, each in enumerate(letters)
+        Leader(f"demo-{index}", f"2026-01-01T00:00:0{index}Z", letter.islower(), letter.lower() != "a")
+        for index, letter in enumerate(letters)
     )
 
 
 def teardowns(letters: str) -> tuple[Teardown, ...]:
-    return tuple(Teardown(str(place), each != "a") for place, each in enumerate(letters))
+    return tuple(Teardown(str(index), letter != "a") for index, letter in enumerate(letters))
 
 
 @pytest.mark.parametrize(
-    ("live", "gone", "replicas", "surge", "expected"),
+    ("live", "terminating", "replicas", "surge", "expected"),
     [
         pytest.param("bbb", "", 3, 0, "012", id="a new set"),
         pytest.param("BBb", "b", 3, 0, "", id="its former group is there"),
@@ -81,9 +81,9 @@ def teardowns(letters: str) -> tuple[Teardown, ...]:
         pytest.param("", "a", 3, 0, "", id="no leader"),
     ],
 )
-def test_admitted_leaders(live: str, gone: str, replicas: int, surge: int, expected: str) -> None:
-    found = leaders_to_admit(leaders(live), teardowns(gone), replicas, surge)
-    assert [leader.name for leader in found] == [f"demo-{place}" for place in expected]
+def test_admitted_leaders(live: str, terminating: str, replicas: int, surge: int, expected: str) -> None:
+    admitted = leaders_to_admit(leaders(live), teardowns(terminating), replicas, surge)
+    assert [leader.name for leader in admitted] == [f"demo-{index}" for index in expected]
 
 
 def test_immediate_replacement_does_not_wait() -> None:
@@ -91,10 +91,10 @@ def test_immediate_replacement_does_not_wait() -> None:
 
 
 def test_immediate_waits_for_groups_that_are_kept() -> None:
-    found = leaders_to_admit(
+    admitted = leaders_to_admit(
         leaders("bbB"), (Teardown("k", True, True), Teardown("l", True)), 3, 0, is_immediate=True
     )
-    assert [leader.name for leader in found] == ["demo-0"]
+    assert [leader.name for leader in admitted] == ["demo-0"]
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,17 @@ def test_immediate_waits_for_groups_that_are_kept() -> None:
 )
 def test_kept_groups_that_a_scale_down_lets_go(live: str, replicas: int, expected: str) -> None:
     """Two groups are kept."""
-    kept = [Leader(str(place), f"2026-01-01T00:00:0{place}Z", False, True) for place in (1, 0)]
-    assert "".join(leader.name for leader in surplus_kept_groups(kept, leaders(live), replicas)) == expected
+    kept_groups = [Leader(str(index), f"2026-01-01T00:00:0{index}Z", False, True) for index in (1, 0)]
+    assert (
+        "".join(leader.name for leader in surplus_kept_groups(kept_groups, leaders(live), replicas))
+        == expected
+    )
 
 
 def test_a_kept_group_holds_back_a_leader_of_its_own_revision_beside_a_surge() -> None:
-    kept = (Teardown("k", True, True), Teardown("l", False, True))
-    found = leaders_to_admit(leaders("aabb"), kept, 9, 9)
-    assert [leader.name for leader in found] == ["demo-2", "demo-0"]
+    kept_teardowns = (Teardown("k", True, True), Teardown("l", False, True))
+    admitted = leaders_to_admit(leaders("aabb"), kept_teardowns, 9, 9)
+    assert [leader.name for leader in admitted] == ["demo-2", "demo-0"]
 
 
 def test_in_order_of_revision_age_and_name() -> None:
@@ -170,7 +173,7 @@ STATEFULSET = [{"kind": "StatefulSet", "name": "demo-1a2b3c4d", "controller": Tr
     ],
 )
 def test_what_is_still_terminating(pods: list[dict[str, Any]], expected: list[tuple[str, bool]]) -> None:
-    assert teardowns_of(pods, "b") == tuple(Teardown(*each) for each in expected)
+    assert teardowns_of(pods, "b") == tuple(Teardown(*fields) for fields in expected)
 
 
 def test_the_leader_of_a_lost_deployment_is_one_that_goes() -> None:

@@ -12,7 +12,7 @@ from test.unit.builders import make_set
 
 
 @pytest.mark.parametrize(
-    ("replicas", "unavailable", "surge", "budget", "told"),
+    ("replicas", "unavailable", "surge", "budget", "max_unavailable"),
     [
         pytest.param(4, 1, 0, Budget(1, 0), 1, id="the default"),
         pytest.param(4, None, None, Budget(1, 0), 1, id="left out"),
@@ -22,6 +22,6 @@ from test.unit.builders import make_set
         pytest.param(2, 0, 8, Budget(0, 2), 2, id="no more surge than groups"),
     ],
 )
-def test_limits(replicas: int, unavailable: Any, surge: Any, budget: Budget, told: int) -> None:
+def test_limits(replicas: int, unavailable: Any, surge: Any, budget: Budget, max_unavailable: int) -> None:
     spec = SetSpec.of(make_set(replicas=replicas, max_unavailable=unavailable, max_surge=surge))
-    assert (rollout_budget(spec), statefulset_max_unavailable(spec)) == (budget, told)
+    assert (rollout_budget(spec), statefulset_max_unavailable(spec)) == (budget, max_unavailable)

@@ -40,10 +40,12 @@ def test_sets_of_one_against_the_reference() -> None:
 
 
 def _random_case(generator: random.Random) -> Case:
-    wanted = generator.randint(0, 9)
-    limits = make_budget(wanted, generator.randint(0, 4), generator.randint(0, 4))
-    surged = wanted + limits.surge
-    existing = max(0, generator.choice([wanted, wanted, surged, surged, wanted + generator.randint(-3, 5)]))
+    desired = generator.randint(0, 9)
+    limits = make_budget(desired, generator.randint(0, 4), generator.randint(0, 4))
+    surged = desired + limits.surge
+    existing = max(
+        0, generator.choice([desired, desired, surged, surged, desired + generator.randint(-3, 5)])
+    )
     old = generator.randint(0, existing)
     if generator.random() < 0.5:
         drawn = generator.choices("rrrrrrt-", k=old) + generator.choices("RRRRRuT-", k=existing - old)
@@ -51,13 +53,13 @@ def _random_case(generator: random.Random) -> Case:
         drawn = generator.choices("rrrRRuu-tT", k=existing)
     return Case(
         letters="".join(drawn),
-        wanted=wanted,
+        wanted=desired,
         existing=existing,
         stored_partition=generator.choice([0, existing, generator.randint(0, existing + 1)]),
         unavailable=limits.unavailable,
         surge=limits.surge,
-        floor=generator.choice([0, 0, 0, generator.randint(0, wanted + 1)]),
-        last=generator.choice([wanted, wanted, None, existing, generator.randint(0, 9)]),
+        floor=generator.choice([0, 0, 0, generator.randint(0, desired + 1)]),
+        last=generator.choice([desired, desired, None, existing, generator.randint(0, 9)]),
         is_new_revision=generator.random() < 0.15,
     )
 
@@ -81,8 +83,8 @@ def _compare_partition(state: Case, ours: int, theirs: int) -> str:
     return "same partition"
 
 
-def _compare_replicas(state: Case, told: tuple[int, int], original: int) -> str:
-    (partition, ours), theirs = told, original
+def _compare_replicas(state: Case, decision: tuple[int, int], original: int) -> str:
+    (partition, ours), theirs = decision, original
     outdated = set(state.letters[: state.wanted]) & set("rt")
     if is_rolling(state) and not outdated:
         theirs = state.wanted

@@ -11,7 +11,7 @@ from test.unit.lws.leaderworkerset.rollout.reference import Case, planned, refer
 from test.unit.stories.letters import groups
 
 
-def case(letters: str, stored: str, wanted: int, limits: str, **more: int | bool | None) -> Case:
+def case(letters: str, stored: str, desired: int, limits: str, **more: int | bool | None) -> Case:
     """Return a case.
 
     stored: "replicas,partition". limits: "unavailable,surge". The replicas of the previous pass are `wanted`
@@ -19,7 +19,7 @@ def case(letters: str, stored: str, wanted: int, limits: str, **more: int | bool
     """
     existing, partition = map(int, stored.split(","))
     unavailable, surge = map(int, limits.split(","))
-    return Case(letters, wanted, existing, partition, unavailable, surge, **{"last": wanted, **more})  # type: ignore[arg-type]
+    return Case(letters, desired, existing, partition, unavailable, surge, **{"last": desired, **more})  # type: ignore[arg-type]
 
 
 NEW = {"is_new_revision": True}
@@ -255,9 +255,9 @@ def test_a_revision_that_nothing_gets_ready_on_gets_no_more_than_the_budget(
     assert told(state)[0] == partition
 
 
-@pytest.mark.parametrize("asked", [None, 4])
-def test_a_lost_record_of_replicas_heals(asked: int | None) -> None:
-    assert told(case("rrruR", "5,3", 4, "1,1", last=asked)) == (2, 5)
+@pytest.mark.parametrize("last", [None, 4])
+def test_a_lost_record_of_replicas_heals(last: int | None) -> None:
+    assert told(case("rrruR", "5,3", 4, "1,1", last=last)) == (2, 5)
 
 
 def test_the_partition_is_not_lowered_twice_before_the_controller_has_reported() -> None:

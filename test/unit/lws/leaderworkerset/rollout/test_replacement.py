@@ -15,9 +15,9 @@ from lws.leaderworkerset.rollout.state import Budget, Rollout, RolloutFacts, Rol
 from test.unit.stories.letters import groups
 
 
-def replaced(letters: str, stored: LeaderStatefulSet, limits: Budget, wanted: int | None = None) -> Rollout:
-    wanted = stored.replicas if wanted is None else wanted
-    return plan_rollout(RolloutState(wanted, limits, 0, groups(letters), stored))
+def replaced(letters: str, stored: LeaderStatefulSet, limits: Budget, replicas: int | None = None) -> Rollout:
+    replicas = stored.replicas if replicas is None else replicas
+    return plan_rollout(RolloutState(replicas, limits, 0, groups(letters), stored))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_with_a_new_template_the_others_wait_for_the_report_too() -> None:
 
 
 def test_groups_that_are_scaled_away_are_left_to_the_controller() -> None:
-    rollout = replaced("xxxxxx", LeaderStatefulSet(6, 0, last_replicas=6), Budget(2, 0), wanted=4)
+    rollout = replaced("xxxxxx", LeaderStatefulSet(6, 0, last_replicas=6), Budget(2, 0), replicas=4)
     assert rollout.replicas == 6, "nothing is ready that could stay"
     facts = RolloutFacts(RolloutState(4, Budget(2, 0), 0, groups("xxxxxx")), LeaderStatefulSet(6, 0))
     assert leaders_to_replace(facts, partition=0, replicas=4, starts=99) == (3, 2, 1, 0)
@@ -129,7 +129,8 @@ def test_a_raised_floor_protects_groups_that_the_old_partition_covered() -> None
 def kept(letters: str, *indices: int) -> tuple[GroupState, ...]:
     """Return terminating groups. Those with these indices stay until the rollout reaches them."""
     return tuple(
-        dataclasses.replace(each, kept=True) if each.index in indices else each for each in groups(letters)
+        dataclasses.replace(group, kept=True) if group.index in indices else group
+        for group in groups(letters)
     )
 
 
@@ -140,15 +141,15 @@ def test_a_rollout_replaces_a_group_that_is_kept_and_does_not_wait_for_it(index:
     letters[index] = "t"
     stored = LeaderStatefulSet(3, 3)
     for _ in range(12):
-        states = kept("".join(letters), *(at for at, each in enumerate(letters) if each == "t"))
+        states = kept("".join(letters), *(at for at, letter in enumerate(letters) if letter == "t"))
         rollout = plan_rollout(RolloutState(3, limits, 0, states, stored))
-        ready = sum(each in "rR" for each in letters) - sum(letters[at] == "r" for at in rollout.replace)
+        ready = sum(letter in "rR" for letter in letters) - sum(letters[at] == "r" for at in rollout.replace)
         assert ready >= 2 - limits.unavailable, "no more groups go than may"
         assert index not in rollout.replace or letters[index] != "t", "it is being deleted already"
         # The finalizer of a kept pod is removed once the partition has reached the pod.
-        gone = {*rollout.replace, *(at for at, each in enumerate(letters) if each == "t")}
-        gone = {at for at in gone if at >= rollout.partition}
-        letters = ["R" if at in gone else each for at, each in enumerate(letters)]
+        deleted = {*rollout.replace, *(at for at, letter in enumerate(letters) if letter == "t")}
+        deleted = {at for at in deleted if at >= rollout.partition}
+        letters = ["R" if at in deleted else letter for at, letter in enumerate(letters)]
         letters = [*letters, *["R"] * (rollout.replicas - len(letters))][: rollout.replicas]
         stored = LeaderStatefulSet(rollout.replicas, rollout.partition)
     assert letters == ["R"] * 3

@@ -77,25 +77,25 @@ def a_candidate(number: int, text: str, age: int) -> RankedGroup:
     no node, either. `~`: the rollout replaces the group. `b`: its leader belongs to another ReplicaSet. A
     number is its deletion cost, `!` a cost of ours.
     """
-    letter, rest = text[0], text[1:]
+    letter, marks = text[0], text[1:]
     rank = RANKS[letter.lower()]
-    cost = OURS[letter.lower()] if "!" in rest else rest.strip("~!b<>") or None
+    cost = OURS[letter.lower()] if "!" in marks else marks.strip("~!b<>") or None
     pod: dict[str, Any] = {
         "metadata": {
             "name": f"p{number}",
             "creationTimestamp": f"2026-01-01T00:00:{age:02}Z",
             "annotations": {DELETION_COST_ANNOTATION: cost} if cost is not None else {},
             "ownerReferences": [
-                {"kind": "ReplicaSet", "name": "rs", "uid": "b" if "b" in rest else "a", "controller": True}
+                {"kind": "ReplicaSet", "name": "rs", "uid": "b" if "b" in marks else "a", "controller": True}
             ],
         },
-        "spec": {} if ">" in rest else {"nodeName": "node"},
+        "spec": {} if ">" in marks else {"nodeName": "node"},
         "status": {
-            "phase": "Pending" if "<" in rest or ">" in rest else "Running",
+            "phase": "Pending" if "<" in marks or ">" in marks else "Running",
             "conditions": [{"type": "Ready", "status": "True" if letter.isupper() else "False"}],
         },
     }
-    return RankedGroup(pod, rank, is_leaving="~" in rest)
+    return RankedGroup(pod, rank, is_leaving="~" in marks)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def a_candidate(number: int, text: str, age: int) -> RankedGroup:
 )
 def test_deletion_costs(groups: str, surplus: int, expected: dict[int, str | None]) -> None:
     candidates = [a_candidate(number, text, number) for number, text in enumerate(groups.split())]
-    costs = {each.leader["metadata"]["name"]: cost for each, cost in deletion_costs(candidates, surplus)}
+    costs = {group.leader["metadata"]["name"]: cost for group, cost in deletion_costs(candidates, surplus)}
     assert costs == {f"p{number}": OURS[rank] if rank else None for number, rank in expected.items()}
 
 

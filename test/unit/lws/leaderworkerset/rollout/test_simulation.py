@@ -28,7 +28,7 @@ def changed(letters: str, unavailable: int = 1, surge: int = 0, **stored: object
 def told(simulation: Simulation) -> list[tuple[int, int, tuple[int, ...]]]:
     """Return partition, replicas and replaced leaders of each step."""
     return [
-        (each.rollout.partition, each.rollout.replicas, each.rollout.replace) for each in simulation.steps
+        (step.rollout.partition, step.rollout.replicas, step.rollout.replace) for step in simulation.steps
     ]
 
 

@@ -18,14 +18,14 @@ TWO_THEN_DOUBLE = StartWaves(2, 2)
 MUCH = Budget(9, 0)
 
 
-def state(letters: str, wanted: int, stored: LeaderStatefulSet, limits: Budget = MUCH) -> RolloutState:
+def state(letters: str, replicas: int, stored: LeaderStatefulSet, limits: Budget = MUCH) -> RolloutState:
     return RolloutState(
-        wanted, limits, groups=groups(letters), statefulset=stored, start_strategy=TWO_THEN_DOUBLE
+        replicas, limits, groups=groups(letters), statefulset=stored, start_strategy=TWO_THEN_DOUBLE
     )
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("start_strategy", "expected"),
     [
         ({"seedGroups": 3, "growthFactor": 4}, StartWaves(3, 4)),
         ({}, StartWaves(1, 2)),
@@ -33,9 +33,9 @@ def state(letters: str, wanted: int, stored: LeaderStatefulSet, limits: Budget =
         (None, None),
     ],
 )
-def test_start_strategy_of_a_set(given: object, expected: StartWaves | None) -> None:
+def test_start_strategy_of_a_set(start_strategy: object, expected: StartWaves | None) -> None:
     lws = make_set()
-    lws["spec"]["startStrategy"] = given
+    lws["spec"]["startStrategy"] = start_strategy
     assert SetSpec.of(lws).start_strategy == expected
 
 

@@ -30,8 +30,8 @@ def barred(*seconds: float) -> SetSnapshot:
     snapshot = settled(make_set())
     first, *others = snapshot.groups
     waits = tuple(
-        NodeWait(NOW - timedelta(seconds=each), pod=f"demo-0-{index}", node=f"node-{index}")
-        for index, each in enumerate(seconds, start=1)
+        NodeWait(NOW - timedelta(seconds=age), pod=f"demo-0-{index}", node=f"node-{index}")
+        for index, age in enumerate(seconds, start=1)
     )
     anywhere = NodeWait(NOW - timedelta(hours=1))
     return replace(snapshot, groups=(replace(first, waits=(anywhere, *waits)), *others))
@@ -58,7 +58,7 @@ def test_the_scheduler_gets_some_time() -> None:
 def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
     snapshot = barred(60)
     planned = plan(snapshot)
-    assert [(each.type, each.reason) for each in planned.announce] == [("Warning", "NodeReturnBlocked")]
+    assert [(event.type, event.reason) for event in planned.announce] == [("Warning", "NodeReturnBlocked")]
     after = carried_out(snapshot, planned)
     condition = find(after.lws["status"]["conditions"], "ReplicaFailure")
     assert condition is not None and (condition["status"], condition["reason"]) == (
@@ -99,7 +99,7 @@ def returning(node: Any, *pods: str, annotations: dict[str, str] | None = None, 
     node: node-1 as it was read.
     """
     lws = make_set(size=3, annotations={NODE_RETURN_ANNOTATION: "Required", **(annotations or {})})
-    found, groups = [], []
+    waiting_pods, groups = [], []
     for index in range(2):
         group = make_group(lws, index)
         members = {group.leader["metadata"]["name"]: group.leader}
@@ -107,10 +107,10 @@ def returning(node: Any, *pods: str, annotations: dict[str, str] | None = None, 
             f"demo-{index}-{worker}": make_worker_pod(group.worker_statefulset, worker) for worker in (1, 2)
         }
         waiting = {name: waits(pod, **spec) for name, pod in members.items() if name in pods}
-        found += waiting.values()
+        waiting_pods += waiting.values()
         groups.append(replace(group, leader=waiting.get(f"demo-{index}", group.leader)))
     nodes = {} if node == NOT_READ else {"node-1": node}
-    return SetSnapshot(lws, NOW, groups=tuple(groups), returning=tuple(found), nodes=nodes)
+    return SetSnapshot(lws, NOW, groups=tuple(groups), returning=tuple(waiting_pods), nodes=nodes)
 
 
 def deletions(snapshot: SetSnapshot) -> list[list[str]]:
@@ -173,12 +173,14 @@ def test_a_group_that_is_kept_for_diagnosis_stays() -> None:
     snapshot = returning(None, "demo-0-1", "demo-1")
     lws = make_set(size=3, maxGroupRestarts=0, annotations={NODE_RETURN_ANNOTATION: "Required"})
     members = {"0": f"{Members.of('uid-of-pod-demo-0', ()).leader}-{KEPT}"}
-    kept = replace(snapshot, lws={**lws, "status": {"members": members}})
-    assert deletions(kept) == [["Pod demo-1", "StatefulSet demo-1"]]
+    after_failure = replace(snapshot, lws={**lws, "status": {"members": members}})
+    assert deletions(after_failure) == [["Pod demo-1", "StatefulSet demo-1"]]
 
 
 def test_the_pass_over_the_set_plans_it() -> None:
     snapshot = settled(make_set(annotations={NODE_RETURN_ANNOTATION: "Required"}))
     pod = waits(snapshot.groups[0].leader)
     planned = plan(replace(snapshot, returning=(pod,), nodes={"node-1": None}))
-    assert [each.target.name for (each, *_) in planned.sequences if isinstance(each, Delete)] == ["demo-0"]
+    assert [action.target.name for (action, *_) in planned.sequences if isinstance(action, Delete)] == [
+        "demo-0"
+    ]

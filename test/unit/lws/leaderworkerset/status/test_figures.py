@@ -53,5 +53,5 @@ def test_when_groups_were_created_that_are_ready() -> None:
     first, second = make_group(lws, 0), make_group(lws, 1)
     created = {**second.leader["metadata"], "creationTimestamp": ROLLING_SINCE}
     second = replace(second, leader={**second.leader, "metadata": created})
-    uids = [each.leader["metadata"]["uid"] for each in (first, second)]
+    uids = [group.leader["metadata"]["uid"] for group in (first, second)]
     assert starts_of((first, second), {1}) == dict(zip(uids, ("", ROLLING_SINCE), strict=True))

@@ -37,7 +37,7 @@ def with_stuck(nodes: dict[str, Any], *leaving: dict[str, Any]) -> SetSnapshot:
 def test_one_problem_for_each_node() -> None:
     nodes = {"node-1": SILENT, "node-2": None, "node-3": {"status": SILENT["status"]}}
     pods = (stuck("demo-0-1"), stuck("demo-0-2", "node-2"), stuck("demo-1"))
-    assert [(each.reason, each.message) for each in lost_nodes(with_stuck(nodes, *pods))] == [
+    assert [(problem.reason, problem.message) for problem in lost_nodes(with_stuck(nodes, *pods))] == [
         (
             "NodeLost",
             "node node-1 has not been ready since 2026-03-01T11:50:00Z and cannot terminate demo-0-1, "
@@ -69,7 +69,7 @@ def test_it_says_when_the_manager_is_about_to_act() -> None:
 def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
     snapshot = with_stuck({"node-1": SILENT}, stuck("demo-0-1"))
     planned = plan(snapshot)
-    assert [(each.type, each.reason) for each in planned.announce] == [("Warning", "NodeLost")]
+    assert [(event.type, event.reason) for event in planned.announce] == [("Warning", "NodeLost")]
     assert planned.again_after == 30
     after = carried_out(snapshot, planned)
     condition = find(after.lws["status"]["conditions"], "ReplicaFailure")

@@ -23,14 +23,14 @@ def test_a_set_without_trouble() -> None:
 
 def test_the_pass_itself_comes_first() -> None:
     snapshot = SetSnapshot(make_set("n" * 60), NOW, rejections=(QUOTA,), drops_start_ordinal=True)
-    found = problems_of(snapshot, [CLASH])
-    assert [each.reason for each in found] == [
+    reported = problems_of(snapshot, [CLASH])
+    assert [problem.reason for problem in reported] == [
         "NameClash",
         "StartOrdinalUnsupported",
         "NameTooLong",
         "QuotaExceeded",
     ]
-    assert found[-1].message == "StatefulSet demo is short of pods: exceeded quota: few"
+    assert reported[-1].message == "StatefulSet demo is short of pods: exceeded quota: few"
 
 
 def test_a_group_of_one_needs_no_start_ordinal() -> None:
@@ -42,10 +42,10 @@ def test_workers_without_a_start_ordinal_show_that_it_is_dropped(ordinals: dict[
     group = make_group()
     assert group.worker_statefulset is not None
     workers = {**group.worker_statefulset, "spec": {**group.worker_statefulset["spec"], "ordinals": ordinals}}
-    found = problems_of(
+    reported = problems_of(
         SetSnapshot(make_set(), NOW, groups=(replace(group, worker_statefulset=workers),)), []
     )
-    assert [each.reason for each in found] == ([] if ordinals else ["StartOrdinalUnsupported"])
+    assert [problem.reason for problem in reported] == ([] if ordinals else ["StartOrdinalUnsupported"])
 
 
 def test_groups_without_workers_show_nothing_of_it() -> None:
@@ -54,5 +54,5 @@ def test_groups_without_workers_show_nothing_of_it() -> None:
 
 
 def test_what_was_told_already_is_not_told_again() -> None:
-    told = Problem("FailedCreate", "cannot create Service demo: no", is_reported=True)
-    assert [each.note for each in problems(make_set(), [CLASH, told])] == [CLASH.message]
+    reported = Problem("FailedCreate", "cannot create Service demo: no", is_reported=True)
+    assert [event.note for event in problems(make_set(), [CLASH, reported])] == [CLASH.message]

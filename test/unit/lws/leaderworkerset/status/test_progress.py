@@ -28,7 +28,7 @@ STORED = {"lastProgressTime": BEFORE, "groups": {"counts": {"Ready": 2}}}
 
 def waited(since: float, until: float | None = None) -> NodeWait:
     """Return the wait of a pod that was created, and got its node, this many seconds ago."""
-    ago = [NOW - timedelta(seconds=each) if each is not None else None for each in (since, until)]
+    ago = [NOW - timedelta(seconds=seconds) if seconds is not None else None for seconds in (since, until)]
     assert ago[0] is not None
     return NodeWait(ago[0], ago[1])
 
@@ -87,9 +87,9 @@ def test_due_in(pace: dict[str, Any], last: str | None, due_in: float | None) ->
 
 
 def test_the_condition_says_what_it_waits_for() -> None:
-    said = stalled_condition(PACE, TEN_MINUTES, 0, "group 3: workers are not ready")
-    assert (said.is_true, said.reason) == (True, "ProgressDeadlineExceeded")
-    assert said.message == "No progress for 600 s; group 3: workers are not ready"
+    condition = stalled_condition(PACE, TEN_MINUTES, 0, "group 3: workers are not ready")
+    assert (condition.is_true, condition.reason) == (True, "ProgressDeadlineExceeded")
+    assert condition.message == "No progress for 600 s; group 3: workers are not ready"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,8 @@ def test_the_condition_says_what_it_waits_for() -> None:
     ],
 )
 def test_the_condition_says_why_it_is_over(pace: dict[str, Any], due_in: float | None, reason: str) -> None:
-    said = stalled_condition(replace(PACE, **pace), TEN_MINUTES, due_in, "group 3: workers are not ready")
-    assert (said.is_true, said.reason) == (False, reason)
-    assert "group 3" not in said.message
+    condition = stalled_condition(
+        replace(PACE, **pace), TEN_MINUTES, due_in, "group 3: workers are not ready"
+    )
+    assert (condition.is_true, condition.reason) == (False, reason)
+    assert "group 3" not in condition.message

@@ -37,19 +37,19 @@ def not_updated(count: int) -> tuple[str, str, str, str]:
     return not_available(f"All groups are ready, {count} of 4 groups are on the target revision")
 
 
-def condition(said: tuple[str, str, str, str], since: str = BEFORE, generation: int = 3) -> dict[str, Any]:
+def condition(fields: tuple[str, str, str, str], since: str = BEFORE, generation: int = 3) -> dict[str, Any]:
     return {
-        "type": said[0],
-        "status": said[1],
-        "reason": said[2],
-        "message": said[3],
+        "type": fields[0],
+        "status": fields[1],
+        "reason": fields[2],
+        "message": fields[3],
         "lastTransitionTime": since,
         "observedGeneration": generation,
     }
 
 
 def status_of(letters: str, *stored: tuple[str, str, str, str], replicas: int = 4, **more: Any) -> SetStatus:
-    conditions = [condition(said) for said in stored]
+    conditions = [condition(fields) for fields in stored]
     lws = make_set(replicas=replicas, generation=3, status={"conditions": conditions} if stored else None)
     seen = StatusInput(replicas=replicas, now=NOW, groups=groups(letters), existing=len(letters), **more)
     return set_status(SetSpec.of(lws), seen)
@@ -57,12 +57,15 @@ def status_of(letters: str, *stored: tuple[str, str, str, str], replicas: int = 
 
 def beside_degraded(status: SetStatus) -> list[Any]:
     """Return the conditions without Degraded, which every set has, and Reconciling, a copy of Progressing."""
-    return [each for each in status.intended["conditions"] if each["type"] not in ("Degraded", "Reconciling")]
+    return [
+        entry for entry in status.intended["conditions"] if entry["type"] not in ("Degraded", "Reconciling")
+    ]
 
 
 def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
     return [
-        (each["type"], each["status"], each["reason"], each["message"]) for each in beside_degraded(status)
+        (entry["type"], entry["status"], entry["reason"], entry["message"])
+        for entry in beside_degraded(status)
     ]
 
 
@@ -133,24 +136,24 @@ def test_with_a_partition_only_groups_in_scope_are_updated(letters: str, expecte
 
 def original_conditions(stored: dict[str, tuple[str, str]], letters: str, floor: int) -> None:
     """Update the conditions, type → (status, reason), as upstream does until nothing changes."""
-    total, wanted = 4, dict(enumerate(letters[:4]))
-    scope = [letter for index, letter in wanted.items() if index >= floor and letter != "-"]
+    total, letter_of = 4, dict(enumerate(letters[:4]))
+    scope = [letter for index, letter in letter_of.items() if index >= floor and letter != "-"]
     if sum(letter in "Ru" for letter in scope) < len(scope):
         holding = [UPDATING, PROGRESSING]
-    elif sum(letter in "rR" for letter in wanted.values()) == total and scope.count("R") == len(scope):
+    elif sum(letter in "rR" for letter in letter_of.values()) == total and scope.count("R") == len(scope):
         holding = [AVAILABLE]
     else:
         holding = [PROGRESSING]
     for type_, status, reason, _ in holding:
         stored[type_] = (status, reason)
-        for other in (AVAILABLE,) if type_ != "Available" else (PROGRESSING, UPDATING):
-            if other[0] in stored:
-                stored[other[0]] = ("False", stored[other[0]][1])
+        for opposite in (AVAILABLE,) if type_ != "Available" else (PROGRESSING, UPDATING):
+            if opposite[0] in stored:
+                stored[opposite[0]] = ("False", stored[opposite[0]][1])
 
 
 @pytest.mark.parametrize("floor", [0, 2])
 def test_type_status_and_reason_are_those_of_the_original_in_every_state(floor: int) -> None:
-    states = ["".join(each) for each in product("-xruR", repeat=4)]
+    states = ["".join(state) for state in product("-xruR", repeat=4)]
     random.Random(floor).shuffle(states)
     conditions: list[Any] = []
     expected: dict[str, tuple[str, str]] = {"Degraded": ("False", "AsExpected")}
@@ -159,9 +162,9 @@ def test_type_status_and_reason_are_those_of_the_original_in_every_state(floor: 
         lws = make_set(replicas=4, generation=3, status={"conditions": conditions} if conditions else None)
         seen = StatusInput(replicas=4, now=NOW, floor=floor, groups=groups(letters), existing=4)
         conditions = list(set_status(SetSpec.of(lws), seen).intended["conditions"])
-        told = {each["type"]: (each["status"], each["reason"]) for each in conditions}
-        assert (told.pop("Reconciling", None) is not None) is (told["Progressing"][0] == "True")
-        assert told == expected, letters
+        actual = {entry["type"]: (entry["status"], entry["reason"]) for entry in conditions}
+        assert (actual.pop("Reconciling", None) is not None) is (actual["Progressing"][0] == "True")
+        assert actual == expected, letters
 
 
 AS_EXPECTED = ("Degraded", "False", "AsExpected", "No replica has exhausted its restart budget")
@@ -188,8 +191,8 @@ def test_every_set_says_whether_it_is_degraded(
     lws = make_set(replicas=4, generation=3, **restarts)
     seen = StatusInput(4, NOW, groups=groups(letters), existing=4, out_of_restarts=out_of_restarts)
     status = set_status(SetSpec.of(lws), seen)
-    (found,) = (each for each in status.intended["conditions"] if each["type"] == "Degraded")
-    assert found == condition(expected, since=JUST_NOW)
+    (degraded,) = (entry for entry in status.intended["conditions"] if entry["type"] == "Degraded")
+    assert degraded == condition(expected, since=JUST_NOW)
     again = set_status(SetSpec.of({**lws, "status": dict(status.intended)}), seen)
     assert (again.patch, again.announce) == (None, ())
 
@@ -200,9 +203,9 @@ def test_a_set_with_0_replicas_is_never_progressing() -> None:
 
 def test_transition_times_move_only_with_the_status() -> None:
     status = status_of("RRRu", PROGRESSING, not_available("2 of 4 groups are ready"))
-    assert [each["lastTransitionTime"] for each in beside_degraded(status)] == [BEFORE, BEFORE]
+    assert [entry["lastTransitionTime"] for entry in beside_degraded(status)] == [BEFORE, BEFORE]
     status = status_of("RRRR", PROGRESSING, not_available("2 of 4 groups are ready"))
-    assert [each["lastTransitionTime"] for each in beside_degraded(status)] == [JUST_NOW, JUST_NOW]
+    assert [entry["lastTransitionTime"] for entry in beside_degraded(status)] == [JUST_NOW, JUST_NOW]
 
 
 def test_a_new_generation_alone_moves_no_time() -> None:
@@ -282,8 +285,8 @@ def test_the_patch_is_minimal() -> None:
     emptied = set_status(SetSpec.of(lws), StatusInput(4, NOW, groups=groups("----"), existing=0)).patch
     assert emptied is not None
     assert emptied["groups"]["counts"] == {"Ready": None, "Missing": 4}
-    said = ("conditions", "groups", "lastProgressTime")
-    assert {field: value for field, value in emptied.items() if field not in said} == {
+    ignored = ("conditions", "groups", "lastProgressTime")
+    assert {field: value for field, value in emptied.items() if field not in ignored} == {
         "replicas": None,
         "readyReplicas": None,
         "updatedReplicas": None,
@@ -297,8 +300,8 @@ def test_a_selector_that_somebody_edits_is_put_right() -> None:
 
 def test_revisions_are_passed_on_and_not_forgotten() -> None:
     lws = make_set(status={"currentRevision": "demo-a-1", "updateRevision": "demo-a-1", "collisionCount": 2})
-    known = Revisions(update="demo-b-2", collisions=3)
-    intended = set_status(SetSpec.of(lws), StatusInput(2, NOW, revisions=known)).intended
+    revisions = Revisions(update="demo-b-2", collisions=3)
+    intended = set_status(SetSpec.of(lws), StatusInput(2, NOW, revisions=revisions)).intended
     assert (intended["currentRevision"], intended["updateRevision"], intended["collisionCount"]) == (
         "demo-a-1",
         "demo-b-2",
@@ -411,15 +414,15 @@ def test_members_go_along_with_the_counters() -> None:
 
 
 def test_removing_records_causes_no_separate_write() -> None:
-    gone = {0: "aaaaaaaa-bbbbbbbb"}
-    assert patch_of(at_rest(), members=gone) is None
+    members = {0: "aaaaaaaa-bbbbbbbb"}
+    assert patch_of(at_rest(), members=members) is None
     assert patch_of(at_rest(), members={}) is None
-    assert patch_of(at_rest(), members=gone, existing=1) == {"replicas": 1, "members": {"1": None}}
+    assert patch_of(at_rest(), members=members, existing=1) == {"replicas": 1, "members": {"1": None}}
 
 
 def test_other_members_are_written_at_once() -> None:
-    other = {0: "aaaaaaaa-bbbbbbbb", 1: "eeeeeeee-ffffffff"}
-    assert patch_of(at_rest(), members=other) == {"members": {"1": "eeeeeeee-ffffffff"}}
+    members = {0: "aaaaaaaa-bbbbbbbb", 1: "eeeeeeee-ffffffff"}
+    assert patch_of(at_rest(), members=members) == {"members": {"1": "eeeeeeee-ffffffff"}}
 
 
 def test_a_position_is_passed_on_and_kept() -> None:
@@ -449,15 +452,15 @@ def later(
     **spec: Any,
 ) -> SetStatus:
     """Return the status of the next pass, with nothing between the passes but time."""
-    asked = {"progressDeadlineSeconds": deadline} if deadline is not None else {}
-    lws = make_set(replicas=4, generation=3, status=dict(status.intended), **asked, **spec)
+    fields = {"progressDeadlineSeconds": deadline} if deadline is not None else {}
+    lws = make_set(replicas=4, generation=3, status=dict(status.intended), **fields, **spec)
     seen = StatusInput(4, NOW + timedelta(seconds=seconds), groups=groups(letters), existing=4, waits=waits)
     return set_status(SetSpec.of(lws), seen)
 
 
 def stall_of(status: SetStatus) -> tuple[str, str] | None:
-    found = [each for each in status.intended["conditions"] if each["type"] == "Stalled"]
-    return (found[0]["status"], found[0]["reason"]) if found else None
+    stalled = [entry for entry in status.intended["conditions"] if entry["type"] == "Stalled"]
+    return (stalled[0]["status"], stalled[0]["reason"]) if stalled else None
 
 
 def test_a_set_without_progress_is_stalled_and_reported_once() -> None:
@@ -468,9 +471,9 @@ def test_a_set_without_progress_is_stalled_and_reported_once() -> None:
     stalled = later(first, "RRRu", 600)
     assert stall_of(stalled) == ("True", "ProgressDeadlineExceeded")
     assert stalled.due_in is None, "nothing more happens with time"
-    (told,) = stalled.announce
+    (event,) = stalled.announce
     note = "No progress for 600 s; group 3: leader pod is not ready"
-    assert (told.type, told.reason, told.note) == ("Warning", "Stalled", note)
+    assert (event.type, event.reason, event.note) == ("Warning", "Stalled", note)
     again = later(stalled, "RRRu", 2000)
     assert (again.patch, again.announce, again.due_in) == (None, (), None)
 
@@ -495,9 +498,9 @@ def test_progress_ends_it() -> None:
 
 
 def test_trouble_after_a_long_rest_has_its_whole_time() -> None:
-    rest = later(status_of("RRRu"), "RRRR", 10)
-    assert later(rest, "RRRR", 9000).patch is None
-    trouble = later(rest, "RRRu", 9000)
+    ready = later(status_of("RRRu"), "RRRR", 10)
+    assert later(ready, "RRRR", 9000).patch is None
+    trouble = later(ready, "RRRu", 9000)
     assert (trouble.due_in, stall_of(trouble)) == (600, None)
 
 
@@ -549,7 +552,7 @@ def test_groups_that_change_places_show_although_no_counter_moves() -> None:
     second = later(first, "RRuR", 5)
     assert second.patch is not None
     assert set(second.patch) == {"groups"}
-    assert [each["name"] for each in second.intended["groups"]["unsettled"]] == ["demo-2"]
+    assert [group["name"] for group in second.intended["groups"]["unsettled"]] == ["demo-2"]
 
 
 @pytest.mark.parametrize(
@@ -610,8 +613,8 @@ STUCK = (
 
 def all_said_in(status: SetStatus) -> set[tuple[str, ...]]:
     fields = ("type", "status", "reason", "message")
-    told = [each for each in status.intended["conditions"] if each["type"] != "Reconciling"]
-    return {tuple(each[field] for field in fields) for each in told}
+    entries = [entry for entry in status.intended["conditions"] if entry["type"] != "Reconciling"]
+    return {tuple(entry[field] for field in fields) for entry in entries}
 
 
 @pytest.mark.parametrize(
@@ -628,9 +631,9 @@ def all_said_in(status: SetStatus) -> set[tuple[str, ...]]:
 def test_conditions_of_a_set_with_a_stopped_group(
     letters: str, exhausted: tuple[int, ...], stored: list[Any], expected: list[Any]
 ) -> None:
-    found = all_said_in(status_of(letters, *stored, exhausted=exhausted))
+    actual = all_said_in(status_of(letters, *stored, exhausted=exhausted))
     stuck = {STUCK} if expected is AT_A_STOP else set()
-    assert found - {NOT_PROGRESSING} == {DEGRADED, *expected, *stuck}
+    assert actual - {NOT_PROGRESSING} == {DEGRADED, *expected, *stuck}
 
 
 @pytest.mark.parametrize("deadline", [None, 60])
@@ -639,17 +642,17 @@ def test_a_set_that_waits_for_nothing_else_is_stalled(deadline: int | None) -> N
     lws = make_set(replicas=4, generation=3, maxGroupRestarts=2, progressDeadlineSeconds=deadline)
     seen = StatusInput(4, NOW, groups=groups("RRRu"), existing=4, out_of_restarts=(3,))
     status = set_status(SetSpec.of(lws), seen)
-    types = {each["type"] for each in status.intended["conditions"] if each["status"] == "True"}
+    types = {entry["type"] for entry in status.intended["conditions"] if entry["status"] == "True"}
     assert types == {"Failed", "Progressing", "Stalled"}
-    assert [each.reason for each in status.announce if each.reason == "Stalled"] == []
+    assert [event.reason for event in status.announce if event.reason == "Stalled"] == []
     figures = figures_of(lws, status.intended, 4, 1).numbers
     assert (figures["stalled", ""], figures["failed", ""]) == (False, 1), "one alert is enough"
     again = {**lws, "status": dict(status.intended)}
-    other = set_status(SetSpec.of(again), replace(seen, groups=groups("RRuu")))
-    true = {each["type"] for each in other.intended["conditions"] if each["status"] == "True"}
+    starting = set_status(SetSpec.of(again), replace(seen, groups=groups("RRuu")))
+    true = {entry["type"] for entry in starting.intended["conditions"] if entry["status"] == "True"}
     assert true == {"Failed", "Progressing", "Reconciling"}, "another group starts"
     mended = set_status(SetSpec.of(again), replace(seen, groups=groups("RRRR"), out_of_restarts=()))
-    true = {each["type"] for each in mended.intended["conditions"] if each["status"] == "True"}
+    true = {entry["type"] for entry in mended.intended["conditions"] if entry["status"] == "True"}
     assert true == {"Available"}
 
 
@@ -658,13 +661,13 @@ def test_a_set_that_is_stalled_by_its_deadline_is_not_reconciling() -> None:
     seen = StatusInput(2, NOW, groups=groups("uu"), existing=2)
     begun = {**lws, "status": dict(set_status(SetSpec.of(lws), seen).intended)}
     later = set_status(SetSpec.of(begun), replace(seen, now=NOW + timedelta(seconds=61)))
-    true = {each["type"] for each in later.intended["conditions"] if each["status"] == "True"}
+    true = {entry["type"] for entry in later.intended["conditions"] if entry["status"] == "True"}
     assert true == {"Progressing", "Stalled"}
 
 
 def test_a_stopped_group_is_reported_once() -> None:
-    (told,) = status_of("RRRT", AVAILABLE, exhausted=(3,)).announce
-    assert (told.type, told.reason, told.note) == (
+    (event,) = status_of("RRRT", AVAILABLE, exhausted=(3,)).announce
+    assert (event.type, event.reason, event.note) == (
         "Normal",
         EXCEEDED,
         f"{STOPPED}, with 3 groups ready of total 4 groups",
@@ -673,5 +676,5 @@ def test_a_stopped_group_is_reported_once() -> None:
 
 
 def test_a_group_that_was_recovered_degrades_the_set_no_longer() -> None:
-    found = all_said_in(status_of("RRRu", DEGRADED, *AT_A_STOP))
-    assert found == {AS_EXPECTED, PROGRESSING, not_available("3 of 4 groups are ready"), NOT_UPDATING}
+    actual = all_said_in(status_of("RRRu", DEGRADED, *AT_A_STOP))
+    assert actual == {AS_EXPECTED, PROGRESSING, not_available("3 of 4 groups are ready"), NOT_UPDATING}

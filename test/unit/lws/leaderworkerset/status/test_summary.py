@@ -16,7 +16,7 @@ BUDGET = Budget(unavailable=1, surge=0)
 
 def told(letters: str, replicas: int, floor: int = 0, paused: bool = False) -> tuple[object, list[str]]:
     summary = summarise(groups(letters), replicas, floor, paused)
-    return summary.counts, [f"{each.state} {each}" for each in summary.unsettled]
+    return summary.counts, [f"{standing.state} {standing}" for standing in summary.unsettled]
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,17 @@ def test_a_paused_rollout_is_the_reason() -> None:
     ],
 )
 def test_what_a_group_lacks(group: GroupState, reason: str) -> None:
-    assert [each.reason for each in summarise([group], 1, 0, False).unsettled] == [reason]
+    assert [standing.reason for standing in summarise([group], 1, 0, False).unsettled] == [reason]
     outdated = replace(group, outdated=True)
-    assert [each.state for each in summarise([outdated], 1, 0, False).unsettled] == ["Broken"]
+    assert [standing.state for standing in summarise([outdated], 1, 0, False).unsettled] == ["Broken"]
 
 
 def test_it_is_bounded_however_large_the_set_is() -> None:
     stored = summarise(groups("u" * 5000), 5000, 0, False).stored("demo")
     assert stored["counts"] == {"NotReady": 5000}
-    assert [each["name"] for each in stored["unsettled"]] == [f"demo-{index}" for index in range(MOST_NAMED)]
+    assert [entry["name"] for entry in stored["unsettled"]] == [
+        f"demo-{index}" for index in range(MOST_NAMED)
+    ]
 
 
 def test_what_is_empty_is_left_out() -> None:
@@ -92,10 +94,12 @@ def test_no_group_waits_for_its_turn_where_the_next_step_is_refused() -> None:
     held_up = blocking_problem("demo", "cannot create Service demo: no; cannot delete Pod demo-1: not now")
     assert held_up == "cannot delete Pod demo-1"
     reason = f"the rollout is blocked, the API server rejects the next step: {held_up}"
-    assert [each.reason for each in summarise(groups("rr"), 2, 0, False, held_up).unsettled] == [reason] * 2
+    assert [standing.reason for standing in summarise(groups("rr"), 2, 0, False, held_up).unsettled] == [
+        reason
+    ] * 2
     rollout = RolloutState(1, BUDGET, floor=1, groups=groups("rr"))
     reasons = ["keeps its revision: below partition 1", "surge group: deleted when the rollout completes"]
-    assert [each.reason for each in group_standings(rollout, held_up)] == reasons
+    assert [standing.reason for standing in group_standings(rollout, held_up)] == reasons
 
 
 @pytest.mark.parametrize(
@@ -138,7 +142,7 @@ def test_which_problems_hold_up_a_rollout(problems: str, held_up: str) -> None:
     ],
 )
 def test_the_reasons_of_all_groups(rollout: RolloutState, reasons: list[str]) -> None:
-    assert [each.reason for each in group_standings(rollout)] == reasons
+    assert [standing.reason for standing in group_standings(rollout)] == reasons
 
 
 @pytest.mark.parametrize("letters", ["R-", "rtxTu-", "rR", "xrRR"])

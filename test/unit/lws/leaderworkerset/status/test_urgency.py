@@ -78,7 +78,7 @@ def test_first_status(stored: dict[str, Any], conditions: list[Any], expected: b
 
 
 @pytest.mark.parametrize(
-    ("before", "patch", "wanted", "expected"),
+    ("before", "patch", "replicas", "expected"),
     [
         pytest.param(4, {"replicas": 2, "readyReplicas": 2}, 2, True, id="the last one too many is gone"),
         pytest.param(4, {"replicas": None}, 0, True, id="the last one of all"),
@@ -89,8 +89,8 @@ def test_first_status(stored: dict[str, Any], conditions: list[Any], expected: b
         pytest.param(None, {"replicas": 2}, 2, False, id="from nothing"),
     ],
 )
-def test_a_set_has_shrunk(before: object, patch: dict[str, Any], wanted: int, expected: bool) -> None:
-    assert has_shrunk({"replicas": before}, patch, wanted) is expected
+def test_a_set_has_shrunk(before: object, patch: dict[str, Any], replicas: int, expected: bool) -> None:
+    assert has_shrunk({"replicas": before}, patch, replicas) is expected
 
 
 @pytest.mark.parametrize(

@@ -152,9 +152,11 @@ def test_what_a_statefulset_has_is_not_changed(
     stored: list[dict[str, Any]], expected: dict[str, Any]
 ) -> None:
     lws = make_set(template={CLAIMS: [CLAIM]})
-    made = build_leader_statefulset(SetSpec.of(lws), "k1", RollingUpdate(0, 2, 1))
-    made["spec"][CLAIMS] = [{**copy.deepcopy(each), "status": {"phase": "Pending"}} for each in stored]
-    assert build_leader_storage(lws, api_server.stored(made)) == {CLAIMS: [expected]}
+    statefulset = build_leader_statefulset(SetSpec.of(lws), "k1", RollingUpdate(0, 2, 1))
+    statefulset["spec"][CLAIMS] = [
+        {**copy.deepcopy(claim), "status": {"phase": "Pending"}} for claim in stored
+    ]
+    assert build_leader_storage(lws, api_server.stored(statefulset)) == {CLAIMS: [expected]}
 
 
 # --- Owners -------------------------------------------------------------------------------------------------

@@ -105,8 +105,8 @@ def test_the_leader_statefulset_field_by_field() -> None:
     ],
 )
 def test_the_template_of_leaders(template: dict[str, Any], image: str) -> None:
-    made = leader_template(make_set(template=template))
-    assert [container["image"] for container in made["spec"]["containers"]] == [image]
+    built = leader_template(make_set(template=template))
+    assert [container["image"] for container in built["spec"]["containers"]] == [image]
 
 
 SUBGROUPS = {"subGroupPolicy": {"subGroupPolicyType": "LeaderExcluded", "subGroupSize": 2}}
@@ -151,8 +151,8 @@ SUBGROUPS = {"subGroupPolicy": {"subGroupPolicyType": "LeaderExcluded", "subGrou
     ],
 )
 def test_annotations_of_leader_pods(changes: dict[str, Any], expected: dict[str, str]) -> None:
-    made = leader_template(make_set(size=5, **changes))
-    assert made["metadata"]["annotations"] == {SIZE_ANNOTATION: "5", **expected}
+    template = leader_template(make_set(size=5, **changes))
+    assert template["metadata"]["annotations"] == {SIZE_ANNOTATION: "5", **expected}
 
 
 @pytest.mark.parametrize("policy", ["Default", "Parallel", None])
@@ -182,11 +182,11 @@ def test_labels_and_annotations_of_ours_win_and_those_of_users_stay() -> None:
         annotations={"note": "set", REPLICAS_ANNOTATION: "99"},
         template={"workerTemplate": template},
     )
-    made = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)
+    statefulset = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)
     ours = {NAME_LABEL: "demo", REVISION_LABEL: "k1", ROLE_LABEL: "leader"}
-    assert made["metadata"]["labels"] == {"team": "a", **ours}
-    assert made["metadata"]["annotations"] == {"note": "set", REPLICAS_ANNOTATION: "2"}
-    pods = made["spec"]["template"]["metadata"]
+    assert statefulset["metadata"]["labels"] == {"team": "a", **ours}
+    assert statefulset["metadata"]["annotations"] == {"note": "set", REPLICAS_ANNOTATION: "2"}
+    pods = statefulset["spec"]["template"]["metadata"]
     ours = {NAME_LABEL: "demo", WORKER_INDEX_LABEL: "0", REVISION_LABEL: "k1"}
     assert pods == {"labels": {"app": "x", **ours}, "annotations": {"note": "pod", SIZE_ANNOTATION: "2"}}
 
@@ -202,9 +202,9 @@ def test_labels_and_annotations_of_ours_win_and_those_of_users_stay() -> None:
 )
 def test_labels_and_annotations_of_tools_are_not_copied(key: str, is_copied: bool) -> None:
     lws = make_set(labels={key: "x"}, annotations={key: "x"})
-    made = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)
-    assert (key in made["metadata"]["labels"]) is is_copied
-    assert (key in made["metadata"]["annotations"]) is is_copied
+    statefulset = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)
+    assert (key in statefulset["metadata"]["labels"]) is is_copied
+    assert (key in statefulset["metadata"]["annotations"]) is is_copied
 
 
 def test_when_pods_were_retried_is_said_of_each_statefulset_alone() -> None:
@@ -223,15 +223,15 @@ def test_what_users_wrote_is_never_changed_and_never_shared() -> None:
         template={"workerTemplate": template, "volumeClaimTemplates": [claim]},
     )
     before = copy.deepcopy(lws)
-    made = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)
-    assert made["spec"]["template"]["spec"] == template["spec"]
+    statefulset = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)
+    assert statefulset["spec"]["template"]["spec"] == template["spec"]
 
-    made["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].clear()
-    made["spec"]["template"]["spec"]["invented"]["kept"].clear()
-    made["spec"]["template"]["metadata"]["labels"].clear()
-    made["spec"]["volumeClaimTemplates"][0]["spec"]["accessModes"].clear()
-    made["metadata"]["labels"].clear()
-    made["metadata"]["annotations"].clear()
+    statefulset["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].clear()
+    statefulset["spec"]["template"]["spec"]["invented"]["kept"].clear()
+    statefulset["spec"]["template"]["metadata"]["labels"].clear()
+    statefulset["spec"]["volumeClaimTemplates"][0]["spec"]["accessModes"].clear()
+    statefulset["metadata"]["labels"].clear()
+    statefulset["metadata"]["annotations"].clear()
     assert lws == before
 
 
@@ -244,13 +244,13 @@ def test_what_users_wrote_is_never_changed_and_never_shared() -> None:
     ],
 )
 def test_templates_with_little_metadata(template: dict[str, Any]) -> None:
-    made = decorated(template, {"a": "1"}, {"b": "2"})
-    assert made == {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}, "spec": {}}
+    result = decorated(template, {"a": "1"}, {"b": "2"})
+    assert result == {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}, "spec": {}}
 
 
 def test_other_metadata_of_a_template_stays() -> None:
-    made = decorated({"metadata": {"name": "x", "finalizers": ["f"]}, "spec": {}}, {}, {})
-    assert made["metadata"] == {"name": "x", "finalizers": ["f"], "labels": {}, "annotations": {}}
+    result = decorated({"metadata": {"name": "x", "finalizers": ["f"]}, "spec": {}}, {}, {})
+    assert result["metadata"] == {"name": "x", "finalizers": ["f"], "labels": {}, "annotations": {}}
 
 
 def test_the_service() -> None:
@@ -299,8 +299,8 @@ def test_the_role_comes_with_a_new_template() -> None:
         built = build_leader_statefulset(SetSpec.of(make_set()), key, RollingUpdate(0, 2, 1), stored)
         assert ROLE_LABEL not in built["spec"]["template"]["metadata"]["labels"]
         assert ROLE_LABEL not in built["spec"]["selector"]["matchLabels"]
-        found: dict[str, str] = built["metadata"]["labels"]
-        return found
+        result: dict[str, str] = built["metadata"]["labels"]
+        return result
 
     new = labels("key-a")
     assert new[ROLE_LABEL] == "leader"
