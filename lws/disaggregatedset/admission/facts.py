@@ -7,14 +7,16 @@ type: `shape_errors` reports these, and the rules run only if there are none.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lws.disaggregatedset.names import Identity, child_name
 from lws.kube.field_errors import Complaint, FieldError, invalid, rendered
 from lws.kube.metadata import is_mapping, metadata_of
-from lws.kube.quantities import is_integer
+from lws.kube.typed import Table
+from lws.leaderworkerset.admission.templates import INTEGER, Shape, wrong_shapes
 from lws.leaderworkerset.admission.templates import shape_errors as set_shape_errors
 from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.spec import SetSpec
@@ -119,7 +121,7 @@ def facts_of(raw: Mapping[str, Any]) -> SetFacts:
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     """Return an error for each value of the wrong type, which the CRD's schema normally rejects already."""
     roles = value_at(raw, ("spec", "roles"))
-    errors = list(_wrong(raw, _OF_SETS))
+    errors = [*_wrong("Object", raw.get("metadata"), "metadata"), *_wrong("Spec", raw.get("spec"), "spec")]
     if roles is not None and not isinstance(roles, list):
         return [*errors, invalid("spec.roles", roles, "must be a list")]
     for index, role in enumerate(roles or ()):
@@ -127,7 +129,7 @@ def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
         if not is_mapping(role):
             errors.append(invalid(path, role, "must be an object"))
             continue
-        errors += _wrong(role, _OF_ROLES, f"{path}.")
+        errors += _wrong("Role", role, path)
         if not isinstance(role.get("name"), str):
             errors.append(invalid(f"{path}.name", role.get("name"), "must be a string"))
         errors += [
@@ -141,42 +143,25 @@ def _are_texts(values: Iterable[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-_Shape = tuple[Callable[[Any], bool], str]
-
-_OBJECT: _Shape = (is_mapping, "must be an object")
-_TEXT: _Shape = (lambda value: isinstance(value, str), "must be a string")
-_TEXTS: _Shape = (lambda value: isinstance(value, list) and _are_texts(value), "must be a list of strings")
-_MAP_OF_TEXTS: _Shape = (
-    lambda value: is_mapping(value) and _are_texts(value.values()),
-    "must be an object whose values are strings",
-)
-_INTEGER: _Shape = (is_integer, "must be an integer")
-
-_OF_SETS: Mapping[str, _Shape] = {
-    "metadata": _OBJECT,
-    "spec": _OBJECT,
-    "spec.slices": _INTEGER,
-    "spec.placementPolicy": _OBJECT,
-    "spec.placementPolicy.type": _TEXT,
-    "spec.placementPolicy.topology": _TEXT,
-    "spec.placementPolicy.strength": _TEXT,
+# As in `lws.kube.typed`. The rules read no other fields.
+_TYPES: Table = {
+    "Spec": {"slices": "i", "placementPolicy": "PlacementPolicy"},
+    "PlacementPolicy": {"type": "s", "topology": "s", "strength": "s"},
+    "Role": {"scaling": "Scaling", "metadata": "RoleMetadata", "spec": "Object", "startAfter": "[s]"},
+    "Scaling": {"mode": "s"},
+    "RoleMetadata": {"labels": "{s}", "annotations": "{s}"},
+    "Object": {},
 }
-_OF_ROLES: Mapping[str, _Shape] = {
-    "scaling": _OBJECT,
-    "scaling.mode": _TEXT,
-    "metadata": _OBJECT,
-    "metadata.labels": _MAP_OF_TEXTS,
-    "metadata.annotations": _MAP_OF_TEXTS,
-    "spec": _OBJECT,
-    "startAfter": _TEXTS,
+_SHAPES: Mapping[str, Shape] = {
+    "i": INTEGER,
+    "s": (lambda value: isinstance(value, str), "must be a string"),
+    "[s]": (lambda value: isinstance(value, list) and _are_texts(value), "must be a list of strings"),
+    "{s}": (
+        lambda value: is_mapping(value) and _are_texts(value.values()),
+        "must be an object whose values are strings",
+    ),
 }
-
-
-def _wrong(raw: Mapping[str, Any], shapes: Mapping[str, _Shape], prefix: str = "") -> Iterator[FieldError]:
-    for path, (has_shape, why) in shapes.items():
-        value = value_at(raw, tuple(path.split(".")))
-        if value is not None and not has_shape(value):
-            yield invalid(f"{prefix}{path}", value, why)
+_wrong = partial(wrong_shapes, _TYPES, _SHAPES)
 
 
 def _role(path: str, raw: Mapping[str, Any]) -> RoleFacts:

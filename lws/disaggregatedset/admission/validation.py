@@ -34,7 +34,7 @@ from lws.kube.shapes import has_more_values
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.admission import validation as leaderworkerset
 from lws.leaderworkerset.admission.defaulting import default
-from lws.leaderworkerset.admission.validation import MOST_REPORTED, MOST_VALUES, TOO_LARGE
+from lws.leaderworkerset.admission.validation import MOST_REPORTED, MOST_VALUES, TOO_LARGE, first_changes
 from lws.leaderworkerset.children.services import leader_service_name
 from lws.leaderworkerset.fields import REPLICAS, value_at
 from lws.leaderworkerset.group.gangs import GangProvider
@@ -253,10 +253,6 @@ def _places(role: RoleFacts) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{role.path}.{field}.metadata", template
 
 
-# kubectl and the API server would truncate much longer warnings.
-_MOST_CHANGES = 3
-
-
 def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
     """Yield one warning if the update restarts groups. It is derived from the set alone; the children are not
     read.
@@ -281,7 +277,7 @@ def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator
     is_rolling = is_mapping(status) and status.get("currentRevision") != status.get("updateRevision")
     if not is_same and is_rolling:
         restarted += ", unless they have these templates already"
-    why = "the rollout is resumed" if is_same else _listed(describe(before_record, after_record))
+    why = "the rollout is resumed" if is_same else first_changes(describe(before_record, after_record))
     yield f"{restarted}: {why}"
 
 
@@ -310,11 +306,6 @@ def _count(raw: Mapping[str, Any], role: str, field: str) -> int | None:
         if is_mapping(status) and status.get("name") == role and type(status.get(field)) is int:
             return int(status[field])
     return None
-
-
-def _listed(lines: list[str]) -> str:
-    more = len(lines) - _MOST_CHANGES
-    return "; ".join([*lines[:_MOST_CHANGES], *([f"and {more} more"] if more > 0 else [])])
 
 
 _PARTITION = (

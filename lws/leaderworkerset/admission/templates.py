@@ -7,7 +7,7 @@ that belong to the controller.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from lws.kube.metadata import annotations_of, labels_of, metadata_of
 from lws.kube.names import byte_length, dns1123_subdomain_errors, label_key_errors
 from lws.kube.pods import has_both_terms
 from lws.kube.quantities import is_integer, whole_number
-from lws.kube.typed import types_of
+from lws.kube.typed import Table, types_of
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.group.placement import count_of
 from lws.leaderworkerset.group.tpu import MOST_PODS, PORT_ENV, is_configured, ports_of, tpu_containers
@@ -571,7 +571,13 @@ def _has_own_terms(template: Mapping[str, Any], topology: str) -> bool:
 
 _TYPES = types_of(LeaderWorkerSetSpec)
 _NO_OBJECT = "must be an object"
-_NUMBERS = {"i": "must be an integer", "x": "must be an integer or a percentage"}
+Shape = tuple[Callable[[Any], bool], str]
+"""Whether a value has the shape of a type, and the error if it has not."""
+INTEGER: Shape = (is_integer, "must be an integer")
+_NUMBERS: Mapping[str, Shape] = {
+    "i": INTEGER,
+    "x": (lambda value: is_integer(value) or isinstance(value, str), "must be an integer or a percentage"),
+}
 
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
@@ -581,21 +587,25 @@ def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
         ("metadata.annotations", fields.value_at(raw, ("metadata", "annotations"))),
     )
     errors = [invalid(path, value, _NO_OBJECT) for path, value in objects if not _is_object(value)]
-    return [*errors, *_shape_errors("LeaderWorkerSetSpec", raw.get("spec"), "spec")]
+    return [*errors, *wrong_shapes(_TYPES, _NUMBERS, "LeaderWorkerSetSpec", raw.get("spec"), "spec")]
 
 
-def _shape_errors(kind: str, value: Any, path: str) -> Iterator[FieldError]:
+def wrong_shapes(
+    types: Table, shapes: Mapping[str, Shape], name: str, value: Any, path: str
+) -> Iterator[FieldError]:
+    """Yield an error for each value below a struct, of the type `name`, that has not the shape of its type.
+
+    shapes: the checked types other than structs. Values of all other types may have any shape.
+    """
     if not _is_object(value):
         yield invalid(path, value, _NO_OBJECT)
         return
-    for name, code in _TYPES[kind].items():
-        item = (value or {}).get(name)
-        if code in _TYPES:
-            yield from _shape_errors(code, item, f"{path}.{name}")
-        elif code in _NUMBERS and not (
-            item is None or is_integer(item) or (code == "x" and isinstance(item, str))
-        ):
-            yield invalid(f"{path}.{name}", item, _NUMBERS[code])
+    for key, code in types[name].items():
+        item = (value or {}).get(key)
+        if code in types:
+            yield from wrong_shapes(types, shapes, code, item, f"{path}.{key}")
+        elif code in shapes and item is not None and not shapes[code][0](item):
+            yield invalid(f"{path}.{key}", item, shapes[code][1])
 
 
 def _is_object(value: Any) -> bool:

@@ -602,7 +602,7 @@ def restart_warnings(
         return []
     after_record, before_record = record(new), record(old)
     is_same = after_record.form == before_record.form and after_record.topology == before_record.topology
-    why = _released(old, spec, before) if is_same else _changes(describe(before_record, after_record))
+    why = _released(old, spec, before) if is_same else first_changes(describe(before_record, after_record))
     if not why:
         return []
     released = before.floor if is_same and not before.paused else running
@@ -625,7 +625,8 @@ def _released(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> str:
     return ""
 
 
-def _changes(lines: list[str]) -> str:
+def first_changes(lines: list[str]) -> str:
+    """Join the first changes, and count the others."""
     more = len(lines) - _MOST_CHANGES
     return "; ".join([*lines[:_MOST_CHANGES], *([f"and {more} more"] if more > 0 else [])])
 
