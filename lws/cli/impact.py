@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -117,12 +117,17 @@ def impact_lines(effect: Impact) -> Iterator[Text]:
         yield Text(f"  {effect.named(anyway)} {_verb(anyway)} anyway: a rollout is under way")
     if effect.added:
         yield Text(f"  {effect.named(effect.added)} will be created", "green")
-    for line in effect.template:
-        yield Text(f"  {line}", "yellow")
-    for line in effect.at_once:
-        yield Text(f"  {line} (at once)")
+    yield from change_lines(effect.template, effect.at_once)
     if effect.after.ownership in (Ownership.TAKEN, Ownership.TERMINATING):
         yield Text("  another object has this name, or one that is being deleted: see `lws status`", "red")
+
+
+def change_lines(template: Iterable[str], at_once: Iterable[str]) -> Iterator[Text]:
+    """Yield the changes of templates, and the changes that take effect without a rollout."""
+    for line in template:
+        yield Text(f"  {line}", "yellow")
+    for line in at_once:
+        yield Text(f"  {line} (at once)")
 
 
 def _verdict(effect: Impact) -> Text:

@@ -123,7 +123,8 @@ class SetState(ABC):
 
 async def state_of(session: Session, obj: Object) -> SetState:
     """Read the state of a set from the API server."""
-    return await _STATES[obj["kind"]](session, obj)
+    read, report = _STATES[obj["kind"]]
+    return report(await read(session, obj))
 
 
 @dataclass(frozen=True)
@@ -551,15 +552,8 @@ async def snapshot_of(session: Session, obj: Object) -> DisaggregatedSnapshot:
     return snapshot
 
 
-async def _state_of_set(session: Session, lws: Object) -> SetState:
-    return report_on(await all_of(session, lws))
-
-
-async def _state_of_roles(session: Session, obj: Object) -> SetState:
-    return report_on_roles(await snapshot_of(session, obj))
-
-
-_STATES: Mapping[str, Callable[[Session, Object], Awaitable[SetState]]] = {
-    KIND: _state_of_set,
-    ROLES_KIND: _state_of_roles,
+_STATES: Mapping[str, tuple[Callable[[Session, Object], Awaitable[Any]], Callable[[Any], SetState]]] = {
+    KIND: (all_of, report_on),
+    ROLES_KIND: (snapshot_of, report_on_roles),
 }
+"""How to read what belongs to a set of a kind, and how to report on it."""

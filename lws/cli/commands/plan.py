@@ -14,7 +14,7 @@ import click
 from lws.cli.arguments import EXIT_CODES, cluster_options, output_option, set_argument
 from lws.cli.commands.restart import restart_patch
 from lws.cli.histories import all_of
-from lws.cli.impact import Impact, impact, impact_lines
+from lws.cli.impact import Impact, change_lines, impact, impact_lines
 from lws.cli.manifests import as_stored, sets_in, title_of
 from lws.cli.screen import Block, Table, Text, dump, row, show, warn
 from lws.cli.session import ClusterOptions, Refusal, Session, connected, run, worded
@@ -471,10 +471,7 @@ def roles_impact_lines(effect: DisaggregatedImpact) -> Iterator[Text]:
             yield Text(f"  role {role} loses all of its groups ({before})", "red")
         else:
             yield Text(f"  role {role} is to have {format_count(after)} instead of {before}", "green")
-    for line in effect.template:
-        yield Text(f"  {line}", "yellow")
-    for line in effect.at_once:
-        yield Text(f"  {line} (at once)")
+    yield from change_lines(effect.template, effect.at_once)
     for path in effect.waiting:
         yield Text(f"  {path} waits for the next revision; `restart` brings it", "yellow")
 

@@ -41,7 +41,7 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> None:
         history = [revision_of(DEMO, 1)]
         return replace(found(snapshot_of(DEMO, history), history), lws=DEMO)
 
-    monkeypatch.setattr(states, "all_of", all_of)
+    monkeypatch.setitem(states._STATES, "LeaderWorkerSet", (all_of, states.report_on))
 
 
 async def listed(talk: Talk, output: str | None, everywhere: bool = False) -> int:
@@ -67,7 +67,7 @@ async def test_a_set_of_which_something_is_refused_hides_no_other(
         history = [revision_of(DEMO, 1)]
         return replace(found(snapshot_of(DEMO, history), history), lws=DEMO)
 
-    monkeypatch.setattr(states, "all_of", all_of)
+    monkeypatch.setitem(states._STATES, "LeaderWorkerSet", (all_of, states.report_on))
     talk.api.will(answer_json({"items": [BROKEN, DEMO], "metadata": {}}), NO_SUCH_KIND)
     assert await listed(talk, None) == 1
     out, err = capsys.readouterr()
