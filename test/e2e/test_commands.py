@@ -46,11 +46,11 @@ def test_get_shows_groups_ready_wanted_and_up_to_date(world: World) -> None:
     ],
 )
 def test_explain_explains(world: World, path: str, words: list[str]) -> None:
-    said = world.kubectl("explain", path)
-    assert "DESCRIPTION:\n    <empty>" not in said
-    assert [word for word in words if word not in said] == []
+    output = world.kubectl("explain", path)
+    assert "DESCRIPTION:\n    <empty>" not in output
+    assert [word for word in words if word not in output] == []
     # Every field has a description.
-    fields = said.partition("FIELDS:")[2]
+    fields = output.partition("FIELDS:")[2]
     assert "<no description>" not in fields
 
 
@@ -68,12 +68,12 @@ def test_wait_waits_for_the_condition(world: World) -> None:
 
 
 def test_events_are_found_by_the_name_of_the_set(world: World) -> None:
-    said = eventually(
+    output = eventually(
         "the last event is there",
         lambda: world.kubectl("events", "--for", "lws/shown"),
-        lambda said: "All replicas are ready, with 2 groups ready of total 2 groups" in said,
+        lambda output: "All replicas are ready, with 2 groups ready of total 2 groups" in output,
     )
-    assert "Created leader statefulset shown" in said
+    assert "Created leader statefulset shown" in output
 
 
 def test_a_second_apply_of_the_same_manifest_changes_nothing(world: World) -> None:

@@ -63,13 +63,13 @@ def children_of(world: World, name: str) -> list[str]:
 
 def undefined(pod: dict[str, Any]) -> set[str]:
     """Return our variables that commands refer to and that their container does not define."""
-    found = set()
+    missing = set()
     spec = pod["spec"]
     for container in (*spec.get("initContainers", ()), *spec["containers"]):
         texts = (*container.get("command", ()), *container.get("args", ()))
-        known = {each["name"] for each in container["env"]}
-        found |= {name for text in texts for name in REFERENCE.findall(text)} - known
-    return found
+        defined = {variable["name"] for variable in container["env"]}
+        missing |= {name for text in texts for name in REFERENCE.findall(text)} - defined
+    return missing
 
 
 @each_file
@@ -89,7 +89,7 @@ def test_an_example_is_accepted_comes_up_and_is_wired(world: World, path: Path) 
         assert condition(world.get(SET, name), "ReplicaFailure").get("status") != "True"
     for name in example.left_alone:
         assert "status" not in world.get(SET, name), "its controller writes it"
-        assert [each for kind in CHILDREN for each in world.list(kind, f"{NAME_LABEL}={name}")] == []
+        assert [child for kind in CHILDREN for child in world.list(kind, f"{NAME_LABEL}={name}")] == []
     assert warnings(world) == []
 
 
@@ -104,8 +104,8 @@ def test_an_example_that_needs_a_feature_gate_says_so(world: World, path: Path) 
 
 def warnings(world: World) -> list[str]:
     """Return the notes of warnings about sets of both kinds."""
-    told = (each for each in world.list("Event") if each["regarding"]["kind"] in KINDS)
-    return [each["note"] for each in told if each["type"] == "Warning"]
+    events = (event for event in world.list("Event") if event["regarding"]["kind"] in KINDS)
+    return [event["note"] for event in events if event["type"] == "Warning"]
 
 
 def serve(world: World, example: Example) -> None:
@@ -149,8 +149,8 @@ def test_an_autoscaler_scales_a_role_by_its_scaler(world: World, path: Path) -> 
     """The scaler exists before any client writes to it; the autoscaler's minimum is 2."""
     world.kubectl("apply", "-f", str(path))
     eventually("it is told", lambda: world.find(SCALER_KIND, "scaled-decode"), lambda now: asked(now) == 2)
-    wanted = {"prefill": 1, "decode": 2}
-    eventually("the role has as many", lambda: counts(world, "scaled"), lambda now: now == wanted)
+    expected = {"prefill": 1, "decode": 2}
+    eventually("the role has as many", lambda: counts(world, "scaled"), lambda now: now == expected)
     settle(world, *children_of(world, "scaled"))
     scale = world.api.get(f"{world.path(SCALER_KIND, 'scaled-decode')}/scale")
     assert (scale["spec"], scale["status"]["replicas"]) == ({"replicas": 2}, 2)
@@ -164,8 +164,8 @@ def test_whatever_keda_is_told_to_scale_has_a_scale(world: World, path: Path) ->
     example = find_example(str(path.relative_to(EXAMPLES)))
     serve(world, example)
     world.kubectl("apply", "-f", str(path))
-    found = json.loads(world.kubectl("get", "scaledobjects", "-o", "json"))["items"]
-    targets = [each["spec"]["scaleTargetRef"] for each in found]
+    scaled_objects = json.loads(world.kubectl("get", "scaledobjects", "-o", "json"))["items"]
+    targets = [scaled_object["spec"]["scaleTargetRef"] for scaled_object in scaled_objects]
     assert len(targets) == 2
     for target in targets:
         eventually("it is there", lambda name=target["name"]: world.find(SCALER_KIND, name), bool)  # type: ignore[misc]
@@ -178,12 +178,12 @@ def test_each_slice_has_a_zone_of_its_own(world: World, path: Path) -> None:
     world.kubectl("apply", "-f", str(path))
     settle(world, *children_of(world, "slices"))
     nodes = world.api.get("/api/v1/nodes")["items"]
-    zones = {name_of(each): labels_of(each).get("topology.kubernetes.io/zone", "") for each in nodes}
-    found: dict[str, set[str]] = {}
+    zones = {name_of(node): labels_of(node).get("topology.kubernetes.io/zone", "") for node in nodes}
+    zones_by_slice: dict[str, set[str]] = {}
     for pod in world.list("Pod", f"{DISAGGREGATED_LABEL}=slices"):
-        found.setdefault(labels_of(pod)[SLICE_LABEL], set()).add(zones[pod["spec"]["nodeName"]])
-    assert {index: len(each) for index, each in found.items()} == {"0": 1, "1": 1}
-    assert found["0"] != found["1"]
+        zones_by_slice.setdefault(labels_of(pod)[SLICE_LABEL], set()).add(zones[pod["spec"]["nodeName"]])
+    assert {index: len(names) for index, names in zones_by_slice.items()} == {"0": 1, "1": 1}
+    assert zones_by_slice["0"] != zones_by_slice["1"]
 
 
 def asked(scaler: dict[str, Any] | None) -> int:
@@ -193,4 +193,4 @@ def asked(scaler: dict[str, Any] | None) -> int:
 def counts(world: World, name: str) -> dict[str, int]:
     """Return the desired groups of each role's LeaderWorkerSet."""
     children = world.list(SET, f"{DISAGGREGATED_LABEL}={name}")
-    return {labels_of(each)[ROLE_LABEL]: each["spec"]["replicas"] for each in children}
+    return {labels_of(child)[ROLE_LABEL]: child["spec"]["replicas"] for child in children}

@@ -71,7 +71,7 @@ def roll_over(
 
     # On a busy machine, the holder may have changed since they were started.
     former = eventually("somebody leads", lambda: holder(product))
-    leading, standby = sorted(pair, key=lambda each: former not in log_of(each))
+    leading, standby = sorted(pair, key=lambda manager: former not in log_of(manager))
     end(leading)
     eventually(
         "the other holds the Lease",

@@ -76,7 +76,7 @@ def change(world: World, *roles: dict[str, Any]) -> None:
 def available(world: World) -> None:
     def is_available(obj: dict[str, Any]) -> bool:
         status = obj.get("status") or {}
-        conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+        conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
         is_current = status.get("observedGeneration") == obj["metadata"]["generation"]
         return is_current and conditions.get("Available") == "True"
 
@@ -84,30 +84,30 @@ def available(world: World) -> None:
 
 
 def counts_in(sets: Any) -> Counts:
-    found: Counts = {}
-    for each in sets:
-        labels = labels_of(each)
-        found.setdefault(labels[REVISION_LABEL], {})[labels[ROLE_LABEL]] = each["spec"]["replicas"]
-    return found
+    result: Counts = {}
+    for lws in sets:
+        labels = labels_of(lws)
+        result.setdefault(labels[REVISION_LABEL], {})[labels[ROLE_LABEL]] = lws["spec"]["replicas"]
+    return result
 
 
 def counts(world: World) -> Counts:
     return counts_in(world.list(SET, f"{NAME_LABEL}=pd"))
 
 
-def total(found: Counts, role: str) -> int:
-    return sum(each.get(role, 0) for each in found.values())
+def total(state: Counts, role: str) -> int:
+    return sum(roles.get(role, 0) for roles in state.values())
 
 
-def alone(world: World, wanted: dict[str, int], old: str) -> str:
+def alone(world: World, expected: dict[str, int], old: str) -> str:
     """Return the key of the only revision with groups, once it has all of them. It must not be `old`."""
 
-    def is_alone(found: Counts) -> bool:
-        serving = {key: each for key, each in found.items() if any(each.values())}
-        return old not in serving and list(serving.values()) == [wanted]
+    def is_alone(state: Counts) -> bool:
+        serving = {key: roles for key, roles in state.items() if any(roles.values())}
+        return old not in serving and list(serving.values()) == [expected]
 
-    found = eventually("one revision is left", lambda: counts(world), is_alone, ALONE)
-    return next(key for key, each in found.items() if any(each.values()))
+    state = eventually("one revision is left", lambda: counts(world), is_alone, ALONE)
+    return next(key for key, roles in state.items() if any(roles.values()))
 
 
 class Watched:
@@ -117,7 +117,7 @@ class Watched:
         self._sets = Following(world.api, world.path(SET), f"{NAME_LABEL}=pd", world.ended)
 
     def states(self) -> list[Counts]:
-        return [counts_in(each.values()) for each in self._frames()]
+        return [counts_in(frame.values()) for frame in self._frames()]
 
     def _frames(self) -> Iterator[Frame]:
         return (moment.frame for moment in self._sets.moments())
@@ -126,15 +126,17 @@ class Watched:
 def test_names_labels_services_and_the_end(world: World) -> None:
     create(world, a_role("prefill", 2), a_role("decode", 2))
     sets = world.list(SET, f"{NAME_LABEL}=pd")
-    assert len(sets) == 2 and all(labels_of(each).items() >= QUEUE.items() for each in sets)
-    assert {labels_of(each)[ROLE_LABEL] for each in sets} == {"prefill", "decode"}
+    assert len(sets) == 2 and all(labels_of(lws).items() >= QUEUE.items() for lws in sets)
+    assert {labels_of(lws)[ROLE_LABEL] for lws in sets} == {"prefill", "decode"}
     pods = world.list("Pod", f"{NAME_LABEL}=pd,{ROLE_LABEL}=decode")
-    assert len(pods) == 2 and all(labels_of(each).items() >= TEAM.items() for each in pods)
+    assert len(pods) == 2 and all(labels_of(pod).items() >= TEAM.items() for pod in pods)
     services = eventually("both Services", lambda: of_set(world, "Service"), lambda now: len(now) == 2)
-    assert all(each["spec"]["clusterIP"] == "None" and not each["spec"].get("ports") for each in services)
+    assert all(
+        service["spec"]["clusterIP"] == "None" and not service["spec"].get("ports") for service in services
+    )
     for role in ("prefill", "decode"):
-        what = f"2 endpoints of {role}"
-        eventually(what, lambda role=role: endpoints(world, role), lambda now: now == 2)  # type: ignore[misc]
+        description = f"2 endpoints of {role}"
+        eventually(description, lambda role=role: endpoints(world, role), lambda now: now == 2)  # type: ignore[misc]
     world.kubectl("delete", "disaggregatedset", "pd")
     eventually("no LeaderWorkerSet", lambda: of_set(world, SET), lambda now: not now, SETS_GONE)
     eventually("no Service", lambda: of_set(world, "Service"), lambda now: not now, SERVICES_GONE)
@@ -148,12 +150,17 @@ def of_set(world: World, kind: str) -> list[dict[str, Any]]:
 def endpoints(world: World, role: str) -> int:
     """Return the number of ready endpoints in EndpointSlices with the labels of the set."""
     path = f"/apis/discovery.k8s.io/v1/namespaces/{world.namespace}/endpointslices"
-    found = [
-        each
-        for each in world.api.get(path)["items"]
-        if labels_of(each).get(NAME_LABEL) == "pd" and labels_of(each).get(ROLE_LABEL) == role
+    endpoint_slices = [
+        endpoint_slice
+        for endpoint_slice in world.api.get(path)["items"]
+        if labels_of(endpoint_slice).get(NAME_LABEL) == "pd"
+        and labels_of(endpoint_slice).get(ROLE_LABEL) == role
     ]
-    return sum(each["conditions"]["ready"] for one in found for each in one["endpoints"] or ())
+    return sum(
+        endpoint["conditions"]["ready"]
+        for endpoint_slice in endpoint_slices
+        for endpoint in endpoint_slice["endpoints"] or ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,9 +184,9 @@ def test_a_rollout(world: World, before: Any, after: Any, budget: dict[str, Any]
     for state in states:
         for name, first, last in zip(names, before, after, strict=True):
             assert total(state, name) <= max(first, last) + budget["maxSurge"], state
-    assert any(len([each for each in state.values() if any(each.values())]) == 2 for state in states)
-    at_rest = [each for each in counts(world).values() if any(each.values())]
-    assert all(all(each.values()) for each in at_rest), "no revision has a role at 0 beside another"
+    assert any(len([roles for roles in state.values() if any(roles.values())]) == 2 for state in states)
+    at_rest = [roles for roles in counts(world).values() if any(roles.values())]
+    assert all(all(roles.values()) for roles in at_rest), "no revision has a role at 0 beside another"
 
 
 def test_a_rollout_that_is_overtaken(world: World) -> None:
@@ -194,17 +201,17 @@ def test_a_rollout_that_is_overtaken(world: World) -> None:
     states = watched.states()
     (second,) = {key for state in states for key in state} - {first, last}
     begun = next(at for at, state in enumerate(states) if has(state, second))
-    left = [(has(state, first), has(state, second)) for state in states[begun:]]
-    assert (True, False) in left, "the second is drained while the first serves"
-    assert (False, True) not in left
+    serving = [(has(state, first), has(state, second)) for state in states[begun:]]
+    assert (True, False) in serving, "the second is drained while the first serves"
+    assert (False, True) not in serving
 
 
 def has(state: Counts, key: str) -> bool:
     return any(state.get(key, {}).values())
 
 
-def second_of(found: Counts, first: str) -> bool:
-    return any(has(found, key) for key in found if key != first)
+def second_of(state: Counts, first: str) -> bool:
+    return any(has(state, key) for key in state if key != first)
 
 
 @pytest.mark.parametrize(
@@ -239,8 +246,8 @@ def test_a_scaler_has_a_scale_before_anybody_writes_one(world: World) -> None:
     assert scale["spec"] == {"replicas": 1}
     world.kubectl("scale", "disaggregatedsetrolescaler/pd-decode", "--replicas=3")
     (key,) = counts(world)
-    wanted = {key: {"prefill": 1, "decode": 3}}
-    eventually("it acts", lambda: counts(world), lambda now: now == wanted, READY)
+    expected = {key: {"prefill": 1, "decode": 3}}
+    eventually("it acts", lambda: counts(world), lambda now: now == expected, READY)
     world.delete(KIND, "pd")
     eventually(
         "it goes with the set", lambda: names_of(world.list(SCALER_KIND)), lambda now: not now, SERVICES_GONE
@@ -248,10 +255,10 @@ def test_a_scaler_has_a_scale_before_anybody_writes_one(world: World) -> None:
 
 
 def test_the_manager_is_where_their_tests_look_for_it(world: World) -> None:
-    found = world.cluster.kubectl("-n", "lws-system", "get", "deployment", "-o", "name").split()
-    assert found == ["deployment.apps/lws-controller-manager"]
+    deployments = world.cluster.kubectl("-n", "lws-system", "get", "deployment", "-o", "name").split()
+    assert deployments == ["deployment.apps/lws-controller-manager"]
     path = "jsonpath={.spec.template.metadata.labels.control-plane} {.spec.template.spec.containers[*].name}"
-    told = world.cluster.kubectl(
+    output = world.cluster.kubectl(
         "-n", "lws-system", "get", "deployment", "lws-controller-manager", "-o", path
     )
-    assert told.split() == ["controller-manager", "manager"]
+    assert output.split() == ["controller-manager", "manager"]

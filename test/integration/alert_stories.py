@@ -144,7 +144,10 @@ STORIES = (
         {_RECREATED % "ContainerRestarted": "0x10 1x60"},
     ),
     Story(
-        "LWSGroupsRecreatedOften", 60, {}, {_RECREATED % each: "0+1x60" for each in ("Rollout", "Disruption")}
+        "LWSGroupsRecreatedOften",
+        60,
+        {},
+        {_RECREATED % reason: "0+1x60" for reason in ("Rollout", "Disruption")},
     ),
     Story("LWSReplacedForNothing", 60, {_SPURIOUS: "0x50 1x20"}, {_SPURIOUS: "0x70"}),
     Story(

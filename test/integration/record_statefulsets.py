@@ -78,8 +78,8 @@ class Recorder:
         choices += [(6, ["ready", pod.ordinal]) for pod in living if not pod.ready]
         choices += [(6, ["gone", pod.ordinal]) for pod in pods.values() if pod.terminating]
         if living:
-            one = self.random.choice(living).ordinal
-            choices += [(2, ["delete", one]), (1, ["failed", one])]
+            ordinal = self.random.choice(living).ordinal
+            choices += [(2, ["delete", ordinal]), (1, ["failed", ordinal])]
         choices += [(1, ["unready", pod.ordinal]) for pod in living[:1] if pod.ready]
         weights = [weight for weight, _ in choices]
         return self.random.choices([step for _, step in choices], weights)[0]
@@ -100,12 +100,12 @@ class Recorder:
         return {field: changes[field] for field in fields}
 
     def _do(self, step: list[Any]) -> None:
-        kind, what = step
+        kind, argument = step
         if kind == "spec":
-            self.told |= what
+            self.told |= argument
             self.api.merge(f"{STATEFULSETS}/{self.name}", {"spec": self._manifest()["spec"]})
             return
-        pod = f"{PODS}/{self.name}-{what}"
+        pod = f"{PODS}/{self.name}-{argument}"
         if kind == "delete":
             self.api.delete(pod)
         elif kind == "gone":
@@ -123,7 +123,7 @@ class Recorder:
         self._letters.setdefault(status["updateRevision"], self.told["template"])
         own = step[1] if step[0] == "delete" else None
         created = [pod for uid, pod in after.items() if uid not in before]
-        gone = [
+        deleted = [
             pod
             for uid, pod in after.items()
             if pod.terminating and not (uid in before and before[uid].terminating) and pod.ordinal != own
@@ -132,7 +132,7 @@ class Recorder:
             {
                 "do": step,
                 "create": sorted([pod.ordinal, pod.template] for pod in created),
-                "delete": sorted((pod.ordinal for pod in gone), reverse=True),
+                "delete": sorted((pod.ordinal for pod in deleted), reverse=True),
                 "current": self._letters[status["currentRevision"]],
             }
         )
@@ -140,18 +140,18 @@ class Recorder:
 
     def _settled(self) -> tuple[dict[str, Any], dict[str, Pod]]:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        known, since = "", time.monotonic()
+        last, since = "", time.monotonic()
         while time.monotonic() < deadline:
             statefulset = self.api.get(f"{STATEFULSETS}/{self.name}")
             items = self.api.get(f"{PODS}?labelSelector=set%3D{self.name}")["items"]
             pods = {item["metadata"]["uid"]: _pod(item) for item in items}
             seen = json.dumps([statefulset["metadata"]["resourceVersion"], sorted(map(str, pods.values()))])
-            if seen != known:
-                known, since = seen, time.monotonic()
+            if seen != last:
+                last, since = seen, time.monotonic()
             elif _has_reported(statefulset, pods) and time.monotonic() - since > QUIET_SECONDS:
                 return statefulset, pods
             time.sleep(0.1)
-        raise TimeoutError(f"{self.name} does not come to rest: {known}")
+        raise TimeoutError(f"{self.name} does not come to rest: {last}")
 
     def _manifest(self) -> dict[str, Any]:
         labels = {"set": self.name}
@@ -185,7 +185,9 @@ class Recorder:
 
 def _pod(item: dict[str, Any]) -> Pod:
     status = item["status"]
-    ready = [each["status"] for each in status.get("conditions") or () if each["type"] == "Ready"]
+    ready = [
+        condition["status"] for condition in status.get("conditions") or () if condition["type"] == "Ready"
+    ]
     return Pod(
         ordinal=int(item["metadata"]["name"].rpartition("-")[2]),
         template=item["metadata"]["annotations"]["template"],

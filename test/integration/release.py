@@ -60,15 +60,15 @@ class Release:
 
     def get(self, kind: str, name: str, namespace: str = NAMESPACE) -> Object:
         """Return the live object. Raise CommandError if it does not exist."""
-        found: Object = json.loads(self.cluster.kubectl("get", kind, name, "-n", namespace, "-o", "json"))
-        return found
+        obj: Object = json.loads(self.cluster.kubectl("get", kind, name, "-n", namespace, "-o", "json"))
+        return obj
 
     def list(self, kind: str, namespace: str = NAMESPACE) -> list[Object]:
         """Return the live objects of a kind, in one namespace if the kind is namespaced."""
-        found: list[Object] = json.loads(self.cluster.kubectl("get", kind, "-n", namespace, "-o", "json"))[
+        objects: list[Object] = json.loads(self.cluster.kubectl("get", kind, "-n", namespace, "-o", "json"))[
             "items"
         ]
-        return found
+        return objects
 
     def uid(self, kind: str, name: str) -> str:
         return str(self.get(kind, name)["metadata"]["uid"])
@@ -144,8 +144,8 @@ def render(cluster: Helm, *arguments: str, name: str = "lws", chart: Path = CHAR
 
 def find(objects: list[Object], kind: str, name: str) -> Object:
     """Return the only object of that kind and name."""
-    (found,) = [each for each in objects if each["kind"] == kind and each["metadata"]["name"] == name]
-    return found
+    (match,) = [obj for obj in objects if obj["kind"] == kind and obj["metadata"]["name"] == name]
+    return match
 
 
 def a_set(name: str) -> Object:

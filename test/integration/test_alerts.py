@@ -69,8 +69,8 @@ def judged(promtool: Path, rules: Path, story: Story, series: Mapping[str, str],
         ],
     }
     path = rules.with_name("test.yaml")
-    whole = {"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [test]}
-    path.write_text(yaml.safe_dump(whole))
+    document = {"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [test]}
+    path.write_text(yaml.safe_dump(document))
     run(promtool, "test", "rules", str(path))
 
 
@@ -83,12 +83,12 @@ def test_the_rules_are_valid(promtool: Path, rules: Path) -> None:
     assert f"SUCCESS: {count} rules found" in run(promtool, "check", "rules", "--lint-fatal", str(rules))
 
 
-@pytest.mark.parametrize("story", [each for each in STORIES if each.fires], ids=ids)
+@pytest.mark.parametrize("story", [story for story in STORIES if story.fires], ids=ids)
 def test_it_fires(promtool: Path, rules: Path, story: Story) -> None:
     judged(promtool, rules, story, story.fires, fires=True)
 
 
-@pytest.mark.parametrize("story", [each for each in STORIES if each.quiet], ids=ids)
+@pytest.mark.parametrize("story", [story for story in STORIES if story.quiet], ids=ids)
 def test_it_does_not_fire(promtool: Path, rules: Path, story: Story) -> None:
     judged(promtool, rules, story, story.quiet, fires=False)
 
@@ -107,7 +107,9 @@ def other_program(story: Story) -> dict[str, str]:
 
 
 SHARED = ("leader_election_", "controller_runtime_", "workqueue_", "rest_client_")
-OF_OTHERS = [each for each in STORIES if each.fires and all(name.startswith(SHARED) for name in each.fires)]
+OF_OTHERS = [
+    story for story in STORIES if story.fires and all(name.startswith(SHARED) for name in story.fires)
+]
 
 
 @pytest.mark.parametrize("story", OF_OTHERS, ids=ids)
@@ -118,8 +120,8 @@ def test_it_does_not_fire_over_what_another_program_serves(promtool: Path, rules
 def test_every_alert_has_both_kinds_of_stories(rules: Path) -> None:
     groups = yaml.safe_load(rules.read_text())["groups"]
     alerts = {rule["alert"] for group in groups for rule in group["rules"]}
-    assert {each.alert for each in STORIES if each.fires} == alerts
-    assert {each.alert for each in STORIES if each.quiet} == alerts
+    assert {story.alert for story in STORIES if story.fires} == alerts
+    assert {story.alert for story in STORIES if story.quiet} == alerts
 
 
 def test_runbooks_lead_to_where_the_repository_can_be_read(rules: Path) -> None:
@@ -137,9 +139,9 @@ def test_the_dashboard_is_found_by_its_label_and_every_query_finds_something(
     panels = json.loads(config_map["data"]["lws.json"])["panels"]
     queries = [target["expr"] for panel in panels for target in panel.get("targets", ())]
     assert len(queries) > 25
-    found = [{"labels": "{}", "value": 1}]
+    sample = [{"labels": "{}", "value": 1}]
     tests = [
-        {"expr": f"count({filled(query)}) > bool 0", "eval_time": "60m", "exp_samples": found}
+        {"expr": f"count({filled(query)}) > bool 0", "eval_time": "60m", "exp_samples": sample}
         for query in queries
     ]
     series = [{"series": name, "values": values} for name, values in an_hour().items()]
@@ -152,14 +154,14 @@ def test_the_dashboard_is_found_by_its_label_and_every_query_finds_something(
 def an_hour() -> dict[str, str]:
     """Return every served series, with the name of each label as its value."""
     hour = {f'{name}{{instance="instance"}}': "0+1x70" for name in PROCESS}
-    for each in series_of(served()):
-        labels = ",".join(f'{label}="{label}"' for label in ("instance", *each.labels))
-        if each.type == "histogram":
-            hour |= {f'{each.name}_bucket{{{labels},le="{bound}"}}': "0+9x70" for bound in ("5", "+Inf")}
+    for series in series_of(served()):
+        labels = ",".join(f'{label}="{label}"' for label in ("instance", *series.labels))
+        if series.type == "histogram":
+            hour |= {f'{series.name}_bucket{{{labels},le="{bound}"}}': "0+9x70" for bound in ("5", "+Inf")}
         else:
             # More groups are desired than exist.
-            rise = "0+1x70" if each.type == "counter" else "5x70" if "desired" in each.name else "3x70"
-            hour[f"{each.name}{{{labels}}}"] = rise
+            rise = "0+1x70" if series.type == "counter" else "5x70" if "desired" in series.name else "3x70"
+            hour[f"{series.name}{{{labels}}}"] = rise
     return hour
 
 
@@ -169,5 +171,5 @@ def filled(query: str) -> str:
 
 
 def test_nothing_of_that_is_there_by_default(tmp_path: Path) -> None:
-    kinds = {(each["kind"], each["metadata"]["name"]) for each in render(HelmAlone(tmp_path))}
+    kinds = {(obj["kind"], obj["metadata"]["name"]) for obj in render(HelmAlone(tmp_path))}
     assert not {("PrometheusRule", "lws-alerts"), ("ConfigMap", "lws-dashboard")} & kinds

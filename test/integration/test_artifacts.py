@@ -52,8 +52,8 @@ def test_every_artifact_is_there(dist: Path) -> None:
 def test_checksums_are_those_of_the_files(dist: Path) -> None:
     run(["sha256sum", "--check", "--strict", "--quiet", CHECKSUMS], dist)
     listed = {line.split("  ")[1] for line in (dist / CHECKSUMS).read_text().splitlines()}
-    there = {path.relative_to(dist).as_posix() for path in dist.rglob("*") if path.is_file()}
-    assert listed == there - {CHECKSUMS}
+    files = {path.relative_to(dist).as_posix() for path in dist.rglob("*") if path.is_file()}
+    assert listed == files - {CHECKSUMS}
 
 
 def test_the_packaged_chart_renders_with_the_image_of_the_release(dist: Path, tmp_path: Path) -> None:

@@ -67,21 +67,21 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
 
 
 def deployment(objects: list[Object]) -> Object:
-    return next(each for each in objects if each["kind"] == "Deployment")
+    return next(obj for obj in objects if obj["kind"] == "Deployment")
 
 
 def container(objects: list[Object]) -> Object:
-    (found,) = deployment(objects)["spec"]["template"]["spec"]["containers"]
-    return dict(found)
+    (manager,) = deployment(objects)["spec"]["template"]["spec"]["containers"]
+    return dict(manager)
 
 
 def configuration(objects: list[Object]) -> Object:
-    (config_map,) = [each for each in objects if each["kind"] == "ConfigMap"]
+    (config_map,) = [obj for obj in objects if obj["kind"] == "ConfigMap"]
     return dict(yaml.safe_load(config_map["data"]["controller_manager_config.yaml"]))
 
 
 def webhooks(objects: list[Object]) -> list[Object]:
-    return [entry for each in objects for entry in each.get("webhooks", [])]
+    return [entry for obj in objects for entry in obj.get("webhooks", [])]
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def webhooks(objects: list[Object]) -> list[Object]:
 def test_objects_and_their_names(helm: Helm, name: str, arguments: tuple[str, ...], full_name: str) -> None:
     objects = render(helm, *arguments, name=name)
     expected = [*EVERYWHERE, *((kind, f"{full_name}-{suffix}") for kind, suffix in OF_THE_RELEASE)]
-    assert sorted((each["kind"], each["metadata"]["name"]) for each in objects) == sorted(expected)
+    assert sorted((obj["kind"], obj["metadata"]["name"]) for obj in objects) == sorted(expected)
 
 
 @pytest.mark.parametrize("minor", range(30, 38))
 def test_lint_is_silent(helm: Helm, minor: int) -> None:
-    said = helm.helm("lint", "--strict", f"--kube-version=1.{minor}.0", str(CHART))
-    assert "0 chart(s) failed" in said and "WARNING" not in said
+    output = helm.helm("lint", "--strict", f"--kube-version=1.{minor}.0", str(CHART))
+    assert "0 chart(s) failed" in output and "WARNING" not in output
 
 
 @pytest.mark.parametrize("minor", range(30, 38))
@@ -123,7 +123,10 @@ def test_the_webhooks_reach_the_manager(helm: Helm, arguments: tuple[str, ...]) 
         target = dict(entry["clientConfig"]["service"])
         target.pop("path")
         assert target == {"name": "lws-webhook-service", "namespace": NAMESPACE, "port": port["port"]}
-    declared = {each["name"]: each["containerPort"] for each in container(objects)["ports"]}
+    declared = {
+        container_port["name"]: container_port["containerPort"]
+        for container_port in container(objects)["ports"]
+    }
     assert declared[port["targetPort"]] == configuration(objects)["webhook"]["port"]
 
     pod = deployment(objects)["spec"]["template"]["metadata"]["labels"]
@@ -144,23 +147,21 @@ def test_cert_manager_serves_what_the_manager_mounts(helm: Helm) -> None:
     assert configuration(objects)["internalCertManagement"] == {"enable": False}
 
     secrets = {
-        each["metadata"]["name"]: each["spec"]["secretName"]
-        for each in objects
-        if each["kind"] == "Certificate"
+        obj["metadata"]["name"]: obj["spec"]["secretName"] for obj in objects if obj["kind"] == "Certificate"
     }
     volumes = deployment(objects)["spec"]["template"]["spec"]["volumes"]
-    mounted = {each["secret"]["secretName"]: each["name"] for each in volumes if "secret" in each}
+    mounted = {volume["secret"]["secretName"]: volume["name"] for volume in volumes if "secret" in volume}
     assert set(secrets.values()) == set(mounted)
-    paths = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
+    paths = {mount["name"]: mount["mountPath"] for mount in container(objects)["volumeMounts"]}
     assert paths[mounted["lws-webhook-server-cert"]] == "/tmp/k8s-webhook-server/serving-certs"
     assert paths[mounted["lws-metrics-server-cert"]] == "/tmp/k8s-metrics-server/serving-certs"
 
     serving = find(objects, "Certificate", "lws-serving-cert")["spec"]
     assert f"lws-webhook-service.{NAMESPACE}.svc" in serving["dnsNames"]
     assert find(objects, "Issuer", serving["issuerRef"]["name"])["spec"] == {"selfSigned": {}}
-    for each in objects:
-        if "webhooks" in each:
-            injected_from = each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+    for obj in objects:
+        if "webhooks" in obj:
+            injected_from = obj["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
             assert injected_from == f"{NAMESPACE}/lws-serving-cert"
 
 
@@ -168,9 +169,9 @@ def test_with_cert_manager_the_manager_has_no_business_with_secrets(helm: Helm) 
     objects = render(helm, "--set", "enableCertManager=true")
     verbs = {
         (resource, verb)
-        for each in objects
-        if each["kind"] in ("ClusterRole", "Role")
-        for rule in each["rules"]
+        for obj in objects
+        if obj["kind"] in ("ClusterRole", "Role")
+        for rule in obj["rules"]
         for resource in rule.get("resources", [])
         for verb in rule["verbs"]
         if resource == "secrets" or resource.endswith("webhookconfigurations")
@@ -189,11 +190,14 @@ def test_prometheus_finds_and_may_read_the_metrics(helm: Helm, with_cert_manager
     service = find(objects, "Service", "lws-controller-manager-metrics-service")
     monitor = find(objects, "ServiceMonitor", "lws-controller-manager-metrics-monitor")["spec"]
     (endpoint,), (port,) = monitor["endpoints"], service["spec"]["ports"]
-    services = [each for each in objects if each["kind"] == "Service"]
-    wanted = monitor["selector"]["matchLabels"].items()
-    assert [each for each in services if wanted <= each["metadata"]["labels"].items()] == [service]
+    services = [obj for obj in objects if obj["kind"] == "Service"]
+    selector = monitor["selector"]["matchLabels"].items()
+    assert [obj for obj in services if selector <= obj["metadata"]["labels"].items()] == [service]
     assert (endpoint["port"], endpoint["scheme"]) == (port["name"], "https")
-    declared = {each["name"]: each["containerPort"] for each in container(objects)["ports"]}
+    declared = {
+        container_port["name"]: container_port["containerPort"]
+        for container_port in container(objects)["ports"]
+    }
     assert declared[port["targetPort"]] == 8443
     if with_cert_manager:
         certificate = find(objects, "Certificate", "lws-metrics-cert")["spec"]
@@ -216,8 +220,7 @@ def test_prometheus_finds_and_may_read_the_metrics(helm: Helm, with_cert_manager
 
 def test_metrics_without_the_prometheus_operator(helm: Helm) -> None:
     kinds = [
-        each["kind"]
-        for each in render(helm, "--set", "enablePrometheus=true,prometheus.serviceMonitor=false")
+        obj["kind"] for obj in render(helm, "--set", "enablePrometheus=true,prometheus.serviceMonitor=false")
     ]
     assert kinds.count("Service") == 2
     assert "ServiceMonitor" not in kinds
@@ -242,8 +245,8 @@ def test_a_pod_monitor_says_what_the_service_monitor_says(helm: Helm) -> None:
     assert service["metadata"]["labels"] == pod["metadata"]["labels"]
     assert pod["metadata"]["labels"]["release"] == "main"
     assert pod["spec"]["selector"] == service["spec"]["selector"]
-    assert "metrics" in {each["name"] for each in container(by_pod)["ports"]}
-    kinds = [each["kind"] for each in by_pod]
+    assert "metrics" in {port["name"] for port in container(by_pod)["ports"]}
+    kinds = [obj["kind"] for obj in by_pod]
     assert "ServiceMonitor" not in kinds
 
 
@@ -450,9 +453,9 @@ def test_the_lease_of_every_shard_may_be_held(helm: Helm, plain: list[Object]) -
     def leases(objects: list[Object]) -> list[str]:
         rules = [
             rule
-            for each in objects
-            if each["kind"] == "Role"
-            for rule in each["rules"]
+            for obj in objects
+            if obj["kind"] == "Role"
+            for rule in obj["rules"]
             if "get" in rule["verbs"]
         ]
         return [name for rule in rules if rule["resources"] == ["leases"] for name in rule["resourceNames"]]
@@ -467,11 +470,11 @@ def test_the_lease_of_every_shard_may_be_held(helm: Helm, plain: list[Object]) -
 
 def test_common_labels_are_everywhere_but_in_selectors(helm: Helm) -> None:
     objects = render(helm, "--set", "commonLabels.team=serving", *ALL_ON)
-    for each in objects:
-        labels = each["metadata"].get("labels", {})
-        assert labels.get("team") == (None if each["kind"] == "CustomResourceDefinition" else "serving"), each
+    for obj in objects:
+        labels = obj["metadata"].get("labels", {})
+        assert labels.get("team") == (None if obj["kind"] == "CustomResourceDefinition" else "serving"), obj
     assert deployment(objects)["spec"]["template"]["metadata"]["labels"]["team"] == "serving"
-    selectors = [each["spec"].get("selector", {}) for each in objects if "spec" in each]
+    selectors = [obj["spec"].get("selector", {}) for obj in objects if "spec" in obj]
     assert "team" not in json.dumps(selectors)
 
 

@@ -37,8 +37,8 @@ def pod_of(objects: list[Object]) -> Object:
 
 
 def container_of(objects: list[Object]) -> Object:
-    (found,) = pod_of(objects)["containers"]
-    return dict(found)
+    (manager,) = pod_of(objects)["containers"]
+    return dict(manager)
 
 
 class EachKeyOnce(yaml.SafeLoader):
@@ -59,18 +59,18 @@ class EachKeyOnce(yaml.SafeLoader):
 )
 def test_labels_of_an_object_win_over_common_ones(helm: Helm, monitors: str, kind: str) -> None:
     places = ("serviceAccount", "prometheus", "alerts", "dashboard")
-    arguments = [f"--set={place}.labels.release=own" for place in places]
+    arguments = [f"--set={section}.labels.release=own" for section in places]
     arguments += ["--set=alerts.enabled=true,enablePrometheus=true,dashboard.enabled=true"]
     arguments += ["--set=commonLabels.release=common,commonLabels.team=a,crds.enabled=false"]
     text = helm.helm("template", "lws", str(CHART), *arguments, f"--set=prometheus.{monitors}")
-    objects = [each for each in yaml.load_all(text, Loader=EachKeyOnce) if each]
+    objects = [obj for obj in yaml.load_all(text, Loader=EachKeyOnce) if obj]
     own = {
-        each["kind"]: each["metadata"]["labels"]
-        for each in objects
-        if each["metadata"]["labels"]["release"] == "own"
+        obj["kind"]: obj["metadata"]["labels"]
+        for obj in objects
+        if obj["metadata"]["labels"]["release"] == "own"
     }
     assert own.keys() == {"ServiceAccount", "PrometheusRule", "ConfigMap", kind}
-    assert all(said["team"] == "a" and said["helm.sh/chart"] for said in own.values())
+    assert all(labels["team"] == "a" and labels["helm.sh/chart"] for labels in own.values())
 
 
 def test_a_release_of_a_long_name_has_a_service_of_one_that_is_allowed_or_none(helm: Helm) -> None:
@@ -86,9 +86,9 @@ def test_alerts_name_a_runbook_where_it_can_be_read(helm: Helm, url: str, has: b
     rules = find(
         with_values(helm, {"alerts.enabled": True, "alerts.runbookURL": url}), "PrometheusRule", "lws-alerts"
     )
-    annotations = [each["annotations"] for group in rules["spec"]["groups"] for each in group["rules"]]
-    assert all(each["summary"] for each in annotations) and len(annotations) > 15
-    runbooks = {each.get("runbook_url", "").startswith(f"{url}docs/") for each in annotations}
+    annotations = [rule["annotations"] for group in rules["spec"]["groups"] for rule in group["rules"]]
+    assert all(entry["summary"] for entry in annotations) and len(annotations) > 15
+    runbooks = {entry.get("runbook_url", "").startswith(f"{url}docs/") for entry in annotations}
     assert runbooks == {has}
 
 
@@ -118,7 +118,7 @@ WARNINGS: list[tuple[Object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("values", "words"), WARNINGS, ids=[json.dumps(each) for each, _ in WARNINGS])
+@pytest.mark.parametrize(("values", "words"), WARNINGS, ids=[json.dumps(values) for values, _ in WARNINGS])
 def test_notes_warn_of_what_works_otherwise_than_one_may_think(
     helm: Helm, chart_with_notes: Path, values: Object, words: str
 ) -> None:
@@ -170,7 +170,7 @@ REFUSED: list[tuple[Object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("values", "words"), REFUSED, ids=[json.dumps(each) for each, _ in REFUSED])
+@pytest.mark.parametrize(("values", "words"), REFUSED, ids=[json.dumps(values) for values, _ in REFUSED])
 def test_what_does_not_go_together_is_refused_with_what_to_do(helm: Helm, values: Object, words: str) -> None:
     with pytest.raises(CommandError) as refused:
         with_values(helm, values)
@@ -258,26 +258,32 @@ def refusals_of_restricted_v2(pod: Object) -> list[str]:
     It assigns users and groups by the namespace's annotations, so a pod that names one is rejected.
     """
     containers = [*pod["containers"], *pod.get("initContainers", [])]
-    contexts = [pod.get("securityContext", {}), *(each.get("securityContext", {}) for each in containers)]
-    found = [f"host {key}" for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
-    found += [
-        key for each in contexts for key in ("runAsUser", "fsGroup", "supplementalGroups") if key in each
+    contexts = [
+        pod.get("securityContext", {}),
+        *(container.get("securityContext", {}) for container in containers),
     ]
-    found += [
-        f"seccomp {each['seccompProfile']}"
-        for each in contexts
-        if each.get("seccompProfile", {}).get("type", "RuntimeDefault") != "RuntimeDefault"
+    refusals = [f"host {key}" for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
+    refusals += [
+        key
+        for security in contexts
+        for key in ("runAsUser", "fsGroup", "supplementalGroups")
+        if key in security
     ]
-    for each in containers:
-        context = each.get("securityContext", {})
+    refusals += [
+        f"seccomp {security['seccompProfile']}"
+        for security in contexts
+        if security.get("seccompProfile", {}).get("type", "RuntimeDefault") != "RuntimeDefault"
+    ]
+    for container in containers:
+        context = container.get("securityContext", {})
         if context.get("privileged") or context.get("allowPrivilegeEscalation"):
-            found.append(f"{each['name']}: privileges")
+            refusals.append(f"{container['name']}: privileges")
         if set(context.get("capabilities", {}).get("add", [])) - {"NET_BIND_SERVICE"}:
-            found.append(f"{each['name']}: capabilities")
-        found += [f"host port {port}" for port in each.get("ports", []) if "hostPort" in port]
+            refusals.append(f"{container['name']}: capabilities")
+        refusals += [f"host port {port}" for port in container.get("ports", []) if "hostPort" in port]
     for volume in pod.get("volumes", []):
-        found += [f"volume {kind}" for kind in volume.keys() - {"name"} - ALLOWED_VOLUMES]
-    return found
+        refusals += [f"volume {kind}" for kind in volume.keys() - {"name"} - ALLOWED_VOLUMES]
+    return refusals
 
 
 @pytest.mark.parametrize(
@@ -313,7 +319,7 @@ def test_on_the_network_of_the_node_two_managers_do_not_meet(helm: Helm) -> None
     }
     for probe in ("livenessProbe", "readinessProbe"):
         assert manager[probe]["httpGet"]["port"] == 10081
-    (file,) = [each for each in objects if each["kind"] == "ConfigMap"]
+    (file,) = [obj for obj in objects if obj["kind"] == "ConfigMap"]
     configuration = yaml.safe_load(file["data"]["controller_manager_config.yaml"])
     assert configuration["metrics"] == {"bindAddress": ":10443"}
     assert configuration["health"] == {"healthProbeBindAddress": ":10081"}
@@ -332,23 +338,23 @@ def test_the_image_is_named_by_tag_digest_or_both(helm: Helm) -> None:
 
 
 def test_secrets_for_the_registry_are_those_of_the_chart_and_of_all_charts(helm: Helm) -> None:
-    one, two = {"name": "one"}, {"name": "two"}
-    objects = with_values(helm, {"imagePullSecrets": [one], "global.imagePullSecrets": [one, two]})
-    assert pod_of(objects)["imagePullSecrets"] == [one, two]
+    first, second = {"name": "one"}, {"name": "two"}
+    objects = with_values(helm, {"imagePullSecrets": [first], "global.imagePullSecrets": [first, second]})
+    assert pod_of(objects)["imagePullSecrets"] == [first, second]
 
 
 def test_an_account_that_is_there_gets_every_permission(helm: Helm) -> None:
     objects = with_values(helm, {"serviceAccount.create": False, "serviceAccount.name": "theirs"})
-    assert "ServiceAccount" not in {each["kind"] for each in objects}
+    assert "ServiceAccount" not in {obj["kind"] for obj in objects}
     assert pod_of(objects)["serviceAccountName"] == "theirs"
-    bindings = [each for each in objects if each["kind"].endswith("Binding")]
+    bindings = [obj for obj in objects if obj["kind"].endswith("Binding")]
     theirs = {"kind": "ServiceAccount", "name": "theirs", "namespace": NAMESPACE}
-    assert len(bindings) >= 5 and all(each["subjects"] == [theirs] for each in bindings)
+    assert len(bindings) >= 5 and all(binding["subjects"] == [theirs] for binding in bindings)
 
 
 def test_roles_for_people_join_those_of_the_cluster_only_if_asked(helm: Helm) -> None:
     def aggregated(objects: list[Object]) -> set[str]:
-        labels = {label for each in objects for label in each["metadata"].get("labels", {})}
+        labels = {label for obj in objects for label in obj["metadata"].get("labels", {})}
         return {label for label in labels if label.startswith("rbac.authorization.k8s.io/aggregate-to-")}
 
     assert len(aggregated(render(helm))) == 3
@@ -358,8 +364,8 @@ def test_roles_for_people_join_those_of_the_cluster_only_if_asked(helm: Helm) ->
 def test_definitions_are_kept_left_out_or_removed(helm: Helm) -> None:
     def definitions(values: Object) -> list[Any]:
         objects = with_values(helm, values)
-        found = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
-        return [each["metadata"].get("annotations", {}).get("helm.sh/resource-policy") for each in found]
+        crds = [obj for obj in objects if obj["kind"] == "CustomResourceDefinition"]
+        return [crd["metadata"].get("annotations", {}).get("helm.sh/resource-policy") for crd in crds]
 
     assert definitions({"crds.keep": True}) == ["keep"] * 3
     assert definitions({"enableDisaggregatedSet": False}) == ["keep"]
@@ -374,14 +380,14 @@ def allowed(rules: list[Object], port: int | str, peer: Object | None = None) ->
     """Report whether a rule allows TCP on that port, from or to that peer (None: no selector matches it)."""
     for rule in rules:
         peers = rule.get("from", rule.get("to", []))
-        ports = [each["port"] for each in rule.get("ports", []) if each.get("protocol", "TCP") == "TCP"]
+        ports = [entry["port"] for entry in rule.get("ports", []) if entry.get("protocol", "TCP") == "TCP"]
         if (not peers or peer in peers) and (not ports or port in ports):
             return True
     return False
 
 
 def test_a_network_policy_lets_through_what_is_needed_and_no_more(helm: Helm) -> None:
-    assert "NetworkPolicy" not in {each["kind"] for each in render(helm)}
+    assert "NetworkPolicy" not in {obj["kind"] for obj in render(helm)}
     objects = with_values(helm, {"networkPolicy.enabled": True, "enablePrometheus": True})
     policy = find(objects, *POLICY)["spec"]
     labels = find(objects, *DEPLOYMENT)["spec"]["template"]["metadata"]["labels"]

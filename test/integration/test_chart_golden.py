@@ -24,7 +24,7 @@ VALUES = sorted(
 
 def text_of(objects: list[Object]) -> str:
     """Return the objects in one order, whatever order helm uses."""
-    ordered = sorted(objects, key=lambda each: (each["kind"], each["metadata"]["name"]))
+    ordered = sorted(objects, key=lambda obj: (obj["kind"], obj["metadata"]["name"]))
     return yaml.safe_dump_all(ordered, sort_keys=True, width=120)
 
 

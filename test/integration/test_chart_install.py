@@ -97,7 +97,7 @@ FORBIDDEN = [
 
 @pytest.mark.parametrize(
     ("request_", "allowed"),
-    [*((each, True) for each in ALLOWED), *((each, False) for each in FORBIDDEN)],
+    [*((case, True) for case in ALLOWED), *((case, False) for case in FORBIDDEN)],
     ids=lambda value: " ".join(part for part in value if part) if isinstance(value, tuple) else None,
 )
 def test_the_manager_may_do_its_work_and_no_more(
@@ -199,20 +199,20 @@ def test_notes_warn_of_what_is_legal_but_unwise(release: Release, argument: str,
 
 
 def test_an_upgrade_with_equal_values_writes_nothing(release: Release) -> None:
-    rendered = [(each["kind"], each["metadata"]["name"]) for each in render(release.cluster)]
-    before = [written(release.get(*each)) for each in rendered]
+    rendered = [(obj["kind"], obj["metadata"]["name"]) for obj in render(release.cluster)]
+    before = [written(release.get(*key)) for key in rendered]
     release.upgrade("--reset-then-reuse-values")
-    assert [written(release.get(*each)) for each in rendered] == before
+    assert [written(release.get(*key)) for key in rendered] == before
 
 
 def written(obj: Object) -> Object:
     """Return the parts of an object that Helm writes, without the status, which controllers update."""
-    kept = {
+    metadata = {
         key: value
         for key, value in obj["metadata"].items()
         if key not in ("managedFields", "resourceVersion")
     }
-    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": kept}
+    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}
 
 
 def test_another_port_leaves_pods_of_before_in_reach(release: Release) -> None:
@@ -227,7 +227,9 @@ def test_another_port_leaves_pods_of_before_in_reach(release: Release) -> None:
         eventually(
             "the endpoints are up to date",
             lambda: endpoint_slices(release),
-            lambda slices: all(each["metadata"]["labels"].get("port") == "another" for each in slices),
+            lambda slices: all(
+                endpoint_slice["metadata"]["labels"].get("port") == "another" for endpoint_slice in slices
+            ),
         )
         assert set(webhook_ports(release)) == {9443}
     finally:
@@ -241,18 +243,18 @@ def test_another_port_leaves_pods_of_before_in_reach(release: Release) -> None:
 def webhook_ports(release: Release) -> list[int]:
     """Return the port at which each pod is called."""
     return [
-        each["ports"][0]["port"]
-        for each in endpoint_slices(release)
-        for endpoint in each["endpoints"] or ()
+        endpoint_slice["ports"][0]["port"]
+        for endpoint_slice in endpoint_slices(release)
+        for endpoint in endpoint_slice["endpoints"] or ()
         if endpoint["conditions"]["ready"]
     ]
 
 
 def endpoint_slices(release: Release) -> list[Object]:
     return [
-        each
-        for each in release.list("endpointslices")
-        if each["metadata"]["labels"]["kubernetes.io/service-name"] == "lws-webhook-service"
+        endpoint_slice
+        for endpoint_slice in release.list("endpointslices")
+        if endpoint_slice["metadata"]["labels"]["kubernetes.io/service-name"] == "lws-webhook-service"
     ]
 
 
@@ -270,8 +272,8 @@ def test_an_entry_that_has_a_ca_bundle_goes_with_a_server_side_apply_without_it(
     try:
         without = validating(release, "--set", "enableDisaggregatedSet=false")
         release.cluster.kubectl(*apply, input=json.dumps(without))
-        (left,) = release.get(*where)["webhooks"]
-        assert (left["name"], left["clientConfig"]["caBundle"]) == ("vleaderworkerset.kb.io", a_bundle())
+        (entry,) = release.get(*where)["webhooks"]
+        assert (entry["name"], entry["clientConfig"]["caBundle"]) == ("vleaderworkerset.kb.io", a_bundle())
     finally:
         release.cluster.kubectl("delete", *where)
 
@@ -311,7 +313,7 @@ def test_uninstall_keeps_the_definition_and_all_sets_and_a_new_install_takes_the
     release.uninstall()
     assert release.uid(*DEFINITION) == definition
     assert release.list("leaderworkersets", "default") == sets
-    assert all("lws" not in each["metadata"]["name"] for each in release.list("clusterrole"))
+    assert all("lws" not in role["metadata"]["name"] for role in release.list("clusterrole"))
 
     release.install(*SPARE_DEFAULT)
     assert release.uid(*DEFINITION) == definition

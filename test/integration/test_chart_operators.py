@@ -58,7 +58,7 @@ READER = f"system:serviceaccount:{NAMESPACE}:lws-metrics-reader"
 def sources(module: str) -> Path:
     """Return the directory of a module in the version of go.sum, downloaded once and verified."""
     sums = [line.split() for line in (MODULE / "go.sum").read_text().splitlines()]
-    (version,) = [each[1] for each in sums if each[0] == module and not each[1].endswith("/go.mod")]
+    (version,) = [fields[1] for fields in sums if fields[0] == module and not fields[1].endswith("/go.mod")]
     os.environ.update({key: value for key, value in go_environment({}).items() if key != "GOFLAGS"})
     answer = run([find_go(cache_directory()), "mod", "download", "-json", f"{module}@{version}"], MODULE)
     return Path(json.loads(answer)["Dir"])
@@ -66,15 +66,15 @@ def sources(module: str) -> Path:
 
 @pytest.fixture(scope="module")
 def definitions() -> list[Object]:
-    found = []
+    crds = []
     for module, names in DEFINITIONS.items():
         directory = sources(module)
         for name in names:
             definition = yaml.safe_load((directory / name).read_text())
             # The labels in cert-manager's chart are templates.
             definition["metadata"].pop("labels", None)
-            found.append(definition)
-    return found
+            crds.append(definition)
+    return crds
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +85,8 @@ def release(definitions: list[Object]) -> Iterator[Release]:
     with LocalCluster(Options(nodes=2)) as cluster:
         cluster.kubectl("create", "namespace", NAMESPACE)
         cluster.kubectl("create", "-f", "-", input=rendered(definitions))
-        for each in definitions:
-            name = f"crd/{each['metadata']['name']}"
+        for crd in definitions:
+            name = f"crd/{crd['metadata']['name']}"
             eventually("served", partial(established, cluster, name))
         yield Release(cluster)
 
@@ -121,25 +121,25 @@ def deprecated(value: Any, schema: Object, path: str) -> Iterator[str]:
     if "Deprecated" in schema.get("description", "") or "deprecated" in schema.get("description", ""):
         yield path
     if isinstance(value, dict):
-        for key, each in value.items():
+        for key, child in value.items():
             if key in schema.get("properties", {}):
-                yield from deprecated(each, schema["properties"][key], f"{path}.{key}")
+                yield from deprecated(child, schema["properties"][key], f"{path}.{key}")
     elif isinstance(value, list):
-        for each in value:
-            yield from deprecated(each, schema.get("items", {}), f"{path}[]")
+        for child in value:
+            yield from deprecated(child, schema.get("items", {}), f"{path}[]")
 
 
 def test_no_field_is_deprecated(release: Release, definitions: list[Object]) -> None:
     schemas = {
-        each["spec"]["names"]["kind"]: each["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-        for each in definitions
+        crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        for crd in definitions
     }
     values = ("--values", str(PRODUCTION), "--set", "crds.enabled=false", *EVERY_FIELD)
     objects = [*render(release.cluster, *values), *render(release.cluster, *values, *BY_POD)]
-    checked = [each for each in objects if each["kind"] in schemas]
-    assert {"ServiceMonitor", "PodMonitor", "Certificate", "Issuer"} <= {each["kind"] for each in checked}
-    for each in checked:
-        assert list(deprecated(each["spec"], schemas[each["kind"]]["properties"]["spec"], each["kind"])) == []
+    checked = [obj for obj in objects if obj["kind"] in schemas]
+    assert {"ServiceMonitor", "PodMonitor", "Certificate", "Issuer"} <= {obj["kind"] for obj in checked}
+    for obj in checked:
+        assert list(deprecated(obj["spec"], schemas[obj["kind"]]["properties"]["spec"], obj["kind"])) == []
     former = {"endpoints": [{"bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token"}]}
     spec = schemas["ServiceMonitor"]["properties"]["spec"]
     assert list(deprecated(former, spec, "spec")) == ["spec.endpoints[].bearerTokenFile"]
@@ -172,8 +172,8 @@ def test_the_token_of_the_monitor_reads_metrics_and_nothing_else(release: Releas
     rows = [line.split() for line in verbs.splitlines()[1:]]
     # Every user may list their own permissions and, since Kubernetes 1.37, read CAs that the cluster
     # publishes.
-    given = ("[", "selfsubject", "clustertrustbundles.certificates.k8s.io")
-    assert {row[0] for row in rows if not row[0].startswith(given)} == set()
+    prefixes = ("[", "selfsubject", "clustertrustbundles.certificates.k8s.io")
+    assert {row[0] for row in rows if not row[0].startswith(prefixes)} == set()
     # An upgrade keeps the token.
     before = release.get(*secret)["data"]
     release.upgrade("--reset-then-reuse-values", "--set", "commonLabels.team=serving")

@@ -279,8 +279,8 @@ def test_an_applier_replaces_a_reference_as_a_whole(crd: ClusterAccess) -> None:
         command = ("apply", "--server-side", "--force-conflicts", f"--field-manager={who}", "-o", "json")
         answer = json.loads(crd.kubectl(*command, "-f", "-", input=json.dumps(manifest)))
         volumes = answer["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["volumes"]
-        found: dict[str, Any] = volumes[0]["configMap"]
-        return found
+        reference: dict[str, Any] = volumes[0]["configMap"]
+        return reference
 
     assert applied("one", {"name": "a", "defaultMode": 256}) == {"name": "a", "defaultMode": 256}
     assert applied("two", {"name": "b"}) == {"name": "b"}

@@ -55,8 +55,8 @@ def is_served(documents: str) -> bool:
 
 
 def an_object(kind: str, spec: dict[str, Any] | None, name: str = "a") -> dict[str, Any]:
-    found = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}}
-    return found if spec is None else {**found, "spec": spec}
+    obj = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}}
+    return obj if spec is None else {**obj, "spec": spec}
 
 
 def a_role(name: str, template: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -131,8 +131,8 @@ MODELS = {KIND: DisaggregatedSet, SCALER_KIND: DisaggregatedSetRoleScaler}
 def tried(cluster: ClusterAccess, manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the object as stored. kubectl's validation is off, because it would reject pruned fields."""
     command = ("create", "--dry-run=server", "--validate=false", "-o", "json", "-f", "-")
-    found: dict[str, Any] = json.loads(cluster.kubectl(*command, input=json.dumps(manifest)))
-    return found
+    result: dict[str, Any] = json.loads(cluster.kubectl(*command, input=json.dumps(manifest)))
+    return result
 
 
 @pytest.mark.parametrize("manifest", ACCEPTED.values(), ids=ACCEPTED.keys())
@@ -178,8 +178,8 @@ def test_the_schema_refuses(crds: ClusterAccess, manifest: dict[str, Any], messa
 
 def scale_of(cluster: ClusterAccess, plural: str, name: str) -> dict[str, Any]:
     path = f"/apis/{GROUP}/v1/namespaces/default/{plural}/{name}/scale"
-    found: dict[str, Any] = json.loads(cluster.kubectl("get", "--raw", path))
-    return found
+    scale: dict[str, Any] = json.loads(cluster.kubectl("get", "--raw", path))
+    return scale
 
 
 def test_a_fresh_scaler_has_a_scale_before_anybody_writes_one(crds: ClusterAccess) -> None:

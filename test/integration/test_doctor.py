@@ -36,9 +36,9 @@ def release() -> Iterator[Release]:
     with LocalCluster(Options(nodes=2)) as cluster:
         release = Release(cluster)
         release.install("--wait", "--timeout=300s", *SPARE_DEFAULT)
-        made = renewed(Certificates(), (f"lws-webhook-service.{NAMESPACE}.svc",), datetime.now(UTC))
-        assert made is not None
-        trusted, server = made[0].authority.certificate, made[0].server
+        renewal = renewed(Certificates(), (f"lws-webhook-service.{NAMESPACE}.svc",), datetime.now(UTC))
+        assert renewal is not None
+        trusted, server = renewal[0].authority.certificate, renewal[0].server
         data = {"ca.crt": trusted, "tls.crt": server.certificate, "tls.key": server.key}
         merge(release, "/".join(SECRET), {"data": {key: encoded(value) for key, value in data.items()}})
         for kind, name in WEBHOOKS:
@@ -80,14 +80,14 @@ def a_lease(ago: timedelta) -> Object:
 
 def examined(release: Release) -> tuple[int, Any]:
     """Return exit code and data of `lws doctor`, called by the admin without a namespace."""
-    said = Caller(release.cluster.kubeconfig, None)("doctor", "-o", "json")
-    assert said.out, said
-    return said.code, said.data
+    result = Caller(release.cluster.kubeconfig, None)("doctor", "-o", "json")
+    assert result.out, result
+    return result.code, result.data
 
 
 def findings(release: Release) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = examined(release)[1]["findings"]
-    return found
+    result: list[dict[str, str]] = examined(release)[1]["findings"]
+    return result
 
 
 def test_nothing_is_found_in_a_healthy_installation(release: Release) -> None:
@@ -100,23 +100,25 @@ def test_nothing_is_found_in_a_healthy_installation(release: Release) -> None:
 def test_the_manager_itself_may_ask(release: Release) -> None:
     release.cluster.kubectl("get", "serviceaccount", ACCOUNT, "-n", NAMESPACE)
     kubeconfig = release.cluster.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
-    said = Caller(kubeconfig, NAMESPACE)("doctor", "-o", "json")
-    assert said.code == 0, said
+    result = Caller(kubeconfig, NAMESPACE)("doctor", "-o", "json")
+    assert result.code == 0, result
     # The manager's role excludes reading CRDs on purpose; the manager may ask for its own permissions.
-    unchecked = {each["check"] for each in said.data["unchecked"]}
+    unchecked = {entry["check"] for entry in result.data["unchecked"]}
     assert "definitions" in unchecked and "permissions" not in {
-        each["check"] for each in said.data["findings"]
+        finding["check"] for finding in result.data["findings"]
     }
-    assert "get customresourcedefinitions" in json.dumps(said.data["unchecked"])
+    assert "get customresourcedefinitions" in json.dumps(result.data["unchecked"])
 
 
 def test_somebody_without_any_permission_is_told_which(release: Release) -> None:
     release.cluster.kubectl("create", "serviceaccount", "nobody", "-n", "default")
     kubeconfig = release.cluster.kubeconfig_for_service_account("default", "nobody")
-    said = Caller(kubeconfig, None)("doctor")
-    assert said.code == 0, said
-    assert said.lines[-1].startswith("nothing found; ") and said.lines[-1].endswith("could not be checked")
-    assert "create subjectaccessreviews.authorization.k8s.io in the cluster" in said.out
+    result = Caller(kubeconfig, None)("doctor")
+    assert result.code == 0, result
+    assert result.lines[-1].startswith("nothing found; ") and result.lines[-1].endswith(
+        "could not be checked"
+    )
+    assert "create subjectaccessreviews.authorization.k8s.io in the cluster" in result.out
 
 
 @contextmanager
@@ -130,12 +132,12 @@ def passed_over(release: Release) -> Iterator[None]:
 @contextmanager
 def without_rights(release: Release) -> Iterator[None]:
     role = "clusterrolebinding/lws-manager-rolebinding"
-    kept = json.loads(release.cluster.kubectl("get", role, "-o", "json"))
+    binding = json.loads(release.cluster.kubectl("get", role, "-o", "json"))
     release.cluster.kubectl("delete", role)
     yield
     for key in ("uid", "resourceVersion", "creationTimestamp"):
-        del kept["metadata"][key]
-    release.cluster.kubectl("create", "-f", "-", input=json.dumps(kept))
+        del binding["metadata"][key]
+    release.cluster.kubectl("create", "-f", "-", input=json.dumps(binding))
 
 
 @contextmanager
@@ -182,14 +184,17 @@ BREAKAGES: dict[str, tuple[Callable[[Release], AbstractContextManager[None]], st
 
 @pytest.mark.parametrize("check", BREAKAGES)
 def test_what_is_broken_is_found(release: Release, check: str) -> None:
-    broken, what = BREAKAGES[check]
+    broken, message = BREAKAGES[check]
     assert findings(release) == []
     with broken(release):
         # Controllers and authorizers notice the change with a delay.
         eventually(
-            what, lambda: any(check == each["check"] and what in each["what"] for each in findings(release))
+            message,
+            lambda: any(
+                check == finding["check"] and message in finding["what"] for finding in findings(release)
+            ),
         )
-        found = findings(release)
-        assert {each["check"] for each in found} == {check}
+        reported = findings(release)
+        assert {finding["check"] for finding in reported} == {check}
         assert examined(release)[0] == 1
     eventually("all is well again", lambda: not findings(release))

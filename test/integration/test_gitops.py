@@ -94,13 +94,13 @@ def verdicts() -> dict[str, dict[str, str]]:
     data = yaml.safe_load((REPOSITORY / "docs" / "start" / "argocd-cm.yaml").read_text())["data"]
     scripts = {kind: text for key, text in data.items() for kind in KINDS if key.endswith(f"_{kind}")}
     program = find_programs(["gitops"], LinePrinter())["gitops"]
-    asked = json.dumps({"scripts": scripts, "objects": [obj for obj, _ in STATES.values()]}, default=str)
-    done = subprocess.run([program], input=asked, capture_output=True, text=True, check=True)
+    request = json.dumps({"scripts": scripts, "objects": [obj for obj, _ in STATES.values()]}, default=str)
+    done = subprocess.run([program], input=request, capture_output=True, text=True, check=True)
     return dict(zip(STATES, json.loads(done.stdout), strict=True))
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_set_is_what_gitops_tools_say_it_is(state: str, verdicts: dict[str, dict[str, str]]) -> None:
-    told = verdicts[state]
-    assert (told["kstatus"], told["health"]) == STATES[state][1], told
-    assert told["message"] not in ("", "nil")
+    verdict = verdicts[state]
+    assert (verdict["kstatus"], verdict["health"]) == STATES[state][1], verdict
+    assert verdict["message"] not in ("", "nil")

@@ -52,7 +52,7 @@ def sets(release: Release) -> list[Object]:
 def served(sets: list[Object]) -> list[Object]:
     """Return the same sets as our CRD serves them, with defaults for fields that are not stored."""
     defaults = {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination"}
-    return [{**each, "spec": {**defaults, **each["spec"]}} for each in sets]
+    return [{**lws, "spec": {**defaults, **lws["spec"]}} for lws in sets]
 
 
 def run_original(release: Release, *arguments: str) -> None:
@@ -86,11 +86,11 @@ def test_a_release_is_upgraded_in_place_and_rolled_back(
     release: Release, served: list[Object], adopt: Callable[[Release], None]
 ) -> None:
     run_original(release, "--skip-crds")
-    kept = {what: release.uid(*what) for what in (DEFINITION, DEPLOYMENT, LEASE)}
+    uids = {target: release.uid(*target) for target in (DEFINITION, DEPLOYMENT, LEASE)}
 
     adopt(release)
 
-    assert {what: release.uid(*what) for what in kept} == kept
+    assert {target: release.uid(*target) for target in uids} == uids
     assert release.list("leaderworkersets", "default") == served
     assert_is_ours(release)
 
@@ -101,7 +101,7 @@ def test_a_release_is_upgraded_in_place_and_rolled_back(
 
     release.rollback(1)
 
-    assert {what: release.uid(*what) for what in kept} == kept
+    assert {target: release.uid(*target) for target in uids} == uids
     assert release.list("leaderworkersets", "default") == served
     container = release.get(*DEPLOYMENT)["spec"]["template"]["spec"]["containers"][0]
     assert container["command"] == ["/manager"]
@@ -129,13 +129,13 @@ def test_a_definition_among_the_templates_is_not_deleted(release: Release) -> No
     Helm would delete it, and every set with it, when it leaves the release manifest.
     """
     release.install("--set", "definitionInTemplates=true", "--skip-crds", "--wait", chart=GO_STAND_IN)
-    kept = release.uid(*DEFINITION)
+    uid = release.uid(*DEFINITION)
 
     release.upgrade("--reset-values", "--wait")
-    assert release.uid(*DEFINITION) == kept
+    assert release.uid(*DEFINITION) == uid
 
     release.upgrade("--take-ownership", "--reset-values", chart=GO_STAND_IN)
-    assert release.uid(*DEFINITION) == kept
+    assert release.uid(*DEFINITION) == uid
 
 
 def test_an_installation_from_manifests_is_taken_over(release: Release, served: list[Object]) -> None:
@@ -144,7 +144,7 @@ def test_an_installation_from_manifests_is_taken_over(release: Release, served: 
     bundle = {"apiVersion": "v1", "kind": "List", "items": manifests}
     release.cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(bundle))
     leave_traces_of_a_manager(release)
-    kept = {what: release.uid(*what) for what in (DEFINITION, LEASE)}
+    uids = {target: release.uid(*target) for target in (DEFINITION, LEASE)}
 
     release.cluster.kubectl("delete", *DEPLOYMENT, "-n", NAMESPACE)
     release.cluster.kubectl(
@@ -152,7 +152,7 @@ def test_an_installation_from_manifests_is_taken_over(release: Release, served: 
     )
     release.install("--take-ownership", "--wait")
 
-    assert {what: release.uid(*what) for what in kept} == kept
+    assert {target: release.uid(*target) for target in uids} == uids
     assert release.list("leaderworkersets", "default") == served
     assert release.certificates() == CERTIFICATES
     release.put_certificates()
@@ -170,15 +170,15 @@ def assert_is_ours(release: Release) -> None:
     )
 
     pod = release.get(*DEPLOYMENT)["spec"]["template"]["spec"]
-    wanted = find(rendered, "Deployment", DEPLOYMENT[1])["spec"]["template"]["spec"]
-    assert [volume["name"] for volume in pod["volumes"]] == [volume["name"] for volume in wanted["volumes"]]
-    (container,), (wanted_container,) = pod["containers"], wanted["containers"]
+    expected = find(rendered, "Deployment", DEPLOYMENT[1])["spec"]["template"]["spec"]
+    assert [volume["name"] for volume in pod["volumes"]] == [volume["name"] for volume in expected["volumes"]]
+    (container,), (wanted_container,) = pod["containers"], expected["containers"]
     for key in ("image", "imagePullPolicy", "command", "args", "securityContext", "volumeMounts"):
         assert container[key] == wanted_container[key], key
-    assert pod["terminationGracePeriodSeconds"] == wanted["terminationGracePeriodSeconds"]
+    assert pod["terminationGracePeriodSeconds"] == expected["terminationGracePeriodSeconds"]
 
-    for each in rendered:
-        if each["kind"] in ("ClusterRole", "Role"):
-            assert release.get(each["kind"], each["metadata"]["name"])["rules"] == each["rules"]
+    for obj in rendered:
+        if obj["kind"] in ("ClusterRole", "Role"):
+            assert release.get(obj["kind"], obj["metadata"]["name"])["rules"] == obj["rules"]
     assert release.bundles() == dict.fromkeys(ENTRIES, True)
     assert release.certificates() == CERTIFICATES

@@ -52,11 +52,11 @@ def manifest(name: str, annotations: str = "", owners: str = "[]") -> str:
     return STATEFUL_SET.format(name=name, annotations=annotations, owners=owners)
 
 
-def eventually(is_true: Callable[[], bool], what: str) -> None:
+def eventually(is_true: Callable[[], bool], description: str) -> None:
     """Return when `is_true` returns true; fail after a time that is long enough for any machine."""
     began = time.monotonic()
     while not is_true():
-        assert time.monotonic() - began < _SECONDS, f"not within {_SECONDS:g} s: {what}"
+        assert time.monotonic() - began < _SECONDS, f"not within {_SECONDS:g} s: {description}"
         time.sleep(0.05)
 
 
@@ -70,11 +70,11 @@ def uid_of(cluster: LocalCluster, name: str) -> str | None:
 
 
 def _pending_seconds(pod: dict[str, Any]) -> float:
-    made, began = (
-        datetime.fromisoformat(each)
-        for each in (pod["metadata"]["creationTimestamp"], pod["status"]["startTime"])
+    created, began = (
+        datetime.fromisoformat(timestamp)
+        for timestamp in (pod["metadata"]["creationTimestamp"], pod["status"]["startTime"])
     )
-    return (began - made).total_seconds()
+    return (began - created).total_seconds()
 
 
 def is_alive(pid: int) -> bool:
@@ -144,8 +144,8 @@ def test_pods_start_as_late_as_their_names_say(
     local_cluster: LocalCluster, apply: Callable[..., None]
 ) -> None:
     startup = Startup("test", "at once, or late", (0.0, 6.0))
-    told = ", ".join(f'{key}: "{value}"' for key, value in startup.annotations.items())
-    apply("named", annotations=told)
+    annotations = ", ".join(f'{key}: "{value}"' for key, value in startup.annotations.items())
+    apply("named", annotations=annotations)
     pods = [local_cluster.pods.get("default", f"named-{index}") for index in range(3)]
     late = [pod for pod in pods if startup.of(pod["metadata"]["name"])]
     assert 0 < len(late) < 3
@@ -169,11 +169,11 @@ def test_foreground_deletion_waits_for_dependents(
     )
     local_cluster.kubectl("delete", "pod", "leader-0", "--cascade=foreground", "--wait=false")
     eventually(lambda: uid_of(local_cluster, "leader-0") != leader, "the leader goes")
-    told = [(version, pods.get("leader-0")) for version, pods in leaders.moments()]
-    gone = next(version for version, pod in told if pod is None or pod["metadata"]["uid"] != leader)
-    phases = [pod["status"]["phase"] for version, pod in told if pod is not None and version < gone]
+    states = [(version, pods.get("leader-0")) for version, pods in leaders.moments()]
+    deleted_at = next(version for version, pod in states if pod is None or pod["metadata"]["uid"] != leader)
+    phases = [pod["status"]["phase"] for version, pod in states if pod is not None and version < deleted_at]
     assert phases[-1] == "Failed", "it has stopped and waits for its dependents"
-    assert next(version for version, pods in workers.moments() if not pods) < gone
+    assert next(version for version, pods in workers.moments() if not pods) < deleted_at
     ended.set()
 
 
@@ -297,11 +297,11 @@ def ready_replicas(cluster: LocalCluster, name: str) -> int:
 
 def processes_naming(text: str) -> list[int]:
     """Return the ids of the processes that have `text` on their command line."""
-    found = []
+    pids = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             if text.encode() in (directory / "cmdline").read_bytes():
-                found.append(int(directory.name))
+                pids.append(int(directory.name))
         except OSError:
             continue
-    return found
+    return pids

@@ -63,7 +63,7 @@ def built(dist: Path, components: tuple[str, ...]) -> list[Object]:
 
 
 def by_key(objects: list[Object]) -> dict[tuple[str, str, str, str], Object]:
-    return {key(each): each for each in objects}
+    return {key(obj): obj for obj in objects}
 
 
 def combinations() -> Iterator[tuple[str, ...]]:
@@ -93,15 +93,15 @@ def test_components_make_what_the_values_make(chart: Chart, dist: Path, componen
     if "network-policy" in components and not any(name.startswith("prometheus") for name in components):
         # The policy's rule for scrapers is included in any case.
         values["enablePrometheus"] = False
-    expected, found = by_key(chart.objects(values)), by_key(built(dist, components))
+    expected, actual = by_key(chart.objects(values)), by_key(built(dist, components))
     if values.get("enablePrometheus") is False:
         (policy,) = [name for name in expected if name[1] == "NetworkPolicy"]
-        expected[policy]["spec"]["ingress"], found[policy]["spec"]["ingress"] = [], []
-    assert found == expected
+        expected[policy]["spec"]["ingress"], actual[policy]["spec"]["ingress"] = [], []
+    assert actual == expected
 
 
 def test_every_component_is_tried() -> None:
-    assert {name for each in combinations() for name in each} == set(COMPONENTS)
+    assert {name for components in combinations() for name in components} == set(COMPONENTS)
 
 
 @pytest.mark.parametrize(
@@ -149,13 +149,13 @@ def changed(chart: Chart) -> str:
 
 def written(release: Release, dist: Path) -> dict[str, Object]:
     """Return the written part of each object in the manifests."""
-    found: dict[str, Object] = {}
-    for each in parsed((dist / MANIFESTS).read_text()):
-        stored = release.get(each["kind"], each["metadata"]["name"])
+    result: dict[str, Object] = {}
+    for obj in parsed((dist / MANIFESTS).read_text()):
+        stored = release.get(obj["kind"], obj["metadata"]["name"])
         stored.pop("status", None)
         del stored["metadata"]["resourceVersion"]
-        found[" ".join(key(each))] = stored
-    return found
+        result[" ".join(key(obj))] = stored
+    return result
 
 
 @pytest.mark.parametrize(
@@ -193,4 +193,4 @@ def test_a_cluster_is_installed_upgraded_and_left_again(
     assert release.get(*DEPLOYMENT)["metadata"]["labels"]["team"] == "serving"
 
     kubectl("delete", "-f", manifests, "--wait", "--timeout=300s")
-    assert all("lws" not in each["metadata"]["name"] for each in release.list("clusterrole"))
+    assert all("lws" not in role["metadata"]["name"] for role in release.list("clusterrole"))

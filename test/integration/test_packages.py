@@ -55,9 +55,9 @@ class Place:
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a command, whatever its exit code, without variables that point at the repository."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         return subprocess.run(
-            command, cwd=self.directory, env=kept, capture_output=True, text=True, check=False
+            command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False
         )
 
     def prints(self, *command: str | Path) -> str:
@@ -77,14 +77,14 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def place_with(directory: Path, dist: Path, *names: str) -> Place:
     """Return a place with these packages, and their dependencies in the locked versions."""
-    place = Place(directory)
+    sandbox = Place(directory)
     venv.create(directory / "environment", with_pip=True)
     lock = (ROOT / "requirements" / "runtime.txt").read_text()
     pins = [line.rstrip(" \\") for line in lock.splitlines() if line and not line.startswith(" ")]
     (directory / "constraints.txt").write_text("\n".join(pins))
-    install = [place.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    place.prints(*install, "--constraint", "constraints.txt", "--find-links", str(dist), *names)
-    return place
+    install = [sandbox.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    sandbox.prints(*install, "--constraint", "constraints.txt", "--find-links", str(dist), *names)
+    return sandbox
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +94,10 @@ def controller(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture(scope="module")
 def api(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    place = place_with(tmp_path_factory.mktemp("api"), dist, "lws-api")
-    (place.directory / "client.py").write_text(CLIENT)
-    (place.directory / "mistaken.py").write_text(CLIENT + MISTAKEN)
-    return place
+    sandbox = place_with(tmp_path_factory.mktemp("api"), dist, "lws-api")
+    (sandbox.directory / "client.py").write_text(CLIENT)
+    (sandbox.directory / "mistaken.py").write_text(CLIENT + MISTAKEN)
+    return sandbox
 
 
 def test_there_are_a_wheel_and_a_source_distribution_of_each(dist: Path) -> None:
@@ -148,8 +148,8 @@ def test_the_plugin_installs_itself_at_its_first_call(dist: Path, tmp_path: Path
     wheels = {path.name: path.read_bytes() for path in dist.glob("*.whl")}
     with tarfile.open(fileobj=io.BytesIO(plugin(wheels, int(commit_time())))) as tar:
         tar.extractall(tmp_path / "store", filter="data")
-    place, program = Place(tmp_path), tmp_path / "store" / "kubectl-lws"
-    first, second = place.run(program, "--help"), place.run(program, "--help")
+    sandbox, program = Place(tmp_path), tmp_path / "store" / "kubectl-lws"
+    first, second = sandbox.run(program, "--help"), sandbox.run(program, "--help")
     assert first.returncode == 0, first.stderr
     assert "installing its packages, once" in first.stderr and second.stderr == ""
     assert first.stdout == second.stdout and "Usage: kubectl lws" in first.stdout
@@ -169,9 +169,9 @@ def test_a_plugin_that_cannot_install_its_packages_says_so_and_leaves_nothing(tm
     assert sorted(path.name for path in store.iterdir()) == ["LICENSE", "kubectl-lws", "requirements.txt"]
 
 
-def checked(place: Place, file: str) -> subprocess.CompletedProcess[str]:
+def checked(sandbox: Place, file: str) -> subprocess.CompletedProcess[str]:
     mypy = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file="]
-    return place.run(*mypy, f"--python-executable={place.python}", file)
+    return sandbox.run(*mypy, f"--python-executable={sandbox.python}", file)
 
 
 def test_a_type_checker_sees_the_types(api: Place) -> None:
@@ -179,5 +179,5 @@ def test_a_type_checker_sees_the_types(api: Place) -> None:
 
 
 def test_a_type_checker_sees_mistakes(api: Place) -> None:
-    found = checked(api, "mistaken.py").stdout
-    assert 'variable has type "str"' in found and '"sise"' in found
+    output = checked(api, "mistaken.py").stdout
+    assert 'variable has type "str"' in output and '"sise"' in output

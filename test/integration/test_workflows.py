@@ -57,7 +57,7 @@ def test_actionlint_finds_mistakes(tmp_path: Path, correct: str, mistaken: str, 
     assert correct in text
     (tmp_path / "release.yaml").write_text(text.replace(correct, mistaken, 1))
     shutil.copy(WORKFLOWS / "ci.yaml", tmp_path)
-    assert any(fault in each for each in faults(tmp_path))
+    assert any(fault in message for message in faults(tmp_path))
 
 
 def test_an_owner_with_capitals_has_an_image_without(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_an_owner_with_capitals_has_an_image_without(tmp_path: Path) -> None:
     jobs = yaml.safe_load(text)["jobs"]
     (step,) = jobs["names"]["steps"]
     output = tmp_path / "output"
-    given = {"GITHUB_REPOSITORY_OWNER": "Some-Body", "GITHUB_OUTPUT": str(output)}
-    subprocess.run(["bash", "-e", "-c", step["run"]], env=given, check=True)
+    environment = {"GITHUB_REPOSITORY_OWNER": "Some-Body", "GITHUB_OUTPUT": str(output)}
+    subprocess.run(["bash", "-e", "-c", step["run"]], env=environment, check=True)
     assert output.read_text() == "image=ghcr.io/some-body/lws\ncharts=ghcr.io/some-body/charts\n"
     assert "github.repository_owner" not in text
     for name, job in jobs.items():
@@ -101,7 +101,11 @@ def test_every_action_is_pinned_by_its_commit() -> None:
         if "uses:" in line
     ]
     assert len(used) > 20
-    loose = [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", each)]
-    assert {each for each in loose if not each.startswith("./")} == set()
-    names = {each.partition("@")[0]: each for each in used}
-    assert {each for each in used if "@" in each} == set(names.values()) - {"./.github/workflows/ci.yaml"}
+    loose = [
+        action for action in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", action)
+    ]
+    assert {action for action in loose if not action.startswith("./")} == set()
+    names = {action.partition("@")[0]: action for action in used}
+    assert {action for action in used if "@" in action} == set(names.values()) - {
+        "./.github/workflows/ci.yaml"
+    }

@@ -20,9 +20,9 @@ def load_another_build(cluster: RealCluster, name: str) -> None:
     (archive,) = (path for path in map(Path, read_kit().archives) if path.name.startswith("current-"))
     image = read_image(archive)
     settings = image.config["config"]
-    kept = [each for each in settings["Env"] if not each.startswith(f"{_VARIABLE}=")]
-    assert len(kept) + 1 == len(settings["Env"]), settings["Env"]
-    config = {**image.config, "config": {**settings, "Env": [*kept, f"{_VARIABLE}={COMMIT}"]}}
+    variables = [variable for variable in settings["Env"] if not variable.startswith(f"{_VARIABLE}=")]
+    assert len(variables) + 1 == len(settings["Env"]), settings["Env"]
+    config = {**image.config, "config": {**settings, "Env": [*variables, f"{_VARIABLE}={COMMIT}"]}}
     with tempfile.TemporaryDirectory() as folder:
         write_layout([name], config, image.layers, Path(folder) / "other.tar")
         cluster.load(Path(folder) / "other.tar")

@@ -62,8 +62,8 @@ class CertManager:
         while not self._ended.wait(_LOOK_SECONDS):
             # Managers with certificates of their own write to the same objects until they are deleted.
             with suppress(ApiError):
-                for each in self._api.get(_CERTIFICATES)["items"]:
-                    self._issue(each)
+                for certificate in self._api.get(_CERTIFICATES)["items"]:
+                    self._issue(certificate)
                 for kind in ("mutating", "validating"):
                     self._inject(f"{_CONFIGURATIONS}/{kind}webhookconfigurations")
 
@@ -77,8 +77,8 @@ class CertManager:
         metadata = {"name": secret, "annotations": {"cert-manager.io/certificate-name": name}}
         stored = self._secret(secret)
         if stored is None:
-            made = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": data}
-            self._api.create(_SECRETS, {**made, "metadata": metadata})
+            manifest = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": data}
+            self._api.create(_SECRETS, {**manifest, "metadata": metadata})
         elif not data.items() <= stored.get("data", {}).items():
             # The type of an existing Secret cannot be changed.
             self._api.merge(f"{_SECRETS}/{secret}", {"metadata": metadata, "data": data})
@@ -92,20 +92,24 @@ class CertManager:
             return None
 
     def _inject(self, path: str) -> None:
-        for each in self._api.get(path)["items"]:
-            wanted = each["metadata"].get("annotations", {}).get(_INJECTED, "")
-            issued = self._issued.get(wanted.removeprefix(f"{NAMESPACE}/"))
+        for configuration in self._api.get(path)["items"]:
+            certificate = configuration["metadata"].get("annotations", {}).get(_INJECTED, "")
+            issued = self._issued.get(certificate.removeprefix(f"{NAMESPACE}/"))
             if issued is None:
                 continue
             bundle = _encoded(issued.pem)
-            if all(webhook["clientConfig"].get("caBundle") == bundle for webhook in each["webhooks"]):
+            if all(
+                webhook["clientConfig"].get("caBundle") == bundle for webhook in configuration["webhooks"]
+            ):
                 continue
             webhooks = [
                 {**webhook, "clientConfig": {**webhook["clientConfig"], "caBundle": bundle}}
-                for webhook in each["webhooks"]
+                for webhook in configuration["webhooks"]
             ]
-            seen = {"resourceVersion": each["metadata"]["resourceVersion"]}
-            self._api.merge(f"{path}/{each['metadata']['name']}", {"metadata": seen, "webhooks": webhooks})
+            seen = {"resourceVersion": configuration["metadata"]["resourceVersion"]}
+            self._api.merge(
+                f"{path}/{configuration['metadata']['name']}", {"metadata": seen, "webhooks": webhooks}
+            )
 
 
 def _made(certificate: dict[str, Any]) -> Pair:

@@ -57,7 +57,7 @@ def server(names: list[str], life: timedelta, signer: Pair | None = None) -> Pai
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
     issuer = signer.certificate.subject if signer else subject
     builder = _builder(key, subject, issuer, life)
-    alternatives = x509.SubjectAlternativeName([x509.DNSName(each) for each in names])
+    alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
     builder = builder.add_extension(alternatives, critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])

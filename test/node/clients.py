@@ -40,6 +40,6 @@ class Asked:
 @contextmanager
 def asking(address: str) -> Iterator[Asked]:
     """Run a client that sends ten requests a second."""
-    asked = Asked()
-    with repeated(lambda: asked.once(address), _EVERY_SECONDS):
-        yield asked
+    client = Asked()
+    with repeated(lambda: client.once(address), _EVERY_SECONDS):
+        yield client

@@ -83,7 +83,9 @@ class Engine:
             "env": [{"name": "REVISION", "valueFrom": revision}],
             **({"readinessProbe": is_ready} if is_ready else {}),
             "lifecycle": {"preStop": {"sleep": {"seconds": DRAIN_SECONDS}}},
-            "volumeMounts": [{"name": each["name"], "mountPath": f"/{each['name']}"} for each in volumes],
+            "volumeMounts": [
+                {"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes
+            ],
         }
         spec = {"containers": [container], "volumes": volumes}
         return {"spec": {**spec, "terminationGracePeriodSeconds": DRAIN_SECONDS + 10}}

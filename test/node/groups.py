@@ -40,7 +40,7 @@ def member(**fields: Any) -> dict[str, Any]:
 def manifest(name: str, spec: Mapping[str, Any], pod: Mapping[str, Any], size: int = 2) -> dict[str, Any]:
     """Return a LeaderWorkerSet, by default with one group. pod: the spec of all its pods."""
     template = {"spec": {"terminationGracePeriodSeconds": 1, **pod}}
-    given = dict(spec.get("leaderWorkerTemplate", {}))
+    overrides = dict(spec.get("leaderWorkerTemplate", {}))
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
@@ -48,7 +48,7 @@ def manifest(name: str, spec: Mapping[str, Any], pod: Mapping[str, Any], size: i
         "spec": {
             "replicas": 1,
             **spec,
-            "leaderWorkerTemplate": {"size": size, "workerTemplate": template, **given},
+            "leaderWorkerTemplate": {"size": size, "workerTemplate": template, **overrides},
         },
     }
 
@@ -80,8 +80,8 @@ class Groups:
 
     def pods(self, name: str) -> dict[str, Pod]:
         """Return the pods of a set by name."""
-        found = self.cluster.pods.matching(self.namespace, f"{NAME_LABEL}={name}")
-        return {pod["metadata"]["name"]: pod for pod in found}
+        items = self.cluster.pods.matching(self.namespace, f"{NAME_LABEL}={name}")
+        return {pod["metadata"]["name"]: pod for pod in items}
 
     def ready(self, name: str, count: int, seconds: float = SECONDS) -> dict[str, Pod]:
         """Wait until `count` pods of a set exist and all are ready, and return them."""
@@ -102,12 +102,12 @@ class Groups:
 
     def status(self, name: str) -> dict[str, Any]:
         """Return the status of a set."""
-        found = self.cluster.kubectl("get", "lws", name, "-n", self.namespace, "-o", "json")
-        return dict(json.loads(found)["status"])
+        output = self.cluster.kubectl("get", "lws", name, "-n", self.namespace, "-o", "json")
+        return dict(json.loads(output)["status"])
 
     def told(self, name: str) -> list[str]:
         """Return the reasons of the Events about a set."""
-        return [each["reason"] for each in self._events(name)]
+        return [event["reason"] for event in self._events(name)]
 
     def _events(self, name: str) -> list[dict[str, Any]]:
         selector = f"involvedObject.kind=LeaderWorkerSet,involvedObject.name={name}"
@@ -131,14 +131,16 @@ def is_ready(pod: Pod) -> bool:
     """Report whether a pod is ready and not terminating."""
     conditions = pod["status"].get("conditions", [])
     leaving = "deletionTimestamp" in pod["metadata"]
-    return not leaving and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return not leaving and any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
 
 
 def statuses(pod: Pod) -> dict[str, Any]:
     """Return the status of each container, init containers included."""
     status = pod["status"]
     listed = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
-    return {each["name"]: each for each in listed}
+    return {entry["name"]: entry for entry in listed}
 
 
 def restarts(pod: Pod) -> dict[str, int]:

@@ -52,8 +52,8 @@ def free_bytes() -> int:
 @contextmanager
 def filled(size: int) -> Iterator[None]:
     """Allocate `size` bytes of that disk during the block."""
-    with tempfile.TemporaryFile(dir=Files(read_kit()).kubelet_state) as taken:
-        os.posix_fallocate(taken.fileno(), 0, size)
+    with tempfile.TemporaryFile(dir=Files(read_kit()).kubelet_state) as file:
+        os.posix_fallocate(file.fileno(), 0, size)
         yield
 
 
@@ -73,14 +73,16 @@ def written(cluster: RealCluster) -> dict[str, int]:
     The counts are some seconds old; they are empty if the kubelet has just started.
     """
     try:
-        found = cluster.api.get(f"/api/v1/nodes/{REAL_NODE}/proxy/stats/summary")
+        summary = cluster.api.get(f"/api/v1/nodes/{REAL_NODE}/proxy/stats/summary")
     except ApiError as refusal:
         if refusal.status != http.client.INTERNAL_SERVER_ERROR:
             raise
         return {}
     return {
-        pod["podRef"]["uid"]: sum(each.get("rootfs", {}).get("usedBytes", 0) for each in pod["containers"])
-        for pod in found["pods"]
+        pod["podRef"]["uid"]: sum(
+            container.get("rootfs", {}).get("usedBytes", 0) for container in pod["containers"]
+        )
+        for pod in summary["pods"]
     }
 
 
@@ -159,4 +161,4 @@ def _mounted() -> list[str]:
     """Return mount points of containers and of volumes, in the order in which they were mounted."""
     points = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     folders = [*_VOLATILE, Files(read_kit()).kubelet_state]
-    return [point for point in points if any(Path(point).is_relative_to(each) for each in folders)]
+    return [point for point in points if any(Path(point).is_relative_to(folder) for folder in folders)]

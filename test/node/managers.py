@@ -46,9 +46,9 @@ class Installed:
 
 def managers(cluster: RealCluster) -> dict[str, Pod]:
     """Return the managers' pods, without the evicted ones that a Deployment keeps."""
-    found = cluster.pods.matching(NAMESPACE, _MANAGERS)
+    pods = cluster.pods.matching(NAMESPACE, _MANAGERS)
     return {
-        pod["metadata"]["name"]: pod for pod in found if pod["status"]["phase"] not in ("Failed", "Succeeded")
+        pod["metadata"]["name"]: pod for pod in pods if pod["status"]["phase"] not in ("Failed", "Succeeded")
     }
 
 
@@ -113,11 +113,11 @@ def reviewed(groups: Groups) -> Iterator[list[str]]:
 
 def ask(groups: Groups) -> None:
     """Have a set and a pod reviewed. Raise ApiError, or AssertionError if the pod was not changed."""
-    asked = f"namespaces/{groups.namespace}"
-    api, wanted = groups.cluster.api, manifest("reviewed", {}, {"containers": [member()]})
-    api.create(f"/{SETS}/{asked}/leaderworkersets?dryRun=All", wanted)
-    made = api.create(f"/api/v1/{asked}/pods?dryRun=All", _POD)
-    names = {each["name"] for each in made["spec"]["containers"][0].get("env", [])}
+    namespace_path = f"namespaces/{groups.namespace}"
+    api, lws = groups.cluster.api, manifest("reviewed", {}, {"containers": [member()]})
+    api.create(f"/{SETS}/{namespace_path}/leaderworkersets?dryRun=All", lws)
+    pod = api.create(f"/api/v1/{namespace_path}/pods?dryRun=All", _POD)
+    names = {variable["name"] for variable in pod["spec"]["containers"][0].get("env", [])}
     assert "LWS_LEADER_ADDRESS" in names, f"{sorted(names)} of a pod: its webhook was not called"
 
 

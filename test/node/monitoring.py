@@ -73,12 +73,12 @@ def _addresses(cluster: RealCluster, labels: dict[str, str], port: str) -> Itera
     selector = ",".join(f"{key}={value}" for key, value in labels.items())
     for service in get(cluster, "services", "-n", NAMESPACE, "-l", selector)["items"]:
         of_service = f"kubernetes.io/service-name={service['metadata']['name']}"
-        for each in get(cluster, "endpointslices", "-n", NAMESPACE, "-l", of_service)["items"]:
-            numbers = [known["port"] for known in each["ports"] or () if known["name"] == port]
+        for endpoint_slice in get(cluster, "endpointslices", "-n", NAMESPACE, "-l", of_service)["items"]:
+            numbers = [entry["port"] for entry in endpoint_slice["ports"] or () if entry["name"] == port]
             yield from (
                 (address, number)
                 for number in numbers
-                for endpoint in each["endpoints"] or ()
+                for endpoint in endpoint_slice["endpoints"] or ()
                 for address in endpoint["addresses"]
             )
 

@@ -19,9 +19,9 @@ def define(cluster: RealCluster, *kinds: str) -> None:
     definitions = [_definition(kind, *_GROUPS[kind]) for kind in kinds]
     listed = {"apiVersion": "v1", "kind": "List", "items": definitions}
     cluster.kubectl("apply", "-f", "-", input=json.dumps(listed))
-    for each in definitions:
+    for crd in definitions:
         cluster.kubectl(
-            "wait", "--for=condition=Established", "--timeout=120s", f"crd/{each['metadata']['name']}"
+            "wait", "--for=condition=Established", "--timeout=120s", f"crd/{crd['metadata']['name']}"
         )
 
 

@@ -93,13 +93,15 @@ def measured(groups: Groups, rounds: int) -> list[Recreation]:
     return [_one(groups, f"{_NAME}-{index}", 2 * rounds) for index in range(rounds)]
 
 
-def table(found: Sequence[Recreation]) -> list[str]:
+def table(recreations: Sequence[Recreation]) -> list[str]:
     """Return lines of Markdown with milliseconds."""
-    rows = {name: [each.stretches[name] for each in found] for name in STRETCHES}
+    rows = {name: [recreation.stretches[name] for recreation in recreations] for name in STRETCHES}
     lines = ["| stretch | p50 in ms | slowest | |", "| --- | --- | --- | --- |"]
     lines += [_row(name, values, STRETCHES[name]) for name, values in rows.items()]
-    lines.append(_row("**ours**", [each.ours for each in found], "the two of the manager"))
-    lines.append(_row("**all**", [each.total for each in found], "from the kill to the new worker"))
+    lines.append(_row("**ours**", [recreation.ours for recreation in recreations], "the two of the manager"))
+    lines.append(
+        _row("**all**", [recreation.total for recreation in recreations], "from the kill to the new worker")
+    )
     return lines
 
 
@@ -119,7 +121,7 @@ def _one(groups: Groups, leader: str, pods: int) -> Recreation:
     moments = eventually(
         f"all of {leader} to be made again",
         lambda: _moments(_entries(groups.cluster.audit_log, offset, groups.namespace), leader, worker),
-        lambda found: len(found) == len(STRETCHES),
+        lambda now: len(now) == len(STRETCHES),
         SECONDS,
     )
     groups.ready(_NAME, pods)
@@ -141,18 +143,18 @@ def _kill(pod: Pod) -> float:
 def _moments(entries: Sequence[Entry], leader: str, worker: str) -> tuple[float, ...]:
     """Return the end of each step in order, up to the last one that has ended."""
     marks = (
-        lambda each: _is(each, "pods/status", worker, "patch") and _tells_of_restart(each),
-        lambda each: _is(each, "pods", leader, "delete") and _is_ours(each),
-        lambda each: _is(each, "pods", leader, "create"),
-        lambda each: _is(each, "statefulsets", leader, "create", "patch") and _is_ours(each),
-        lambda each: _is(each, "pods", worker, "create"),
+        lambda entry: _is(entry, "pods/status", worker, "patch") and _tells_of_restart(entry),
+        lambda entry: _is(entry, "pods", leader, "delete") and _is_ours(entry),
+        lambda entry: _is(entry, "pods", leader, "create"),
+        lambda entry: _is(entry, "statefulsets", leader, "create", "patch") and _is_ours(entry),
+        lambda entry: _is(entry, "pods", worker, "create"),
     )
     moments = list[float]()
     for is_mark in marks:
-        found = next((each for each in entries if is_mark(each)), None)
-        if found is None:
+        match = next((entry for entry in entries if is_mark(entry)), None)
+        if match is None:
             break
-        answered = datetime.fromisoformat(found["stageTimestamp"]).timestamp()
+        answered = datetime.fromisoformat(match["stageTimestamp"]).timestamp()
         # Watchers see an object before its creator has the answer.
         moments.append(max(answered, *moments[-1:], 0.0))
     return tuple(moments)
@@ -164,19 +166,19 @@ def _is_ours(entry: Entry) -> bool:
 
 def _is(entry: Entry, resource: str, name: str, *verbs: str) -> bool:
     target = entry["objectRef"]
-    found = "/".join(filter(None, (target["resource"], target.get("subresource"))))
+    path = "/".join(filter(None, (target["resource"], target.get("subresource"))))
     is_done = entry["responseStatus"]["code"] < 300
-    return is_done and (found, target.get("name")) == (resource, name) and entry["verb"] in verbs
+    return is_done and (path, target.get("name")) == (resource, name) and entry["verb"] in verbs
 
 
 def _tells_of_restart(entry: Entry) -> bool:
-    told = entry["requestObject"].get("status", {}).get("containerStatuses", [])
-    return any(each.get("restartCount") for each in told)
+    statuses = entry["requestObject"].get("status", {}).get("containerStatuses", [])
+    return any(status.get("restartCount") for status in statuses)
 
 
 def _entries(log: Path, offset: int, namespace: str) -> list[Entry]:
     """Return entries in the order of the answers; lines of the same instant may be swapped in the log."""
-    return sorted(_written(log, offset, namespace), key=lambda each: str(each["stageTimestamp"]))
+    return sorted(_written(log, offset, namespace), key=lambda entry: str(entry["stageTimestamp"]))
 
 
 def _written(log: Path, offset: int, namespace: str) -> Iterator[Entry]:
@@ -191,7 +193,7 @@ def _written(log: Path, offset: int, namespace: str) -> Iterator[Entry]:
 
 
 def _row(name: str, seconds: Sequence[float], meaning: str) -> str:
-    half, most = (round(1000 * each) for each in (statistics.median(seconds), max(seconds)))
+    half, most = (round(1000 * value) for value in (statistics.median(seconds), max(seconds)))
     return f"| {name} | {half} | {most} | {meaning} |"
 
 

@@ -30,7 +30,7 @@ def state_of_machine(system: SystemPrograms) -> dict[str, object]:
         "tables": _text(Path("/proc/net/ip_tables_names")),
         "cgroups": sorted(map(str, cgroups)),
         "files": sorted(path.name for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}-*")),
-        "folders": [each for each in _FOLDERS if Path(each).exists()],
+        "folders": [folder for folder in _FOLDERS if Path(folder).exists()],
         "settings": {name: _text(Path(f"/proc/sys/{name}")) for name in KERNEL_SETTINGS},
         "forwarding": _text(Path("/proc/sys/net/ipv4/ip_forward")),
         "processes": sorted(_processes()),
@@ -40,16 +40,16 @@ def state_of_machine(system: SystemPrograms) -> dict[str, object]:
 def namespaces_below(pid: int) -> set[str]:
     """Return the namespaces of a process and its descendants that are not ours, such as net:[4026532008]."""
     ours = set(_namespaces(os.getpid()))
-    return {each for process in _family(pid) for each in _namespaces(process)} - ours
+    return {namespace for process in _family(pid) for namespace in _namespaces(process)} - ours
 
 
 def users_of(namespaces: Collection[str]) -> list[str]:
     """Return processes in these namespaces, and processes and mounts that keep one of them."""
-    found = [each for each in _kept_by_mounts() if each in namespaces]
+    users = [namespace for namespace in _kept_by_mounts() if namespace in namespaces]
     for path in Path("/proc").glob("[0-9]*"):
         held = {*_namespaces(int(path.name)), *_links(path / "fd")}
-        found += [f"{path.name} {each}" for each in held & set(namespaces)]
-    return found
+        users += [f"{path.name} {namespace}" for namespace in held & set(namespaces)]
+    return users
 
 
 def _family(pid: int) -> Iterator[int]:
@@ -66,9 +66,9 @@ def _namespaces(pid: int) -> Iterator[str]:
 def _links(folder: Path) -> Iterator[str]:
     """Yield the targets of the links in a folder, without links that have disappeared."""
     with suppress(OSError):
-        for each in folder.iterdir():
+        for link in folder.iterdir():
             with suppress(OSError):
-                yield os.readlink(each)
+                yield os.readlink(link)
 
 
 def _kept_by_mounts() -> Iterator[str]:

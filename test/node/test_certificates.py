@@ -71,10 +71,10 @@ def test_what_ends_soon_is_replaced_while_reviews_are_answered(groups: Groups) -
         eventually("the new one to be used", lambda: is_answered(groups))
     assert lost == []
     assert standing(managers(cluster)) == standing(pods)
-    said = cluster.kubectl("logs", "-n", NAMESPACE, first)
+    log = cluster.kubectl("logs", "-n", NAMESPACE, first)
     lasting = ends({first: pods[first]})
-    served = [f"ends on {each}" for each in (short.certificate.not_valid_after_utc, *lasting)]
-    assert -1 < said.find(served[0]) < said.find(served[1]), said
+    served = [f"ends on {moment}" for moment in (short.certificate.not_valid_after_utc, *lasting)]
+    assert -1 < log.find(served[0]) < log.find(served[1]), log
 
 
 @pytest.fixture(scope="module")
@@ -105,20 +105,20 @@ def test_the_manager_may_neither_read_secrets_nor_change_webhooks(
     by_cert_manager: CertManager, product: RealCluster
 ) -> None:
     account = f"--as=system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
-    for verb, what in (
+    for verb, target in (
         ("get", f"secret/{SECRET}"),
         ("update", f"secret/{SECRET}"),
         ("patch", "validatingwebhookconfiguration/lws-validating-webhook-configuration"),
     ):
         with pytest.raises(CommandError):
-            product.kubectl("auth", "can-i", verb, what, account, "-n", NAMESPACE)
+            product.kubectl("auth", "can-i", verb, target, account, "-n", NAMESPACE)
 
 
 def test_metrics_are_scraped_with_the_ca_of_cert_manager(
     by_cert_manager: CertManager, product: RealCluster
 ) -> None:
     ready_managers(product)
-    targets = eventually("both managers", lambda: targets_of(product, MONITOR), lambda found: len(found) == 2)
+    targets = eventually("both managers", lambda: targets_of(product, MONITOR), lambda now: len(now) == 2)
     assert [target.scraped().value("lws_build_info") for target in targets] == [1, 1]
 
 
@@ -136,7 +136,7 @@ def test_a_renewed_certificate_is_picked_up_by_managers_that_run(
     eventually(
         "both to show it",
         lambda: [shown_by(pod) for pod in before.values()],
-        lambda shown: shown == [renewed] * 2,
+        lambda certificates: certificates == [renewed] * 2,
         SECONDS,
     )
     eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)

@@ -18,7 +18,7 @@ REVISION = f"{LABEL}/template-revision-hash"
 NEXT = f"{TAG}-next"
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=[each.name for each in ENGINES])
+@pytest.mark.parametrize("engine", ENGINES, ids=[engine.name for engine in ENGINES])
 def test_an_engine_is_rolled_and_loses_no_answer(groups: Groups, engine: Engine) -> None:
     groups.cluster.ctr("images", "tag", "--force", f"{NAME}:{TAG}", f"{NAME}:{NEXT}")
     groups.apply(keys(), *engine.objects(TAG))
@@ -27,14 +27,14 @@ def test_an_engine_is_rolled_and_loses_no_answer(groups: Groups, engine: Engine)
     address = f"{service['spec']['clusterIP']}:{PORT}"
     eventually("an answer", lambda: _answered(address), seconds=SECONDS)
 
-    with asking(address) as asked:
+    with asking(address) as client:
         groups.apply(*engine.objects(NEXT))
         after = groups.recreated(engine.name, before)
-    print(engine.name, len(asked.answers), "answers,", len(asked.lost), "lost; slowest", asked.slowest)
-    assert asked.lost == []
-    assert {answer.get("total") for answer in asked.answers} == {engine.total}
+    print(engine.name, len(client.answers), "answers,", len(client.lost), "lost; slowest", client.slowest)
+    assert client.lost == []
+    assert {answer.get("total") for answer in client.answers} == {engine.total}
     # All answers came from whole groups, old ones and new ones.
-    answering = {(answer["revision"], tuple(sorted(answer["hosts"]))) for answer in asked.answers}
+    answering = {(answer["revision"], tuple(sorted(answer["hosts"]))) for answer in client.answers}
     assert {revision for revision, _ in answering} == {_revision(before), _revision(after)}
     for _, hosts in answering:
         leader = hosts[0]
@@ -42,9 +42,9 @@ def test_an_engine_is_rolled_and_loses_no_answer(groups: Groups, engine: Engine)
 
 
 def _answered(address: str) -> bool:
-    asked = Asked()
-    asked.once(address)
-    return not asked.lost
+    client = Asked()
+    client.once(address)
+    return not client.lost
 
 
 def _revision(pods: dict[str, Pod]) -> str:

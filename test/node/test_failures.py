@@ -161,7 +161,7 @@ def test_a_slow_start_is_no_failure(groups: Groups) -> None:
     """The startup probe allows more time than the liveness probe would."""
     slow = member(env=[{"name": "MEMBER_WARMUP", "value": "6"}], livenessProbe=HEALTHY, startupProbe=STARTED)
     groups.apply(
-        *(manifest(SHORT_NAMES[each], with_policy(each), {"containers": [slow]}) for each in POLICIES)
+        *(manifest(SHORT_NAMES[policy], with_policy(policy), {"containers": [slow]}) for policy in POLICIES)
     )
     for name in SHORT_NAMES.values():
         first = eventually("both pods", lambda name=name: groups.pods(name), lambda pods: len(pods) == 2)
@@ -179,7 +179,9 @@ def test_a_start_that_takes_too_long(groups: Groups) -> None:
         name: {"spec": {"terminationGracePeriodSeconds": 1, "containers": [body]}}
         for name, body in bodies.items()
     }
-    groups.apply(*(manifest(SHORT_NAMES[each], with_policy(each, **templates), {}) for each in POLICIES))
+    groups.apply(
+        *(manifest(SHORT_NAMES[policy], with_policy(policy, **templates), {}) for policy in POLICIES)
+    )
     for policy, name in SHORT_NAMES.items():
         first = eventually("both pods", lambda name=name: groups.pods(name), lambda pods: len(pods) == 2)
         if policy != NONE:
@@ -205,7 +207,7 @@ def test_a_worker_fills_its_own_disk(groups: Groups) -> None:
     """The worker is evicted without the condition DisruptionTarget, so the eviction counts as a failure."""
     small = member(resources={"limits": {"ephemeral-storage": "16Mi"}})
     groups.apply(
-        *(manifest(SHORT_NAMES[each], with_policy(each), {"containers": [small]}) for each in POLICIES)
+        *(manifest(SHORT_NAMES[policy], with_policy(policy), {"containers": [small]}) for policy in POLICIES)
     )
     before = {name: groups.ready(name, 2) for name in SHORT_NAMES.values()}
     for name, pods in before.items():
@@ -239,8 +241,8 @@ def test_a_process_has_its_time_to_end(groups: Groups, policy: str) -> None:
     following += ["logs", "--follow", "-n", groups.namespace, "slow-0-1"]
     with subprocess.Popen(following, stdout=subprocess.PIPE, text=True) as log:
         groups.cluster.kubectl("delete", "pod", "-n", groups.namespace, "slow-0-1", "--wait=false")
-        said, _ = log.communicate(timeout=SECONDS)
-    assert said.splitlines()[-2:] == ["SIGTERM", "ended in its own time"]
+        output, _ = log.communicate(timeout=SECONDS)
+    assert output.splitlines()[-2:] == ["SIGTERM", "ended in its own time"]
     if policy == NONE:
         after = eventually(
             "another worker",

@@ -43,16 +43,18 @@ def test_variables_come_before_those_that_refer_to_them_and_arguments_are_filled
         address = f"{leader}.seen.{groups.namespace}"
         for container in pod["spec"]["containers"]:
             # The kubelet expands names of earlier variables, and passes all of them on in its own order.
-            assert [each["name"] for each in container["env"]][:4] == [*FIRST, "ENDPOINT"]
+            assert [variable["name"] for variable in container["env"]][:4] == [*FIRST, "ENDPOINT"]
         for port in (8080, 8081):
-            given = given_to(pod, port)
-            assert [given.variables[each] for each in FIRST] == [address, "3", index]
-            assert given.variables["ENDPOINT"] == f"tcp://{address}:3"
-            assert given.variables["GROUP"] == leader.split("-")[1]
-            assert given.variables["KEY"] == hashlib.sha1(f"{groups.namespace}/{leader}".encode()).hexdigest()
-            assert given.variables["SIZE"] == "3"
-            assert given.arguments == (address, f"{index}/3")
-            assert given.hostname == name
+            identity = given_to(pod, port)
+            assert [identity.variables[key] for key in FIRST] == [address, "3", index]
+            assert identity.variables["ENDPOINT"] == f"tcp://{address}:3"
+            assert identity.variables["GROUP"] == leader.split("-")[1]
+            assert (
+                identity.variables["KEY"] == hashlib.sha1(f"{groups.namespace}/{leader}".encode()).hexdigest()
+            )
+            assert identity.variables["SIZE"] == "3"
+            assert identity.arguments == (address, f"{index}/3")
+            assert identity.hostname == name
 
 
 def test_a_worker_finds_its_leader_before_it_is_ready_and_everybody_finds_everybody(groups: Groups) -> None:
@@ -61,12 +63,12 @@ def test_a_worker_finds_its_leader_before_it_is_ready_and_everybody_finds_everyb
     pods = groups.ready("names", 6)
     for name, pod in pods.items():
         leader = pods["-".join(name.split("-")[:2])]
-        given = given_to(pod)
+        identity = given_to(pod)
         if name.count("-") == 2:
             # The process resolved the name once, when it started.
-            assert given.resolved == {given.variables["LWS_LEADER_ADDRESS"]: (address_of(leader),)}
-        found = {other: addresses_of(pod, f"{other}.names") for other in pods}
-        assert found == {other: [address_of(each)] for other, each in pods.items()}
+            assert identity.resolved == {identity.variables["LWS_LEADER_ADDRESS"]: (address_of(leader),)}
+        addresses = {host: addresses_of(pod, f"{host}.names") for host in pods}
+        assert addresses == {host: [address_of(target)] for host, target in pods.items()}
 
 
 def test_names_of_a_group_with_its_own_subdomain(groups: Groups) -> None:
@@ -76,12 +78,12 @@ def test_names_of_a_group_with_its_own_subdomain(groups: Groups) -> None:
     for name, pod in pods.items():
         leader = "-".join(name.split("-")[:2])
         assert given_to(pod).variables["LWS_LEADER_ADDRESS"] == f"{leader}.{leader}.{groups.namespace}"
-        own = {each: address_of(it) for each, it in pods.items() if each.startswith(leader)}
-        assert {each: addresses_of(pod, f"{each}.{leader}") for each in own} == {
+        own = {host: address_of(it) for host, it in pods.items() if host.startswith(leader)}
+        assert {host: addresses_of(pod, f"{host}.{leader}") for host in own} == {
             k: [v] for k, v in own.items()
         }
-        (other,) = {"unique-0", "unique-1"} - {leader}
-        assert addresses_of(pod, f"{other}-1.{leader}") == []
+        (other_leader,) = {"unique-0", "unique-1"} - {leader}
+        assert addresses_of(pod, f"{other_leader}-1.{leader}") == []
 
 
 def test_subgroups_as_a_process_learns_them(groups: Groups) -> None:
@@ -102,13 +104,13 @@ def test_subgroups_as_a_process_learns_them(groups: Groups) -> None:
             size=5,
         )
     )
-    given = {name: given_to(pod).variables for name, pod in groups.ready("parts", 5).items()}
+    variables = {name: given_to(pod).variables for name, pod in groups.ready("parts", 5).items()}
     # The leader and the first worker are in one subgroup; with a leader, one subgroup has an extra pod.
-    indices = {name: each["SUBGROUP_INDEX"] for name, each in given.items()}
+    indices = {name: values["SUBGROUP_INDEX"] for name, values in variables.items()}
     assert indices == {"parts-0": "0", "parts-0-1": "0", "parts-0-2": "0", "parts-0-3": "1", "parts-0-4": "1"}
-    assert {each["SUBGROUP_SIZE"] for each in given.values()} == {"2"}
+    assert {values["SUBGROUP_SIZE"] for values in variables.values()} == {"2"}
     keys = {
-        index: {each["SUBGROUP_KEY"] for each in given.values() if each["SUBGROUP_INDEX"] == index}
+        index: {values["SUBGROUP_KEY"] for values in variables.values() if values["SUBGROUP_INDEX"] == index}
         for index in "01"
     }
-    assert [len(each) for each in keys.values()] == [1, 1] and keys["0"] != keys["1"]
+    assert [len(group_keys) for group_keys in keys.values()] == [1, 1] and keys["0"] != keys["1"]

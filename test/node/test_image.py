@@ -83,7 +83,7 @@ def started(root_files: Path, image: Image, *command: str) -> subprocess.Popen[s
     """Start `command` in the image as a kubelet would."""
     return subprocess.Popen(
         ["unshare", "--mount", "--kill-child", "--fork", "sh", "-c", READ_ONLY, str(root_files), *command],
-        env=dict(each.partition("=")[::2] for each in image.config["config"]["Env"])
+        env=dict(variable.partition("=")[::2] for variable in image.config["config"]["Env"])
         | {"PATH": os.environ["PATH"]},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -119,16 +119,16 @@ def test_it_has_no_shell_no_compiler_and_no_package_manager(files: dict[str, byt
 
 
 def test_the_left_out_is_left_out(files: dict[str, bytes]) -> None:
-    for package, kept in KEPT_MODULES.items():
+    for package, modules in KEPT_MODULES.items():
         folder = re.compile(rf".*/site-packages/{package.replace('.', '/')}/(\w+)\.py")
-        assert {found[1] for path in files if (found := folder.fullmatch(path))} - {"__init__"} == kept
+        assert {match[1] for path in files if (match := folder.fullmatch(path))} - {"__init__"} == modules
 
 
 def test_it_is_started_by_both_names_and_tells_version_and_commit(root_files: Path, image: Image) -> None:
-    environment = dict(each.partition("=")[::2] for each in image.config["config"]["Env"])
-    told = [f"v{lws.__version__}", environment["LWS_BUILD_DATE"], environment["LWS_GIT_COMMIT"]]
+    environment = dict(variable.partition("=")[::2] for variable in image.config["config"]["Env"])
+    expected = [f"v{lws.__version__}", environment["LWS_BUILD_DATE"], environment["LWS_GIT_COMMIT"]]
     for command in (["/opt/lws/bin/lws", "manager"], ["/manager"]):
-        assert output_of(root_files, image, *command, "--version").splitlines() == told
+        assert output_of(root_files, image, *command, "--version").splitlines() == expected
 
 
 def test_every_program_that_the_chart_starts_in_it_is_there(files: dict[str, bytes]) -> None:
@@ -175,7 +175,7 @@ def test_the_manager_starts_in_two_seconds_and_ends_when_it_is_told(root_files: 
     seconds = list[float]()
     while not seconds or (min(seconds) > START_SECONDS and len(seconds) < STARTS):
         seconds.append(seconds_to_answer(root_files, image))
-    print("started in", *(f"{each:.2f}" for each in seconds), "s")
+    print("started in", *(f"{value:.2f}" for value in seconds), "s")
     assert min(seconds) <= START_SECONDS
 
 
@@ -195,12 +195,12 @@ def seconds_to_answer(root_files: Path, image: Image) -> float:
     process = started(root_files, image, "/opt/lws/bin/lws", "manager", *files)
     try:
         (manager,) = wait_for_answer(f"http://127.0.0.1:{probes}/healthz", process)
-        taken = time.monotonic() - began - seconds_without_processor(manager)
+        elapsed = time.monotonic() - began - seconds_without_processor(manager)
         assert processor_seconds(manager) < START_SECONDS
         os.kill(manager, 15)
         output, _ = process.communicate(timeout=DEADLINE)
         assert process.returncode == 0, output
-        return taken
+        return elapsed
     finally:
         process.kill()
 
@@ -231,13 +231,13 @@ def seconds_without_processor(pid: int) -> float:
 
 def test_the_bill_lists_every_locked_package_and_the_libraries(archive: Path) -> None:
     document = json.loads(bill_beside(archive).read_text())
-    there = {each["purl"] for each in document["components"]}
+    listed = {component["purl"] for component in document["components"]}
     locked = (ROOT / "requirements" / "runtime.txt").read_text()
-    wanted = {
+    expected = {
         f"pkg:pypi/{name}@{version}"
         for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", locked, re.MULTILINE)
     }
-    assert wanted - there == set()
-    assert {f"pkg:pypi/{name}@{lws.__version__}" for name in ("lws-controller", "lws-api")} <= there
-    assert any(each.startswith("pkg:deb/debian/libc6@") for each in there)
-    assert any(each.startswith("pkg:generic/cpython@3.") for each in there)
+    assert expected - listed == set()
+    assert {f"pkg:pypi/{name}@{lws.__version__}" for name in ("lws-controller", "lws-api")} <= listed
+    assert any(purl.startswith("pkg:deb/debian/libc6@") for purl in listed)
+    assert any(purl.startswith("pkg:generic/cpython@3.") for purl in listed)

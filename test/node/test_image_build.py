@@ -76,9 +76,9 @@ def test_a_second_build_uses_the_base_of_the_first_and_nothing_is_left_behind(bu
     assert "base from Debian packages" not in again.output and "base: archive" not in again.output
     assert (again.mounts_before, again.mounts_after) == (built.mounts_before, built.mounts_before)
     assert sorted(path.name for path in cache_directory().glob(".*")) == []
-    left = subprocess.run(
+    processes = subprocess.run(
         ["pgrep", "--full", str(cache_directory())], capture_output=True, text=True
     ).stdout.split()
-    assert left == []
+    assert processes == []
     # Logs of the engines' image, and archives of other versions and platforms, may be in the same folder.
     assert {path.suffix for path in RESULTS.iterdir()} == {".json", ".log", ".tar"}

@@ -102,7 +102,7 @@ def test_both_replicas_are_killed_at_once_under_writes(groups: Groups) -> None:
         eventually("writes afterwards", lambda: len(written.taken) > count + 2, seconds=SECONDS)
         groups.apply(manifest("after", {}, {"containers": [member()]}))
         groups.ready("after", 2)
-    assert [each for each in written.refused if "webhook" not in each] == []
+    assert [message for message in written.refused if "webhook" not in message] == []
     assert stored(groups) == set(written.taken)
     eventually("all to be acted on", lambda: acted_on(groups), lambda names: names == stored(groups), SECONDS)
     assert uids(groups.pods("before")) == uids(pods)
@@ -122,8 +122,8 @@ def scraped(product: RealCluster) -> Iterator[RealCluster]:
 
 def test_metrics_are_scraped_as_the_service_monitor_says(scraped: RealCluster) -> None:
     pods = ready_managers(scraped)
-    targets = eventually("both managers", lambda: targets_of(scraped, MONITOR), lambda found: len(found) == 2)
-    assert {each.address for each in targets} == {pod["status"]["podIP"] for pod in pods.values()}
+    targets = eventually("both managers", lambda: targets_of(scraped, MONITOR), lambda now: len(now) == 2)
+    assert {endpoint.address for endpoint in targets} == {pod["status"]["podIP"] for pod in pods.values()}
     for target in targets:
         assert target.scraped().value("lws_build_info") == 1
         assert target.status_without_token() == 401
@@ -131,18 +131,18 @@ def test_metrics_are_scraped_as_the_service_monitor_says(scraped: RealCluster) -
 
 def test_another_build_rolls_in_and_back_without_a_lost_review(scraped: RealCluster, groups: Groups) -> None:
     first = images(scraped)
-    commit = eventually("the build", lambda: commits(scraped), lambda found: len(found) == 2)[0]
+    commit = eventually("the build", lambda: commits(scraped), lambda now: len(now) == 2)[0]
     load_another_build(scraped, f"{IMAGE}:other")
     with reviewed(groups) as lost:
         upgrade(scraped, "--set=image.manager.tag=other")
         assert images(scraped) == {f"{IMAGE}:other"}
-        eventually("the other build", lambda: commits(scraped), lambda found: found == [COMMIT] * 2, SECONDS)
+        eventually("the other build", lambda: commits(scraped), lambda now: now == [COMMIT] * 2, SECONDS)
         scraped.helm("rollback", "lws", "-n", NAMESPACE, "--wait", "--timeout", "300s")
     assert lost == []
     eventually("the build from before", lambda: managers(scraped), all_ready, SECONDS)
     assert images(scraped) == first
     assert commit != COMMIT
-    eventually("its commit", lambda: commits(scraped), lambda found: found == [commit] * 2, SECONDS)
+    eventually("its commit", lambda: commits(scraped), lambda now: now == [commit] * 2, SECONDS)
 
 
 def images(cluster: RealCluster) -> set[str]:
@@ -153,10 +153,10 @@ def images(cluster: RealCluster) -> set[str]:
 def commits(cluster: RealCluster) -> list[str]:
     """Return the commit that each manager reports, or nothing while one is terminating."""
     try:
-        scrapes = [each.scraped() for each in targets_of(cluster, MONITOR)]
+        scrapes = [target.scraped() for target in targets_of(cluster, MONITOR)]
     except OSError:
         return []
-    return [each.families["lws_build_info"].samples[0].labels["git_commit"] for each in scrapes]
+    return [scrape.families["lws_build_info"].samples[0].labels["git_commit"] for scrape in scrapes]
 
 
 def _kill(command: bytes) -> int:

@@ -54,12 +54,12 @@ def system() -> SystemPrograms:
     """A machine that can run a node, with everything built for it."""
     try:
         require_linux()
-        found = require_machine(Path(tempfile.gettempdir()))
+        programs = require_machine(Path(tempfile.gettempdir()))
     except MissingError as error:
         pytest.skip(str(error))
     # In the namespace with the taken addresses, no module proxy can be reached.
     subprocess.run([*NODE, "--build-only"], cwd=ROOT, check=True)
-    return found
+    return programs
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def started(*wrapper: str) -> subprocess.Popen[str]:
     """Start a node, and wait until it prints how to use it."""
     node = subprocess.Popen([*wrapper, *NODE], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert node.stdout
-    told = node.stdout.readline()
-    assert "tools.realnode --enter" in told, told
+    line = node.stdout.readline()
+    assert "tools.realnode --enter" in line, line
     return node
 
 
@@ -86,9 +86,9 @@ def test_it_is_entered_from_another_terminal_and_ends_with_ctrl_c(
         namespaces = namespaces_below(node.pid)
         enter = [sys.executable, "-m", "tools.realnode", "--enter"]
         command = [*enter, "kubectl", "get", "pods", "--all-namespaces", "--output=json"]
-        shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        assert shown.returncode == 0, shown.stderr
-        (dns,) = (pod["status"] for pod in json.loads(shown.stdout)["items"])
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        (dns,) = (pod["status"] for pod in json.loads(result.stdout)["items"])
         assert dns["hostIP"] == NODE_ADDRESS and dns["phase"] == "Running"
         assert ipaddress.ip_address(dns["podIP"]) in ipaddress.ip_network(POD_RANGE)
     finally:
@@ -102,7 +102,7 @@ def test_it_is_entered_from_another_terminal_and_ends_with_ctrl_c(
 def test_nothing_is_left_when_it_is_killed(system: SystemPrograms, before: dict[str, object]) -> None:
     node = started()
     namespaces = namespaces_below(node.pid)
-    assert {each.partition(":")[0] for each in namespaces} >= {"mnt", "net", "pid"}
+    assert {namespace.partition(":")[0] for namespace in namespaces} >= {"mnt", "net", "pid"}
     assert users_of(namespaces)
     node.kill()
     node.communicate(timeout=SECONDS)
@@ -140,8 +140,10 @@ def test_what_a_machine_lacks_is_one_line(system: SystemPrograms, tmp_path: Path
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("unshare", "mount", "nsenter", "sh", "true"):
-        found = next(Path(folder) / name for folder in ("/usr/bin", "/bin") if (Path(folder) / name).exists())
-        (programs / name).symlink_to(found)
+        program = next(
+            Path(folder) / name for folder in ("/usr/bin", "/bin") if (Path(folder) / name).exists()
+        )
+        (programs / name).symlink_to(program)
     done = subprocess.run(
         [sys.executable, "-m", "tools.realnode", "true"],
         cwd=ROOT,

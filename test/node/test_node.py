@@ -68,7 +68,10 @@ def all_ready(groups: Groups) -> dict[str, dict[str, Pod]]:
 
 
 def everybody(pods: Mapping[str, Mapping[str, Pod]]) -> dict[str, tuple[set[str], list[dict[str, int]]]]:
-    return {policy: (uids(each), [restarts(pod) for pod in each.values()]) for policy, each in pods.items()}
+    return {
+        policy: (uids(members), [restarts(pod) for pod in members.values()])
+        for policy, members in pods.items()
+    }
 
 
 def test_kubelet_and_containerd_restart_and_nobody_notices(running: Groups) -> None:
@@ -140,7 +143,7 @@ def _evict_workers(running: Groups, before: Mapping[str, Mapping[str, Pod]]) -> 
     eventually(
         "the node to be tainted",
         lambda: get(running.cluster, "nodes")["items"][0]["spec"].get("taints", []),
-        lambda taints: any(each["key"] == "node.kubernetes.io/disk-pressure" for each in taints),
+        lambda taints: any(taint["key"] == "node.kubernetes.io/disk-pressure" for taint in taints),
         SECONDS,
     )
     eventually(
@@ -157,7 +160,7 @@ def _evicted(groups: Groups) -> set[str]:
     """Return the pods that the kubelet reports as evicted."""
     chosen = ("--field-selector", "involvedObject.kind=Pod,reason=Evicted")
     events = get(groups.cluster, "events", "-n", groups.namespace, *chosen)["items"]
-    return {each["involvedObject"]["name"] for each in events}
+    return {event["involvedObject"]["name"] for event in events}
 
 
 def _serving(groups: Groups, before: Mapping[str, Mapping[str, Pod]]) -> list[str]:
@@ -165,9 +168,9 @@ def _serving(groups: Groups, before: Mapping[str, Mapping[str, Pod]]) -> list[st
     now = {uid: pod for pods in _pods(groups).values() for uid, pod in _by_uid(pods).items()}
     former = [pods[max(pods)]["metadata"] for pods in before.values()]
     return [
-        each["name"]
-        for each in former
-        if each["uid"] in now and now[each["uid"]]["status"]["phase"] != "Failed"
+        metadata["name"]
+        for metadata in former
+        if metadata["uid"] in now and now[metadata["uid"]]["status"]["phase"] != "Failed"
     ]
 
 

@@ -51,7 +51,7 @@ def test_there_and_back_while_sets_serve(original: Release, groups: Groups) -> N
     eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)
     groups.apply(manifest("serving", {"replicas": 2}, {"containers": [member()]}))
     before = groups.ready("serving", 4)
-    kept = {what: original.uid(*what) for what in (DEFINITION, DEPLOYMENT, LEASE)}
+    expected = {target: original.uid(*target) for target in (DEFINITION, DEPLOYMENT, LEASE)}
     authority = original.certificates()["ca.crt"]
     stored = original.list("leaderworkersets", groups.namespace)
 
@@ -59,18 +59,18 @@ def test_there_and_back_while_sets_serve(original: Release, groups: Groups) -> N
         cluster.helm("upgrade", "lws", str(CHART), *TO_OURS)
         ours = ready_managers(cluster)
         assert {pod["spec"]["containers"][0]["command"][0] for pod in ours.values()} == {"lws"}
-        assert_kept(original, groups, kept, authority)
+        assert_kept(original, groups, expected, authority)
 
         cluster.helm("rollback", "lws", "1", "--namespace", NAMESPACE, "--wait", "--timeout", "300s")
         theirs = eventually(
             "theirs alone", lambda: managers(cluster), lambda pods: all_ready(pods, 1), SECONDS
         )
         assert {pod["spec"]["containers"][0]["command"][0] for pod in theirs.values()} == {"/manager"}
-        assert_kept(original, groups, kept, authority)
+        assert_kept(original, groups, expected, authority)
     assert lost == []
     assert uids(groups.pods("serving")) == uids(before)
-    assert [each["spec"] for each in original.list("leaderworkersets", groups.namespace)] == [
-        each["spec"] for each in stored
+    assert [lws["spec"] for lws in original.list("leaderworkersets", groups.namespace)] == [
+        lws["spec"] for lws in stored
     ]
 
     # The manager that is back reconciles the groups.
@@ -85,10 +85,10 @@ def test_there_and_back_while_sets_serve(original: Release, groups: Groups) -> N
 
 
 def assert_kept(
-    release: Release, groups: Groups, kept: Mapping[tuple[str, str], str], authority: str
+    release: Release, groups: Groups, expected: Mapping[tuple[str, str], str], authority: str
 ) -> None:
     """Check what must survive each step, and that writes to sets are answered after it."""
-    assert {what: release.uid(*what) for what in kept} == kept
+    assert {target: release.uid(*target) for target in expected} == expected
     assert release.get(*SECRET)["data"]
     assert release.certificates()["ca.crt"] == authority
     eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)

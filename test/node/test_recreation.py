@@ -10,11 +10,11 @@ from test.node.recreation import OURS, STRETCHES, measured, table
 
 
 def test_every_stretch_of_a_recreation_is_seen(groups: Groups) -> None:
-    found = measured(groups, 3)
-    for each in found:
-        assert all(seconds >= 0 for seconds in each.stretches.values())
-        assert abs(sum(each.stretches.values()) - each.total) < 0.001
-        assert each.ours < each.total
-    lines = table(found)
+    recreations = measured(groups, 3)
+    for recreation in recreations:
+        assert all(seconds >= 0 for seconds in recreation.stretches.values())
+        assert abs(sum(recreation.stretches.values()) - recreation.total) < 0.001
+        assert recreation.ours < recreation.total
+    lines = table(recreations)
     assert [line.split(" | ")[0].strip("| ") for line in lines[2:-2]] == list(STRETCHES)
     assert set(OURS) < set(STRETCHES)

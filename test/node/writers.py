@@ -45,14 +45,14 @@ def writing(groups: Groups) -> Iterator[Written]:
 
 def stored(groups: Groups) -> set[str]:
     """Return the names of a writer's stored sets."""
-    names = {each["metadata"]["name"] for each in groups.cluster.api.get(_path(groups))["items"]}
-    return {each for each in names if each.startswith(f"{_PREFIX}-")}
+    names = {lws["metadata"]["name"] for lws in groups.cluster.api.get(_path(groups))["items"]}
+    return {name for name in names if name.startswith(f"{_PREFIX}-")}
 
 
 def acted_on(groups: Groups) -> set[str]:
     """Return the names of those sets that have a leader StatefulSet."""
     path = f"/apis/apps/v1/namespaces/{groups.namespace}/statefulsets"
-    names = {each["metadata"]["name"] for each in groups.cluster.api.get(path)["items"]}
+    names = {statefulset["metadata"]["name"] for statefulset in groups.cluster.api.get(path)["items"]}
     return names & stored(groups)
 
 

@@ -60,18 +60,21 @@ def trust(cluster: ClusterAccess) -> ssl.SSLContext:
 
 def ca_bundles(cluster: ClusterAccess) -> list[bytes]:
     """Return the CA bundle of every configured webhook, empty if it has none."""
-    found = []
+    bundles = []
     for kind in ("mutating", "validating"):
         name = f"lws-{kind}-webhook-configuration"
-        shown = json.loads(cluster.kubectl("get", f"{kind}webhookconfiguration", name, "-o", "json"))
-        found += [base64.b64decode(each["clientConfig"].get("caBundle", "")) for each in shown["webhooks"]]
-    return found
+        configuration = json.loads(cluster.kubectl("get", f"{kind}webhookconfiguration", name, "-o", "json"))
+        bundles += [
+            base64.b64decode(webhook["clientConfig"].get("caBundle", ""))
+            for webhook in configuration["webhooks"]
+        ]
+    return bundles
 
 
 def secret_of(cluster: ClusterAccess) -> dict[str, bytes]:
     """Return the data of the Secret with the webhook certificates."""
-    shown = cluster.kubectl("get", "secret", "lws-webhook-server-cert", "-n", NAMESPACE, "-o", "json")
-    return {key: base64.b64decode(value) for key, value in (json.loads(shown).get("data") or {}).items()}
+    secret = cluster.kubectl("get", "secret", "lws-webhook-server-cert", "-n", NAMESPACE, "-o", "json")
+    return {key: base64.b64decode(value) for key, value in (json.loads(secret).get("data") or {}).items()}
 
 
 def _stored(lws: Object, number: int) -> Object:

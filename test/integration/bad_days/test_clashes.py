@@ -87,10 +87,10 @@ def test_foreign_objects_created_later(product: Product, world: World) -> None:
 
 def strangers_in(world: World) -> Iterator[tuple[str, Identity]]:
     """Yield the objects of other owners, without versions, because their controllers write their status."""
-    found = identities(world, "Service", "StatefulSet")
+    objects = identities(world, "Service", "StatefulSet")
     for manifest, name in STRANGERS.values():
         key = f"{manifest['kind']} {name}"
-        yield key, found[key]._replace(version="")
+        yield key, objects[key]._replace(version="")
 
 
 def told(world: World, name: str, about: str) -> None:
@@ -102,6 +102,6 @@ def told(world: World, name: str, about: str) -> None:
     )
     eventually(
         f"the warning for {name} about {about}",
-        lambda: [each.note for each in events_of(world, name) if each.type == "Warning"],
+        lambda: [event.note for event in events_of(world, name) if event.type == "Warning"],
         lambda notes: any(about in note for note in notes),
     )

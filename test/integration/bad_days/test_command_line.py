@@ -36,28 +36,30 @@ def ended(*arguments: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def is_one_line(told: str) -> bool:
-    return told.count("\n") == 1 and told.endswith("\n")
+def is_one_line(text: str) -> bool:
+    return text.count("\n") == 1 and text.endswith("\n")
 
 
 def flag(manager: ManagerProcess, name: str) -> Path:
     """Return the file in the last flag of that name."""
-    (*_, value) = (each.partition("=")[2] for each in manager.command if each.startswith(f"--{name}="))
+    (*_, value) = (
+        argument.partition("=")[2] for argument in manager.command if argument.startswith(f"--{name}=")
+    )
     return Path(value)
 
 
 def test_unknown_flag() -> None:
-    code, told = ended("--leader-elct=true")
+    code, stderr = ended("--leader-elct=true")
     assert code == 2
-    assert "--leader-elct" in told and is_one_line(told)
+    assert "--leader-elct" in stderr and is_one_line(stderr)
 
 
 def test_unknown_key(stage: Stage) -> None:
     config = flag(stage.manager(), "config")
     config.write_text(config.read_text() + "\nwebhok: {}\n")
-    code, told = ended(f"--config={config}")
+    code, stderr = ended(f"--config={config}")
     assert code == 1
-    assert f"{config}: webhok: no such key; did you mean webhook?" in told and is_one_line(told)
+    assert f"{config}: webhok: no such key; did you mean webhook?" in stderr and is_one_line(stderr)
 
 
 @pytest.mark.parametrize("section", ["webhook", "health", "metrics"])
@@ -65,12 +67,12 @@ def test_port_in_use(stage: Stage, section: str) -> None:
     manager = stage.manager()
     port = {"webhook": manager.webhook_port, "health": manager.health_port, "metrics": manager.metrics_port}
     with socket.create_server(("127.0.0.1", port[section])):
-        code, told = ended(
+        code, stderr = ended(
             f"--config={flag(manager, 'config')}", f"--kubeconfig={flag(manager, 'kubeconfig')}"
         )
     assert code == 1
-    assert f"lws: {section}." in told
-    assert f"port {port[section]}: address already in use; " in told and is_one_line(told)
+    assert f"lws: {section}." in stderr
+    assert f"port {port[section]}: address already in use; " in stderr and is_one_line(stderr)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,8 @@ def test_a_manager_without_access_waits_and_logs_the_reason(
         kubeconfig["users"][0]["user"]["token"] = part["users"]
     path.write_text(yaml.safe_dump(kubeconfig))
     manager.start()
-    _, said = eventually(
+    _, body = eventually(
         "it says what it waits for", lambda: manager.probe("readyz"), lambda answer: missing in answer[1]
     )
-    assert manager.probe("healthz")[0] == 200, said
+    assert manager.probe("healthz")[0] == 200, body
     assert manager.stop() == 0

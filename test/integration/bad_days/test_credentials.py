@@ -69,7 +69,7 @@ class Plugin:
     """A credential plugin, and tokens that expire when the test deletes their Secret."""
 
     def __init__(self, directory: Path, cluster: LocalCluster) -> None:
-        self._answer, self._runs, self._program = (directory / each for each in ("answer", "runs", "plugin"))
+        self._answer, self._runs, self._program = (directory / name for name in ("answer", "runs", "plugin"))
         self._cluster = cluster
         self._program.write_text(
             f"open({str(self._runs)!r}, 'a').write('.')\nprint(open({str(self._answer)!r}).read())\n"
@@ -118,10 +118,10 @@ def test_a_manager_behind_a_proxy_survives_the_expiry_of_its_token(
     first = plugin.hand_out("first")
     port = urlsplit(cluster.server).port
     assert port is not None
-    with tunnels(port) as way:
+    with tunnels(port) as tunnel:
         manager = stage.manager(environment={"NO_PROXY": "*"})
         content = yaml.safe_load(kubeconfig_of(manager).read_text())
-        named = {"server": SERVER, "proxy-url": way.proxy.url, "tls-server-name": "localhost"}
+        named = {"server": SERVER, "proxy-url": tunnel.proxy.url, "tls-server-name": "localhost"}
         content["clusters"][0]["cluster"] |= named
         content["users"][0]["user"] = plugin.user
         kubeconfig_of(manager).write_text(yaml.safe_dump(content))
@@ -131,10 +131,10 @@ def test_a_manager_behind_a_proxy_survives_the_expiry_of_its_token(
         assert plugin.runs == 1, "a token that names no end is good until it is refused"
         plugin.hand_out("second")
         plugin.end("first", first)
-        way.cut()
+        tunnel.cut()
         world.patch(SET, "served", scaled_to(2))
         settle(world, "served")
         assert 2 <= plugin.runs <= 4
-        assert set(way.proxy.asked) == {"api.invalid:6443"}
+        assert set(tunnel.proxy.asked) == {"api.invalid:6443"}
         assert manager.is_running and "Traceback" not in manager.log_path.read_text()
         stage.end()

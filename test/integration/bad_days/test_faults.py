@@ -39,8 +39,8 @@ LONGER_LEASE = (
 def slow_responses() -> Rule:
     """Delay every answer by two seconds."""
 
-    def rule(asked: Asked) -> Fault | None:
-        return None if asked.is_watch else Delay(2.0)
+    def rule(request: Asked) -> Fault | None:
+        return None if request.is_watch else Delay(2.0)
 
     return rule
 
@@ -48,8 +48,8 @@ def slow_responses() -> Rule:
 def closed_connections() -> Rule:
     """End every watch after a second."""
 
-    def rule(asked: Asked) -> Fault | None:
-        return CutAfter(1.0) if asked.is_watch else None
+    def rule(request: Asked) -> Fault | None:
+        return CutAfter(1.0) if request.is_watch else None
 
     return rule
 
@@ -59,8 +59,8 @@ def expired_watches() -> Rule:
     kinds: tuple[Fault, ...] = (CutAfter(1.0), ErrorEvent(410))
     faults = itertools.cycle(kinds)
 
-    def rule(asked: Asked) -> Fault | None:
-        return next(faults) if asked.is_watch else None
+    def rule(request: Asked) -> Fault | None:
+        return next(faults) if request.is_watch else None
 
     return rule
 
@@ -110,8 +110,8 @@ def test_a_disaggregated_set_is_created_and_updated(stage: Stage, world: World) 
 def test_an_expired_watch_does_not_restart_the_manager(stage: Stage, world: World) -> None:
     """Everything is listed again. A restart would not help as long as the cause persists."""
 
-    def broken(asked: Asked) -> Fault | None:
-        return ErrorEvent(500) if asked.is_watch and asked.collection == "leaderworkersets" else None
+    def broken(request: Asked) -> Fault | None:
+        return ErrorEvent(500) if request.is_watch and request.collection == "leaderworkersets" else None
 
     with stage.proxy() as proxy:
         manager = stage.start(proxy=proxy)

@@ -56,10 +56,10 @@ def took_over(manager: ManagerProcess) -> bool:
 
 
 def test_a_terminating_manager_finishes_its_passes(stage: Stage, world: World) -> None:
-    told = threading.Event()
+    released = threading.Event()
 
-    def held_writes(asked: Asked) -> Fault | None:
-        return Hold(told) if asked.is_write and world.namespace in asked.path else None
+    def held_writes(request: Asked) -> Fault | None:
+        return Hold(released) if request.is_write and world.namespace in request.path else None
 
     with stage.proxy() as proxy:
         manager = stage.start(proxy=proxy)
@@ -68,7 +68,7 @@ def test_a_terminating_manager_finishes_its_passes(stage: Stage, world: World) -
         world.create(a_set("web", replicas=1, size=1))
         eventually("a pass is running", lambda: proxy.seen["Hold"])
         assert revisions_of(world, "web") == []
-        threading.Timer(1.0, told.set).start()
+        threading.Timer(1.0, released.set).start()
         assert manager.stop() == 0
     assert len(revisions_of(world, "web")) == 1
     assert world.find("StatefulSet", "web") is not None
@@ -105,8 +105,8 @@ def test_a_new_leader_with_frozen_watches_sees_the_writes_of_the_former_one(
 ) -> None:
     thaw = threading.Event()
 
-    def frozen(asked: Asked) -> Fault | None:
-        return Hold(thaw) if asked.is_watch and asked.collection != "leaderworkersets" else None
+    def frozen(request: Asked) -> Fault | None:
+        return Hold(thaw) if request.is_watch and request.collection != "leaderworkersets" else None
 
     with stage.proxy() as proxy:
         acting = stage.start()
@@ -130,19 +130,19 @@ def test_a_new_leader_with_frozen_watches_sees_the_writes_of_the_former_one(
 def test_a_deleted_lease_stays_with_its_holder(stage: Stage, world: World) -> None:
     let_go, looks = threading.Event(), list[Asked]()
 
-    def late(asked: Asked) -> Fault | None:
-        return Hold(let_go) if asked.is_write and "/leases" in asked.path else None
+    def late(request: Asked) -> Fault | None:
+        return Hold(let_go) if request.is_write and "/leases" in request.path else None
 
-    def seen(asked: Asked) -> None:
-        if asked.path == LEASE and not asked.is_write:
-            looks.append(asked)
+    def seen(request: Asked) -> None:
+        if request.path == LEASE and not request.is_write:
+            looks.append(request)
 
     with stage.proxy() as proxy, stage.proxy() as of_another:
         of_another.rule = seen
         acting = stage.start(proxy=proxy)
         eventually("the first one leads", lambda: took_over(acting))
         named = holder(world.api)
-        other = stage.start(proxy=of_another)
+        standby = stage.start(proxy=of_another)
         eventually("the other has seen it", lambda: looks)
         proxy.rule = late
         world.api.delete(LEASE)
@@ -153,7 +153,7 @@ def test_a_deleted_lease_stays_with_its_holder(stage: Stage, world: World) -> No
         world.create(a_set("web", replicas=1, size=2))
         settle(world, "web")
         eventually("the Lease is made again", lambda: is_there(world.api))
-        assert holder(world.api) == named and not took_over(other)
+        assert holder(world.api) == named and not took_over(standby)
 
 
 def test_reapplied_permissions_do_not_stop_the_leader(
@@ -166,26 +166,26 @@ def test_reapplied_permissions_do_not_stop_the_leader(
         world.api.get(f"{BINDINGS}/{name}")
         for name in ("lws-manager-rolebinding", "lws-disaggregatedset-rolebinding")
     ]
-    for each in stored:
-        world.api.delete(f"{BINDINGS}/{each['metadata']['name']}")
+    for binding in stored:
+        world.api.delete(f"{BINDINGS}/{binding['metadata']['name']}")
     try:
         eventually(
             "a look for definitions is refused", lambda: re.search(REFUSED, acting.log_path.read_text())
         )
     finally:
-        for each in stored:
-            each["metadata"] = {key: each["metadata"][key] for key in ("name", "labels", "annotations")}
-            world.api.create(BINDINGS, each)
+        for binding in stored:
+            binding["metadata"] = {key: binding["metadata"][key] for key in ("name", "labels", "annotations")}
+            world.api.create(BINDINGS, binding)
     world.create(a_set("web", replicas=1, size=2))
     settle(world, "web")
     now = world.api.get(LEASE)["spec"]
     assert (now["holderIdentity"], now["acquireTime"]) == (lease["holderIdentity"], lease["acquireTime"])
-    said = acting.log_path.read_text()
-    assert "relists everything" not in said and "released" not in said
+    log = acting.log_path.read_text()
+    assert "relists everything" not in log and "released" not in log
 
 
-def without_its_lease(asked: Asked) -> Fault | None:
-    return Drop() if "/leases/" in asked.path else None
+def without_its_lease(request: Asked) -> Fault | None:
+    return Drop() if "/leases/" in request.path else None
 
 
 def test_a_worker_replaced_under_another_leader_restarts_no_healthy_group(stage: Stage, world: World) -> None:
@@ -205,9 +205,9 @@ def test_a_worker_replaced_under_another_leader_restarts_no_healthy_group(stage:
         world.create(a_set("web", replicas=1, size=2))
         settle(world, "web")
         before = pod_uids(world, "web")
-        other = stage.start()
+        standby = stage.start()
         proxy.rule = without_its_lease
-        eventually("the other one leads", lambda: took_over(other))
+        eventually("the other one leads", lambda: took_over(standby))
         settle_under("None")
         world.delete("Pod", "web-0-1")
         world.gone_or_replaced("Pod", "web-0-1", before["web-0-1"])
@@ -215,7 +215,7 @@ def test_a_worker_replaced_under_another_leader_restarts_no_healthy_group(stage:
         settle_under("RecreateGroupOnPodRestart")
         proxy.rule = no_fault
         stage.serve(former)
-        assert other.stop() == 0
+        assert standby.stop() == 0
         log = former.log_path
         eventually("the first one leads again", lambda: log.read_text().count("held by this manager") == 2)
         world.patch(SET, "web", scaled_to(2))
@@ -227,4 +227,4 @@ def test_a_worker_replaced_under_another_leader_restarts_no_healthy_group(stage:
 def renewals(ledger: Ledger, manager: ManagerProcess) -> list[datetime]:
     """Return the times at which a manager wrote the Lease."""
     written = ledger.writes_of(credential_of(manager))
-    return [each.at for each in written if each.resource == "leases" and each.code < 300]
+    return [write.at for write in written if write.resource == "leases" and write.code < 300]

@@ -42,8 +42,8 @@ class Stage:
 
     def manager(self, force: bool) -> ManagerProcess:
         self.deployment.stop()
-        told = {"nodeLoss": {"after": "5s", "forceDelete": force}}
-        return self.deployment.start_manager(*QUICK_LEASE, configuration=told)
+        configuration = {"nodeLoss": {"after": "5s", "forceDelete": force}}
+        return self.deployment.start_manager(*QUICK_LEASE, configuration=configuration)
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +76,8 @@ def manager(stage: Stage) -> ManagerProcess:
 
 def drawn_to(node: str) -> dict[str, Any]:
     """Return a pod that prefers this node, and is deleted soon after the node is lost."""
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-    preferred = {"weight": 100, "preference": {"matchExpressions": [here]}}
+    requirement = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    preferred = {"weight": 100, "preference": {"matchExpressions": [requirement]}}
     taints = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
     return pod_template(
         affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}},
@@ -94,7 +94,7 @@ def failure(world: World, name: str) -> dict[str, Any]:
 
 
 def losses_told(world: World, name: str) -> list[Event]:
-    return [each for each in events_of(world, name) if each.reason == "NodeLost"]
+    return [event for event in events_of(world, name) if event.reason == "NodeLost"]
 
 
 def held(stage: Stage, manager: ManagerProcess) -> float:
@@ -116,17 +116,17 @@ def held(stage: Stage, manager: ManagerProcess) -> float:
 def test_pods_on_a_lost_node_are_reported_and_kept(stage: Stage, manager: ManagerProcess) -> None:
     world = stage.world
     for name, pod in HELD.items():
-        said = eventually(
+        condition = eventually(
             f"{name} says that it is held",
             lambda name=name: failure(world, name),
-            lambda found: found.get("reason") == "NodeLost",
+            lambda condition: condition.get("reason") == "NodeLost",
             LOST_SECONDS,
         )
-        assert said["status"] == "True"
-        assert said["message"].startswith(f"node {DOOMED} has not been ready since ")
-        assert f"cannot terminate {pod}: their groups are blocked" in said["message"]
-        told = eventually(f"{name} has an Event", lambda name=name: losses_told(world, name))
-        assert [(each.type, each.note) for each in told] == [("Warning", said["message"])]
+        assert condition["status"] == "True"
+        assert condition["message"].startswith(f"node {DOOMED} has not been ready since ")
+        assert f"cannot terminate {pod}: their groups are blocked" in condition["message"]
+        events = eventually(f"{name} has an Event", lambda name=name: losses_told(world, name))
+        assert [(event.type, event.note) for event in events] == [("Warning", condition["message"])]
     eventually("both are counted", lambda: held(stage, manager), lambda count: count == 2)
     stays("nobody touches them", lambda: {name: uids_of_group(world, name, 0) for name in SETS}, 5)
     for pod in HELD.values():
@@ -139,7 +139,7 @@ def test_pods_on_a_lost_node_are_force_deleted_if_configured(stage: Stage, manag
         eventually(
             f"{name} is held",
             lambda name=name: failure(world, name),
-            lambda found: found.get("reason") == "NodeLost",
+            lambda condition: condition.get("reason") == "NodeLost",
             LOST_SECONDS,
         )
     # The leader of the lost worker has been replaced already, and waits at its gate.
@@ -157,8 +157,8 @@ def test_pods_on_a_lost_node_are_force_deleted_if_configured(stage: Stage, manag
         note = f"Force-deleted pod {HELD[name]}: "
         eventually(
             "it is told",
-            lambda name=name: [each.note for each in events_of(world, name) if each.action == "Delete"],
-            lambda notes, note=note: any(each.startswith(note) for each in notes),
+            lambda name=name: [event.note for event in events_of(world, name) if event.action == "Delete"],
+            lambda notes, note=note: any(text.startswith(note) for text in notes),
         )
     eventually("nothing is held any more", lambda: held(stage, acting), lambda count: count == 0)
 
@@ -187,7 +187,7 @@ def test_an_out_of_service_node_is_left_to_kubernetes(stage: Stage, manager: Man
     )
     settle(world, "rests", seconds=120)
 
-    assert not any(each.note.startswith("Deleted pod") for each in events_of(world, "rests"))
+    assert not any(event.note.startswith("Deleted pod") for event in events_of(world, "rests"))
 
 
 def node_of(cluster: LocalCluster) -> dict[str, Any]:

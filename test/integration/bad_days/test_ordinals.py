@@ -89,15 +89,15 @@ def test_missing_start_ordinals_are_reported_and_create_no_extra_objects(
     product: Product, world: World
 ) -> None:
     world.create(a_set("web", replicas=REPLICAS, size=3))
-    told = eventually(
+    failure = eventually(
         "the condition", lambda: condition(world.get(SET, "web"), "ReplicaFailure"), lambda seen: seen
     )
-    assert (told["status"], told["reason"]) == ("True", "StartOrdinalUnsupported")
-    assert "requires Kubernetes" in told["message"]
-    eventually("the warning", lambda: [each for each in events_of(world, "web") if each.type == "Warning"])
+    assert (failure["status"], failure["reason"]) == ("True", "StartOrdinalUnsupported")
+    assert "requires Kubernetes" in failure["message"]
+    eventually("the warning", lambda: [event for event in events_of(world, "web") if event.type == "Warning"])
     stays("nothing is on top", lambda: multiplied(world), seconds=3)
     assert multiplied(world) == set()
-    generations = {each["metadata"]["generation"] for each in world.list("StatefulSet")}
+    generations = {statefulset["metadata"]["generation"] for statefulset in world.list("StatefulSet")}
     assert generations == {1}
     product.restart()
     world.patch(SET, "web", {"metadata": {"annotations": {"looked-at": "again"}}})
@@ -111,5 +111,5 @@ def multiplied(world: World) -> set[str]:
 
 
 def known(world: World) -> tuple[str, str]:
-    told = condition(world.get(SET, "web"), "ReplicaFailure")
-    return told["status"], told["reason"]
+    failure = condition(world.get(SET, "web"), "ReplicaFailure")
+    return failure["status"], failure["reason"]

@@ -26,7 +26,7 @@ AWAY_SECONDS = 30.0
 LINES_PER_SECOND = 7.0
 
 
-def cut_off(asked: Asked) -> Fault | None:
+def cut_off(request: Asked) -> Fault | None:
     return Drop()
 
 
@@ -36,9 +36,9 @@ class Attentive:
     def __init__(self) -> None:
         self.streams: set[str] = set()
 
-    def __call__(self, asked: Asked) -> Fault | None:
-        if asked.is_watch:
-            self.streams.add(asked.collection)
+    def __call__(self, request: Asked) -> Fault | None:
+        if request.is_watch:
+            self.streams.add(request.collection)
         return None
 
 
@@ -48,10 +48,10 @@ class Forgetful:
     def __init__(self) -> None:
         self.streams: set[str] = set()
 
-    def __call__(self, asked: Asked) -> Fault | None:
-        if not asked.is_watch or asked.collection in self.streams:
+    def __call__(self, request: Asked) -> Fault | None:
+        if not request.is_watch or request.collection in self.streams:
             return None
-        self.streams.add(asked.collection)
+        self.streams.add(request.collection)
         return ErrorEvent(410)
 
 
@@ -75,14 +75,16 @@ def test_changes_during_a_network_partition_are_reconciled(
         ledger = Ledger(cluster.audit_log)
         proxy.rule = forgetful = Forgetful()
         eventually(
-            "every watch was restarted", lambda: attentive.streams - forgetful.streams, lambda left: not left
+            "every watch was restarted",
+            lambda: attentive.streams - forgetful.streams,
+            lambda missing: not missing,
         )
         eventually("the group is recreated", lambda: not before.items() & pod_uids(world, "broken").items())
         settle(world, "scaled", "broken")
         assert before.keys() == pod_uids(world, "broken").keys()
         assert not before.items() & pod_uids(world, "broken").items()
         written = ledger.writes_of(credential_of(manager))
-        assert [each for each in written if each.name.startswith("deleted") and each.code < 300] == []
+        assert [write for write in written if write.name.startswith("deleted") and write.code < 300] == []
         assert manager.is_running
 
 
@@ -92,13 +94,13 @@ class Hidden:
     def __init__(self) -> None:
         self.is_written = False
 
-    def __call__(self, asked: Asked) -> Fault | None:
-        if "/statefulsets" not in asked.path:
+    def __call__(self, request: Asked) -> Fault | None:
+        if "/statefulsets" not in request.path:
             return None
-        if asked.is_write:
+        if request.is_write:
             self.is_written = True
             return Lose()
-        return Drop() if asked.is_watch or self.is_written else None
+        return Drop() if request.is_watch or self.is_written else None
 
 
 def test_pods_seen_before_their_statefulset(stage: Stage, world: World) -> None:
@@ -119,7 +121,7 @@ def test_a_long_api_server_outage_during_a_rollout(
 ) -> None:
     world.create(a_set("web", replicas=3, size=2))
     settle(world, "web")
-    manager, said = product.manager, len(complaints(product))
+    manager, lines_before = product.manager, len(complaints(product))
     world.patch(SET, "web", new_image("server:2"))
     eventually("the rollout has begun", lambda: world.get(SET, "web")["status"].get("updatedReplicas"), bool)
     began = time.monotonic()
@@ -132,7 +134,7 @@ def test_a_long_api_server_outage_during_a_rollout(
     settle(world, "web")
     assert images_of(world, "web") == {index: {"server:2"} for index in range(3)}
     assert product.manager is manager and manager.is_running
-    assert len(complaints(product)) - said < LINES_PER_SECOND * (time.monotonic() - began)
+    assert len(complaints(product)) - lines_before < LINES_PER_SECOND * (time.monotonic() - began)
 
 
 def complaints(product: Product) -> list[str]:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.local_only
 
 STORE, API_SERVER = "etcd", "kube-apiserver"
 CLIENTS = ("kube-controller-manager", "kube-scheduler", "kwok", "kubelet")
-LISTED = {"leaderworkersets", *(each.plural for each in LEADER_WORKER_SET.children)}
+LISTED = {"leaderworkersets", *(kind.plural for kind in LEADER_WORKER_SET.children)}
 # A Lease that lasts until etcd is back, so that its holder may write at once.
 LONG_LEASE = (
     "--leader-elect-lease-duration=120s",
@@ -62,10 +62,12 @@ def test_a_restored_etcd_is_listed_again_before_any_write(
 
     assert manager.is_running
     assert world.find(SET, "phantom") is None
-    asked = audit.requests()
-    assert not [each for each in asked if each.is_write and each.name.startswith("phantom")]
-    first = next(index for index, each in enumerate(asked) if each.is_write and is_about_sets(each, world))
-    assert {each.resource for each in asked[:first] if each.verb == "list"} >= LISTED
+    requests = audit.requests()
+    assert not [request for request in requests if request.is_write and request.name.startswith("phantom")]
+    first = next(
+        index for index, request in enumerate(requests) if request.is_write and is_about_sets(request, world)
+    )
+    assert {request.resource for request in requests[:first] if request.verb == "list"} >= LISTED
 
 
 def is_about_sets(request: Request, world: World) -> bool:

@@ -43,8 +43,8 @@ def cluster() -> Iterator[LocalCluster]:
     with a_control_plane(Options(nodes=6, audit_policy=AUDIT_CHAOS)) as cluster:
         allow_finalizers(cluster)
         yield cluster
-        if kept := os.environ.get("CHAOS_LOG"):
-            shutil.copyfile(cluster.audit_log, kept)
+        if copy := os.environ.get("CHAOS_LOG"):
+            shutil.copyfile(cluster.audit_log, copy)
 
 
 @pytest.fixture

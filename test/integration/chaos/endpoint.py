@@ -60,10 +60,10 @@ class Endpoint:
         try:
             for manager in self.managers:
                 try:
-                    there = await asyncio.open_connection(_HOST, manager.webhook_port)
+                    streams = await asyncio.open_connection(_HOST, manager.webhook_port)
                 except OSError:
                     continue
-                await self._join(reader, writer, *there)
+                await self._join(reader, writer, *streams)
                 return
         except asyncio.CancelledError:
             # The loop is ending; asyncio would report a connection that is cancelled.
@@ -87,8 +87,8 @@ class Endpoint:
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
+            for task in ways:
+                task.cancel()
             far_writer.close()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -61,13 +61,15 @@ def fewest_ready(steps: Iterable[Step], began: datetime, deaths: Collection[date
 def _too_many_groups(name: str, steps: Sequence[Step]) -> Iterator[Violation]:
     """Find moments with more groups than `replicas` plus the surge."""
     for position, step in enumerate(steps):
-        asked, leaders = step.after.asked, step.after.statefulsets.get(name)
-        if asked is None:
+        desired, leaders = step.after.asked, step.after.statefulsets.get(name)
+        if desired is None:
             continue
-        if len(step.after.leaders) > asked.ceiling:
-            yield Violation(position, f"{len(step.after.leaders)} groups, at most {asked.ceiling} may be")
-        if leaders is not None and leaders.replicas > asked.ceiling:
-            yield Violation(position, f"{leaders.replicas} groups asked for, at most {asked.ceiling} may be")
+        if len(step.after.leaders) > desired.ceiling:
+            yield Violation(position, f"{len(step.after.leaders)} groups, at most {desired.ceiling} may be")
+        if leaders is not None and leaders.replicas > desired.ceiling:
+            yield Violation(
+                position, f"{leaders.replicas} groups asked for, at most {desired.ceiling} may be"
+            )
 
 
 def _mixed_groups(steps: Sequence[Step]) -> Iterator[Violation]:
@@ -93,9 +95,9 @@ def _overlaps(steps: Sequence[Step]) -> Iterator[Violation]:
     deleted: dict[str, int] = {}
     reported: set[str] = set()
     for position, step in enumerate(steps):
-        made_for |= {each.uid: each.owner for each in step.after.statefulsets.values()}
-        for each in (*step.after.statefulsets.values(), *step.after.pods.values()):
-            first_seen.setdefault(each.uid, position)
+        made_for |= {statefulset.uid: statefulset.owner for statefulset in step.after.statefulsets.values()}
+        for obj in (*step.after.statefulsets.values(), *step.after.pods.values()):
+            first_seen.setdefault(obj.uid, position)
         for pod in _newly_terminating(step):
             deleted.setdefault(pod.uid, position)
         for pod in step.after.pods.values():
@@ -108,27 +110,31 @@ def _overlaps(steps: Sequence[Step]) -> Iterator[Violation]:
             if first_seen[pod.owner] < end <= first_seen[pod.uid]:
                 continue
             reported.add(pod.uid)
-            what = f"worker {pod.name} of the former leader meets leader {leader.name}"
-            yield Violation(position, what)
+            message = f"worker {pod.name} of the former leader meets leader {leader.name}"
+            yield Violation(position, message)
 
 
 def _steps_over_the_floor(name: str, steps: Sequence[Step]) -> Iterator[Violation]:
     """Find actions of managers that leave fewer groups ready than the budget allows."""
     ours: set[str] = set()
     for position, step in enumerate(steps):
-        taken = _taken(name, step) if step.entry.user == MANAGER else {}
-        asked = step.before.asked
-        if taken and asked is not None and not all(_incident(steps, position, pod) for pod in taken.values()):
+        removed = _taken(name, step) if step.entry.user == MANAGER else {}
+        desired = step.before.asked
+        if (
+            removed
+            and desired is not None
+            and not all(_incident(steps, position, pod) for pod in removed.values())
+        ):
             recent = _recent(steps, position)
-            going = ours | {pod.uid for pod in _covered(name, step.before).values()}
+            terminating = ours | {pod.uid for pod in _covered(name, step.before).values()}
             stay = {
                 group
                 for frame in recent
                 for group in frame.reported | frame.ready
-                if frame.leaders[group].uid not in going
-            } - taken.keys()
-            cost = {group for group in taken if all(group in frame.reported for frame in recent)}
-            floor = asked.floor
+                if frame.leaders[group].uid not in terminating
+            } - removed.keys()
+            cost = {group for group in removed if all(group in frame.reported for frame in recent)}
+            floor = desired.floor
             if any(_has_broken_old_groups(name, frame) for frame in recent):
                 floor = min(floor, len(stay | cost) - 1)
             if cost and len(stay) < floor:
@@ -168,40 +174,40 @@ def _taken(name: str, step: Step) -> dict[int, Pod]:
     """Return groups that a manager takes down in this step, by a deletion or through the StatefulSet."""
     spared = _covered(name, step.before)
     if step.entry.resource == PODS:
-        taken = {pod.group: pod for pod in _newly_terminating(step) if pod.is_leader}
+        removed = {pod.group: pod for pod in _newly_terminating(step) if pod.is_leader}
     else:
-        taken = _covered(name, Frame(step.before.pods, step.after.statefulsets))
-    return {group: pod for group, pod in taken.items() if group not in spared}
+        removed = _covered(name, Frame(step.before.pods, step.after.statefulsets))
+    return {group: pod for group, pod in removed.items() if group not in spared}
 
 
 def _covered(name: str, frame: Frame) -> dict[int, Pod]:
     """Return leaders that the StatefulSet controller has to replace or remove."""
-    told = frame.statefulsets.get(name)
-    if told is None:
+    statefulset = frame.statefulsets.get(name)
+    if statefulset is None:
         return {}
     return {
         group: leader
         for group, leader in frame.leaders.items()
-        if group >= told.replicas or (group >= told.partition and leader.key != told.key)
+        if group >= statefulset.replicas or (group >= statefulset.partition and leader.key != statefulset.key)
     }
 
 
 def _is_called_off(name: str, frames: Sequence[Frame], leader: Pod) -> bool:
     """Report whether the leader's template is no longer the target, or its group is surplus."""
     for frame in frames:
-        told = frame.statefulsets.get(name)
-        if frame.asked is None or told is None:
+        statefulset = frame.statefulsets.get(name)
+        if frame.asked is None or statefulset is None:
             continue
-        if leader.group >= min(told.replicas, frame.asked.ceiling) or _is_old(name, frame, leader):
+        if leader.group >= min(statefulset.replicas, frame.asked.ceiling) or _is_old(name, frame, leader):
             return True
     return False
 
 
 def _is_old(name: str, frame: Frame, leader: Pod) -> bool:
     """Report whether the set requests another image, or the StatefulSet has another revision."""
-    told = frame.statefulsets.get(name)
+    statefulset = frame.statefulsets.get(name)
     is_old = frame.asked is not None and leader.image != frame.asked.image
-    return is_old or (told is not None and leader.key != told.key)
+    return is_old or (statefulset is not None and leader.key != statefulset.key)
 
 
 def _incident(steps: Sequence[Step], position: int, leader: Pod) -> bool:
@@ -241,8 +247,8 @@ def _newly_terminating(step: Step) -> list[Pod]:
     """Return pods that this write deleted."""
     if step.entry.resource != PODS or step.entry.verb != "delete":
         return []
-    found = [step.before.pods.get(step.entry.name)]
-    return [pod for pod in found if pod is not None and not pod.is_terminating]
+    targets = [step.before.pods.get(step.entry.name)]
+    return [pod for pod in targets if pod is not None and not pod.is_terminating]
 
 
 def _recent(steps: Sequence[Step], position: int) -> list[Frame]:
@@ -266,7 +272,7 @@ def hash_violations(name: str, changes: Iterable[Change], most: int) -> list[str
     most: groups that may have nodes at a time, terminating ones included. A manager deletes a leader only if
     a pod of its group was lost, failed or restarted. An incomplete group cannot be judged.
     """
-    found: list[str] = []
+    messages: list[str] = []
     pods: dict[str, Object] = {}
     failed: set[str] = set()
     for change in changes:
@@ -280,12 +286,12 @@ def hash_violations(name: str, changes: Iterable[Change], most: int) -> list[str
             size = int(target["metadata"]["annotations"][SIZE_ANNOTATION])
             is_whole = len(team) == size and all(pod_of(pod, group=0).is_ready for pod in team)
             if is_whole and group not in failed and "deletionTimestamp" not in target["metadata"]:
-                found.append(f"{entry.at:%H:%M:%S.%f}: {entry.name} was deleted without reason")
+                messages.append(f"{entry.at:%H:%M:%S.%f}: {entry.name} was deleted without reason")
         _take_in(pods, change, name, failed)
         holding = {_group_of(pod) for pod in pods.values() if not pod["spec"].get("schedulingGates")}
         if len(holding) > most:
-            found.append(f"{entry.at:%H:%M:%S.%f}: {len(holding)} groups have nodes, at most {most} may")
-    return found
+            messages.append(f"{entry.at:%H:%M:%S.%f}: {len(holding)} groups have nodes, at most {most} may")
+    return messages
 
 
 def _take_in(pods: dict[str, Object], change: Change, name: str, failed: set[str]) -> None:
@@ -295,8 +301,8 @@ def _take_in(pods: dict[str, Object], change: Change, name: str, failed: set[str
     for title, obj in change.objects.items():
         before = pods.get(title)
         if obj is None:
-            gone = (change.entry.answer.get("metadata") or {}).get("uid")
-            if before is not None and gone in (None, before["metadata"]["uid"]):
+            deleted_uid = (change.entry.answer.get("metadata") or {}).get("uid")
+            if before is not None and deleted_uid in (None, before["metadata"]["uid"]):
                 failed.add(_group_of(pods.pop(title)))
         elif (obj["metadata"].get("labels") or {}).get(NAME_LABEL) == name:
             pods[title] = obj
@@ -318,7 +324,7 @@ def writes_out_of_turn(
     `deadline` later, and never after another one has acquired the Lease. Both are extended by the time that a
     request takes to arrive.
     """
-    found: list[str] = []
+    messages: list[str] = []
     renewed: dict[str, datetime] = {}
     holder, since = "", datetime.min.replace(tzinfo=UTC)
     for entry in sorted(entries, key=lambda entry: entry.at):
@@ -332,9 +338,9 @@ def writes_out_of_turn(
             renewed[who] = entry.at
         elif entry.namespace == namespace and entry.verb in ("create", "update", "patch", "delete"):
             late = entry.at - renewed[who] if who in renewed else None
-            what = f"at {entry.at:%H:%M:%S.%f} {who}: {entry.verb} {entry.resource} {entry.name}"
+            description = f"at {entry.at:%H:%M:%S.%f} {who}: {entry.verb} {entry.resource} {entry.name}"
             if late is None or late > deadline + _ON_ITS_WAY:
-                found.append(f"{what}, {late} after its last renewal")
+                messages.append(f"{description}, {late} after its last renewal")
             elif holder != who and entry.at > since + _ON_ITS_WAY:
-                found.append(f"{what}, while {holder or 'nobody'} holds the Lease")
-    return found
+                messages.append(f"{description}, while {holder or 'nobody'} holds the Lease")
+    return messages

@@ -67,11 +67,11 @@ PAIR = "pair"
 
 def create_fleet(world: World, *names: str) -> list[str]:
     """Create the sets of these names, or all, and wait until they are settled."""
-    wanted = names or tuple(FLEET)
-    for name in wanted:
+    selected = names or tuple(FLEET)
+    for name in selected:
         world.create(FLEET[name])
-    settle(world, *wanted)
-    return list(wanted)
+    settle(world, *selected)
+    return list(selected)
 
 
 def create_pair(world: World) -> str:
@@ -174,7 +174,7 @@ def roll_to_the_end(world: World, names: Sequence[str], image: str, seconds: flo
             assert set().union(*standing.images_of(world, name).values()) == {image}
         else:
             containers = (pod["spec"]["containers"] for pod in pods_of(world, name))
-            assert {each["image"] for each in itertools.chain.from_iterable(containers)} == {image}
+            assert {container["image"] for container in itertools.chain.from_iterable(containers)} == {image}
 
 
 def settle_all(world: World, names: Sequence[str], seconds: float) -> None:

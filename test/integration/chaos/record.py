@@ -113,13 +113,13 @@ class Record:
         """
         logged = () if since is None else changes_of(self._here(entries_of(self._log, since)))
         # Answers to some deletions have no version.
-        first = min((each.version for each in logged if each.version), default=None)
+        first = min((change.version for change in logged if change.version), default=None)
         query = "" if first is None else f"?resourceVersion={first - 1}&resourceVersionMatch=Exact"
         for resource, kind in KINDS.items():
-            found = self._world.api.get(self._world.path(kind) + query)
+            response = self._world.api.get(self._world.path(kind) + query)
             entry = Entry(datetime.now(UTC), "list", resource, self._world.namespace, "", 200, "the test")
-            items = {each["metadata"]["name"]: each for each in found["items"]}
-            version = int(found["metadata"]["resourceVersion"])
+            items = {item["metadata"]["name"]: item for item in response["items"]}
+            version = int(response["metadata"]["resourceVersion"])
             self._snapshots.append(Change(version, entry, items, is_snapshot=True))
 
     def entries(self) -> list[Entry]:
@@ -131,7 +131,7 @@ class Record:
         return ordered([*self._snapshots, *changes_of(self._here(self.entries()))])
 
     def _here(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        return (each for each in entries if each.namespace == self._world.namespace)
+        return (entry for entry in entries if entry.namespace == self._world.namespace)
 
 
 def entries_of(log: Path, began: int = 0) -> Iterator[Entry]:
@@ -172,9 +172,11 @@ def changes_of(entries: Iterable[Entry]) -> Iterator[Change]:
 
 def ordered(changes: list[Change]) -> list[Change]:
     """Return the changes by version, without those older than the first snapshot."""
-    snapshots = [each.version for each in changes if each.is_snapshot]
+    snapshots = [change.version for change in changes if change.is_snapshot]
     first = min(snapshots, default=0)
-    return sorted((each for each in changes if each.version >= first), key=lambda each: each.version)
+    return sorted(
+        (change for change in changes if change.version >= first), key=lambda change: change.version
+    )
 
 
 def _is_gone(entry: Entry) -> bool:

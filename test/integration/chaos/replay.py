@@ -139,14 +139,14 @@ class Step:
 
 def steps_of(name: str, changes: Iterable[Change]) -> list[Step]:
     """Return every step of the set of that name."""
-    found: list[Step] = []
+    steps: list[Step] = []
     frame = Frame()
     for change in changes:
         after = _changed(name, frame, change)
         if after != frame:
-            found.append(Step(change.entry, frame, after))
+            steps.append(Step(change.entry, frame, after))
         frame = after
-    return found
+    return steps
 
 
 def _changed(name: str, frame: Frame, change: Change) -> Frame:
@@ -160,27 +160,27 @@ def _changed(name: str, frame: Frame, change: Change) -> Frame:
     return frame
 
 
-def _merged(known: Mapping[str, Any], change: Change, name: str, read: Any) -> dict[str, Any]:
-    merged = {} if change.is_snapshot else dict(known)
-    for each, obj in change.objects.items():
-        if obj is None and each in merged and _is_another(merged[each], change):
+def _merged(previous: Mapping[str, Any], change: Change, name: str, read: Any) -> dict[str, Any]:
+    merged = {} if change.is_snapshot else dict(previous)
+    for key, obj in change.objects.items():
+        if obj is None and key in merged and _is_another(merged[key], change):
             # This is a late report of the end of a predecessor.
             continue
-        merged.pop(each, None)
+        merged.pop(key, None)
         if obj is not None and _labels(obj).get(NAME_LABEL) == name:
-            merged[each] = read(obj)
+            merged[key] = read(obj)
     return merged
 
 
-def _is_another(known: Any, change: Change) -> bool:
-    gone = (change.entry.answer.get("metadata") or {}).get("uid")
-    return gone is not None and known.uid != gone
+def _is_another(previous: Any, change: Change) -> bool:
+    uid = (change.entry.answer.get("metadata") or {}).get("uid")
+    return uid is not None and previous.uid != uid
 
 
 def pod_of(obj: Object, group: int | None = None) -> Pod:
     """Return the fields of a pod that count. group: its number, if its label is not one."""
     metadata, status, labels = obj["metadata"], obj.get("status") or {}, _labels(obj)
-    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     is_terminating = "deletionTimestamp" in metadata
     return Pod(
@@ -195,7 +195,7 @@ def pod_of(obj: Object, group: int | None = None) -> Pod:
         is_ready=conditions.get("Ready") == "True" and not is_terminating,
         is_terminating=is_terminating,
         has_failed=status.get("phase") in ("Failed", "Succeeded"),
-        restarts=sum(each.get("restartCount", 0) for each in containers),
+        restarts=sum(container.get("restartCount", 0) for container in containers),
         is_gated=bool((obj.get("spec") or {}).get("schedulingGates")),
         waits_to_return=bool(must_return_to(obj)),
     )
@@ -203,9 +203,9 @@ def pod_of(obj: Object, group: int | None = None) -> Pod:
 
 def statefulset_of(obj: Object) -> StatefulSet:
     """Return the fields of a StatefulSet that count."""
-    metadata, wanted, status = obj["metadata"], obj["spec"], obj.get("status") or {}
-    rolling = (wanted.get("updateStrategy") or {}).get("rollingUpdate") or {}
-    replicas = wanted.get("replicas", 1)
+    metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    replicas = spec.get("replicas", 1)
     is_observed = status.get("observedGeneration") == metadata.get("generation")
     return StatefulSet(
         name=metadata["name"],
@@ -220,25 +220,25 @@ def statefulset_of(obj: Object) -> StatefulSet:
 
 def asked_of(obj: Object) -> Asked:
     """Return the desired state of a set, with limits scaled and bounded as its API says."""
-    wanted = obj["spec"]
-    replicas = wanted.get("replicas", 1)
-    strategy = wanted.get("rolloutStrategy") or {}
+    spec = obj["spec"]
+    replicas = spec.get("replicas", 1)
+    strategy = spec.get("rolloutStrategy") or {}
     budget = strategy.get("rollingUpdateConfiguration") or {}
     unavailable = _scaled(budget.get("maxUnavailable", 1), replicas, math.floor)
     surge = min(_scaled(budget.get("maxSurge", 0), replicas, math.ceil), replicas)
     # With a surge, one group always stays; without any budget, one group may be unavailable.
     unavailable = min(unavailable, replicas - 1) if surge else max(unavailable, 1)
-    template = (wanted.get("leaderWorkerTemplate") or {}).get("workerTemplate") or {}
+    template = (spec.get("leaderWorkerTemplate") or {}).get("workerTemplate") or {}
     return Asked(replicas, unavailable, surge, _image(template.get("spec") or {}))
 
 
 def groups_of(steps: Iterable[Step]) -> Iterator[tuple[int, list[Pod]]]:
     """Every group with the leaders that it has had, in order."""
-    found: dict[int, dict[str, Pod]] = {}
+    leaders_by_group: dict[int, dict[str, Pod]] = {}
     for step in steps:
         for group, leader in step.after.leaders.items():
-            found.setdefault(group, {}).setdefault(leader.uid, leader)
-    for group, leaders in sorted(found.items()):
+            leaders_by_group.setdefault(group, {}).setdefault(leader.uid, leader)
+    for group, leaders in sorted(leaders_by_group.items()):
         yield group, list(leaders.values())
 
 
@@ -249,12 +249,12 @@ def _scaled(value: int | str, replicas: int, rounded: Any) -> int:
 
 
 def _image(pod: Object) -> str:
-    return str(next((each.get("image", "") for each in pod.get("containers") or ()), ""))
+    return str(next((container.get("image", "") for container in pod.get("containers") or ()), ""))
 
 
 def _owner(obj: Object) -> str:
     references = obj["metadata"].get("ownerReferences") or ()
-    return next((str(each["uid"]) for each in references if each.get("controller")), "")
+    return next((str(reference["uid"]) for reference in references if reference.get("controller")), "")
 
 
 def _labels(obj: Object) -> dict[str, str]:

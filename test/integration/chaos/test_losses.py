@@ -86,8 +86,8 @@ def test_webhook_outage_while_pods_are_created(
 
 
 def pods_refused(record: Record) -> bool:
-    asked = [each for each in record.entries() if each.resource == "pods" and each.verb == "create"]
-    return any(not each.is_done for each in asked)
+    creations = [entry for entry in record.entries() if entry.resource == "pods" and entry.verb == "create"]
+    return any(not entry.is_done for entry in creations)
 
 
 def lose_pods(world: World, cluster: LocalCluster, dice: random.Random) -> None:

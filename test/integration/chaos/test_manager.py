@@ -86,12 +86,14 @@ def acting(
         identity = str(api.get(LEASE)["spec"].get("holderIdentity") or "")
         if not identity or identity in dead:
             return None
-        said = f"held by this manager ({identity})"
-        return next(((each, identity) for each in managers if said in each.log_path.read_text()), None)
+        line = f"held by this manager ({identity})"
+        return next(
+            ((manager, identity) for manager in managers if line in manager.log_path.read_text()), None
+        )
 
-    found = eventually("one of the managers holds the Lease", holder, seconds=300)
-    assert found is not None
-    return found
+    leader = eventually("one of the managers holds the Lease", holder, seconds=300)
+    assert leader is not None
+    return leader
 
 
 def test_repeated_kills_of_the_manager(
@@ -157,12 +159,12 @@ def test_a_frozen_leader_does_not_write_after_failover(
     began = now()
     with rolling_out(world, [*names, pair]):
         frozen, _ = acting(world.api, managers)
-        other = next(each for each in managers if each is not frozen)
+        standby = next(manager for manager in managers if manager is not frozen)
         time.sleep(dice.uniform(1, 3))
-        endpoint.managers = (other,)
+        endpoint.managers = (standby,)
         with stopped(frozen):
             thawed_at = time.monotonic() + FROZEN_SECONDS
-            eventually("the other takes over", lambda: acting(world.api, managers)[0] is other, seconds=300)
+            eventually("the other takes over", lambda: acting(world.api, managers)[0] is standby, seconds=300)
             time.sleep(max(0.0, thawed_at - time.monotonic()))
         # The resumed manager has queued work and unread events.
         time.sleep(dice.uniform(1, 3))
@@ -170,7 +172,7 @@ def test_a_frozen_leader_does_not_write_after_failover(
     assert frozen.is_running
     # The resumed manager is a candidate again, and works.
     endpoint.managers = (frozen,)
-    assert other.stop() == 0
+    assert standby.stop() == 0
     assert acting(world.api, [frozen])[0] is frozen
     roll_to_the_end(world, [*names, pair], "server:after")
     played = judge(record, world.namespace, names, pair)
@@ -189,11 +191,11 @@ def test_managers_with_skewed_clocks(
     skew.write_text("0")
     bent = Path(__file__).with_name("skewed_clock")
     environment = {"SKEWED_CLOCK": str(skew), "PYTHONPATH": ":".join(map(str, [bent, *sys.path]))}
-    skewed, other = stage.manager(*LONG_LEASE, environment=environment), stage.manager(*LONG_LEASE)
+    skewed, unskewed = stage.manager(*LONG_LEASE, environment=environment), stage.manager(*LONG_LEASE)
     start(endpoint, skewed)
     acting(world.api, [skewed])
-    start(endpoint, other)
-    endpoint.managers = (skewed, other)
+    start(endpoint, unskewed)
+    endpoint.managers = (skewed, unskewed)
     names = create_fleet(world, "one", "surging")
     held = world.api.get(LEASE)["spec"]["leaseTransitions"]
     began = now()
@@ -214,7 +216,7 @@ def test_managers_with_skewed_clocks(
         settle(world, "one")
     judge(record, world.namespace, names)
     assert world.api.get(LEASE)["spec"]["leaseTransitions"] == held
-    assert skewed.is_running and other.is_running
+    assert skewed.is_running and unskewed.is_running
 
 
 def test_rolling_restart_of_managers_under_writes(stage: Stage, endpoint: Endpoint, world: World) -> None:
@@ -226,7 +228,7 @@ def test_rolling_restart_of_managers_under_writes(stage: Stage, endpoint: Endpoi
     with reviewing(world) as lost:
         for _ in range(ROUNDS):
             leaving, _ = acting(world.api, managers)
-            (staying,) = (each for each in managers if each is not leaving)
+            (staying,) = (manager for manager in managers if manager is not leaving)
             # A Service does this for new connections.
             endpoint.managers = (staying, leaving)
             leaving.send_signal(signal.SIGTERM)

@@ -43,10 +43,10 @@ def unreliable_connection(dice: random.Random) -> Rule:
     refusals: tuple[Fault, ...] = (Refuse(500), Lose(), Refuse(409), Refuse(429, retry_after=1), Refuse(429))
     faults = itertools.cycle(refusals)
 
-    def rule(asked: Asked) -> Fault | None:
-        if asked.is_watch:
+    def rule(request: Asked) -> Fault | None:
+        if request.is_watch:
             return ErrorEvent(410) if dice.random() < 0.2 else CutAfter(dice.uniform(0.2, 2.0))
-        return next(faults) if asked.is_write and dice.random() < 0.3 else None
+        return next(faults) if request.is_write and dice.random() < 0.3 else None
 
     return rule
 

@@ -31,23 +31,26 @@ def judge(
 
     disaggregated: the name of the DisaggregatedSet, if there is one.
     """
-    changes, found = record.changes(), list[str]()
+    changes, messages = record.changes(), list[str]()
     hashed = {name: MOST_HASH_GROUPS[name] for name in names if name in MOST_HASH_GROUPS}
     for name, most in hashed.items():
-        found += [f"{name} at {each}" for each in hash_violations(name, changes, most)]
+        messages += [f"{name} at {message}" for message in hash_violations(name, changes, most)]
     played = {name: steps_of(name, changes) for name in names if name not in hashed}
     for name, steps in played.items():
         leaders = {group: [pod.key for pod in pods] for group, pods in groups_of(steps)}
         print(f"{namespace}/{name}: {len(steps)} steps; revisions of leaders by group: {leaders}")
         broken = violations(name, steps)
         if broken:
-            first = min(each.position for each in broken)
+            first = min(violation.position for violation in broken)
             print(f"{name}, until the first promise was broken:", *told(name, steps[: first + 1]), sep="\n  ")
-        found += [f"{name} at {steps[each.position].entry.at:%H:%M:%S.%f}: {each.what}" for each in broken]
+        messages += [
+            f"{name} at {steps[violation.position].entry.at:%H:%M:%S.%f}: {violation.what}"
+            for violation in broken
+        ]
     if disaggregated:
-        found += _broken_of(disaggregated, changes)
-    if found:
-        pytest.fail("\n".join(["broken promises:", *found]))
+        messages += _broken_of(disaggregated, changes)
+    if messages:
+        pytest.fail("\n".join(["broken promises:", *messages]))
     return played
 
 
@@ -57,25 +60,25 @@ def _broken_of(name: str, changes: Iterable[Change]) -> list[str]:
         name,
         (
             scenes.Seen(
-                each.entry.at.timestamp(),
-                KINDS[each.entry.resource],
-                each.objects,
-                each.entry.user.rpartition(":")[2],
-                each.is_snapshot,
+                change.entry.at.timestamp(),
+                KINDS[change.entry.resource],
+                change.objects,
+                change.entry.user.rpartition(":")[2],
+                change.is_snapshot,
             )
-            for each in changes
+            for change in changes
         ),
     )
     print(f"{name}: {len(steps)} steps; revisions: {sorted(steps[-1].after.revisions.values())}")
     broken = promises.violations(steps)
     if broken:
-        first = min(each.position for each in broken)
+        first = min(violation.position for violation in broken)
         print(
             f"{name}, until the first promise was broken:",
             *promises.described(steps[: first + 1]),
             sep="\n  ",
         )
-    return [f"{name} at {steps[each.position].at:.3f}: {each.what}" for each in broken]
+    return [f"{name} at {steps[violation.position].at:.3f}: {violation.what}" for violation in broken]
 
 
 def told(name: str, steps: Sequence[Step]) -> list[str]:
@@ -88,20 +91,20 @@ def told(name: str, steps: Sequence[Step]) -> list[str]:
 
 
 def _shown(name: str, frame: Frame) -> str:
-    leaders, found = frame.statefulsets.get(name), []
+    leaders, parts = frame.statefulsets.get(name), []
     if leaders is not None:
-        found.append(f"{leaders.key[:4]} replicas {leaders.replicas} partition {leaders.partition}:")
+        parts.append(f"{leaders.key[:4]} replicas {leaders.replicas} partition {leaders.partition}:")
     for group, leader in sorted(frame.leaders.items()):
         state = "going" if leader.is_terminating else "up" if group in frame.ready else "down"
-        found.append(f"{group}={leader.key[:4]} {state}{'' if group in frame.reported else ' (unreported)'}")
-    return " ".join(found)
+        parts.append(f"{group}={leader.key[:4]} {state}{'' if group in frame.reported else ' (unreported)'}")
+    return " ".join(parts)
 
 
 def assert_left_alone(record: Record, name: str) -> None:
     """Check that no manager wrote to a set of another controller, or to objects named after it."""
-    entries = [each for each in record.entries() if each.name.startswith(name)]
+    entries = [entry for entry in record.entries() if entry.name.startswith(name)]
     assert entries, f"nothing has happened to {name}"
-    written = [f"{each.verb} {each.resource} {each.name}" for each in entries if each.user == MANAGER]
+    written = [f"{entry.verb} {entry.resource} {entry.name}" for entry in entries if entry.user == MANAGER]
     if written:
         pytest.fail("\n".join([f"a manager has written to {name}, which is not its own:", *written]))
 
@@ -132,13 +135,13 @@ def assert_one_acts(
     record: Record, namespace: str, managers: Sequence[ManagerProcess], deadline: timedelta
 ) -> None:
     """Check that no manager wrote without being sure of its Lease."""
-    names = {credential_of(each): each.log_path.stem for each in managers}
-    entries = [each for each in record.entries() if each.namespace in (namespace, NAMESPACE)]
-    if not any(each.namespace == namespace and each.credential in names for each in entries):
+    names = {credential_of(manager): manager.log_path.stem for manager in managers}
+    entries = [entry for entry in record.entries() if entry.namespace in (namespace, NAMESPACE)]
+    if not any(entry.namespace == namespace and entry.credential in names for entry in entries):
         pytest.fail("no manager has written anything")
-    found = writes_out_of_turn(entries, names, namespace, deadline)
-    if found:
-        pytest.fail("\n".join(["more than one may have acted:", *found]))
+    messages = writes_out_of_turn(entries, names, namespace, deadline)
+    if messages:
+        pytest.fail("\n".join(["more than one may have acted:", *messages]))
 
 
 def now() -> datetime:

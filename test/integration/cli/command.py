@@ -59,6 +59,6 @@ class Caller:
 
     def well(self, *arguments: str, stdin: str | None = None) -> Said:
         """Run a command that must succeed."""
-        said = self(*arguments, stdin=stdin)
-        assert said.code == 0, said
-        return said
+        result = self(*arguments, stdin=stdin)
+        assert result.code == 0, result
+        return result

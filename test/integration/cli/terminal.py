@@ -25,13 +25,13 @@ def in_terminal(arguments: list[str], variables: Mapping[str, str], columns: int
     environment = {**plain, "TERM": "xterm-256color", **variables}
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
-    said = b""
+    output = b""
     try:
         while chunk := os.read(ours, 65536):
-            said += chunk
+            output += chunk
     except OSError:
         # Linux raises this when no writer is left.
         pass
     finally:
         os.close(ours)
-    return process.wait(120), said.decode().replace("\r\n", "\n")
+    return process.wait(120), output.decode().replace("\r\n", "\n")

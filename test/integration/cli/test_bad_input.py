@@ -35,20 +35,20 @@ def demo(world: World) -> Callable[[], object]:
 
 def add(world: World, like: Object, name: str, changes: Object, metadata: Object) -> None:
     """Create another ControllerRevision, which equals `like` except for the changes."""
-    kept = ("labels", "annotations", "ownerReferences")
-    described = {key: like["metadata"][key] for key in kept if key in like["metadata"]}
-    made = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "data": like["data"], **changes}
-    world.create({**made, "metadata": {**described, "name": name, **metadata}})
+    copied = ("labels", "annotations", "ownerReferences")
+    described = {key: like["metadata"][key] for key in copied if key in like["metadata"]}
+    revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "data": like["data"], **changes}
+    world.create({**revision, "metadata": {**described, "name": name, **metadata}})
 
 
 def refused(lws: Caller, *arguments: str, opening: str = "error") -> str:
     """Return the one sentence of the error."""
-    said = lws(*arguments)
+    result = lws(*arguments)
     # In `diff`, as in kubectl's, 1 means a difference.
-    assert (said.code, said.out) == (2 if arguments[0] == "diff" else 1, "")
-    assert said.err.startswith(f"{opening}: ")
-    assert said.err.count("\n") == 1
-    return said.err.removeprefix(f"{opening}: ").rstrip("\n")
+    assert (result.code, result.out) == (2 if arguments[0] == "diff" else 1, "")
+    assert result.err.startswith(f"{opening}: ")
+    assert result.err.count("\n") == 1
+    return result.err.removeprefix(f"{opening}: ").rstrip("\n")
 
 
 def test_names_and_numbers(world: World, lws: Caller, demo: Callable[[], object]) -> None:
@@ -77,10 +77,10 @@ def test_broken_revisions(world: World, lws: Caller, demo: Callable[[], object])
     add(world, second, "demo-shared-5", {"revision": 5}, {"labels": shared})
     add(world, second, "demo-orphan-9", {"revision": 9}, {"ownerReferences": []})
 
-    said = lws("history", "demo")
-    assert said.code == 1
-    assert len(said.lines) == 2 + 5
-    warnings = "\n".join(sorted(said.err.splitlines()))
+    result = lws("history", "demo")
+    assert result.code == 1
+    assert len(result.lines) == 2 + 5
+    warnings = "\n".join(sorted(result.err.splitlines()))
     for sentence in (
         "Warning: ControllerRevision demo-broken-7: data contains no leaderWorkerTemplate",
         "Warning: ControllerRevision demo-orphan-9 (revision 9) has no owner",
@@ -116,7 +116,7 @@ def test_rights(
     why = refused(nobody, "history", "demo", opening=FORBIDDEN)
     assert 'cannot get resource "leaderworkersets"' in why
     assert "ask an administrator of the cluster for the role view" in why
-    eventually("the role is in force", lambda: viewer("status", "demo"), lambda said: said.code == 0)
+    eventually("the role is in force", lambda: viewer("status", "demo"), lambda result: result.code == 0)
     assert "settled" in viewer.well("status", "demo").lines
     assert len(viewer.well("history", "demo").lines) == 4
     text = json.dumps(a_set("demo", replicas=1))
@@ -127,9 +127,9 @@ def test_rights(
         ("pause", "demo"),
     ):
         assert 'cannot patch resource "leaderworkersets"' in refused(viewer, *arguments, opening=FORBIDDEN)
-    said = viewer("plan", "-f", "-", stdin=text)
-    assert (said.code, said.out) == (1, "")
-    assert 'cannot patch resource "leaderworkersets"' in said.err
+    result = viewer("plan", "-f", "-", stdin=text)
+    assert (result.code, result.out) == (1, "")
+    assert 'cannot patch resource "leaderworkersets"' in result.err
 
     # An administrator whose kubeconfig impersonates the viewer.
     config = json.loads(world.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json"))
@@ -154,9 +154,9 @@ def test_no_cluster(world: World, lws: Caller) -> None:
     assert time.monotonic() - began < 60
 
     manifest = json.dumps(a_set("demo", replicas=2))
-    said = Caller(path, None).well("plan", "-f", "-", "--steps", stdin=manifest)
-    assert "without a cluster only creation can be planned" in said.err
-    assert said.lines[1].startswith("new: 2 groups of 2 pods, 4 in all")
-    assert [line[0] for line in said.lines if line[:1].isdigit()] == ["1", "2", "3"]
+    result = Caller(path, None).well("plan", "-f", "-", "--steps", stdin=manifest)
+    assert "without a cluster only creation can be planned" in result.err
+    assert result.lines[1].startswith("new: 2 groups of 2 pods, 4 in all")
+    assert [line[0] for line in result.lines if line[:1].isdigit()] == ["1", "2", "3"]
     explicit = lws("plan", "-f", "-", "--kubeconfig", str(path), stdin=manifest)
     assert (explicit.code, explicit.out) == (1, "")

@@ -41,24 +41,24 @@ def counts(world: World) -> Counts:
 
 
 def counted(sets: Iterable[Any]) -> Counts:
-    found: Counts = {}
-    for each in sets:
-        if each["spec"]["replicas"]:
-            labels = labels_of(each)
-            found.setdefault(labels[REVISION_LABEL], {})[labels[ROLE_LABEL]] = each["spec"]["replicas"]
-    return found
+    result: Counts = {}
+    for lws in sets:
+        if lws["spec"]["replicas"]:
+            labels = labels_of(lws)
+            result.setdefault(labels[REVISION_LABEL], {})[labels[ROLE_LABEL]] = lws["spec"]["replicas"]
+    return result
 
 
 def settle(lws: Caller) -> None:
-    said = lws("status", NAME, "--watch", "--timeout", "200")
-    assert said.code == 0, said
+    result = lws("status", NAME, "--watch", "--timeout", "200")
+    assert result.code == 0, result
 
 
 def test_every_command(world: World, lws: Caller) -> None:
     world.create(manifest("server:1"))
     settle(lws)
     data = lws.well("status", NAME, "-o", "json").data
-    assert [(each["name"], each["updatedAndReady"]) for each in data["roles"]] == [
+    assert [(role["name"], role["updatedAndReady"]) for role in data["roles"]] == [
         ("prefill", 2),
         ("decode", 1),
     ]
@@ -66,7 +66,7 @@ def test_every_command(world: World, lws: Caller) -> None:
     assert lws.well("key", NAME).out == f"llm\t{key}\n"
     # The status of a LeaderWorkerSet may come slightly later than that of the set which sees its pods.
     every = partial(lws, "status", "-o", "name")
-    named = eventually("all are settled", every, lambda said: said.code == 0)
+    named = eventually("all are settled", every, lambda result: result.code == 0)
     assert named.lines[-1] == FULL_NAME
     assert lws.well("status").lines[-1].split()[:4] == [NAME, "1", "3/3", "3"]
 
@@ -92,8 +92,8 @@ def test_every_command(world: World, lws: Caller) -> None:
     now = counts(world)
     world.patch(KIND, "llm", {"spec": {"roles": manifest("server:3")["spec"]["roles"]}})
     paused = "the rollout is paused"
-    said = eventually("it waits", lambda: lws("status", NAME), lambda said: paused in said.out)
-    assert said.code == 1
+    result = eventually("it waits", lambda: lws("status", NAME), lambda result: paused in result.out)
+    assert result.code == 1
     ahead = lws.well("plan", NAME, "--steps")
     assert ahead.lines[-1] == "and then waits for slice 0: the rollout is paused"
     stays("no LeaderWorkerSet is made", lambda: counts(world), 1.5)

@@ -25,11 +25,11 @@ def test_three_rollouts_and_who_runs_on_what(world: World, lws: Caller) -> None:
     world.patch(SET, "demo", {"spec": {**new_image("server:4")["spec"], **strategy["spec"]}})
     settle(world, "demo", updated=1)
 
-    keys = [labels_of(each)[REVISION_LABEL] for each in revisions_of(world, "demo")]
+    keys = [labels_of(revision)[REVISION_LABEL] for revision in revisions_of(world, "demo")]
     table = [line.split(maxsplit=3) for line in lws.well("history", "demo").lines[2:]]
     assert [(number, key) for number, key, _, _ in table] == [(str(n), key) for n, key in enumerate(keys, 1)]
-    told = [" ".join(rest.split()) for *_, rest in table]
-    assert told == [
+    rows = [" ".join(rest.split()) for *_, rest in table]
+    assert rows == [
         "0 <none> the first revision",
         "0 <none> worker template container server image: server:1 → server:2",
         "2 (0-1) <none> worker template container server image: server:2 → server:3",
@@ -37,13 +37,15 @@ def test_three_rollouts_and_who_runs_on_what(world: World, lws: Caller) -> None:
     ]
 
     data = lws.well("history", "demo", "-o", "json").data["revisions"]
-    assert [each["groups"] for each in data] == [[], [], [0, 1], [2]]
-    assert [each["wanted"] for each in data] == [False, False, False, True]
-    assert [each.get("changeCause") for each in data] == [None, None, None, "canary of server:4"]
+    assert [revision["groups"] for revision in data] == [[], [], [0, 1], [2]]
+    assert [revision["wanted"] for revision in data] == [False, False, False, True]
+    assert [revision.get("changeCause") for revision in data] == [None, None, None, "canary of server:4"]
 
-    (one,) = yaml.safe_load(lws.well("history", "demo", "--revision", "2", "-o", "yaml").out)["revisions"]
-    assert one["name"] == name_of(revisions_of(world, "demo")[1])
-    worker = one["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    (revision,) = yaml.safe_load(lws.well("history", "demo", "--revision", "2", "-o", "yaml").out)[
+        "revisions"
+    ]
+    assert revision["name"] == name_of(revisions_of(world, "demo")[1])
+    worker = revision["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     assert worker["spec"]["containers"][0]["image"] == "server:2"
     in_full = lws.well("history", "demo", "--revision", "3").out
     assert "Groups:       2 (0-1)" in in_full
@@ -67,17 +69,17 @@ def test_a_wide_terminal_shows_both_templates_side_by_side(world: World, lws: Ca
     settle(world, "demo")
     arguments = ["diff", "demo", "-n", world.namespace, "--kubeconfig", str(lws.kubeconfig)]
 
-    code, said = in_terminal(arguments, {}, 160)
+    code, output = in_terminal(arguments, {}, 160)
     assert code == 1
     (both,) = [
-        line for line in said.splitlines() if "server:1" in line and "server:2" in line and "→" not in line
+        line for line in output.splitlines() if "server:1" in line and "server:2" in line and "→" not in line
     ]
     assert both.index("server:1") < 80 < both.index("server:2")
     assert "\x1b[31m" in both and "\x1b[32m" in both
 
-    code, said = in_terminal(arguments, {"NO_COLOR": "1"}, 100)
+    code, output = in_terminal(arguments, {"NO_COLOR": "1"}, 100)
     assert code == 1
-    assert said.splitlines()[1:] == ["worker template container server image: server:1 → server:2"]
+    assert output.splitlines()[1:] == ["worker template container server image: server:1 → server:2"]
 
 
 def test_the_namespace_is_that_of_the_context(world: World, lws: Caller) -> None:
@@ -90,8 +92,8 @@ def test_the_namespace_is_that_of_the_context(world: World, lws: Caller) -> None
     path.touch(mode=0o600)
     path.write_text(yaml.safe_dump(kubeconfig))
     context = kubeconfig["contexts"][0]["name"]
-    said = Caller(path, namespace=None)("history", "demo", "--context", context)
-    assert said.lines[0] == f"LeaderWorkerSet {world.namespace}/demo"
+    result = Caller(path, namespace=None)("history", "demo", "--context", context)
+    assert result.lines[0] == f"LeaderWorkerSet {world.namespace}/demo"
     nobody = Caller(path, namespace=None)("history", "demo", "--context", "nobody")
     assert nobody.code == 1
     assert "nobody" in nobody.err

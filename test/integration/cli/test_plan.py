@@ -32,11 +32,11 @@ Object = dict[str, Any]
 
 
 def names_in(path: Path) -> list[str]:
-    return [each["metadata"]["name"] for each in documents_in(path) if each["kind"] == KIND]
+    return [document["metadata"]["name"] for document in documents_in(path) if document["kind"] == KIND]
 
 
 def documents_in(path: Path) -> list[Object]:
-    return [each for each in yaml.safe_load_all(path.read_text()) if each]
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
 
 
 def defaulted(world: World, template: Object, claims: list[str]) -> Object:
@@ -47,22 +47,22 @@ def defaulted(world: World, template: Object, claims: list[str]) -> Object:
     template = copy.deepcopy(template)
     volumes = template["spec"].get("volumes", [])
     template["spec"]["volumes"] = [*volumes, *({"name": claim, "emptyDir": {}} for claim in claims)]
-    whole = {
+    manifest = {
         "apiVersion": "v1",
         "kind": "PodTemplate",
         "metadata": {"generateName": "t-"},
         "template": template,
     }
     path = f"/api/v1/namespaces/{world.namespace}/podtemplates"
-    stored = world.api.send(Call("POST", path, whole, query={"dryRun": "All"}))
-    found: Object = stored["template"]
-    found["spec"]["volumes"] = [
-        each for each in found["spec"].get("volumes", []) if each["name"] not in claims
+    stored = world.api.send(Call("POST", path, manifest, query={"dryRun": "All"}))
+    result: Object = stored["template"]
+    result["spec"]["volumes"] = [
+        volume for volume in result["spec"].get("volumes", []) if volume["name"] not in claims
     ]
-    if not found["spec"]["volumes"]:
-        del found["spec"]["volumes"]
-    found["metadata"] = {"creationTimestamp": None, **found.get("metadata", {})}
-    return found
+    if not result["spec"]["volumes"]:
+        del result["spec"]["volumes"]
+    result["metadata"] = {"creationTimestamp": None, **result.get("metadata", {})}
+    return result
 
 
 def write_defaults(world: World, lws: Object) -> None:
@@ -77,7 +77,7 @@ def write_defaults(world: World, lws: Object) -> None:
 def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Caller) -> None:
     every = [name for path in SETS for name in names_in(path)]
     world.kubectl("apply", *(argument for path in SETS for argument in ("-f", str(path))))
-    others = {name: other for name in every if (other := other_manager(world.get(SET, name)))}
+    others = {name: manager for name in every if (manager := other_manager(world.get(SET, name)))}
     assert list(others) == ["managed-elsewhere"]
     seen = "the controller has seen it"
     for name in (name for name in every if name not in others):
@@ -86,7 +86,7 @@ def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Calle
         eventually(seen, lambda kind=kind, name=name: world.find(kind, name))
 
     left_alone = {
-        name: f"nothing happens: {other} runs this set (spec.managedBy)" for name, other in others.items()
+        name: f"nothing happens: {manager} runs this set (spec.managedBy)" for name, manager in others.items()
     }
     # All files at once need one connection and one answer per set.
     text = "\n---\n".join(path.read_text() for path in SETS)
@@ -101,38 +101,41 @@ def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Calle
     assert lws.well("plan", "-f", "-", stdin=text).lines == nothing
     for name in every:
         world.update(SET, name, partial(write_defaults, world))
-    said = lws.well("plan", "-f", "-", stdin=text).lines
-    assert said[1::2] == nothing[1::2]
+    lines = lws.well("plan", "-f", "-", stdin=text).lines
+    assert lines[1::2] == nothing[1::2]
     stays("no revision is recorded", lambda: {name: len(revisions_of(world, name)) for name in every}, 1)
 
 
 def test_nor_do_those_of_disaggregatedsets(world: World, lws: Caller) -> None:
     """Only the sets: other objects of an example need clusters with more APIs."""
     sets = [
-        each for path in DISAGGREGATED for each in documents_in(path) if each["kind"] == DISAGGREGATED_KIND
+        document
+        for path in DISAGGREGATED
+        for document in documents_in(path)
+        if document["kind"] == DISAGGREGATED_KIND
     ]
     world.kubectl("apply", "-f", "-", input={"apiVersion": "v1", "kind": "List", "items": sets})
-    names = [each["metadata"]["name"] for each in sets]
+    names = [document["metadata"]["name"] for document in sets]
     for name in names:
         stored = partial(world.get, DISAGGREGATED_KIND, name)
         eventually("it is recorded", stored, lambda now: (now.get("status") or {}).get("updateRevision"))
-    said = lws.well("plan", "-f", "-", stdin=yaml.safe_dump_all(sets)).lines
-    assert said[0::2] == [f"disaggregatedset.disaggregatedset.x-k8s.io/{name} unchanged" for name in names]
-    assert said[1::2] == [NOTHING] * len(names)
+    lines = lws.well("plan", "-f", "-", stdin=yaml.safe_dump_all(sets)).lines
+    assert lines[0::2] == [f"disaggregatedset.disaggregatedset.x-k8s.io/{name} unchanged" for name in names]
+    assert lines[1::2] == [NOTHING] * len(names)
 
 
 def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
     manifest = a_set("demo", replicas=3, rolloutStrategy=rolling(partition=1))
-    said = lws.well("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
-    assert said.lines[1].startswith("new: 3 groups of 2 pods, 6 in all, under key ")
+    result = lws.well("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
+    assert result.lines[1].startswith("new: 3 groups of 2 pods, 6 in all, under key ")
     world.kubectl("apply", "-f", "-", input=manifest)
     settle(world, "demo")
     before = {index: uids_of_group(world, "demo", index) for index in range(3)}
     stored = world.get(SET, "demo")
 
     manifest["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "server:2"
-    said = lws.well("plan", "-f", "-", "--steps", stdin=yaml.safe_dump(manifest))
-    assert said.lines[:4] == [
+    result = lws.well("plan", "-f", "-", "--steps", stdin=yaml.safe_dump(manifest))
+    assert result.lines[:4] == [
         "leaderworkerset.leaderworkerset.x-k8s.io/demo would be changed",
         "groups 1 to 2 restart, by a rollout, one at a time",
         "  group 0 keeps its revision until the partition is lowered",
@@ -141,8 +144,10 @@ def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
     # Users without our commands get the warning as well.
     with pytest.raises(CommandError) as warned:
         world.kubectl("apply", "--dry-run=server", "--warnings-as-errors", "-f", "-", input=manifest)
-    assert f"Warning: {said.lines[1]}; {said.lines[2].strip()}: {said.lines[3].strip()}" in str(warned.value)
-    steps = [line.split()[0] for line in said.lines[6:]]
+    assert f"Warning: {result.lines[1]}; {result.lines[2].strip()}: {result.lines[3].strip()}" in str(
+        warned.value
+    )
+    steps = [line.split()[0] for line in result.lines[6:]]
     assert steps == ["1", "2", "3"]
     (data,) = lws.well("plan", "-f", "-", "--steps", "-o", "json", stdin=yaml.safe_dump(manifest)).data[
         "items"
@@ -165,8 +170,8 @@ def test_edits_that_take_effect_at_once(world: World, lws: Caller) -> None:
     pods = pod_uids(world, "demo")
     manifest["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
     manifest["spec"]["replicas"] = 3
-    said = lws.well("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
-    assert said.lines[1:] == [
+    result = lws.well("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
+    assert result.lines[1:] == [
         "no pod is restarted",
         "  group 2 will be created",
         "  replicas: 2 → 3 (at once)",
@@ -187,8 +192,8 @@ def test_what_nobody_says_any_more_goes(world: World, lws: Caller) -> None:
     text = yaml.safe_dump(manifest)
     assert lws.well("plan", "-f", "-", stdin=text).lines[1] == "group 0 restarts, by a rollout"
     # Another field manager applied it, and its fields stay.
-    said = lws.well("plan", "-f", "-", "--server-side", "--force-conflicts", stdin=text)
-    assert said.lines[1] == NOTHING
+    result = lws.well("plan", "-f", "-", "--server-side", "--force-conflicts", stdin=text)
+    assert result.lines[1] == NOTHING
 
 
 @pytest.mark.parametrize(

@@ -50,18 +50,18 @@ def test_kubectl_lws(world: World, shell: dict[str, str]) -> None:
         command = ["kubectl", *arguments]
         return subprocess.run(command, env=shell, capture_output=True, text=True, check=False)
 
-    said = kubectl("lws", "status", "demo", "-n", world.namespace)
-    assert (said.returncode, said.stdout.splitlines()[-1]) == (0, "settled")
+    result = kubectl("lws", "status", "demo", "-n", world.namespace)
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "settled")
     wrong = kubectl("lws", "undo")
     assert wrong.returncode == 2
     assert "kubectl lws undo --help" in wrong.stderr
 
     commands = kubectl("__complete", "lws", "re").stdout.splitlines()
     assert commands[1:] == ["resume\tResume the rollout of a paused set.", ":4"]
-    there = ("-n", world.namespace)
+    options = ("-n", world.namespace)
     for words, candidates in {
-        ("status", *there, "de"): ["demo", ":4"],
-        ("pause", *there, "lws/de"): ["lws/demo", ":4"],
+        ("status", *options, "de"): ["demo", ":4"],
+        ("pause", *options, "lws/de"): ["lws/demo", ":4"],
         ("history", "-n", world.namespace[:-1]): [world.namespace, ":4"],
     }.items():
         press_until(["kubectl", "__complete", "lws", *words], shell, candidates)
@@ -96,11 +96,11 @@ def test_shells_complete_lws(world: World, shell: dict[str, str], name: str) -> 
         pytest.skip(f"needs {name}")
     world.create(a_set("demo", replicas=0))
     settle(world, "demo")
-    there = ["-n", world.namespace]
+    options = ["-n", world.namespace]
     for words, candidates in [
         (["re"], ["restart", "resume"]),
-        (["status", *there, "de"], ["demo"]),
-        (["undo", "demo", *there, "--to-revision", ""], ["1"]),
+        (["status", *options, "de"], ["demo"]),
+        (["undo", "demo", *options, "--to-revision", ""], ["1"]),
         (["history", "demo", "-n", world.namespace[:-1]], [world.namespace]),
         (["history", "demo", "-o", "j"], ["json"]),
     ]:

@@ -26,8 +26,8 @@ def test_restart_is_one_rollout_within_the_budget(world: World, lws: Caller) -> 
     settle(world, "demo")
     before, history = set(pod_uids(world, "demo").values()), History(world, "demo")
 
-    said = lws.well("restart", "demo")
-    assert said.out == f"{FULL_NAME} restarted\n"
+    result = lws.well("restart", "demo")
+    assert result.out == f"{FULL_NAME} restarted\n"
     assert lws("status", "demo", "--watch", "--timeout", "170").code == 0
     settle(world, "demo")
 
@@ -62,10 +62,10 @@ def test_pause_stops_a_rollout_and_resume_lets_it_go_on(world: World, lws: Calle
 
     eventually("what was begun is finished", ready, lambda now: now == {"Ready"})
     stays("no other group is updated", lambda: images_of(world, "demo"), 1.5)
-    said = lws("status", "demo")
-    assert said.code == 1
-    assert "paused: no group is updated before `resume`" in said.lines
-    assert said.lines[-1] == "waits for the rollout to be resumed"
+    result = lws("status", "demo")
+    assert result.code == 1
+    assert "paused: no group is updated before `resume`" in result.lines
+    assert result.lines[-1] == "waits for the rollout to be resumed"
     world.kubectl("scale", "lws", "demo", "--replicas=3")
     eventually("scaling goes on", lambda: len(leaders_of(world, "demo")), lambda count: count == 3)
 
@@ -89,7 +89,9 @@ def test_status_tells_what_it_waits_for(world: World, lws: Caller) -> None:
     homeless["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"no": "node"}
     world.patch(SET, "demo", homeless)
     waiting = eventually(
-        "the scheduler has said why", lambda: lws("status", "demo"), lambda said: "has no node" in said.out
+        "the scheduler has said why",
+        lambda: lws("status", "demo"),
+        lambda result: "has no node" in result.out,
     )
     assert waiting.code == 1
     assert waiting.lines[-1].startswith("waits for group 0 to be ready")
@@ -101,7 +103,7 @@ def test_status_tells_what_it_waits_for(world: World, lws: Caller) -> None:
     def reasons() -> tuple[str, list[str]]:
         why = lws("status", "demo", "-o", "json").data["groups"][0]["why"]
         stored = world.get(SET, "demo")["status"]["groups"].get("unsettled", [])
-        return why, [each["reason"] for each in stored]
+        return why, [group["reason"] for group in stored]
 
     def are_same(both: tuple[str, list[str]]) -> bool:
         why, stored = both
@@ -119,9 +121,9 @@ def test_all_sets_in_all_namespaces(world: World, lws: Caller) -> None:
     assert lines[0] == ["NAME", "READY", "UPDATED", "REVISION"]
     assert sorted(lines[1:]) == [["demo", "1/1", "1", "1"], ["other", "1/1", "1", "1"]]
     everywhere = lws("status", "-A", "-o", "json").data["items"]
-    here = {each["name"]: each for each in everywhere if each["namespace"] == world.namespace}
-    assert sorted(here) == ["demo", "other"]
-    assert here["demo"] == lws.well("status", "demo", "-o", "json").data
+    in_namespace = {item["name"]: item for item in everywhere if item["namespace"] == world.namespace}
+    assert sorted(in_namespace) == ["demo", "other"]
+    assert in_namespace["demo"] == lws.well("status", "demo", "-o", "json").data
     wide = lws.well("status", "demo", "-o", "wide").lines[4].split()
     assert wide[5:] == ["demo-0", world.get("Pod", "demo-0")["spec"]["nodeName"]]
     assert FULL_NAME in lws.well("status", "-o", "name").lines

@@ -41,19 +41,19 @@ def test_in_the_middle_of_a_rollout_only_what_must_restarts(world: World, lws: C
     untouched = [uids_of_group(world, "demo", index) for index in range(3)]
 
     before = world.get(SET, "demo")
-    said = lws.well("undo", "demo", "--dry-run")
-    assert "rolled back to revision 1 (server dry run)" in said.lines[0]
-    assert said.lines[1] == "group 3 restarts, by a rollout; groups 0 to 2 stay as they are"
+    result = lws.well("undo", "demo", "--dry-run")
+    assert "rolled back to revision 1 (server dry run)" in result.lines[0]
+    assert result.lines[1] == "group 3 restarts, by a rollout; groups 0 to 2 stay as they are"
     assert world.get(SET, "demo")["spec"] == before["spec"]
 
-    said = lws.well("undo", "demo")
-    assert said.lines[0] == "leaderworkerset.leaderworkerset.x-k8s.io/demo rolled back to revision 1"
+    result = lws.well("undo", "demo")
+    assert result.lines[0] == "leaderworkerset.leaderworkerset.x-k8s.io/demo rolled back to revision 1"
     assert lws("status", "demo", "--watch", "--timeout", "170").code == 0
     settle(world, "demo")
     assert [uids_of_group(world, "demo", index) for index in range(3)] == untouched
     assert set.union(*keys_of(world, "demo").values()) == {key}
-    assert [each["revision"] for each in revisions_of(world, "demo")] == [2, 3]
-    managers = {each["manager"] for each in world.get(SET, "demo")["metadata"]["managedFields"]}
+    assert [revision["revision"] for revision in revisions_of(world, "demo")] == [2, 3]
+    managers = {entry["manager"] for entry in world.get(SET, "demo")["metadata"]["managedFields"]}
     assert "lws-undo" in managers
 
 
@@ -73,11 +73,13 @@ def test_to_a_revision_by_number_and_back_again(world: World, lws: Caller) -> No
     assert now["spec"]["networkConfig"] == {"subdomainPolicy": "Shared"}
     assert EXCLUSIVE_TOPOLOGY_ANNOTATION not in now["metadata"].get("annotations", {})
     count = len(revisions_of(world, "demo"))
-    number = max(each["revision"] for each in revisions_of(world, "demo"))
-    (wanted,) = [
-        each for each in lws.well("history", "demo", "-o", "json").data["revisions"] if each["wanted"]
+    number = max(revision["revision"] for revision in revisions_of(world, "demo"))
+    (current,) = [
+        revision
+        for revision in lws.well("history", "demo", "-o", "json").data["revisions"]
+        if revision["wanted"]
     ]
-    assert (wanted["revision"], wanted["groups"]) == (number, [0])
+    assert (current["revision"], current["groups"]) == (number, [0])
 
     lws.well("undo", "demo")
     settle(world, "demo")
@@ -91,8 +93,8 @@ def test_it_warns_of_those_who_would_undo_it(world: World, lws: Caller) -> None:
     settle(world, "demo")
     world.patch(SET, "demo", new_image("server:2"))
     settle(world, "demo")
-    said = lws.well("undo", "demo")
-    assert said.err.startswith("Warning: flux applies the template of this set: its next apply will undo")
+    result = lws.well("undo", "demo")
+    assert result.err.startswith("Warning: flux applies the template of this set: its next apply will undo")
     settle(world, "demo")
     assert images_of(world, "demo") == {0: {"server:1"}}
 

@@ -191,9 +191,9 @@ def test_kubectl_prints_the_reason(world: World) -> None:
 
 def test_names_too_long_for_pod_names_are_rejected(world: World) -> None:
     refused = refusal(world, a_set("n" * 63, replicas=1, size=1))
-    found = re.search(r"has 63 characters, at most (\d+) are possible with replicas 1", str(refused))
-    assert found is not None, str(refused)
-    room = int(found[1])
+    match = re.search(r"has 63 characters, at most (\d+) are possible with replicas 1", str(refused))
+    assert match is not None, str(refused)
+    room = int(match[1])
     assert refusal(world, a_set("n" * (room + 1), replicas=1, size=1)).status == FORBIDDEN
     world.create(a_set("n" * room, replicas=0, size=1))
     world.kubectl("delete", "lws", "n" * room)
@@ -203,15 +203,15 @@ def test_names_too_long_for_pod_names_are_rejected(world: World) -> None:
 
 def test_scaling_beyond_the_name_limit_sets_a_condition(world: World) -> None:
     """The scale subresource bypasses the webhook."""
-    found = re.search(r"at most (\d+) are", str(refusal(world, a_set("n" * 63, replicas=1, size=2))))
-    assert found is not None
-    name = "s" * int(found[1])
+    match = re.search(r"at most (\d+) are", str(refusal(world, a_set("n" * 63, replicas=1, size=2))))
+    assert match is not None
+    name = "s" * int(match[1])
     world.create(a_set(name, replicas=0, size=2))
     with pytest.raises(ApiError, match="are possible with replicas 11"):
         world.patch(SET, name, scaled_to(11))
     world.kubectl("scale", "lws", name, "--replicas=11")
-    said = eventually("it says so", lambda: condition(world.get(SET, name), "ReplicaFailure"))
-    assert (said["status"], said["reason"]) == ("True", "NameTooLong")
+    failure = eventually("it says so", lambda: condition(world.get(SET, name), "ReplicaFailure"))
+    assert (failure["status"], failure["reason"]) == ("True", "NameTooLong")
     world.kubectl("scale", "lws", name, "--replicas=0")
     eventually(
         "it is over",
@@ -255,8 +255,8 @@ def test_other_fields_are_mutable(world: World) -> None:
 
 
 def test_a_dry_run_shows_defaults_and_stores_nothing(world: World) -> None:
-    shown = world.kubectl("create", "--dry-run=server", "-o=json", "-f", "-", input=a_set("dry"))
-    assert '"subdomainPolicy": "Shared"' in shown
+    output = world.kubectl("create", "--dry-run=server", "-o=json", "-f", "-", input=a_set("dry"))
+    assert '"subdomainPolicy": "Shared"' in output
     assert world.find(SET, "dry") is None
     with pytest.raises(CommandError, match="Forbidden"):
         world.kubectl("create", "--dry-run=server", "-f", "-", input=a_set("dry", size=0))

@@ -24,7 +24,10 @@ from test.harness.world import SET, World
 def test_a_deleted_leader_statefulset_is_recreated_with_the_same_key(world: World) -> None:
     world.create(a_set("lost"))
     settle(world, "lost")
-    before, revisions = pod_uids(world, "lost"), [name_of(each) for each in revisions_of(world, "lost")]
+    before, revisions = (
+        pod_uids(world, "lost"),
+        [name_of(revision) for revision in revisions_of(world, "lost")],
+    )
     uid = world.uid("StatefulSet", "lost")
 
     world.delete("StatefulSet", "lost")
@@ -34,7 +37,7 @@ def test_a_deleted_leader_statefulset_is_recreated_with_the_same_key(world: Worl
     settle(world, "lost")
 
     assert not set(before.values()) & set(pod_uids(world, "lost").values())
-    assert [name_of(each) for each in revisions_of(world, "lost")] == revisions
+    assert [name_of(revision) for revision in revisions_of(world, "lost")] == revisions
 
 
 def test_pods_survive_an_orphaning_deletion_of_the_leader_statefulset(world: World) -> None:
@@ -54,7 +57,7 @@ def test_pods_survive_an_orphaning_deletion_of_the_leader_statefulset(world: Wor
 def test_a_deleted_worker_statefulset_is_recreated_with_all_workers(world: World) -> None:
     world.create(a_set("worker", size=3))
     settle(world, "worker")
-    other, before = uids_of_group(world, "worker", 1), uids_of_group(world, "worker", 0)
+    untouched, before = uids_of_group(world, "worker", 1), uids_of_group(world, "worker", 0)
 
     world.delete("StatefulSet", "worker-0")
     eventually(
@@ -64,7 +67,7 @@ def test_a_deleted_worker_statefulset_is_recreated_with_all_workers(world: World
     )
     settle(world, "worker")
 
-    assert uids_of_group(world, "worker", 1) == other
+    assert uids_of_group(world, "worker", 1) == untouched
     assert controller_of(world.get("StatefulSet", "worker-0"))["uid"] == world.uid("Pod", "worker-0")
 
 
@@ -92,7 +95,7 @@ def test_edited_services_are_repaired(world: World) -> None:
     settle(world, "shared", "own")
     services = ("shared", "own-0")
     uids = {name: world.uid("Service", name) for name in services}
-    made = {name: world.get("Service", name)["spec"] for name in services}
+    original = {name: world.get("Service", name)["spec"] for name in services}
     ports = [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 80}]
     for edit in (
         {"selector": {"app": "elsewhere"}, "publishNotReadyAddresses": False, "ports": ports},
@@ -101,7 +104,7 @@ def test_edited_services_are_repaired(world: World) -> None:
         for name in services:
             world.patch("Service", name, {"spec": edit})
         for name in services:
-            eventually(f"Service {name} is repaired", partial(_spec_of, world, name), made[name].__eq__)
+            eventually(f"Service {name} is repaired", partial(_spec_of, world, name), original[name].__eq__)
     assert {name: world.uid("Service", name) for name in services} == uids
 
 
@@ -145,7 +148,7 @@ def test_children_do_not_carry_tool_labels_used_for_pruning(world: World) -> Non
     before = pod_uids(world, "claimed")
     kinds = ("statefulsets", "services", "pods", "controllerrevisions", "poddisruptionbudgets")
     assert world.kubectl("get", ",".join(kinds), "-l", label, "-o", "name") == ""
-    assert {labels_of(each).get("team") for each in world.list("StatefulSet")} == {"a"}
+    assert {labels_of(statefulset).get("team") for statefulset in world.list("StatefulSet")} == {"a"}
 
     # In the state that an earlier release left: it causes no write, but the next write removes it.
     world.kubectl("label", "statefulsets", "claimed", "claimed-0", f"{label}=h")
@@ -163,8 +166,8 @@ def test_children_do_not_carry_tool_labels_used_for_pruning(world: World) -> Non
 
 
 def _spec_of(world: World, service: str) -> object:
-    found = world.find("Service", service)
-    return found and found["spec"]
+    obj = world.find("Service", service)
+    return obj and obj["spec"]
 
 
 def _replicas(world: World, statefulset: str) -> int:

@@ -67,7 +67,7 @@ def clash(world: World, name: str, words: str) -> dict[str, Any]:
     return eventually(
         f"{name} says that {words} is in the way",
         lambda: condition(world.get(SET, name), "ReplicaFailure"),
-        lambda found: found.get("status") == "True" and words in found["message"],
+        lambda failure: failure.get("status") == "True" and words in failure["message"],
     )
 
 
@@ -75,7 +75,7 @@ def warning_of(world: World, name: str) -> str:
     """Wait for warnings, and return the only text, which several writers may report."""
 
     def notes() -> set[str]:
-        return {each.note for each in events_of(world, name) if each.type == "Warning"}
+        return {event.note for event in events_of(world, name) if event.type == "Warning"}
 
     (note,) = eventually(f"there is a warning about {name}", notes)
     return note
@@ -100,7 +100,7 @@ def world(shared_world: World) -> World:
 @pytest.fixture(scope="module")
 def strangers(world: World) -> dict[str, Any]:
     """Return the conflicting objects as they were before the conflict, and create the sets."""
-    before = {key: each for key, each in specs(identities(world)).items() if not key.endswith(" b")}
+    before = {key: spec for key, spec in specs(identities(world)).items() if not key.endswith(" b")}
     for name in ("taken", "served", "led"):
         world.create(a_set(name, replicas=1))
     # Scaling bypasses admission, which would have rejected this.
@@ -109,16 +109,16 @@ def strangers(world: World) -> dict[str, Any]:
 
 
 def test_a_foreign_statefulset_is_left_alone_and_reported(world: World, strangers: dict[str, Any]) -> None:
-    said = clash(world, "taken", "StatefulSet taken")
-    assert said["reason"] == "NameClash"
+    failure = clash(world, "taken", "StatefulSet taken")
+    assert failure["reason"] == "NameClash"
     assert "StatefulSet taken exists and is not controlled by anything" in warning_of(world, "taken")
     assert condition(world.get(SET, "taken"), "Available").get("status") != "True"
 
 
 def test_a_foreign_service_is_left_alone_and_reported(world: World, strangers: dict[str, Any]) -> None:
-    said = clash(world, "served", "Service served")
-    assert said["reason"] == "NameClash"
-    assert warning_of(world, "served") == said["message"]
+    failure = clash(world, "served", "Service served")
+    assert failure["reason"] == "NameClash"
+    assert warning_of(world, "served") == failure["message"]
 
 
 def test_a_foreign_worker_statefulset_is_left_alone_and_reported(
@@ -150,7 +150,7 @@ def test_an_equivalent_service_of_a_user_is_used_and_outlives_the_set(world: Wor
     stays("both Services", lambda: {name: world.get("Service", name)["metadata"] for name in before}, 2)
     for name in ("mine", "own"):
         assert not condition(world.get(SET, name), "ReplicaFailure")
-        assert [each.note for each in events_of(world, name) if each.type == "Warning"] == []
+        assert [event.note for event in events_of(world, name) if event.type == "Warning"] == []
         world.delete(SET, name, "Foreground")
         eventually(f"{name} is gone", lambda: world.find(SET, name) is None, seconds=GONE_SECONDS)  # noqa: B023
     assert {name: world.get("Service", name)["metadata"] for name in before} == before
@@ -207,4 +207,4 @@ def _observed(world: World, name: str) -> bool:
 def _untouched(world: World, before: dict[str, Any]) -> list[str]:
     """Return the differences in the objects that existed before."""
     after = specs(identities(world))
-    return differences(before, {key: each for key, each in after.items() if key in before})
+    return differences(before, {key: spec for key, spec in after.items() if key in before})

@@ -140,15 +140,15 @@ def test_environment_variables_of_containers(world: World) -> None:
         for worker in (0, *WORKERS):
             name = f"{NAME}-{index}-{worker}" if worker else f"{NAME}-{index}"
             spec = world.get("Pod", name)["spec"]
-            given = [
+            injected = [
                 {"name": "LWS_LEADER_ADDRESS", "value": f"{NAME}-{index}.{NAME}.{world.namespace}"},
                 {"name": "LWS_GROUP_SIZE", "value": str(SIZE)},
                 {"name": "LWS_WORKER_INDEX", "value": str(worker)},
             ]
             (before,), (server, side) = spec["initContainers"], spec["containers"]
-            assert before["env"] == [*given, {"name": "X", "value": "1"}]
-            assert server["env"] == [*given, {"name": "URL", "value": "http://$(LWS_LEADER_ADDRESS):80"}]
-            assert side["env"] == given
+            assert before["env"] == [*injected, {"name": "X", "value": "1"}]
+            assert server["env"] == [*injected, {"name": "URL", "value": "http://$(LWS_LEADER_ADDRESS):80"}]
+            assert side["env"] == injected
 
 
 def test_owner_references_lead_to_the_set(world: World) -> None:
@@ -158,9 +158,9 @@ def test_owner_references_lead_to_the_set(world: World) -> None:
         assert reference["uid"] == world.uid(kind, owner)
         assert reference["controller"] is reference["blockOwnerDeletion"] is True
 
-    for each in (world.get("StatefulSet", NAME), world.get("Service", NAME), *revisions_of(world, NAME)):
-        assert_owned(each, SET, NAME)
-        assert controller_of(each)["apiVersion"] == API_VERSION
+    for child in (world.get("StatefulSet", NAME), world.get("Service", NAME), *revisions_of(world, NAME)):
+        assert_owned(child, SET, NAME)
+        assert controller_of(child)["apiVersion"] == API_VERSION
     for index in GROUPS:
         leader = f"{NAME}-{index}"
         assert_owned(world.get("Pod", leader), "StatefulSet", NAME)
@@ -174,8 +174,8 @@ def test_the_leader_statefulset_starts_all_groups_in_parallel(world: World, key:
     assert spec["selector"] == {"matchLabels": {NAME_LABEL: NAME, WORKER_INDEX_LABEL: "0"}}
     assert spec["updateStrategy"]["type"] == "RollingUpdate"
     assert spec["updateStrategy"]["rollingUpdate"]["partition"] == 0
-    told = {field: spec[field] for field in ("serviceName", "replicas", "podManagementPolicy")}
-    assert told == {"serviceName": NAME, "replicas": REPLICAS, "podManagementPolicy": "Parallel"}
+    actual = {field: spec[field] for field in ("serviceName", "replicas", "podManagementPolicy")}
+    assert actual == {"serviceName": NAME, "replicas": REPLICAS, "podManagementPolicy": "Parallel"}
     metadata = spec["template"]["metadata"]
     # Before 1.34, Kubernetes adds `creationTimestamp: null` to a template.
     assert {name: value for name, value in metadata.items() if value is not None} == {
@@ -193,8 +193,8 @@ def test_worker_ordinals_start_at_one(world: World) -> None:
             GROUP_INDEX_LABEL: str(index),
             GROUP_KEY_LABEL: group_key(world, index),
         }
-        told = {field: spec[field] for field in ("serviceName", "replicas", "podManagementPolicy")}
-        assert told == {"serviceName": NAME, "replicas": SIZE - 1, "podManagementPolicy": "Parallel"}
+        actual = {field: spec[field] for field in ("serviceName", "replicas", "podManagementPolicy")}
+        assert actual == {"serviceName": NAME, "replicas": SIZE - 1, "podManagementPolicy": "Parallel"}
 
 
 def test_all_pods_share_one_headless_service(world: World) -> None:
@@ -221,7 +221,7 @@ def test_the_revision_records_the_pod_templates(world: World, key: str) -> None:
 def test_the_status_is_available(world: World, key: str) -> None:
     lws = world.get(SET, NAME)
     status = dict(lws["status"])
-    conditions = {each["type"]: each for each in status.pop("conditions")}
+    conditions = {entry["type"]: entry for entry in status.pop("conditions")}
     assert (status.pop("members").keys(), bool(status.pop("lastProgressTime"))) == (
         set(map(str, GROUPS)),
         True,
@@ -236,13 +236,13 @@ def test_the_status_is_available(world: World, key: str) -> None:
         "currentRevision": f"{NAME}-{key}-1",
         "updateRevision": f"{NAME}-{key}-1",
     }
-    assert {each: conditions[each]["status"] for each in conditions} == {
+    assert {kind: conditions[kind]["status"] for kind in conditions} == {
         "Available": "True",
         "Degraded": "False",
         "Progressing": "False",
     }
-    said = condition(lws, "Available")
-    assert (said["reason"], said["message"]) == ("AllGroupsReady", "All replicas are ready")
+    available = condition(lws, "Available")
+    assert (available["reason"], available["message"]) == ("AllGroupsReady", "All replicas are ready")
 
 
 def test_events_of_the_creation(world: World, key: str) -> None:
@@ -271,10 +271,10 @@ def test_events_of_the_creation(world: World, key: str) -> None:
         for leader in leaders
     ]
     count = len(expected) + len(workers)
-    told = eventually("all is told", lambda: events_of(world, NAME), lambda found: len(found) >= count)
-    assert sorted(told) == sorted([*expected, *workers]), "a few groups are told one by one"
-    assert (told[0], told[-1]) == (expected[0], expected[-1])
-    for each in raw_events_of(world, NAME):
-        assert each["reportingController"] == "leaderworkerset"
-        assert each["reportingInstance"].startswith("leaderworkerset-")
-        assert "series" not in each
+    events = eventually("all is told", lambda: events_of(world, NAME), lambda events: len(events) >= count)
+    assert sorted(events) == sorted([*expected, *workers]), "a few groups are told one by one"
+    assert (events[0], events[-1]) == (expected[0], expected[-1])
+    for event in raw_events_of(world, NAME):
+        assert event["reportingController"] == "leaderworkerset"
+        assert event["reportingInstance"].startswith("leaderworkerset-")
+        assert "series" not in event

@@ -30,7 +30,7 @@ from test.harness.world import SET, World
 
 def nothing_is_left(world: World) -> None:
     # On a new cluster, the garbage collector takes half a minute to discover a new kind.
-    eventually("nothing is left", lambda: sorted(identities(world)), lambda left: not left)
+    eventually("nothing is left", lambda: sorted(identities(world)), lambda remaining: not remaining)
 
 
 @pytest.mark.parametrize("policy", ["Shared", "UniquePerReplica"])
@@ -40,7 +40,7 @@ def test_all_children_of_a_deleted_set_are_deleted(world: World, propagation: st
     settle(world, "gone")
     world.delete(SET, "gone", propagation)
     nothing_is_left(world)
-    assert all(each.type == "Normal" for each in events_of(world, "gone"))
+    assert all(event.type == "Normal" for event in events_of(world, "gone"))
 
 
 def test_a_set_can_be_deleted_during_a_rollout(world: World) -> None:
@@ -86,7 +86,7 @@ def test_a_set_recreated_at_once_is_a_new_set(world: World) -> None:
     )
     uid = world.uid(SET, "again")
     owned = (revision, world.get("StatefulSet", "again"), world.get("Service", "again"))
-    assert [controller_of(each)["uid"] for each in owned] == [uid] * 3
+    assert [controller_of(child)["uid"] for child in owned] == [uid] * 3
     assert {labels_of(pod)[REVISION_LABEL] for pod in pods_of(world, "again")} == {
         labels_of(revision)[REVISION_LABEL]
     }
@@ -109,8 +109,8 @@ def test_orphans_are_adopted_by_the_next_set_without_a_restart(world: World) -> 
     uid = world.uid(SET, "adopted")
 
     def owners() -> set[str]:
-        found = [world.get("StatefulSet", "adopted"), world.get("Service", "adopted")]
-        return {controller_of(each).get("uid", "") for each in (*found, *revisions_of(world, "adopted"))}
+        children = [world.get("StatefulSet", "adopted"), world.get("Service", "adopted")]
+        return {controller_of(child).get("uid", "") for child in (*children, *revisions_of(world, "adopted"))}
 
     eventually("all of it is the new set's", owners, lambda now: now == {uid})
 

@@ -48,14 +48,14 @@ def test_edited_labels_and_annotations_are_repaired_and_no_pod_is_deleted(world:
     settle(world, "marked")
     world.patch(SET, "marked", {"spec": {"leaderWorkerTemplate": {"size": 3}}})
     settle(world, "marked")
-    older, _ = (labels_of(each)[REVISION_LABEL] for each in revisions_of(world, "marked"))
+    older, _ = (labels_of(revision)[REVISION_LABEL] for revision in revisions_of(world, "marked"))
     before, marks = specs(identities(world, "Pod", "StatefulSet")), marks_of(world)
 
     for value in ("7", None, older):
-        for (kind, name), (labels, told) in EDITABLE.items():
+        for (kind, name), (labels, annotation_keys) in EDITABLE.items():
             edited = {
                 "labels": dict.fromkeys(labels, value),
-                "annotations": dict.fromkeys(told, value),
+                "annotations": dict.fromkeys(annotation_keys, value),
             }
             world.patch(kind, name, {"metadata": edited})
         eventually(f"all that became {value} is repaired", lambda: marks_of(world), lambda now: now == marks)
@@ -87,11 +87,11 @@ def _owner(world: World, pod: str) -> dict[str, Any]:
 
 def marks_of(world: World) -> dict[Any, Any]:
     """Return the edited labels and annotations of each object."""
-    found = {key: world.get(*key) for key in EDITABLE}
+    objects = {key: world.get(*key) for key in EDITABLE}
     return {
         key: (
-            {label: labels_of(found[key]).get(label) for label in labels},
-            {annotation: annotations_of(found[key]).get(annotation) for annotation in told},
+            {label: labels_of(objects[key]).get(label) for label in labels},
+            {annotation: annotations_of(objects[key]).get(annotation) for annotation in annotation_keys},
         )
-        for key, (labels, told) in EDITABLE.items()
+        for key, (labels, annotation_keys) in EDITABLE.items()
     }

@@ -60,7 +60,9 @@ def test_leaders_are_pods_of_a_deployment_and_workers_are_named_by_host(groups: 
         assert host == f"demo-{labels_of(leader)[GROUP_INDEX_LABEL][:8]}"
         assert groups.get("StatefulSet", host)["status"]["availableReplicas"] == 1
         worker = groups.get("Pod", f"{host}-1")
-        environment = {each["name"]: each.get("value") for each in worker["spec"]["containers"][0]["env"]}
+        environment = {
+            variable["name"]: variable.get("value") for variable in worker["spec"]["containers"][0]["env"]
+        }
         assert environment["LWS_LEADER_ADDRESS"] == f"{host}.demo.{groups.namespace}"
         assert "schedulingGates" not in leader["spec"]
         assert COST not in annotations_of(leader)
@@ -73,7 +75,7 @@ def test_a_lost_worker_recreates_its_group_alone(groups: World) -> None:
     eventually("the group is gone", lambda: keys_of(groups, "demo"), lambda now: key not in now)
     settle(groups, "demo")
     assert labels_of(second)[GROUP_INDEX_LABEL] in keys_of(groups, "demo")
-    assert "RecreateGroup" in {each.reason for each in events_of(groups, "demo")}
+    assert "RecreateGroup" in {event.reason for event in events_of(groups, "demo")}
 
 
 @pytest.mark.parametrize("budget", [{"maxUnavailable": 1}, {"maxUnavailable": 1, "maxSurge": 1}])
@@ -103,7 +105,7 @@ def test_a_new_leader_is_gated_until_its_former_group_is_gone(groups: World) -> 
     (name,) = eventually("its successor is gated", gated, lambda now: len(now) == 1)
     eventually(
         "users are told",
-        lambda: {each["reason"] for each in groups.list("Event") if each["regarding"]["name"] == name},
+        lambda: {event["reason"] for event in groups.list("Event") if event["regarding"]["name"] == name},
         lambda now: "GroupReplacementDeferred" in now,
     )
     assert gated() == [name]
@@ -156,7 +158,7 @@ def test_a_scale_down_deletes_the_worst_group_as_a_whole(world: World) -> None:
     world.patch(SET, "demo", scaled_to(3))
     settle(world, "demo")
     assert labels_of(worst)[GROUP_INDEX_LABEL] not in keys_of(world, "demo")
-    assert "GroupDeletedFirst" in {each.reason for each in events_of(world, "demo")}
+    assert "GroupDeletedFirst" in {event.reason for event in events_of(world, "demo")}
     assert not any(COST in annotations_of(pod) for pod in leaders_of(world, "demo"))
 
 
@@ -183,9 +185,9 @@ def test_a_paused_set_whose_deployment_is_deleted_keeps_its_template(groups: Wor
     )
 
     def state() -> tuple[int, int, bool]:
-        found = groups.get(SET, "demo").get("status") or {}
+        status = groups.get(SET, "demo").get("status") or {}
         is_kept = pod_uids(groups, "demo") == before
-        return found.get("readyReplicas", 0), found.get("updatedReplicas", 0), is_kept
+        return status.get("readyReplicas", 0), status.get("updatedReplicas", 0), is_kept
 
     expected = (2, 0, propagation == "Orphan")
     eventually("groups are ready on the former template", state, lambda now: now == expected)
@@ -210,8 +212,12 @@ def test_a_paused_deployment_is_reported(groups: World) -> None:
 
 def kept_by(world: World) -> set[str]:
     """Return the names of pods with our finalizer."""
-    found = (pod["metadata"] for pod in world.list("Pod"))
-    return {each["name"] for each in found if RESTART_BUDGET_FINALIZER in each.get("finalizers", ())}
+    pods_metadata = (pod["metadata"] for pod in world.list("Pod"))
+    return {
+        metadata["name"]
+        for metadata in pods_metadata
+        if RESTART_BUDGET_FINALIZER in metadata.get("finalizers", ())
+    }
 
 
 def names_of_pods(world: World) -> set[str]:
@@ -241,17 +247,17 @@ def test_a_group_lineage_ends_at_upstreams_restart_limit(
     limit = {"maxGroupRestarts": 1, "restartBackoff": {"baseSeconds": 1}}
     world.create(a_hash_set("demo", group=limit, groupReplacementPolicy=policy))
     settle(world, "demo")
-    first, other = leaders_of(world, "demo")
+    first, second = leaders_of(world, "demo")
     key = labels_of(first)[GROUP_INDEX_LABEL]
     pods.restart_container(world.namespace, f"{first['spec']['hostname']}-1", CONTAINER)
     eventually("its group is recreated", lambda: keys_of(world, "demo"), lambda now: key not in now)
     settle(world, "demo")
-    last = next(pod for pod in leaders_of(world, "demo") if name_of(pod) != name_of(other))
+    last = next(pod for pod in leaders_of(world, "demo") if name_of(pod) != name_of(second))
 
     def counts() -> Object:
         text = annotations_of(world.get(SET, "demo")).get(GROUP_RESTART_COUNTS_ANNOTATION, "{}")
-        found: Object = json.loads(text)
-        return found
+        result: Object = json.loads(text)
+        return result
 
     assert counts() == {f"{labels_of(last)[REVISION_LABEL]}/{labels_of(last)[GROUP_INDEX_LABEL]}": 1}
     worker = f"{last['spec']['hostname']}-1"
@@ -273,15 +279,17 @@ def test_a_group_lineage_ends_at_upstreams_restart_limit(
         else:
             world.delete(SET, "demo")
         if way_out == "deletion unattended":
-            eventually("the set is gone", lambda: world.find(SET, "demo"), lambda found: found is None)
+            eventually("the set is gone", lambda: world.find(SET, "demo"), lambda lws: lws is None)
         elif way_out.endswith("unattended"):
             # The set is deleted after its pods.
             eventually("kept pods are left", lambda: names_of_pods(world), lambda now: now == of_group)
         product.ensure_running()
-        eventually("nothing is left", lambda: world.list("Pod"), lambda found: not found)
+        eventually("nothing is left", lambda: world.list("Pod"), lambda remaining: not remaining)
         if "namespace" in way_out:
             name = ("get", "namespace", world.namespace, "--ignore-not-found", "-o", "name")
-            eventually("the namespace is gone", lambda: world.cluster.kubectl(*name), lambda found: not found)
+            eventually(
+                "the namespace is gone", lambda: world.cluster.kubectl(*name), lambda output: not output
+            )
         return
     if way_out == "scaling":
         world.patch(SET, "demo", scaled_to(1))

@@ -36,23 +36,23 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def dispatch(here: World, there: World, name: str) -> None:
+def dispatch(local: World, remote: World, name: str) -> None:
     """Dispatch one set: copy it there, and copy its status back."""
-    lws, copy = here.get(SET, name), there.find(SET, name)
+    lws, copy = local.get(SET, name), remote.find(SET, name)
     spec = {key: value for key, value in lws["spec"].items() if key != "managedBy"}
     if copy is None:
         metadata = {"name": name, "labels": {"kueue.x-k8s.io/multikueue-origin": "here"}}
-        there.create({**a_set(name), "metadata": metadata, "spec": spec})
+        remote.create({**a_set(name), "metadata": metadata, "spec": spec})
     elif copy["spec"] != spec:
-        there.patch(SET, name, {"spec": spec})
+        remote.patch(SET, name, {"spec": spec})
     elif copy.get("status") != lws.get("status"):
-        path = f"{here.path(SET, name)}/status"
-        here.api.send(Call("PUT", path, {**lws, "status": copy.get("status")}))
+        path = f"{local.path(SET, name)}/status"
+        local.api.send(Call("PUT", path, {**lws, "status": copy.get("status")}))
 
 
-def is_mirrored(here: World, there: World, name: str) -> bool:
-    dispatch(here, there, name)
-    here_now, there_now = here.get(SET, name), there.get(SET, name)
+def is_mirrored(local: World, remote: World, name: str) -> bool:
+    dispatch(local, remote, name)
+    here_now, there_now = local.get(SET, name), remote.get(SET, name)
     return bool(
         here_now.get("status")
         and here_now["status"] == there_now.get("status")
@@ -75,8 +75,8 @@ def after_another_set(world: World, name: str) -> None:
 def test_a_set_is_dispatched_to_another_cluster_and_its_status_is_mirrored(
     world: World, remote: World, product: Product, audit: AuditLog
 ) -> None:
-    wanted = a_set("sent", 2, 2, managedBy=DISPATCHER, podDisruptionBudget={"maxUnavailableGroups": 1})
-    stored = world.create(wanted)
+    manifest = a_set("sent", 2, 2, managedBy=DISPATCHER, podDisruptionBudget={"maxUnavailableGroups": 1})
+    stored = world.create(manifest)
     assert stored["spec"]["managedBy"] == DISPATCHER
     assert stored["spec"]["startupPolicy"] == "LeaderCreated", "it is defaulted as any set"
     after_another_set(world, "first")
@@ -91,10 +91,12 @@ def test_a_set_is_dispatched_to_another_cluster_and_its_status_is_mirrored(
     after_another_set(world, "second")
     assert world.get(SET, "sent")["status"] == written, "nobody has put anything back"
     assert children_of(world, "sent") == []
-    assert [str(each) for each in audit.requests() if each.is_write and each.name.startswith("sent")] == []
+    assert [
+        str(request) for request in audit.requests() if request.is_write and request.name.startswith("sent")
+    ] == []
 
     world.delete(SET, "sent")
-    eventually("nothing holds it", lambda: world.find(SET, "sent"), lambda found: found is None)
+    eventually("nothing holds it", lambda: world.find(SET, "sent"), lambda lws: lws is None)
 
 
 @pytest.mark.parametrize("name", ["multikueue", "", "Acme.io/foo", "acme.io/" + "a" * 60])
@@ -106,6 +108,6 @@ def test_an_invalid_controller_name_is_rejected(world: World, name: str) -> None
 def test_managed_by_is_immutable(world: World) -> None:
     world.create(a_set("ours", 1, 1, managedBy="leaderworkerset.sigs.k8s.io/lws-controller"))
     settle(world, "ours")
-    for other in (DISPATCHER, None):
+    for controller in (DISPATCHER, None):
         with pytest.raises(ApiError, match=r"spec\.managedBy: Invalid value: .*: field is immutable"):
-            world.patch(SET, "ours", {"spec": {"managedBy": other}})
+            world.patch(SET, "ours", {"spec": {"managedBy": controller}})

@@ -39,12 +39,12 @@ LEASE = "leases"
 def writes(world: World, audit: AuditLog) -> list[Request]:
     """Return the manager's writes, without renewals of its Lease and deletions of earlier tests' objects."""
     places = (world.namespace, NAMESPACE, "")
-    found = [each for each in audit.requests() if each.is_write and each.namespace in places]
-    return [each for each in found if each.resource != LEASE]
+    requests = [request for request in audit.requests() if request.is_write and request.namespace in places]
+    return [request for request in requests if request.resource != LEASE]
 
 
 def renewals(audit: AuditLog) -> int:
-    return sum(each.is_write and each.resource == LEASE for each in audit.requests())
+    return sum(request.is_write and request.resource == LEASE for request in audit.requests())
 
 
 @pytest.mark.our_simulation
@@ -91,10 +91,10 @@ def test_changes_without_a_manager_are_reconciled_by_the_next_one(world: World, 
     settle(world, "alone")
 
     after = pod_uids(world, "alone")
-    kept = {"alone-0", "alone-1", "alone-1-1"}
-    assert {pod: after[pod] for pod in kept} == {pod: before[pod] for pod in kept}
+    untouched = {"alone-0", "alone-1", "alone-1-1"}
+    assert {pod: after[pod] for pod in untouched} == {pod: before[pod] for pod in untouched}
     variables = world.get("Pod", "alone-0-1")["spec"]["containers"][0]["env"]
-    assert [each["name"] for each in variables] == [
+    assert [variable["name"] for variable in variables] == [
         "LWS_LEADER_ADDRESS",
         "LWS_GROUP_SIZE",
         "LWS_WORKER_INDEX",

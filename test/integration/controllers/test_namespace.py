@@ -20,7 +20,7 @@ def test_no_errors_in_a_terminating_namespace(world: World, product: Product, au
     for name in NAMES:
         world.create(a_set(name, workers=slow))
     settle(world, *NAMES)
-    said = len(product.log())
+    log_length = len(product.log())
     # One of the sets is in a rollout.
     world.patch(SET, "one", new_image("server:2"))
 
@@ -28,9 +28,13 @@ def test_no_errors_in_a_terminating_namespace(world: World, product: Product, au
     world.api.delete(path)
     eventually("the namespace is gone", lambda: _is_gone(world, path))
 
-    lines = [line for line in product.log()[said:].splitlines() if world.namespace in line]
+    lines = [line for line in product.log()[log_length:].splitlines() if world.namespace in line]
     assert [line for line in lines if "\tWARN\t" in line or "\tERROR\t" in line or "Failed" in line] == []
-    refused = [each for each in audit.requests() if each.namespace == world.namespace and each.code == 403]
+    refused = [
+        request
+        for request in audit.requests()
+        if request.namespace == world.namespace and request.code == 403
+    ]
     assert len(refused) <= MOST_REFUSALS_PER_SET * len(NAMES), "\n".join(map(str, refused))
 
 

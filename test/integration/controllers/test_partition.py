@@ -48,8 +48,8 @@ def test_a_lost_group_below_the_partition_is_recreated_with_the_old_revision(wor
     world.patch(SET, "as-it-was", changed)
     settle(world, "as-it-was", updated=1)
     lost, keys = uids_of_group(world, "as-it-was", 0), keys_of(world, "as-it-was")
-    other = uids_of_group(world, "as-it-was", 1)
-    assert (len(lost), len(other)) == (2, 3)
+    updated = uids_of_group(world, "as-it-was", 1)
+    assert (len(lost), len(updated)) == (2, 3)
 
     world.delete("Pod", "as-it-was-0")
     eventually(
@@ -61,7 +61,7 @@ def test_a_lost_group_below_the_partition_is_recreated_with_the_old_revision(wor
 
     assert images_of(world, "as-it-was") == {0: {"server:1"}, 1: {"server:2"}}
     assert keys_of(world, "as-it-was") == keys
-    assert uids_of_group(world, "as-it-was", 1) == other
+    assert uids_of_group(world, "as-it-was", 1) == updated
 
 
 def test_with_a_partition_above_all_groups_only_new_groups_are_updated(world: World) -> None:

@@ -38,7 +38,7 @@ def nothing_is_left(world: World, name: str) -> None:
     eventually(
         f"Jobs of {name} and their pods are gone",
         lambda: (jobs_of(world, name), pods_of_jobs(world, name)),
-        lambda found: found == ([], []),
+        lambda remaining: remaining == ([], []),
     )
 
 
@@ -73,8 +73,8 @@ def test_the_rollout_starts_after_the_images_are_pulled(world: World) -> None:
 
     settle(world, "warm")
     assert images_of(world, "warm") == {0: {"server:2-pulls-3s"}, 1: {"server:2-pulls-3s"}}
-    (told,) = wait_for_events(world, "warm", "Prewarmed")
-    assert told.note.startswith(f"{len(homes)} of {len(homes)} nodes are prewarmed for revision warm-")
+    (event,) = wait_for_events(world, "warm", "Prewarmed")
+    assert event.note.startswith(f"{len(homes)} of {len(homes)} nodes are prewarmed for revision warm-")
     nothing_is_left(world, "warm")
     assert "prewarm" not in world.get(SET, "warm")["status"]
     # The next rollout has no new image.
@@ -82,7 +82,7 @@ def test_the_rollout_starts_after_the_images_are_pulled(world: World) -> None:
         SET, "warm", {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"priority": 0}}}}}
     )
     settle(world, "warm")
-    assert len([each for each in events_of(world, "warm") if each.reason == "Prewarmed"]) == 1
+    assert len([event for event in events_of(world, "warm") if event.reason == "Prewarmed"]) == 1
 
 
 def test_the_rollout_starts_at_the_deadline(world: World) -> None:
@@ -93,9 +93,9 @@ def test_the_rollout_starts_at_the_deadline(world: World) -> None:
     held(world, "late", len(homes))
     assert pod_uids(world, "late") == before
     settle(world, "late")
-    (told,) = wait_for_events(world, "late", "PrewarmIncomplete")
-    assert (told.type, told.note[:5]) == ("Warning", "0 of ")
-    assert "DeadlineExceeded" in told.note
+    (event,) = wait_for_events(world, "late", "PrewarmIncomplete")
+    assert (event.type, event.note[:5]) == ("Warning", "0 of ")
+    assert "DeadlineExceeded" in event.note
     nothing_is_left(world, "late")
 
 
@@ -105,8 +105,8 @@ def test_rejected_jobs_are_reported_and_do_not_block_the_rollout(world: World) -
     with prewarm_pods_refused(world):
         world.patch(SET, "refused", new_image("server:2"))
         settle(world, "refused")
-        (told,) = wait_for_events(world, "refused", "PrewarmIncomplete")
-    assert REFUSAL in told.note
+        (event,) = wait_for_events(world, "refused", "PrewarmIncomplete")
+    assert REFUSAL in event.note
     nothing_is_left(world, "refused")
 
 

@@ -65,8 +65,8 @@ def refuse_many_times(world: World, statefulset: str) -> None:
 
 
 def refusals(world: World, statefulset: str) -> int:
-    found = [each for each in world.list("Event") if each["regarding"]["name"] == statefulset]
-    return sum(times(each) for each in found if each["reason"] == "FailedCreate")
+    events = [event for event in world.list("Event") if event["regarding"]["name"] == statefulset]
+    return sum(times(event) for event in events if event["reason"] == "FailedCreate")
 
 
 def times(event: dict[str, Any]) -> int:

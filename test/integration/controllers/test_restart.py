@@ -60,7 +60,7 @@ def recreated(world: World, name: str, index: int, before: dict[str, str]) -> No
 
 
 def restarts_told(world: World, name: str) -> list[Event]:
-    return [each for each in events_of(world, name) if each.reason == "RecreateGroup"]
+    return [event for event in events_of(world, name) if event.reason == "RecreateGroup"]
 
 
 def restarts_of(world: World, name: str) -> dict[str, str]:
@@ -119,17 +119,19 @@ def test_a_group_is_recreated_as_a_whole(world: World, pods: Pods, trouble: Trou
     workers = pod_template(initContainers=[{"name": "before", "image": "before:1"}])
     world.create(a_set("g", replicas=2, size=3, workers=workers))
     settle(world, "g")
-    before, other = uids_of_group(world, "g", 1), uids_of_group(world, "g", 0)
+    before, untouched = uids_of_group(world, "g", 1), uids_of_group(world, "g", 0)
 
     trouble(world, pods, pod)
     recreated(world, "g", 1, before)
 
-    assert uids_of_group(world, "g", 0) == other
-    (told,) = wait_for_events(world, "g", "RecreateGroup")
-    note, _, why = told.note.partition(": ")
+    assert uids_of_group(world, "g", 0) == untouched
+    (event,) = wait_for_events(world, "g", "RecreateGroup")
+    note, _, why = event.note.partition(": ")
     named = {"g-1-1", "g-1-2"} if why == ONE_OF_THEM else {pod}
-    assert note in {f"Worker pod {each} failed, deleted leader pod g-1 to recreate group 1" for each in named}
-    assert told == Event("Normal", "RecreateGroup", "Delete", f"{note}: {why}", "Pod g-1")
+    assert note in {
+        f"Worker pod {worker} failed, deleted leader pod g-1 to recreate group 1" for worker in named
+    }
+    assert event == Event("Normal", "RecreateGroup", "Delete", f"{note}: {why}", "Pod g-1")
     assert why in REASONS[trouble]
     assert restarts_of(world, "g").keys() == {"1"} and restarts_of(world, "g")["1"].startswith("1.1.")
 
@@ -139,14 +141,14 @@ def test_workers_of_a_lost_leader_are_recreated_under_every_policy(world: World,
     slow = pod_template(annotations={"localcluster/stops-after": "1"}, terminationGracePeriodSeconds=600)
     world.create(a_set("led", replicas=2, workers=slow, **of_policy(policy)))
     settle(world, "led")
-    before, other = uids_of_group(world, "led", 0), uids_of_group(world, "led", 1)
+    before, untouched = uids_of_group(world, "led", 0), uids_of_group(world, "led", 1)
 
     history = History(world, "led")
     world.delete("Pod", "led-0")
     recreated(world, "led", 0, before)
 
     assert history.early_workers() == [], "StatefulSets back off from names that are taken"
-    assert uids_of_group(world, "led", 1) == other
+    assert uids_of_group(world, "led", 1) == untouched
     assert restarts_told(world, "led") == []
 
 
@@ -204,7 +206,7 @@ def test_restarts_during_the_start_count_only_under_recreate_group_on_pod_restar
 def test_a_changed_policy_applies_at_once_and_restarts_nothing(world: World, pods: Pods) -> None:
     world.create(a_set("turned", replicas=2, group={"restartPolicy": "None"}))
     settle(world, "turned")
-    before, other = uids_of_group(world, "turned", 0), uids_of_group(world, "turned", 1)
+    before, untouched = uids_of_group(world, "turned", 0), uids_of_group(world, "turned", 1)
 
     patch = {"spec": {"leaderWorkerTemplate": {"restartPolicy": "RecreateGroupOnPodRestart"}}}
     world.patch("LeaderWorkerSet", "turned", patch)
@@ -213,7 +215,7 @@ def test_a_changed_policy_applies_at_once_and_restarts_nothing(world: World, pod
 
     container_restart(world, pods, "turned-0-1")
     recreated(world, "turned", 0, before)
-    assert uids_of_group(world, "turned", 1) == other
+    assert uids_of_group(world, "turned", 1) == untouched
 
 
 # --- Failures while no manager is active --------------------------------------------------------------------
@@ -222,7 +224,7 @@ def test_a_changed_policy_applies_at_once_and_restarts_nothing(world: World, pod
 def test_a_worker_replaced_without_a_manager(world: World, product: Product) -> None:
     world.create(a_set("away", replicas=2, size=3))
     settle(world, "away")
-    before, other = uids_of_group(world, "away", 0), uids_of_group(world, "away", 1)
+    before, untouched = uids_of_group(world, "away", 0), uids_of_group(world, "away", 1)
     eventually("who belongs to it is remembered", lambda: set(members_of(world, "away")) == {"0", "1"})
 
     product.stop()
@@ -231,9 +233,9 @@ def test_a_worker_replaced_without_a_manager(world: World, product: Product) -> 
     product.start()
     recreated(world, "away", 0, before)
 
-    assert uids_of_group(world, "away", 1) == other
-    (told,) = wait_for_events(world, "away", "RecreateGroup")
-    assert told.note.startswith("Worker pod away-0-1 failed, deleted leader pod away-0 to recreate group 0")
+    assert uids_of_group(world, "away", 1) == untouched
+    (event,) = wait_for_events(world, "away", "RecreateGroup")
+    assert event.note.startswith("Worker pod away-0-1 failed, deleted leader pod away-0 to recreate group 0")
     assert restarts_of(world, "away").keys() == {"0"} and restarts_of(world, "away")["0"].startswith("1.1.")
 
 
@@ -243,7 +245,7 @@ def test_a_worker_ready_again_before_a_manager_leads(world: World, product: Prod
     """The test holds the Lease, so the manager only answers webhooks."""
     world.create(a_set("led", replicas=2, size=3, **of_policy(policy)))
     settle(world, "led")
-    before, other = uids_of_group(world, "led", 0), uids_of_group(world, "led", 1)
+    before, untouched = uids_of_group(world, "led", 0), uids_of_group(world, "led", 1)
     if policy != "None":
         eventually("who belongs to it is remembered", lambda: set(members_of(world, "led")) == {"0", "1"})
 
@@ -269,11 +271,11 @@ def test_a_worker_ready_again_before_a_manager_leads(world: World, product: Prod
         assert (uids_of_group(world, "led", 0), restarts_told(world, "led")) == (after, [])
     else:
         recreated(world, "led", 0, after)
-        (told,) = wait_for_events(world, "led", "RecreateGroup")
-        note, _, why = told.note.partition(": ")
+        (event,) = wait_for_events(world, "led", "RecreateGroup")
+        note, _, why = event.note.partition(": ")
         assert note == "Worker pod led-0-2 failed, deleted leader pod led-0 to recreate group 0"
         assert why in {REPLACED, ONE_OF_THEM}
-    assert uids_of_group(world, "led", 1) == other
+    assert uids_of_group(world, "led", 1) == untouched
 
 
 # --- Limits of restarts -------------------------------------------------------------------------------------
@@ -291,10 +293,10 @@ def test_repeated_failures_back_off(world: World, pods: Pods) -> None:
 
     assert restarts_of(world, "again")["0"].startswith("3.3.")
     assert moments[1] - moments[0] >= 10 and moments[2] - moments[1] >= 20
-    put_off = [each for each in events_of(world, "again") if each.reason == "RecreateGroupDelayed"]
-    assert all(each.type == "Warning" and each.related == "Pod again-0" for each in put_off)
+    put_off = [event for event in events_of(world, "again") if event.reason == "RecreateGroupDelayed"]
+    assert all(event.type == "Warning" and event.related == "Pod again-0" for event in put_off)
     # On a slow machine, a delay may end before the group is ready again.
-    assert {each.note.partition(" in quick succession")[0] for each in put_off} <= {
+    assert {event.note.partition(" in quick succession")[0] for event in put_off} <= {
         "group 0 was recreated once",
         "group 0 was recreated 2 times",
     }
@@ -314,21 +316,24 @@ def test_repeated_evictions_do_not_back_off(world: World) -> None:
         recreated(world, "drained", 0, before)
     assert restarts_of(world, "drained") == {}
     assert len(wait_for_events(world, "drained", "RecreateGroup", 3)) == 3
-    assert not {each.reason for each in events_of(world, "drained")} & {"RecreateGroupDelayed", "GroupFailed"}
+    assert not {event.reason for event in events_of(world, "drained")} & {
+        "RecreateGroupDelayed",
+        "GroupFailed",
+    }
 
 
 @pytest.mark.parametrize("way_out", ["limit", "leader", "revision"])
 def test_a_group_without_remaining_restarts_is_kept(world: World, pods: Pods, way_out: str) -> None:
     world.create(a_set("used", replicas=2, size=2, maxGroupRestarts=0))
     settle(world, "used")
-    before, other = uids_of_group(world, "used", 0), uids_of_group(world, "used", 1)
+    before, untouched = uids_of_group(world, "used", 0), uids_of_group(world, "used", 1)
 
     container_restart(world, pods, "used-0-1")
     failed = eventually("it is told", lambda: condition(world.get(SET, "used"), "Failed"))
     assert (failed["status"], failed["reason"]) == ("True", "GroupRestartsExhausted")
     assert failed["message"].startswith("Group 0 has exceeded maxGroupRestarts")
-    told = wait_for_events(world, "used", "GroupFailed")
-    assert len(told) == 1 and told[0].note.startswith("group 0 failed and is left as it is for diagnosis")
+    events = wait_for_events(world, "used", "GroupFailed")
+    assert len(events) == 1 and events[0].note.startswith("group 0 failed and is left as it is for diagnosis")
     stays("it is there for diagnosis", lambda: uids_of_group(world, "used", 0), 2)
     assert restarts_told(world, "used") == []
 
@@ -344,20 +349,24 @@ def test_a_group_without_remaining_restarts_is_kept(world: World, pods: Pods, wa
     )
     times = int(way_out == "limit")
     assert len(wait_for_events(world, "used", "RecreateGroup", times)) == times
-    assert (uids_of_group(world, "used", 1) == other) is (way_out != "revision")
+    assert (uids_of_group(world, "used", 1) == untouched) is (way_out != "revision")
 
 
 def kept(world: World) -> set[str]:
     """Return the names of pods with our finalizer."""
-    found = (pod["metadata"] for pod in world.list("Pod"))
-    return {each["name"] for each in found if RESTART_BUDGET_FINALIZER in each.get("finalizers", ())}
+    pods_metadata = (pod["metadata"] for pod in world.list("Pod"))
+    return {
+        metadata["name"]
+        for metadata in pods_metadata
+        if RESTART_BUDGET_FINALIZER in metadata.get("finalizers", ())
+    }
 
 
 @pytest.mark.parametrize("way_out", ["recovery", "revision", "scaling", "deletion"])
 def test_a_group_ends_at_upstreams_restart_limit(world: World, pods: Pods, way_out: str) -> None:
     world.create(a_set("ended", replicas=2, size=2, group={"maxGroupRestarts": 1, "restartBackoff": {}}))
     settle(world, "ended")
-    before, other = uids_of_group(world, "ended", 1), uids_of_group(world, "ended", 0)
+    before, untouched = uids_of_group(world, "ended", 1), uids_of_group(world, "ended", 0)
     container_restart(world, pods, "ended-1-1")
     recreated(world, "ended", 1, before)
     again = uids_of_group(world, "ended", 1)
@@ -369,7 +378,7 @@ def test_a_group_ends_at_upstreams_restart_limit(world: World, pods: Pods, way_o
         lambda now: now["status"] == "True",
     )
     assert degraded["reason"] == "ReplicaRestartBudgetExceeded"
-    assert {each.type for each in wait_for_events(world, "ended", "ReplicaRestartBudgetExceeded", 2)} == {
+    assert {event.type for event in wait_for_events(world, "ended", "ReplicaRestartBudgetExceeded", 2)} == {
         "Normal",
         "Warning",
     }
@@ -381,11 +390,11 @@ def test_a_group_ends_at_upstreams_restart_limit(world: World, pods: Pods, way_o
 
     if way_out == "deletion":
         world.delete(SET, "ended")
-        eventually("nothing is left", lambda: world.list("Pod"), lambda found: not found)
+        eventually("nothing is left", lambda: world.list("Pod"), lambda remaining: not remaining)
         return
     if way_out == "scaling":
         world.patch(SET, "ended", {"spec": {"replicas": 1}})
-        eventually("it is gone", lambda: uids_of_group(world, "ended", 1), lambda found: not found)
+        eventually("it is gone", lambda: uids_of_group(world, "ended", 1), lambda uids: not uids)
     elif way_out == "recovery":
         world.patch("Pod", "ended-1", {"metadata": {"annotations": {RECOVER_ANNOTATION: "true"}}})
         recreated(world, "ended", 1, again)
@@ -396,7 +405,7 @@ def test_a_group_ends_at_upstreams_restart_limit(world: World, pods: Pods, way_o
         "it is told that it is over",
         lambda: condition(world.get(SET, "ended"), "Degraded")["status"] == "False",
     )
-    assert (uids_of_group(world, "ended", 0) == other) is (way_out != "revision")
+    assert (uids_of_group(world, "ended", 0) == untouched) is (way_out != "revision")
 
 
 def test_an_ended_group_does_not_block_namespace_deletion(world: World, pods: Pods) -> None:
@@ -407,7 +416,7 @@ def test_an_ended_group_does_not_block_namespace_deletion(world: World, pods: Po
     eventually("its pods are kept", lambda: kept(world), lambda now: now == {"lone-0", "lone-0-1"})
     world.cluster.kubectl("delete", "namespace", world.namespace, "--wait=false")
     name = ("get", "namespace", world.namespace, "--ignore-not-found", "-o", "name")
-    eventually("the namespace is gone", lambda: world.cluster.kubectl(*name), lambda found: not found)
+    eventually("the namespace is gone", lambda: world.cluster.kubectl(*name), lambda output: not output)
 
 
 # --- Losses that do not count -------------------------------------------------------------------------------
@@ -428,8 +437,8 @@ def test_restarts_of_exempt_containers_do_not_count(world: World, pods: Pods) ->
     stays("they may restart", lambda: uids_of_group(world, "spared", 0), 2)
     container_restart(world, pods, "spared-0-1")
     recreated(world, "spared", 0, before)
-    (told,) = wait_for_events(world, "spared", "RecreateGroup")
-    assert told.note.endswith(f"container {CONTAINER} exited with code 1 (Error) and was restarted")
+    (event,) = wait_for_events(world, "spared", "RecreateGroup")
+    assert event.note.endswith(f"container {CONTAINER} exited with code 1 (Error) and was restarted")
 
 
 def test_worker_replicas_are_repaired_without_a_restart(world: World) -> None:

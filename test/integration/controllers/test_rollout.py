@@ -67,10 +67,10 @@ def test_groups_are_updated_one_by_one_from_the_highest_index(world: World) -> N
     frames = history.pods()
     assert (fewest_ready(frames), most_existing(frames)) == (2, 3)
     assert {index: len(uids) for index, uids in history.leaders().items()} == {0: 2, 1: 2, 2: 2}
-    told = history.leader_specs()
+    leader_specs = history.leader_specs()
     # The settled state comes first. Then the new template reaches no group, and one more group each time.
-    assert [each.partition for each in told] == [0, 3, 2, 1, 0]
-    assert {each.replicas for each in told} == {3}
+    assert [spec.partition for spec in leader_specs] == [0, 3, 2, 1, 0]
+    assert {spec.replicas for spec in leader_specs} == {3}
 
 
 WAVES = {"seedGroups": 1, "growthFactor": 2}
@@ -148,24 +148,24 @@ def test_a_rollout_is_recorded_and_announced(world: World) -> None:
     assert keys_of(world, "told") == {0: {key}, 1: {key}}
     status = world.get(SET, "told")["status"]
     assert status["currentRevision"] == status["updateRevision"] == name_of(new)
-    conditions = {each["type"]: each["status"] for each in status["conditions"]}
+    conditions = {condition["type"]: condition["status"] for condition in status["conditions"]}
     false = dict.fromkeys(("Degraded", "Progressing", "UpdateInProgress"), "False")
     assert conditions == {"Available": "True", **false}
 
-    told = eventually(
+    events = eventually(
         "the last step is told",
         lambda: events_of(world, "told"),
-        lambda told: any(each.note == "Updating replica 0" for each in told),
+        lambda events: any(event.note == "Updating replica 0" for event in events),
     )
-    said = [(each.reason, each.action, each.note, each.related) for each in told]
+    summaries = [(event.reason, event.action, event.note, event.related) for event in events]
     revision = f"ControllerRevision {name_of(new)}"
     assert (
         "CreatingRevision",
         "Create",
         f"Creating revision with key {key} for updated LWS",
         revision,
-    ) in said
-    updates = [(note, related) for reason, _, note, related in said if reason == "GroupsUpdating"]
+    ) in summaries
+    updates = [(note, related) for reason, _, note, related in summaries if reason == "GroupsUpdating"]
     assert updates[0] == ("Rolling Upgrade is in progress, with 2 groups ready of total 2 groups", "")
     assert updates[1:] == [("Updating replica 1", revision), ("Updating replica 0", revision)]
 
@@ -188,7 +188,7 @@ def test_a_rollout_uses_its_whole_budget_and_never_exceeds_it(
     history = roll(world, "budget")
 
     frames = history.pods()
-    assert max(each.replicas for each in history.leader_specs()) == most
+    assert max(spec.replicas for spec in history.leader_specs()) == most
     assert most_existing(frames) <= most
     # How fully the budget is used depends on how soon groups are ready again.
     assert fewest_ready(frames) >= fewest

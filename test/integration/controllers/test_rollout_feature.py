@@ -63,6 +63,6 @@ def test_a_rollout_uses_its_whole_budget_and_never_exceeds_it(
     # How fully the budget is used depends on how soon groups are ready again.
     assert min(len(ready_groups(frame)) for frame in frames) >= fewest
     assert max(len(existing_groups(frame)) for frame in frames) <= most
-    assert max(each.replicas for each in history.leader_specs()) == most
+    assert max(spec.replicas for spec in history.leader_specs()) == most
     assert {len(history.leaders()[index]) for index in range(6)} == {2}
     assert history.overlaps() == []

@@ -52,10 +52,10 @@ def test_scaling_down_deletes_the_highest_groups(world: World) -> None:
     settle(world, "down")
 
     assert pod_uids(world, "down") == {pod: before[pod] for pod in ("down-0", "down-0-1")}
-    gone = eventually(
+    statefulsets = eventually(
         "workers go with their leaders", lambda: world.list("StatefulSet"), lambda all: len(all) == 2
     )
-    assert names_of(gone) == {"down", "down-0"}
+    assert names_of(statefulsets) == {"down", "down-0"}
     note = "deleting surge replicas from down-1 to down-2"
     eventually("it is told", lambda: notes_of(world, "down"), lambda notes: note in notes)
 
@@ -86,7 +86,7 @@ def test_groups_of_one_pod_have_no_workers(world: World) -> None:
     assert names_of(world.list("StatefulSet")) == {"single"}
     assert names_of(pods_of(world, "single")) == {"single-0", "single-1"}
     variables = world.get("Pod", "single-1")["spec"]["containers"][0]["env"]
-    assert {each["name"]: each["value"] for each in variables} == {
+    assert {variable["name"]: variable["value"] for variable in variables} == {
         "LWS_LEADER_ADDRESS": f"single-1.single.{world.namespace}",
         "LWS_GROUP_SIZE": "1",
         "LWS_WORKER_INDEX": "0",

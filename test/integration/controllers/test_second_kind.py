@@ -43,7 +43,7 @@ async def test_a_fleet_manages_its_set(world: World, cluster: ClusterAccess) -> 
             events = await _eventually("an Event", lambda: _events_of_fleets(world), bool)
             assert [event["reason"] for event in events] == ["Launched"]
             world.api.delete(f"{path}/f")
-            await _eventually("its set is gone", lambda: world.find(SET, "f"), lambda found: not found)
+            await _eventually("its set is gone", lambda: world.find(SET, "f"), lambda lws: not lws)
 
 
 def _replicas(world: World) -> int:
@@ -51,22 +51,24 @@ def _replicas(world: World) -> int:
 
 
 def _events_of_fleets(world: World) -> list[dict[str, Any]]:
-    return [each for each in world.list("Event") if each.get("reportingController") == REGISTRATION.reporter]
+    return [
+        event for event in world.list("Event") if event.get("reportingController") == REGISTRATION.reporter
+    ]
 
 
-async def _eventually(what: str, see: Callable[[], Any], accept: Callable[[Any], object]) -> Any:
-    return await asyncio.to_thread(eventually, what, see, accept)
+async def _eventually(description: str, see: Callable[[], Any], accept: Callable[[Any], object]) -> Any:
+    return await asyncio.to_thread(eventually, description, see, accept)
 
 
 @contextmanager
 def _defined(world: World) -> Iterator[None]:
     """Install the CRD of Fleets during the block."""
-    made = world.api.create(_DEFINITIONS, definition())
+    crd = world.api.create(_DEFINITIONS, definition())
     try:
         eventually("Fleets are served", lambda: _is_served(world))
         yield
     finally:
-        world.api.delete(f"{_DEFINITIONS}/{made['metadata']['name']}")
+        world.api.delete(f"{_DEFINITIONS}/{crd['metadata']['name']}")
 
 
 def _is_served(world: World) -> bool:

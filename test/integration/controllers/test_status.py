@@ -32,12 +32,12 @@ def status_of(world: World, name: str) -> dict[str, Any]:
 
 def failure(world: World, name: str, reason: str) -> str:
     """Wait until ReplicaFailure has this reason, and return its message."""
-    found = eventually(
+    reported = eventually(
         f"{name} says {reason}",
         lambda: condition(world.get(SET, name), "ReplicaFailure"),
-        lambda found: (found.get("status"), found.get("reason")) == ("True", reason),
+        lambda reported: (reported.get("status"), reported.get("reason")) == ("True", reason),
     )
-    return str(found["message"])
+    return str(reported["message"])
 
 
 def test_a_set_without_progress_is_stalled_and_reported_once(world: World) -> None:
@@ -54,20 +54,20 @@ def test_a_set_without_progress_is_stalled_and_reported_once(world: World) -> No
     stalled = eventually(
         "it is stalled",
         lambda: condition(world.get(SET, "stuck"), "Stalled"),
-        lambda found: found.get("status") == "True",
+        lambda now: now.get("status") == "True",
     )
     assert stalled["reason"] == "ProgressDeadlineExceeded"
     assert "group 0: " in stalled["message"]
     groups = status_of(world, "stuck")["groups"]
     assert groups["counts"] == {"NotReady": 2}
-    assert [each["name"] for each in groups["unsettled"]] == ["stuck-0", "stuck-1"]
+    assert [group["name"] for group in groups["unsettled"]] == ["stuck-0", "stuck-1"]
 
     world.patch(SET, "stuck", {"spec": {"leaderWorkerTemplate": {"workerTemplate": ready_again({})}}})
     settle(world, "stuck")
     assert condition(world.get(SET, "stuck"), "Stalled")["status"] == "False"
     assert status_of(world, "stuck")["groups"] == {"counts": {"Ready": 2}}
-    told = wait_for_events(world, "stuck", "Stalled")
-    assert [(each.type, each.note) for each in told] == [("Warning", stalled["message"])]
+    events = wait_for_events(world, "stuck", "Stalled")
+    assert [(event.type, event.note) for event in events] == [("Warning", stalled["message"])]
 
 
 @pytest.mark.our_simulation
@@ -90,8 +90,8 @@ def test_a_set_is_never_stalled_without_a_deadline_nor_while_its_pods_are_gated(
         world.patch("Pod", name_of(pod), {"spec": {"schedulingGates": None}})
     eventually("the clock has begun when they had nodes", lambda: stall_of("gated"), "True".__eq__)
     placed = max(condition(pod, "PodScheduled")["lastTransitionTime"] for pod in pods_of(world, "gated"))
-    told = condition(world.get(SET, "gated"), "Stalled")["lastTransitionTime"]
-    waited = datetime.fromisoformat(told) - datetime.fromisoformat(placed)
+    stalled_at = condition(world.get(SET, "gated"), "Stalled")["lastTransitionTime"]
+    waited = datetime.fromisoformat(stalled_at) - datetime.fromisoformat(placed)
     assert waited >= timedelta(seconds=1), "two seconds, of which each moment is cut off to whole ones"
 
     world.patch(SET, "measure", {"spec": {"progressDeadlineSeconds": None}})
@@ -141,14 +141,14 @@ def test_an_emptied_restored_or_edited_status_is_repaired_at_once(world: World) 
     world.create(a_set("told", replicas=1))
     early = eventually("it is said that it begins", lambda: status_of(world, "told"))
     settle(world, "told")
-    known = told_in(world, "told")
-    assert known["hpaPodSelector"]
+    expected = told_in(world, "told")
+    assert expected["hpaPodSelector"]
     foreign = {**condition(world.get(SET, "told"), "Available"), "type": "example.com/Checked"}
-    emptied = dict.fromkeys([*known, "members", "lastProgressTime"])
-    for left in (None, emptied, emptied | early, {"hpaPodSelector": "a=b", "conditions": [foreign]}):
-        patch = json.dumps({"status": left})
+    emptied = dict.fromkeys([*expected, "members", "lastProgressTime"])
+    for edit in (None, emptied, emptied | early, {"hpaPodSelector": "a=b", "conditions": [foreign]}):
+        patch = json.dumps({"status": edit})
         world.kubectl("patch", "lws", "told", "--subresource=status", "--type=merge", "-p", patch)
-        eventually(f"right after {patch}", lambda: told_in(world, "told"), known.__eq__)
+        eventually(f"right after {patch}", lambda: told_in(world, "told"), expected.__eq__)
     assert condition(world.get(SET, "told"), "example.com/Checked")["status"] == "True"
 
 
@@ -158,9 +158,11 @@ def told_in(world: World, name: str) -> dict[str, Any]:
     It has no records, no times, and only our true conditions.
     """
     status = status_of(world, name)
-    true = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
-    told = {field: each for field, each in status.items() if field not in ("lastProgressTime", "members")}
-    return {**told, "conditions": true - {"example.com/Checked"}}
+    true = {entry["type"] for entry in status.get("conditions", ()) if entry["status"] == "True"}
+    recomputed = {
+        field: value for field, value in status.items() if field not in ("lastProgressTime", "members")
+    }
+    return {**recomputed, "conditions": true - {"example.com/Checked"}}
 
 
 def test_an_exceeded_quota_is_reported(world: World) -> None:
@@ -177,9 +179,9 @@ def test_an_exceeded_quota_is_reported(world: World) -> None:
 def test_rejected_writes_are_reported(world: World) -> None:
     world.kubectl("create", "quota", "one", "--hard=count/statefulsets.apps=1")
     world.create(a_set("led", replicas=1))
-    said = failure(world, "led", "QuotaExceeded")
-    assert said.startswith("cannot create StatefulSet led-0: ")
-    assert "exceeded quota: one" in said
+    message = failure(world, "led", "QuotaExceeded")
+    assert message.startswith("cannot create StatefulSet led-0: ")
+    assert "exceeded quota: one" in message
 
     world.kubectl("delete", "quota", "one")
     settle(world, "led")
@@ -207,7 +209,7 @@ def test_rejected_deletions_are_reported_and_the_rollout_continues_afterwards(wo
         reasons = eventually(
             "groups say what holds them up",
             lambda: [
-                each["reason"] for each in status_of(world, "frozen").get("groups", {}).get("unsettled", ())
+                group["reason"] for group in status_of(world, "frozen").get("groups", {}).get("unsettled", ())
             ],
         )
         held_up = "the API server rejects the next step: cannot delete Pod frozen-1"
@@ -219,5 +221,5 @@ def test_rejected_deletions_are_reported_and_the_rollout_continues_afterwards(wo
         "there is nothing in the way any more",
         lambda: condition(world.get(SET, "frozen"), "ReplicaFailure").get("status") != "True",
     )
-    (told,) = wait_for_events(world, "frozen", "AdmissionDenied")
-    assert (told.type, told.action) == ("Warning", "Delete") and REFUSAL in told.note
+    (event,) = wait_for_events(world, "frozen", "AdmissionDenied")
+    assert (event.type, event.action) == ("Warning", "Delete") and REFUSAL in event.note

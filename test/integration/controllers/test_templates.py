@@ -34,8 +34,8 @@ def test_leaders_use_the_leader_template(world: World) -> None:
     settle(world, "two")
     for index in ("0", "1"):
         first, worker = world.get("Pod", f"two-{index}"), world.get("Pod", f"two-{index}-1")
-        assert [each["image"] for each in first["spec"]["containers"]] == ["leader:1"]
-        assert [each["image"] for each in worker["spec"]["containers"]] == ["server:1"]
+        assert [container["image"] for container in first["spec"]["containers"]] == ["leader:1"]
+        assert [container["image"] for container in worker["spec"]["containers"]] == ["server:1"]
         assert (labels_of(first).get("role"), labels_of(worker).get("role")) == ("leader", None)
 
     changed = {
@@ -108,5 +108,5 @@ def test_a_changed_subdomain_policy_starts_a_rollout(world: World) -> None:
 
 
 def _phase(world: World, pod: str) -> str:
-    found = world.find("Pod", pod)
-    return found["status"]["phase"] if found else ""
+    obj = world.find("Pod", pod)
+    return obj["status"]["phase"] if obj else ""

@@ -16,8 +16,12 @@ OTHER_REASONS = ("because it is being terminated", "exceeded quota")
 
 def test_no_request_was_forbidden(local_cluster: LocalCluster) -> None:
     requests = AuditLog(local_cluster.audit_log).requests()
-    assert any(each.is_write for each in requests)
-    refused = [str(each) for each in requests if each.code == 403 and not _has_other_reasons(each.message)]
+    assert any(request.is_write for request in requests)
+    refused = [
+        str(request)
+        for request in requests
+        if request.code == 403 and not _has_other_reasons(request.message)
+    ]
     assert refused == []
 
 

@@ -34,12 +34,12 @@ class Original:
 
     def add(self, obj: Mapping[str, Any]) -> Object:
         """Add an object, as the cluster in memory does."""
-        made: Object = copy.deepcopy(dict(obj))
-        made["metadata"]["namespace"] = self.world.namespace
-        if made["kind"] == KIND:
-            made["metadata"]["uid"] = _UID
-        self.objects.append(made)
-        return made
+        added: Object = copy.deepcopy(dict(obj))
+        added["metadata"]["namespace"] = self.world.namespace
+        if added["kind"] == KIND:
+            added["metadata"]["uid"] = _UID
+        self.objects.append(added)
+        return added
 
     def change(self, obj: Object, status: Object) -> None:
         """Change an object, as the cluster in memory does."""
@@ -47,23 +47,23 @@ class Original:
 
     def bring_up(self) -> None:
         """Create the children, and wait for their groups."""
-        for each in self._of(SET):
-            metadata = {key: value for key, value in each["metadata"].items() if key != "ownerReferences"}
-            self.world.create({**each, "metadata": metadata})
+        for lws in self._of(SET):
+            metadata = {key: value for key, value in lws["metadata"].items() if key != "ownerReferences"}
+            self.world.create({**lws, "metadata": metadata})
         settle(self.world, *map(name_of, self._of(SET)))
 
     def control(self) -> None:
         """Create the set, and make it the controller of all its objects."""
         (described,) = self._of(KIND)
-        made = self.world.create(_without_server_fields(described))
-        uid = made["metadata"]["uid"]
-        for each in self._of(SET):
-            owners = _owned(each, uid)["metadata"]["ownerReferences"]
-            self.world.patch(SET, name_of(each), {"metadata": {"ownerReferences": owners}})
-        for each in self.objects:
-            if each["kind"] not in (KIND, SET):
-                self.world.create(_owned(each, uid))
-                self._say(each)
+        created = self.world.create(_without_server_fields(described))
+        uid = created["metadata"]["uid"]
+        for lws in self._of(SET):
+            owners = _owned(lws, uid)["metadata"]["ownerReferences"]
+            self.world.patch(SET, name_of(lws), {"metadata": {"ownerReferences": owners}})
+        for obj in self.objects:
+            if obj["kind"] not in (KIND, SET):
+                self.world.create(_owned(obj, uid))
+                self._say(obj)
         self._say(described)
 
     def _say(self, obj: Object) -> None:
@@ -72,11 +72,11 @@ class Original:
             self.world.api.merge(path, {"status": status})
 
     def _of(self, kind: str) -> list[Object]:
-        return [each for each in self.objects if each["kind"] == kind]
+        return [obj for obj in self.objects if obj["kind"] == kind]
 
 
 def _owned(obj: Object, uid: str) -> Object:
-    owners = [{**each, "uid": uid} for each in obj["metadata"]["ownerReferences"]]
+    owners = [{**reference, "uid": uid} for reference in obj["metadata"]["ownerReferences"]]
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": owners}}
 
 

@@ -25,24 +25,24 @@ def manifest(image: str = "server:1") -> Object:
 
 def created(world: World) -> Object:
     """Create a set and wait until it is settled with its Services."""
-    found = world.create(manifest())
+    stored = world.create(manifest())
     settle(world, "pd")
     eventually("it has Services", lambda: len(world.list("Service", NAME_LABEL)), lambda n: n == 2)
-    return found
+    return stored
 
 
 def made(world: World) -> dict[str, Object]:
     """Return the objects that a set creates itself."""
     selector = OWN_REVISIONS.format("pd")
-    return {f"{kind} {name_of(each)}": each for kind in MADE for each in world.list(kind, selector)}
+    return {f"{kind} {name_of(obj)}": obj for kind in MADE for obj in world.list(kind, selector)}
 
 
-def uids(found: dict[str, Object]) -> dict[str, str]:
-    return {name: each["metadata"]["uid"] for name, each in found.items()}
+def uids(objects: dict[str, Object]) -> dict[str, str]:
+    return {name: obj["metadata"]["uid"] for name, obj in objects.items()}
 
 
 def pods(world: World) -> dict[str, str]:
-    return {name_of(each): each["metadata"]["uid"] for each in world.list("Pod", f"{NAME_LABEL}=pd")}
+    return {name_of(pod): pod["metadata"]["uid"] for pod in world.list("Pod", f"{NAME_LABEL}=pd")}
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
@@ -52,27 +52,29 @@ def test_nothing_is_left_of_one_that_is_deleted_in_a_rollout(world: World, propa
     world.patch(KIND, "pd", new_roles(manifest("server:2")["spec"]["roles"]))
     eventually("it rolls", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
     world.delete(KIND, "pd", propagation)
-    eventually("nothing is left", lambda: remaining_objects(world, "pd"), lambda left: not left, SECONDS)
+    eventually(
+        "nothing is left", lambda: remaining_objects(world, "pd"), lambda remaining: not remaining, SECONDS
+    )
     assert world.find(KIND, "pd") is None
 
 
 def test_what_is_orphaned_runs_on_and_is_adopted(world: World) -> None:
     before = created(world)
-    running, known = pods(world), uids(made(world))
+    running, expected = pods(world), uids(made(world))
     world.delete(KIND, "pd", "Orphan")
     world.gone_or_replaced(KIND, "pd", before["metadata"]["uid"])
     orphans = made(world)
-    assert uids(orphans) == known
+    assert uids(orphans) == expected
     assert not any(map(controller_of, orphans.values()))
     again = world.create(manifest())
     settle(world, "pd")
     eventually(
         "all are adopted",
-        lambda: {controller_of(each).get("uid") for each in made(world).values()},
+        lambda: {controller_of(child).get("uid") for child in made(world).values()},
         lambda owners: owners == {again["metadata"]["uid"]},
         SECONDS,
     )
-    assert uids(made(world)) == known
+    assert uids(made(world)) == expected
     assert pods(world) == running
 
 
@@ -90,18 +92,18 @@ def test_what_is_orphaned_is_adopted_and_rolled_by_a_set_that_wants_something_el
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 def test_one_of_the_same_name_at_once(world: World, propagation: str) -> None:
     before = created(world)
-    known = uids(made(world))
+    former = uids(made(world))
     world.delete(KIND, "pd", propagation)
     world.gone_or_replaced(KIND, "pd", before["metadata"]["uid"])
     again = world.create(manifest())
     eventually(
         "nothing is left of the former",
-        lambda: set(uids(made(world)).values()) & set(known.values()),
-        lambda left: not left,
+        lambda: set(uids(made(world)).values()) & set(former.values()),
+        lambda remaining: not remaining,
         SECONDS,
     )
     settle(world, "pd")
-    owners = {controller_of(each).get("uid") for each in made(world).values()}
+    owners = {controller_of(child).get("uid") for child in made(world).values()}
     assert owners == {again["metadata"]["uid"]}
 
 

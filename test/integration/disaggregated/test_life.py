@@ -48,16 +48,16 @@ def a_disaggregated_set(name: str, image: str = "server:1") -> dict[str, Any]:
 
 def counts(world: World, name: str) -> dict[str, dict[str, int]]:
     """Return the desired groups of each role and revision."""
-    found: dict[str, dict[str, int]] = {}
-    for each in world.list(SET, f"{NAME_LABEL}={name}"):
-        labels = labels_of(each)
-        found.setdefault(labels[REVISION_LABEL], {})[labels[ROLE_LABEL]] = each["spec"]["replicas"]
-    return found
+    result: dict[str, dict[str, int]] = {}
+    for lws in world.list(SET, f"{NAME_LABEL}={name}"):
+        labels = labels_of(lws)
+        result.setdefault(labels[REVISION_LABEL], {})[labels[ROLE_LABEL]] = lws["spec"]["replicas"]
+    return result
 
 
 def is_available(obj: dict[str, Any]) -> bool:
     status = obj.get("status") or {}
-    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
     is_current = status.get("observedGeneration") == obj["metadata"]["generation"]
     return is_current and conditions.get("Available") == "True"
 
@@ -94,12 +94,12 @@ def test_a_set_is_created_scaled_rolled_and_deleted(world: World) -> None:
 
     # This changes every pod: old ones are deleted as new ones are created.
     world.patch(KIND, "pd", {"spec": a_disaggregated_set("pd", "server:2")["spec"]})
-    eventually("it is rolled", lambda: key in counts(world, "pd"), lambda there: not there, seconds=SECONDS)
+    eventually("it is rolled", lambda: key in counts(world, "pd"), lambda exists: not exists, seconds=SECONDS)
     available(world, "pd")
     (new,) = counts(world, "pd")
     assert counts(world, "pd") == {new: {"prefill": 3, "decode": 2}}
     eventually("it says that it is over", lambda: world.get(KIND, "pd")["status"], is_over, seconds=SECONDS)
-    images = {each["spec"]["containers"][0]["image"] for each in world.list("Pod", f"{NAME_LABEL}=pd")}
+    images = {pod["spec"]["containers"][0]["image"] for pod in world.list("Pod", f"{NAME_LABEL}=pd")}
     assert images == {"server:2"}
 
     world.delete(KIND, "pd")
@@ -109,7 +109,7 @@ def test_a_set_is_created_scaled_rolled_and_deleted(world: World) -> None:
 def left(world: World) -> set[str]:
     """Return the objects with the label of a DisaggregatedSet."""
     kinds = (SET, SCALER_KIND, "Service", "Pod")
-    return {name_of(each) for kind in kinds for each in world.list(kind, NAME_LABEL)}
+    return {name_of(obj) for kind in kinds for obj in world.list(kind, NAME_LABEL)}
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_a_tool_that_prunes_by_a_label_finds_it_on_no_child(world: World) -> Non
     kinds = "leaderworkersets,statefulsets,services,pods,controllerrevisions"
     assert world.kubectl("get", kinds, "-l", label, "-o", "name") == ""
     children = world.list(SET, f"{NAME_LABEL}=claimed,team=a")
-    assert [label in each["metadata"].get("annotations", {}) for each in children] == [False]
+    assert [label in child["metadata"].get("annotations", {}) for child in children] == [False]
 
 
 def test_without_its_definition_leaderworkersets_go_on_and_it_is_served_once_it_comes(

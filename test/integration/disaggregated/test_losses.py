@@ -98,22 +98,22 @@ def revision(which: int) -> Loss:
 
 
 def _delete_all(it: Rollout, kind: str, selector: str) -> None:
-    for each in it.world.list(kind, selector):
-        it.world.delete(kind, name_of(each))
+    for obj in it.world.list(kind, selector):
+        it.world.delete(kind, name_of(obj))
 
 
 def annotations(it: Rollout) -> None:
-    for each in children_of(it.world, it.name):
-        it.world.patch(SET, name_of(each), {"metadata": {"annotations": {INITIAL_REPLICAS_ANNOTATION: None}}})
+    for lws in children_of(it.world, it.name):
+        it.world.patch(SET, name_of(lws), {"metadata": {"annotations": {INITIAL_REPLICAS_ANNOTATION: None}}})
 
 
 def status(*fields: str) -> Loss:
     """Return a loss of these fields of the status, or of all fields."""
 
     def lose(it: Rollout) -> None:
-        found = it.world.get(KIND, it.name).get("status") or {}
+        current = it.world.get(KIND, it.name).get("status") or {}
         path = f"{it.world.path(KIND, it.name)}/status"
-        it.world.api.merge(path, {"status": dict.fromkeys(fields or found)})
+        it.world.api.merge(path, {"status": dict.fromkeys(fields or current)})
 
     return lose
 

@@ -42,11 +42,11 @@ def paused(is_paused: bool) -> dict[str, Any]:
 def test_what_is_served_is_what_is_listed_and_follows_the_cluster(
     world: World, product: Product, scraper: Scraper
 ) -> None:
-    here = {"namespace": world.namespace, "leaderworkerset": "served"}
-    there = {"namespace": world.namespace, "disaggregatedset": "pair"}
+    set_labels = {"namespace": world.namespace, "leaderworkerset": "served"}
+    pair_labels = {"namespace": world.namespace, "disaggregatedset": "pair"}
 
-    def scraped(accept: Any = lambda scrape: True, what: str = "a scrape") -> Scrape:
-        return eventually(what, lambda: scraper.scrape(product.manager), accept)
+    def scraped(accept: Any = lambda scrape: True, description: str = "a scrape") -> Scrape:
+        return eventually(description, lambda: scraper.scrape(product.manager), accept)
 
     world.create(a_set("served", replicas=2))
     world.create(a_disaggregated_set("pair", roles(2, 1), rolloutStrategy={"paused": False}))
@@ -54,12 +54,12 @@ def test_what_is_served_is_what_is_listed_and_follows_the_cluster(
     standing.settle(world, "pair")
     start = "lws_leaderworkerset_"
     ready = scraped(
-        lambda scrape: scrape.value(f"{start}groups", state="Ready", **here) == 2, "two are shown ready"
+        lambda scrape: scrape.value(f"{start}groups", state="Ready", **set_labels) == 2, "two are shown ready"
     )
     for name in ("groups_desired", "groups_ready", "groups_updated"):
-        assert ready.value(start + name, **here) == 2, name
-    assert ready.value("lws_disaggregatedset_groups_ready", role="prefill", **there) == 2
-    assert ready.value(f"{start}last_group_start_duration_seconds", **here) is not None
+        assert ready.value(start + name, **set_labels) == 2, name
+    assert ready.value("lws_disaggregatedset_groups_ready", role="prefill", **pair_labels) == 2
+    assert ready.value(f"{start}last_group_start_duration_seconds", **set_labels) is not None
     assert (ready.value("lws_group_start_duration_seconds_count") or 0) >= 2
 
     world.patch(SET, "served", paused(True))
@@ -67,13 +67,13 @@ def test_what_is_served_is_what_is_listed_and_follows_the_cluster(
     world.patch(PAIR, "pair", new_roles(roles(2, 1, "server:2"), rolloutStrategy={"paused": True}))
     rolling = scraped(
         lambda scrape: (
-            scrape.value(f"{start}rollout_in_progress", **here) == 1
-            and scrape.value("lws_disaggregatedset_rollout_in_progress", **there) == 1
+            scrape.value(f"{start}rollout_in_progress", **set_labels) == 1
+            and scrape.value("lws_disaggregatedset_rollout_in_progress", **pair_labels) == 1
         ),
         "two rollouts are shown",
     )
     expect_every_series(rolling)
-    assert rolling.value(f"{start}revision_changes_total", **here) == 1
+    assert rolling.value(f"{start}revision_changes_total", **set_labels) == 1
 
     world.patch(SET, "served", paused(False))
     world.patch(PAIR, "pair", {"spec": {"rolloutStrategy": {"paused": False}}})
@@ -81,14 +81,14 @@ def test_what_is_served_is_what_is_listed_and_follows_the_cluster(
     standing.settle(world, "pair")
     rolled = scraped(
         lambda scrape: (
-            scrape.value(f"{start}rollout_in_progress", **here) == 0
-            and scrape.value("lws_disaggregatedset_rollout_in_progress", **there) == 0
+            scrape.value(f"{start}rollout_in_progress", **set_labels) == 0
+            and scrape.value("lws_disaggregatedset_rollout_in_progress", **pair_labels) == 0
         ),
         "both rollouts are over",
     )
     for kind in ("LeaderWorkerSet", "DisaggregatedSet"):
         assert (rolled.value("lws_rollout_duration_seconds_count", kind=kind) or 0) >= 1
-    assert (rolled.value(f"{start}group_recreations_total", reason="Rollout", **here) or 0) >= 1
+    assert (rolled.value(f"{start}group_recreations_total", reason="Rollout", **set_labels) or 0) >= 1
     assert rolled.value(f"{start}spurious_replacements_total") == 0
 
     world.delete("Pod", "served-1-1")
@@ -96,7 +96,8 @@ def test_what_is_served_is_what_is_listed_and_follows_the_cluster(
     failures = "PodDeleted", "PodReplaced"
     scraped(
         lambda scrape: any(
-            scrape.value(f"{start}group_recreations_total", reason=reason, **here) for reason in failures
+            scrape.value(f"{start}group_recreations_total", reason=reason, **set_labels)
+            for reason in failures
         ),
         "the group that lost a pod is counted",
     )
@@ -109,7 +110,7 @@ def test_what_is_served_is_what_is_listed_and_follows_the_cluster(
                 labels.items() <= sample.labels.items()
                 for family in scrape.families.values()
                 for sample in family.samples
-                for labels in (here, there)
+                for labels in (set_labels, pair_labels)
             )
         ),
         "the series of what is gone are gone",
@@ -126,11 +127,11 @@ def expect_every_series(scrape: Scrape) -> None:
         assert (family.type, scrape.labels_of(name)) == (kind, labels), name
         assert family.documentation.endswith("."), name
     controllers = {"leaderworkerset", "pod", "disaggregatedset"}
-    for name, found in {
+    for name, expected in {
         "workqueue_adds_total": controllers,
         "controller_runtime_reconcile_total": {*controllers, "cert-rotator"},
     }.items():
-        assert {sample.labels["controller"] for sample in scrape.families[name].samples} == found
+        assert {sample.labels["controller"] for sample in scrape.families[name].samples} == expected
 
 
 def test_nobody_reads_metrics_without_a_token(product: Product, scraper: Scraper) -> None:

@@ -23,16 +23,16 @@ GPU = "nvidia.com/gpu"
 def zones_of(world: World, topology: str = ZONE_LABEL) -> dict[tuple[str, str], set[str]]:
     """Return the zones of each set and slice; "" stands for pods without a node."""
     nodes = {
-        each["metadata"]["name"]: labels_of(each).get(topology, "")
-        for each in world.api.get("/api/v1/nodes")["items"]
+        node["metadata"]["name"]: labels_of(node).get(topology, "")
+        for node in world.api.get("/api/v1/nodes")["items"]
     }
-    found: dict[tuple[str, str], set[str]] = {}
+    result: dict[tuple[str, str], set[str]] = {}
     for pod in world.list("Pod", NAME_LABEL):
         labels = labels_of(pod)
-        place = found.setdefault((labels[NAME_LABEL], labels[SLICE_LABEL]), set())
+        zones = result.setdefault((labels[NAME_LABEL], labels[SLICE_LABEL]), set())
         if "nodeName" in pod["spec"]:
-            place.add(nodes[pod["spec"]["nodeName"]])
-    return found
+            zones.add(nodes[pod["spec"]["nodeName"]])
+    return result
 
 
 def placed(name: str, kind: str, image: str = "server:1", *, slices: int = 1, **policy: Any) -> Object:
@@ -47,7 +47,7 @@ def test_slices_of_a_set_have_zones_of_their_own_and_keep_them_in_a_rollout(worl
     world.create(placed("other", "ExclusiveSlice"))
     settle(world, "pd", "other")
     before = zones_of(world)
-    assert [len(each) for each in before.values()] == [1, 1, 1]
+    assert [len(zones) for zones in before.values()] == [1, 1, 1]
     assert before["pd", "0"] != before["pd", "1"], "the other set may be in either"
     world.patch(KIND, "pd", {"spec": placed("pd", "ExclusiveSlice", "server:2", slices=2)["spec"]})
     settle(world, "pd")
@@ -60,45 +60,45 @@ def test_a_set_has_zones_that_no_other_has(world: World) -> None:
     for name in ("pd", "other"):
         world.create(placed(name, "ExclusiveTopology"))
     settle(world, "pd", "other")
-    found = zones_of(world)
-    assert [len(each) for each in found.values()] == [1, 1]
-    assert found["pd", "0"] != found["other", "0"]
+    zones_by_slice = zones_of(world)
+    assert [len(zones) for zones in zones_by_slice.values()] == [1, 1]
+    assert zones_by_slice["pd", "0"] != zones_by_slice["other", "0"]
 
 
 @pytest.mark.parametrize("strength", ["Required", "Preferred"])
 def test_a_slice_that_finds_no_zone_is_told_or_runs_elsewhere(world: World, strength: str) -> None:
     """There are two zones for three slices."""
-    made = placed("pd", "ExclusiveSlice", slices=3, strength=strength)
-    world.create(made)
+    manifest = placed("pd", "ExclusiveSlice", slices=3, strength=strength)
+    world.create(manifest)
     if strength == "Preferred":
         settle(world, "pd")
         return
     waiting = [f"slice {index}: role" for index in "012"]
-    (told,) = eventually(
-        "one is told", lambda: [each for each in waiting if each in pending(world, "pd")], is_one, SECONDS
+    (reported,) = eventually(
+        "one is told", lambda: [text for text in waiting if text in pending(world, "pd")], is_one, SECONDS
     )
     homeless = [f"slice {index}: role" for (_, index), zones in zones_of(world).items() if not zones]
-    assert homeless == [told]
+    assert homeless == [reported]
     world.patch(KIND, "pd", {"spec": {"slices": 2}})
     settle(world, "pd")
 
 
-def is_one(found: list[str]) -> bool:
-    return len(found) == 1
+def is_one(messages: list[str]) -> bool:
+    return len(messages) == 1
 
 
 def pending(world: World, name: str) -> str:
     """Return what the status says that the set waits for."""
     status = world.get(KIND, name).get("status") or {}
-    return "; ".join(each for each in status.get("pending", ()) if "wait for nodes" in each)
+    return "; ".join(message for message in status.get("pending", ()) if "wait for nodes" in message)
 
 
 def hungry(image: str, **budget: Any) -> list[Object]:
     """Return roles of which decode fills a zone: eight GPUs of each of its nodes."""
-    one = {"containers": [{"name": "server", "image": image, "resources": {"limits": {GPU: "8"}}}]}
+    spec = {"containers": [{"name": "server", "image": image, "resources": {"limits": {GPU: "8"}}}]}
     return [
         a_role("prefill", 2, image, budget=budget or None),
-        a_role("decode", NODES_OF_A_ZONE, image, budget=budget or None, **one),
+        a_role("decode", NODES_OF_A_ZONE, image, budget=budget or None, **spec),
     ]
 
 
@@ -113,7 +113,7 @@ def test_a_surge_without_room_is_told_with_its_role_and_a_smaller_budget_helps(w
     settle(world, "pd")
     world.patch(KIND, "pd", new_roles(hungry("server:2")))
     why = "slice 0: role decode"
-    eventually("it is told", lambda: pending(world, "pd"), lambda told: why in told, SECONDS)
+    eventually("it is told", lambda: pending(world, "pd"), lambda message: why in message, SECONDS)
     world.patch(KIND, "pd", new_roles(hungry("server:2", maxUnavailable=1, maxSurge=0)))
     settle(world, "pd")
     eventually("it is told no more", lambda: pending(world, "pd"), lambda why: not why)

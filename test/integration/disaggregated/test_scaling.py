@@ -52,8 +52,8 @@ def metrics(cluster: ClusterAccess) -> Iterator[None]:
 def set_queue(world: World, length: int) -> None:
     """Set the number of waiting requests that clients of the metrics API read."""
     value = {"metricName": QUEUE, "value": str(length), "timestamp": "2026-01-01T00:00:00Z"}
-    made = {"apiVersion": f"{METRICS}/v1beta1", "kind": "ExternalMetricValue", "metadata": {"name": "now"}}
-    world.kubectl("apply", "-f", "-", input={**made, **value})
+    metric = {"apiVersion": f"{METRICS}/v1beta1", "kind": "ExternalMetricValue", "metadata": {"name": "now"}}
+    world.kubectl("apply", "-f", "-", input={**metric, **value})
 
 
 def an_autoscaler(name: str, scaler: str) -> Object:
@@ -79,8 +79,8 @@ def scale(world: World, scaler: str, replicas: int) -> None:
     world.api.merge(path, {"spec": {"replicas": replicas}})
 
 
-def total(found: Counts, role: str) -> int:
-    return sum(of.get(role, 0) for by_key in found.values() for of in by_key.values())
+def total(counted: Counts, role: str) -> int:
+    return sum(of.get(role, 0) for by_key in counted.values() for of in by_key.values())
 
 
 def test_an_autoscaler_scales_a_role_at_rest_and_in_a_rollout(world: World, metrics: None) -> None:
@@ -141,8 +141,8 @@ def test_scaling_acts_at_each_step_of_a_rollout(world: World, slices: int) -> No
     settle(world, "pd")
     assert len(seen) > 3, seen
     watch.judge("pd")
-    found = counts(world, "pd")
-    assert [sum(of["decode"] for of in found[index].values()) for index in found] == [3, 2, 2][:slices]
+    counted = counts(world, "pd")
+    assert [sum(of["decode"] for of in counted[index].values()) for index in counted] == [3, 2, 2][:slices]
     assert images_of(world, "pd") == {"prefill": {"server:2"}, "decode": {"server:2"}}
 
 
@@ -154,18 +154,20 @@ def test_a_status_that_is_emptied_or_edited_is_put_right_at_once(world: World, k
 
     def told() -> Object:
         status = world.get(kind, name).get("status") or {}
-        true = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
+        true = {
+            condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"
+        }
         return {
-            **{field: each for field, each in status.items() if field != "lastProgressTime"},
+            **{field: value for field, value in status.items() if field != "lastProgressTime"},
             "conditions": true,
         }
 
-    known = told()
-    selector = known["selector"]
-    for left in (None, {"selector": None}, {"observedGeneration": 0, "selector": "a=b"}):
-        patch = json.dumps({"status": left})
+    expected = told()
+    selector = expected["selector"]
+    for edit in (None, {"selector": None}, {"observedGeneration": 0, "selector": "a=b"}):
+        patch = json.dumps({"status": edit})
         world.kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", patch)
-        eventually(f"right after {patch}", told, known.__eq__)
+        eventually(f"right after {patch}", told, expected.__eq__)
     assert selector and told()["selector"] == selector
 
 
@@ -180,7 +182,7 @@ def test_a_role_changes_hands_at_rest_and_in_a_rollout(world: World) -> None:
     settle(world, "pd")
 
     world.patch(KIND, "pd", new_roles(roles(2, 2, "server:2")))
-    eventually("it has none", lambda: world.find(SCALER_KIND, "pd-decode"), lambda found: found is None)
+    eventually("it has none", lambda: world.find(SCALER_KIND, "pd-decode"), lambda obj: obj is None)
     eventually("it rolls", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
     world.patch(KIND, "pd", new_roles([a_role("prefill", None, "server:2"), a_role("decode", 2, "server:2")]))
     eventually("the other has one", lambda: world.find(SCALER_KIND, "pd-prefill"))

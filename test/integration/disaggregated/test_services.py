@@ -40,8 +40,10 @@ def node(world: World, api: Api) -> Iterator[str]:
 
 
 def keys_of_services(world: World, name: str) -> set[str]:
-    found = world.list("Service", f"{NAME_LABEL}={name}")
-    return {labels_of(each)[REVISION_LABEL] for each in found if "ownerReferences" in each["metadata"]}
+    services = world.list("Service", f"{NAME_LABEL}={name}")
+    return {
+        labels_of(service)[REVISION_LABEL] for service in services if "ownerReferences" in service["metadata"]
+    }
 
 
 def made_within(world: World, name: str) -> dict[str, float]:
@@ -50,20 +52,20 @@ def made_within(world: World, name: str) -> dict[str, float]:
     Only one revision has Services at that time.
     """
     times: dict[str, list[float]] = {}
-    for each in world.list("Service", f"{NAME_LABEL}={name},{SLICE_LABEL}"):
-        if "ownerReferences" in each["metadata"]:
-            made = datetime.fromisoformat(each["metadata"]["creationTimestamp"])
-            times.setdefault(labels_of(each)[SLICE_LABEL], []).append(made.timestamp())
-    return {index: max(each) - min(each) for index, each in times.items()}
+    for service in world.list("Service", f"{NAME_LABEL}={name},{SLICE_LABEL}"):
+        if "ownerReferences" in service["metadata"]:
+            created = datetime.fromisoformat(service["metadata"]["creationTimestamp"])
+            times.setdefault(labels_of(service)[SLICE_LABEL], []).append(created.timestamp())
+    return {index: max(moments) - min(moments) for index, moments in times.items()}
 
 
 def ready_of(world: World, key: str) -> list[dict[str, int]]:
     """Return the ready groups of a revision for each slice and role, from the status."""
     return [
-        {role["name"]: role.get("readyReplicas", 0) for role in each["roles"]}
+        {role["name"]: role.get("readyReplicas", 0) for role in revision["roles"]}
         for of_slice in status_of(world, "pd").get("sliceStatuses", ())
-        for each in of_slice["revisions"]
-        if each["revision"] == key
+        for revision in of_slice["revisions"]
+        if revision["revision"] == key
     ]
 
 
@@ -82,8 +84,8 @@ def foreign_services(name: str, key: str) -> Iterator[Object]:
     labels = {NAME_LABEL: name, ROLE_LABEL: "prefill", SLICE_LABEL: "0", REVISION_LABEL: key}
     spec = {"clusterIP": "None", "selector": {NAME_LABEL: name, ROLE_LABEL: "prefill"}}
     for title, of in (("mine", {}), ("labelled", labels), (f"{name}-0-{key}-mine-prv", labels)):
-        made = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": title, "labels": of}}
-        yield {**made, "spec": spec}
+        manifest = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": title, "labels": of}}
+        yield {**manifest, "spec": spec}
 
 
 def test_a_router_never_sees_half_of_a_revision(world: World, api: Api, node: str) -> None:
@@ -92,10 +94,10 @@ def test_a_router_never_sees_half_of_a_revision(world: World, api: Api, node: st
     settle(world, "pd")
     (old,) = keys_of(world, "pd")
     eventually(
-        "it answers", lambda: router.views()[-1].whole(ROLES), lambda whole: whole == in_each_slice(old)
+        "it answers", lambda: router.views()[-1].whole(ROLES), lambda complete: complete == in_each_slice(old)
     )
     begun = len(router.views())
-    foreign = [world.create(each) for each in foreign_services("pd", old)]
+    foreign = [world.create(manifest) for manifest in foreign_services("pd", old)]
 
     # The new prefill and router become ready, but the new decode finds no node.
     world.patch(KIND, "pd", new_roles(all_roles("server:2", drawer=True)))
@@ -112,13 +114,13 @@ def test_a_router_never_sees_half_of_a_revision(world: World, api: Api, node: st
         "Services lead to the new one", lambda: keys_of_services(world, "pd"), lambda keys: keys == {new}
     )
     eventually(
-        "it answers", lambda: router.views()[-1].whole(ROLES), lambda whole: whole == in_each_slice(new)
+        "it answers", lambda: router.views()[-1].whole(ROLES), lambda complete: complete == in_each_slice(new)
     )
     watch.judge("pd")
     check_transitions(world, watch, router, begun)
-    for each in foreign:
-        there = world.get("Service", name_of(each))
-        assert there["metadata"]["resourceVersion"] == each["metadata"]["resourceVersion"]
+    for service in foreign:
+        current = world.get("Service", name_of(service))
+        assert current["metadata"]["resourceVersion"] == service["metadata"]["resourceVersion"]
 
 
 def check_transitions(world: World, watch: Watch, router: Router, begun: int) -> None:
@@ -127,8 +129,8 @@ def check_transitions(world: World, watch: Watch, router: Router, begun: int) ->
     begun: the number of views at the beginning.
     """
     views = router.views()
-    whole = [{index for index, _ in each.whole(ROLES)} for each in views[begun - 1 :]]
-    assert all(each == {*SLICES} for each in whole), "requests could not be served"
+    complete = [{index for index, _ in view.whole(ROLES)} for view in views[begun - 1 :]]
+    assert all(slices == {*SLICES} for slices in complete), "requests could not be served"
     emptied = watch.emptied("pd")
     assert emptied and set(made_within(world, "pd")) == {*SLICES}
     first = {revision: min(version for version, _ in of) for revision, of in emptied.items()}

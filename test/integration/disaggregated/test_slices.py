@@ -19,11 +19,11 @@ def with_slices(count: int) -> dict[str, Any]:
 
 def uids(world: World, index: int) -> set[str]:
     pods = world.list("Pod", f"{NAME_LABEL}=pd,{SLICE_LABEL}={index}")
-    return {each["metadata"]["uid"] for each in pods}
+    return {pod["metadata"]["uid"] for pod in pods}
 
 
 def slices_of_services(world: World) -> set[str]:
-    return {labels_of(each)[SLICE_LABEL] for each in world.list("Service", f"{NAME_LABEL}=pd")}
+    return {labels_of(service)[SLICE_LABEL] for service in world.list("Service", f"{NAME_LABEL}=pd")}
 
 
 def test_slices_come_and_go_at_rest(world: World) -> None:
@@ -34,10 +34,12 @@ def test_slices_come_and_go_at_rest(world: World) -> None:
     world.kubectl("scale", "disaggregatedsets/pd", "--replicas=3")
     settle(world, "pd")
     assert counts(world, "pd") == {index: {key: {"prefill": 2, "decode": 1}} for index in range(3)}
-    eventually("each has Services", lambda: slices_of_services(world), lambda found: found == {"0", "1", "2"})
+    eventually(
+        "each has Services", lambda: slices_of_services(world), lambda slices: slices == {"0", "1", "2"}
+    )
     world.patch(KIND, "pd", with_slices(1))
     settle(world, "pd")
-    eventually("one has", lambda: slices_of_services(world), lambda found: found == {"0"})
+    eventually("one has", lambda: slices_of_services(world), lambda slices: slices == {"0"})
     assert uids(world, 0) == first
     watch.judge("pd")
 

@@ -65,13 +65,13 @@ class Taken:
 
 def versions(world: World) -> dict[str, str]:
     """Return the versions of children, Services and scalers, and the identities of pods."""
-    found = {
-        f"{kind} {name_of(each)}": each["metadata"]["resourceVersion"]
+    objects = {
+        f"{kind} {name_of(obj)}": obj["metadata"]["resourceVersion"]
         for kind in (SET, "Service", SCALER_KIND)
-        for each in world.list(kind, NAME_LABEL)
+        for obj in world.list(kind, NAME_LABEL)
     }
-    pods = {f"Pod {name_of(each)}": each["metadata"]["uid"] for each in world.list("Pod", NAME_LABEL)}
-    return {**found, **pods}
+    pods = {f"Pod {name_of(pod)}": pod["metadata"]["uid"] for pod in world.list("Pod", NAME_LABEL)}
+    return {**objects, **pods}
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,8 @@ def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[d
             for name in (*RESTS, *ROLLING)
         }
         originals = {name: Original(world) for name, world in worlds.items()}
-        for name, rest in RESTS.items():
-            rest.leave(originals[name])
+        for name, state in RESTS.items():
+            state.leave(originals[name])
         for name, (version, at) in ROLLING.items():
             leave_in_rollout(originals[name], version, EXAMPLES[0], at)
         list(players.map(Original.bring_up, originals.values()))
@@ -97,14 +97,14 @@ def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[d
             eventually(f"{name} is taken over", lambda name=name: has_history(worlds[name]), seconds=SECONDS)
         resting = [worlds[name] for name in RESTS]
         stays("nothing happens any more", lambda: [versions(world) for world in resting], QUIET_SECONDS)
-        asked = [each for each in audit.requests() if each.is_write]
+        writes = [request for request in audit.requests() if request.is_write]
         yield {
             name: Taken(
                 world,
                 watches[name],
                 before[name],
                 versions(world),
-                [each for each in asked if each.namespace == world.namespace],
+                [request for request in writes if request.namespace == world.namespace],
             )
             for name, world in worlds.items()
         }
@@ -118,7 +118,7 @@ def has_history(world: World) -> bool:
 def test_what_rests_is_recorded_and_left_alone(taken: dict[str, Taken], name: str) -> None:
     it = taken[name]
     assert it.after == it.before
-    written = sorted(each.resource for each in it.written if each.resource != "events")
+    written = sorted(request.resource for request in it.written if request.resource != "events")
     assert written == ["controllerrevisions", "disaggregatedsets/status"], list(map(str, it.written))
     settle(it.world, NAME)
     it.watch.judge(NAME)
@@ -136,17 +136,17 @@ def test_a_rollout_goes_on_with_the_next_step(taken: dict[str, Taken], name: str
 
 def rows(watch: Watch, old: str, new: str) -> list[Any]:
     """Return the counts of both revisions, without states between two writes of one step."""
-    found: list[Any] = []
+    result: list[Any] = []
     for step in watch.steps(NAME):
         by_key = {
-            key: {each.place[1]: each.desired for each in step.after.children.values() if each.key == key}
+            key: {child.place[1]: child.desired for child in step.after.children.values() if child.key == key}
             for key in (old, new)
         }
         row = tuple(tuple(by_key[key].get(role, 0) for role in ("prefill", "decode")) for key in (old, new))
-        if row not in found:
-            found.append(row)
-    known = EXAMPLES[0].rows
-    return [each for each in found if each in known]
+        if row not in result:
+            result.append(row)
+    expected = EXAMPLES[0].rows
+    return [entry for entry in result if entry in expected]
 
 
 def test_legacy_children_make_room_for_slices_and_go_with_them(taken: dict[str, Taken]) -> None:
@@ -157,7 +157,7 @@ def test_legacy_children_make_room_for_slices_and_go_with_them(taken: dict[str, 
     of_slice = {key: {"prefill": 2, "decode": 3}}
     assert counts(it.world, NAME) == {0: of_slice, 1: of_slice, 2: of_slice}
     legacy = {f"{NAME}-{key}-prefill", f"{NAME}-{key}-decode"}
-    assert not legacy & {name_of(each) for each in it.world.list(SET)}
+    assert not legacy & {name_of(lws) for lws in it.world.list(SET)}
     it.world.patch(KIND, NAME, {"spec": {"slices": 1}})
     settle(it.world, NAME)
     assert counts(it.world, NAME) == {0: of_slice}

@@ -69,10 +69,10 @@ def test_concurrent_drains_disrupt_no_more_groups_than_allowed(
             threading.Thread(target=drain, args=(world, "drained", set(half)), daemon=True)
             for half in (nodes[:3], nodes[3:])
         ]
-        for each in drains:
-            each.start()
-        for each in drains:
-            each.join()
+        for thread in drains:
+            thread.start()
+        for thread in drains:
+            thread.join()
         settle(world, "drained")
 
     assert {pod["spec"]["nodeName"] for pod in pods_of(world, "drained")} <= {"node-6", "node-7"}
@@ -102,8 +102,8 @@ def test_as_many_groups_as_allowed_can_be_evicted_at_a_time(world: World, pods: 
 
 def make_ready(world: World, pods: Pods, name: str, count: int) -> None:
     """Wait until all pods exist and their containers have started, then make them ready."""
-    found = eventually("all pods exist", lambda: scheduled_pods(world, name), lambda now: len(now) == count)
-    for pod in found:
+    names = eventually("all pods exist", lambda: scheduled_pods(world, name), lambda now: len(now) == count)
+    for pod in names:
         pods.set_ready(world.namespace, pod, True)
     settle(world, name)
 
@@ -120,9 +120,9 @@ def test_the_budget_is_restored_and_deleted_with_the_field(world: World) -> None
     world.create(set_with_budget("kept"))
     settle(world, "kept")
     wait_until_allowed(world, "kept", 1)
-    made = world.get("PodDisruptionBudget", "kept")
-    assert controller_of(made)["kind"] == SET
-    assert made["spec"] == {
+    budget = world.get("PodDisruptionBudget", "kept")
+    assert controller_of(budget)["kind"] == SET
+    assert budget["spec"] == {
         "maxUnavailable": 1,
         "selector": {"matchLabels": {NAME_LABEL: "kept"}},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
@@ -130,11 +130,11 @@ def test_the_budget_is_restored_and_deleted_with_the_field(world: World) -> None
 
     edit = {"minAvailable": 0, "maxUnavailable": None, "selector": {"matchLabels": {"app": "mine"}}}
     world.patch("PodDisruptionBudget", "kept", {"metadata": {"labels": {NAME_LABEL: None}}, "spec": edit})
-    eventually("the edit is reverted", lambda: spec_of(world, "kept"), lambda now: now == made["spec"])
+    eventually("the edit is reverted", lambda: spec_of(world, "kept"), lambda now: now == budget["spec"])
     assert world.get("PodDisruptionBudget", "kept")["metadata"]["labels"] == {NAME_LABEL: "kept"}
 
     world.delete("PodDisruptionBudget", "kept")
-    eventually("the budget is recreated", lambda: spec_of(world, "kept"), lambda now: now == made["spec"])
+    eventually("the budget is recreated", lambda: spec_of(world, "kept"), lambda now: now == budget["spec"])
 
     world.patch(SET, "kept", scaled_to(1))
     eventually("a set of one has no budget", lambda: spec_of(world, "kept"), lambda now: now is None)
@@ -162,7 +162,7 @@ def test_a_foreign_budget_is_left_alone(world: World) -> None:
     failure = eventually(
         "the name clash is reported",
         lambda: condition(world.get(SET, "taken"), "ReplicaFailure"),
-        lambda found: found.get("reason") == "NameClash",
+        lambda now: now.get("reason") == "NameClash",
     )
     assert "PodDisruptionBudget taken exists and is not controlled by anything" in failure["message"]
     stays("the budget is not changed", lambda: spec_of(world, "taken"), 2)
@@ -171,5 +171,5 @@ def test_a_foreign_budget_is_left_alone(world: World) -> None:
 
 
 def spec_of(world: World, name: str) -> dict[str, Any] | None:
-    found = world.find("PodDisruptionBudget", name)
-    return dict(found["spec"]) if found else None
+    budget = world.find("PodDisruptionBudget", name)
+    return dict(budget["spec"]) if budget else None

@@ -26,7 +26,7 @@ def _some(**fields: SearchStrategy[Any]) -> SearchStrategy[Object]:
 
 
 def _member_of(names: type[StrEnum]) -> SearchStrategy[str]:
-    return st.sampled_from([each.value for each in names])
+    return st.sampled_from([member.value for member in names])
 
 
 _TOPOLOGIES = st.sampled_from(("kubernetes.io/hostname", "topology.kubernetes.io/zone")) | WORDS
@@ -95,7 +95,8 @@ _POD_ANNOTATIONS: dict[str, SearchStrategy[str]] = {
     v1.SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: _TOPOLOGIES,
 }
 _NAMES_OF = {
-    id(each): st.sampled_from(sorted(each)) for each in (_ANNOTATIONS, _POD_LABELS, _POD_ANNOTATIONS)
+    id(strategies): st.sampled_from(sorted(strategies))
+    for strategies in (_ANNOTATIONS, _POD_LABELS, _POD_ANNOTATIONS)
 }
 
 
@@ -135,11 +136,11 @@ def pods(draw: DrawFn) -> Object:
     for _ in range(draw(_FEW)):
         template = disturbed(draw, template, _POD_TEMPLATE)
     leads = draw(_DIE) > 4
-    place = {v1.WORKER_INDEX_LABEL: "0"} if leads else {v1.GROUP_INDEX_LABEL: "0"}
+    index_label = {v1.WORKER_INDEX_LABEL: "0"} if leads else {v1.GROUP_INDEX_LABEL: "0"}
     metadata = {
         **_mapping(template.get("metadata")),
         "name": draw(WORDS) if draw(_DIE) == 9 else "x-0" if leads else "x-0-1",
-        "labels": {v1.NAME_LABEL: "x", **place, **_marks(draw, _POD_LABELS)},
+        "labels": {v1.NAME_LABEL: "x", **index_label, **_marks(draw, _POD_LABELS)},
         "annotations": {
             v1.SIZE_ANNOTATION: draw(WORDS if draw(_DIE) == 9 else _SIZES),
             **_marks(draw, _POD_ANNOTATIONS),
@@ -160,21 +161,21 @@ def _a_pod_template(draw: DrawFn) -> Object:
 
 
 def _containers(draw: DrawFn, names: Iterable[str]) -> list[Object]:
-    found = []
+    containers = []
     for name in names:
         container: Object = {"name": name, "image": "registry.k8s.io/pause:3.10"}
         if limits := draw(_LIMITS):
             container["resources"] = {"limits": limits}
         if env := [{"name": draw(_VARIABLES), "value": draw(_CONTENTS)} for _ in range(draw(_FEW))]:
             container["env"] = env
-        found.append(container)
-    return found
+        containers.append(container)
+    return containers
 
 
-def _marks(draw: DrawFn, known: Mapping[str, SearchStrategy[str]]) -> dict[str, str]:
+def _marks(draw: DrawFn, strategies: Mapping[str, SearchStrategy[str]]) -> dict[str, str]:
     """Return a few labels or annotations."""
-    names = [draw(_NAMES_OF[id(known)]) for _ in range(draw(_FEW))]
-    return {name: draw(known[name]) for name in names}
+    names = [draw(_NAMES_OF[id(strategies)]) for _ in range(draw(_FEW))]
+    return {name: draw(strategies[name]) for name in names}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -66,34 +66,34 @@ def a_value(draw: DrawFn, schema: Schema, depth: int = 0) -> Any:
 
 
 def _an_object(draw: DrawFn, schema: Schema, depth: int) -> dict[str, Any]:
-    known: Mapping[str, Schema] = schema.get("properties", {})
-    if not known:
+    properties: Mapping[str, Schema] = schema.get("properties", {})
+    if not properties:
         inner = schema.get("additionalProperties", {"type": "string"})
         count = draw(_COUNTS[_MOST_ITEMS])
         return {draw(WORDS): a_value(draw, inner, depth + 1) for _ in range(count)}
     count = draw(_COUNTS[_MOST_FIELDS if depth < _DEEPEST else 0])
-    names = (*schema.get("required", ()), *(_one(draw, tuple(known)) for _ in range(count)))
-    return {name: a_value(draw, known[name], depth + 1) for name in names}
+    names = (*schema.get("required", ()), *(_one(draw, tuple(properties)) for _ in range(count)))
+    return {name: a_value(draw, properties[name], depth + 1) for name in names}
 
 
 def disturbed(draw: DrawFn, obj: Any, schema: Schema) -> Any:
     """Return `obj` with one value below it replaced, added or removed."""
-    known: Mapping[str, Schema] = schema.get("properties", {})
+    properties: Mapping[str, Schema] = schema.get("properties", {})
     if isinstance(obj, list) and obj and "items" in schema:
-        place = _one(draw, tuple(range(len(obj))))
-        other = disturbed(draw, obj[place], schema["items"])
-        return [*obj[:place], other, *obj[place + 1 :]]
-    if not isinstance(obj, dict) or not known:
+        index = _one(draw, tuple(range(len(obj))))
+        item = disturbed(draw, obj[index], schema["items"])
+        return [*obj[:index], item, *obj[index + 1 :]]
+    if not isinstance(obj, dict) or not properties:
         return a_value(draw, schema)
     # Existing fields matter more than the hundred absent ones.
-    there = tuple(name for name in known if name in obj)
-    name = _one(draw, there if there and draw(_BOOLEANS) else tuple(known))
+    existing = tuple(name for name in properties if name in obj)
+    name = _one(draw, existing if existing and draw(_BOOLEANS) else tuple(properties))
     deed = draw(_DEEDS)
     if deed == "remove":
         return {key: value for key, value in obj.items() if key != name}
     if deed == "replace" or name not in obj:
-        return {**obj, name: a_value(draw, known[name])}
-    return {**obj, name: disturbed(draw, obj[name], known[name])}
+        return {**obj, name: a_value(draw, properties[name])}
+    return {**obj, name: disturbed(draw, obj[name], properties[name])}
 
 
 @cache

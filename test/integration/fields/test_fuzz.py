@@ -78,8 +78,8 @@ def _nothing_crashes(product: Product) -> Iterator[None]:
     pid, before = product.manager.pid, len(product.log())
     yield
     assert (product.manager.is_running, product.manager.pid) == (True, pid)
-    said = product.log()[before:].splitlines()
-    assert [line for line in said if "this is a bug" in line or "review at" in line] == []
+    lines = product.log()[before:].splitlines()
+    assert [line for line in lines if "this is a bug" in line or "review at" in line] == []
 
 
 @examples(1_200)
@@ -144,7 +144,7 @@ def test_accepted_sets_become_ready_or_report_a_reason(world: World) -> None:
         _wait_for_words(world, names)
         complaints |= {name: _complaint(world, name) for name in names}
         world.kubectl("delete", "lws", "--all", "--wait=false")
-        eventually("all are gone", lambda: _mortal_pods(world), lambda left: not left, seconds=300)
+        eventually("all are gone", lambda: _mortal_pods(world), lambda pods: not pods, seconds=300)
     wrong = {name: why for name, why in complaints.items() if why}
     print(*(f"{name}: {why}" for name, why in wrong.items()), sep="\n")
     # On a busy machine, some correct sets have been stalled temporarily.
@@ -158,17 +158,17 @@ def _mortal_pods(world: World) -> list[str]:
 
 def _candidates() -> list[Object]:
     """Return small sets, half of them with a fault."""
-    found: dict[str, Object] = {}
+    manifests: dict[str, Object] = {}
 
     # Not every one is small, and not every small one is accepted.
     @settings(examples(RUN * 5 // _FACTOR), phases=(Phase.generate,))
     @given(manifest=good_sets() | sets())
     def draw(manifest: Object) -> None:
         if _is_small(manifest["spec"]):
-            found[json.dumps(manifest, sort_keys=True)] = manifest
+            manifests[json.dumps(manifest, sort_keys=True)] = manifest
 
     draw()
-    return list(found.values())
+    return list(manifests.values())
 
 
 def _is_small(spec: Any) -> bool:
@@ -176,7 +176,7 @@ def _is_small(spec: Any) -> bool:
     counts = (spec.get("replicas", 1), template.get("size", 1)) if isinstance(template, dict) else ()
     return (
         len(counts) == 2
-        and all(type(each) is int and 0 < each <= MOST_PODS for each in counts)
+        and all(type(count) is int and 0 < count <= MOST_PODS for count in counts)
         and (counts[0] * counts[1] <= MOST_PODS)
     )
 
@@ -197,18 +197,18 @@ def _is_created(world: World, manifest: Object, name: str) -> bool:
 
 def _wait_for_words(world: World, names: list[str]) -> None:
     def silent() -> dict[str, str]:
-        found = {name: unsettled(world, name) for name in names if not _complaint(world, name)}
-        return {name: why for name, why in found.items() if why}
+        reasons = {name: unsettled(world, name) for name in names if not _complaint(world, name)}
+        return {name: why for name, why in reasons.items() if why}
 
-    eventually("each set is at rest or says what it lacks", silent, lambda left: not left, seconds=600)
+    eventually("each set is at rest or says what it lacks", silent, lambda reasons: not reasons, seconds=600)
 
 
 def _complaint(world: World, name: str) -> str:
     """Return the problems that conditions report; for unschedulable pods, the scheduler's message."""
-    found = (condition(world.get(SET, name), kind) for kind in ("ReplicaFailure", "Stalled"))
-    said = [str(each["message"]) for each in found if each.get("status") == "True"]
+    conditions = (condition(world.get(SET, name), kind) for kind in ("ReplicaFailure", "Stalled"))
+    messages = [str(entry["message"]) for entry in conditions if entry.get("status") == "True"]
     for pod in pods_of(world, name):
         wait = wait_for_node(pod)
         is_left = wait is not None and wait.until is None and datetime.now(UTC) - wait.since > LONG_WAIT
-        said += [str(condition(pod, "PodScheduled").get("message"))] if is_left else []
-    return "; ".join(said)
+        messages += [str(condition(pod, "PodScheduled").get("message"))] if is_left else []
+    return "; ".join(messages)

@@ -23,7 +23,7 @@ GPUS = {"resources": {"limits": {"nvidia.com/gpu": "2"}}}
 
 def pod_groups(world: World) -> dict[str, dict[str, Any]]:
     """Return the PodGroup of each group."""
-    return {labels_of(each)[GROUP_INDEX_LABEL]: each for each in world.list("PodGroup")}
+    return {labels_of(pod_group)[GROUP_INDEX_LABEL]: pod_group for pod_group in world.list("PodGroup")}
 
 
 def test_the_pod_group_of_a_group_is_recreated_and_deleted_with_it(world: World) -> None:
@@ -33,21 +33,23 @@ def test_the_pod_group_of_a_group_is_recreated_and_deleted_with_it(world: World)
     world.create(a_set("gang", 2, 3, workers=template, annotations=queue))
     settle(world, "gang")
     # A manager that has just started checks for the API again after a while.
-    found = eventually("every group has one", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"})
-    assert found["1"]["spec"] == {
+    groups = eventually(
+        "every group has one", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"}
+    )
+    assert groups["1"]["spec"] == {
         "minMember": 3,
         "minResources": {"nvidia.com/gpu": "6"},
         "queue": "gold",
     }
     names = {annotations_of(pod)[GROUP_NAME] for pod in pods_of(world, "gang")}
-    assert names == names_of(found.values())
+    assert names == names_of(groups.values())
 
-    name = found["1"]["metadata"]["name"]
+    name = groups["1"]["metadata"]["name"]
     world.delete("PodGroup", name)
     eventually(
         "it comes back",
         lambda: world.uid("PodGroup", name),
-        lambda now: now not in ("", found["1"]["metadata"]["uid"]),
+        lambda now: now not in ("", groups["1"]["metadata"]["uid"]),
     )
 
     leader = uids_of_group(world, "gang", 0)["gang-0"]
@@ -57,7 +59,7 @@ def test_the_pod_group_of_a_group_is_recreated_and_deleted_with_it(world: World)
     again = eventually(
         "the new group has one",
         lambda: pod_groups(world).get("0"),
-        lambda now: now is not None and now["metadata"]["uid"] != found["0"]["metadata"]["uid"],
+        lambda now: now is not None and now["metadata"]["uid"] != groups["0"]["metadata"]["uid"],
     )
     assert again is not None
     assert again["metadata"]["ownerReferences"][0]["uid"] == world.uid("Pod", "gang-0")
@@ -66,6 +68,6 @@ def test_the_pod_group_of_a_group_is_recreated_and_deleted_with_it(world: World)
     settle(world, "gang")
     eventually(
         "every group has one of its own size",
-        lambda: sorted(each["spec"]["minMember"] for each in world.list("PodGroup")),
+        lambda: sorted(pod_group["spec"]["minMember"] for pod_group in world.list("PodGroup")),
         lambda now: now == [2, 2],
     )

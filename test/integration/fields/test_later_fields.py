@@ -21,8 +21,8 @@ VALIDATION = ("validatingwebhookconfiguration", "lws-validating-webhook-configur
 def validate(world: World, selector: dict[str, Any]) -> None:
     entries = json.loads(world.kubectl("get", *VALIDATION, "-o", "json"))["webhooks"]
     patch = [
-        {"op": "add", "path": f"/webhooks/{place}/namespaceSelector", "value": selector}
-        for place, _ in enumerate(entries)
+        {"op": "add", "path": f"/webhooks/{index}/namespaceSelector", "value": selector}
+        for index, _ in enumerate(entries)
     ]
     world.kubectl("patch", *VALIDATION, "--type=json", "-p", json.dumps(patch))
 
@@ -67,8 +67,8 @@ def test_a_set_stored_with_an_unknown_field_is_left_alone_and_reported(world: Wo
 
 
 def test_a_set_with_a_field_of_a_later_crd_is_left_alone(world: World, product: Product) -> None:
-    crd, place = "leaderworkersets.leaderworkerset.x-k8s.io", "/properties/spec/properties/spread"
-    path = f"/spec/versions/0/schema/openAPIV3Schema{place}"
+    crd, pointer = "leaderworkersets.leaderworkerset.x-k8s.io", "/properties/spec/properties/spread"
+    path = f"/spec/versions/0/schema/openAPIV3Schema{pointer}"
 
     def patch_definition(*operations: dict[str, Any]) -> None:
         world.kubectl("patch", "crd", crd, "--type=json", "-p", json.dumps(operations))
@@ -115,8 +115,8 @@ def test_defaults_of_unimplemented_fields_are_not_recorded(world: World) -> None
     for manifest in (plain, later):
         world.create(manifest)
     settle(world, "plain", "later")
-    (expected,), (found,) = revisions_of(world, "plain"), revisions_of(world, "later")
-    assert found["data"] == expected["data"]
+    (expected,), (actual,) = revisions_of(world, "plain"), revisions_of(world, "later")
+    assert actual["data"] == expected["data"]
     stored = world.patch(SET, "later", {"spec": {"leaderWorkerTemplate": {"maxGroupRestarts": 5}}})["spec"]
     assert (stored["groupIdentity"], stored["groupReplacementPolicy"]) == ("Ordinal", "PostTermination")
     assert stored["leaderWorkerTemplate"]["maxGroupRestarts"] == 5, "nothing is pruned"

@@ -17,12 +17,12 @@ def backends(world: World) -> set[str]:
     """Return the pods behind the Service."""
     path = f"/apis/discovery.k8s.io/v1/namespaces/{world.namespace}/endpointslices"
     slices = world.api.get(f"{path}?labelSelector=kubernetes.io/service-name={SERVICE}")["items"]
-    endpoints = [each for one in slices for each in one.get("endpoints") or ()]
-    return {each["targetRef"]["name"] for each in endpoints if each["conditions"].get("ready")}
+    endpoints = [endpoint for endpoint_slice in slices for endpoint in endpoint_slice.get("endpoints") or ()]
+    return {endpoint["targetRef"]["name"] for endpoint in endpoints if endpoint["conditions"].get("ready")}
 
 
 def ports(world: World) -> list[Any]:
-    return [each["port"] for each in world.get("Service", SERVICE)["spec"]["ports"]]
+    return [port["port"] for port in world.get("Service", SERVICE)["spec"]["ports"]]
 
 
 def test_endpoints_of_the_leader_service_after_scaling_down(world: World) -> None:
@@ -46,8 +46,8 @@ def test_endpoints_of_the_leader_service_after_scaling_down(world: World) -> Non
     world.patch(SET, "served", scaled_to(2))
     settle(world, "served")
     assert names_of(world.list("Pod")) >= {"served-0", "served-1"}
-    told = [each for each in events_of(world, "served") if each.reason == "UnreadyGroupsStay"]
-    assert all(each.note.startswith("Scaling down removes served-2, because") for each in told)
+    events = [event for event in events_of(world, "served") if event.reason == "UnreadyGroupsStay"]
+    assert all(event.note.startswith("Scaling down removes served-2, because") for event in events)
 
     world.patch(SET, "served", {"spec": {"leaderService": None}})
     eventually("it goes", lambda: world.find("Service", SERVICE), lambda now: now is None, seconds=120)

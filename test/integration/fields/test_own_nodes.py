@@ -19,17 +19,17 @@ from tools.localcluster.nodes import POOL_LABEL
 
 
 def test_groups_run_on_the_node_pool_of_their_index(world: World) -> None:
-    asked = {
+    annotations = {
         GROUP_NODE_SELECTOR_ANNOTATION: f"{POOL_LABEL}=pool-$(GROUP_INDEX)",
         GROUP_TOLERATIONS_ANNOTATION: "example.com/group=$(GROUP_NAME):NoSchedule",
     }
-    world.create(a_set("own", 2, 2, annotations=asked))
+    world.create(a_set("own", 2, 2, annotations=annotations))
     settle(world, "own")
     # The gate in the template holds no leader back, and leader and workers are on the same pool.
     assert domains(world, "own", POOL_LABEL, GROUP_INDEX_LABEL) == {("0",): {"pool-0"}, ("1",): {"pool-1"}}
     for pod in pods_of(world, "own"):
         index = labels_of(pod)[GROUP_INDEX_LABEL]
-        tolerated = {each.get("value") for each in pod["spec"]["tolerations"]}
+        tolerated = {toleration.get("value") for toleration in pod["spec"]["tolerations"]}
         assert f"own-{index}" in tolerated, pod["metadata"]["name"]
 
 
@@ -42,9 +42,9 @@ def on_two_pools(name: str, annotations: dict[str, str]) -> dict[str, Any]:
     expression = {"key": POOL_LABEL, "operator": "In", "values": ["pool-0", "pool-1"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     node_affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    made = a_set(name, 2, 2, annotations=annotations)
-    made["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["affinity"] = node_affinity
-    return made
+    lws = a_set(name, 2, 2, annotations=annotations)
+    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["affinity"] = node_affinity
+    return lws
 
 
 def test_sets_that_are_exclusive_for_themselves_only_share_pools_with_others(world: World) -> None:
@@ -61,4 +61,4 @@ def test_sets_that_are_exclusive_for_themselves_only_share_pools_with_others(wor
     assert_apart(pools(world, "two"), 2)
     guests = pools(world, "guest")
     assert len(guests) == 2
-    assert all(len(each) == 1 for each in guests.values()), guests
+    assert all(len(used) == 1 for used in guests.values()), guests

@@ -38,18 +38,18 @@ SUBGROUPS = {"subGroupPolicy": {"subGroupPolicyType": "LeaderWorker", "subGroupS
 
 def domains(world: World, name: str, topology: str, *labels: str) -> dict[tuple[str, ...], set[str]]:
     """Return the topology domains of pods, grouped by the values of these labels."""
-    nodes = {each["metadata"]["name"]: labels_of(each) for each in world.api.get("/api/v1/nodes")["items"]}
-    found: dict[tuple[str, ...], set[str]] = {}
+    nodes = {node["metadata"]["name"]: labels_of(node) for node in world.api.get("/api/v1/nodes")["items"]}
+    result: dict[tuple[str, ...], set[str]] = {}
     for pod in pods_of(world, name):
         who = tuple(labels_of(pod)[label] for label in labels)
-        found.setdefault(who, set()).add(nodes[pod["spec"]["nodeName"]][topology])
-    return found
+        result.setdefault(who, set()).add(nodes[pod["spec"]["nodeName"]][topology])
+    return result
 
 
-def assert_apart(found: dict[tuple[str, ...], set[str]], count: int) -> None:
-    assert len(found) == count
-    assert all(len(each) == 1 for each in found.values()), found
-    assert len(set.union(*found.values())) == count, found
+def assert_apart(domains: dict[tuple[str, ...], set[str]], count: int) -> None:
+    assert len(domains) == count
+    assert all(len(used) == 1 for used in domains.values()), domains
+    assert len(set.union(*domains.values())) == count, domains
 
 
 def placed(name: str, **options: Any) -> dict[str, Any]:
@@ -82,9 +82,9 @@ def test_exclusive_placement_of_groups_and_subgroups_and_a_new_topology(world: W
         lambda same: same == {name for name in before if name.startswith("apart-0")},
     )
     settle(world, "apart", updated=1)
-    kept = world.get("StatefulSet", "apart-0")["spec"]["template"]
+    former = world.get("StatefulSet", "apart-0")["spec"]["template"]
     moved = world.get("StatefulSet", "apart-1")["spec"]["template"]
-    assert POOL_LABEL in kept["spec"]["nodeSelector"]
+    assert POOL_LABEL in former["spec"]["nodeSelector"]
     assert "nodeSelector" not in moved["spec"]
     assert EXCLUSIVE_TOPOLOGY_ANNOTATION not in moved["metadata"]["annotations"]
 
@@ -132,8 +132,8 @@ def test_reserved_labels_in_templates(world: World) -> None:
     pods = {name_of(pod): pod for pod in pods_of(world, "marked")}
     for name, pod in pods.items():
         _, group, *worker = name.split("-")
-        told = labels_of(pod)
-        assert (told[GROUP_INDEX_LABEL], told[WORKER_INDEX_LABEL]) == (group, *(worker or ["0"]))
+        labels = labels_of(pod)
+        assert (labels[GROUP_INDEX_LABEL], labels[WORKER_INDEX_LABEL]) == (group, *(worker or ["0"]))
         assert pod["metadata"]["annotations"][SIZE_ANNOTATION] == "3"
         assert not worker or POOL_LABEL not in pod["spec"].get("nodeSelector", {})
     led = [pod["spec"]["nodeName"] for name, pod in pods.items() if name.count("-") == 1]
@@ -202,8 +202,8 @@ def blocked(world: World, name: str, pod: str, node: str) -> dict[str, Any]:
     return eventually(
         "the set says so",
         lambda: condition(world.get(SET, name), REPLICA_FAILURE) or {},
-        lambda found: (
-            found.get("reason") == "NodeReturnBlocked" and f"{pod} to node {node}" in found["message"]
+        lambda failure: (
+            failure.get("reason") == "NodeReturnBlocked" and f"{pod} to node {node}" in failure["message"]
         ),
         seconds=120.0,
     )
@@ -217,12 +217,14 @@ def test_a_pod_waits_for_its_required_node(world: World) -> None:
     (node,) = nodes_of(world, "must").values()
     world.create(full(world, node))
     world.delete("Pod", "must-0")
-    said = blocked(world, "must", "must-0", node)
-    assert f"must-0 to node {node}; make room there" in said["message"]
+    failure = blocked(world, "must", "must-0", node)
+    assert f"must-0 to node {node}; make room there" in failure["message"]
     (waiting,) = world.get(SET, "must")["status"]["groups"]["unsettled"]
     assert waiting["reason"] == f"pod must-0 must return to node {node} and cannot be scheduled there"
     (scheduled,) = (
-        each for each in world.get("Pod", "must-0")["status"]["conditions"] if each["type"] == "PodScheduled"
+        entry
+        for entry in world.get("Pod", "must-0")["status"]["conditions"]
+        if entry["type"] == "PodScheduled"
     )
     assert "1 Insufficient cpu" in scheduled["message"]
     world.delete("Pod", f"filler-{node}")
@@ -264,15 +266,17 @@ def test_a_worker_does_not_wait_for_a_cordoned_node(world: World) -> None:
     world.create(full(world, node))
     world.delete("Pod", "cordon-0")
     blocked(world, "cordon", "cordon-0-2", node)
-    stay = {name for name, other in nodes.items() if other != node} | {"cordon-0"}
+    stay = {name for name, assigned in nodes.items() if assigned != node} | {"cordon-0"}
     before = pod_uids(world, "cordon")
     with cordoned(world, {node}):
         settle(world, "cordon")
         after, now = pod_uids(world, "cordon"), nodes_of(world, "cordon")
     assert {name: after[name] for name in stay} == {name: before[name] for name in stay}
     assert after["cordon-0-2"] != before["cordon-0-2"] and now["cordon-0-2"] != node
-    told = wait_for_events(world, "cordon", "NodeReturnBlocked", 2)
-    assert any(f"had to return to node {node}: the node is cordoned" in event.note for event in told), told
+    events = wait_for_events(world, "cordon", "NodeReturnBlocked", 2)
+    assert any(f"had to return to node {node}: the node is cordoned" in event.note for event in events), (
+        events
+    )
     assert not [event for event in events_of(world, "cordon") if event.reason == "RecreateGroup"]
     assert not (world.get(SET, "cordon")["status"].get("restarts") or {})
 

@@ -24,13 +24,18 @@ def with_claims(name: str, when_deleted: str) -> dict[str, Any]:
 
 def claims(world: World) -> dict[str, str]:
     """Return the UID of each PVC."""
-    return {name_of(each): each["metadata"]["uid"] for each in world.list("PersistentVolumeClaim")}
+    return {name_of(claim): claim["metadata"]["uid"] for claim in world.list("PersistentVolumeClaim")}
 
 
 def owners(world: World) -> set[tuple[str, ...]]:
     """Return the kinds of owners of the workers' PVCs."""
-    found = [each for each in world.list("PersistentVolumeClaim") if GROUP_KEY_LABEL in labels_of(each)]
-    return {tuple(owner["kind"] for owner in each["metadata"].get("ownerReferences") or ()) for each in found}
+    worker_claims = [
+        claim for claim in world.list("PersistentVolumeClaim") if GROUP_KEY_LABEL in labels_of(claim)
+    ]
+    return {
+        tuple(owner["kind"] for owner in claim["metadata"].get("ownerReferences") or ())
+        for claim in worker_claims
+    }
 
 
 def test_claims_of_workers_outlive_their_group_and_are_deleted_with_the_set(world: World) -> None:
@@ -38,9 +43,9 @@ def test_claims_of_workers_outlive_their_group_and_are_deleted_with_the_set(worl
     settle(world, "keeper")
     before, pods = claims(world), uids_of_group(world, "keeper", 0)
     assert before.keys() == {"data-keeper-0", "data-keeper-0-1", "data-keeper-0-2"}
-    for each in world.list("PersistentVolumeClaim"):
-        assert labels_of(each)["tier"] == "fast"
-        assert each["metadata"]["annotations"]["note"] == "kept"
+    for claim in world.list("PersistentVolumeClaim"):
+        assert labels_of(claim)["tier"] == "fast"
+        assert claim["metadata"]["annotations"]["note"] == "kept"
     eventually("the set owns them", lambda: owners(world), lambda now: now == {(SET,)})
 
     world.delete("Pod", "keeper-0-1")

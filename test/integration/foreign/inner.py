@@ -43,25 +43,27 @@ def run_tests(report: Path, variables: Mapping[str, str], *tests: str) -> Outcom
         check=False,
         timeout=_SECONDS,
     )
-    eventually("no process is left", lambda: _processes_with(f"{_MARK}={mark}"), lambda left: not left)
+    eventually(
+        "no process is left", lambda: _processes_with(f"{_MARK}={mark}"), lambda processes: not processes
+    )
     return Outcome(_results(report) if report.exists() else {}, done.stdout)
 
 
 def _results(report: Path) -> dict[str, str]:
-    found = {}
+    results = {}
     for case in ElementTree.parse(report).getroot().iter("testcase"):
-        outcomes = [each.tag for each in case if each.tag in ("failure", "error", "skipped")]
-        found[str(case.get("name"))] = outcomes[0] if outcomes else "passed"
-    return found
+        outcomes = [element.tag for element in case if element.tag in ("failure", "error", "skipped")]
+        results[str(case.get("name"))] = outcomes[0] if outcomes else "passed"
+    return results
 
 
 def _processes_with(variable: str) -> list[str]:
     """Return the command lines of processes with this in their environment; ended processes have none."""
-    found = []
+    commands = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:
             if variable.encode() in (directory / "environ").read_bytes().split(b"\0"):
-                found.append((directory / "cmdline").read_text().replace("\0", " "))
+                commands.append((directory / "cmdline").read_text().replace("\0", " "))
         except OSError:
             continue
-    return found
+    return commands

@@ -96,7 +96,7 @@ def test_pods_come_to_simulated_nodes_only_and_others_are_left_alone(cluster: Lo
             api.delete(f"{PODS}/{name}")
         eventually("ours ends", _state_of(api, OURS[0]), lambda now: now[0] == "gone")
         stays("theirs is left to its kubelet", _state_of(api, "theirs"), 2)
-    assert [each["metadata"]["name"] for each in api.get("/api/v1/nodes")["items"]] == [REAL]
+    assert [node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"]] == [REAL]
     assert api.get("/apis/storage.k8s.io/v1/storageclasses")["items"] == []
     assert "unschedulable" not in api.get(NODE)["spec"]
     for name in (*OURS[1:], "theirs"):
@@ -119,7 +119,7 @@ def test_tests_run_on_a_cluster_that_kind_makes(
 
 
 def _is_as_before(api: Api) -> None:
-    assert [each["metadata"]["name"] for each in api.get("/api/v1/nodes")["items"]] == [REAL]
+    assert [node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"]] == [REAL]
     assert "unschedulable" not in api.get(NODE)["spec"]
 
 
@@ -152,5 +152,7 @@ def _claim(api: Api) -> None:
     eventually("it is bound", lambda: api.get(f"{CLAIMS}/data")["status"]["phase"], "Bound".__eq__)
     api.delete(f"{CLAIMS}/data")
     eventually(
-        "no volume is left", lambda: api.get("/api/v1/persistentvolumes")["items"], lambda left: not left
+        "no volume is left",
+        lambda: api.get("/api/v1/persistentvolumes")["items"],
+        lambda volumes: not volumes,
     )

@@ -48,7 +48,7 @@ def pod_groups(world: World) -> dict[str, Object]:
         if refusal.status not in _NOT_YET:
             raise
         return {}
-    return {labels_of(each)[GROUP_INDEX_LABEL]: each for each in items}
+    return {labels_of(pod_group)[GROUP_INDEX_LABEL]: pod_group for pod_group in items}
 
 
 def test_pod_groups_come_and_go_with_their_api(world: World, product: Product) -> None:
@@ -61,21 +61,23 @@ def test_pod_groups_come_and_go_with_their_api(world: World, product: Product) -
 
     world.cluster.kubectl("apply", "-f", str(DEFINITION))
     world.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(DEFINITION))
-    made = eventually("every group has one", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"})
-    assert made["1"]["spec"] == {
+    groups = eventually(
+        "every group has one", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"}
+    )
+    assert groups["1"]["spec"] == {
         "minMember": 2,
         "minResources": {"nvidia.com/gpu": "2"},
         "scheduleTimeoutSeconds": 120,
     }
-    assert {labels_of(pod)[POD_GROUP] for pod in pods_of(world, "gang")} == names_of(made.values())
+    assert {labels_of(pod)[POD_GROUP] for pod in pods_of(world, "gang")} == names_of(groups.values())
 
     assert "[+]podgroups ok" in product.manager.probe("healthz")[1]
 
-    world.api.delete(path_of(world, made["0"]["metadata"]["name"]))
+    world.api.delete(path_of(world, groups["0"]["metadata"]["name"]))
     eventually(
         "it comes back",
-        lambda: pod_groups(world).get("0", made["0"])["metadata"]["uid"],
-        lambda uid: uid != made["0"]["metadata"]["uid"],
+        lambda: pod_groups(world).get("0", groups["0"])["metadata"]["uid"],
+        lambda uid: uid != groups["0"]["metadata"]["uid"],
     )
 
     world.cluster.kubectl("delete", "-f", str(DEFINITION))

@@ -47,20 +47,24 @@ def path_of(world: World, name: str = "") -> str:
 
 def pod_groups(world: World) -> dict[str, Object]:
     """Return the PodGroups by name."""
-    return {each["metadata"]["name"]: each for each in world.api.get(path_of(world))["items"]}
+    return {pod_group["metadata"]["name"]: pod_group for pod_group in world.api.get(path_of(world))["items"]}
 
 
 def pod_groups_of(world: World, index: int) -> list[Object]:
-    return [each for each in pod_groups(world).values() if labels_of(each)[GROUP_INDEX_LABEL] == str(index)]
+    return [
+        pod_group
+        for pod_group in pod_groups(world).values()
+        if labels_of(pod_group)[GROUP_INDEX_LABEL] == str(index)
+    ]
 
 
 def pod_group_name_in(world: World, name: str) -> dict[str, set[str]]:
     """Return the PodGroups that the pods of each group name."""
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for pod in pods_of(world, name):
         group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
-        found.setdefault(labels_of(pod)[GROUP_INDEX_LABEL], set()).add(group)
-    return found
+        result.setdefault(labels_of(pod)[GROUP_INDEX_LABEL], set()).add(group)
+    return result
 
 
 def nodes_of(world: World, name: str, index: int) -> list[str]:
@@ -71,7 +75,9 @@ def nodes_of(world: World, name: str, index: int) -> list[str]:
 
 def is_unschedulable(pod_group: Object) -> bool:
     conditions = (pod_group.get("status") or {}).get("conditions") or ()
-    return any((each["type"], each["status"]) == (native().scheduled, "False") for each in conditions)
+    return any(
+        (condition["type"], condition["status"]) == (native().scheduled, "False") for condition in conditions
+    )
 
 
 def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world: World) -> None:
@@ -98,7 +104,7 @@ def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world
     eventually(
         "the scheduler has tried to place the group on top",
         lambda: pod_groups_of(world, 1),
-        lambda found: any(is_unschedulable(each) for each in found),
+        lambda groups: any(is_unschedulable(pod_group) for pod_group in groups),
     )
     assert nodes_of(world, "gang", 1) == ["", ""]
     assert uids_of_group(world, "gang", 0) == before
@@ -106,12 +112,12 @@ def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world
     world.delete("Pod", "taker")
     settle(world, "gang")
     assert len(set(nodes_of(world, "gang", 0))) == 2
-    left = eventually(
+    remaining = eventually(
         "there is no PodGroup but of the group that is there",
         lambda: set(pod_groups(world)),
         lambda names: pod_group_name_in(world, "gang") == {"0": names},
     )
-    assert left.isdisjoint(names_of([first]))
+    assert remaining.isdisjoint(names_of([first]))
 
 
 @pytest.fixture
@@ -133,7 +139,7 @@ def test_a_pod_that_needs_one_node_preempts_a_whole_group(world: World, high: st
     template["spec"]["containers"][0] |= A_WHOLE_NODE
     world.create(a_set("low", 2, 2, workers=template))
     settle(world, "low")
-    assert all(each["spec"]["disruptionMode"] == {"all": {}} for each in pod_groups(world).values())
+    assert all(pod_group["spec"]["disruptionMode"] == {"all": {}} for pod_group in pod_groups(world).values())
 
     taker = {**pod_template(), "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "taker"}}
     taker["spec"]["containers"][0] |= A_WHOLE_NODE
@@ -142,7 +148,9 @@ def test_a_pod_that_needs_one_node_preempts_a_whole_group(world: World, high: st
     eventually("it has a node", lambda: world.get("Pod", "taker")["spec"].get("nodeName"))
     preempted = eventually(
         "the scheduler has said whom it preempted",
-        lambda: {each["regarding"]["name"] for each in world.list("Event") if each["reason"] == "Preempted"},
+        lambda: {
+            event["regarding"]["name"] for event in world.list("Event") if event["reason"] == "Preempted"
+        },
         lambda names: len(names) > 1,
     )
     assert preempted in ({"low-0", "low-0-1"}, {"low-1", "low-1-1"})
@@ -151,15 +159,15 @@ def test_a_pod_that_needs_one_node_preempts_a_whole_group(world: World, high: st
 def test_each_leader_has_its_own_which_stays_for_as_long_as_its_pods(world: World) -> None:
     world.create(a_set("gang", 2, 2))
     settle(world, "gang")
-    uids, made = pod_uids(world, "gang"), pod_groups(world)
-    assert len(made) == 2
+    uids, former = pod_uids(world, "gang"), pod_groups(world)
+    assert len(former) == 2
     assert pod_group_name_in(world, "gang").keys() == {"0", "1"}
 
     # Kubernetes keeps PodGroups that pods name, so the group is not affected.
-    (kept,) = pod_groups_of(world, 1)
-    world.api.delete(path_of(world, kept["metadata"]["name"]))
-    (kept,) = pod_groups_of(world, 1)
-    assert kept["metadata"].get("deletionTimestamp")
+    (pod_group,) = pod_groups_of(world, 1)
+    world.api.delete(path_of(world, pod_group["metadata"]["name"]))
+    (pod_group,) = pod_groups_of(world, 1)
+    assert pod_group["metadata"].get("deletionTimestamp")
 
     # This is a background deletion, as users do it: the next leader is created while the old workers exist.
     world.delete("Pod", "gang-0")
@@ -171,9 +179,9 @@ def test_each_leader_has_its_own_which_stays_for_as_long_as_its_pods(world: Worl
     world.delete("Pod", "gang-1-1")
     world.gone_or_replaced("Pod", "gang-1", uids["gang-1"])
     settle(world, "gang")
-    left = eventually(
+    remaining = eventually(
         "every group has one, and no former one is left",
         lambda: set(pod_groups(world)),
         lambda names: set().union(*pod_group_name_in(world, "gang").values()) == names and len(names) == 2,
     )
-    assert left.isdisjoint(made)
+    assert remaining.isdisjoint(former)

@@ -42,7 +42,7 @@ def product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> 
 def stored(world: World, plural: str) -> dict[str, Object]:
     """Return the Workloads or PodGroups by name."""
     items = world.api.get(f"{API}/{world.namespace}/{plural}")["items"]
-    return {each["metadata"]["name"]: each for each in items}
+    return {obj["metadata"]["name"]: obj for obj in items}
 
 
 def the_workload(world: World) -> Object:
@@ -60,15 +60,17 @@ def pod_group_name_in(world: World, name: str) -> dict[str, str]:
 
 def condition_of(world: World, name: str) -> tuple[str, str]:
     conditions = (world.get(SET, name).get("status") or {}).get("conditions") or ()
-    found = [each for each in conditions if each["type"] == "WorkloadSchedulingCreated"]
-    return (found[0]["status"], found[0]["reason"]) if found else ("", "")
+    matching = [condition for condition in conditions if condition["type"] == "WorkloadSchedulingCreated"]
+    return (matching[0]["status"], matching[0]["reason"]) if matching else ("", "")
 
 
 MADE = ("True", "SchedulingPrerequisitesCreated")
 
 
 def is_made(world: World, name: str) -> None:
-    eventually("it says what was created", lambda: condition_of(world, name), lambda told: told == MADE)
+    eventually(
+        "it says what was created", lambda: condition_of(world, name), lambda reported: reported == MADE
+    )
 
 
 def pod_groups_are(world: World, name: str) -> dict[str, Object]:
@@ -104,7 +106,9 @@ def test_each_group_is_a_gang_of_its_own(world: World) -> None:
             "workloadName": workload["metadata"]["name"],
             "templateName": "replica",
         }
-        owners = [(each["kind"], each.get("controller")) for each in pod_group["metadata"]["ownerReferences"]]
+        owners = [
+            (owner["kind"], owner.get("controller")) for owner in pod_group["metadata"]["ownerReferences"]
+        ]
         assert owners == [("LeaderWorkerSet", True), ("Workload", None)]
     named = pod_group_name_in(world, "gang")
     assert named["gang-0"] == named["gang-0-1"] != named["gang-1"] == named["gang-1-1"]
@@ -124,7 +128,7 @@ def test_each_group_is_a_gang_of_its_own(world: World) -> None:
     settle(world, "gang")
     assert pod_groups_are(world, "gang").keys().isdisjoint(after)
     world.patch(SET, "gang", {"spec": {"replicas": 0}})
-    eventually("no PodGroup is left", lambda: stored(world, "podgroups"), lambda left: not left)
+    eventually("no PodGroup is left", lambda: stored(world, "podgroups"), lambda remaining: not remaining)
     assert the_workload(world)["metadata"]["uid"] == workload["metadata"]["uid"]
 
 
@@ -140,8 +144,8 @@ def test_the_example_comes_up_as_it_says(world: World) -> None:
         assert pod_group["metadata"]["ownerReferences"][0]["uid"] == lws
         assert pod_group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
         assert pod_group["spec"]["disruptionMode"] == {"all": {}}
-    told = [each for each in world.list("Event") if each["regarding"]["kind"] == SET]
-    assert [each["note"] for each in told if each["type"] == "Warning"] == []
+    events = [event for event in world.list("Event") if event["regarding"]["kind"] == SET]
+    assert [event["note"] for event in events if event["type"] == "Warning"] == []
 
 
 def test_leaders_and_workers_are_scheduled_apart(world: World) -> None:
@@ -150,14 +154,14 @@ def test_leaders_and_workers_are_scheduled_apart(world: World) -> None:
     settle(world, "roles")
     is_made(world, "roles")
     templates = the_workload(world)["spec"]["podGroupTemplates"]
-    assert {each["name"]: each["schedulingPolicy"] for each in templates} == {
+    assert {template["name"]: template["schedulingPolicy"] for template in templates} == {
         "leader": {"basic": {}},
         "worker": {"gang": {"minCount": 2}},
     }
     groups = pod_groups_are(world, "roles")
     named = pod_group_name_in(world, "roles")
     assert len(groups) == 4 and named["roles-0-1"] == named["roles-0-2"] != named["roles-0"]
-    levels = {labels_of(each)[SCHEDULING_LEVEL_LABEL] for each in groups.values()}
+    levels = {labels_of(pod_group)[SCHEDULING_LEVEL_LABEL] for pod_group in groups.values()}
     assert levels == {"role"}
     assert "-0-leader-" in named["roles-0"] and "-0-worker-" in named["roles-0-1"]
 
@@ -181,7 +185,7 @@ def test_a_set_that_is_one_gang_grows_and_shrinks_with_it(world: World) -> None:
     assert uids.items() <= now.items()
 
     world.patch(SET, "whole", {"spec": {"replicas": 0}})
-    eventually("no PodGroup is left", lambda: stored(world, "podgroups"), lambda left: not left)
+    eventually("no PodGroup is left", lambda: stored(world, "podgroups"), lambda remaining: not remaining)
     assert count_of(the_workload(world)["spec"]["podGroupTemplates"][0]) == 1
     world.patch(SET, "whole", {"spec": {"replicas": 1}})
     settle(world, "whole")
@@ -199,7 +203,7 @@ def sizes(world: World, name: str) -> tuple[int, int]:
         (template,) = the_workload(world)["spec"]["podGroupTemplates"]
         return count_of(template), count_of(stored(world, "podgroups")[name]["spec"])
 
-    return eventually("both say how many pods there are", see, lambda found: found[0] == found[1])
+    return eventually("both say how many pods there are", see, lambda counts: counts[0] == counts[1])
 
 
 def test_a_whole_set_is_told_as_it_is_while_groups_grow(world: World) -> None:
@@ -223,7 +227,7 @@ def test_hash_groups_have_theirs_and_nothing_is_left_of_those_that_go(world: Wor
     settle(world, "hashed")
     after = pod_groups_are(world, "hashed")
     assert len(after) == 2 and after.keys().isdisjoint(before)
-    assert {labels_of(each)[GROUP_INDEX_LABEL] for each in after.values()} == {
+    assert {labels_of(pod_group)[GROUP_INDEX_LABEL] for pod_group in after.values()} == {
         labels_of(pod)[GROUP_INDEX_LABEL] for pod in pods_of(world, "hashed")
     }
     assert not any(
@@ -241,9 +245,9 @@ def test_a_gang_waits_as_a_whole(world: World) -> None:
 
     def is_unschedulable() -> bool:
         return any(
-            (each["type"], each["status"]) == ("PodGroupInitiallyScheduled", "False")
+            (condition["type"], condition["status"]) == ("PodGroupInitiallyScheduled", "False")
             for pod_group in stored(world, "podgroups").values()
-            for each in (pod_group.get("status") or {}).get("conditions") or ()
+            for condition in (pod_group.get("status") or {}).get("conditions") or ()
         )
 
     eventually("the scheduler has tried", is_unschedulable, bool)
@@ -262,8 +266,8 @@ def test_what_others_do_to_its_objects_and_pods(world: World, product: Product) 
     world.api.delete(f"{path}/podgroups/{named['rough-1']}")
     eventually(
         "there is another Workload",
-        lambda: [each["metadata"]["uid"] for each in stored(world, "workloads").values()],
-        lambda found: found and found != [workload["metadata"]["uid"]],
+        lambda: [obj["metadata"]["uid"] for obj in stored(world, "workloads").values()],
+        lambda now: now and now != [workload["metadata"]["uid"]],
     )
     product.restart()
     is_made(world, "rough")
@@ -294,7 +298,7 @@ def test_what_kubernetes_does_not_store_is_told_and_no_pod_comes(world: World) -
     eventually(
         "it says what is missing",
         lambda: condition_of(world, "racks"),
-        lambda told: told == ("False", "UnsupportedProviderCapability"),
+        lambda reported: reported == ("False", "UnsupportedProviderCapability"),
     )
     wait_for_events(world, "racks", "UnsupportedProviderCapability")
     assert world.list("Pod") == []

@@ -43,7 +43,7 @@ def path_of(world: World, name: str = "") -> str:
 
 def stored(world: World) -> dict[str, Object]:
     """Return the PodGroups by name."""
-    return {each["metadata"]["name"]: each for each in world.api.get(path_of(world))["items"]}
+    return {pod_group["metadata"]["name"]: pod_group for pod_group in world.api.get(path_of(world))["items"]}
 
 
 def those_of_pods(world: World, name: str) -> dict[str, Object]:
@@ -61,20 +61,20 @@ def test_the_set_owns_them_and_they_go_with_their_pods(world: World, identity: s
     name = identity.lower()
     world.create(a_set(name, 2, 2, scheduling={}, groupIdentity=identity))
     settle(world, name)
-    made = those_of_pods(world, name)
+    groups = those_of_pods(world, name)
     owner = {"kind": SET, "uid": world.uid(SET, name)}
-    assert len(made) == 2
-    for pod_group in made.values():
-        (found,) = pod_group["metadata"]["ownerReferences"]
-        assert owner.items() <= found.items()
+    assert len(groups) == 2
+    for pod_group in groups.values():
+        (reference,) = pod_group["metadata"]["ownerReferences"]
+        assert owner.items() <= reference.items()
         assert pod_group["spec"]["minMember"] == 2
 
-    lost = sorted(made)[0]
-    uid = made[lost]["metadata"]["uid"]
+    lost = sorted(groups)[0]
+    uid = groups[lost]["metadata"]["uid"]
     world.api.delete(path_of(world, lost))
     eventually(
         "it comes back",
-        lambda: stored(world).get(lost, made[lost])["metadata"]["uid"],
+        lambda: stored(world).get(lost, groups[lost])["metadata"]["uid"],
         lambda now: now != uid,
     )
     for label in (GROUP_INDEX_LABEL, NAME_LABEL):
@@ -82,10 +82,10 @@ def test_the_set_owns_them_and_they_go_with_their_pods(world: World, identity: s
         eventually("so does its label", lambda: labels_of(stored(world)[lost]), lambda now: label in now)  # noqa: B023
 
     # The group of a failed worker is recreated.
-    index, before = labels_of(made[lost])[GROUP_INDEX_LABEL], pod_uids(world, name)
+    index, before = labels_of(groups[lost])[GROUP_INDEX_LABEL], pod_uids(world, name)
     of_group = [pod for pod in pods_of(world, name) if labels_of(pod)[GROUP_INDEX_LABEL] == index]
     leader, worker = (
-        next(each["metadata"]["name"] for each in of_group if labels_of(each)[WORKER_INDEX_LABEL] == number)
+        next(pod["metadata"]["name"] for pod in of_group if labels_of(pod)[WORKER_INDEX_LABEL] == number)
         for number in ("0", "1")
     )
     world.delete("Pod", worker)
@@ -96,9 +96,9 @@ def test_the_set_owns_them_and_they_go_with_their_pods(world: World, identity: s
     world.patch(SET, name, new_image("server:2"))
     settle(world, name)
     after = those_of_pods(world, name)
-    assert len(after) == 2 and after.keys().isdisjoint(made)
+    assert len(after) == 2 and after.keys().isdisjoint(groups)
     world.patch(SET, name, scaled_to(1))
     settle(world, name)
     assert len(those_of_pods(world, name)) == 1
     world.delete(SET, name)
-    eventually("none is left", lambda: stored(world), lambda left: not left)
+    eventually("none is left", lambda: stored(world), lambda remaining: not remaining)

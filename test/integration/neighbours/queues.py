@@ -54,7 +54,7 @@ def make_queue(world: World, resource: str, quota: str, check: str = "", **flavo
 
 def holds(obj: Object, kind: str) -> bool:
     conditions = (obj.get("status") or {}).get("conditions") or ()
-    return any((each["type"], each["status"]) == (kind, "True") for each in conditions)
+    return any((condition["type"], condition["status"]) == (kind, "True") for condition in conditions)
 
 
 def asking(amount: str, resource: str = "cpu", **template: Any) -> Object:
@@ -79,8 +79,10 @@ def queued(
 
 def workloads(world: World, name: str) -> dict[str, Object]:
     """Return the Workload of each group."""
-    found = (each for each in world.list("Workload") if annotations_of(each)[OWNER_OF_WORKLOAD] == name)
-    return {index_of(each): each for each in found}
+    owned = (
+        workload for workload in world.list("Workload") if annotations_of(workload)[OWNER_OF_WORKLOAD] == name
+    )
+    return {index_of(workload): workload for workload in owned}
 
 
 def index_of(workload: Object) -> str:

@@ -97,12 +97,12 @@ def come_up(world: World, name: str) -> None:
     """Wait until the set is settled and every group was admitted."""
     settle(world, name)
     replicas = world.get(SET, name)["spec"]["replicas"]
-    made = eventually(
+    admitted = eventually(
         f"every group of {name} is admitted",
         lambda: workloads(world, name),
         lambda now: (
             now.keys() == set(map(str, range(replicas)))
-            and all(holds(each, "Admitted") for each in now.values())
+            and all(holds(workload, "Admitted") for workload in now.values())
         ),
     )
     assert not any(gates(world, name).values())
@@ -112,7 +112,7 @@ def come_up(world: World, name: str) -> None:
     )
     for pod in pods_of(world, name):
         index = labels_of(pod)["leaderworkerset.sigs.k8s.io/group-index"]
-        assert labels_of(pod)[GROUP_OF_PODS] == name_of(made[index])
+        assert labels_of(pod)[GROUP_OF_PODS] == name_of(admitted[index])
 
 
 def goes(world: World, name: str) -> None:
@@ -148,7 +148,9 @@ def test_groups_are_admitted_one_by_one_as_the_set_is_scaled_and_go_with_it(
     leader = {"leaderTemplate": asking("150m")} if startup == "LeaderReady" else {}
     queue.create(queued("lws", replicas=2, group=leader, startupPolicy=startup))
     come_up(queue, "lws")
-    counts = {each["name"]: each["count"] for each in workloads(queue, "lws")["0"]["spec"]["podSets"]}
+    counts = {
+        pod_set["name"]: pod_set["count"] for pod_set in workloads(queue, "lws")["0"]["spec"]["podSets"]
+    }
     assert counts == ({"leader": 1, "worker": 2} if leader else {"main": 3})
     assert all(annotations_of(pod)[SUSPENDED_BY] for pod in pods_of(queue, "lws"))
     before = pod_uids(queue, "lws")
@@ -159,7 +161,7 @@ def test_groups_are_admitted_one_by_one_as_the_set_is_scaled_and_go_with_it(
     come_up(queue, "lws")
     assert pod_uids(queue, "lws").items() <= before.items()
     # StatefulSets have the queue label too, but do not count as separate workloads.
-    assert {controller_of(each).get("kind", SET) for each in queue.list("Workload")} == {SET}
+    assert {controller_of(workload).get("kind", SET) for workload in queue.list("Workload")} == {SET}
     goes(queue, "lws")
 
 
@@ -173,8 +175,8 @@ def test_a_set_beyond_the_quota_waits_until_another_leaves(queue: World) -> None
         lambda now: (
             now.keys() == {"0"}
             and any(
-                (each["type"], each["status"], each["reason"]) == ("QuotaReserved", "False", "Pending")
-                for each in (now["0"].get("status") or {}).get("conditions") or ()
+                (entry["type"], entry["status"], entry["reason"]) == ("QuotaReserved", "False", "Pending")
+                for entry in (now["0"].get("status") or {}).get("conditions") or ()
             )
         ),
     )
@@ -201,14 +203,14 @@ def test_groups_on_top_are_admitted_during_a_rollout(queue: World, surge: int, u
 
     change = new_image("server:2")
     change["spec"]["leaderWorkerTemplate"]["workerTemplate"] = asking("200m", image="server:2")
-    told = Following(queue.api, queue.path("Workload"), "", queue.ended)
+    following = Following(queue.api, queue.path("Workload"), "", queue.ended)
     queue.patch(SET, "lws", change)
     settle(queue, "lws")
     come_up(queue, "lws")
     eventually(
         "each group on top has had a Workload",
-        lambda: {index_of(each.obj) for each in told.changes() if each.obj is not None},
-        lambda made: made >= {str(4 + index) for index in range(surge)},
+        lambda: {index_of(update.obj) for update in following.changes() if update.obj is not None},
+        lambda indices: indices >= {str(4 + index) for index in range(surge)},
     )
     assert images_of(queue, "lws") == {index: {"server:2"} for index in range(4)}
 
@@ -236,7 +238,7 @@ def test_a_set_of_a_higher_priority_takes_the_place_of_another_until_it_leaves(
 def test_a_group_whose_workload_is_deactivated_waits_until_it_is_active_again(queue: World) -> None:
     queue.create(queued("lws", replicas=2, maxGroupRestarts=0))
     come_up(queue, "lws")
-    other, former = uids_of_group(queue, "lws", 0), uids_of_group(queue, "lws", 1)
+    untouched, former = uids_of_group(queue, "lws", 0), uids_of_group(queue, "lws", 1)
     workload = workloads(queue, "lws")["1"]
 
     queue.patch("Workload", name_of(workload), {"spec": {"active": False}})
@@ -256,7 +258,7 @@ def test_a_group_whose_workload_is_deactivated_waits_until_it_is_active_again(qu
 
     queue.patch("Workload", name_of(workload), {"spec": {"active": True}})
     come_up(queue, "lws")
-    assert uids_of_group(queue, "lws", 0) == other
+    assert uids_of_group(queue, "lws", 0) == untouched
 
 
 @pytest.mark.parametrize("policy", ["RecreateGroupOnPodRestart", "None"])
@@ -309,7 +311,7 @@ def test_groups_are_placed_within_a_topology_by_the_index_of_their_pods(world: W
     worker = asking("8", "nvidia.com/gpu", annotations={REQUIRED_TOPOLOGY: POOL_LABEL})
     world.create(queued("lws", replicas=2, size=2, workers=worker))
     come_up(world, "lws")
-    nodes = {name_of(each): labels_of(each)[POOL_LABEL] for each in world.api.get("/api/v1/nodes")["items"]}
+    nodes = {name_of(node): labels_of(node)[POOL_LABEL] for node in world.api.get("/api/v1/nodes")["items"]}
     placed = {
         index: [
             str(pod["spec"]["nodeName"])

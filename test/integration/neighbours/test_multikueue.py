@@ -77,9 +77,9 @@ def dispatcher() -> list[Object]:
 @pytest.fixture
 def remote(worker: LocalCluster, world: World) -> Iterator[World]:
     """The namespace of the test on the worker cluster, with a queue."""
-    with a_namespace(worker, world.namespace) as there:
-        make_queue(there, "cpu", "5")
-        yield there
+    with a_namespace(worker, world.namespace) as worker_world:
+        make_queue(worker_world, "cpu", "5")
+        yield worker_world
 
 
 @pytest.fixture
@@ -112,33 +112,35 @@ def queue(world: World, remote: World, worker: LocalCluster) -> World:
     return world
 
 
-def runs_there(here: World, there: World, name: str) -> Object:
+def runs_there(local: World, remote: World, name: str) -> Object:
     """Wait until the set runs on the worker cluster, with each group admitted on both; return its copy."""
     eventually(
         f"{name} is at rest there",
-        lambda: unsettled(there, name) if there.find(SET, name) else "it is not there",
+        lambda: unsettled(remote, name) if remote.find(SET, name) else "it is not there",
         lambda why: not why,
     )
     admitted = eventually(
         f"the Workloads of {name} are admitted here, too",
-        lambda: workloads(here, name),
-        lambda now: now.keys() == {"0", "1"} and all(holds(each, "Admitted") for each in now.values()),
+        lambda: workloads(local, name),
+        lambda now: (
+            now.keys() == {"0", "1"} and all(holds(workload, "Admitted") for workload in now.values())
+        ),
     )
-    assert {each["status"]["clusterName"] for each in admitted.values()} == {here.namespace}
-    assert {labels_of(pod)[WORKLOAD_OF_POD] for pod in pods_of(there, name)} == names_of(admitted.values())
-    copy = there.get(SET, name)
+    assert {workload["status"]["clusterName"] for workload in admitted.values()} == {local.namespace}
+    assert {labels_of(pod)[WORKLOAD_OF_POD] for pod in pods_of(remote, name)} == names_of(admitted.values())
+    copy = remote.get(SET, name)
     assert labels_of(copy)[ORIGIN] == "multikueue"
-    assert annotations_of(copy)[ORIGIN_UID] == here.uid(SET, name)
+    assert annotations_of(copy)[ORIGIN_UID] == local.uid(SET, name)
     return copy
 
 
-def goes(here: World, there: World, name: str) -> None:
+def goes(local: World, remote: World, name: str) -> None:
     """Delete the set, and wait until nothing is left on either cluster."""
-    here.delete(SET, name)
+    local.delete(SET, name)
     eventually(
         f"nothing of {name} is left",
-        lambda: [each for world in (here, there) for each in remains_of(world, name)],
-        lambda left: not left,
+        lambda: [remaining for world in (local, remote) for remaining in remains_of(world, name)],
+        lambda remaining: not remaining,
     )
 
 
@@ -158,17 +160,19 @@ def test_a_managed_set_is_dispatched_and_leaves_nothing_to_our_manager_here(
 ) -> None:
     queue.create(queued("sent", replicas=2, managedBy=MULTIKUEUE, maxGroupRestarts=3))
     copy = runs_there(queue, remote, "sent")
-    here = queue.get(SET, "sent")
+    lws = queue.get(SET, "sent")
     # Kueue 0.17.0 knows the fields of upstream 0.8.
-    assert here["spec"] == {**copy["spec"], "managedBy": MULTIKUEUE, "maxGroupRestarts": 3}
+    assert lws["spec"] == {**copy["spec"], "managedBy": MULTIKUEUE, "maxGroupRestarts": 3}
     after_another_set(queue, "first")
     assert "status" not in queue.get(SET, "sent")
 
     status = copy["status"]
-    queue.api.send(Call("PUT", f"{queue.path(SET, 'sent')}/status", {**here, "status": status}))
+    queue.api.send(Call("PUT", f"{queue.path(SET, 'sent')}/status", {**lws, "status": status}))
     after_another_set(queue, "second")
     assert queue.get(SET, "sent")["status"] == status
-    written = [str(each) for each in audit.requests() if each.is_write and each.name.startswith("sent")]
+    written = [
+        str(request) for request in audit.requests() if request.is_write and request.name.startswith("sent")
+    ]
     assert written == [] and pods_of(queue, "sent") == []
     goes(queue, remote, "sent")
 

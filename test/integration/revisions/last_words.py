@@ -18,12 +18,12 @@ class LastWords:
         """Namespaces with a write that the manager did not survive."""
         self._left = dict(writes)
 
-    def __call__(self, asked: Asked) -> Fault | None:
-        if not asked.is_write or "/events" in asked.path:
+    def __call__(self, request: Asked) -> Fault | None:
+        if not request.is_write or "/events" in request.path:
             return None
-        _, found, rest = asked.path.partition("/namespaces/")
-        namespace = rest.partition("/")[0]
-        if not found or namespace not in self._left:
+        _, separator, suffix = request.path.partition("/namespaces/")
+        namespace = suffix.partition("/")[0]
+        if not separator or namespace not in self._left:
             return None
         if self._left[namespace] > 0:
             self._left[namespace] -= 1

@@ -74,9 +74,9 @@ _GONE = object()
 @st.composite
 def rewritten(draw: DrawFn, template: Object, type_name: str = "PodTemplateSpec") -> Object:
     """Return the template with another notation in one to four places."""
-    made = copy.deepcopy(template)
+    result = copy.deepcopy(template)
     for _ in range(draw(st.integers(1, 4))):
-        possible = {kind: found for kind in _KINDS if (found := list(_changes(made, type_name, kind)))}
+        possible = {kind: changes for kind in _KINDS if (changes := list(_changes(result, type_name, kind)))}
         struct, key, value = draw(st.sampled_from(possible[draw(st.sampled_from(sorted(possible)))]))
         if key is None:
             items = list(struct.items())
@@ -86,16 +86,16 @@ def rewritten(draw: DrawFn, template: Object, type_name: str = "PodTemplateSpec"
             del struct[key]
         else:
             struct[key] = value
-    return made
+    return result
 
 
 @st.composite
 def completed(draw: DrawFn, template: Object, stored: Object) -> Object:
     """Return the template as a typed client writes it, with most of the defaults."""
-    made = copy.deepcopy(stored)
+    result = copy.deepcopy(stored)
     for path in draw(st.lists(st.sampled_from(sorted(_added(template, stored, ())) or [()]), max_size=3)):
-        _remove(made, path)
-    return made
+        _remove(result, path)
+    return result
 
 
 def _changes(template: Object, of_type: str, kind: str) -> Iterator[tuple[Object, str | None, Any]]:
@@ -105,7 +105,7 @@ def _changes(template: Object, of_type: str, kind: str) -> Iterator[tuple[Object
         if kind == "respell":
             for quantities in _quantity_maps(struct, type_name):
                 yield from (
-                    (quantities, key, other) for key in quantities for other in _others(quantities[key])
+                    (quantities, key, notation) for key in quantities for notation in _others(quantities[key])
                 )
 
 
@@ -128,7 +128,7 @@ def _values(struct: Object, type_name: str) -> Iterator[tuple[str, Any]]:
 def _respelled(struct: Object, type_name: str) -> Iterator[tuple[str, Any]]:
     for key, code in POD_TYPES[type_name].items():
         if key in struct and code.lstrip("*=?") == "q":
-            yield from ((key, other) for other in _others(struct[key]))
+            yield from ((key, notation) for notation in _others(struct[key]))
 
 
 def _quantity_maps(struct: Object, type_name: str) -> Iterator[Object]:
@@ -142,7 +142,9 @@ def _others(quantity: Any) -> Iterator[Any]:
     for family in _SPELLINGS:
         # For a quantity, 1 and "1" are the same, and both are notations.
         if quantity in family and not isinstance(quantity, bool):
-            yield from (other for other in family if (type(other), other) != (type(quantity), quantity))
+            yield from (
+                notation for notation in family if (type(notation), notation) != (type(quantity), quantity)
+            )
 
 
 def _reordered(struct: Object, type_name: str) -> Iterator[tuple[str | None, Any]]:
@@ -191,13 +193,13 @@ def _added(before: Any, after: Any, path: tuple[Any, ...]) -> Iterator[tuple[str
             else:
                 yield from _added(before[key], after[key], (*path, key))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for index, (one, two) in enumerate(zip(before, after, strict=True)):
-            yield from _added(one, two, (*path, index))
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from _added(old, new, (*path, index))
 
 
 def _remove(value: Any, path: tuple[str, ...]) -> None:
-    *way, last = map(json.loads, path) if path else [None]
-    for step in way:
+    *parents, last = map(json.loads, path) if path else [None]
+    for step in parents:
         if not (isinstance(value, list) or step in value):
             return
         value = value[step]

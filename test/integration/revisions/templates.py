@@ -57,7 +57,7 @@ ENV = st.lists(
         ),
     ),
     max_size=3,
-    unique_by=lambda each: each["name"],
+    unique_by=lambda variable: variable["name"],
 )
 ACTION = st.one_of(
     st.fixed_dictionaries(
@@ -93,7 +93,7 @@ PORTS = st.lists(
         optional={"protocol": _one_of("TCP", "UDP"), "hostPort": st.just(0)},
     ),
     max_size=2,
-    unique_by=lambda each: each["containerPort"],
+    unique_by=lambda port: port["containerPort"],
 )
 SOURCES: dict[str, SearchStrategy[Any]] = {
     "emptyDir": _some(medium=_one_of("", "Memory"), sizeLimit=_one_of("1Gi", "1024Mi", "0.5Gi")),
@@ -234,7 +234,7 @@ def pod_templates(draw: DrawFn) -> Object:
     """A template that the API server accepts."""
     kinds = draw(st.lists(_one_of(*SOURCES), max_size=3, unique=True))
     volumes = [{"name": f"v{number}", kind: draw(SOURCES[kind])} for number, kind in enumerate(kinds)]
-    names = [each["name"] for each in volumes]
+    names = [volume["name"] for volume in volumes]
     spec: Object = {"containers": [draw(containers("main", names))], **draw(POD)}
     if draw(st.booleans()):
         spec["initContainers"] = [draw(containers("before", names))]

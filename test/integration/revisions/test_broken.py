@@ -28,8 +28,13 @@ def a_revision(world: World, name: str, number: int) -> dict[str, Any]:
         "labels": {NAME_LABEL: NAME, REVISION_LABEL: key},
         "ownerReferences": [owner_reference(world.get(SET, NAME))],
     }
-    made = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata, "revision": number}
-    return {**made, "data": running["data"]}
+    revision = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": metadata,
+        "revision": number,
+    }
+    return {**revision, "data": running["data"]}
 
 
 def test_a_broken_revision_is_told_once_and_stops_nothing(world: World, product: Product) -> None:
@@ -43,10 +48,10 @@ def test_a_broken_revision_is_told_once_and_stops_nothing(world: World, product:
     raw = raw.replace('"DATA"', f'{{"half a character":"\\ud800","deep":{DEEP}}}')
     world.create(broken)
     world.cluster.kubectl("create", "--raw", world.path("ControllerRevision"), "-f", "-", input=raw)
-    told = wait_for_events(world, NAME, "BrokenRevision", 2)
+    events = wait_for_events(world, NAME, "BrokenRevision", 2)
     assert any(
-        "broken: data.spec.leaderWorkerTemplate.size is 'two', not a whole number" in each.note
-        for each in told
+        "broken: data.spec.leaderWorkerTemplate.size is 'two', not a whole number" in event.note
+        for event in events
     )
     product.restart()
     world.patch(SET, NAME, {"spec": {"replicas": 2}})
@@ -55,6 +60,6 @@ def test_a_broken_revision_is_told_once_and_stops_nothing(world: World, product:
     assert {pod: now[pod] for pod in before} == before
     eventually(
         "each manager tells each broken revision once",
-        lambda: [each.related for each in events_of(world, NAME) if each.reason == "BrokenRevision"],
-        lambda found: Counter(found) == {"ControllerRevision broken": 2, "ControllerRevision raw": 2},
+        lambda: [event.related for event in events_of(world, NAME) if event.reason == "BrokenRevision"],
+        lambda related: Counter(related) == {"ControllerRevision broken": 2, "ControllerRevision raw": 2},
     )

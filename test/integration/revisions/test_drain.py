@@ -101,8 +101,8 @@ def came_back(world: World, former: str, before: Mapping[int, Mapping[str, str]]
     def missing() -> dict[str, Object | None]:
         """Return the current objects, or None, for pods that are not back yet."""
         pods = {name_of(pod): pod for pod in world.list("Pod")}
-        found = {name: pods.get(name) for group in before.values() for name in group}
-        return {name: pod for name, pod in found.items() if not pod or not is_back(pod)}
+        current = {name: pods.get(name) for group in before.values() for name in group}
+        return {name: pod for name, pod in current.items() if not pod or not is_back(pod)}
 
     eventually("both groups are whole again", missing, lambda now: now == {})
     for index in before:
@@ -120,7 +120,7 @@ def came_back(world: World, former: str, before: Mapping[int, Mapping[str, str]]
 def drain(world: World, cluster: LocalCluster, pod: str) -> set[str]:
     """Drain the pod's node, but only of pods of the test. Return the UIDs of these pods."""
     node = world.get("Pod", pod)["spec"]["nodeName"]
-    hit = {each["metadata"]["uid"] for each in world.list("Pod") if each["spec"].get("nodeName") == node}
+    hit = {obj["metadata"]["uid"] for obj in world.list("Pod") if obj["spec"].get("nodeName") == node}
     ours = f"--pod-selector={NAME_LABEL}={NAME}"
     cluster.kubectl("drain", node, "--force", "--ignore-daemonsets", "--delete-emptydir-data", ours)
     cluster.kubectl("uncordon", node)

@@ -52,9 +52,14 @@ class Oracle:
 
     def stored(self, template: Object) -> Object:
         """Return the template as stored. Invalid templates do not count as examples."""
-        whole = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "any"}, "template": template}
-        made: Object = self._tried("/api/v1/namespaces/default/podtemplates", whole)["template"]
-        return made
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "PodTemplate",
+            "metadata": {"name": "any"},
+            "template": template,
+        }
+        result: Object = self._tried("/api/v1/namespaces/default/podtemplates", manifest)["template"]
+        return result
 
     def stored_claim(self, claim: Object) -> Object:
         """Return the PVC template as stored."""
@@ -65,11 +70,11 @@ class Oracle:
             "template": {"metadata": {"labels": {"app": "any"}}, "spec": pod},
             "volumeClaimTemplates": [claim],
         }
-        whole = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "any"}, "spec": spec}
-        (made,) = self._tried("/apis/apps/v1/namespaces/default/statefulsets", whole)["spec"][
+        manifest = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "any"}, "spec": spec}
+        (result,) = self._tried("/apis/apps/v1/namespaces/default/statefulsets", manifest)["spec"][
             "volumeClaimTemplates"
         ]
-        stored: Object = made
+        stored: Object = result
         return stored
 
     def _tried(self, path: str, obj: Object) -> Object:
@@ -96,7 +101,7 @@ def form(template: Object) -> str:
 def roles(templates: dict[str, Object]) -> dict[str, str]:
     """Return the canonical forms of roles with these worker templates."""
     return roles_form(
-        {name: {"leaderWorkerTemplate": {"workerTemplate": each}} for name, each in templates.items()}
+        {name: {"leaderWorkerTemplate": {"workerTemplate": template}} for name, template in templates.items()}
     )
 
 
@@ -109,10 +114,10 @@ def form_of_claim(claim: Object) -> str:
 def test_equal_if_and_only_if_stored_equal(oracle: Oracle, data: st.DataObject) -> None:
     template = data.draw(pod_templates())
     stored = oracle.stored(template)
-    other = data.draw(rewritten(template) | completed(template, stored))
-    is_equal = oracle.stored(other) == stored
+    variant = data.draw(rewritten(template) | completed(template, stored))
+    is_equal = oracle.stored(variant) == stored
     oracle.seen["equal" if is_equal else "different"] += 1
-    assert (form(other) == form(template)) is is_equal
+    assert (form(variant) == form(template)) is is_equal
     # The stored template means the same as the written one, and so does the recorded one.
     assert form(stored) == form(template)
 
@@ -122,25 +127,25 @@ def test_equal_if_and_only_if_stored_equal(oracle: Oracle, data: st.DataObject) 
 def test_claims_are_equal_if_and_only_if_stored_equal(oracle: Oracle, data: st.DataObject) -> None:
     claim = data.draw(claim_templates())
     stored = oracle.stored_claim(claim)
-    other = data.draw(rewritten(claim, "PersistentVolumeClaim") | completed(claim, stored))
-    is_equal = oracle.stored_claim(other) == stored
-    assert (form_of_claim(other) == form_of_claim(claim)) is is_equal
+    variant = data.draw(rewritten(claim, "PersistentVolumeClaim") | completed(claim, stored))
+    is_equal = oracle.stored_claim(variant) == stored
+    assert (form_of_claim(variant) == form_of_claim(claim)) is is_equal
     assert form_of_claim(stored) == form_of_claim(claim)
 
 
 @settings(thoroughly, max_examples=5_000 if _NIGHTLY else 500)
 @given(data=st.data())
 def test_roles_are_equal_if_and_only_if_each_is_stored_equal(oracle: Oracle, data: st.DataObject) -> None:
-    given = {name: data.draw(pod_templates()) for name in ("prefill", "decode")}
+    drawn = {name: data.draw(pod_templates()) for name in ("prefill", "decode")}
     # Two roles with the same template still count as two.
-    templates = {**given, "router": given["prefill"]}
-    made = {name: oracle.stored(each) for name, each in given.items()}
-    stored = {**made, "router": made["prefill"]}
-    other = dict(templates)
+    templates = {**drawn, "router": drawn["prefill"]}
+    answers = {name: oracle.stored(template) for name, template in drawn.items()}
+    stored = {**answers, "router": answers["prefill"]}
+    variants = dict(templates)
     name = data.draw(st.sampled_from(sorted(templates)))
-    other[name] = data.draw(rewritten(templates[name]) | completed(templates[name], stored[name]))
-    is_equal = oracle.stored(other[name]) == stored[name]
-    shuffled = {each: other[each] for each in data.draw(st.permutations(sorted(other)))}
+    variants[name] = data.draw(rewritten(templates[name]) | completed(templates[name], stored[name]))
+    is_equal = oracle.stored(variants[name]) == stored[name]
+    shuffled = {role: variants[role] for role in data.draw(st.permutations(sorted(variants)))}
     assert (roles(shuffled) == roles(templates)) is is_equal
     assert roles(stored) == roles(templates)
 

@@ -32,7 +32,7 @@ LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-
 
 
 def numbers_of(world: World) -> list[int]:
-    return [int(each["revision"]) for each in revisions_of(world, NAME)]
+    return [int(revision["revision"]) for revision in revisions_of(world, NAME)]
 
 
 @pytest.fixture

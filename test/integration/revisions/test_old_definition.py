@@ -47,7 +47,7 @@ def old_definition(world: World, cluster: ClusterAccess) -> Iterator[None]:
     """Install a CRD that has only these fields, until the end of the test."""
     replace(cluster, former(definitions()[KIND]))
     try:
-        eventually("new fields are dropped", lambda: keeps(world), lambda kept: not kept)
+        eventually("new fields are dropped", lambda: keeps(world), lambda is_kept: not is_kept)
         yield
     finally:
         replace(cluster, definitions()[KIND])
@@ -55,14 +55,14 @@ def old_definition(world: World, cluster: ClusterAccess) -> Iterator[None]:
 
 
 def former(definition: Object) -> Object:
-    made = copy.deepcopy(definition)
-    for version in made["spec"]["versions"]:
+    result = copy.deepcopy(definition)
+    for version in result["spec"]["versions"]:
         properties = version["schema"]["openAPIV3Schema"]["properties"]
         strategy = properties["spec"]["properties"]["rolloutStrategy"]
         for name, part in {**properties, "rolloutStrategy": strategy}.items():
             if name in KNOWN:
                 part["properties"] = {key: part["properties"][key] for key in KNOWN[name]}
-    return made
+    return result
 
 
 def replace(cluster: ClusterAccess, definition: Object) -> None:

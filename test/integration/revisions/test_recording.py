@@ -39,7 +39,7 @@ COLLIDING = ("app:853034", "app:2005000")
 
 
 def numbers_of(world: World) -> list[int]:
-    return [int(each["revision"]) for each in revisions_of(world, NAME)]
+    return [int(revision["revision"]) for revision in revisions_of(world, NAME)]
 
 
 @pytest.mark.local_only
@@ -50,8 +50,11 @@ def test_twelve_refused_applies_leave_one_revision(world: World, product: Produc
     before = pod_uids(world, NAME)
 
     def refused() -> int:
-        mine = [each for each in audit.requests() if each.namespace == world.namespace]
-        return sum(each.resource == "statefulsets" and each.is_write and each.code >= 400 for each in mine)
+        mine = [request for request in audit.requests() if request.namespace == world.namespace]
+        return sum(
+            request.resource == "statefulsets" and request.is_write and request.code >= 400
+            for request in mine
+        )
 
     with statefulsets_refused(world, NAME):
         world.patch(SET, NAME, new_image("server:2"))
@@ -69,23 +72,23 @@ def test_twelve_refused_applies_leave_one_revision(world: World, product: Produc
 
 
 def test_two_templates_of_one_hash_do_not_share_a_key(world: World) -> None:
-    one, other = COLLIDING
-    workers = {"spec": {"containers": [{"name": "main", "image": one}]}}
+    first_image, second_image = COLLIDING
+    workers = {"spec": {"containers": [{"name": "main", "image": first_image}]}}
     world.create(a_set(NAME, workers=workers, group={"restartPolicy": "None"}))
     settle(world, NAME)
     (first,) = revisions_of(world, NAME)
 
-    world.patch(SET, NAME, image_patch(other))
+    world.patch(SET, NAME, image_patch(second_image))
     settle(world, NAME)
 
     _, second = revisions_of(world, NAME)
-    assert images_of(world, NAME) == {0: {other}, 1: {other}}
+    assert images_of(world, NAME) == {0: {second_image}, 1: {second_image}}
     assert labels_of(first)[REVISION_LABEL] != labels_of(second)[REVISION_LABEL]
     assert keys_of(world, NAME) == {index: {labels_of(second)[REVISION_LABEL]} for index in range(2)}
     assert name_of(second) == f"{NAME}-{labels_of(second)[REVISION_LABEL]}-2"
     assert world.get(SET, NAME)["status"]["collisionCount"] == 1
 
-    world.patch(SET, NAME, image_patch(one))
+    world.patch(SET, NAME, image_patch(first_image))
     settle(world, NAME)
     assert keys_of(world, NAME) == {index: {labels_of(first)[REVISION_LABEL]} for index in range(2)}
     assert numbers_of(world) == [2, 3]
@@ -126,18 +129,22 @@ def test_a_revision_whose_name_is_taken_gets_the_next_free_name_and_the_same_key
     world.create(a_set(NAME, replicas=1, group=TINY))
     settle(world, NAME)
 
-    (mine,) = [each for each in revisions_of(world, NAME) if controller_of(each).get("kind") == SET]
+    (mine,) = [
+        revision for revision in revisions_of(world, NAME) if controller_of(revision).get("kind") == SET
+    ]
     assert (name_of(mine), labels_of(mine)[REVISION_LABEL]) == (f"{NAME}-{TINY_KEY}-3", TINY_KEY)
     assert keys_of(world, NAME) == {0: {TINY_KEY}}
     after = specs(identities(world, "ControllerRevision"))
-    assert differences(strangers, {key: each for key, each in after.items() if key in strangers}) == []
-    told = sorted(each.note for each in wait_for_events(world, NAME, "NameClash", count=2))
-    assert [note.partition(":")[0] for note in told] == [
+    assert differences(strangers, {key: spec for key, spec in after.items() if key in strangers}) == []
+    notes = sorted(event.note for event in wait_for_events(world, NAME, "NameClash", count=2))
+    assert [note.partition(":")[0] for note in notes] == [
         f"ControllerRevision {NAME}-{TINY_KEY}-1 exists and is not controlled by anything",
         f"ControllerRevision {NAME}-{TINY_KEY}-2 exists and is controlled by Service theirs",
     ]
-    tried = [each for each in audit.requests() if each.namespace == world.namespace]
-    assert sum((each.verb, each.resource) == ("create", "controllerrevisions") for each in tried) == 3
+    tried = [request for request in audit.requests() if request.namespace == world.namespace]
+    assert (
+        sum((request.verb, request.resource) == ("create", "controllerrevisions") for request in tried) == 3
+    )
 
 
 def test_the_history_of_a_set_that_cannot_move_is_bounded(world: World) -> None:
@@ -167,11 +174,11 @@ def test_edited_revisions_are_repaired_and_move_no_group(world: World, has_seal:
     settle(world, NAME, updated=1)
     old, new = revisions_of(world, NAME)
     seal = {} if has_seal else {SEAL_ANNOTATION: None}
-    for each in (old, new):
-        world.patch("ControllerRevision", name_of(each), {"metadata": {"annotations": seal}})
+    for revision in (old, new):
+        world.patch("ControllerRevision", name_of(revision), {"metadata": {"annotations": seal}})
     before = specs(identities(world, "Pod", "StatefulSet", "Service"))
 
-    keys = {name_of(each): labels_of(each)[REVISION_LABEL] for each in (old, new)}
+    keys = {name_of(revision): labels_of(revision)[REVISION_LABEL] for revision in (old, new)}
     edits = {name_of(old): keys[name_of(new)], name_of(new): "garbage"}
     for name, key in edits.items():
         world.patch("ControllerRevision", name, {"metadata": {"labels": {REVISION_LABEL: key}}})
@@ -179,18 +186,18 @@ def test_edited_revisions_are_repaired_and_move_no_group(world: World, has_seal:
     world.patch("ControllerRevision", name_of(new), wrong)
 
     def as_recorded() -> bool:
-        found = revisions_of(world, NAME)
-        labels = {name_of(each): labels_of(each)[REVISION_LABEL] for each in found}
+        revisions = revisions_of(world, NAME)
+        labels = {name_of(revision): labels_of(revision)[REVISION_LABEL] for revision in revisions}
         return labels == keys and not any(
-            annotations_of(each)[EXCLUSIVE_TOPOLOGY_ANNOTATION] for each in found
+            annotations_of(revision)[EXCLUSIVE_TOPOLOGY_ANNOTATION] for revision in revisions
         )
 
     eventually("all is repaired", as_recorded)
     stays("nothing else changes", lambda: specs(identities(world, "Pod", "StatefulSet", "Service")), 3)
     assert differences(before, specs(identities(world, "Pod", "StatefulSet", "Service"))) == []
     assert numbers_of(world) == [1, 2]
-    told = {each.related for each in wait_for_events(world, NAME, "RevisionEdited", count=2)}
-    assert told == {f"ControllerRevision {name}" for name in keys}
+    related = {event.related for event in wait_for_events(world, NAME, "RevisionEdited", count=2)}
+    assert related == {f"ControllerRevision {name}" for name in keys}
 
     # A lost group is recreated with its own revision.
     world.delete("Pod", f"{NAME}-0")
@@ -245,12 +252,12 @@ def test_what_no_pod_depends_on_takes_effect_at_once_and_is_recorded_with_the_ne
     settle(world, NAME)
     before = identities(world, "Pod", "ControllerRevision")
 
-    kept = {"whenDeleted": "Delete", "whenScaled": "Delete"}
-    live = {"restartPolicy": "None", "persistentVolumeClaimRetentionPolicy": kept}
+    retention = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+    live = {"restartPolicy": "None", "persistentVolumeClaimRetentionPolicy": retention}
     world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": live}})
     eventually(
         "the StatefulSet of leaders has it",
-        lambda: world.get("StatefulSet", NAME)["spec"]["persistentVolumeClaimRetentionPolicy"] == kept,
+        lambda: world.get("StatefulSet", NAME)["spec"]["persistentVolumeClaimRetentionPolicy"] == retention,
     )
     world.delete("Pod", f"{NAME}-1-1")
     world.gone_or_replaced("Pod", f"{NAME}-1-1", before[f"Pod {NAME}-1-1"].uid)
@@ -261,7 +268,9 @@ def test_what_no_pod_depends_on_takes_effect_at_once_and_is_recorded_with_the_ne
 
     world.patch(SET, NAME, new_image("server:2"))
     settle(world, NAME)
-    first, second = (each["data"]["spec"]["leaderWorkerTemplate"] for each in revisions_of(world, NAME))
+    first, second = (
+        revision["data"]["spec"]["leaderWorkerTemplate"] for revision in revisions_of(world, NAME)
+    )
     assert first["restartPolicy"] == "RecreateGroupOnPodRestart"
     assert {key: second[key] for key in live} == live
 

@@ -70,7 +70,10 @@ def test_every_query_of_the_dashboard_finds_something(
     world: World, product: Product, cluster: ClusterAccess, pods: Pods, tmp_path: Path
 ) -> None:
     port = product.manager.metrics_port
-    with a_scraper(cluster, "prometheus") as scraper, a_prometheus(tmp_path, port, scraper.token) as asked:
+    with (
+        a_scraper(cluster, "prometheus") as scraper,
+        a_prometheus(tmp_path, port, scraper.token) as prometheus,
+    ):
         start = time.time()
         load(world, pods)
         queries = [query for _, _, lines in panels() for query, _ in lines]
@@ -79,38 +82,38 @@ def test_every_query_of_the_dashboard_finds_something(
         def empty() -> list[str]:
             end = time.time()
             step = max(1.0, (end - start) / POINTS)
-            return [query for query in queries if not numbers(asked.over(query, start, end, step))]
+            return [query for query in queries if not numbers(prometheus.over(query, start, end, step))]
 
-        eventually("every query finds something", empty, lambda found: not found, 180)
+        eventually("every query finds something", empty, lambda unanswered: not unanswered, 180)
         if os.environ.get("PICTURE"):
-            RECORDING.write_text(json.dumps(recorded(asked, start, time.time()), indent=1) + "\n")
+            RECORDING.write_text(json.dumps(recorded(prometheus, start, time.time()), indent=1) + "\n")
 
 
 def numbers(series: list[dict[str, Any]]) -> list[float]:
-    return [float(value) for each in series for _, value in each["values"] if value != "NaN"]
+    return [float(value) for line in series for _, value in line["values"] if value != "NaN"]
 
 
-def recorded(asked: Prometheus, start: float, end: float) -> dict[str, Any]:
+def recorded(prometheus: Prometheus, start: float, end: float) -> dict[str, Any]:
     """Return the lines of each panel, as points (seconds, value)."""
     step = max(1.0, (end - start) / POINTS)
-    shown = {}
+    result = {}
     for title, unit, lines in panels():
         drawn = {}
         for query, legend in lines:
-            for each in asked.over(query, start, end, step):
+            for series in prometheus.over(query, start, end, step):
                 points = [
                     [round(at - start), float(f"{float(value):.4g}")]
-                    for at, value in each["values"]
+                    for at, value in series["values"]
                     if value != "NaN"
                 ]
                 if points:
-                    drawn[named(legend, each["metric"])] = points
-        shown[title] = {"unit": unit, "lines": drawn}
-    return {"seconds": round(end - start), "panels": shown}
+                    drawn[named(legend, series["metric"])] = points
+        result[title] = {"unit": unit, "lines": drawn}
+    return {"seconds": round(end - start), "panels": result}
 
 
 def named(legend: str, labels: dict[str, str]) -> str:
     for label, value in labels.items():
-        shown = "my-models" if label == "namespace" else value
-        legend = legend.replace("{{" + label + "}}", "manager" if label == "instance" else shown)
+        text = "my-models" if label == "namespace" else value
+        legend = legend.replace("{{" + label + "}}", "manager" if label == "instance" else text)
     return legend

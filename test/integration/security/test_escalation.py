@@ -19,9 +19,9 @@ from tools.localcluster import ClusterAccess, CommandError
 SECRET = "lws-webhook-server-cert"
 RBAC = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
 NEVER = [
-    *(("impersonate", each) for each in ("users", "groups", "serviceaccounts", "uids", "userextras")),
-    *((verb, each) for verb in ("bind", "escalate") for each in ("roles", "clusterroles")),
-    *((verb, each) for verb in ("create", "update", "patch", "delete") for each in RBAC),
+    *(("impersonate", resource) for resource in ("users", "groups", "serviceaccounts", "uids", "userextras")),
+    *((verb, resource) for verb in ("bind", "escalate") for resource in ("roles", "clusterroles")),
+    *((verb, resource) for verb in ("create", "update", "patch", "delete") for resource in RBAC),
     *((verb, "serviceaccounts/token") for verb in ("create",)),
     *((verb, "secrets") for verb in ("get", "list", "watch", "create", "update", "patch", "delete")),
     *((verb, "pods/exec") for verb in ("create", "get")),
@@ -69,7 +69,7 @@ def test_nothing_that_leads_further_is_allowed(cluster: ClusterAccess, stolen: P
     ]
     answers = reviewed(cluster, stolen, reviews)
     assert len(answers) == len(reviews)
-    assert [each["spec"] for each in answers if each["status"]["allowed"]] == []
+    assert [answer["spec"] for answer in answers if answer["status"]["allowed"]] == []
 
 
 def test_of_all_secrets_its_own_is_readable_by_name(cluster: ClusterAccess, stolen: Path) -> None:
@@ -108,8 +108,8 @@ def test_what_is_tried_all_the_same_is_refused(cluster: ClusterAccess, stolen: P
         hook,
     ]
     for arguments in tries:
-        said = attempt(cluster, stolen, *arguments)
-        assert "forbidden" in said.lower() or "cannot" in said, (arguments, said)
+        message = attempt(cluster, stolen, *arguments)
+        assert "forbidden" in message.lower() or "cannot" in message, (arguments, message)
 
 
 def attributes(verb: str, resource: str) -> dict[str, str]:
@@ -136,10 +136,10 @@ def reviewed(
 ) -> list[dict[str, object]]:
     """Return each review with its answer."""
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": reviews})
-    said = cluster.kubectl(f"--kubeconfig={stolen}", "create", "-f", "-", "-o", "json", input=text)
-    decoder, found, at = json.JSONDecoder(), [], 0
-    while at < len(said.rstrip()):
-        obj, end = decoder.raw_decode(said[at:].lstrip())
-        at += len(said[at:]) - len(said[at:].lstrip()) + end
-        found.extend(obj["items"] if obj["kind"] == "List" else [obj])
-    return found
+    output = cluster.kubectl(f"--kubeconfig={stolen}", "create", "-f", "-", "-o", "json", input=text)
+    decoder, result, at = json.JSONDecoder(), [], 0
+    while at < len(output.rstrip()):
+        obj, end = decoder.raw_decode(output[at:].lstrip())
+        at += len(output[at:]) - len(output[at:].lstrip()) + end
+        result.extend(obj["items"] if obj["kind"] == "List" else [obj])
+    return result

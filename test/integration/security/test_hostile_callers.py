@@ -40,19 +40,19 @@ def trusting() -> ssl.SSLContext:
     return context
 
 
-async def sent(port: int, left: Iterator[bytes]) -> Counter[int]:
+async def sent(port: int, pending: Iterator[bytes]) -> Counter[int]:
     """Return how many bodies were answered with each status."""
     statuses: Counter[int] = Counter()
     connector = aiohttp.TCPConnector(ssl=trusting())
     async with aiohttp.ClientSession(connector=connector) as session:
 
         async def caller(path: str) -> None:
-            for body in left:
+            for body in pending:
                 url = f"https://127.0.0.1:{port}/{path}"
                 async with session.post(url, data=body, headers=JSON) as answer:
                     statuses[answer.status] += 1
 
-        await asyncio.gather(*(caller(SETS if each % 4 == 0 else POD) for each in range(AT_ONCE)))
+        await asyncio.gather(*(caller(SETS if number % 4 == 0 else POD) for number in range(AT_ONCE)))
     return statuses
 
 

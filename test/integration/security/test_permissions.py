@@ -52,15 +52,15 @@ deletion of its owner, and for changing owners.
 def granted(cluster: ClusterAccess) -> set[Right]:
     """Return the permissions in all roles that are bound to the manager."""
     user = {"kind": "ServiceAccount", "name": MANAGER.rpartition(":")[2], "namespace": "lws-system"}
-    found: set[Right] = set()
+    result: set[Right] = set()
     for kind in ("clusterrolebindings", "rolebindings"):
         for binding in everything(cluster, kind):
-            if user in [{key: each.get(key) for key in user} for each in binding.get("subjects", [])]:
+            if user in [{key: subject.get(key) for key in user} for subject in binding.get("subjects", [])]:
                 name, namespace = binding["roleRef"]["name"], binding["metadata"].get("namespace", "")
                 where = ("-n", namespace) if binding["roleRef"]["kind"] == "Role" else ()
-                shown = cluster.kubectl("get", binding["roleRef"]["kind"], name, *where, "-o", "json")
-                found |= set(rights(json.loads(shown)["rules"]))
-    return found
+                output = cluster.kubectl("get", binding["roleRef"]["kind"], name, *where, "-o", "json")
+                result |= set(rights(json.loads(output)["rules"]))
+    return result
 
 
 def rights(rules: Iterable[dict[str, Any]]) -> Iterator[Right]:
@@ -77,7 +77,7 @@ def everything(cluster: ClusterAccess, kind: str) -> list[dict[str, Any]]:
 
 
 def used(requests: Iterable[Request]) -> set[Right]:
-    return {(each.group, each.resource, each.verb) for each in requests if each.code < 400}
+    return {(request.group, request.resource, request.verb) for request in requests if request.code < 400}
 
 
 def play_a_set(world: World, pods: Pods) -> None:
@@ -86,8 +86,8 @@ def play_a_set(world: World, pods: Pods) -> None:
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
     }
-    kept = {"whenDeleted": "Delete", "whenScaled": "Retain"}
-    template = {"volumeClaimTemplates": [claim], "persistentVolumeClaimRetentionPolicy": kept}
+    retention = {"whenDeleted": "Delete", "whenScaled": "Retain"}
+    template = {"volumeClaimTemplates": [claim], "persistentVolumeClaimRetentionPolicy": retention}
     manifest = a_set(
         "all",
         group=template,
@@ -153,7 +153,7 @@ def play_a_disaggregated_set(world: World) -> None:
 
     def has_rolled() -> bool:
         status = world.get("DisaggregatedSet", name).get("status", {})
-        words = {each["type"]: each["status"] for each in status.get("conditions", [])}
+        words = {condition["type"]: condition["status"] for condition in status.get("conditions", [])}
         return words.get("Available") == "True" and words.get("Progressing") != "True"
 
     world.create(a_disaggregated_set(name, roles(1, None)))
@@ -191,12 +191,12 @@ def test_every_permission_is_used_or_asked_for(
 
     # Other tests here use its account with kubectl, for requests that it may not make.
     requests = log.requests(agent="lws/")
-    known, seen = granted(cluster), used(requests)
-    assert known >= NEVER_SENT
-    assert sorted(seen - known - everybody_may(seen)) == []
-    assert sorted(known - seen - NEVER_SENT - OF_GANGS - OF_CLASHES - OF_SHARDS) == []
+    permitted, seen = granted(cluster), used(requests)
+    assert permitted >= NEVER_SENT
+    assert sorted(seen - permitted - everybody_may(seen)) == []
+    assert sorted(permitted - seen - NEVER_SENT - OF_GANGS - OF_CLASHES - OF_SHARDS) == []
     assert sorted(NEVER_SENT & seen) == []
-    refused = [str(each) for each in requests if each.code == 403 and "cannot" in each.message]
+    refused = [str(request) for request in requests if request.code == 403 and "cannot" in request.message]
     assert refused == []
 
 

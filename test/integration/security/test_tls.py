@@ -51,8 +51,8 @@ def speaks(port: int, version: str, ciphers: str = "ALL:COMPLEMENTOFALL") -> str
             socket.create_connection(("127.0.0.1", port), 30) as sock,
             context.wrap_socket(sock) as connection,
         ):
-            found = connection.cipher()
-            return found[0] if found else ""
+            cipher = connection.cipher()
+            return cipher[0] if cipher else ""
     except (ssl.SSLError, ConnectionError):
         return ""
 
@@ -61,7 +61,7 @@ def offered() -> list[str]:
     """Return every cipher of TLS 1.2 and below that this machine's OpenSSL can offer."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
-    return [each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
+    return [cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"]
 
 
 def ports(product: Product) -> dict[str, int]:
@@ -84,9 +84,9 @@ def test_every_cipher_that_is_spoken_keeps_the_past_secret(product: Product, whi
     accepted = [name for name in tried if speaks(port, "TLSv1_2", name)]
     print(which, len(tried), accepted)
     assert accepted
-    assert any("NULL" in each for each in tried) and "AES128-SHA" in tried, "weak ones were tried"
-    assert [each for each in accepted if not each.startswith(FORWARD_SECRET)] == []
-    assert [each for each in accepted if any(word in each for word in WEAK)] == []
+    assert any("NULL" in name for name in tried) and "AES128-SHA" in tried, "weak ones were tried"
+    assert [name for name in accepted if not name.startswith(FORWARD_SECRET)] == []
+    assert [name for name in accepted if any(word in name for word in WEAK)] == []
 
 
 def test_the_scan_would_find_what_is_old(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def made_by_cert_manager(address: str) -> KeyPair:
 
 def put(cluster: ClusterAccess, former: KeyPair) -> None:
     """Write Secret and configurations as cert-manager and its injector leave them."""
-    certificate, key = (base64.b64encode(each).decode() for each in (former.certificate, former.key))
+    certificate, key = (base64.b64encode(part).decode() for part in (former.certificate, former.key))
     data = {"ca.crt": certificate, "ca.key": None, "tls.crt": certificate, "tls.key": key}
     where, merge = ("secret", "lws-webhook-server-cert", "-n", NAMESPACE), "--type=merge"
     cluster.kubectl("patch", *where, merge, "-p", json.dumps({"data": data}))
@@ -186,9 +186,9 @@ class _Admitting(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def a_replica_of_before(shown: KeyPair, host: str, directory: Path) -> Iterator[int]:
+def a_replica_of_before(key_pair: KeyPair, host: str, directory: Path) -> Iterator[int]:
     pair = directory / "former.pem"
-    pair.write_bytes(shown.certificate + shown.key)
+    pair.write_bytes(key_pair.certificate + key_pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair)
     with ThreadingHTTPServer((host, 0), _Admitting) as server:
@@ -205,14 +205,14 @@ def a_replica_of_before(shown: KeyPair, host: str, directory: Path) -> Iterator[
 @contextmanager
 def an_old_server(directory: Path) -> Iterator[int]:
     """Run a server that accepts any two connections."""
-    made = renewed(Certificates(), ("localhost",), datetime.now(UTC))
-    assert made is not None
+    renewal = renewed(Certificates(), ("localhost",), datetime.now(UTC))
+    assert renewal is not None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
     with pytest.warns(DeprecationWarning):
         context.minimum_version = ssl.TLSVersion.TLSv1
-    (directory / "crt").write_bytes(made[0].server.certificate)
-    (directory / "key").write_bytes(made[0].server.key)
+    (directory / "crt").write_bytes(renewal[0].server.certificate)
+    (directory / "key").write_bytes(renewal[0].server.key)
     context.load_cert_chain(directory / "crt", directory / "key")
 
     def serve(listening: socket.socket) -> None:

@@ -36,15 +36,15 @@ PATIENCE = 180.0
 
 def identity_of(manager: ManagerProcess) -> str:
     """Return the newest identity under which it held a Lease, or ""."""
-    found = re.findall(r"held by this manager \((\S+)\)", manager.log_path.read_text())
-    return found[-1] if found else ""
+    identities = re.findall(r"held by this manager \((\S+)\)", manager.log_path.read_text())
+    return identities[-1] if identities else ""
 
 
 def shards_of(api: Api, manager: ManagerProcess) -> set[int]:
     """Return the shards whose Leases it holds."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
     holders = {
-        each["metadata"]["name"]: each["spec"].get("holderIdentity") for each in api.get(path)["items"]
+        lease["metadata"]["name"]: lease["spec"].get("holderIdentity") for lease in api.get(path)["items"]
     }
     identity = identity_of(manager)
     return {shard for shard, name in enumerate(LEASE_NAMES) if identity and holders.get(name) == identity}
@@ -54,21 +54,21 @@ def share(api: Api, managers: Sequence[ManagerProcess]) -> list[set[int]]:
     """Wait until all shards are held, two by each manager or all by one; return the shards of each."""
 
     def held() -> list[set[int]]:
-        return [shards_of(api, each) for each in managers]
+        return [shards_of(api, manager) for manager in managers]
 
-    def is_even(found: list[set[int]]) -> bool:
-        return set().union(*found) == set(range(SHARDS)) and len({len(each) for each in found}) == 1
+    def is_even(shares: list[set[int]]) -> bool:
+        return set().union(*shares) == set(range(SHARDS)) and len({len(shards) for shards in shares}) == 1
 
     return eventually(f"{len(managers)} managers share the work", held, is_even, PATIENCE)
 
 
 def start(stage: Stage, endpoint: Endpoint) -> tuple[ManagerProcess, ManagerProcess]:
     """Start two managers that share the work."""
-    one, two = stage.manager().start(), stage.manager().start()
-    endpoint.managers = (one, two)
-    for each in (one, two):
-        each.wait_ready()
-    return one, two
+    first, second = stage.manager().start(), stage.manager().start()
+    endpoint.managers = (first, second)
+    for manager in (first, second):
+        manager.wait_ready()
+    return first, second
 
 
 def everywhere(worlds: Iterable[World], work: Callable[[World], object]) -> None:
@@ -95,20 +95,22 @@ def assert_never_two(
     entries: Sequence[Entry], worlds: Sequence[World], managers: Sequence[ManagerProcess]
 ) -> None:
     """Check that only holders of a shard's Lease, with a valid membership, wrote to its set."""
-    names = {credential_of(each): each.log_path.stem for each in managers}
-    found: list[str] = []
+    names = {credential_of(manager): manager.log_path.stem for manager in managers}
+    messages: list[str] = []
     for world, lease in zip(worlds, LEASE_NAMES, strict=True):
         # Events are written afterwards, and no decision depends on them.
-        here = [each for each in entries if each.namespace == world.namespace and each.resource != "events"]
-        assert any(each.credential in names for each in here), f"nobody wrote to {world.namespace}"
-        of_shard = [each for each in entries if each.resource == LEASES and each.name == lease]
-        found += writes_out_of_turn([*here, *of_shard], names, world.namespace, DURATION)
+        in_namespace = [
+            entry for entry in entries if entry.namespace == world.namespace and entry.resource != "events"
+        ]
+        assert any(entry.credential in names for entry in in_namespace), f"nobody wrote to {world.namespace}"
+        of_shard = [entry for entry in entries if entry.resource == LEASES and entry.name == lease]
+        messages += writes_out_of_turn([*in_namespace, *of_shard], names, world.namespace, DURATION)
         for credential, name in names.items():
             # All managers hold the membership Lease together, each with its own entry.
-            said = [each for each in entries if each.resource == LEASES and each.name == NAME]
-            own = [each for each in [*here, *said] if each.credential == credential]
-            found += writes_out_of_turn(own, {credential: name}, world.namespace, DURATION)
-    assert not found, "\n".join(["more than one may have acted:", *found])
+            membership = [entry for entry in entries if entry.resource == LEASES and entry.name == NAME]
+            own = [entry for entry in [*in_namespace, *membership] if entry.credential == credential]
+            messages += writes_out_of_turn(own, {credential: name}, world.namespace, DURATION)
+    assert not messages, "\n".join(["more than one may have acted:", *messages])
 
 
 @pytest.fixture
@@ -120,7 +122,7 @@ def began(cluster: LocalCluster, worlds: list[World]) -> tuple[Path, int]:
 def test_the_other_takes_over_from_one_that_is_killed_in_the_middle_of_a_rollout(
     stage: Stage, endpoint: Endpoint, worlds: list[World], began: tuple[Path, int]
 ) -> None:
-    managers = one, two = start(stage, endpoint)
+    managers = first, second = start(stage, endpoint)
     api = worlds[0].api
     everywhere(worlds, lambda world: world.create(a_set("web", replicas=3)))
     everywhere(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
@@ -128,16 +130,16 @@ def test_the_other_takes_over_from_one_that_is_killed_in_the_middle_of_a_rollout
 
     everywhere(worlds, lambda world: world.patch(SET, "web", new_image("server:2")))
     under_way(worlds[min(lost)], "server:2")
-    one.kill()
+    first.kill()
     everywhere(worlds, lambda world: rolled_out(world, "server:2"))
-    assert share(api, [two]) == [set(range(SHARDS))]
+    assert share(api, [second]) == [set(range(SHARDS))]
     assert_never_two(list(entries_of(*began)), worlds, managers)
 
 
 def test_one_that_hangs_writes_nothing_to_what_the_other_has_taken_and_gets_a_share_again(
     stage: Stage, endpoint: Endpoint, worlds: list[World], began: tuple[Path, int]
 ) -> None:
-    managers = hangs, other = start(stage, endpoint)
+    managers = hangs, healthy = start(stage, endpoint)
     api, images = worlds[0].api, cycle(["server:2", "server:3"])
     everywhere(worlds, lambda world: world.create(a_set("web", replicas=3)))
     everywhere(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
@@ -146,11 +148,11 @@ def test_one_that_hangs_writes_nothing_to_what_the_other_has_taken_and_gets_a_sh
     image = next(images)
     everywhere(worlds, lambda world: world.patch(SET, "web", new_image(image)))
     under_way(worlds[min(lost)], image)
-    endpoint.managers = (other,)
+    endpoint.managers = (healthy,)
     hangs.send_signal(signal.SIGSTOP)
     try:
         everywhere(worlds, lambda world: rolled_out(world, image))
-        assert share(api, [other]) == [set(range(SHARDS))]
+        assert share(api, [healthy]) == [set(range(SHARDS))]
         # The stopped manager finds the missed changes in its streams when it resumes.
         image = next(images)
         everywhere(worlds, lambda world: world.patch(SET, "web", new_image(image)))
@@ -162,7 +164,7 @@ def test_one_that_hangs_writes_nothing_to_what_the_other_has_taken_and_gets_a_sh
     image = next(images)
     everywhere(worlds, lambda world: world.patch(SET, "web", new_image(image)))
     everywhere(worlds, lambda world: rolled_out(world, image))
-    assert hangs.is_running and other.is_running
+    assert hangs.is_running and healthy.is_running
     assert_never_two(list(entries_of(*began)), worlds, managers)
 
 
@@ -170,19 +172,23 @@ def test_renewals_wait_for_no_other_manager_where_the_api_server_is_slow(
     stage: Stage, endpoint: Endpoint, worlds: list[World], began: tuple[Path, int]
 ) -> None:
     with stage.proxy() as proxy:
-        proxy.rule = lambda asked: Delay(0.9) if "/leases/" in asked.path else None
-        managers = one, two = stage.manager(proxy=proxy).start(), stage.manager(proxy=proxy).start()
+        proxy.rule = lambda request: Delay(0.9) if "/leases/" in request.path else None
+        managers = first, second = stage.manager(proxy=proxy).start(), stage.manager(proxy=proxy).start()
         endpoint.managers = managers
-        for each in managers:
-            each.wait_ready()
+        for manager in managers:
+            manager.wait_ready()
         shares = share(worlds[0].api, managers)
         lost = losses(managers)
         everywhere(worlds, lambda world: world.create(a_set("web", replicas=3)))
         everywhere(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
-        stays("who holds which", lambda: [shards_of(worlds[0].api, each) for each in (one, two)], 15.0)
+        stays(
+            "who holds which",
+            lambda: [shards_of(worlds[0].api, manager) for manager in (first, second)],
+            15.0,
+        )
         assert share(worlds[0].api, managers) == shares and losses(managers) == lost
     assert_never_two(list(entries_of(*began)), worlds, managers)
 
 
 def losses(managers: Iterable[ManagerProcess]) -> int:
-    return sum(each.log_path.read_text().count("lost, this manager stops acting") for each in managers)
+    return sum(manager.log_path.read_text().count("lost, this manager stops acting") for manager in managers)

@@ -41,10 +41,10 @@ class Original:
         """Create the objects of the state."""
         self.create(self.state.lws)
         # Revisions come before leaders: the intent is recorded first.
-        for each in self.state.revisions:
-            self.create(each)
-        for each in self._services():
-            self.create(each)
+        for revision in self.state.revisions:
+            self.create(revision)
+        for service in self._services():
+            self.create(service)
         leaders, groups = self.state.leaders, self.state.lws["spec"]["replicas"]
         partition, replicas = _told(leaders)
         key, former = labels_of(leaders)[REVISION_LABEL], self._former_template()
@@ -68,12 +68,12 @@ class Original:
             pod = eventually(f"leader {name} of {key}", partial(self._leader, index, key), seconds=_SECONDS)
             self._given[f"uid-of-leader-{index}"] = pod["metadata"]["uid"]
             self._given[f"zone-of-leader-{index}"] = self._zone_of(pod)
-            for each in self.state.group(index, key):
-                if each["kind"] != "Pod":
+            for obj in self.state.group(index, key):
+                if obj["kind"] != "Pod":
                     # The objects of the former leader are still being deleted.
-                    see = partial(self.world.find, each["kind"], name)
-                    eventually(f"no {each['kind']} {name}", see, lambda found: found is None, _SECONDS)
-                    self.create(each)
+                    see = partial(self.world.find, obj["kind"], name)
+                    eventually(f"no {obj['kind']} {name}", see, lambda now: now is None, _SECONDS)
+                    self.create(obj)
         eventually("all pods are ready", self._unready, lambda now: not now, _SECONDS)
 
     def _leader(self, index: int, key: str) -> Object | None:
@@ -98,9 +98,9 @@ class Original:
 
     def _unready(self) -> list[str]:
         pods = self.world.list("Pod")
-        wanted = sum(each["spec"]["replicas"] for each in self.world.list("StatefulSet"))
+        expected = sum(statefulset["spec"]["replicas"] for statefulset in self.world.list("StatefulSet"))
         return [name_of(pod) for pod in pods if not is_ready(pod)] or ["some are missing"] * (
-            wanted != len(pods)
+            expected != len(pods)
         )
 
     def _apply(self, template: Object, partition: int, replicas: int) -> None:
@@ -123,10 +123,10 @@ class Original:
         }
         query = {**_AS_LWS, "force": "true"}
         path = self.world.path("StatefulSet", "web")
-        made = self.world.api.send(
+        response = self.world.api.send(
             Call("PATCH", path, body, query, content_type="application/apply-patch+yaml")
         )
-        self._given["uid-of-leaders"] = made["metadata"]["uid"]
+        self._given["uid-of-leaders"] = response["metadata"]["uid"]
 
     def create(self, obj: Object) -> Object:
         """Create one object as upstream would, with the current UIDs of its owners."""
@@ -136,11 +136,11 @@ class Original:
             key: value for key, value in mapped["metadata"].items() if key not in _MADE_BY_SERVER
         }
         # kubectl writes the same JSON as upstream: `data` of revisions is stored and compared byte for byte.
-        made = json.loads(
+        created = json.loads(
             self.world.kubectl("create", "--field-manager=lws", "-o", "json", "-f", "-", input=body)
         )
-        self._given[obj["metadata"]["uid"]] = made["metadata"]["uid"]
-        return made
+        self._given[obj["metadata"]["uid"]] = created["metadata"]["uid"]
+        return created
 
     def _set_status(self) -> None:
         lws = self.world.get(SET, "web")
@@ -153,23 +153,25 @@ class Original:
 
     def _services(self) -> Iterator[Object]:
         """Return the set's Services; Services of groups are owned by pods and created with them."""
-        return (each for each in self.state.of_kind("Service") if controller_of(each)["kind"] == SET)
+        return (service for service in self.state.of_kind("Service") if controller_of(service)["kind"] == SET)
 
     def _former_template(self) -> Object | None:
         """Return the template of old groups, if the state has any."""
         key = labels_of(self.state.leaders)[REVISION_LABEL]
         history = [
-            each for each in self.state.of_kind("ControllerRevision") if each not in self.state.revisions
+            revision
+            for revision in self.state.of_kind("ControllerRevision")
+            if revision not in self.state.revisions
         ]
-        former = [each for each in history if labels_of(each)[REVISION_LABEL] != key]
+        former = [revision for revision in history if labels_of(revision)[REVISION_LABEL] != key]
         return former[0]["data"]["spec"]["template"] if former else None
 
     def _mapped(self, obj: Object) -> Object:
         """Return the object with the UIDs of the API server, and the zones of the scheduler."""
         text = json.dumps(obj)
-        for described, given in self._given.items():
-            text = text.replace(f'"{described}"', f'"{given}"').replace(
-                f'\\"{described}\\"', f'\\"{given}\\"'
+        for described, actual in self._given.items():
+            text = text.replace(f'"{described}"', f'"{actual}"').replace(
+                f'\\"{described}\\"', f'\\"{actual}\\"'
             )
         mapped: Object = json.loads(text)
         return mapped
@@ -184,13 +186,13 @@ def _extracted(value: Any, owned: Mapping[str, Any]) -> Any:
     if not owned:
         return value
     if isinstance(value, list):
-        found = []
+        result = []
         for selector, below in owned.items():
             if selector.startswith("k:"):
                 keys = json.loads(selector[2:])
-                (element,) = [each for each in value if all(each.get(key) == keys[key] for key in keys)]
-                found.append(_extracted(element, below))
-        return found
+                (element,) = [item for item in value if all(item.get(key) == keys[key] for key in keys)]
+                result.append(_extracted(element, below))
+        return result
     # Fields that the server dropped were null, or are not served.
     fields = {key[2:]: below for key, below in owned.items() if key.startswith("f:")}
     return {key: _extracted(value.get(key), below) for key, below in fields.items()}

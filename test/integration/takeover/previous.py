@@ -41,11 +41,11 @@ class Previous:
 
     def start(self, deployment: Deployment) -> ManagerProcess:
         """Start its manager, and wait until it answers webhooks and is ready."""
-        asked = [sys.executable, "-c", "import lws, lws_api; print(lws.__file__, lws_api.__file__)"]
-        found = subprocess.run(
-            asked, env={**os.environ, **self.environment}, capture_output=True, text=True, check=True
+        command = [sys.executable, "-c", "import lws, lws_api; print(lws.__file__, lws_api.__file__)"]
+        result = subprocess.run(
+            command, env={**os.environ, **self.environment}, capture_output=True, text=True, check=True
         )
-        assert found.stdout.count(str(self.directory)) == 2, found.stdout
+        assert result.stdout.count(str(self.directory)) == 2, result.stdout
         manager = deployment.manager(*QUICK_LEASE, environment=self.environment).start()
         deployment.point_webhooks(manager)
         return manager.wait_ready()

@@ -53,9 +53,9 @@ def commands_of(page: str) -> Iterator[list[Command]]:
         yield commands
 
 
-def is_shown(output: str, shown: list[str]) -> bool:
+def is_shown(output: str, lines: list[str]) -> bool:
     """Report whether every shown line is in the output, in order; `…` allows other lines in between."""
-    parts = ["(?:.*\n)*" if line == "…" else _pattern(line) + "\n" for line in shown]
+    parts = ["(?:.*\n)*" if line == "…" else _pattern(line) + "\n" for line in lines]
     return (
         re.fullmatch("".join(parts), output if output.endswith("\n") or not output else output + "\n")
         is not None
@@ -109,7 +109,7 @@ def test_the_commands_of_the_page(shell: dict[str, str], tmp_path: Path) -> None
             if _LOOKS.match(command.text) and not is_shown(done.stdout, command.shown):
                 # Readers are slower than a test, so the shown output may need some time.
                 done = eventually(
-                    command.text, run, lambda now, shown=command.shown: is_shown(now.stdout, shown)
+                    command.text, run, lambda now, lines=command.shown: is_shown(now.stdout, lines)
                 )
             # To fix the page, one has to see what it should say.
             print(f"$ {command.text}\n{done.stdout}{done.stderr}")

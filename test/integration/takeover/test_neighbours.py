@@ -54,7 +54,7 @@ def test_orphans_of_the_original_controller_are_taken_up(
     eventually("the set has its objects", lambda: len(_owned(world)), lambda count: count >= 3)
     settle(world, "web")
     assert uids(identities(world, *CHILDREN)) == uids(before)
-    assert [each.generation for each in identities(world, "StatefulSet").values()] == [1, 1, 1]
+    assert [identity.generation for identity in identities(world, "StatefulSet").values()] == [1, 1, 1]
     (revision,) = revisions_of(world, "web")
     assert labels_of(revision)[REVISION_LABEL] == labels_of(state.leaders)[REVISION_LABEL]
     assert controller_of(revision)["uid"] == world.uid(SET, "web")
@@ -63,8 +63,8 @@ def test_orphans_of_the_original_controller_are_taken_up(
 def _owned(world: World) -> list[str]:
     """Return the objects that a set controls."""
     kinds = ("StatefulSet", "Service", "ControllerRevision")
-    found = [each for kind in kinds for each in world.list(kind)]
-    return [name_of(each) for each in found if controller_of(each).get("kind") == SET]
+    children = [child for kind in kinds for child in world.list(kind)]
+    return [name_of(child) for child in children if controller_of(child).get("kind") == SET]
 
 
 async def test_an_orphan_is_not_taken_from_whoever_was_faster_and_keeps_its_other_owners(
@@ -123,24 +123,24 @@ def test_sets_whose_labels_overlap_leave_each_others_objects_alone(world: World)
         ("Service", "one"),
         ("ControllerRevision", revision),
     ]
-    owners = {place: controller_of(world.get(*place))["uid"] for place in mine}
+    owners = {key: controller_of(world.get(*key))["uid"] for key in mine}
 
     for kind, name in mine:
         world.patch(kind, name, {"metadata": {"labels": {NAME_LABEL: "two"}}})
     eventually(
         "all labels are repaired",
-        lambda: {place: labels_of(world.get(*place))[NAME_LABEL] for place in mine},
+        lambda: {key: labels_of(world.get(*key))[NAME_LABEL] for key in mine},
         lambda now: set(now.values()) == {"one"},
     )
     stays("no object is replaced", lambda: uids(identities(world, *CHILDREN)), 2)
     assert uids(identities(world, *CHILDREN)) == uids(before)
-    assert {place: controller_of(world.get(*place))["uid"] for place in mine} == owners
-    assert [int(each["revision"]) for each in revisions_of(world, "two")] == [1]
+    assert {key: controller_of(world.get(*key))["uid"] for key in mine} == owners
+    assert [int(revision["revision"]) for revision in revisions_of(world, "two")] == [1]
 
     world.patch(SET, "two", new_image("server:2"))
     settle(world, "two")
-    kept = {name_of(pod): pod["metadata"]["uid"] for pod in pods_of(world, "one")}
+    expected = {name_of(pod): pod["metadata"]["uid"] for pod in pods_of(world, "one")}
     world.delete(SET, "two")
-    eventually("the other set is gone", lambda: pods_of(world, "two"), lambda left: not left)
-    assert {name_of(pod): pod["metadata"]["uid"] for pod in pods_of(world, "one")} == kept
-    assert {f"Pod {name}": uid for name, uid in kept.items()}.items() <= uids(before).items()
+    eventually("the other set is gone", lambda: pods_of(world, "two"), lambda remaining: not remaining)
+    assert {name_of(pod): pod["metadata"]["uid"] for pod in pods_of(world, "one")} == expected
+    assert {f"Pod {name}": uid for name, uid in expected.items()}.items() <= uids(before).items()

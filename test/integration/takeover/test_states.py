@@ -66,18 +66,20 @@ class Taken:
     def updated(self) -> set[int]:
         """Return groups that were on the target revision from the beginning, or were created on it."""
         key = labels_of(self.before["StatefulSet web"])[REVISION_LABEL]
-        pods = [each for title, each in self.before.items() if title.startswith("Pod ")]
+        pods = [obj for title, obj in self.before.items() if title.startswith("Pod ")]
         return {_index(pod) for pod in pods if labels_of(pod)[REVISION_LABEL] == key}
 
     def pods_of(self, indices: Iterable[int], objects: dict[str, Object]) -> dict[str, tuple[Any, ...]]:
-        wanted = set(indices)
-        pods = {title: each for title, each in objects.items() if title.startswith("Pod ")}
-        return {title: identity(each) for title, each in pods.items() if _index(each) in wanted}
+        selected = set(indices)
+        pods = {title: obj for title, obj in objects.items() if title.startswith("Pod ")}
+        return {title: identity(pod) for title, pod in pods.items() if _index(pod) in selected}
 
 
 def identity(obj: Object) -> tuple[Any, ...]:
     """Return what must not change in an object that is left alone."""
-    restarts = [each["restartCount"] for each in (obj.get("status") or {}).get("containerStatuses", ())]
+    restarts = [
+        container["restartCount"] for container in (obj.get("status") or {}).get("containerStatuses", ())
+    ]
     return obj["metadata"]["uid"], obj["metadata"].get("generation"), obj.get("spec"), restarts
 
 
@@ -107,7 +109,7 @@ def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[d
         for name in NEXT_STEPS:
             eventually(f"{name} goes on", histories[name].leader_specs, lambda specs: len(specs) > 1)
         time.sleep(WATCHED_SECONDS)
-        asked = audit.requests()
+        requests = audit.requests()
         yield {
             name: Taken(
                 world=world,
@@ -117,7 +119,11 @@ def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[d
                 after=_objects(world),
                 steps=[(spec.partition, spec.replicas) for spec in histories[name].leader_specs()],
                 frames=histories[name].pods(),
-                written=[each for each in asked if each.is_write and each.namespace == world.namespace],
+                written=[
+                    request
+                    for request in requests
+                    if request.is_write and request.namespace == world.namespace
+                ],
             )
             for name, world in worlds.items()
         }
@@ -128,13 +134,13 @@ def _dashed(name: str) -> str:
 
 
 def _status(world: World) -> Object:
-    found: Object = world.get(SET, "web").get("status") or {}
-    return found
+    status: Object = world.get(SET, "web").get("status") or {}
+    return status
 
 
 def _objects(world: World) -> dict[str, Object]:
     kinds = (SET, "StatefulSet", "Pod", "Service", "ControllerRevision")
-    return {f"{kind} {name_of(each)}": each for kind in kinds for each in world.list(kind)}
+    return {f"{kind} {name_of(obj)}": obj for kind in kinds for obj in world.list(kind)}
 
 
 def _index(pod: Object) -> int:
@@ -143,7 +149,7 @@ def _index(pod: Object) -> int:
 
 def untouched(kind: str) -> Callable[[dict[str, Object]], dict[str, tuple[Any, ...]]]:
     return lambda objects: {
-        title: identity(each) for title, each in objects.items() if title.startswith(f"{kind} ")
+        title: identity(obj) for title, obj in objects.items() if title.startswith(f"{kind} ")
     }
 
 
@@ -151,14 +157,14 @@ def untouched(kind: str) -> Callable[[dict[str, Object]], dict[str, tuple[Any, .
 def test_the_state_is_what_the_api_server_makes_of_it(taken: dict[str, Taken], name: str) -> None:
     """Otherwise these files would describe a state that never existed."""
     it = taken[name]
-    described, found = it.state.leaders, it.before["StatefulSet web"]
+    described, actual = it.state.leaders, it.before["StatefulSet web"]
     # The states are from clusters whose StatefulSets lack maxUnavailable.
-    update = found["spec"]["updateStrategy"]
+    update = actual["spec"]["updateStrategy"]
     rolling = {key: value for key, value in update["rollingUpdate"].items() if key != "maxUnavailable"}
-    assert {**found["spec"], "updateStrategy": {**update, "rollingUpdate": rolling}} == described["spec"]
+    assert {**actual["spec"], "updateStrategy": {**update, "rollingUpdate": rolling}} == described["spec"]
     for part in ("labels", "annotations"):
-        assert found["metadata"][part] == described["metadata"][part]
-    (applied,) = [each for each in found["metadata"]["managedFields"] if each["operation"] == "Apply"]
+        assert actual["metadata"][part] == described["metadata"][part]
+    (applied,) = [entry for entry in actual["metadata"]["managedFields"] if entry["operation"] == "Apply"]
     owned = dict(described["metadata"]["managedFields"][0]["fieldsV1"])
     uid = it.before[f"{SET} web"]["metadata"]["uid"]
     owned["f:metadata"] = {**owned["f:metadata"], "f:ownerReferences": {f'k:{{"uid":"{uid}"}}': {}}}
@@ -166,7 +172,7 @@ def test_the_state_is_what_the_api_server_makes_of_it(taken: dict[str, Taken], n
     defaults = {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination"}
     assert it.before[f"{SET} web"]["spec"] == {**defaults, **it.state.lws["spec"]}
     keys = {name_of(pod): labels_of(pod)[REVISION_LABEL] for pod in it.state.of_kind("Pod")}
-    pods = [each for title, each in it.before.items() if title.startswith("Pod ")]
+    pods = [obj for title, obj in it.before.items() if title.startswith("Pod ")]
     assert {name_of(pod): labels_of(pod)[REVISION_LABEL] for pod in pods} == keys
 
 
@@ -175,8 +181,8 @@ def test_at_rest_nothing_changes_but_history_and_status(taken: dict[str, Taken],
     it = taken[name]
     for kind in ("Pod", "StatefulSet", "Service", SET):
         assert untouched(kind)(it.after) == untouched(kind)(it.before)
-    assert {each.resource for each in it.written} <= OURS_TO_WRITE, it.written
-    assert all(each.code < 300 for each in it.written), it.written
+    assert {request.resource for request in it.written} <= OURS_TO_WRITE, it.written
+    assert all(request.code < 300 for request in it.written), it.written
     revisions = {title for title in it.before if title.startswith("ControllerRevision ")}
     assert revisions <= it.after.keys()
     assert len(it.after.keys() - it.before.keys()) == (1 if "without-history" in name else 0)
@@ -196,14 +202,16 @@ def test_at_rest_the_status_names_what_runs(taken: dict[str, Taken], name: str) 
         assert status["currentRevision"] == status["updateRevision"]
     described = it.state.lws["status"]
     counters = ("replicas", "readyReplicas", "updatedReplicas", "hpaPodSelector")
-    assert {each: status[each] for each in counters} == {each: described[each] for each in counters}
+    assert {counter: status[counter] for counter in counters} == {
+        counter: described[counter] for counter in counters
+    }
 
 
 def test_a_recorded_revision_reads_back_to_the_byte(taken: dict[str, Taken]) -> None:
     """Upstream would compare the text itself, not its meaning."""
     it, original = taken["at-rest-without-history"], load("at-rest-v0.10").revisions[0]
-    (made,) = revisions_of(it.world, "web")
-    path = it.world.path("ControllerRevision", name_of(made))
+    (revision,) = revisions_of(it.world, "web")
+    path = it.world.path("ControllerRevision", name_of(revision))
     text = it.world.kubectl("get", "--raw", path)
     assert serialised(original["data"]) in text
 
@@ -257,8 +265,8 @@ def test_an_edit_that_nobody_saw_is_rolled_out(finished: dict[str, Taken]) -> No
     it = finished["edited-without-history"]
     assert images_of(it.world, "web") == {0: {"server:1", "server:2"}, 1: {"server:1", "server:2"}}
     assert {len(uids) for uids in it.history.leaders().values()} == {2}
-    running, wanted = revisions_of(it.world, "web")
-    keys = [labels_of(each)[REVISION_LABEL] for each in (running, wanted)]
+    running, target = revisions_of(it.world, "web")
+    keys = [labels_of(revision)[REVISION_LABEL] for revision in (running, target)]
     assert keys[0] == labels_of(it.state.leaders)[REVISION_LABEL]
     assert keys[1] == labels_of(it.world.get("StatefulSet", "web"))[REVISION_LABEL]
 

@@ -90,7 +90,7 @@ def test_nothing_restarts_and_rollouts_go_on(world: World, product: Product, tmp
     for name, history in histories.items():
         assert set.union(*images_of(world, name).values()) == {"server:3"}
         assert max(len(uids) for uids in history.leaders().values()) <= 3, name
-        assert [int(each["revision"]) for each in revisions_of(world, name)] == [1, 2, 3]
+        assert [int(revision["revision"]) for revision in revisions_of(world, name)] == [1, 2, 3]
 
 
 def bring_about(world: World) -> None:
@@ -124,11 +124,11 @@ def bring_about(world: World) -> None:
 
 def is_still(world: World) -> bool:
     """Report whether every StatefulSet is settled, and nothing was written for a while."""
-    for each in world.list("StatefulSet"):
-        status = each["status"]
-        if status.get("observedGeneration") != each["metadata"]["generation"]:
+    for statefulset in world.list("StatefulSet"):
+        status = statefulset["status"]
+        if status.get("observedGeneration") != statefulset["metadata"]["generation"]:
             return False
-        if status.get("replicas", 0) != each["spec"]["replicas"]:
+        if status.get("replicas", 0) != statefulset["spec"]["replicas"]:
             return False
     before = identities(world)
     time.sleep(5)
@@ -138,7 +138,7 @@ def is_still(world: World) -> bool:
 def standing(world: World) -> dict[str, Object]:
     """Return the identity and the spec of every object."""
     kinds = ("Pod", "StatefulSet", "Service", "ControllerRevision", SET)
-    return {f"{kind} {name_of(each)}": identity(each) for kind in kinds for each in world.list(kind)}
+    return {f"{kind} {name_of(obj)}": identity(obj) for kind in kinds for obj in world.list(kind)}
 
 
 def identity(obj: Object) -> Object:
@@ -148,7 +148,7 @@ def identity(obj: Object) -> Object:
         "generation": obj["metadata"].get("generation"),
         "key": labels_of(obj).get(REVISION_LABEL),
         "revision": obj.get("revision"),
-        "restarts": [each["restartCount"] for each in statuses],
+        "restarts": [container["restartCount"] for container in statuses],
     }
 
 
@@ -157,5 +157,5 @@ def differing(before: dict[str, Object], after: dict[str, Object]) -> list[str]:
 
 
 def spec_of(world: World, name: str) -> Object:
-    found: Object = world.get(SET, name)["spec"]
-    return found
+    spec: Object = world.get(SET, name)["spec"]
+    return spec

@@ -26,8 +26,8 @@ def nodes() -> list[str]:
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        places = [NodeAffinitySchedulingStrategy(node, soft=False) for node in nodes()]
-        hosts = ray.get([hostname.options(scheduling_strategy=place).remote() for place in places])
+        strategies = [NodeAffinitySchedulingStrategy(node, soft=False) for node in nodes()]
+        hosts = ray.get([hostname.options(scheduling_strategy=strategy).remote() for strategy in strategies])
         answer = json.dumps({"hosts": hosts, "revision": os.environ["REVISION"]}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(answer)))
