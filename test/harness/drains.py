@@ -68,14 +68,14 @@ def without_node(world: World, name: str) -> Iterator[None]:
     """Delete a node, as if its machine were gone for good, and create another node of the same name after the
     block.
     """
-    kept = world.api.get(f"/api/v1/nodes/{name}")
+    node = world.api.get(f"/api/v1/nodes/{name}")
     world.api.delete(f"/api/v1/nodes/{name}")
     try:
         yield
     finally:
-        again = {"metadata": {"name": name, "labels": kept["metadata"]["labels"]}}
-        again["status"] = {each: kept["status"][each] for each in ("capacity", "allocatable")}
-        world.api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **again})
+        body = {"metadata": {"name": name, "labels": node["metadata"]["labels"]}}
+        body["status"] = {field: node["status"][field] for field in ("capacity", "allocatable")}
+        world.api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **body})
 
 
 @dataclass

@@ -101,7 +101,7 @@ Fault = Refuse | Drop | Lose | Delay | Hold | CutAfter | ErrorEvent
 Rule = Callable[[Asked], Fault | None]
 
 
-def no_fault(asked: Asked) -> Fault | None:
+def no_fault(request: Asked) -> Fault | None:
     """Inject no fault."""
     return None
 
@@ -181,8 +181,8 @@ class FaultProxy:
         await asyncio.gather(*open_tasks, return_exceptions=True)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        asked = Asked(request.method, request.path, dict(request.query))
-        fault = self.rule(asked)
+        received = Asked(request.method, request.path, dict(request.query))
+        fault = self.rule(received)
         self.seen[type(fault).__name__ if fault is not None else ""] += 1
         match fault:
             case Refuse():

@@ -112,7 +112,7 @@ class Following:
         changed = event["object"]
         name, version = changed["metadata"]["name"], int(changed["metadata"]["resourceVersion"])
         is_gone = event["type"] == "DELETED"
-        self._latest = {other: obj for other, obj in self._latest.items() if other != name}
+        self._latest = {key: obj for key, obj in self._latest.items() if key != name}
         if not is_gone:
             self._latest[name] = changed
         self._changes.append(Change(version, time.monotonic(), name, None if is_gone else changed))
@@ -122,10 +122,10 @@ class Following:
         deadline = time.monotonic() + _PRESENT_SECONDS
         frame = _by_name(self._began)
         yield self.beginning()
-        place = 0
+        position = 0
         while time.monotonic() < deadline and not self._lost:
-            for change in self._changes[place:]:
-                place += 1
+            for change in self._changes[position:]:
+                position += 1
                 frame = {name: obj for name, obj in frame.items() if name != change.name}
                 if change.obj is not None:
                     frame[change.name] = change.obj

@@ -28,10 +28,10 @@ class Scrape:
         """Parse the text of /metrics."""
         return cls({_name_of(family): family for family in text_string_to_metric_families(text)})
 
-    def values(self, sample: str, /, **labels: str) -> list[float]:
+    def values(self, name: str, /, **labels: str) -> list[float]:
         """Return the values of all samples of this name that have these labels."""
-        named = (one for family in self.families.values() for one in family.samples if one.name == sample)
-        return [one.value for one in named if labels.items() <= one.labels.items()]
+        named = (s for family in self.families.values() for s in family.samples if s.name == name)
+        return [sample.value for sample in named if labels.items() <= sample.labels.items()]
 
     def value(self, sample: str, /, **labels: str) -> float | None:
         """Return the sum of the values of these samples; None if there are no samples."""

@@ -41,11 +41,11 @@ def simulated_nodes(
         guard = Guard(state)
         undo.callback(guard.close)
         api = undo.enter_context(closing(Api(access.server, access.ca, access.token)))
-        components = [Component(each, guard) for each in _blueprints(state, kwok, kubeconfig)]
-        for each in components:
-            undo.callback(each.stop)
-            each.start()
-            each.wait_healthy(_START_SECONDS)
+        components = [Component(blueprint, guard) for blueprint in _blueprints(state, kwok, kubeconfig)]
+        for component in components:
+            undo.callback(component.stop)
+            component.start()
+            component.wait_healthy(_START_SECONDS)
         supervisor = Supervisor(components)
         supervisor.start()
         undo.callback(supervisor.stop)
@@ -100,8 +100,8 @@ def _remove(api: Api) -> None:
     """Delete the simulated nodes and their storage class. Pods on these nodes end too: Kubernetes deletes
     pods whose node is gone.
     """
-    found = api.get(f"{NODES}?labelSelector={SIMULATED_LABEL}")["items"]
-    paths = [f"{NODES}/{node['metadata']['name']}" for node in found]
+    nodes = api.get(f"{NODES}?labelSelector={SIMULATED_LABEL}")["items"]
+    paths = [f"{NODES}/{node['metadata']['name']}" for node in nodes]
     for path in (*paths, f"{CLASSES}/{STORAGE_CLASS['metadata']['name']}"):
         with tolerating(_NOT_FOUND):
             api.delete(path)

@@ -17,7 +17,7 @@ _POLL_SECONDS = 0.1
 
 
 def eventually(
-    what: str, see: Callable[[], SEEN], accept: Callable[[SEEN], object] = bool, seconds: float = 120.0
+    description: str, see: Callable[[], SEEN], accept: Callable[[SEEN], object] = bool, seconds: float = 120.0
 ) -> SEEN:
     """Return the first accepted state, and fail after `seconds` with the last observed state."""
     began = time.monotonic()
@@ -26,11 +26,11 @@ def eventually(
         if accept(seen):
             return seen
         if time.monotonic() - began > seconds:
-            pytest.fail(f"not within {seconds:g} s: {what}; last seen: {seen!r}")
+            pytest.fail(f"not within {seconds:g} s: {description}; last seen: {seen!r}")
         time.sleep(_POLL_SECONDS)
 
 
-def stays(what: str, see: Callable[[], SEEN], seconds: float) -> None:
+def stays(description: str, see: Callable[[], SEEN], seconds: float) -> None:
     """Fail as soon as the state changes within `seconds`."""
     first = see()
     began = time.monotonic()
@@ -39,4 +39,4 @@ def stays(what: str, see: Callable[[], SEEN], seconds: float) -> None:
         seen = see()
         if seen != first:
             took = time.monotonic() - began
-            pytest.fail(f"changed after {took:.1f} s: {what}; first {first!r}, then {seen!r}")
+            pytest.fail(f"changed after {took:.1f} s: {description}; first {first!r}, then {seen!r}")

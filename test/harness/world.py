@@ -117,8 +117,8 @@ class World:
 
     def gone_or_replaced(self, kind: str, name: str, uid: str, seconds: float = 120.0) -> None:
         """Wait until no object of this name has the UID."""
-        what = f"{kind} {name} with UID {uid} is gone"
-        eventually(what, lambda: self.uid(kind, name), lambda now: now != uid, seconds)
+        description = f"{kind} {name} with UID {uid} is gone"
+        eventually(description, lambda: self.uid(kind, name), lambda now: now != uid, seconds)
 
 
 @contextmanager

@@ -67,27 +67,27 @@ def stored(obj: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str, Any
 
     Only Services and PodDisruptionBudgets get managedFields.
     """
-    made = _json(obj)
-    _complete(made)
-    name = made["metadata"]["name"]
-    given: dict[str, Any] = {
-        "uid": uid or f"uid-of-{made['kind']}-{name}",
+    result = _json(obj)
+    _complete(result)
+    name = result["metadata"]["name"]
+    server_fields: dict[str, Any] = {
+        "uid": uid or f"uid-of-{result['kind']}-{name}",
         "resourceVersion": str(next(_versions)),
         "creationTimestamp": "2026-01-01T00:00:00Z",
     }
-    if made["kind"] in ("Service", "PodDisruptionBudget"):
+    if result["kind"] in ("Service", "PodDisruptionBudget"):
         entry = {"manager": "lws", "operation": "Update", "fieldsV1": {"f:spec": {"f:selector": {}}}}
-        given["managedFields"] = [entry]
-    made["metadata"] |= given | metadata
-    return made
+        server_fields["managedFields"] = [entry]
+    result["metadata"] |= server_fields | metadata
+    return result
 
 
 def applied(intent: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str, Any]:
     """Return `intent` after a server-side apply by `lws`; MaxUnavailableStatefulSet is disabled."""
-    made = stored(intent, uid, **{"generation": 1, **metadata})
-    if made["kind"] == "StatefulSet":
-        made["spec"]["updateStrategy"]["rollingUpdate"].pop("maxUnavailable", None)
-    made["metadata"]["managedFields"] = [
+    result = stored(intent, uid, **{"generation": 1, **metadata})
+    if result["kind"] == "StatefulSet":
+        result["spec"]["updateStrategy"]["rollingUpdate"].pop("maxUnavailable", None)
+    result["metadata"]["managedFields"] = [
         {
             "manager": "lws",
             "operation": "Apply",
@@ -97,25 +97,25 @@ def applied(intent: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str,
             "fieldsV1": fields_of(intent),
         }
     ]
-    return made
+    return result
 
 
 def fields_of(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the `fieldsV1` of an apply of `value`: the fields that the apply owns afterwards."""
     if isinstance(value, dict):
-        found = {
+        fields = {
             f"f:{key}": fields_of(below, (*path, key))
             for key, below in value.items()
             if (*path, key) not in _UNTRACKED
         }
-        own = {".": {}} if found and path not in {(), ("metadata",), ("spec",)} else {}
-        return own | found
+        own = {".": {}} if fields and path not in {(), ("metadata",), ("spec",)} else {}
+        return own | fields
     if isinstance(value, list) and path[-1] in _LIST_KEYS:
-        found = {}
+        fields = {}
         for element in value:
             keys = {key: element.get(key, _KEY_DEFAULTS.get(key)) for key in _LIST_KEYS[path[-1]]}
-            found[f"k:{json.dumps(keys, separators=(',', ':'))}"] = fields_of(element, (*path, "[]"))
-        return found
+            fields[f"k:{json.dumps(keys, separators=(',', ':'))}"] = fields_of(element, (*path, "[]"))
+        return fields
     return {}
 
 

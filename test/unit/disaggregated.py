@@ -37,11 +37,11 @@ def make_disaggregated(
     name: str = "demo", roles: list[dict[str, Any]] | None = None, status: Any = None, **spec: Any
 ) -> dict[str, Any]:
     """Return a DisaggregatedSet. spec: other fields of the spec, in camelCase."""
-    given = roles if roles is not None else [make_role(*each) for each in ROLES.items()]
+    role_specs = roles if roles is not None else [make_role(*item) for item in ROLES.items()]
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 1}
-    made: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata}
-    made |= {"spec": {"roles": given, **spec}}
-    return made if status is None else {**made, "status": status}
+    obj: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata}
+    obj |= {"spec": {"roles": role_specs, **spec}}
+    return obj if status is None else {**obj, "status": status}
 
 
 def make_child(owner: dict[str, Any], identity: Identity, replicas: int = 1, **more: Any) -> dict[str, Any]:

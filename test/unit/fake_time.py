@@ -54,21 +54,21 @@ class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
         # The loop always registers its own self-pipe.
         has_sockets = len(self.get_map()) > 1
         if timeout is None:
-            found = super().select(_HANG if has_sockets else 0)
-            if not found:
+            events = super().select(_HANG if has_sockets else 0)
+            if not events:
                 raise RuntimeError("everything waits and nothing is scheduled: this would hang for ever")
-            return found
+            return events
         if timeout <= 0 and not has_sockets:
             # A callback is ready to run, so there is nothing to wait for.
             return []
-        found = super().select(_DELIVERY if has_sockets and timeout > 0 else 0)
-        if not found and has_sockets and timeout > 0:
+        events = super().select(_DELIVERY if has_sockets and timeout > 0 else 0)
+        if not events and has_sockets and timeout > 0:
             self._probe = self._probe or _Probe()
             self._probe.wait()
-            found = super().select(0)
-        if not found:
+            events = super().select(0)
+        if not events:
             self.now += max(timeout, 0.0)
-        return found
+        return events
 
     def close(self) -> None:
         if self._probe is not None:

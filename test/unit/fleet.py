@@ -87,8 +87,8 @@ def plan(snapshot: Snapshot) -> Plan:
         launched = Announce(target, "Launched", "Create", f"LeaderWorkerSet {target.name} of {replicas}")
         return Plan(((Create(_child(fleet), why="it is missing", announce=(launched,)),),))
     if not snapshot.is_own:
-        taken = Announce(target, "NameTaken", "Create", "somebody else's", "Warning", once=True)
-        return Plan(announce=(taken,))
+        name_taken = Announce(target, "NameTaken", "Create", "somebody else's", "Warning", once=True)
+        return Plan(announce=(name_taken,))
     resize = Merge(Reference.to(child), {"spec": {"replicas": replicas}}, why="the size was changed")
     ready = (child.get("status") or {}).get("readyReplicas", 0)
     status = Status(target, {"ready": ready})

@@ -49,20 +49,20 @@ class LeaseServer:
         """Apply a JSON patch as a whole or not at all, with the operations that are used on Leases."""
         lease = self.get(name)
         for operation in operations:
-            *way, last = [
-                each.replace("~1", "/").replace("~0", "~") for each in operation["path"][1:].split("/")
+            *parents, key = [
+                token.replace("~1", "/").replace("~0", "~") for token in operation["path"][1:].split("/")
             ]
-            place: Any = lease
-            for step in way:
-                place = place.get(step)
-            if place is None or (operation["op"] != "add" and last not in place):
+            container: Any = lease
+            for parent in parents:
+                container = container.get(parent)
+            if container is None or (operation["op"] != "add" and key not in container):
                 raise Invalid(422, "Invalid", f"{operation['op']} of {operation['path']}: there is nothing")
-            if operation["op"] == "test" and place[last] != operation["value"]:
-                raise Invalid(422, "Invalid", f"{operation['path']} is {place[last]!r}")
+            if operation["op"] == "test" and container[key] != operation["value"]:
+                raise Invalid(422, "Invalid", f"{operation['path']} is {container[key]!r}")
             if operation["op"] == "add":
-                place[last] = operation["value"]
+                container[key] = operation["value"]
             elif operation["op"] == "remove":
-                del place[last]
+                del container[key]
         return self._store(lease)
 
     def _store(self, lease: Object) -> Object:

@@ -26,9 +26,9 @@ def for_each_seed(count: int) -> Callable[[Test], Test]:
                     error.add_note(f"seed {seed}")
                     raise
 
-        known = inspect.signature(test)
-        others = [each for name, each in known.parameters.items() if name != "seed"]
-        played.__signature__ = known.replace(parameters=others)  # type: ignore[attr-defined]
+        signature = inspect.signature(test)
+        others = [parameter for name, parameter in signature.parameters.items() if name != "seed"]
+        played.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
         return played
 
     return decorate

@@ -121,20 +121,20 @@ ADDED: dict[str, dict[str, Any]] = {
 
 def dressed(obj: Object) -> dict[str, Any]:
     """Return the object with absent fields that users, kubelets and controllers would add."""
-    made = copy.deepcopy(dict(obj))
-    _fill(made, ADDED.get(made["kind"], {}))
-    made["metadata"]["managedFields"] = [*(made["metadata"].get("managedFields") or ()), *OF_OTHERS]
-    if made["kind"] == "Pod":
-        _dress_pod(made)
-    return made
+    result = copy.deepcopy(dict(obj))
+    _fill(result, ADDED.get(result["kind"], {}))
+    result["metadata"]["managedFields"] = [*(result["metadata"].get("managedFields") or ()), *OF_OTHERS]
+    if result["kind"] == "Pod":
+        _dress_pod(result)
+    return result
 
 
-def _fill(made: dict[str, Any], added: Mapping[str, Any]) -> None:
+def _fill(target: dict[str, Any], added: Mapping[str, Any]) -> None:
     for name, value in added.items():
-        if isinstance(value, Mapping) and isinstance(made.get(name), dict):
-            _fill(made[name], value)
-        elif made.get(name) is None:
-            made[name] = copy.deepcopy(value)
+        if isinstance(value, Mapping) and isinstance(target.get(name), dict):
+            _fill(target[name], value)
+        elif target.get(name) is None:
+            target[name] = copy.deepcopy(value)
 
 
 def _dress_pod(pod: dict[str, Any]) -> None:
@@ -142,11 +142,14 @@ def _dress_pod(pod: dict[str, Any]) -> None:
         _fill(container, CONTAINER)
     for entry in pod["status"].get("containerStatuses") or ():
         _fill(entry, CONTAINER_STATUS)
-    known = pod["status"].get("conditions") or []
-    for condition in known:
+    conditions = pod["status"].get("conditions") or []
+    for condition in conditions:
         _fill(condition, {"lastProbeTime": EARLY, "message": "words"})
     common = {"status": "True", "lastTransitionTime": EARLY, "reason": "r"}
-    pod["status"]["conditions"] = [*({"type": each, **common} for each in CONDITIONS), *known]
+    pod["status"]["conditions"] = [
+        *({"type": condition_type, **common} for condition_type in CONDITIONS),
+        *conditions,
+    ]
 
 
 class Watched(dict[str, Any]):
@@ -175,7 +178,7 @@ class Watched(dict[str, Any]):
 def _watched(value: Any, path: Path, reads: set[Path]) -> Any:
     if isinstance(value, Mapping):
         return Watched(value, path, reads)
-    return [_watched(each, path, reads) for each in value] if isinstance(value, list) else value
+    return [_watched(item, path, reads) for item in value] if isinstance(value, list) else value
 
 
 class Reads:
@@ -216,7 +219,7 @@ def is_kept(table: StoredFields, path: Path) -> bool:
     if (table.kind, path) == ("StatefulSet", ("data",)):
         # StatefulSets have no `data`; it is read because ControllerRevisions go through the same code.
         return True
-    rows = [tuple(each.path.split(".")) for each in table.fields]
+    rows = [tuple(field.path.split(".")) for field in table.fields]
     return any(row[: len(path)] == path[: len(row)] for row in rows)
 
 
@@ -236,14 +239,14 @@ def doubled(stores: ModuleType, observers: ModuleType) -> Iterator[Reads]:
             self.whole = Whole()
 
         def put(self, obj: Object) -> None:
-            made = dressed(obj)
-            self.whole.put(made)
-            super().put(made)
+            filled = dressed(obj)
+            self.whole.put(filled)
+            super().put(filled)
 
         def drop(self, obj: Object) -> None:
-            place = obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-            known = self.whole.get(*place) if obj is self.get(*place) else None
-            self.whole.drop(known if known is not None else obj)
+            key = obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+            stored = self.whole.get(*key) if obj is self.get(*key) else None
+            self.whole.drop(stored if stored is not None else obj)
             super().drop(obj)
 
         def retain(self, kind: str, *args: Any, **kwargs: Any) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from lws_api.disaggregatedset.v1 import KIND
-from test.harness.disaggregated.scenes import Child, Place, Scene, Step
+from test.harness.disaggregated.scenes import Child, RoleKey, Scene, Step
 from test.harness.world import SET
 
 _UNSEEN_SECONDS = 3.0
@@ -63,9 +63,9 @@ class _Write:
         """Whether the child is of the target revision now or was a moment ago."""
         return any(scene.target == self.child.key for scene in self.recent)
 
-    def violation(self, what: str) -> Violation:
+    def violation(self, message: str) -> Violation:
         child = self.child
-        return Violation(self.position, f"{what}: {child.name} {self.had} → {self.has}")
+        return Violation(self.position, f"{message}: {child.name} {self.had} → {self.has}")
 
 
 def violations(steps: Sequence[Step], lost: Collection[str] = ()) -> list[Violation]:
@@ -102,7 +102,7 @@ class _Starts:
 
     def __init__(self) -> None:
         self.key = ""
-        self.desired: dict[Place, dict[str, int]] = {}
+        self.desired: dict[RoleKey, dict[str, int]] = {}
         self.had_groups: set[str] = set()
 
     def follow(self, before: Scene, after: Scene) -> None:
@@ -112,13 +112,13 @@ class _Starts:
         self.key, self.desired = after.target, {}
         for child in before.children.values():
             if not child.is_terminating:
-                self.desired.setdefault(child.place, {})[child.name] = child.desired
+                self.desired.setdefault(child.role_key, {})[child.name] = child.desired
 
-    def initial(self, place: Place, lost: Collection[str]) -> int:
+    def initial(self, role_key: RoleKey, lost: Collection[str]) -> int:
         """Return the groups at that moment, without the groups of children that other clients have deleted
         since.
         """
-        return sum(count for name, count in self.desired.get(place, {}).items() if name not in lost)
+        return sum(count for name, count in self.desired.get(role_key, {}).items() if name not in lost)
 
 
 def _writes(position: int, step: Step, recent: Sequence[Scene]) -> Iterator[_Write]:
@@ -135,20 +135,20 @@ def _too_many(write: _Write) -> Iterator[Violation]:
     """Surge: no write raises a role above its target plus maxSurge."""
     if write.after is None or write.has <= write.had:
         return
-    place = write.after.place
-    most = max(scene.wish(place).ceiling for scene in write.recent)
-    most = max(most, write.step.before.present(place))
+    role_key = write.after.role_key
+    most = max(scene.wish(role_key).ceiling for scene in write.recent)
+    most = max(most, write.step.before.present(role_key))
     # A StatefulSet that is not scaled down yet may have created a pod that the manager has not seen.
-    if (now := write.step.after.present(place, write.recent)) > most:
-        yield write.violation(f"surge: {place} {now} > {most}")
+    if (now := write.step.after.present(role_key, write.recent)) > most:
+        yield write.violation(f"surge: {role_key} {now} > {most}")
 
 
 def _too_few(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[Violation]:
     """Floor: no write takes ready groups below min(initial, target) - maxUnavailable."""
     if write.has >= write.had or write.child.name in lost:
         return
-    place = write.child.place
-    targets = {scene.wish(place).target for scene in write.recent}
+    role_key = write.child.role_key
+    targets = {scene.wish(role_key).target for scene in write.recent}
     if write.is_of_target and write.has in targets:
         # The target was lowered.
         return
@@ -157,20 +157,20 @@ def _too_few(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[
         scene.ready.get(write.child.name, frozenset()).intersection(removed) for scene in write.recent
     ):
         return
-    initial = starts.initial(place, lost)
+    initial = starts.initial(role_key, lost)
     worst = max(
-        _serving(scene, write.step.after, place, lost)
-        - (min(initial, scene.wish(place).target) - scene.wish(place).unavailable)
+        _serving(scene, write.step.after, role_key, lost)
+        - (min(initial, scene.wish(role_key).target) - scene.wish(role_key).unavailable)
         for scene in write.recent
     )
     if worst < 0:
-        yield write.violation(f"floor: {place} {-worst} groups too few, {initial} at the start")
+        yield write.violation(f"floor: {role_key} {-worst} groups too few, {initial} at the start")
 
 
-def _serving(scene: Scene, after: Scene, place: Place, lost: Collection[str]) -> int:
+def _serving(scene: Scene, after: Scene, role_key: RoleKey, lost: Collection[str]) -> int:
     """Count the ready groups of a scene that remain, given the desired groups afterwards."""
     total = 0
-    for child in scene.at(place):
+    for child in scene.at(role_key):
         now = after.children.get(child.name)
         desired = now.desired if now is not None and now.uid == child.uid else 0
         if now is None and child.name in lost:
@@ -185,7 +185,7 @@ def _wrong_way(write: _Write, lost: Collection[str]) -> Iterator[Violation]:
         if write.before is None and write.child.name in lost:
             return
         yield write.violation("direction: an old revision grows")
-    targets = {scene.wish(write.child.place).target for scene in write.recent}
+    targets = {scene.wish(write.child.role_key).target for scene in write.recent}
     is_only_target = all(scene.target == write.child.key for scene in write.recent)
     if write.after is not None and write.has < write.had and is_only_target and write.has not in targets:
         yield write.violation("direction: the new revision shrinks")
@@ -200,7 +200,7 @@ def _unrecorded(
     is_recorded = any(write.after.key in scene.keys for scene in write.recent)
     if not is_recorded and write.after.key not in lost:
         yield write.violation("record: no revision has its key")
-    images = keys.setdefault((write.after.key, write.after.place[1]), write.after.images)
+    images = keys.setdefault((write.after.key, write.after.role_key[1]), write.after.images)
     if images != write.after.images:
         yield write.violation(f"record: {sorted(images)} had the key of {sorted(write.after.images)}")
 
@@ -216,8 +216,8 @@ def _halves(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[V
         return
     if write.has < write.had and write.is_of_target:
         return
-    for key, role in half_revisions(write.step.before, write.child.place[0], starts.had_groups, lost):
-        makes_room = write.step.before.wish((write.child.place[0], role)).surge == 0
+    for key, role in half_revisions(write.step.before, write.child.role_key[0], starts.had_groups, lost):
+        makes_room = write.step.before.wish((write.child.role_key[0], role)).surge == 0
         if key != write.child.key and not makes_room:
             yield write.violation(f"pairs: {key} has no {role} when another revision is written")
 
@@ -232,7 +232,7 @@ def half_revisions(
     """
     by_key: dict[str, list[Child]] = {}
     for child in scene.children.values():
-        if child.place[0] == index and not child.is_terminating:
+        if child.role_key[0] == index and not child.is_terminating:
             by_key.setdefault(child.key, []).append(child)
     halves = []
     for key, children in by_key.items():
@@ -240,10 +240,10 @@ def half_revisions(
             continue
         for child in children:
             is_desired = (
-                scene.wish(child.place).target > 0 if key == scene.target else child.uid in had_groups
+                scene.wish(child.role_key).target > 0 if key == scene.target else child.uid in had_groups
             )
             if not child.desired and is_desired and child.name not in lost:
-                halves.append((key, child.place[1]))
+                halves.append((key, child.role_key[1]))
     return halves
 
 
@@ -251,7 +251,7 @@ def _deletions(write: _Write, lost: Collection[str]) -> Iterator[Violation]:
     """Reason: a child is deleted only if it has no groups or if its slice is removed."""
     if write.after is not None or write.before is None or write.child.name in lost:
         return
-    index = write.child.place[0]
+    index = write.child.role_key[0]
     specs = [scene.asked for scene in write.recent]
     if write.had and all(spec is not None and index < spec.slices for spec in specs):
         yield write.violation("reason: it is deleted with its groups")
@@ -292,14 +292,14 @@ def _said_too_early(position: int, step: Step, recent: Sequence[Scene]) -> Itera
 
 
 def _is_done(scene: Scene) -> bool:
-    ready_at: dict[Place, int] = {}
+    ready_at: dict[RoleKey, int] = {}
     for child in scene.children.values():
         if child.key != scene.target and (child.desired or scene.leaders.get(child.name)):
             return False
         ready = scene.ready.get(child.name, frozenset())
         if child.key == scene.target and ready.issuperset(range(child.desired)):
-            ready_at[child.place] = child.desired
-    return all(ready_at.get(place, 0) == wish.target for place, wish in scene.wishes.items())
+            ready_at[child.role_key] = child.desired
+    return all(ready_at.get(role_key, 0) == wish.target for role_key, wish in scene.wishes.items())
 
 
 def _counts(scene: Scene) -> list[str]:

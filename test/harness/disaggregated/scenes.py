@@ -31,7 +31,7 @@ from test.harness.world import SET
 from tools.localcluster.pods import is_ready
 
 Object = dict[str, Any]
-Place = tuple[int, str]
+RoleKey = tuple[int, str]
 """Slice and role."""
 
 
@@ -57,7 +57,7 @@ class Child:
 
     name: str
     uid: str
-    place: Place
+    role_key: RoleKey
     key: str
     desired: int
     images: frozenset[str] = frozenset()
@@ -134,7 +134,7 @@ class Scene:
         return frozenset(key for _, key in self.revisions.values())
 
     @cached_property
-    def wishes(self) -> dict[Place, Wish]:
+    def wishes(self) -> dict[RoleKey, Wish]:
         """The targets of all roles of the spec."""
         if self.asked is None:
             return {}
@@ -144,9 +144,9 @@ class Scene:
             for role in self.asked.roles
         }
 
-    def wish(self, place: Place) -> Wish:
+    def wish(self, role_key: RoleKey) -> Wish:
         """Return the target of a slice and role; 0 groups if the spec no longer has it."""
-        return self.wishes.get(place, Wish(0, 1, 0))
+        return self.wishes.get(role_key, Wish(0, 1, 0))
 
     @cached_property
     def ready(self) -> dict[str, frozenset[int]]:
@@ -169,10 +169,10 @@ class Scene:
                 leaders[pod.child] = leaders.get(pod.child, 0) + 1
         return leaders
 
-    def at(self, place: Place) -> list[Child]:
-        return [child for child in self.children.values() if child.place == place]
+    def at(self, role_key: RoleKey) -> list[Child]:
+        return [child for child in self.children.values() if child.role_key == role_key]
 
-    def present(self, place: Place, earlier: Sequence[Scene] = ()) -> int:
+    def present(self, role_key: RoleKey, earlier: Sequence[Scene] = ()) -> int:
         """Count the desired or the existing groups of each child, whichever are more. Deleted children do not
         count. No child has more existing groups than it had in each of the earlier scenes.
         """
@@ -182,7 +182,7 @@ class Scene:
                 0 if child.is_terminating else child.desired,
                 min(scene.leaders.get(child.name, 0) for scene in scenes),
             )
-            for child in self.at(place)
+            for child in self.at(role_key)
         )
 
     def _target_of(self, role: Mapping[str, Any], index: int) -> int:
@@ -278,7 +278,7 @@ def _child(obj: Object) -> Child:
     return Child(
         name=metadata["name"],
         uid=metadata["uid"],
-        place=(int(labels.get(SLICE_LABEL, 0)), labels[ROLE_LABEL]),
+        role_key=(int(labels.get(SLICE_LABEL, 0)), labels[ROLE_LABEL]),
         key=labels[REVISION_LABEL],
         desired=obj["spec"].get("replicas", 1),
         images=frozenset(container.get("image", "") for container in template["spec"]["containers"]),

@@ -139,7 +139,9 @@ def rows(watch: Watch, old: str, new: str) -> list[Any]:
     result: list[Any] = []
     for step in watch.steps(NAME):
         by_key = {
-            key: {child.place[1]: child.desired for child in step.after.children.values() if child.key == key}
+            key: {
+                child.role_key[1]: child.desired for child in step.after.children.values() if child.key == key
+            }
             for key in (old, new)
         }
         row = tuple(tuple(by_key[key].get(role, 0) for role in ("prefill", "decode")) for key in (old, new))

@@ -120,8 +120,8 @@ class Played:
     def delete(self, by: str, name: str, grace: int = 30) -> None:
         """Delete a pod: mark it as terminating, or remove it if `grace` is 0."""
         pod = self._objects["Pod", name]
-        going = {"deletionTimestamp": "now", "deletionGracePeriodSeconds": grace}
-        self._store(by, "delete", {**pod, "metadata": {**pod["metadata"], **going}})
+        deletion = {"deletionTimestamp": "now", "deletionGracePeriodSeconds": grace}
+        self._store(by, "delete", {**pod, "metadata": {**pod["metadata"], **deletion}})
 
     def replace(self, by: str, group: int, key: str, generation: int = 2) -> None:
         """Delete a leader, remove its group, and recreate it."""
@@ -139,7 +139,7 @@ class Played:
         return steps_of(NAME, ordered(list(changes_of(self.entries))))
 
     def violations(self) -> list[str]:
-        return [each.what for each in violations(NAME, self.steps())]
+        return [violation.what for violation in violations(NAME, self.steps())]
 
     def _store(self, by: str, verb: str, obj: Object) -> None:
         self._version += 1

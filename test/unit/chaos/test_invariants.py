@@ -242,10 +242,11 @@ def test_what_came_right_before_a_death_of_the_api_server_is_not_judged() -> Non
     fell = played.steps()[-1].entry.at
     played.wait(5)
     played.set_status("web-2-1", conditions=[{"type": "Ready", "status": "True"}])
-    found = [
-        fewest_ready(played.steps(), fell, [fell + timedelta(seconds=each)]) for each in (-0.1, 0, 0.9, 1.1)
+    counts = [
+        fewest_ready(played.steps(), fell, [fell + timedelta(seconds=seconds)])
+        for seconds in (-0.1, 0, 0.9, 1.1)
     ]
-    assert found == [3, 4, 4, 3]
+    assert counts == [3, 4, 4, 3]
 
 
 def wrote(seconds: float, who: str, resource: str = PODS, holder: str = "") -> Entry:
@@ -279,6 +280,6 @@ def wrote(seconds: float, who: str, resource: str = PODS, holder: str = "") -> E
     ],
 )
 def test_writes_out_of_turn(writes: list[Entry], complaints: list[str]) -> None:
-    found = writes_out_of_turn(writes, {"a": "a", "b": "b"}, "default", timedelta(seconds=4))
-    assert len(found) == len(complaints)
-    assert all(complaint in each for complaint, each in zip(complaints, found, strict=True))
+    messages = writes_out_of_turn(writes, {"a": "a", "b": "b"}, "default", timedelta(seconds=4))
+    assert len(messages) == len(complaints)
+    assert all(complaint in message for complaint, message in zip(complaints, messages, strict=True))

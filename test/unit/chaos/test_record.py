@@ -49,9 +49,9 @@ def test_writes_are_read_and_what_is_broken_is_left_out(tmp_path: Path) -> None:
     ]
     log = tmp_path / "audit.log"
     log.write_text("\n".join(lines) + "\n" + logged("patch", 4)[:30])
-    found = list(entries_of(log))
-    assert [each.verb for each in found] == ["create", "patch"]
-    assert (found[0].name, found[0].credential, found[0].at.microsecond) == ("a", "JTI=1", 1)
+    writes = list(entries_of(log))
+    assert [write.verb for write in writes] == ["create", "patch"]
+    assert (writes[0].name, writes[0].credential, writes[0].at.microsecond) == ("a", "JTI=1", 1)
 
 
 GOING = {"deletionTimestamp": "now"}
@@ -75,8 +75,8 @@ def test_what_is_gone_is_told_from_what_is_going(verb: str, metadata: dict[str, 
 
 def test_a_deletion_that_shows_no_object_follows_what_was_answered_before() -> None:
     status = Entry(datetime.now(UTC), "delete", PODS, "default", "b", 200, "somebody")
-    found = list(changes_of([entry("patch", 7), status, entry("patch", 9)]))
-    assert [(each.version, dict(each.objects).get("b", "")) for each in found] == [
+    changes = list(changes_of([entry("patch", 7), status, entry("patch", 9)]))
+    assert [(change.version, dict(change.objects).get("b", "")) for change in changes] == [
         (7, ""),
         (7, None),
         (9, ""),
@@ -84,23 +84,23 @@ def test_a_deletion_that_shows_no_object_follows_what_was_answered_before() -> N
 
 
 def test_a_deletion_that_somebody_else_was_faster_with_changes_nothing() -> None:
-    going = {**GOING, "deletionGracePeriodSeconds": 30}
-    found = changes_of([entry("patch", 7), entry("delete", 8, **going), entry("delete", 7, **going)])
-    assert [each.version for each in found] == [7, 8]
+    deletion = {**GOING, "deletionGracePeriodSeconds": 30}
+    changes = changes_of([entry("patch", 7), entry("delete", 8, **deletion), entry("delete", 7, **deletion)])
+    assert [change.version for change in changes] == [7, 8]
 
 
 def test_what_is_held_no_longer_goes_when_that_was_answered() -> None:
     last = {**GOING, "deletionGracePeriodSeconds": 0}
-    found = changes_of(
+    changes = changes_of(
         [entry("delete", 7, **last, finalizers=["x"]), entry("patch", 9), entry("patch", 7, **last)]
     )
-    assert [each.version for each in found] == [7, 9, 9]
+    assert [change.version for change in changes] == [7, 9, 9]
 
 
 def test_answers_are_put_in_the_order_of_the_store_from_the_first_snapshot_on() -> None:
     changes = list(changes_of(entry("patch", version) for version in (3, 9, 8, 5)))
     snapshot = Change(5, entry("list", 5), {}, is_snapshot=True)
-    assert [each.version for each in ordered([snapshot, *changes])] == [5, 5, 8, 9]
+    assert [change.version for change in ordered([snapshot, *changes])] == [5, 5, 8, 9]
 
 
 @dataclass

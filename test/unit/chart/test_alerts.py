@@ -15,7 +15,7 @@ from tools.series import series_of, served
 GROUPS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())["groups"]
 ALERTS: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rules"]]
 DASHBOARD: dict[str, Any] = json.loads((CHART / "files" / "dashboard.json").read_text())
-PANELS = [each for each in DASHBOARD["panels"] if each["type"] != "row"]
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 RUNBOOK = "docs/operations/monitoring.md"
 _SERIES = re.compile(r"\b((?:lws|workqueue|controller_runtime|rest_client|leader_election|process)_\w+)")
 _LABELS = re.compile(r"\b(?:by|on) \(([\w, ]+)\)")
@@ -28,22 +28,22 @@ def queries() -> list[str]:
 
 def known_series() -> dict[str, set[str]]:
     """Return every series that can be queried, with its labels."""
-    found = {each.name: set(each.labels) for each in series_of(served())}
-    for each in series_of(served()):
-        if each.type == "histogram":
-            found[f"{each.name}_bucket"] = {*each.labels, "le"}
-    return found
+    labels = {series.name: set(series.labels) for series in series_of(served())}
+    for series in series_of(served()):
+        if series.type == "histogram":
+            labels[f"{series.name}_bucket"] = {*series.labels, "le"}
+    return labels
 
 
 @pytest.mark.parametrize("query", queries())
 def test_what_is_asked_for_is_served(query: str) -> None:
-    known = known_series()
-    asked = [name for name in _SERIES.findall(query) if not name.startswith("process_")]
-    assert asked and set(asked) <= known.keys()
+    series = known_series()
+    queried = [name for name in _SERIES.findall(query) if not name.startswith("process_")]
+    assert queried and set(queried) <= series.keys()
     # Labels that the scraper adds, and the label that every histogram has.
-    there = {"instance", "job"}.union(*(known[name] for name in asked))
+    available = {"instance", "job"}.union(*(series[name] for name in queried))
     grouped = {label for labels in _LABELS.findall(query) for label in re.split(r", *", labels)}
-    assert grouped <= there
+    assert grouped <= available
 
 
 @pytest.mark.parametrize("query", queries())
@@ -79,4 +79,4 @@ def test_panels_can_be_told_apart() -> None:
 
 def test_panels_use_the_data_source_that_users_choose() -> None:
     assert {panel["datasource"]["uid"] for panel in PANELS} == {"${datasource}"}
-    assert [each["name"] for each in DASHBOARD["templating"]["list"]] == ["datasource", "namespace"]
+    assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == ["datasource", "namespace"]

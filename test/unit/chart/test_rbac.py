@@ -17,7 +17,7 @@ from lws.runtime.client.resources import DISAGGREGATED_VERBS, NAMESPACED_VERBS, 
 from test.unit.chart.templates import TEMPLATES, stripped
 
 RBAC = ("manager.yaml", "leader-election.yaml", "certificates.yaml", "metrics.yaml", "gang.yaml")
-OBJECTS = [each for name in RBAC for each in stripped(TEMPLATES / "rbac" / name)]
+OBJECTS = [obj for name in RBAC for obj in stripped(TEMPLATES / "rbac" / name)]
 # Leases of shards are listed individually; X stands for the number of the shard.
 LEASES = ["b8b2488c.x-k8s.io", "b8b2488c.x-k8s.io-X"]
 # A create is authorised before the name is known, so it cannot be restricted by name.
@@ -39,7 +39,7 @@ BY_NAME = {
 
 def rules(kind: str) -> list[dict[str, Any]]:
     """Return the rules for resources in all roles of this kind."""
-    return [rule for each in OBJECTS if each["kind"] == kind for rule in each["rules"] if "resources" in rule]
+    return [rule for role in OBJECTS if role["kind"] == kind for rule in role["rules"] if "resources" in rule]
 
 
 def granted(rules: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], frozenset[str]]:
@@ -48,7 +48,7 @@ def granted(rules: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], frozens
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 verbs[group, resource].update(rule["verbs"])
-    return {what: frozenset(each) for what, each in verbs.items()}
+    return {resource: frozenset(allowed) for resource, allowed in verbs.items()}
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_what_disaggregatedsets_need_is_granted_with_them() -> None:
 
 def test_each_gang_scheduler_brings_its_own_permissions_only() -> None:
     text = (TEMPLATES / "rbac" / "gang.yaml").read_text()
-    whole = re.findall(r"\{\{- (?:else )?if eq \. \"(.+)\" }}\n((?:  .*\n)+)", text)
-    per_provider = {name: granted(yaml.safe_load(rules)) for name, rules in whole}
+    blocks = re.findall(r"\{\{- (?:else )?if eq \. \"(.+)\" }}\n((?:  .*\n)+)", text)
+    per_provider = {name: granted(yaml.safe_load(rules)) for name, rules in blocks}
     assert per_provider == {name: dict(needed) for name, needed in GANG_VERBS.items()}
     assert text.startswith("{{- with (default dict .Values.gangSchedulingManagement).schedulerProvider }}")
 
@@ -97,17 +97,15 @@ def test_what_can_be_restricted_by_name_is() -> None:
     unnamed = granted(
         rule for kind in ("ClusterRole", "Role") for rule in rules(kind) if "resourceNames" not in rule
     )
-    assert not {(*what, verb) for what, verbs in unnamed.items() for verb in verbs} & BY_NAME.keys()
+    assert not {(*resource, verb) for resource, verbs in unnamed.items() for verb in verbs} & BY_NAME.keys()
 
 
 def test_every_role_is_bound_to_the_manager() -> None:
     roles = {
-        (each["kind"], each["metadata"]["name"])
-        for each in OBJECTS
-        if each["kind"] in ("Role", "ClusterRole")
+        (obj["kind"], obj["metadata"]["name"]) for obj in OBJECTS if obj["kind"] in ("Role", "ClusterRole")
     }
-    bindings = [each for each in OBJECTS if each["kind"].endswith("Binding")]
-    bound = {(each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings}
+    bindings = [obj for obj in OBJECTS if obj["kind"].endswith("Binding")]
+    bound = {(binding["roleRef"]["kind"], binding["roleRef"]["name"]) for binding in bindings}
     # Names begin with the release's full name, "X" here. The role for /metrics is for other clients.
     assert roles - bound == {("ClusterRole", "X-metrics-reader")}
     assert bound <= roles

@@ -22,8 +22,10 @@ def manifest(name: str) -> str:
 def test_helm_never_deletes_a_definition_unless_it_is_asked_to(path: Path) -> None:
     """The deletion of a CRD deletes all its objects, and all their pods."""
     metadata = path.read_text().split("\nmetadata:\n")[1].split("\nspec:\n")[0]
-    kept = "  {{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n"
-    assert metadata.startswith(kept)
+    policy = (
+        "  {{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n"
+    )
+    assert metadata.startswith(policy)
     assert yaml.safe_load((CHART / "values.yaml").read_text())["crds"] == {"enabled": True, "keep": True}
 
 
@@ -97,7 +99,10 @@ def test_webhook_entries_paths_and_selectors() -> None:
 def test_argo_cd_ignores_what_the_manager_fills_in() -> None:
     """Otherwise Argo CD would treat every certificate as drift and revert it."""
     application = yaml.safe_load((ROOT / "docs" / "start" / "argocd.yaml").read_text())
-    ignored = {(each["kind"], each.get("name")) for each in application["spec"]["ignoreDifferences"]}
+    ignored = {
+        (difference["kind"], difference.get("name"))
+        for difference in application["spec"]["ignoreDifferences"]
+    }
     assert ignored == {
         ("Secret", stripped(TEMPLATES / "webhook" / "secret.yaml")[0]["metadata"]["name"]),
         ("MutatingWebhookConfiguration", None),

@@ -26,15 +26,15 @@ def closed(schema: dict[str, Any]) -> bool:
 
 def properties(schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield every property with its dotted path."""
-    for key, each in schema.get("properties", {}).items():
-        yield prefix + key, each
-        yield from properties(each, f"{prefix}{key}.")
+    for key, subschema in schema.get("properties", {}).items():
+        yield prefix + key, subschema
+        yield from properties(subschema, f"{prefix}{key}.")
 
 
 def known(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
     """Yield the paths that a values file may set."""
-    for path, each in properties(schema, prefix):
-        if not closed(each):
+    for path, subschema in properties(schema, prefix):
+        if not closed(subschema):
             yield path
 
 
@@ -50,9 +50,9 @@ def leaves(values: dict[str, Any], schema: dict[str, Any], prefix: str = "") -> 
 
 def test_the_schema_is_closed_and_described() -> None:
     assert closed(SCHEMA)
-    for path, each in properties(SCHEMA):
-        assert each.get("description") or each.get("$ref", "").startswith("#/definitions/"), path
-        assert closed(each) or "properties" not in each, path
+    for path, subschema in properties(SCHEMA):
+        assert subschema.get("description") or subschema.get("$ref", "").startswith("#/definitions/"), path
+        assert closed(subschema) or "properties" not in subschema, path
 
 
 def test_every_value_has_a_default_and_a_schema() -> None:
@@ -63,11 +63,15 @@ def test_every_value_has_a_default_and_a_schema() -> None:
 def test_groups_of_values_must_be_there() -> None:
     """An upgrade that reuses only the values of an older chart lacks them, and templates would fail."""
     objects = {"": (SCHEMA, VALUES)}
-    objects |= {path: (each, VALUES) for path, each in properties(SCHEMA) if each.get("properties")}
+    objects |= {
+        path: (subschema, VALUES) for path, subschema in properties(SCHEMA) if subschema.get("properties")
+    }
     for path, (schema, defaults) in objects.items():
         for key in filter(None, path.split(".")):
             defaults = defaults.get(key, {})
-        groups = {key for key, each in schema["properties"].items() if defaults.get(key) and closed(each)}
+        groups = {
+            key for key, subschema in schema["properties"].items() if defaults.get(key) and closed(subschema)
+        }
         # Helm itself always adds `global`.
         assert set(schema.get("required", ())) == groups - {"global"}, path
 
@@ -104,8 +108,8 @@ def test_defaults_that_others_count_on(path: str, default: object) -> None:
 
 def test_further_configuration_has_keys_of_the_configuration_file() -> None:
     # A section without a default exists only if it is configured.
-    asked = {"apiVersion": API_VERSION, "kind": KIND, "sharding": {"shards": 1}}
-    defaults = Configuration.model_validate(asked).model_dump(by_alias=True)
+    configuration = {"apiVersion": API_VERSION, "kind": KIND, "sharding": {"shards": 1}}
+    defaults = Configuration.model_validate(configuration).model_dump(by_alias=True)
     for section, schema in SCHEMA["properties"]["configuration"]["properties"].items():
         assert schema["properties"].keys() <= defaults[section].keys(), section
 
@@ -114,10 +118,10 @@ def test_the_chart_takes_every_key_of_the_configuration_file_that_it_does_not_se
     keys = {
         f"{section}.{key}" for section, part in chartvalues.sections().items() for key in part["properties"]
     }
-    taken = SCHEMA["properties"]["configuration"]["properties"].items()
-    taken_keys = {f"{section}.{key}" for section, part in taken for key in part["properties"]}
+    settable = SCHEMA["properties"]["configuration"]["properties"].items()
+    settable_keys = {f"{section}.{key}" for section, part in settable for key in part["properties"]}
     own = {key for key in keys if not chartvalues.OF_THE_CHART.isdisjoint((key, key.partition(".")[0]))}
-    assert keys - own == taken_keys
+    assert keys - own == settable_keys
     sections = {key.partition(".")[0] for key in keys}
     assert keys | sections | {"apiVersion", "kind"} >= chartvalues.OF_THE_CHART
 
@@ -128,7 +132,7 @@ def test_the_longest_name_that_the_chart_makes_is_one_of_a_service() -> None:
 
 
 def test_the_readme_lists_every_value() -> None:
-    listed = [each.path for each in chartvalues.values(SCHEMA, VALUES)]
+    listed = [value.path for value in chartvalues.values(SCHEMA, VALUES)]
     assert sorted(listed) == sorted(known(SCHEMA))
 
 

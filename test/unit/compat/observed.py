@@ -31,19 +31,19 @@ class StoredObjects:
         self._objects = list(objects)
 
     async def get(self, kind: str, namespace: str, name: str) -> Object:
-        for each in self._objects:
-            if each["kind"] == kind and each["metadata"]["name"] == name:
-                return each
+        for obj in self._objects:
+            if obj["kind"] == kind and obj["metadata"]["name"] == name:
+                return obj
         raise NotFound(404, "NotFound", f"no {kind} {name}")
 
     async def list_page(
         self, resource: Resource, query: Mapping[str, str], metadata_only: bool = False, namespace: str = ""
     ) -> Object:
         assert not query
-        items = [each for each in self._objects if each["kind"] == resource.kind]
+        items = [obj for obj in self._objects if obj["kind"] == resource.kind]
         # Items of a list have neither kind nor version.
         return {
-            "items": [{key: each[key] for key in each if key not in ("kind", "apiVersion")} for each in items]
+            "items": [{key: obj[key] for key in obj if key not in ("kind", "apiVersion")} for obj in items]
         }
 
 
@@ -58,9 +58,9 @@ class Observed:
         self._objects = list(objects)
         missing = list(late)
         store = Store(lambda before, after: None, TABLES)
-        for each in self._objects:
-            if each not in missing:
-                store.put(each)
+        for obj in self._objects:
+            if obj not in missing:
+                store.put(obj)
         self._observer = Observer(cast(Cluster, StoredObjects(self._objects)), store, SetWrites(store))
 
     async def of_set(self) -> SetSnapshot:
@@ -78,7 +78,7 @@ class Observed:
 
     async def plan_groups(self) -> dict[int, Plan]:
         """Return the plan of every group that has a leader pod, by index."""
-        pods = [each for each in self._objects if each["kind"] == "Pod"]
+        pods = [obj for obj in self._objects if obj["kind"] == "Pod"]
         leaders = [
             pod
             for pod in pods

@@ -38,7 +38,7 @@ class State:
 
     @property
     def lws(self) -> Object:
-        return next(each for each in self.objects if each["kind"] == "LeaderWorkerSet")
+        return next(obj for obj in self.objects if obj["kind"] == "LeaderWorkerSet")
 
     @property
     def leaders(self) -> Object:
@@ -49,9 +49,9 @@ class State:
     def revisions(self) -> list[Object]:
         """ControllerRevisions of the set, not those of its StatefulSets."""
         return [
-            each
-            for each in self.of_kind("ControllerRevision")
-            if "leaderWorkerTemplate" in each["data"]["spec"]
+            revision
+            for revision in self.of_kind("ControllerRevision")
+            if "leaderWorkerTemplate" in revision["data"]["spec"]
         ]
 
     @property
@@ -70,17 +70,17 @@ class State:
         """
         raw = _raw(self.name)
         for kind in raw["kinds"].values():
-            made = _finished(raw, _of_group(kind, index, self.namespace), self.namespace)
-            if made[0]["metadata"]["labels"][REVISION_LABEL] == key:
-                return made
+            objects = _finished(raw, _of_group(kind, index, self.namespace), self.namespace)
+            if objects[0]["metadata"]["labels"][REVISION_LABEL] == key:
+                return objects
         raise LookupError(f"state {self.name} has no groups of key {key}")
 
     def of_kind(self, kind: str) -> list[Object]:
-        return [each for each in self.objects if each["kind"] == kind]
+        return [obj for obj in self.objects if obj["kind"] == kind]
 
     def get(self, kind: str, name: str) -> Object:
-        (found,) = [each for each in self.of_kind(kind) if each["metadata"]["name"] == name]
-        return found
+        (match,) = [obj for obj in self.of_kind(kind) if obj["metadata"]["name"] == name]
+        return match
 
 
 def names() -> list[str]:
@@ -113,18 +113,20 @@ def _raw(name: str) -> Object:
 
 
 def _change(raw: Object, read: Object) -> None:
-    places = [raw["objects"], *(kind["objects"] for kind in raw["kinds"].values())]
+    object_lists = [raw["objects"], *(kind["objects"] for kind in raw["kinds"].values())]
     for change in read.get("changes", ()):
-        found = [each for place in places for each in place if _title(each) == change["of"]]
-        assert found, f"no {change['of']} to be changed"
-        for each in found:
-            _apply(each, change)
+        matches = [obj for objects in object_lists for obj in objects if _title(obj) == change["of"]]
+        assert matches, f"no {change['of']} to be changed"
+        for match in matches:
+            _apply(match, change)
     for added in read.get("add", ()):
         raw["objects"].append(_like(raw["objects"], added))
     for title in read.get("remove", ()):
-        assert any(_title(each) == title for place in places for each in place), f"no {title} to be removed"
-        for place in places:
-            place[:] = [each for each in place if _title(each) != title]
+        assert any(_title(obj) == title for objects in object_lists for obj in objects), (
+            f"no {title} to be removed"
+        )
+        for objects in object_lists:
+            objects[:] = [obj for obj in objects if _title(obj) != title]
 
 
 def _kind(raw: Object, read: Object) -> Object:
@@ -134,10 +136,10 @@ def _kind(raw: Object, read: Object) -> Object:
 
 
 def _like(objects: list[Object], added: Object) -> Object:
-    model = next(each for each in objects if _title(each) == added["like"])
-    made = copy.deepcopy(model)
-    _apply(made, added)
-    return made
+    model = next(obj for obj in objects if _title(obj) == added["like"])
+    result = copy.deepcopy(model)
+    _apply(result, added)
+    return result
 
 
 def _apply(obj: Object, change: Object) -> None:
@@ -159,21 +161,21 @@ def _merge(target: Object, patch: Object) -> None:
 
 def _finished(raw: Object, objects: Iterable[Object], namespace: str) -> list[Object]:
     """Return the objects with keys and namespace filled in."""
-    place = {'"namespace": "default"': f'"namespace": "{namespace}"'}
-    return [_filled(each, place | {"KEY": raw["key"], "WAS": raw.get("was") or ""}) for each in objects]
+    replacements = {'"namespace": "default"': f'"namespace": "{namespace}"'}
+    return [_filled(obj, replacements | {"KEY": raw["key"], "WAS": raw.get("was") or ""}) for obj in objects]
 
 
 def _groups(raw: Object, namespace: str) -> Iterator[Object]:
     for group in raw["groups"]:
         for index in group["indices"]:
-            for made in _of_group(raw["kinds"][group["kind"]], index, namespace):
-                yield made if group.get("ready", True) else _unready(made)
+            for obj in _of_group(raw["kinds"][group["kind"]], index, namespace):
+                yield obj if group.get("ready", True) else _unready(obj)
 
 
 def _of_group(kind: Object, index: int, namespace: str) -> Iterator[Object]:
     group = hashlib.sha1(f"{namespace}/web-{index}".encode()).hexdigest()
     words = {"KEY": kind.get("key", "KEY"), "INDEX": str(index), "GROUP": group}
-    return (_filled(each, words) for each in kind["objects"])
+    return (_filled(obj, words) for obj in kind["objects"])
 
 
 def _unready(obj: Object) -> Object:

@@ -39,8 +39,8 @@ NEW = {
 
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if isinstance(value, (dict, list)) and value:
-        for place, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _leaves(inner, (*path, place))
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(inner, (*path, key))
     else:
         yield path
 
@@ -52,18 +52,18 @@ def _absent(obj: dict[str, Any], table: StoredFields) -> Iterator[tuple[Any, ...
 
 
 def _changed(obj: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
-    made = copy.deepcopy(obj)
-    part = made
-    for place in path[:-1]:
-        part = part[place]
+    result = copy.deepcopy(obj)
+    part = result
+    for key in path[:-1]:
+        part = part[key]
     is_number = isinstance(part, list) or isinstance(part.get(path[-1]), int)
     part[path[-1]] = NEW.get(path[-1], 99 if is_number else "other")
-    return made
+    return result
 
 
 def _declared(table: StoredFields, path: tuple[Any, ...]) -> Wakes | Rule:
     """Return what the table declares to be enqueued on a change of this field, by its most specific row."""
-    rows = {tuple(each.path.split(".")): each.wakes for each in table.fields}
+    rows = {tuple(field.path.split(".")): field.wakes for field in table.fields}
     declared = [rows[path[:end]] for end in (1, 2) if path[:end] in rows]
     if declared:
         return declared[-1]
@@ -75,14 +75,14 @@ def _declared(table: StoredFields, path: tuple[Any, ...]) -> Wakes | Rule:
 def test_a_change_of_any_field_that_is_kept_wakes_somebody_or_is_declared_to_wake_nobody(name: str) -> None:
     routes = Routing(Store(lambda before, after: None, TABLES), lambda lws: ()).routes
     for obj in map(dressed, load(name).objects):
-        table, kept = table_of(obj), trim(obj)
+        table, trimmed = table_of(obj), trim(obj)
         assert table is not None
-        route = routes[kept["kind"]]
-        concerned = {key for key, _ in route(None, kept)}
-        for path in {*_leaves(kept), *_absent(kept, table)} - {("apiVersion",), ("kind",)}:
-            after, declared = _changed(kept, path), _declared(table, path)
-            woken = set() if is_same(kept, after) else {key for key, _ in route(kept, after)}
+        route = routes[trimmed["kind"]]
+        concerned = {key for key, _ in route(None, trimmed)}
+        for path in {*_leaves(trimmed), *_absent(trimmed, table)} - {("apiVersion",), ("kind",)}:
+            after, declared = _changed(trimmed, path), _declared(table, path)
+            woken = set() if is_same(trimmed, after) else {key for key, _ in route(trimmed, after)}
             if declared is Wakes.ALL:
-                assert concerned <= woken, f"{kept['kind']}: {path}"
+                assert concerned <= woken, f"{trimmed['kind']}: {path}"
             elif declared is Wakes.NONE:
-                assert woken == set(), f"{kept['kind']}: {path}"
+                assert woken == set(), f"{trimmed['kind']}: {path}"

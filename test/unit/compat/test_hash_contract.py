@@ -35,8 +35,8 @@ from test.unit.stories.test_hash_sets import keys_of, make_hash_set, new_image, 
 def test_the_deployment_field_by_field() -> None:
     """Budgets are copied unchanged: a surge may exceed the replicas."""
     lws = make_hash_set(replicas=2, max_surge=5, max_unavailable="25%", labels={"team": "a"})
-    made = build_leader_deployment(SetSpec.of(lws), "k1", is_paused=False)
-    metadata, spec = made["metadata"], made["spec"]
+    deployment = build_leader_deployment(SetSpec.of(lws), "k1", is_paused=False)
+    metadata, spec = deployment["metadata"], deployment["spec"]
     assert metadata["labels"] == {"team": "a", NAME_LABEL: "demo", REVISION_LABEL: "k1", ROLE_LABEL: "leader"}
     assert metadata["annotations"] == {REPLICAS_ANNOTATION: "2"}
     (owner,) = metadata["ownerReferences"]
@@ -76,8 +76,8 @@ async def test_a_new_set_is_announced() -> None:
 
 async def test_a_terminating_deployment_is_waited_for() -> None:
     world = await settled()
-    going = {"deletionTimestamp": "2026-03-01T12:00:00Z", "finalizers": ["foregroundDeletion"]}
-    world.change("Deployment", "demo", {"metadata": going})
+    deletion = {"deletionTimestamp": "2026-03-01T12:00:00Z", "finalizers": ["foregroundDeletion"]}
+    world.change("Deployment", "demo", {"metadata": deletion})
     new_image(world)
     planned = plan(await world.observed())
     assert not any(isinstance(action, Apply) for sequence in planned.sequences for action in sequence)
@@ -88,18 +88,18 @@ async def test_workers_are_those_of_the_host_of_their_leader() -> None:
     world = await settled()
     for leader in world.leaders():
         host = leader["spec"]["hostname"]
-        made = world.objects["StatefulSet", host]
+        statefulset = world.objects["StatefulSet", host]
         key = {label: labels_of(leader)[label] for label in (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)}
-        assert made["spec"]["serviceName"] == leader["spec"]["subdomain"] == "demo"
-        assert made["spec"]["selector"]["matchLabels"] == {NAME_LABEL: "demo", **key}
-        assert labels_of(made)[ROLE_LABEL] == "worker" and made["spec"]["replicas"] == 2
-        owner = controller_of(made)
+        assert statefulset["spec"]["serviceName"] == leader["spec"]["subdomain"] == "demo"
+        assert statefulset["spec"]["selector"]["matchLabels"] == {NAME_LABEL: "demo", **key}
+        assert labels_of(statefulset)[ROLE_LABEL] == "worker" and statefulset["spec"]["replicas"] == 2
+        owner = controller_of(statefulset)
         assert owner is not None and (owner["kind"], owner["name"]) == ("Pod", name_of(leader))
-        annotations = annotations_of(made["spec"]["template"])
+        annotations = annotations_of(statefulset["spec"]["template"])
         assert annotations[LEADER_ADDRESS_ANNOTATION] == f"{host}.demo.default"
         assert annotations[GROUP_IDENTITY_ANNOTATION] == "Hash"
         assert annotations[LEADER_NAME_ANNOTATION] == name_of(leader)
-        assert ROLE_LABEL not in labels_of(made["spec"]["template"])
+        assert ROLE_LABEL not in labels_of(statefulset["spec"]["template"])
 
 
 async def test_the_condition_of_the_leader_says_whether_its_workers_are_ready() -> None:
@@ -107,9 +107,9 @@ async def test_the_condition_of_the_leader_says_whether_its_workers_are_ready() 
     leader = name_of(world.leaders()[0])
 
     def group_ready() -> tuple[str, str]:
-        found = find(world.objects["Pod", leader]["status"]["conditions"], GROUP_READY_CONDITION)
-        assert found is not None
-        return found["status"], found["reason"]
+        condition = find(world.objects["Pod", leader]["status"]["conditions"], GROUP_READY_CONDITION)
+        assert condition is not None
+        return condition["status"], condition["reason"]
 
     assert group_ready() == ("True", "WorkerStatefulSetReady")
     host = world.objects["Pod", leader]["spec"]["hostname"]
@@ -139,10 +139,10 @@ async def test_a_group_has_the_size_of_its_revision() -> None:
     world.delete(world.objects["Pod", f"{leader['spec']['hostname']}-1"])
     await world.settle()
     assert labels_of(leader)[GROUP_INDEX_LABEL] not in keys_of(world)
-    assert [len(world.pods_of(each)) for each in world.leaders()] == [3, 3]
+    assert [len(world.pods_of(leader)) for leader in world.leaders()] == [3, 3]
     world.edit(rolloutStrategy={"paused": False})
     await world.settle()
-    assert [len(world.pods_of(each)) for each in world.leaders()] == [2, 2]
+    assert [len(world.pods_of(leader)) for leader in world.leaders()] == [2, 2]
 
 
 async def test_a_group_of_one_has_no_workers() -> None:
@@ -195,9 +195,12 @@ async def test_counters_are_those_of_the_deployment(
     deployment = world.objects["Deployment", "demo"]
     world.put({**deployment, "status": {"observedGeneration": 1, **status}})
     await world.passes()
-    found = world.lws["status"]
-    assert tuple(found.get(each, 0) for each in ("replicas", "readyReplicas", "updatedReplicas")) == counters
-    assert found["hpaPodSelector"] == f"{NAME_LABEL}=demo,{WORKER_INDEX_LABEL}=0"
+    lws_status = world.lws["status"]
+    assert (
+        tuple(lws_status.get(field, 0) for field in ("replicas", "readyReplicas", "updatedReplicas"))
+        == counters
+    )
+    assert lws_status["hpaPodSelector"] == f"{NAME_LABEL}=demo,{WORKER_INDEX_LABEL}=0"
 
 
 async def test_a_set_is_not_available_before_its_deployment_has_seen_the_template() -> None:

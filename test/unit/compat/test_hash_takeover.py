@@ -53,15 +53,15 @@ class Recorded(HashCluster):
 
 
 def _deployment(state: State) -> Object:
-    made = copy.deepcopy(state.leaders)
-    template, spec = made["spec"]["template"], made["spec"]
+    deployment = copy.deepcopy(state.leaders)
+    template, spec = deployment["spec"]["template"], deployment["spec"]
     template["metadata"]["annotations"][GROUP_IDENTITY_ANNOTATION] = "Hash"
     template["spec"] |= {"subdomain": "web", "readinessGates": [READY_GATE]}
-    made["metadata"]["labels"][ROLE_LABEL] = "leader"
-    made["metadata"] |= {"generation": 2, "uid": "uid-of-deployment"}
+    deployment["metadata"]["labels"][ROLE_LABEL] = "leader"
+    deployment["metadata"] |= {"generation": 2, "uid": "uid-of-deployment"}
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}}
-    made |= {"kind": "Deployment", "status": {"observedGeneration": 2}}
-    made["spec"] = {
+    deployment |= {"kind": "Deployment", "status": {"observedGeneration": 2}}
+    deployment["spec"] = {
         "replicas": 4,
         "selector": spec["selector"],
         "strategy": strategy,
@@ -69,8 +69,8 @@ def _deployment(state: State) -> Object:
         "progressDeadlineSeconds": 600,
         "revisionHistoryLimit": 10,
     }
-    made["metadata"]["annotations"][REPLICAS_ANNOTATION] = "4"
-    owned = made["metadata"]["managedFields"][0]["fieldsV1"]
+    deployment["metadata"]["annotations"][REPLICAS_ANNOTATION] = "4"
+    owned = deployment["metadata"]["managedFields"][0]["fieldsV1"]
     of_template = owned["f:spec"]["f:template"]
     of_template["f:metadata"]["f:annotations"][f"f:{GROUP_IDENTITY_ANNOTATION}"] = {}
     of_template["f:spec"] |= {"f:subdomain": {}, "f:readinessGates": {}}
@@ -78,7 +78,7 @@ def _deployment(state: State) -> Object:
     owned["f:metadata"]["f:labels"][f"f:{ROLE_LABEL}"] = {}
     owned["f:spec"] = {"f:replicas": {}, "f:selector": {}, "f:template": of_template}
     owned["f:spec"]["f:strategy"] = {"f:type": {}, "f:rollingUpdate": rolling}
-    return made
+    return deployment
 
 
 def _replica_set(deployment: Object, key: str, replicas: int) -> Object:
@@ -96,7 +96,7 @@ def _group(state: State, replica_set: Object, index: int, by_host: bool) -> list
     key, name = group_key("default", f"random-{index}"), f"{name_of(replica_set)}-x{index}"
     host = hash_host_name("web", key)
     of_workers = host if by_host else name
-    for metadata in (each["metadata"] for each in (leader, workers, worker, workers["spec"]["template"])):
+    for metadata in (obj["metadata"] for obj in (leader, workers, worker, workers["spec"]["template"])):
         metadata["labels"] |= {GROUP_INDEX_LABEL: key, GROUP_KEY_LABEL: key}
     workers["spec"]["selector"]["matchLabels"] |= {GROUP_INDEX_LABEL: key, GROUP_KEY_LABEL: key}
     for metadata in (leader["metadata"], workers["spec"]["template"]["metadata"], worker["metadata"]):
@@ -107,7 +107,10 @@ def _group(state: State, replica_set: Object, index: int, by_host: bool) -> list
     leader["metadata"] |= {"name": name, "ownerReferences": [owner_reference(replica_set)]}
     leader["metadata"]["labels"].pop("controller-revision-hash")
     leader["spec"] |= {"hostname": host, "readinessGates": [READY_GATE]}
-    true = [{"type": each, "status": "True"} for each in ("Ready", "ContainersReady", GROUP_READY_CONDITION)]
+    true = [
+        {"type": condition, "status": "True"}
+        for condition in ("Ready", "ContainersReady", GROUP_READY_CONDITION)
+    ]
     leader["status"]["conditions"] = true
     workers["metadata"] |= {"name": of_workers, "ownerReferences": [owner_reference(leader)]}
     workers["metadata"]["labels"][ROLE_LABEL] = "worker"
@@ -131,20 +134,18 @@ def taken_over(by_host: bool, is_rolling: bool) -> Recorded:
     new_key = labels_of(deployment["spec"]["template"])[REVISION_LABEL]
     new = _replica_set(deployment, new_key, 3 if is_rolling else 4)
     objects = [*state.revisions, state.get("Service", "web"), deployment, new]
-    objects += [
-        each for index in range(2 if is_rolling else 4) for each in _group(state, new, index, by_host)
-    ]
+    objects += [obj for index in range(2 if is_rolling else 4) for obj in _group(state, new, index, by_host)]
     if is_rolling:
-        old_key = min({labels_of(each)[REVISION_LABEL] for each in state.of_kind("Pod")} - {new_key})
+        old_key = min({labels_of(pod)[REVISION_LABEL] for pod in state.of_kind("Pod")} - {new_key})
         old = _replica_set(deployment, old_key, 2)
         groups = [_group(state, old, index, by_host) for index in (2, 3, 4)]
         gated = copy.deepcopy(_group(state, new, 7, by_host)[0])
         gated["spec"] |= {"schedulingGates": [{"name": GROUP_REPLACEMENT_GATE}], "nodeName": ""}
         gated["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"] = "-100"
         gated["status"] = {"phase": "Pending", "conditions": []}
-        objects += [old, gated, *(each for group in groups for each in group)]
-    for each in objects:
-        world.put(copy.deepcopy(each))
+        objects += [old, gated, *(obj for group in groups for obj in group)]
+    for obj in objects:
+        world.put(copy.deepcopy(obj))
     if is_rolling:
         world.delete(world.objects["Pod", name_of(groups[-1][0])], is_foreground=True)
     return world
@@ -185,5 +186,5 @@ async def test_mid_rollout_the_gate_is_all_that_is_touched_and_no_new_group_move
     await world.settle()
     after = uids(world, key)
     assert before.items() <= after.items() and len(after) == len(uids(world)) == 8
-    assert not {each for each in world.wrote if each.split()[1] in ("Deployment", "ReplicaSet")}
+    assert not {write for write in world.wrote if write.split()[1] in ("Deployment", "ReplicaSet")}
     assert is_true(world.lws["status"]["conditions"], "Available")

@@ -19,9 +19,9 @@ OLD_TEMPLATE = "ControllerRevision web-7d4b9c5f66"
 
 def without(state: State, *titles: str) -> list[Object]:
     """Return the objects of the state without those named, each as `Kind name`."""
-    found = {f"{each['kind']} {each['metadata']['name']}": each for each in state.objects}
-    assert set(titles) <= found.keys()
-    return [each for title, each in found.items() if title not in titles]
+    by_title = {f"{obj['kind']} {obj['metadata']['name']}": obj for obj in state.objects}
+    assert set(titles) <= by_title.keys()
+    return [obj for title, obj in by_title.items() if title not in titles]
 
 
 def actions_of(plan: Plan) -> list[Action]:
@@ -31,7 +31,9 @@ def actions_of(plan: Plan) -> list[Action]:
 def recorded(plan: Plan, key: str = OLD_KEY) -> Create | None:
     """Return the action that records the revision of this key, or None."""
     creates = [action for action in actions_of(plan) if isinstance(action, Create)]
-    return next((each for each in creates if each.intent["metadata"]["labels"][REVISION_LABEL] == key), None)
+    return next(
+        (create for create in creates if create.intent["metadata"]["labels"][REVISION_LABEL] == key), None
+    )
 
 
 def image_of(statefulset: Any) -> str:
@@ -112,7 +114,7 @@ async def test_a_group_of_which_nothing_is_left_moves_to_the_current_revision(st
 
 async def test_a_group_of_one_pod_needs_no_revision() -> None:
     state = load("at-rest-one-template")
-    objects = [each for each in state.objects if each not in state.revisions]
+    objects = [obj for obj in state.objects if obj not in state.revisions]
     leaders = state.leaders
     for obj in (leaders, leaders["spec"]["template"]):
         obj["metadata"]["labels"][REVISION_LABEL] = "another"
@@ -122,13 +124,16 @@ async def test_a_group_of_one_pod_needs_no_revision() -> None:
 
 async def test_pods_without_a_key_wait_for_a_rollout(state: State) -> None:
     """Pods that lost their key are another case: here the templates of the pods have no key, either."""
-    templates = [each["spec"]["template"] for each in state.of_kind("StatefulSet")]
+    templates = [statefulset["spec"]["template"] for statefulset in state.of_kind("StatefulSet")]
     templates += [
-        each["data"]["spec"]["template"]
-        for each in state.of_kind("ControllerRevision")
-        if "template" in each["data"]["spec"]
+        revision["data"]["spec"]["template"]
+        for revision in state.of_kind("ControllerRevision")
+        if "template" in revision["data"]["spec"]
     ]
-    for obj in (*templates, *(each for each in state.objects if REVISION_LABEL in labels_of(each))):
+    for obj in (
+        *templates,
+        *(labelled for labelled in state.objects if REVISION_LABEL in labels_of(labelled)),
+    ):
         is_record = obj.get("kind") == "ControllerRevision" and "template" not in obj["data"]["spec"]
         if not is_record:
             obj["metadata"]["labels"].pop(REVISION_LABEL, None)
@@ -149,7 +154,7 @@ async def test_a_container_restart_still_recreates_the_group(state: State) -> No
 async def test_a_revision_that_only_the_stream_has_not_brought_yet_is_not_written_again(state: State) -> None:
     """A list that bypasses every cache finds the revision."""
     complete = load("mid-rollout-surge")
-    lost = [each for each in complete.revisions if each["revision"] == 1]
+    lost = [revision for revision in complete.revisions if revision["revision"] == 1]
     late = Observed(complete.objects, late=lost)
     plan = await late.plan_set()
     assert recorded(plan) is None

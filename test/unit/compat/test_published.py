@@ -110,13 +110,13 @@ def test_what_is_pinned_down_is_asked_for_here(pinned: Pinned) -> None:
 
 
 def test_nobody_here_waits_longer_than_they_do() -> None:
-    limits = {each.limit: each.seconds for each in PINNED if each.limit}
+    limits = {pinned.limit: pinned.seconds for pinned in PINNED if pinned.limit}
     assert {name: seconds for name, seconds in limits_of(E2E).items() if name in limits} == limits
 
 
 def limits_of(path: str) -> dict[str, float]:
     """Return the numeric constants of a module by name."""
-    found: dict[str, float] = {}
+    constants: dict[str, float] = {}
     for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
         if not isinstance(node, ast.Assign):
             continue
@@ -124,5 +124,5 @@ def limits_of(path: str) -> dict[str, float]:
         values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(targets)
         for target, value in zip(targets, values, strict=False):
             if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
-                found[target.id] = value.value  # type: ignore[assignment]
-    return found
+                constants[target.id] = value.value  # type: ignore[assignment]
+    return constants

@@ -52,10 +52,10 @@ def test_states_are_consistent(name: str) -> None:
         stem, number = revision["metadata"]["name"].rsplit("-", 1)
         assert (stem, int(number)) == (f"web-{key_of(serialised(revision['data']))}", revision["revision"])
     assert key_in(state.leaders) == key_in(state.leaders["spec"]["template"])
-    held = [each for each in state.of_kind("ControllerRevision") if each not in state.revisions]
-    for each in held:
-        assert key_in(each) == key_in(each["data"]["spec"]["template"])
-    assert {key_in(pod) for pod in state.of_kind("Pod")} <= {key_in(each) for each in held}
+    held = [revision for revision in state.of_kind("ControllerRevision") if revision not in state.revisions]
+    for held_revision in held:
+        assert key_in(held_revision) == key_in(held_revision["data"]["spec"]["template"])
+    assert {key_in(pod) for pod in state.of_kind("Pod")} <= {key_in(held_revision) for held_revision in held}
 
 
 @pytest.mark.parametrize("name", names())
@@ -63,9 +63,9 @@ async def test_statuses_without_observed_generation_change_nothing(name: str) ->
     """The field is optional, and simulators omit it: the counters yield the same plans."""
     state = load(name)
     bare = copy.deepcopy(list(state.objects))
-    for each in bare:
-        if each["kind"] == "StatefulSet":
-            each["status"].pop("observedGeneration", None)
+    for obj in bare:
+        if obj["kind"] == "StatefulSet":
+            obj["status"].pop("observedGeneration", None)
     without, usual = Observed(bare), Observed(state.objects)
     assert await without.plan_set() == await usual.plan_set()
     assert await without.plan_groups() == await usual.plan_groups()
@@ -134,8 +134,8 @@ async def test_mid_rollout_the_next_step_and_nothing_else(
     assert [what(action) for action in memory] == ([REMEMBER] if name != "mid-rollout-last-step" else [])
     assert isinstance(apply, Apply), why
     spec = apply.intent["spec"]
-    told = (spec["updateStrategy"]["rollingUpdate"]["partition"], spec["replicas"])
-    assert told == (partition, replicas), why
+    actual = (spec["updateStrategy"]["rollingUpdate"]["partition"], spec["replicas"])
+    assert actual == (partition, replicas), why
     assert apply.uid == "uid-of-leaders"
     assert all(group.is_empty for group in (await observed.plan_groups()).values())
 
@@ -176,22 +176,22 @@ async def test_an_edit_that_nobody_saw_is_rolled_out() -> None:
     state = load("edited-without-history")
     observed = Observed(state.objects)
     plan = await observed.plan_set()
-    running, wanted, memory, apply = actions_of(plan)
+    running, target, memory, apply = actions_of(plan)
     assert what(memory) == REMEMBER
     assert isinstance(running, Create)
     assert (key_in(running.intent), running.intent["revision"]) == (key_in(state.leaders), 1)
     assert '"image":"server:1"' in running.intent["data"].text
     assert "server:2" not in running.intent["data"].text
-    assert isinstance(wanted, Create)
-    assert wanted.intent["revision"] == 2
-    assert '"image":"server:2"' in wanted.intent["data"].text
-    assert wanted.why == "template changed: worker template container server image: server:1 → server:2"
+    assert isinstance(target, Create)
+    assert target.intent["revision"] == 2
+    assert '"image":"server:2"' in target.intent["data"].text
+    assert target.why == "template changed: worker template container server image: server:1 → server:2"
     assert isinstance(apply, Apply)
     strategy = apply.intent["spec"]["updateStrategy"]["rollingUpdate"]
-    assert (strategy["partition"], key_in(apply.intent)) == (2, key_in(wanted.intent))
+    assert (strategy["partition"], key_in(apply.intent)) == (2, key_in(target.intent))
     (status,) = plan.statuses
     assert status.patch["currentRevision"] == running.intent["metadata"]["name"]
-    assert status.patch["updateRevision"] == wanted.intent["metadata"]["name"]
+    assert status.patch["updateRevision"] == target.intent["metadata"]["name"]
     assert all(group.is_empty for group in (await observed.plan_groups()).values())
 
 
@@ -207,10 +207,10 @@ async def test_what_was_written_is_not_written_again(name: str) -> None:
 
 def stored(create: Create) -> dict[str, Any]:
     """Return a revision as the API server would store it."""
-    made = dict(create.intent) | {"data": json.loads(create.intent["data"].text)}
-    name = made["metadata"]["name"]
-    made["metadata"] = {**made["metadata"], "uid": f"uid-of-{name}", "resourceVersion": "9000"}
-    return made
+    revision = dict(create.intent) | {"data": json.loads(create.intent["data"].text)}
+    name = revision["metadata"]["name"]
+    revision["metadata"] = {**revision["metadata"], "uid": f"uid-of-{name}", "resourceVersion": "9000"}
+    return revision
 
 
 def raised(objects: Any, plan: Plan) -> list[dict[str, Any]]:
@@ -221,8 +221,6 @@ def raised(objects: Any, plan: Plan) -> list[dict[str, Any]]:
         if isinstance(action, Merge) and "revision" in action.patch
     }
     return [
-        {**each, "revision": numbers[each["metadata"]["name"]]}
-        if each["metadata"]["name"] in numbers
-        else each
-        for each in objects
+        {**obj, "revision": numbers[obj["metadata"]["name"]]} if obj["metadata"]["name"] in numbers else obj
+        for obj in objects
     ]

@@ -87,7 +87,7 @@ def test_keys_that_the_original_controller_gave(lws: Object, key: str) -> None:
 @pytest.mark.parametrize("name", WITH_HISTORY)
 def test_a_revision_is_written_as_it_was(name: str) -> None:
     state = load(name)
-    (newest,) = [each for each in state.revisions if each["revision"] == _live_number(state)]
+    (newest,) = [revision for revision in state.revisions if revision["revision"] == _live_number(state)]
     built = build_revision(state.lws, record(state.lws), newest["revision"], key=_key(newest))
     metadata = {key: newest["metadata"][key] for key in ("name", "namespace", "labels", "ownerReferences")}
     if name == "at-rest-v0.7":
@@ -126,24 +126,24 @@ async def test_worker_statefulsets_that_we_would_create_are_those_that_are_there
         key = _key(group.leader)
         recorded = find(snapshot.revisions, key)
         assert recorded is not None
-        made = build_worker_statefulset(SetSpec.of(restore(state.lws, recorded)), group.leader)
+        built = build_worker_statefulset(SetSpec.of(restore(state.lws, recorded)), group.leader)
         stored = state.get("StatefulSet", group.leader["metadata"]["name"])
         template = stored["spec"]["template"]
         if name.startswith("at-rest-exclusive"):
             # The placement of workers is decided when the leader has its node.
             del template["spec"]["nodeSelector"]
-        assert AS_STORED.write("PodTemplateSpec", made["spec"]["template"]) == AS_STORED.write(
+        assert AS_STORED.write("PodTemplateSpec", built["spec"]["template"]) == AS_STORED.write(
             "PodTemplateSpec", template
         )
         fields = ("serviceName", "replicas", "ordinals", "podManagementPolicy", "selector")
-        assert {field: made["spec"][field] for field in fields} == {
+        assert {field: built["spec"][field] for field in fields} == {
             field: stored["spec"][field] for field in fields
         }
         # Releases before 0.11 did not write this label.
         stored["metadata"]["labels"].setdefault(ROLE_LABEL, "worker")
         for field in ("labels", "annotations"):
-            assert made["metadata"][field] == _inherited(stored, field)
-        assert made["metadata"]["ownerReferences"] == stored["metadata"]["ownerReferences"]
+            assert built["metadata"][field] == _inherited(stored, field)
+        assert built["metadata"]["ownerReferences"] == stored["metadata"]["ownerReferences"]
 
 
 def test_a_change_of_placement_alone_is_no_change_to_the_original_controller() -> None:
@@ -169,7 +169,7 @@ def _key(obj: Object) -> str:
 def _live_number(state: State) -> int:
     """Return the number of the revision that equals the set's spec."""
     form = record(state.lws).form
-    return max(each["revision"] for each in state.revisions if parse(each).record.form == form)
+    return max(revision["revision"] for revision in state.revisions if parse(revision).record.form == form)
 
 
 def _inherited(obj: Object, field: str) -> dict[str, Any]:

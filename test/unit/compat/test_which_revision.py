@@ -43,13 +43,13 @@ async def test_what_runs_is_meant_even_if_only_an_equal_one_is_recorded() -> Non
 
 async def test_of_several_that_are_recorded_again_the_wanted_one_is_the_newest() -> None:
     state = load("mid-rollout-surge")
-    lost = [each["metadata"]["name"] for each in state.revisions]
-    left = [each for each in state.objects if each["metadata"]["name"] not in lost]
-    old, new, _, apply = actions_of(await Observed(left).plan_set())
+    lost = [revision["metadata"]["name"] for revision in state.revisions]
+    objects = [obj for obj in state.objects if obj["metadata"]["name"] not in lost]
+    old, new, _, apply = actions_of(await Observed(objects).plan_set())
     assert isinstance(old, Create)
     assert isinstance(new, Create)
-    keys = [each.intent["metadata"]["labels"][REVISION_LABEL] for each in (old, new)]
-    numbers = [each.intent["revision"] for each in (old, new)]
+    keys = [create.intent["metadata"]["labels"][REVISION_LABEL] for create in (old, new)]
+    numbers = [create.intent["revision"] for create in (old, new)]
     assert (keys, numbers) == ([HASH, HASH_OF_NEW], [1, 2])
     assert isinstance(apply, Apply)
     assert apply.intent["metadata"]["labels"][REVISION_LABEL] == HASH_OF_NEW

@@ -53,14 +53,14 @@ def _fields(kind: str) -> frozenset[str]:
 
 def _trees(*, is_disaggregated: bool) -> list[ast.Module]:
     files = sorted((REPOSITORY / "lws").rglob("*.py"))
-    chosen = (each for each in files if each.is_relative_to(_OF_DISAGGREGATED_SETS) == is_disaggregated)
+    chosen = (path for path in files if path.is_relative_to(_OF_DISAGGREGATED_SETS) == is_disaggregated)
     # Parsing all other files would take ten times as long, and they contribute nothing.
     calls = tuple(f"{name}(" for name in (*_REASONS, *_TYPES))
     texts = (path.read_text("utf-8") for path in chosen)
     return [ast.parse(text) for text in texts if any(call in text for call in calls)]
 
 
-def said_in(trees: Sequence[ast.Module], places: Mapping[str, int]) -> frozenset[str]:
+def said_in(trees: Sequence[ast.Module], positions: Mapping[str, int]) -> frozenset[str]:
     """Return the strings that are passed at the given positions of calls.
 
     places: for each called name, the position of the argument. A variable stands for every string that one of
@@ -71,16 +71,16 @@ def said_in(trees: Sequence[ast.Module], places: Mapping[str, int]) -> frozenset
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 assigned.setdefault(node.targets[0].id, []).append(node.value)
-    found: set[str] = set()
+    strings: set[str] = set()
     for call in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        if isinstance(call.func, ast.Name) and call.func.id in places:
-            place = places[call.func.id]
-            given = [
-                *call.args[place : place + 1],
-                *(each.value for each in call.keywords if each.arg == "reason"),
+        if isinstance(call.func, ast.Name) and call.func.id in positions:
+            position = positions[call.func.id]
+            arguments = [
+                *call.args[position : position + 1],
+                *(keyword.value for keyword in call.keywords if keyword.arg == "reason"),
             ]
-            found.update(text for argument in given for text in _texts(argument, assigned))
-    return frozenset(found)
+            strings.update(text for argument in arguments for text in _texts(argument, assigned))
+    return frozenset(strings)
 
 
 def _texts(node: ast.expr, assigned: Mapping[str, Sequence[ast.expr]]) -> Iterator[str]:
@@ -101,8 +101,8 @@ def _paths(schema: Mapping[str, Any], prefix: str) -> Iterator[str]:
     if not inner or name in _OPAQUE or prefix == _ROLE_SPEC:
         yield prefix
         return
-    for field, each in inner.items():
-        yield from _paths(each, f"{prefix}.{field}")
+    for field, subschema in inner.items():
+        yield from _paths(subschema, f"{prefix}.{field}")
 
 
 def _constants(module: object, ending: str) -> frozenset[str]:

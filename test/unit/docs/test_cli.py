@@ -51,9 +51,11 @@ def test_every_command_has_a_row() -> None:
 @pytest.mark.parametrize("name", sorted(ROWS.keys() - {"manager"}))
 def test_a_row_names_all_options(name: str) -> None:
     short = {"-f": "--filename", "-o": "--output", "-A": "--all-namespaces"}
-    told = {short.get(each, each) for each in re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", ROWS[name])}
+    documented = {
+        short.get(option, option) for option in re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", ROWS[name])
+    }
     command = commands.get_command(click.Context(commands), name)
-    assert command is not None and told == options_of(command) - EVERYWHERE
+    assert command is not None and documented == options_of(command) - EVERYWHERE
 
 
 A, B = sets("app:1", "app:2", namespace="team")
@@ -70,7 +72,7 @@ ROLES = steps_ahead(DisaggregatedSnapshot(OBJ, NOW)).end
         ("`status NAME`", status_data(report_on(found(snapshot_of(A, REVISIONS), REVISIONS)))),
         ("`status disaggregatedset/NAME`", status_data(report_on_roles(ROLES))),
         ("`history`", history_data(PAST, PAST.revisions, whole=True)),
-        ("`diff`", diff_data("demo", *CHANGED, describe(*(each.record for each in CHANGED)))),
+        ("`diff`", diff_data("demo", *CHANGED, describe(*(change.record for change in CHANGED)))),
         ("`plan`", changed_set(B, "configured", EFFECT, simulate(EFFECT.after.rollout)).data),
         ("`doctor`", doctor_data(healthy(), [("a", Finding("b", "c", "d")), ("a", Unchecked("b", "c"))])),
         ("`plan` of a DisaggregatedSet", created_roles(OBJ, NOW, steps=True).data),
@@ -80,7 +82,7 @@ ROLES = steps_ahead(DisaggregatedSnapshot(OBJ, NOW)).end
 def test_the_guide_names_all_fields_of_data(heading: str, data: dict[str, Any]) -> None:
     table = DATA.split(f"| {heading} | |\n", 1)[1].split("\n\n", 1)[0]
     nested = [value for value in data.values() if isinstance(value, list) and value]
-    inner = [each for values in nested for each in values[:1] if isinstance(each, dict)]
+    inner = [item for values in nested for item in values[:1] if isinstance(item, dict)]
     inner += [value for key, value in data.items() if key in ("from", "to")]
-    names = {*data, *(key for each in inner if "lastTransitionTime" not in each for key in each)}
+    names = {*data, *(key for item in inner if "lastTransitionTime" not in item for key in item)}
     assert names <= set(re.findall(r"`(\w+)`", table))

@@ -66,8 +66,8 @@ def lost(written: Any, stored: Any, path: str = "") -> Iterator[str]:
             else:
                 yield from lost(value, stored[key], f"{path}.{key}")
     elif isinstance(written, list) and isinstance(stored, list):
-        for number, (one, other) in enumerate(zip(written, stored, strict=True)):
-            yield from lost(one, other, f"{path}[{number}]")
+        for number, (written_item, stored_item) in enumerate(zip(written, stored, strict=True)):
+            yield from lost(written_item, stored_item, f"{path}[{number}]")
 
 
 @pytest.mark.parametrize("text", blocks("yaml"))

@@ -33,11 +33,13 @@ SAID_IN = {
 
 def test_everything_that_the_code_has_is_listed() -> None:
     table = read_table()
-    for kind, found in inventory().items():
-        listed, there = [row.name for row in table[kind]], found | COMPUTED.get(kind, set())
+    for kind, names in inventory().items():
+        listed, existing = [row.name for row in table[kind]], names | COMPUTED.get(kind, set())
         assert len(listed) == len(set(listed)), f"{kind}: listed twice"
-        assert there - set(listed) == set(), f"{kind}: add it to {TABLE.name}, then `make generate-api`"
-        assert set(listed) - there == set(), f"{kind}: the code has it no more: take it out of {TABLE.name}"
+        assert existing - set(listed) == set(), f"{kind}: add it to {TABLE.name}, then `make generate-api`"
+        assert set(listed) - existing == set(), (
+            f"{kind}: the code has it no more: take it out of {TABLE.name}"
+        )
 
 
 def test_what_is_computed_is_said() -> None:

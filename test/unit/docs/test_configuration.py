@@ -21,8 +21,8 @@ PAGES = [REFERENCE / f"{name}.md" for name in ("configuration", "endpoints", "pe
 
 def rows_of(heading: str) -> list[list[str]]:
     """Return the cells of all tables in one section, without the header rows."""
-    whole = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    sections = re.split(r"^##? ", whole, flags=re.MULTILINE)
+    document = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    sections = re.split(r"^##? ", document, flags=re.MULTILINE)
     (text,) = [part for part in sections if part.startswith(f"{heading}\n")]
     tables = re.findall(r"^\|.*\n\| --- .*\n((?:\|.*\n)+)", text, re.MULTILINE)
     return [
@@ -34,8 +34,8 @@ def rows_of(heading: str) -> list[list[str]]:
 
 def code_in(cell: str) -> str:
     """Return the text in backticks at the start of a cell, or ""."""
-    found = re.match(r"`([^`]*)`", cell)
-    return found[1] if found else ""
+    match = re.match(r"`([^`]*)`", cell)
+    return match[1] if match else ""
 
 
 def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
@@ -50,7 +50,9 @@ def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 def section_in(annotation: Any) -> type[BaseModel] | None:
     choices = getattr(annotation, "__args__", (annotation,))
-    return next((each for each in choices if isinstance(each, type) and issubclass(each, BaseModel)), None)
+    return next(
+        (choice for choice in choices if isinstance(choice, type) and issubclass(choice, BaseModel)), None
+    )
 
 
 def default_at(key: str) -> str:
@@ -59,14 +61,14 @@ def default_at(key: str) -> str:
     for part in key.split("."):
         value = value[part] if value is not None else None
     # YAML reads an unquoted 0 as a number.
-    shown = {None: "–", True: "true", False: "false", "": '""', "0": '"0"'}
-    return str(value) if isinstance(value, list) else shown.get(value, str(value))
+    spellings = {None: "–", True: "true", False: "false", "": '""', "0": '"0"'}
+    return str(value) if isinstance(value, list) else spellings.get(value, str(value))
 
 
 def test_every_key_is_there_with_its_default() -> None:
     documented = {code_in(row[0]): code_in(row[1]) or row[1] for row in rows_of("The file")}
-    wanted = {key: default_at(key) for key in keys_of(Configuration) if "." in key}
-    assert documented == wanted
+    expected = {key: default_at(key) for key in keys_of(Configuration) if "." in key}
+    assert documented == expected
 
 
 def test_every_flag_is_there_with_the_key_that_it_overrides() -> None:

@@ -10,7 +10,7 @@ from test.unit.docs.inventory import said_in
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "expected"),
     [
         pytest.param("say(x, 'A')", {"A"}, id="constant"),
         pytest.param("say(x, reason='A', note='B')", {"A"}, id="keyword"),
@@ -20,8 +20,8 @@ from test.unit.docs.inventory import said_in
         pytest.param("other(x, 'A')", set(), id="another call"),
     ],
 )
-def test_said_in(source: str, said: set[str]) -> None:
-    assert said_in([ast.parse(source)], {"say": 1}) == said
+def test_said_in(source: str, expected: set[str]) -> None:
+    assert said_in([ast.parse(source)], {"say": 1}) == expected
 
 
 def test_a_name_may_come_from_another_module() -> None:

@@ -26,11 +26,11 @@ def text() -> str:
 
 
 def test_there_are_pictures_of_each_kind() -> None:
-    shown = {
+    stories = {
         name: parse_story((STORIES / f"{name}.txt").read_text("utf-8")) for name in PICTURE.findall(text())
     }
-    headings = " / ".join(story.chapters[0].heading for story in shown.values())
-    assert len(shown) >= 5
+    headings = " / ".join(story.chapters[0].heading for story in stories.values())
+    assert len(stories) >= 5
     for kind in ("maxUnavailable 1; ", "maxUnavailable 2; ", "maxSurge 1; ", "partition 4; ", "1 group, "):
         assert kind in headings
 
@@ -48,16 +48,16 @@ def test_every_field_of_the_status_that_it_names_exists() -> None:
     first_column = re.findall(r"^\| (.*?) \| ", table, re.MULTILINE)
     named = {name for cell in first_column if "condition" not in cell for name in re.findall(r"`(\w+)", cell)}
     status = LeaderWorkerSet.model_fields["status"].annotation
-    known = {field.alias for field in status.model_fields.values()}  # type: ignore[union-attr]
-    assert named <= known
+    aliases = {field.alias for field in status.model_fields.values()}  # type: ignore[union-attr]
+    assert named <= aliases
     assert {"rollout", "members", "restarts", "groups", "lastProgressTime"} <= named
 
 
 def test_every_state_of_a_group_is_named() -> None:
     states = {
-        each.state
+        group.state
         for letters in ("rxtu-", "T")
-        for each in summary.summarise(groups(letters), len(letters), 0, False).unsettled
+        for group in summary.summarise(groups(letters), len(letters), 0, False).unsettled
     }
     missing = [state for state in {*states, "Ready"} if f"`{state}`" not in text()]
     assert missing == []

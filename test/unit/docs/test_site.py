@@ -32,8 +32,8 @@ def pages_in(entry: Any) -> Iterator[str]:
         for value in entry.values():
             yield from pages_in(value)
     else:
-        for each in entry:
-            yield from pages_in(each)
+        for item in entry:
+            yield from pages_in(item)
 
 
 def prose(page: Path) -> str:
@@ -56,9 +56,9 @@ def test_sections_are_folders() -> None:
 def test_a_heading_has_the_same_anchor_everywhere(page: Path) -> None:
     """The rules of code hosts and of the site differ for adjacent separators."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
-    hosted = [re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings]
+    hosted = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
     assert len(set(hosted)) == len(hosted)
-    assert hosted == [slug(each) for each in headings]
+    assert hosted == [slug(heading) for heading in headings]
 
 
 def slug(heading: str) -> str:

@@ -42,12 +42,12 @@ def quotes() -> list[str]:
     texts = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
     cells = [cell for text in texts for cell in re.findall(r"^\| (.*?) \| ", text, re.MULTILINE)]
     cells += [line for text in texts for line in re.findall(r"^Message: (.+)$", text, re.MULTILINE)]
-    return [found[2].strip() for cell in cells for found in re.finditer(r"(`+)(.+?)\1(?!`)", cell)]
+    return [match[2].strip() for cell in cells for match in re.finditer(r"(`+)(.+?)\1(?!`)", cell)]
 
 
 def fragments_of(quote: str) -> list[str]:
     """Return the parts of a quote between values, without punctuation at their ends."""
-    return [part for each in quote.split("…") if (part := each.strip(" :;,.()"))]
+    return [part for piece in quote.split("…") if (part := piece.strip(" :;,.()"))]
 
 
 def is_said(fragment: str) -> bool:
@@ -79,12 +79,12 @@ def test_every_condition_and_reason_has_an_anchor_and_no_other_word() -> None:
 
 
 def test_every_series_with_an_anchor_is_served() -> None:
-    headings = {each for each in headings_of("monitoring.md") if not each.startswith("LWS")}
-    assert headings and headings <= {each.name for each in series_of(served())}
+    headings = {heading for heading in headings_of("monitoring.md") if not heading.startswith("LWS")}
+    assert headings and headings <= {series.name for series in series_of(served())}
 
 
 @pytest.mark.parametrize(
-    ("source", "fragment", "said"),
+    ("source", "fragment", "is_found"),
     [
         pytest.param("'the pod is gone'", "pod is", True, id="constant"),
         pytest.param("f'pod {name} is gone'", "is gone", True, id="after-a-value"),
@@ -94,5 +94,5 @@ def test_every_series_with_an_anchor_is_served() -> None:
         pytest.param("'%s is gone for %.0f s'", "is gone for 3 s", False, id="across-a-value-of-a-log-line"),
     ],
 )
-def test_texts_are_found(source: str, fragment: str, said: bool) -> None:
-    assert any(fragment in text for text in strings_in(ast.parse(source))) is said
+def test_texts_are_found(source: str, fragment: str, is_found: bool) -> None:
+    assert any(fragment in text for text in strings_in(ast.parse(source))) is is_found

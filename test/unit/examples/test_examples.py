@@ -28,13 +28,13 @@ each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.rel
 
 
 def objects(path: Path, kind: str = "") -> list[dict[str, Any]]:
-    return [each for each in documents(path) if not kind or each["kind"] == kind]
+    return [document for document in documents(path) if not kind or document["kind"] == kind]
 
 
 @cache
 def documents(path: Path) -> list[dict[str, Any]]:
     """Return the documents of a file, cached because no test changes them."""
-    return [each for each in yaml.load_all(path.read_text(), Loader=LOADER) if each]
+    return [document for document in yaml.load_all(path.read_text(), Loader=LOADER) if document]
 
 
 def templates(lws: dict[str, Any]) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def templates(lws: dict[str, Any]) -> list[dict[str, Any]]:
 
 def everything_with_templates(path: Path) -> list[dict[str, Any]]:
     """Return the LeaderWorkerSets and roles of a file."""
-    roles = [role for each in objects(path, disaggregated.KIND) for role in each["spec"]["roles"]]
+    roles = [role for obj in objects(path, disaggregated.KIND) for role in obj["spec"]["roles"]]
     return [*objects(path, v1.KIND), *roles]
 
 
@@ -74,9 +74,9 @@ def test_a_file_holds_valid_sets(path: Path) -> None:
         assert lws["apiVersion"] == v1.API_VERSION
         spec = v1.LeaderWorkerSet.model_validate(lws).spec
         assert (spec.leader_worker_template.size or 0) > 1
-    for each in objects(path, disaggregated.KIND):
-        disaggregated.DisaggregatedSet.model_validate(each)
-        stored = defaulted({**each, "metadata": {**each["metadata"], "namespace": "default"}})
+    for obj in objects(path, disaggregated.KIND):
+        disaggregated.DisaggregatedSet.model_validate(obj)
+        stored = defaulted({**obj, "metadata": {**obj["metadata"], "namespace": "default"}})
         assert list(errors_in(stored, None)) == []
         assert warnings_in(stored, None) == []
 
@@ -93,7 +93,7 @@ def test_no_set_is_hidden_where_nobody_looks() -> None:
 
 
 def test_names_are_used_once() -> None:
-    names = [(each["kind"], each["metadata"]["name"]) for path in FILES for each in objects(path)]
+    names = [(obj["kind"], obj["metadata"]["name"]) for path in FILES for obj in objects(path)]
     assert len(names) == len(set(names))
 
 
@@ -103,7 +103,7 @@ def test_commands_hold_no_reference_that_stays_unexpanded(path: Path) -> None:
         for template in templates(lws):
             for container in template["spec"]["containers"]:
                 for word in (*container.get("command", []), *container.get("args", [])):
-                    expanded = REFERENCE.sub(lambda found: VARIABLES.get(found[1], found[0]), word)
+                    expanded = REFERENCE.sub(lambda match: VARIABLES.get(match[1], match[0]), word)
                     assert "$(LWS_" not in expanded, expanded
 
 
@@ -121,10 +121,12 @@ def selected(path: Path, selector: dict[str, str]) -> dict[str, Any]:
     """Return the set or role that a selector selects, and remove its identifying labels from the selector."""
     if v1.NAME_LABEL in selector:
         name = selector.pop(v1.NAME_LABEL)
-        return next(each for each in objects(path, v1.KIND) if each["metadata"]["name"] == name)
+        return next(obj for obj in objects(path, v1.KIND) if obj["metadata"]["name"] == name)
     of_set, of_role = selector.pop(disaggregated.NAME_LABEL), selector.pop(disaggregated.ROLE_LABEL)
-    (found,) = [each for each in objects(path, disaggregated.KIND) if each["metadata"]["name"] == of_set]
-    return next(role for role in found["spec"]["roles"] if role["name"] == of_role)
+    (disaggregated_set,) = [
+        obj for obj in objects(path, disaggregated.KIND) if obj["metadata"]["name"] == of_set
+    ]
+    return next(role for role in disaggregated_set["spec"]["roles"] if role["name"] == of_role)
 
 
 @each_file
@@ -149,15 +151,15 @@ def test_services_select_leaders_of_a_set_in_the_file(path: Path) -> None:
 def target_of(path: Path, autoscaler: dict[str, Any]) -> dict[str, Any]:
     """Return the set or role that an autoscaler scales."""
     target = autoscaler["spec"]["scaleTargetRef"]
-    sets = {(v1.API_VERSION, v1.KIND, each["metadata"]["name"]): each for each in objects(path, v1.KIND)}
+    sets = {(v1.API_VERSION, v1.KIND, lws["metadata"]["name"]): lws for lws in objects(path, v1.KIND)}
     scalers = {
         (
             disaggregated.API_VERSION,
             disaggregated.SCALER_KIND,
-            f"{each['metadata']['name']}-{role['name']}",
+            f"{obj['metadata']['name']}-{role['name']}",
         ): role
-        for each in objects(path, disaggregated.KIND)
-        for role in each["spec"]["roles"]
+        for obj in objects(path, disaggregated.KIND)
+        for role in obj["spec"]["roles"]
         if role.get("scaling") == {"mode": "External"}
     }
     return {**sets, **scalers}[target["apiVersion"], target["kind"], target["name"]]

@@ -44,8 +44,8 @@ MOST_PODS, MOST_ROUNDS = 40, 60
 @given(disaggregated_sets(), disaggregated_sets())
 def test_every_set_gets_an_answer(new: dict[str, Any], old: dict[str, Any]) -> None:
     before = copy.deepcopy((new, old))
-    for known, gang in itertools.product((None, old), (None, *PROVIDERS.values())):
-        errors, warnings = errors_in(new, known, [old]), warnings_in(new, known, gang)
+    for previous, gang in itertools.product((None, old), (None, *PROVIDERS.values())):
+        errors, warnings = errors_in(new, previous, [old]), warnings_in(new, previous, gang)
         assert all(json.dumps(warning) for warning in warnings)
         assert not errors or aggregate(errors)
     assert (new, old) == before
@@ -72,8 +72,8 @@ def test_every_child_of_a_set_that_is_stored_can_be_stored_too(raw: dict[str, An
     spec = parse(stored)
     for role in spec.roles:
         for replicas in {0, 1, role.replicas}:
-            made = build_child(stored, role, spec.placement, (spec.slices - 1, "0" * 8), replicas)
-            child = defaulted(made)
+            built = build_child(stored, role, spec.placement, (spec.slices - 1, "0" * 8), replicas)
+            child = defaulted(built)
             default(child)
             assert is_valid(child["spec"], CHILD["properties"]["spec"])
             assert leaderworkerset.errors_in(child) == []
@@ -90,8 +90,8 @@ def pods_of(stored: dict[str, Any]) -> int:
     """Return the minimum number of pods of a set."""
     spec = stored["spec"]
     sizes = (
-        each["spec"].get("replicas", 1) * each["spec"]["leaderWorkerTemplate"].get("size", 1)
-        for each in spec["roles"]
+        role["spec"].get("replicas", 1) * role["spec"]["leaderWorkerTemplate"].get("size", 1)
+        for role in spec["roles"]
     )
     return int(spec.get("slices", 1) * sum(sizes))
 

@@ -72,21 +72,22 @@ def objects() -> list[dict[str, Any]]:
     obj = make_disaggregated(roles=roles, status=copy.deepcopy(STATUS), slices=2, progressDeadlineSeconds=60)
     old = copy.deepcopy(obj)
     old["spec"]["roles"][1] = make_role("decode", 1, "app:0")
-    made = [obj, build_scaler(obj, "prefill", 2), build_service(obj, Identity(0, OLD, "decode"))]
-    made += [
-        build_revision(each, record(each), key, n) for n, (each, key) in enumerate(((old, OLD), (obj, NEW)))
+    result = [obj, build_scaler(obj, "prefill", 2), build_service(obj, Identity(0, OLD, "decode"))]
+    result += [
+        build_revision(source, record(source), key, n)
+        for n, (source, key) in enumerate(((old, OLD), (obj, NEW)))
     ]
     for key, role in ((OLD, "decode"), (NEW, "prefill"), (NEW, "decode")):
-        made.append(make_child(obj, Identity(0, key, role), 1, status=copy.deepcopy(CHILD_STATUS)))
-    return [api_server.stored(each) if each["kind"] == "ControllerRevision" else each for each in made]
+        result.append(make_child(obj, Identity(0, key, role), 1, status=copy.deepcopy(CHILD_STATUS)))
+    return [api_server.stored(item) if item["kind"] == "ControllerRevision" else item for item in result]
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield every position in a document as a container and a key."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in list(pairs):
+    for key, inner in list(pairs):
         yield value, key
-        yield from places(each)
+        yield from places(inner)
 
 
 def misremember(obj: dict[str, Any], dice: random.Random) -> None:
@@ -112,18 +113,18 @@ def garble(obj: dict[str, Any], dice: random.Random) -> None:
             holder[key] = copy.deepcopy(dice.choice(ODD))
         return
     kind = dice.choice(list(metadata))
-    known = dict(metadata[kind] or {})
-    known[dice.choice([*known, "disaggregatedset.x-k8s.io/initial-replicas", "x"])] = dice.choice(
+    entries = dict(metadata[kind] or {})
+    entries[dice.choice([*entries, "disaggregatedset.x-k8s.io/initial-replicas", "x"])] = dice.choice(
         ("", "x", "-1", "99999999999", "1.5", "é")
     )
-    obj["metadata"][kind] = known
+    obj["metadata"][kind] = entries
 
 
 class NoCluster:
     """A cluster for reads that bypass the store."""
 
-    def __init__(self, known: list[dict[str, Any]]) -> None:
-        self._known = {(each["kind"], each["metadata"]["name"]): each for each in known}
+    def __init__(self, stored: list[dict[str, Any]]) -> None:
+        self._known = {(obj["kind"], obj["metadata"]["name"]): obj for obj in stored}
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         if (kind, name) not in self._known:
@@ -131,14 +132,14 @@ class NoCluster:
         return self._known[kind, name]
 
 
-async def look(known: list[dict[str, Any]]) -> Plan:
+async def look(stored: list[dict[str, Any]]) -> Plan:
     store = Store(lambda before, after: None, [*SET_TABLES, *TABLES])
-    for number, each in enumerate(known):
-        each["metadata"].setdefault("resourceVersion", str(number + 1))
-        each["metadata"].setdefault("uid", f"uid-{number}")
-        each["metadata"].setdefault("creationTimestamp", TIME)
-        store.put(each)
-    cluster: Any = NoCluster(known)
+    for number, obj in enumerate(stored):
+        obj["metadata"].setdefault("resourceVersion", str(number + 1))
+        obj["metadata"].setdefault("uid", f"uid-{number}")
+        obj["metadata"].setdefault("creationTimestamp", TIME)
+        store.put(obj)
+    cluster: Any = NoCluster(stored)
     observer = DisaggregatedObserver(cluster, store, DisaggregatedMemory(store))
     snapshot = await observer.observe("default", "demo", NOW)
     assert snapshot is not None
@@ -148,15 +149,15 @@ async def look(known: list[dict[str, Any]]) -> Plan:
 def running() -> dict[str, dict[str, Any]]:
     """Return the unedited specs of the target revision's children, and of the scaler of one of them."""
     names = {f"demo-0-{NEW}-prefill", f"demo-0-{NEW}-decode", "demo-prefill"}
-    return {each["metadata"]["name"]: each["spec"] for each in objects() if each["metadata"]["name"] in names}
+    return {obj["metadata"]["name"]: obj["spec"] for obj in objects() if obj["metadata"]["name"] in names}
 
 
-def check_nothing_that_runs_goes(known: list[dict[str, Any]], planned: Plan) -> None:
+def check_nothing_that_runs_goes(stored: list[dict[str, Any]], planned: Plan) -> None:
     """Check that the plan removes no group of the target revision.
 
     Children and roles whose number of groups was edited are skipped.
     """
-    specs = {each["metadata"]["name"]: each.get("spec") for each in known}
+    specs = {obj["metadata"]["name"]: obj.get("spec") for obj in stored}
     edited = {name for name, spec in RUNNING.items() if specs[name] != spec}
     for action in chain(*planned.sequences):
         if not isinstance(action, Merge | Delete) or action.target.name not in RUNNING:
@@ -175,14 +176,14 @@ RUNNING = running()
 async def test_no_pass_raises_whatever_is_remembered(part: int) -> None:
     for seed in range(part * RUNS // 10, (part + 1) * RUNS // 10):
         dice = random.Random(seed)
-        known = objects()
+        stored = objects()
         if dice.random() < 0.2:
-            misremember(known[0], dice)
+            misremember(stored[0], dice)
         for _ in range(dice.choice((1, 1, 2, 4))):
-            garble(dice.choice([known[0], dice.choice(known)]), dice)
-        before = copy.deepcopy(known)
+            garble(dice.choice([stored[0], dice.choice(stored)]), dice)
+        before = copy.deepcopy(stored)
         try:
-            check_nothing_that_runs_goes(known, await look(known))
+            check_nothing_that_runs_goes(stored, await look(stored))
         except Exception as error:
             error.add_note(f"seed {seed}: {before}")
             raise

@@ -51,18 +51,20 @@ def _matches(text: str, schema: Schema) -> bool:
 def _is_valid_list(value: list[Any], schema: Schema) -> bool:
     if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", 10**9):
         return False
-    if not all(is_valid(each, schema["items"]) for each in value):
+    if not all(is_valid(item, schema["items"]) for item in value):
         return False
     keys = schema.get("x-kubernetes-list-map-keys", ())
-    names = [tuple(each.get(key) for key in keys) for each in value] if keys else []
+    names = [tuple(item.get(key) for key in keys) for item in value] if keys else []
     return len(set(names)) == len(names)
 
 
 def _is_valid_object(value: dict[str, Any], schema: Schema) -> bool:
-    known: Mapping[str, Schema] = schema.get("properties", {})
+    properties: Mapping[str, Schema] = schema.get("properties", {})
     others = schema.get("additionalProperties")
     if not set(schema.get("required", ())) <= value.keys():
         return False
     return all(
-        is_valid(each, known.get(key, others)) for key, each in value.items() if key in known or others
+        is_valid(item, properties.get(key, others))
+        for key, item in value.items()
+        if key in properties or others
     )

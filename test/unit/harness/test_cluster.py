@@ -33,11 +33,11 @@ def test_a_cluster_that_is_new_enough_is_taken(minor: str) -> None:
     require_version(of_minor(minor), "1.34", "never said")
 
 
-@pytest.mark.parametrize(("minor", "shown"), [("33+", "1.33"), ("9", "1.9")])
-def test_one_that_is_too_old_is_named_with_the_reason(minor: str, shown: str) -> None:
+@pytest.mark.parametrize(("minor", "version"), [("33+", "1.33"), ("9", "1.9")])
+def test_one_that_is_too_old_is_named_with_the_reason(minor: str, version: str) -> None:
     with pytest.raises(pytest.skip.Exception) as skipped:
         require_version(of_minor(minor), "1.34", "it drops the field")
-    assert str(skipped.value) == f"needs Kubernetes 1.34, and this is {shown}: it drops the field"
+    assert str(skipped.value) == f"needs Kubernetes 1.34, and this is {version}: it drops the field"
 
 
 @pytest.mark.parametrize(

@@ -39,18 +39,18 @@ def changes(story: str) -> list[Seen]:
     ready 2` (its pods), `a/x pod 0 gone`, `a/x pod 0 gone admin` (and who deleted it), `a/x pod 0 restarted`.
     A leading "~" means: at the same time as the previous line.
     """
-    found: list[Seen] = []
+    observed: list[Seen] = []
     at = 0.0
     for line in filter(None, map(str.strip, story.splitlines())):
         at += 0.0 if line.startswith("~") else _APART_SECONDS
-        found += _change(at, line.removeprefix("~").split())
-    return found
+        observed += _change(at, line.removeprefix("~").split())
+    return observed
 
 
 def _change(at: float, words: list[str]) -> list[Seen]:
     match words:
         case ["set" | "done" as what, *roles]:
-            return [Seen(at, KIND, {"pd": _set(dict(each.split("=") for each in roles), what == "done")})]
+            return [Seen(at, KIND, {"pd": _set(dict(pair.split("=") for pair in roles), what == "done")})]
         case ["scaler", pair]:
             role, count = pair.split("=")
             spec = {"metadata": {"labels": {NAME_LABEL: "pd"}}, "spec": {"replicas": int(count)}}
@@ -77,10 +77,10 @@ def _change(at: float, words: list[str]) -> list[Seen]:
 
 def _set(counts: dict[str, str], is_done: bool) -> dict[str, Any]:
     roles = [a_role(name, None if n == "?" else int(n)) for name, n in counts.items()]
-    made = a_disaggregated_set("pd", roles)
-    made["metadata"]["generation"] = 1
+    obj = a_disaggregated_set("pd", roles)
+    obj["metadata"]["generation"] = 1
     status = {"observedGeneration": 1, "conditions": [{"type": "Available", "status": "True"}]}
-    return {**made, "status": status} if is_done else made
+    return {**obj, "status": status} if is_done else obj
 
 
 def _child(name: str, replicas: int) -> dict[str, Any]:
@@ -182,8 +182,8 @@ def test_what_keeps_its_promises(story: str) -> None:
     ],
 )
 def test_what_breaks_one(story: str, promise: str) -> None:
-    found = violations(steps_of("pd", changes(story)))
-    assert promise in {each.what.partition(":")[0] for each in found}
+    actual = violations(steps_of("pd", changes(story)))
+    assert promise in {violation.what.partition(":")[0] for violation in actual}
 
 
 def test_what_others_delete_breaks_none() -> None:

@@ -207,7 +207,9 @@ def test_webhooks_are_served_where_the_node_calls(tmp_path: Path, monkeypatch: p
     deployment = Deployment(cluster, tmp_path)
     manager = deployment.manager()
     deployment.point_webhooks(manager)
-    (config,) = [each.partition("=")[2] for each in manager.command if each.startswith("--config=")]
+    (config,) = [
+        argument.partition("=")[2] for argument in manager.command if argument.startswith("--config=")
+    ]
     assert "host: 172.18.0.1" in Path(config).read_text()
     patches = [json.loads(command[-1]) for command in stored.commands if command[1] == "patch"]
     url = f"https://172.18.0.1:{manager.webhook_port}/mutate"

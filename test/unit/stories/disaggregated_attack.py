@@ -68,11 +68,11 @@ class Attack:
         self.is_judged = True
         if self.key != former:
             self.floors = self._wanted()
-        wanted = RoleTargets(snapshot, self.spec, self.key)
+        targets = RoleTargets(snapshot, self.spec, self.key)
         self.roles = {
-            (index, each.name): each
+            (index, target.name): target
             for index in range(self.spec.slices)
-            for each in wanted.in_slice(index, rollout_record(snapshot.obj, index)).targets
+            for target in targets.in_slice(index, rollout_record(snapshot.obj, index)).targets
         }
         self.steps.check_decisions()
 
@@ -83,8 +83,8 @@ class Attack:
             target = args[0]
             kind = target["kind"] if isinstance(target, dict) else target.kind
             name = target["metadata"]["name"] if isinstance(target, dict) else target.name
-            what = f"{verb} {kind} {name} {args[1] if verb == 'merge' else ''}"
-            self.writes.append(what)
+            description = f"{verb} {kind} {name} {args[1] if verb == 'merge' else ''}"
+            self.writes.append(description)
             is_it = len(self.writes) == self.at
             if is_it:
                 version = self.world.cluster.version
@@ -128,16 +128,16 @@ class Attack:
 
     def _wanted(self) -> Counter[tuple[int, str]]:
         counts: Counter[tuple[int, str]] = Counter()
-        for child, wanted, _ in self._groups():
-            counts[self._where(child)] += wanted
+        for child, desired, _ in self._groups():
+            counts[self._where(child)] += desired
         return counts
 
     def _serving(self) -> Counter[tuple[int, str]]:
         """Count serving groups as far as the manager has read its streams: it cannot know later changes."""
         counts: Counter[tuple[int, str]] = Counter()
-        known = self.world.manager.known
-        for child, wanted, pods in self._groups():
-            seen = [known(pod) for index, pod in pods.items() if index < wanted]
+        read_pod = self.world.manager.known
+        for child, desired, pods in self._groups():
+            seen = [read_pod(pod) for index, pod in pods.items() if index < desired]
             counts[self._where(child)] += sum(
                 pod is not None and not is_terminating(pod) and _is_ready(pod) for pod in seen
             )
@@ -145,8 +145,8 @@ class Attack:
 
     def _present(self) -> Counter[tuple[int, str]]:
         counts: Counter[tuple[int, str]] = Counter()
-        for child, wanted, pods in self._groups():
-            counts[self._where(child)] += max(wanted, len(pods))
+        for child, desired, pods in self._groups():
+            counts[self._where(child)] += max(desired, len(pods))
         for pod in self.world.cluster.of_kind("Pod"):
             # Count pods of deleted children. If another owner's object has the name, they are its own pods.
             name = pod["metadata"]["name"].rpartition("-")[0]
@@ -156,36 +156,36 @@ class Attack:
         return counts
 
     def _judge(self, verb: str, args: Any, old: Any, new: Any, serving: Any, total: Any) -> None:
-        known = new or old
-        where, replicas = self._where(known), new["spec"]["replicas"] if new else 0
-        key = known["metadata"]["labels"][REVISION_LABEL]
+        child = new or old
+        where, replicas = self._where(child), new["spec"]["replicas"] if new else 0
+        key = child["metadata"]["labels"][REVISION_LABEL]
         before = old["spec"]["replicas"] if old else 0
         role = self.roles.get(where)
-        what = self.writes[-1]
+        description = self.writes[-1]
         if where[0] < self.spec.slices:
             self.steps.check_write(where, key, verb, replicas)
         if verb == "create":
             check_record(self.world.cluster, new)
         if verb != "create" and new:
-            assert _runs(old) == _runs(new), f"reason: {what} restarts its pods"
+            assert _runs(old) == _runs(new), f"reason: {description} restarts its pods"
         if verb == "delete":
-            assert where[0] >= self.spec.slices or not before, f"reason: {what}"
+            assert where[0] >= self.spec.slices or not before, f"reason: {description}"
             return
         if role is None:
-            assert replicas == before, f"reason: {what}"
+            assert replicas == before, f"reason: {description}"
             return
         if replicas > before:
-            assert key == self.key or verb == "create", f"direction: {what} target {self.key}"
+            assert key == self.key or verb == "create", f"direction: {description} target {self.key}"
             most = max(role.target + role.surge, total[where])
-            assert self._present()[where] <= most, f"surge: {what} {self._present()[where]} > {most}"
+            assert self._present()[where] <= most, f"surge: {description} {self._present()[where]} > {most}"
         if replicas < before and key == self.key:
-            assert replicas == role.target, f"direction: {what} target {role.target}"
+            assert replicas == role.target, f"direction: {description} target {role.target}"
         if replicas < before:
             after = self._serving()[where]
             least = min(self.floors[where], role.target) - role.unavailable
             is_kept = after >= min(least, serving[where])
             is_kept |= self.steps.is_last_resort(where, key, before - replicas)
-            assert is_kept, f"floor: {what} {serving[where]} -> {after} < {least}"
+            assert is_kept, f"floor: {description} {serving[where]} -> {after} < {least}"
 
     def go(self, rounds: int = 0) -> None:
         """Play this many rounds; 0 plays until nothing changes any more, however long it takes."""
@@ -253,16 +253,16 @@ class Attack:
         """Check that the set is settled on its newest spec and that no pass writes."""
         spec = self.world.get(KIND)["spec"]
         slices = spec.get("slices", 1)
-        there: dict[tuple[int, str, str], int] = {}
-        for each in self.world.children:
-            where = (*self._where(each), each["metadata"]["labels"][REVISION_LABEL])
-            there[where] = each["spec"]["replicas"]
-        wanted = {
+        actual: dict[tuple[int, str, str], int] = {}
+        for child in self.world.children:
+            where = (*self._where(child), child["metadata"]["labels"][REVISION_LABEL])
+            actual[where] = child["spec"]["replicas"]
+        expected = {
             (index, role["name"], self.key): self.roles[index, role["name"]].target
             for index in range(slices)
             for role in spec["roles"]
         }
-        assert there == wanted, f"end: {there} != {wanted} {self.world.status}"
+        assert actual == expected, f"end: {actual} != {expected} {self.world.status}"
         status = self.world.status
         assert status["currentRevision"] == status["updateRevision"], f"end: {status}"
         assert self.world.conditions.get("Available") == "True", f"end: {status}"
@@ -282,4 +282,4 @@ def _runs(child: Any) -> list[Any]:
 
 def _is_ready(pod: Any) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

@@ -43,9 +43,9 @@ class _Taken:
         """Whether all of the step is written. An object that has the name of a child may delay it."""
         counts = {self.within.key: self.step.new, **self.step.old}
         return all(
-            (child := self.children.get(key, role)) is not None and child.desired == wanted
+            (child := self.children.get(key, role)) is not None and child.desired == replicas
             for key, roles in counts.items()
-            for role, wanted in roles.items()
+            for role, replicas in roles.items()
         )
 
 
@@ -72,50 +72,50 @@ class Steps:
 
     def check_decisions(self) -> None:
         """Check the decisions of the pass before any of them is written."""
-        for taken in self.taken.values():
-            if "maxUpdatingSlices" not in taken.step.waiting_for:
-                taken.promises.check_answer()
-            taken.promises.check_old_ratio()
+        for current in self.taken.values():
+            if "maxUpdatingSlices" not in current.step.waiting_for:
+                current.promises.check_answer()
+            current.promises.check_old_ratio()
 
-    def check_write(self, where: tuple[int, str], key: str, verb: str, wanted: int) -> None:
+    def check_write(self, where: tuple[int, str], key: str, verb: str, replicas: int) -> None:
         """Check a write that is done."""
-        taken, role = self.taken.get(where[0]), where[1]
-        if taken is None or role not in taken.promises.roles:
+        current, role = self.taken.get(where[0]), where[1]
+        if current is None or role not in current.promises.roles:
             return
-        before = taken.children.get(key, role)
+        before = current.children.get(key, role)
         if verb == "delete":
-            taken.promises.check_delete(key)
-            taken.children.by_key.get(key, {}).pop(role, None)
+            current.promises.check_delete(key)
+            current.children.by_key.get(key, {}).pop(role, None)
             return
-        if key != taken.within.key and before is None:
-            memory = taken.within.memory
-            lost = max(memory.initial.values(), default=0) if memory is not None else wanted
-            taken.promises.check_return(key, role, wanted, lost)
-        elif key == taken.within.key and wanted > (before.desired if before else 0):
-            taken.promises.check_ratio(role, wanted)
-        taken.children.want(key, role, wanted)
+        if key != current.within.key and before is None:
+            memory = current.within.memory
+            lost = max(memory.initial.values(), default=0) if memory is not None else replicas
+            current.promises.check_return(key, role, replicas, lost)
+        elif key == current.within.key and replicas > (before.desired if before else 0):
+            current.promises.check_ratio(role, replicas)
+        current.children.want(key, role, replicas)
 
     def check_end(self) -> None:
         """Check the steps of a pass in which nothing failed."""
-        for taken in self.taken.values():
-            if taken.is_written:
-                taken.promises.check_end()
+        for current in self.taken.values():
+            if current.is_written:
+                current.promises.check_end()
 
     def is_last_resort(self, where: tuple[int, str], key: str, groups: int) -> bool:
         """Return whether one healthy group may go because broken groups alone use up maxUnavailable."""
-        taken, role = self.taken.get(where[0]), where[1]
-        if taken is None or groups != 1:
+        current, role = self.taken.get(where[0]), where[1]
+        if current is None or groups != 1:
             return False
-        count = next((each.of(role) for each in taken.state.old if each.key == key), None)
+        count = next((revision.of(role) for revision in current.state.old if revision.key == key), None)
         is_broken = count is not None and count.ready < count.desired
-        return is_broken and taken.promises.new_is_ready and not taken.state.old_starting(role)
+        return is_broken and current.promises.new_is_ready and not current.state.old_starting(role)
 
 
 def _children(within: SliceFacts) -> Children:
     children = Children()
-    for each in sorted(within.children, key=lambda each: each.name):
-        if not each.is_terminating or each.existing:
-            children.by_key.setdefault(each.key, {})[each.role] = _child(each)
+    for facts in sorted(within.children, key=lambda facts: facts.name):
+        if not facts.is_terminating or facts.existing:
+            children.by_key.setdefault(facts.key, {})[facts.role] = _child(facts)
     return children
 
 
@@ -133,9 +133,9 @@ def check_record(cluster: FakeCluster, child: Any) -> None:
     """Check that the template of a created child is recorded under its key, and no other one."""
     labels, images = child["metadata"]["labels"], set()
     key, role = labels[REVISION_LABEL], labels[ROLE_LABEL]
-    for each in cluster.of_kind("ControllerRevision"):
-        if {NAME_LABEL, REVISION_LABEL} <= (its := each["metadata"].get("labels", {})).keys():
-            roles = each["data"]["spec"].get("roles", ()) if its[REVISION_LABEL] == key else ()
+    for revision in cluster.of_kind("ControllerRevision"):
+        if {NAME_LABEL, REVISION_LABEL} <= (its := revision["metadata"].get("labels", {})).keys():
+            roles = revision["data"]["spec"].get("roles", ()) if its[REVISION_LABEL] == key else ()
             images |= {_image(of_role["spec"]) for of_role in roles if of_role["name"] == role}
     assert images == {_image(child["spec"])}, f"record: {key} of {role} is {images or 'nowhere'}"
 
@@ -175,8 +175,8 @@ class Pods:
         wanting.append(self._cluster.find("StatefulSet", name))
         if pod["metadata"]["uid"] in self.failed or owner is None:
             return True
-        if any(each is None or is_terminating(each) for each in wanting):
+        if any(child is None or is_terminating(child) for child in wanting):
             return True
         if wanting[1]["metadata"]["uid"] != owner["uid"]:  # type: ignore[index]
             return True
-        return any(int(index) >= each["spec"]["replicas"] for each in wanting)  # type: ignore[index]
+        return any(int(index) >= child["spec"]["replicas"] for child in wanting)  # type: ignore[index]

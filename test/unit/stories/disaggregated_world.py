@@ -87,26 +87,26 @@ class World:
         self.cluster.change(obj, spec=spec)
 
     def get(self, kind: str, name: str = "demo") -> dict[str, Any]:
-        known = self.cluster.find(kind, name)
-        assert known is not None, f"there is no {kind} {name}"
-        return known
+        obj = self.cluster.find(kind, name)
+        assert obj is not None, f"there is no {kind} {name}"
+        return obj
 
     @property
     def children(self) -> list[dict[str, Any]]:
         """LeaderWorkerSets of the set, by name."""
-        known = [
-            each for each in self.cluster.of_kind(CHILD) if (controller_of(each) or {}).get("kind") == KIND
+        own = [
+            child for child in self.cluster.of_kind(CHILD) if (controller_of(child) or {}).get("kind") == KIND
         ]
-        return sorted(known, key=lambda each: str(each["metadata"]["name"]))
+        return sorted(own, key=lambda child: str(child["metadata"]["name"]))
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the desired groups of the LeaderWorkerSets over all slices: revision → role → groups."""
         counts: dict[str, dict[str, int]] = {}
-        for each in self.children:
-            labels = each["metadata"]["labels"]
+        for child in self.children:
+            labels = child["metadata"]["labels"]
             of_key = counts.setdefault(labels[REVISION_LABEL], {})
             role = labels[ROLE_LABEL]
-            of_key[role] = of_key.get(role, 0) + each["spec"]["replicas"]
+            of_key[role] = of_key.get(role, 0) + child["spec"]["replicas"]
         return counts
 
     @property
@@ -116,16 +116,16 @@ class World:
 
     @property
     def conditions(self) -> dict[str, str]:
-        return {each["type"]: each["status"] for each in self.status.get("conditions", ())}
+        return {condition["type"]: condition["status"] for condition in self.status.get("conditions", ())}
 
     @property
     def reasons(self) -> list[str]:
         """Reasons of the Events about the set."""
         announced = self.manager.recorder.announced
-        return [each.reason for each in announced if each.regarding.kind == KIND]
+        return [event.reason for event in announced if event.regarding.kind == KIND]
 
 
 def _deep(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _deep(each) for key, each in value.items()}
-    return [_deep(each) for each in value] if isinstance(value, list) else value
+        return {key: _deep(item) for key, item in value.items()}
+    return [_deep(item) for item in value] if isinstance(value, list) else value

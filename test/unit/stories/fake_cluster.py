@@ -112,46 +112,46 @@ class FakeCluster:
 
     def change(self, obj: Mapping[str, Any], metadata: Object | None = None, **parts: Any) -> dict[str, Any]:
         """Replace parts of an object. A changed spec increments the generation."""
-        known = self.objects[obj["kind"], obj["metadata"]["name"]]
-        changed = {**known["metadata"], **(metadata or {})}
-        if "spec" in parts and parts["spec"] != known["spec"]:
-            changed["generation"] = known["metadata"]["generation"] + 1
-        kept = {field: value for field, value in changed.items() if value is not None}
-        return self._store({**known, **parts, "metadata": kept})
+        stored = self.objects[obj["kind"], obj["metadata"]["name"]]
+        changed = {**stored["metadata"], **(metadata or {})}
+        if "spec" in parts and parts["spec"] != stored["spec"]:
+            changed["generation"] = stored["metadata"]["generation"] + 1
+        new_metadata = {field: value for field, value in changed.items() if value is not None}
+        return self._store({**stored, **parts, "metadata": new_metadata})
 
     def end(self, obj: Object) -> None:
         """Remove the object and record the deletion for the streams."""
         key = (obj["kind"], obj["metadata"]["name"])
-        known = self.objects.pop(key)
+        stored = self.objects.pop(key)
         self._version += 1
-        metadata = {**known["metadata"], "resourceVersion": str(self._version)}
-        self.log[key[0]].append((True, {**known, "metadata": metadata}))
-        self._unlink(key, known)
-        self._living.discard(known["metadata"]["uid"])
-        self._to_collect |= self._children.pop(known["metadata"]["uid"], set())
+        metadata = {**stored["metadata"], "resourceVersion": str(self._version)}
+        self.log[key[0]].append((True, {**stored, "metadata": metadata}))
+        self._unlink(key, stored)
+        self._living.discard(stored["metadata"]["uid"])
+        self._to_collect |= self._children.pop(stored["metadata"]["uid"], set())
 
     def condemn(self, obj: Object, foreground: bool = False) -> dict[str, Any] | None:
         """Delete an object. Return what is left for its kubelet or its dependents; None if it is removed at
         once.
         """
-        known = self.objects[obj["kind"], obj["metadata"]["name"]]
-        finalizers = [*known["metadata"].get("finalizers", ())]
+        stored = self.objects[obj["kind"], obj["metadata"]["name"]]
+        finalizers = [*stored["metadata"].get("finalizers", ())]
         if foreground and _FOREGROUND not in finalizers:
             finalizers.append(_FOREGROUND)
-        waits_for_kubelet = known["kind"] == "Pod" and "nodeName" in known["spec"]
+        waits_for_kubelet = stored["kind"] == "Pod" and "nodeName" in stored["spec"]
         if not finalizers and not waits_for_kubelet:
-            self.end(known)
+            self.end(stored)
             return None
         grace = _GRACE_SECONDS if waits_for_kubelet else 0
         marks = {
             # The end of its grace period.
-            "deletionTimestamp": known["metadata"].get("deletionTimestamp", self._timestamp(grace)),
+            "deletionTimestamp": stored["metadata"].get("deletionTimestamp", self._timestamp(grace)),
             "deletionGracePeriodSeconds": grace,
             "finalizers": finalizers or None,
         }
-        if is_terminating(known) and marks["finalizers"] == known["metadata"].get("finalizers"):
-            return known
-        return self.change(known, marks)
+        if is_terminating(stored) and marks["finalizers"] == stored["metadata"].get("finalizers"):
+            return stored
+        return self.change(stored, marks)
 
     def stopped(self, pod: Object) -> None:
         """End a terminating pod, as its kubelet or, on a lost node, a controller does."""
@@ -179,12 +179,12 @@ class FakeCluster:
 
     def _finalize(self, obj: dict[str, Any]) -> None:
         dependents = self.owned_by(obj["metadata"]["uid"])
-        for each in dependents:
-            if not is_terminating(each):
-                self.condemn(each, foreground=each["kind"] == "StatefulSet")
+        for dependent in dependents:
+            if not is_terminating(dependent):
+                self.condemn(dependent, foreground=dependent["kind"] == "StatefulSet")
         if dependents:
             return
-        others = [each for each in obj["metadata"]["finalizers"] if each != _FOREGROUND]
+        others = [finalizer for finalizer in obj["metadata"]["finalizers"] if finalizer != _FOREGROUND]
         if others or obj["metadata"].get("deletionGracePeriodSeconds"):
             self.change(obj, {"finalizers": others or None})
         else:
@@ -192,21 +192,21 @@ class FakeCluster:
 
     def _store(self, obj: dict[str, Any]) -> dict[str, Any]:
         self._version += 1
-        made = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
+        stored = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
         key = (obj["kind"], obj["metadata"]["name"])
         self._unlink(key, self.objects.get(key))
-        self.objects[key] = made
-        self.log[key[0]].append((False, made))
-        owner = controller_of(made)
+        self.objects[key] = stored
+        self.log[key[0]].append((False, stored))
+        owner = controller_of(stored)
         if owner is not None:
             self._children[owner["uid"]].add(key)
             if key[0] == "StatefulSet":
-                self.made_for[made["metadata"]["uid"]] = owner["uid"]
+                self.made_for[stored["metadata"]["uid"]] = owner["uid"]
             if owner["uid"] not in self._living:
                 self._to_collect.add(key)
-        if _FOREGROUND in made["metadata"].get("finalizers", ()):
+        if _FOREGROUND in stored["metadata"].get("finalizers", ()):
             self._to_collect.add(key)
-        return made
+        return stored
 
     def _unlink(self, key: Key, obj: Object | None) -> None:
         owner = controller_of(obj) if obj is not None else None
@@ -224,14 +224,14 @@ class FakeCluster:
     # Methods for the product.
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        found = self.find(kind, name)
-        if found is None and kind == "Node":
+        obj = self.find(kind, name)
+        if obj is None and kind == "Node":
             ready = {"conditions": [{"type": "Ready", "status": "True"}]}
             spec = {"unschedulable": name in self.cordoned}
             return {"metadata": {"name": name}, "spec": spec, "status": ready}
-        if found is None:
+        if obj is None:
             raise NotFound(404, "NotFound", f"{kind} {name} not found")
-        return found
+        return obj
 
     async def list_page(self, resource: Any, query: Object, **_: Any) -> dict[str, Any]:
         return {"items": list(self.of_kind(resource.kind))}
@@ -244,68 +244,76 @@ class FakeCluster:
     async def apply(self, intent: Object, force: bool) -> dict[str, Any]:
         self._before()
         metadata = intent["metadata"]
-        known = self.find(intent["kind"], metadata["name"])
-        if metadata.get("uid") and (known is None or known["metadata"]["uid"] != metadata["uid"]):
+        stored = self.find(intent["kind"], metadata["name"])
+        if metadata.get("uid") and (stored is None or stored["metadata"]["uid"] != metadata["uid"]):
             raise Conflict(409, "Conflict", "another UID")
-        if known is not None and not force:
+        if stored is not None and not force:
             raise Conflict(409, "Conflict", "fields belong to somebody else")
         _validate(intent)
-        made = api_server.applied(dict(intent))
-        made["metadata"]["managedFields"][0]["time"] = self._timestamp()
+        applied = api_server.applied(dict(intent))
+        applied["metadata"]["managedFields"][0]["time"] = self._timestamp()
         if self.has_feature and intent["kind"] == "StatefulSet":
             update = intent["spec"]["updateStrategy"]["rollingUpdate"]
-            made["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = update["maxUnavailable"]
-        if known is None:
-            return self.add(made)
-        kept = {key: known["metadata"][key] for key in ("uid", "generation", "creationTimestamp")}
-        annotations = annotations_of(known) | annotations_of(made)
-        return self.change(known, {**made["metadata"], **kept, "annotations": annotations}, spec=made["spec"])
+            applied["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = update["maxUnavailable"]
+        if stored is None:
+            return self.add(applied)
+        preserved = {key: stored["metadata"][key] for key in ("uid", "generation", "creationTimestamp")}
+        annotations = annotations_of(stored) | annotations_of(applied)
+        return self.change(
+            stored, {**applied["metadata"], **preserved, "annotations": annotations}, spec=applied["spec"]
+        )
 
     async def merge(
         self, target: Reference, patch: Object, subresource: str = "", is_strategic: bool = False
     ) -> dict[str, Any]:
         self._before()
-        known = self._named(target)
+        stored = self._named(target)
         if is_strategic:
-            merged = strategic(known, patch)
-            return self.change(known, merged["metadata"], spec=merged["spec"])
-        metadata = {**known["metadata"]}
+            merged = strategic(stored, patch)
+            return self.change(stored, merged["metadata"], spec=merged["spec"])
+        metadata = {**stored["metadata"]}
         expected = patch.get("metadata", {}).get("resourceVersion")
         if expected not in (None, metadata["resourceVersion"]):
             raise Conflict(409, "Conflict", f"{target} was changed meanwhile")
         for field, value in patch.get("metadata", {}).items():
             metadata[field] = _merged(metadata.get(field), value)
-        parts = {part: _merged(known.get(part), value) for part, value in patch.items() if part != "metadata"}
-        made = self.change(known, metadata, **parts)
-        is_released = known["metadata"].get("finalizers") and not made["metadata"].get("finalizers")
-        if is_released and is_terminating(made) and not made["metadata"].get("deletionGracePeriodSeconds"):
-            self.end(made)
-        return made
+        parts = {
+            part: _merged(stored.get(part), value) for part, value in patch.items() if part != "metadata"
+        }
+        result = self.change(stored, metadata, **parts)
+        is_released = stored["metadata"].get("finalizers") and not result["metadata"].get("finalizers")
+        if (
+            is_released
+            and is_terminating(result)
+            and not result["metadata"].get("deletionGracePeriodSeconds")
+        ):
+            self.end(result)
+        return result
 
     async def delete(
         self, target: Reference, propagation: str, grace_seconds: int | None = None, version: str = ""
     ) -> dict[str, Any]:
         self._before()
-        known = self._named(target)
-        if version not in ("", known["metadata"]["resourceVersion"]):
+        stored = self._named(target)
+        if version not in ("", stored["metadata"]["resourceVersion"]):
             raise Conflict(409, "Conflict", f"{target} was changed meanwhile")
-        left = self.condemn(known, propagation == "Foreground")
-        if left is None and target.kind == "Pod":
+        remains = self.condemn(stored, propagation == "Foreground")
+        if remains is None and target.kind == "Pod":
             # The API server returns the last state of a pod that is gone, and of nothing else.
             return self.log["Pod"][-1][1]
-        return left or {"kind": "Status", "metadata": {}}
+        return remains or {"kind": "Status", "metadata": {}}
 
     def _before(self) -> None:
         self.before_write()
         self.writes += 1
 
     def _named(self, target: Reference) -> dict[str, Any]:
-        known = self.find(target.kind, target.name)
-        if known is None:
+        stored = self.find(target.kind, target.name)
+        if stored is None:
             raise NotFound(404, "NotFound", f"{target} not found")
-        if target.uid and known["metadata"]["uid"] != target.uid:
+        if target.uid and stored["metadata"]["uid"] != target.uid:
             raise Conflict(409, "Conflict", f"{target} has another UID")
-        return known
+        return stored
 
 
 def _validate(obj: Object) -> None:
@@ -314,10 +322,10 @@ def _validate(obj: Object) -> None:
         raise Invalid(422, "Invalid", "spec.template.spec.containers: Required value")
 
 
-def _merged(known: Any, patch: Any) -> Any:
+def _merged(stored: Any, patch: Any) -> Any:
     """Return a value after a JSON merge patch (RFC 7386)."""
     if not isinstance(patch, Mapping):
         return patch
-    base = known if isinstance(known, Mapping) else {}
+    base = stored if isinstance(stored, Mapping) else {}
     merged = {**base, **{field: _merged(base.get(field), value) for field, value in patch.items()}}
     return {field: value for field, value in merged.items() if value is not None}

@@ -78,9 +78,11 @@ class FakeManager:
         self._cluster = cluster
         self._loop = loop
         self._on_plan = on_plan
-        workloads = [each.workload for each in registrations]
-        streamed = (each for workload in workloads for each in (workload.resource, *workload.children))
-        self.kinds = tuple(dict.fromkeys(each.kind for each in streamed))
+        workloads = [registration.workload for registration in registrations]
+        streamed = (
+            resource for workload in workloads for resource in (workload.resource, *workload.children)
+        )
+        self.kinds = tuple(dict.fromkeys(resource.kind for resource in streamed))
         self._read = dict.fromkeys(self.kinds, 0)
         self._now: Key | None = None
         self._is_woken = False
@@ -88,10 +90,11 @@ class FakeManager:
             cast(Queue, self.queue), lambda obj: self.term.routes.get(obj["kind"]), self._forget
         )
         self._store = Store(
-            self._triggers.on_change, [table for each in registrations for table in each.reads]
+            self._triggers.on_change,
+            [table for registration in registrations for table in registration.reads],
         )
         self._turns = OwnerLocks()
-        self._controllers = [each.build(self._parts()) for each in registrations]
+        self._controllers = [registration.build(self._parts()) for registration in registrations]
         for controller in self._controllers:
             self._triggers.add(controller.keys)
         self.begin_term()
@@ -101,7 +104,7 @@ class FakeManager:
     def begin_term(self) -> None:
         """Begin a new term of the Lease: recorded writes and timers are lost, the store is not."""
         client = cast(Cluster, self._cluster)
-        self.term = merge_terms([each.begin(client) for each in self._controllers])
+        self.term = merge_terms([controller.begin(client) for controller in self._controllers])
         self.queue.keys.clear()
         self.timers.clear()
         self.resync()
@@ -181,7 +184,7 @@ class FakeManager:
         if not self.timers:
             return False
         self._cluster.now = max(self._cluster.now, min(self.timers.values()))
-        for key in [key for key, due in self.timers.items() if due <= self._cluster.now]:
+        for key in [key for key, at in self.timers.items() if at <= self._cluster.now]:
             del self.timers[key]
             self.queue.add(key)
         return True

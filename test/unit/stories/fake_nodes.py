@@ -53,21 +53,21 @@ class FakeNodes:
 
     def moves(self) -> list[Move]:
         """Return what may happen next by itself to any pod or Job."""
-        found = (self._move(pod) for pod in self._cluster.of_kind("Pod"))
+        pod_moves = (self._move(pod) for pod in self._cluster.of_kind("Pod"))
         jobs = (
             job
             for job in self._cluster.of_kind("Job")
             if is_idle(job) or not (self.is_cold or has_ended(job))
         )
         return [
-            *(move for move in found if move is not None),
+            *(move for move in pod_moves if move is not None),
             *(partial(self._go_on, job) for job in jobs),
         ]
 
     def crash(self, pod: Object) -> None:
         """Restart a container of the pod, which is not ready for a while."""
         status = pod["status"]
-        count = sum(each["restartCount"] for each in status.get("containerStatuses", ()))
+        count = sum(container["restartCount"] for container in status.get("containerStatuses", ()))
         self._report(pod, ready=False, restarts=count + 1)
 
     def hang(self, pod: Object) -> None:
@@ -92,8 +92,8 @@ class FakeNodes:
         if is_terminating(statefulset) or cluster.find("StatefulSet", name) is None:
             return
         pods = self._pods_of(statefulset)
-        told = self._told(statefulset)
-        did = sync(told, [_seen(pod) for pod in pods.values()])
+        spec = self._told(statefulset)
+        did = sync(spec, [_seen(pod) for pod in pods.values()])
         for ordinal in did.deleted:
             cluster.condemn(pods[ordinal])
         for ordinal, revision in did.create:
@@ -105,17 +105,17 @@ class FakeNodes:
             "readyReplicas": ready,
             "availableReplicas": ready,
             "currentRevision": did.current,
-            "updateRevision": told.update,
+            "updateRevision": spec.update,
         }
         if statefulset.get("status") != status:
             cluster.change(statefulset, status=status)
 
     def _pods_of(self, statefulset: Object) -> dict[int, dict[str, Any]]:
         metadata = statefulset["metadata"]
-        wanted = statefulset["spec"]["selector"]["matchLabels"].items()
+        selector = statefulset["spec"]["selector"]["matchLabels"].items()
         for pod in self._cluster.orphans("Pod"):
             is_member = pod["metadata"]["name"].rpartition("-")[0] == metadata["name"]
-            if is_member and wanted <= pod["metadata"]["labels"].items():
+            if is_member and selector <= pod["metadata"]["labels"].items():
                 self._cluster.change(pod, {"ownerReferences": [owner_reference(statefulset)]})
         return {_ordinal(pod): pod for pod in self._cluster.owned_by(metadata["uid"], "Pod")}
 
@@ -139,11 +139,11 @@ class FakeNodes:
         new.
         """
         metadata, template = statefulset["metadata"], statefulset["spec"]["template"]
-        known = self._hashes.get(id(template))
-        if known is None:
+        cached = self._hashes.get(id(template))
+        if cached is None:
             hashed = zlib.crc32(json.dumps(template, sort_keys=True).encode())
-            known = self._hashes[id(template)] = (template, f"{hashed:08x}")
-        name = f"{metadata['name']}-{known[1]}"
+            cached = self._hashes[id(template)] = (template, f"{hashed:08x}")
+        name = f"{metadata['name']}-{cached[1]}"
         stored = self._cluster.find("ControllerRevision", name)
         owner = controller_of(stored) if stored is not None else None
         if stored is not None and owner is not None and owner["uid"] != metadata["uid"]:
@@ -184,7 +184,7 @@ class FakeNodes:
             "labels": template["metadata"]["labels"] | own,
             "ownerReferences": [owner_reference(statefulset)],
         }
-        containers = [dict(each) for each in template["spec"]["containers"]]
+        containers = [dict(container) for container in template["spec"]["containers"]]
         self._cluster.add(
             {
                 "apiVersion": "v1",
@@ -228,8 +228,8 @@ class FakeNodes:
 
     def _report(self, pod: Object, ready: bool, restarts: int = 0) -> None:
         """Report a running pod, as its kubelet does. The scheduler has found a node for it by then."""
-        known = pod["status"].get("containerStatuses", [{"restartCount": 0}])
-        count = max(restarts, known[0]["restartCount"])
+        statuses = pod["status"].get("containerStatuses", [{"restartCount": 0}])
+        count = max(restarts, statuses[0]["restartCount"])
         self._cluster.change(
             pod,
             spec={**pod["spec"], "nodeName": pod["spec"].get("nodeName") or self.place(pod)},

@@ -84,8 +84,8 @@ class HashCluster:
 
     async def list_page(self, resource: Any, *_: Any, **__: Any) -> Object:
         if resource.kind == "Namespace":
-            going = {"deletionTimestamp": "2026-03-01T12:00:00Z"} if self.is_namespace_ending else {}
-            return {"items": [{"metadata": {"name": "default", **going}}]}
+            deletion = {"deletionTimestamp": "2026-03-01T12:00:00Z"} if self.is_namespace_ending else {}
+            return {"items": [{"metadata": {"name": "default", **deletion}}]}
         return {"items": [obj for (kind, _), obj in self.objects.items() if kind == "ControllerRevision"]}
 
     def put(self, obj: Object) -> Object:
@@ -193,20 +193,20 @@ class HashCluster:
             case Apply(intent=intent):
                 stored = self.objects.get((intent["kind"], intent["metadata"]["name"]))
                 uid = uid_of(stored) if stored is not None else f"uid-{next(self._numbers)}"
-                made = api_server.applied(dict(intent), uid)
+                result = api_server.applied(dict(intent), uid)
                 if stored is not None:
                     if "paused" in stored["spec"] and not is_owned(stored, "lws", ("spec", "paused")):
                         # A field of another manager: an apply keeps it.
-                        made["spec"]["paused"] = stored["spec"]["paused"]
-                    made["metadata"]["generation"] = stored["metadata"]["generation"] + (
-                        made["spec"] != stored["spec"]
+                        result["spec"]["paused"] = stored["spec"]["paused"]
+                    result["metadata"]["generation"] = stored["metadata"]["generation"] + (
+                        result["spec"] != stored["spec"]
                     )
-                    made["status"] = stored.get("status", {})
-                self.put(made)
+                    result["status"] = stored.get("status", {})
+                self.put(result)
             case Create(intent=intent):
-                made = api_server.stored(dict(intent), f"uid-{next(self._numbers)}")
-                made["metadata"]["generation"] = 1
-                self.put(made)
+                result = api_server.stored(dict(intent), f"uid-{next(self._numbers)}")
+                result["metadata"]["generation"] = 1
+                self.put(result)
             case Merge(target=target, subresource="status", is_strategic=False):
                 self._status(target, action.patch["status"])
             case Merge(target=target):
@@ -227,14 +227,14 @@ class HashCluster:
                 self.put(with_merged(stored, {"metadata": {"ownerReferences": owners}}))
 
     def _set_finalizer(self, obj: Object, finalizer: str, is_there: bool) -> None:
-        others = [each for each in obj["metadata"].get("finalizers", ()) if each != finalizer]
+        others = [existing for existing in obj["metadata"].get("finalizers", ()) if existing != finalizer]
         self.put(with_merged(obj, {"metadata": {"finalizers": [*others, *[finalizer] * is_there]}}))
 
     # --- All other controllers
 
     def leaders(self, live: bool = False) -> list[Object]:
-        found = [pod for pod in self._all("Pod") if labels_of(pod).get(WORKER_INDEX_LABEL) == "0"]
-        return [pod for pod in found if not (live and "deletionTimestamp" in pod["metadata"])]
+        pods = [pod for pod in self._all("Pod") if labels_of(pod).get(WORKER_INDEX_LABEL) == "0"]
+        return [pod for pod in pods if not (live and "deletionTimestamp" in pod["metadata"])]
 
     def gated(self) -> list[Object]:
         return [pod for pod in self.leaders() if gates_of(pod)]
@@ -248,7 +248,7 @@ class HashCluster:
         return self.objects["LeaderWorkerSet", self.name]
 
     def _all(self, kind: str) -> list[Object]:
-        return [obj for (each, _), obj in sorted(self.objects.items()) if each == kind]
+        return [obj for (of_kind, _), obj in sorted(self.objects.items()) if of_kind == kind]
 
     async def turn(self, seconds: float = 1.0, with_manager: bool = True) -> None:
         """Let every controller act once."""
@@ -274,20 +274,26 @@ class HashCluster:
         raise AssertionError(f"not settled after {turns} turns")
 
     def _state(self) -> Any:
-        left = {uid: count for uid, count in self._ending.items() if count >= 0}
-        return left, {key: _news(obj) for key, obj in self.objects.items()}
+        ending = {uid: count for uid, count in self._ending.items() if count >= 0}
+        return ending, {key: _news(obj) for key, obj in self.objects.items()}
 
     def _deployment(self) -> None:
-        found = self.objects.get(("Deployment", self.name))
-        if found is None or "deletionTimestamp" in found["metadata"]:
+        deployment = self.objects.get(("Deployment", self.name))
+        if deployment is None or "deletionTimestamp" in deployment["metadata"]:
             return
         for orphan in self._all("ReplicaSet"):
             if controller_of(orphan) is None:
-                adopted = {"metadata": {"ownerReferences": [owner_reference(found)]}}
+                adopted = {"metadata": {"ownerReferences": [owner_reference(deployment)]}}
                 self.change("ReplicaSet", orphan["metadata"]["name"], adopted)
-        spec, key = found["spec"], labels_of(found["spec"]["template"])[REVISION_LABEL]
-        own = [each for each in self._all("ReplicaSet") if is_controlled_by(each, uid_of(found))]
-        if not spec.get("paused") and not any(labels_of(each)[REVISION_LABEL] == key for each in own):
+        spec, key = deployment["spec"], labels_of(deployment["spec"]["template"])[REVISION_LABEL]
+        own = [
+            replica_set
+            for replica_set in self._all("ReplicaSet")
+            if is_controlled_by(replica_set, uid_of(deployment))
+        ]
+        if not spec.get("paused") and not any(
+            labels_of(replica_set)[REVISION_LABEL] == key for replica_set in own
+        ):
             # The ReplicaSet of a lost Deployment may still have the plain name.
             name = f"{self.name}-{key[:6]}{next(self._numbers)}"
             own.append(
@@ -300,7 +306,7 @@ class HashCluster:
                             "namespace": "default",
                             "generation": 1,
                             "labels": dict(labels_of(spec["template"])),
-                            "ownerReferences": [owner_reference(found)],
+                            "ownerReferences": [owner_reference(deployment)],
                         },
                         "spec": {"replicas": 0, "template": spec["template"]},
                     }
@@ -312,13 +318,13 @@ class HashCluster:
         pods = self.leaders(live=True)
         new = [pod for pod in pods if labels_of(pod)[REVISION_LABEL] == key]
         status = {
-            "observedGeneration": found["metadata"]["generation"],
+            "observedGeneration": deployment["metadata"]["generation"],
             "replicas": len(pods),
             "updatedReplicas": len(new),
             "readyReplicas": sum(map(is_ready, pods)),
         }
-        if status != found.get("status"):
-            self.put({**found, "status": status})
+        if status != deployment.get("status"):
+            self.put({**deployment, "status": status})
 
     def _scale(self, spec: Object, key: str, replica_sets: list[Object]) -> None:
         """Scale ReplicaSets as the rolling update of the Deployment controller does.
@@ -329,17 +335,17 @@ class HashCluster:
         sets = {obj["metadata"]["name"]: obj for obj in replica_sets}
         counts = {name: obj["spec"]["replicas"] for name, obj in sets.items()}
         newest = next((name for name, obj in sets.items() if labels_of(obj)[REVISION_LABEL] == key), "")
-        wanted, rolling = spec["replicas"], spec["strategy"]["rollingUpdate"]
+        desired, rolling = spec["replicas"], spec["strategy"]["rollingUpdate"]
         if spec.get("paused"):
-            for name in sorted(counts, key=lambda each: -counts[each])[:1]:
-                counts[name] += wanted - sum(counts.values())
+            for name in sorted(counts, key=lambda candidate: -counts[candidate])[:1]:
+                counts[name] += desired - sum(counts.values())
         else:
-            surge = scaled(rolling["maxSurge"], wanted, True)
-            unavailable = scaled(rolling["maxUnavailable"], wanted, False)
+            surge = scaled(rolling["maxSurge"], desired, True)
+            unavailable = scaled(rolling["maxUnavailable"], desired, False)
             old = sum(count for name, count in counts.items() if name != newest)
-            counts[newest] = max(0, min(wanted, wanted + surge - old))
+            counts[newest] = max(0, min(desired, desired + surge - old))
             ready = {name: sum(map(is_ready, self._pods(obj))) for name, obj in sets.items()}
-            least = wanted - (unavailable or (0 if surge else 1))
+            least = desired - (unavailable or (0 if surge else 1))
             room = sum(counts.values()) - least - max(counts[newest] - ready[newest], 0)
             olds = [name for name in counts if name != newest] if room > 0 else []
             for name in olds:
@@ -393,7 +399,7 @@ class HashCluster:
         metadata, spec = statefulset["metadata"], statefulset["spec"]
         if "deletionTimestamp" in metadata:
             return
-        there = {pod["metadata"]["name"]: pod for pod in self._pods(statefulset)}
+        pods = {pod["metadata"]["name"]: pod for pod in self._pods(statefulset)}
         for index in range(1, spec["replicas"] + 1):
             name = f"{metadata['name']}-{index}"
             if ("Pod", name) in self.objects:
@@ -412,8 +418,8 @@ class HashCluster:
             self.put(admitted(raw, "default"))
         status = {
             "observedGeneration": metadata["generation"],
-            "replicas": len(there),
-            "availableReplicas": sum(map(is_ready, there.values())),
+            "replicas": len(pods),
+            "availableReplicas": sum(map(is_ready, pods.values())),
             "currentRevision": metadata["name"],
             "updateRevision": metadata["name"],
         }
@@ -422,24 +428,26 @@ class HashCluster:
 
     def _kubelet(self, pod: Object) -> None:
         if "deletionTimestamp" in pod["metadata"]:
-            left = self._ending.setdefault(uid_of(pod), _TURNS_TO_END)
-            self._ending[uid_of(pod)] = left - 1
-            if left <= 0 and not pod["metadata"].get("finalizers"):
+            turns = self._ending.setdefault(uid_of(pod), _TURNS_TO_END)
+            self._ending[uid_of(pod)] = turns - 1
+            if turns <= 0 and not pod["metadata"].get("finalizers"):
                 self.drop(pod)
             return
         status = pod.get("status") or {}
         if gates_of(pod) or status.get("phase") in ("Failed", "Succeeded"):
             return
-        true = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
-        gates = {each["conditionType"] for each in pod["spec"].get("readinessGates") or ()}
-        runs = not {each["image"] for each in pod["spec"]["containers"]} & self.failing
+        true = {
+            condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"
+        }
+        gates = {gate["conditionType"] for gate in pod["spec"].get("readinessGates") or ()}
+        runs = not {container["image"] for container in pod["spec"]["containers"]} & self.failing
         conditions = [
             {"type": "ContainersReady", "status": str(runs)},
             {"type": "Ready", "status": str(runs and gates <= true)},
         ]
         patch = {"status": {"phase": status.get("phase") or "Running", "conditions": conditions}}
         if labels_of(pod).get(WORKER_INDEX_LABEL) != "0" and (
-            {each["image"] for each in pod["spec"]["containers"]} & self.crashing
+            {container["image"] for container in pod["spec"]["containers"]} & self.crashing
         ):
             restarted = {"name": "main", "restartCount": 1, "state": {"running": {}}}
             patch["status"]["containerStatuses"] = [restarted]
@@ -481,12 +489,12 @@ def strategic(stored: Any, patch: Any, name: str = "") -> Any:
                 after[key] = strategic(after.get(key), value, key)
         return after
     if isinstance(patch, list) and (by := _KEYS.get(name)):
-        merged = {each[by]: each for each in stored or ()}
-        for each in patch:
-            if each.get("$patch") == "delete":
-                merged.pop(each[by], None)
+        merged = {item[by]: item for item in stored or ()}
+        for item in patch:
+            if item.get("$patch") == "delete":
+                merged.pop(item[by], None)
             else:
-                merged[each[by]] = {**merged.get(each[by], {}), **each}
+                merged[item[by]] = {**merged.get(item[by], {}), **item}
         return list(merged.values())
     return patch
 
@@ -504,7 +512,7 @@ def gates_of(pod: Object) -> list[Object]:
 
 def is_ready(pod: Object) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def _cost(pod: Object) -> int:

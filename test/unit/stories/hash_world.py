@@ -133,15 +133,15 @@ class HashWorld:
             for group in self.live(revision):
                 group.is_ready = False
 
-    def lose(self, place: int, pods: int = 2) -> None:
+    def lose(self, position: int, pods: int = 2) -> None:
         """Delete the leader of a group. Its pods take a while to terminate."""
         if live := self.live():
-            self._delete(live[place % len(live)], pods)
+            self._delete(live[position % len(live)], pods)
 
-    def exhaust(self, place: int) -> None:
+    def exhaust(self, position: int) -> None:
         """Let a group use up its restarts."""
         if admitted := [group for group in self.live() if not group.is_gated]:
-            group = admitted[place % len(admitted)]
+            group = admitted[position % len(admitted)]
             self._delete(group, 2)
             group.is_kept = True
 
@@ -167,13 +167,13 @@ class HashWorld:
         raise AssertionError(f"never settles: {self}")
 
     def assert_settled(self) -> None:
-        kept = self.teardowns
-        assert all(group.is_kept and group.revision == self.revision for group in kept)
+        kept_groups = self.teardowns
+        assert all(group.is_kept and group.revision == self.revision for group in kept_groups)
         # A surge that is removed while a rollout is stuck leaves more leaders than places.
         surplus = max(len(self.live()) - self.replicas - self._max_surge, 0)
-        waiting = len(self.gated) - len(kept)
-        assert 0 <= waiting <= surplus, f"{self.gated} of {self.groups} wait for {kept}"
-        if kept:
+        waiting = len(self.gated) - len(kept_groups)
+        assert 0 <= waiting <= surplus, f"{self.gated} of {self.groups} wait for {kept_groups}"
+        if kept_groups:
             # Kept groups hold up a rollout, as other groups that are not ready do.
             self.recover()
             self.settle(random.Random(0))
@@ -199,8 +199,8 @@ class HashWorld:
                 group.is_gated = False
         self.admissions += len(names)
         for is_current in (True, False):
-            waiting, kept = (self._count(groups, is_current) for groups in (self.gated, self.teardowns))
-            assert waiting >= kept or waiting == before[is_current], "each kept group holds one back"
+            waiting, kept_count = (self._count(groups, is_current) for groups in (self.gated, self.teardowns))
+            assert waiting >= kept_count or waiting == before[is_current], "each kept group holds one back"
         if names and not self.is_immediate:
             self._assert_places(leaders, teardowns)
         return bool(names)
@@ -219,15 +219,15 @@ class HashWorld:
     def release(self, chance: random.Random) -> bool:
         """Play the manager, which releases kept groups that the set does not need any more."""
         pods = [pod for group in self.live() for pod in group.pods()]
-        kept = {f"demo-rs-{group.number}": group for group in self.groups if group.is_kept}
-        ended = [leader_of(group.pods()[0], self.revision) for group in kept.values()]
+        kept_groups = {f"demo-rs-{group.number}": group for group in self.groups if group.is_kept}
+        ended = [leader_of(group.pods()[0], self.revision) for group in kept_groups.values()]
         released = [
             leader.name
             for leader in surplus_kept_groups(ended, leaders_of(pods, self.revision), self.replicas)
         ]
-        for name, group in kept.items():
+        for name, group in kept_groups.items():
             group.is_kept = name not in released and group.revision == self.revision
-        return len(kept) != sum(group.is_kept for group in self.groups)
+        return len(kept_groups) != sum(group.is_kept for group in self.groups)
 
     def start(self, chance: random.Random) -> bool:
         """Make an admitted group ready."""
@@ -242,10 +242,10 @@ class HashWorld:
 
     def terminate(self, chance: random.Random) -> bool:
         """Remove a pod of a terminating group."""
-        going = [group for group in self.teardowns if not group.is_kept]
-        if not going:
+        terminating = [group for group in self.teardowns if not group.is_kept]
+        if not terminating:
             return False
-        group = chance.choice(going)
+        group = chance.choice(terminating)
         group.pods_left = (group.pods_left or 1) - 1
         if group.pods_left == 0:
             self.groups.remove(group)

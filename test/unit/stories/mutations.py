@@ -56,8 +56,8 @@ _NUMBERS = (0, -5, 1, 2, 99, 2**63 - 1, -(2**63))
 
 def _keys_that_end(suffix: str) -> list[str]:
     """Return the keys of labels or annotations whose constants have names that end in `suffix`."""
-    known = {**vars(v1), **vars(placement)}
-    return sorted({value for name, value in known.items() if name.endswith(suffix)})
+    constants = {**vars(v1), **vars(placement)}
+    return sorted({value for name, value in constants.items() if name.endswith(suffix)})
 
 
 _READ = {
@@ -87,8 +87,8 @@ class Edit:
 
 def edit(cluster: FakeCluster, pick: random.Random) -> Edit:
     """Edit one object, but no field by which users state what they want."""
-    there = sorted({kind for kind, _ in cluster.objects})
-    kind = pick.choice([*_KINDS, *(_KINDS_OF_PAIRS if disaggregated.KIND in there else ()), *there])
+    kinds = sorted({kind for kind, _ in cluster.objects})
+    kind = pick.choice([*_KINDS, *(_KINDS_OF_PAIRS if disaggregated.KIND in kinds else ()), *kinds])
     _, name = pick.choice(sorted(key for key in cluster.objects if key[0] == kind))
     return _edit_part(cluster, kind, name, pick.choice(_PARTS.get(kind, (_LABELS, _ANNOTATIONS))), pick)
 
@@ -101,8 +101,8 @@ def edit_wish(cluster: FakeCluster, pick: random.Random) -> Edit:
 def _edit_part(
     cluster: FakeCluster, kind: str, name: str, part: tuple[str, ...], pick: random.Random
 ) -> Edit:
-    known = cluster.objects[kind, name]
-    changed = copied(known)
+    stored = cluster.objects[kind, name]
+    changed = copied(stored)
     holder = changed if len(part) == 1 else changed[part[0]]
     field = part[-1]
     path = part
@@ -114,7 +114,7 @@ def _edit_part(
         values = RAW_VALUES if part == ("data",) else STORED_VALUES
         path = (*part, *_edit_json(holder, field, values, pick))
     fields = {} if part[0] == "metadata" else {part[0]: changed.get(part[0])}
-    cluster.change(known, changed["metadata"], **fields)
+    cluster.change(stored, changed["metadata"], **fields)
     return Edit(kind, name, path, _shown(changed, path))
 
 
@@ -127,8 +127,8 @@ def _keys_for(cluster: FakeCluster, kind: str, part: tuple[str, ...]) -> list[st
 
 def _edit_texts(texts: dict[str, str], read: Sequence[str], pick: random.Random) -> str:
     """Replace, remove or add one text. Return its key."""
-    there = sorted(texts)
-    key = pick.choice(there if there and pick.random() < 0.6 else read)
+    present = sorted(texts)
+    key = pick.choice(present if present and pick.random() < 0.6 else read)
     if pick.random() < 0.3:
         texts.pop(key, None)
     else:

@@ -77,15 +77,20 @@ class Left:
         return [{**reference, **more}]
 
     def child(
-        self, key: str, given: Mapping[str, Any], replicas: int, initial: int | None = None, index: int = 0
+        self,
+        key: str,
+        role_spec: Mapping[str, Any],
+        replicas: int,
+        initial: int | None = None,
+        index: int = 0,
     ) -> None:
         """Store the LeaderWorkerSet of a role, as a typed client sends it and as webhook and definition
         complete it.
         """
-        name, labels = self._identity(index, key, given["name"])
-        app = f"demo-{given['name']}" if self.is_legacy else f"demo-{index}-{given['name']}"
+        name, labels = self._identity(index, key, role_spec["name"])
+        app = f"demo-{role_spec['name']}" if self.is_legacy else f"demo-{index}-{role_spec['name']}"
         labels = {**labels, "app": app}
-        spec = copy.deepcopy(dict(given["spec"]))
+        spec = copy.deepcopy(dict(role_spec["spec"]))
         policy = self.obj["spec"].get("placementPolicy")
         for part in ("leaderTemplate", "workerTemplate"):
             template = spec["leaderWorkerTemplate"].get(part)
@@ -100,17 +105,17 @@ class Left:
         rolling = {"maxSurge": 0, "maxUnavailable": 1, "partition": 0, **rolling}
         spec["rolloutStrategy"] = {"type": "RollingUpdate", "rollingUpdateConfiguration": rolling}
         spec |= {"networkConfig": {"subdomainPolicy": "Shared"}, "replicas": replicas}
-        of_role = given.get("metadata") or {}
+        of_role = role_spec.get("metadata") or {}
         annotations = dict(of_role.get("annotations") or {})
         if initial is not None:
             annotations[INITIAL] = str(initial)
         metadata: dict[str, Any] = {"name": name, "namespace": "default", "annotations": annotations}
         metadata |= {"labels": {**(of_role.get("labels") or {}), **labels}, "ownerReferences": self._owner()}
-        made = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
-        self.cluster.add(defaulted({**made, "metadata": metadata, "spec": spec}))
+        type_meta = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
+        self.cluster.add(defaulted({**type_meta, "metadata": metadata, "spec": spec}))
 
-    def service(self, key: str, given: Mapping[str, Any], index: int = 0) -> None:
-        name, labels = self._identity(index, key, given["name"])
+    def service(self, key: str, role_spec: Mapping[str, Any], index: int = 0) -> None:
+        name, labels = self._identity(index, key, role_spec["name"])
         metadata: dict[str, Any] = {"name": f"{name}-prv", "namespace": "default", "labels": labels}
         spec: dict[str, Any] = {
             "clusterIP": "None",
@@ -137,8 +142,8 @@ class Left:
         }
         status: dict[str, Any] = {"replicas": replicas, "selector": selector, "observedGeneration": 1}
         status["conditions"] = [condition]
-        made = {"apiVersion": API_VERSION, "kind": SCALER_KIND, "metadata": metadata}
-        self.cluster.add({**made, "spec": {"replicas": replicas}, "status": status})
+        obj = {"apiVersion": API_VERSION, "kind": SCALER_KIND, "metadata": metadata}
+        self.cluster.add({**obj, "spec": {"replicas": replicas}, "status": status})
 
     def status(self, counts: Mapping[str, int], is_available: bool) -> None:
         """Write the status. Releases before the reference write none."""
@@ -146,16 +151,19 @@ class Left:
             return
         fields = ("replicas", "readyReplicas", "updatedReplicas")
         roles = [
-            {"name": name, **{each: count for each in fields if count}} for name, count in counts.items()
+            {"name": name, **{counter: count for counter in fields if count}}
+            for name, count in counts.items()
         ]
         reason = "AllRolesReady" if is_available else "RolloutInProgress"
         start = "All" if is_available else "Not all"
-        rest = "roles have reached their desired replica count, ready and updated to the current revision"
+        predicate = (
+            "roles have reached their desired replica count, ready and updated to the current revision"
+        )
         condition = {
             "type": "Available" if is_available else "Progressing",
             "status": "True",
             "reason": reason,
-            "message": f"{start} {rest}",
+            "message": f"{start} {predicate}",
             "lastTransitionTime": "2026-02-01T00:00:00Z",
             "observedGeneration": 1,
         }
@@ -188,8 +196,8 @@ def _affinity(policy: Mapping[str, str], index: int) -> dict[str, Any]:
     return {
         kind: {
             "requiredDuringSchedulingIgnoredDuringExecution": [
-                {"labelSelector": {"matchExpressions": each}, "topologyKey": policy["topology"]}
-                for each in terms
+                {"labelSelector": {"matchExpressions": expressions}, "topologyKey": policy["topology"]}
+                for expressions in terms
             ]
         }
         for kind, terms in (("podAffinity", together), ("podAntiAffinity", apart))
@@ -197,10 +205,10 @@ def _affinity(policy: Mapping[str, str], index: int) -> dict[str, Any]:
 
 
 def _set(spec: Mapping[str, Any]) -> dict[str, Any]:
-    made = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "demo", "namespace": "default"}}
-    return defaulted({**made, "spec": dict(spec)})
+    obj = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "demo", "namespace": "default"}}
+    return defaulted({**obj, "spec": dict(spec)})
 
 
 def original_key(roles: list[dict[str, Any]]) -> str:
     """Return the hash that upstream computes (its test vectors are in test_key.py)."""
-    return key_of({each["name"]: each["spec"] for each in roles})
+    return key_of({role["name"]: role["spec"] for role in roles})

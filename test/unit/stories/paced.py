@@ -100,7 +100,7 @@ class Paced:
             for index, pod in self._statefulset.pods.items()
             if pod.uid in self._born and not pod.workers_ready and not pod.terminating
         ]
-        return [max(each, self._now + 1e-6) for each in later if each is not None]
+        return [max(at, self._now + 1e-6) for at in later if at is not None]
 
     def _pods(self) -> None:
         changed = False
@@ -134,10 +134,10 @@ class Paced:
         if self._sync_at is None or self._now < self._sync_at - 1e-9:
             return
         self._sync_at = None
-        known = {pod.uid for pod in self._statefulset.pods.values()}
+        former_uids = {pod.uid for pod in self._statefulset.pods.values()}
         if self._story.sync():
             for index, pod in self._statefulset.pods.items():
-                if pod.uid not in known:
+                if pod.uid not in former_uids:
                     self._born[pod.uid] = self._now
                     if pod.revision == "B":
                         self._taken.setdefault(index, self._now)
@@ -157,15 +157,15 @@ class Paced:
         check(self.wish, states, statefulset, rollout)
         stored = state.statefulset
         assert stored is not None
-        going = [
+        deletes = [
             Delete(Reference("v1", "Pod", "ns", str(index), str(index)), "Foreground", "it moves")
             for index in rollout.within(stored).replace
         ]
-        told = (rollout.replicas, rollout.partition) != (statefulset.replicas, statefulset.partition)
-        told |= statefulset.revision != self.wish.revision
-        applying = [Apply({"kind": "StatefulSet"}, why=rollout.why)] if told else []
+        is_changed = (rollout.replicas, rollout.partition) != (statefulset.replicas, statefulset.partition)
+        is_changed |= statefulset.revision != self.wish.revision
+        applying = [Apply({"kind": "StatefulSet"}, why=rollout.why)] if is_changed else []
         postponable = (Postponable(_LEADERS, tuple(applying)),) if is_small_step(state, rollout) else ()
-        plan = self._throttle.due(Plan(((*going, *applying),), postponable=postponable))
+        plan = self._throttle.due(Plan(((*deletes, *applying),), postponable=postponable))
         for action in plan.sequences[0] if plan.sequences else ():
             self._carry_out(action, rollout)
         if plan.again_after is not None:

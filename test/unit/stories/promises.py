@@ -27,20 +27,22 @@ Images = Mapping[str, str]
 
 def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     """Check ceiling and floor, and that a healthy group is replaced only by another revision."""
-    apply = next((each for each in _actions(plan) if isinstance(each, Apply)), None)
-    deleted = [each for each in _actions(plan) if isinstance(each, Delete) and each.target.kind == "Pod"]
-    waiting = {each["metadata"]["uid"] for each in snapshot.returning if not node_of(each)}
+    apply = next((action for action in _actions(plan) if isinstance(action, Apply)), None)
+    deleted = [
+        action for action in _actions(plan) if isinstance(action, Delete) and action.target.kind == "Pod"
+    ]
+    waiting = {pod["metadata"]["uid"] for pod in snapshot.returning if not node_of(pod)}
     # Pods that wait for a node that takes no pod.
-    released = [each for each in deleted if each.version and each.target.uid in waiting]
-    deleted = [each for each in deleted if each not in released]
+    released = [delete for delete in deleted if delete.version and delete.target.uid in waiting]
+    deleted = [delete for delete in deleted if delete not in released]
     groups = {group.leader["metadata"]["uid"]: group for group in snapshot.groups}
-    wanted = revision_of(snapshot.lws["spec"]["leaderWorkerTemplate"]["workerTemplate"])
-    replaced = {groups[each.target.uid].index for each in deleted}
-    for each in deleted:
-        assert images[each.target.uid] != wanted, f"{each.target} is replaced without a reason"
+    target = revision_of(snapshot.lws["spec"]["leaderWorkerTemplate"]["workerTemplate"])
+    replaced = {groups[delete.target.uid].index for delete in deleted}
+    for delete in deleted:
+        assert images[delete.target.uid] != target, f"{delete.target} is replaced without a reason"
 
     def outdated(group: GroupFacts) -> bool:
-        return images[group.leader["metadata"]["uid"]] != wanted
+        return images[group.leader["metadata"]["uid"]] != target
 
     spec = snapshot.lws["spec"]
     unavailable, surge = limits(spec)
@@ -55,47 +57,49 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     reported = snapshot.leaders.get("status", {}).get("observedGeneration")
     is_observed = reported == snapshot.leaders["metadata"]["generation"]
     assert is_observed or not deleted, "deleted before the StatefulSet controller has reported"
-    is_current = revision_of(snapshot.leaders["spec"]["template"]) == wanted
+    is_current = revision_of(snapshot.leaders["spec"]["template"]) == target
     early = {index for index in replaced if index < partition or not is_current}
     assert not early, f"{early} are deleted, and could come back as they were"
-    going = replaced | set(range(replicas, stored))
+    removed = replaced | set(range(replicas, stored))
     if spec["rolloutStrategy"].get("paused"):
         assert not replaced, "a paused rollout replaces groups"
         covered = range(lowered, min(partition, replicas))
-        moved = [each.index for each in snapshot.groups if each.index in covered and outdated(each)]
+        moved = [group.index for group in snapshot.groups if group.index in covered and outdated(group)]
         assert not is_current or not moved, f"a paused rollout goes on with {moved}"
     elif is_prewarming(snapshot, plan):
         assert not replaced, "a rollout that waits for nodes replaces groups"
         covered = range(lowered, min(partition, replicas))
-        moved = [each.index for each in snapshot.groups if each.index in covered and outdated(each)]
+        moved = [group.index for group in snapshot.groups if group.index in covered and outdated(group)]
         assert not is_current or not moved, f"a rollout that waits for nodes goes on with {moved}"
     elif is_current and is_observed and not spec.get("startStrategy"):
-        broken = {each.index for each in snapshot.groups if outdated(each) and is_down(each, images)}
-        left = {index for index in broken - replaced if max(partition, lowered) <= index < replicas}
-        assert not left, f"groups {left} are broken, and nobody replaces them"
+        broken = {group.index for group in snapshot.groups if outdated(group) and is_down(group, images)}
+        unreplaced = {index for index in broken - replaced if max(partition, lowered) <= index < replicas}
+        assert not unreplaced, f"groups {unreplaced} are broken, and nobody replaces them"
         # A step of its own reacts to the change of replicas.
-        asked = (snapshot.leaders["metadata"].get("annotations") or {}).get(REPLICAS_ANNOTATION)
-        if stored == replicas == spec["replicas"] and asked == str(stored):
-            serving = {each.index: outdated(each) for each in snapshot.groups if is_ready(each, images)}
+        recorded = (snapshot.leaders["metadata"].get("annotations") or {}).get(REPLICAS_ANNOTATION)
+        if stored == replicas == spec["replicas"] and recorded == str(stored):
+            serving = {group.index: outdated(group) for group in snapshot.groups if is_ready(group, images)}
             check_broken(broken, serving, spec, partition, lowered)
-    told = revision_of((snapshot.leaders if apply is None else apply.intent)["spec"]["template"])
-    if lowered < partition or told != revision_of(snapshot.leaders["spec"]["template"]):
+    stored_revision = revision_of((snapshot.leaders if apply is None else apply.intent)["spec"]["template"])
+    if lowered < partition or stored_revision != revision_of(snapshot.leaders["spec"]["template"]):
         # The StatefulSet controller may take any group that is not on its current template.
-        covered_now = [each for each in snapshot.groups if each.index >= lowered]
-        going |= {each.index for each in covered_now if images[each.leader["metadata"]["uid"]] != told}
+        covered_now = [group for group in snapshot.groups if group.index >= lowered]
+        removed |= {
+            group.index for group in covered_now if images[group.leader["metadata"]["uid"]] != stored_revision
+        }
     # Groups that the user scales away are not missed, as long as they are no surge.
-    asked = snapshot.leaders["metadata"].get("annotations", {}).get(REPLICAS_ANNOTATION)
-    counted = replicas if asked == str(stored) and stored > spec["replicas"] else stored
-    ready = {each.index for each in snapshot.groups if each.index < counted and is_ready(each, images)}
-    left, must_stay = len(ready - going), spec["replicas"] - unavailable
-    if not ready & going or left >= must_stay:
+    recorded = snapshot.leaders["metadata"].get("annotations", {}).get(REPLICAS_ANNOTATION)
+    counted = replicas if recorded == str(stored) and stored > spec["replicas"] else stored
+    ready = {group.index for group in snapshot.groups if group.index < counted and is_ready(group, images)}
+    remaining, must_stay = len(ready - removed), spec["replicas"] - unavailable
+    if not ready & removed or remaining >= must_stay:
         return
-    said = f"{left} groups stay ready of {len(ready)}, {must_stay} must; {going} go"
-    assert left == len(ready) - 1 < must_stay, said
+    message = f"{remaining} groups stay ready of {len(ready)}, {must_stay} must; {removed} go"
+    assert remaining == len(ready) - 1 < must_stay, message
     # If broken old groups alone use up the budget, one healthy group may go after all.
-    present = [each for each in snapshot.groups if each.index < stored]
-    broken = {each.index for each in present if outdated(each) and not is_terminating(each.leader)}
-    assert broken - ready and ready | broken == set(range(stored)), f"{said}; {broken - ready} are broken"
+    present = [group for group in snapshot.groups if group.index < stored]
+    broken = {group.index for group in present if outdated(group) and not is_terminating(group.leader)}
+    assert broken - ready and ready | broken == set(range(stored)), f"{message}; {broken - ready} are broken"
 
 
 def check_broken(
@@ -121,11 +125,13 @@ def is_prewarming(snapshot: SetSnapshot, plan: Plan) -> bool:
     """Return whether a Job for a node is created or running, and the pass does not end the prewarming."""
     if any((status.patch.get("prewarm") or {}).get("completionTime") for status in plan.statuses):
         return False
-    made = [each for each in _actions(plan) if isinstance(each, Create) and each.intent["kind"] == "Job"]
-    gone = {each.target.uid for each in _actions(plan) if isinstance(each, Delete)}
+    created = [
+        action for action in _actions(plan) if isinstance(action, Create) and action.intent["kind"] == "Job"
+    ]
+    deleted = {action.target.uid for action in _actions(plan) if isinstance(action, Delete)}
     jobs = snapshot.prewarm.jobs if snapshot.prewarm is not None else ()
-    running = [job for job in jobs if job["metadata"]["uid"] not in gone and not has_ended(job)]
-    return bool(made or running)
+    running = [job for job in jobs if job["metadata"]["uid"] not in deleted and not has_ended(job)]
+    return bool(created or running)
 
 
 def check_group_pass(snapshot: GroupSnapshot, plan: Plan, images: Images, incidents: Container[str]) -> None:
@@ -136,8 +142,8 @@ def check_group_pass(snapshot: GroupSnapshot, plan: Plan, images: Images, incide
         if isinstance(action, Delete) and action.target.kind == "Pod":
             assert action.target.uid in incidents, f"{action.target} is restarted without a reason"
         if isinstance(action, Delete) and action.target.kind == "StatefulSet":
-            goes = {each.target.uid for each in _actions(plan) if isinstance(each, Delete)}
-            is_going = is_terminating(snapshot.leader) or snapshot.leader["metadata"]["uid"] in goes
+            deleted = {action.target.uid for action in _actions(plan) if isinstance(action, Delete)}
+            is_going = is_terminating(snapshot.leader) or snapshot.leader["metadata"]["uid"] in deleted
             assert is_going, f"{action.target} goes without its leader"
         if isinstance(action, Create) and action.intent["kind"] == "StatefulSet":
             check_workers(action.intent, snapshot.leader, images)
@@ -149,8 +155,8 @@ def check_workers(workers: Any, leader: Any, images: Images) -> None:
     assert revision_of(workers["spec"]["template"]) == revision, "workers of another revision"
     assert workers["spec"]["replicas"] == SIZES[revision] - 1, "workers of another size"
     keys = {
-        each["metadata"]["labels"].get(REVISION_LABEL)
-        for each in (workers, workers["spec"]["template"], leader)
+        obj["metadata"]["labels"].get(REVISION_LABEL)
+        for obj in (workers, workers["spec"]["template"], leader)
     }
     assert len(keys) == 1, f"keys {keys} in one group"
 
@@ -194,16 +200,16 @@ def is_ready(group: GroupFacts, images: Images) -> bool:
     """Return whether leader and workers serve and none of them is terminating."""
     leader, workers = group.leader, group.worker_statefulset
     status = leader["status"]
-    conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions", ())}
     if is_terminating(leader) or status["phase"] != "Running" or conditions.get("Ready") != "True":
         return False
     if SIZES[images[leader["metadata"]["uid"]]] == 1:
         return True
     if workers is None or (controller_of(workers) or {}).get("uid") != leader["metadata"]["uid"]:
         return False
-    told = workers.get("status", {})
-    is_observed = told.get("observedGeneration") == workers["metadata"]["generation"]
-    return is_observed and told["availableReplicas"] == workers["spec"]["replicas"]
+    worker_status = workers.get("status", {})
+    is_observed = worker_status.get("observedGeneration") == workers["metadata"]["generation"]
+    return is_observed and worker_status["availableReplicas"] == workers["spec"]["replicas"]
 
 
 def is_down(group: GroupFacts, images: Images) -> bool:

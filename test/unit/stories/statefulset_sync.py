@@ -65,43 +65,43 @@ class Sync:
         return tuple(dict.fromkeys((*self.remove, *self.condemn, *self.replace)))
 
 
-def sync(told: Told, pods: Iterable[SeenPod]) -> Sync:
+def sync(spec: Told, pods: Iterable[SeenPod]) -> Sync:
     """Decide one pass over `pods`, which are all pods that the StatefulSet controls."""
     seen = {pod.ordinal: pod for pod in pods}
-    wanted = range(told.start, told.start + told.replicas)
-    living = {ordinal: seen[ordinal] for ordinal in wanted if ordinal in seen}
+    ordinals = range(spec.start, spec.start + spec.replicas)
+    living = {ordinal: seen[ordinal] for ordinal in ordinals if ordinal in seen}
     return Sync(
         remove=tuple(pod.ordinal for pod in living.values() if pod.ended and not pod.terminating),
-        create=tuple((ordinal, _revision(told, ordinal)) for ordinal in wanted if ordinal not in seen),
+        create=tuple((ordinal, _revision(spec, ordinal)) for ordinal in ordinals if ordinal not in seen),
         condemn=tuple(
             ordinal
             for ordinal in sorted(seen, reverse=True)
-            if ordinal not in wanted and not seen[ordinal].terminating
+            if ordinal not in ordinals and not seen[ordinal].terminating
         ),
-        replace=_replaced(told, wanted, living),
-        current=told.update if _is_complete(told, seen) else told.current,
+        replace=_replaced(spec, ordinals, living),
+        current=spec.update if _is_complete(spec, seen) else spec.current,
     )
 
 
-def _revision(told: Told, ordinal: int) -> str:
-    return told.current if ordinal < told.start + told.partition else told.update
+def _revision(spec: Told, ordinal: int) -> str:
+    return spec.current if ordinal < spec.start + spec.partition else spec.update
 
 
-def _replaced(told: Told, wanted: range, living: Mapping[int, SeenPod]) -> tuple[int, ...]:
-    targets = [ordinal for ordinal in reversed(wanted) if ordinal >= told.start + told.partition]
-    if told.max_unavailable is None:
-        return _one_at_a_time(told, targets, living)
-    down = sum(not (ordinal in living and living[ordinal].is_available) for ordinal in wanted)
-    outdated = [ordinal for ordinal in targets if _is_outdated(told, living.get(ordinal))]
+def _replaced(spec: Told, ordinals: range, living: Mapping[int, SeenPod]) -> tuple[int, ...]:
+    targets = [ordinal for ordinal in reversed(ordinals) if ordinal >= spec.start + spec.partition]
+    if spec.max_unavailable is None:
+        return _one_at_a_time(spec, targets, living)
+    down = sum(not (ordinal in living and living[ordinal].is_available) for ordinal in ordinals)
+    outdated = [ordinal for ordinal in targets if _is_outdated(spec, living.get(ordinal))]
     available = [ordinal for ordinal in outdated if living[ordinal].is_available]
-    taken = available[: max(0, told.max_unavailable - down)]
-    return (*(ordinal for ordinal in outdated if ordinal not in available), *taken)
+    replaced = available[: max(0, spec.max_unavailable - down)]
+    return (*(ordinal for ordinal in outdated if ordinal not in available), *replaced)
 
 
-def _one_at_a_time(told: Told, targets: Iterable[int], living: Mapping[int, SeenPod]) -> tuple[int, ...]:
+def _one_at_a_time(spec: Told, targets: Iterable[int], living: Mapping[int, SeenPod]) -> tuple[int, ...]:
     for target in targets:
         pod = living.get(target)
-        if _is_outdated(told, pod):
+        if _is_outdated(spec, pod):
             return (target,)
         if pod is None or not pod.is_available:
             # A missing pod has only just been created.
@@ -109,11 +109,11 @@ def _one_at_a_time(told: Told, targets: Iterable[int], living: Mapping[int, Seen
     return ()
 
 
-def _is_outdated(told: Told, pod: SeenPod | None) -> bool:
-    return pod is not None and pod.revision != told.update and not pod.terminating
+def _is_outdated(spec: Told, pod: SeenPod | None) -> bool:
+    return pod is not None and pod.revision != spec.update and not pod.terminating
 
 
-def _is_complete(told: Told, seen: Mapping[int, SeenPod]) -> bool:
-    updated = sum(pod.revision == told.update and not pod.terminating for pod in seen.values())
+def _is_complete(spec: Told, seen: Mapping[int, SeenPod]) -> bool:
+    updated = sum(pod.revision == spec.update and not pod.terminating for pod in seen.values())
     ready = sum(pod.ready for pod in seen.values())
-    return len(seen) == updated == ready == told.replicas
+    return len(seen) == updated == ready == spec.replicas

@@ -94,11 +94,11 @@ class Story:
         check(self.wish, states, self.statefulset, rollout)
         stored = f"{self.statefulset.replicas},{self.statefulset.partition}"
         assert state.statefulset is not None
-        due = rollout.within(state.statefulset).replace
-        self.left += [index for index in rollout.replace if index not in due]
-        for index in due:
+        replaced = rollout.within(state.statefulset).replace
+        self.left += [index for index in rollout.replace if index not in replaced]
+        for index in replaced:
             self.statefulset.pods[index].terminating = True
-        wrote = self._apply(self.statefulset, rollout) or bool(due)
+        wrote = self._apply(self.statefulset, rollout) or bool(replaced)
         if wrote:
             self._tell(stored, letters_of(states, max(self.statefulset.pods, default=-1) + 1) or "-", rollout)
         return wrote
@@ -219,18 +219,18 @@ class Story:
         )
 
     def _apply(self, statefulset: FakeStatefulSet, rollout: Rollout) -> bool:
-        wanted = (rollout.replicas, rollout.partition, self.wish.revision, self._max_unavailable)
+        desired = (rollout.replicas, rollout.partition, self.wish.revision, self._max_unavailable)
         stored = (
             statefulset.replicas,
             statefulset.partition,
             statefulset.revision,
             statefulset.max_unavailable,
         )
-        asked, statefulset.last_replicas = statefulset.last_replicas, self.wish.replicas
-        if wanted == stored:
-            return asked != self.wish.replicas
+        last_replicas, statefulset.last_replicas = statefulset.last_replicas, self.wish.replicas
+        if desired == stored:
+            return last_replicas != self.wish.replicas
         statefulset.replicas, statefulset.partition, statefulset.revision, statefulset.max_unavailable = (
-            wanted
+            desired
         )
         statefulset.generation += 1
         return True
@@ -256,9 +256,9 @@ class Story:
         return next((becomes(flag) for flag in flags if not getattr(pod, flag)), None)
 
     def _tell(self, stored: str, letters: str, rollout: Rollout) -> None:
-        told = f"{rollout.replicas},{rollout.partition}"
+        position = f"{rollout.replicas},{rollout.partition}"
         replaced = ",".join(map(str, rollout.replace)) or "-"
-        self.told.append(f"{stored:<7}{letters:<15}{told:<7}{replaced:<10}{rollout.why}".rstrip())
+        self.told.append(f"{stored:<7}{letters:<15}{position:<7}{replaced:<10}{rollout.why}".rstrip())
 
 
 def check(wish: Wish, states: tuple[GroupState, ...], statefulset: FakeStatefulSet, rollout: Rollout) -> None:
@@ -275,13 +275,13 @@ def check(wish: Wish, states: tuple[GroupState, ...], statefulset: FakeStatefulS
     is_scaled_down = statefulset.last_replicas == statefulset.replicas > wish.replicas
     counted = rollout.replicas if is_scaled_down else statefulset.replicas
     before = {state.index for state in states if state.ready and state.index < counted}
-    going = set(rollout.replace) | set(range(rollout.replicas, statefulset.replicas))
+    removed = set(rollout.replace) | set(range(rollout.replicas, statefulset.replicas))
     if rollout.partition < statefulset.partition:
         # From now on the StatefulSet controller may take every outdated group at or above the partition.
-        going |= {state.index for state in states if state.outdated and state.index >= rollout.partition}
+        removed |= {state.index for state in states if state.outdated and state.index >= rollout.partition}
     floor = min(wish.replicas - limits.unavailable, len(before) - 1)
-    if before & going:
-        assert len(before - going) >= floor, where()
+    if before & removed:
+        assert len(before - removed) >= floor, where()
     if wish.start_strategy is not None and not wish.paused:
         _check_starts(wish, wish.start_strategy, states, statefulset, rollout, where)
 

@@ -77,7 +77,7 @@ class Steps:
         if not self.rows or self.rows[-1] != counts:
             self.rows.append(counts)
         for role, most in self._most.items():
-            assert sum(each.get(role, 0) for each in counts.values()) <= most, (role, counts)
+            assert sum(of_key.get(role, 0) for of_key in counts.values()) <= most, (role, counts)
 
     def texts(self, *keys: str) -> list[str]:
         """Return the rows in the notation of the specification: by revision, then by role; "-" if there is
@@ -88,7 +88,7 @@ class Steps:
             names = list(dict.fromkeys(role for counts in row.values() for role in counts))
             order = [name for name in ("prefill", "decode", "router") if name in names]
             rows = [[str(row[key].get(role, "-")) for role in order] if key in row else ["-"] for key in keys]
-            lines.append("|".join(",".join(each) for each in rows))
+            lines.append("|".join(",".join(row) for row in rows))
         return lines
 
 
@@ -134,11 +134,12 @@ def test_a_rollout_takes_the_steps_of_the_original(
     assert world.conditions["Available"] == "True" and "rollouts" not in world.status
     assert world.status["currentRevision"] == world.status["updateRevision"]
     for _, obj in world.cluster.log[KIND][len(statuses) :]:
-        said, status = obj["metadata"]["generation"], obj.get("status", {})
+        generation, status = obj["metadata"]["generation"], obj.get("status", {})
         is_done = any(
-            each["type"] == "Available" and each["status"] == "True" for each in status["conditions"]
+            condition["type"] == "Available" and condition["status"] == "True"
+            for condition in status["conditions"]
         )
-        if is_done and status["observedGeneration"] == said:
+        if is_done and status["observedGeneration"] == generation:
             assert status["currentRevision"] == status["updateRevision"], "done is said when it is done"
     for reason, count in {"RollingUpdateStarted": 1, "RollingUpdateCompleted": 1, "LWSDeleted": 2}.items():
         assert world.reasons.count(reason) == count
@@ -162,12 +163,12 @@ def test_every_write_of_a_step_comes_after_what_it_depends_on(world: World) -> N
     add(world, roles=roles(2, 2))
     image(world, "app:2")
     revisions = list(world.cluster.of_kind("ControllerRevision"))
-    own = [each for each in revisions if each["metadata"]["ownerReferences"][0]["kind"] == KIND]
-    assert sorted(each["revision"] for each in own) == [1, 2]
+    own = [revision for revision in revisions if revision["metadata"]["ownerReferences"][0]["kind"] == KIND]
+    assert sorted(revision["revision"] for revision in own) == [1, 2]
     log = world.cluster.log
     created = min(
         int(obj["metadata"]["resourceVersion"])
-        for gone, obj in log[CHILD]
+        for _, obj in log[CHILD]
         if only(world) in obj["metadata"]["name"]
     )
     baselines = [
@@ -175,7 +176,7 @@ def test_every_write_of_a_step_comes_after_what_it_depends_on(world: World) -> N
         for _, obj in log[CHILD]
         if INITIAL_REPLICAS_ANNOTATION in (obj["metadata"].get("annotations") or {})
     ]
-    recorded = max(int(each["metadata"]["resourceVersion"]) for each in own)
+    recorded = max(int(revision["metadata"]["resourceVersion"]) for revision in own)
     assert recorded < min(baselines) < created
 
 
@@ -183,16 +184,18 @@ def test_the_limit_of_the_history_holds_in_a_rollout_that_never_ends(world: Worl
     """Each edit overtakes the previous one, and no revision becomes ready."""
 
     def own() -> list[str]:
-        known = world.cluster.of_kind("ControllerRevision")
-        return [name_of(each) for each in known if (controller_of(each) or {}).get("kind") == KIND]
+        revisions = world.cluster.of_kind("ControllerRevision")
+        return [
+            name_of(revision) for revision in revisions if (controller_of(revision) or {}).get("kind") == KIND
+        ]
 
     add(world, revisionHistoryLimit=2)
     (first,) = own()
     world.nodes.hopeless = frozenset(f"bad:{number}" for number in range(12))
     for number in range(12):
         image(world, f"bad:{number}")
-        identities = (identity_of("demo", each) for each in recorded_children(world.get(KIND)))
-        keys = {each.key for each in identities if each is not None} | world.counts().keys()
+        identities = (identity_of("demo", name) for name in recorded_children(world.get(KIND)))
+        keys = {identity.key for identity in identities if identity is not None} | world.counts().keys()
         live = [name for name in own() if name.split("-")[1] in keys]
         assert first in live, "it serves on"
         assert len(own()) <= len(live) + 2
@@ -220,7 +223,7 @@ def test_a_rollout_that_is_overtaken_ends_at_the_newest_state(world: World) -> N
 
     def overtake() -> None:
         counts = world.counts()
-        if not seen and len(counts) == 2 and min(sum(each.values()) for each in counts.values()) > 2:
+        if not seen and len(counts) == 2 and min(sum(of_key.values()) for of_key in counts.values()) > 2:
             seen.extend(counts)
             template = {"image": "app:3"}
             world.edit(lambda spec: _set_image(spec, template["image"]))
@@ -234,7 +237,7 @@ def test_a_rollout_that_is_overtaken_ends_at_the_newest_state(world: World) -> N
 def test_a_change_that_is_taken_back_brings_the_old_revision_back(world: World) -> None:
     add(world, roles=roles(4, 4))
     first = only(world)
-    uids = {each["metadata"]["uid"] for each in world.children}
+    uids = {child["metadata"]["uid"] for child in world.children}
     taken_back: list[str] = []
 
     def take_back() -> None:
@@ -246,22 +249,22 @@ def test_a_change_that_is_taken_back_brings_the_old_revision_back(world: World) 
     world.after_pass = take_back
     image(world, "app:2")
     assert taken_back and only(world) == first
-    assert {each["metadata"]["uid"] for each in world.children} == uids
+    assert {child["metadata"]["uid"] for child in world.children} == uids
     assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
 
 
 def test_a_lost_child_is_made_anew(world: World) -> None:
     add(world)
-    before = {each["metadata"]["name"] for each in world.children}
+    before = {child["metadata"]["name"] for child in world.children}
     world.cluster.condemn(world.children[0])
     world.settle()
-    assert {each["metadata"]["name"] for each in world.children} == before
+    assert {child["metadata"]["name"] for child in world.children} == before
     assert world.conditions["Available"] == "True"
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
-@pytest.mark.parametrize("left", [4, 3, 2])
-def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: str, left: int) -> None:
+@pytest.mark.parametrize("remaining", [4, 3, 2])
+def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: str, remaining: int) -> None:
     """The child is recreated from its revision, with no more groups than before. The rollout continues."""
     add(world, roles=roles(4, 4))
     old = only(world)
@@ -270,21 +273,21 @@ def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: 
 
     def lose() -> None:
         counts = world.counts()
-        for each in world.children:
-            name, uid = each["metadata"]["name"], each["metadata"]["uid"]
+        for child in world.children:
+            name, uid = child["metadata"]["name"], child["metadata"]["uid"]
             if old in name and role in name and uid not in uids:
-                uids[uid] = each["spec"]["replicas"]
+                uids[uid] = child["spec"]["replicas"]
                 pods = [pod for pod in world.cluster.of_kind("Pod") if name in pod["metadata"]["name"]]
                 assert len(uids) == 1 or not pods
-        if not before and len(counts) == 2 and set(counts[old].values()) == {left}:
-            (lost,) = (each for each in world.children if f"{old}-{role}" in each["metadata"]["name"])
+        if not before and len(counts) == 2 and set(counts[old].values()) == {remaining}:
+            (lost,) = (child for child in world.children if f"{old}-{role}" in child["metadata"]["name"])
             before.append(lost["spec"]["replicas"])
             world.cluster.condemn(lost)
 
     world.after_pass = lose
     image(world, "app:2")
-    assert before == [left] and len(uids) == 2, "it was made anew"
-    assert 0 < list(uids.values())[1] <= left
+    assert before == [remaining] and len(uids) == 2, "it was made anew"
+    assert 0 < list(uids.values())[1] <= remaining
     assert old not in world.counts() and world.conditions["Available"] == "True"
     assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
 
@@ -294,14 +297,14 @@ def test_wart_41_a_child_lost_before_the_rollout_began_comes_back_whole(world: W
     """The user requests another revision and deletes a child before any pass has seen the request."""
     add(world, roles=roles(4, 4))
     old = only(world)
-    (lost,) = (each for each in world.children if f"{old}-{role}" in each["metadata"]["name"])
+    (lost,) = (child for child in world.children if f"{old}-{role}" in child["metadata"]["name"])
     name, uid = lost["metadata"]["name"], lost["metadata"]["uid"]
     made_anew: set[str] = set()
 
     def look() -> None:
-        known = world.cluster.find(CHILD, name)
-        if known is not None and known["metadata"]["uid"] != uid:
-            made_anew.add(known["metadata"]["annotations"][INITIAL_REPLICAS_ANNOTATION])
+        child = world.cluster.find(CHILD, name)
+        if child is not None and child["metadata"]["uid"] != uid:
+            made_anew.add(child["metadata"]["annotations"][INITIAL_REPLICAS_ANNOTATION])
 
     world.edit(lambda spec: _set_image(spec, "app:2"))
     world.cluster.condemn(lost)
@@ -316,14 +319,14 @@ def test_wart_41_one_that_was_lost_begins_with_no_more_groups_than_are_wanted(wo
     """The status counts groups that are not desired any more, or that the set never requested."""
     add(world, roles=roles(4, 2))
     old = only(world)
-    (lost,) = (each for each in world.children if f"{old}-prefill" in each["metadata"]["name"])
+    (lost,) = (child for child in world.children if f"{old}-prefill" in child["metadata"]["name"])
     began: list[tuple[int, int]] = []
 
     def look() -> None:
-        known = world.status.get("rollouts", {}).get("0")
-        if known is not None and not began:
+        rollout = world.status.get("rollouts", {}).get("0")
+        if rollout is not None and not began:
             began.append(
-                tuple(known["initialReplicas"][f"demo-0-{old}-{role}"] for role in ("prefill", "decode"))
+                tuple(rollout["initialReplicas"][f"demo-0-{old}-{role}"] for role in ("prefill", "decode"))
             )
 
     def edit(spec: dict[str, Any]) -> None:
@@ -355,8 +358,8 @@ def test_wart_41_one_whose_place_the_new_revision_needs_does_not_hold_it_up(worl
     def lose() -> None:
         counts = world.counts()
         if not lost and len(counts) == 2:
-            assert {each for key, of_key in counts.items() if key != old for each in of_key.values()} == {0}
-            (child,) = (each for each in world.children if f"{old}-prefill" in each["metadata"]["name"])
+            assert {count for key, of_key in counts.items() if key != old for count in of_key.values()} == {0}
+            (child,) = (child for child in world.children if f"{old}-prefill" in child["metadata"]["name"])
             lost.append(child["metadata"]["name"])
             world.cluster.condemn(child)
 
@@ -372,20 +375,20 @@ def test_wart_41_one_whose_place_the_new_revision_needs_does_not_hold_it_up(worl
 def test_wart_41_a_name_that_somebody_has_taken_holds_up_no_rollout(world: World) -> None:
     add(world, roles=roles(4, 4))
     old = only(world)
-    taken: list[str] = []
+    names: list[str] = []
 
     def lose() -> None:
         counts = world.counts()
-        if not taken and len(counts) == 2 and counts[old].get("prefill") == 3:
-            (lost,) = (each for each in world.children if f"{old}-prefill" in each["metadata"]["name"])
-            taken.append(lost["metadata"]["name"])
+        if not names and len(counts) == 2 and counts[old].get("prefill") == 3:
+            (lost,) = (child for child in world.children if f"{old}-prefill" in child["metadata"]["name"])
+            names.append(lost["metadata"]["name"])
             world.cluster.end(lost)
             world.cluster.add(make_set(lost["metadata"]["name"], size=1))
 
     world.after_pass = lose
     image(world, "app:2")
-    assert taken and list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
-    assert world.get(CHILD, taken[0])["metadata"].get("ownerReferences", []) == []
+    assert names and list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
+    assert world.get(CHILD, names[0])["metadata"].get("ownerReferences", []) == []
 
 
 def test_wart_41_a_child_lost_in_a_slice_whose_rollout_is_paused_comes_back(world: World) -> None:
@@ -419,12 +422,16 @@ def test_slices_come_and_go(world: World) -> None:
 
 def test_a_child_that_cannot_be_read_is_told_and_not_created_again(world: World) -> None:
     add(world)
-    name = next(each for each in world.children if "prefill" in each["metadata"]["name"])["metadata"]["name"]
+    name = next(child for child in world.children if "prefill" in child["metadata"]["name"])["metadata"][
+        "name"
+    ]
     world.edit(lambda spec: spec["leaderWorkerTemplate"].update(size="two"), CHILD, name)
     world.settle()
-    (told,) = (each for each in world.status["conditions"] if each["type"] == "ReplicaFailure")
-    assert (told["status"], told["reason"]) == ("True", "UnreadableSpec")
-    assert told["message"].startswith(f"LeaderWorkerSet {name}: spec.leaderWorkerTemplate.size")
+    (failure,) = (
+        condition for condition in world.status["conditions"] if condition["type"] == "ReplicaFailure"
+    )
+    assert (failure["status"], failure["reason"]) == ("True", "UnreadableSpec")
+    assert failure["message"].startswith(f"LeaderWorkerSet {name}: spec.leaderWorkerTemplate.size")
     before = world.cluster.writes
     world.manager.resync()
     world.settle()
@@ -444,7 +451,7 @@ def test_slices_that_come_in_a_pause_have_what_the_others_have(world: World, is_
 
     def pause(spec: dict[str, Any]) -> None:
         _set_image(spec, "app:2")
-        spec["roles"] = [each for each in spec["roles"] if each["name"] != "decode"]
+        spec["roles"] = [role for role in spec["roles"] if role["name"] != "decode"]
         spec["rolloutStrategy"] = {"paused": True}
 
     world.edit(pause)
@@ -476,16 +483,16 @@ def test_a_slice_whose_rollout_had_begun_comes_back_where_it_was(world: World) -
     world.edit(lambda spec: _set_image(spec, "app:2"))
     for _ in range(200):
         world.go_on()
-        first = [each for each in world.children if each["metadata"]["labels"][SLICE_LABEL] == "0"]
-        if first and all(old not in each["metadata"]["name"] for each in first):
+        first = [child for child in world.children if child["metadata"]["labels"][SLICE_LABEL] == "0"]
+        if first and all(old not in child["metadata"]["name"] for child in first):
             break
     world.edit(lambda spec: spec["rolloutStrategy"].update(paused=True))
     world.settle()
     assert old in world.counts()
     before = world.counts()
-    for each in world.children:
-        if each["metadata"]["labels"][SLICE_LABEL] == "0":
-            world.cluster.condemn(each)
+    for child in world.children:
+        if child["metadata"]["labels"][SLICE_LABEL] == "0":
+            world.cluster.condemn(child)
     world.settle()
     assert world.counts() == before
 
@@ -494,21 +501,21 @@ def test_no_more_slices_roll_at_once_than_may(world: World) -> None:
     add(world, slices=3, rolloutStrategy={"maxUpdatingSlices": 1})
     old = only(world)
     most: list[int] = []
-    told: set[str] = set()
+    pending: set[str] = set()
 
     def look() -> None:
-        metadata = [each["metadata"] for each in world.children]
-        slices = [(each["labels"][SLICE_LABEL], each["name"]) for each in metadata]
+        metadata = [child["metadata"] for child in world.children]
+        slices = [(labelled["labels"][SLICE_LABEL], labelled["name"]) for labelled in metadata]
         begun = {index for index, name in slices if old not in name}
-        left = {index for index, name in slices if old in name}
-        most.append(len(begun & left))
-        told.update(world.status.get("pending", ()))
+        remaining = {index for index, name in slices if old in name}
+        most.append(len(begun & remaining))
+        pending.update(world.status.get("pending", ()))
 
     world.after_pass = look
     image(world, "app:2")
     assert max(most) == 1 and only(world) != old
     why = "other slices are in their rollout, and no more may be at a time (maxUpdatingSlices)"
-    assert told == {f"slice{which}: roles prefill, decode: {why}" for which in ("s 1, 2", " 2")}
+    assert pending == {f"slice{which}: roles prefill, decode: {why}" for which in ("s 1, 2", " 2")}
     assert world.conditions["Available"] == "True"
 
 
@@ -520,12 +527,12 @@ def test_slices_that_cannot_be_remembered_yet_roll_later(
     monkeypatch.setattr("lws.disaggregatedset.slices.course.slices_recorded", room)
     add(world, slices=3)
     most: list[int] = []
-    told: set[str] = set()
+    pending: set[str] = set()
 
     def look() -> None:
         rollouts = world.status.get("rollouts", {})
-        most.append(sum(len(each["initialReplicas"]) for each in rollouts.values()))
-        told.update(world.status.get("pending", ()))
+        most.append(sum(len(rollout["initialReplicas"]) for rollout in rollouts.values()))
+        pending.update(world.status.get("pending", ()))
 
     world.after_pass = look
     world.edit(lambda spec: _set_image(spec, "app:2"))
@@ -536,7 +543,7 @@ def test_slices_that_cannot_be_remembered_yet_roll_later(
         world.manager.ring()
         world.settle()
     assert max(most) in range(1, 6) and world.conditions["Available"] == "True"
-    assert len(world.counts()) == 1 and any("no room to remember" in each for each in told)
+    assert len(world.counts()) == 1 and any("no room to remember" in message for message in pending)
 
 
 def external() -> list[dict[str, Any]]:
@@ -563,8 +570,8 @@ def test_a_role_that_is_scaled_to_nothing_keeps_no_service_from_the_others(world
     world.edit(lambda spec: spec.update(replicas=0), SCALER_KIND, "demo-prefill")
     world.settle()
     image(world, "app:2")
-    (decode,) = (each for each in world.children if each["metadata"]["labels"][ROLE_LABEL] == "decode")
-    services = {each["metadata"]["name"] for each in world.cluster.of_kind("Service")}
+    (decode,) = (child for child in world.children if child["metadata"]["labels"][ROLE_LABEL] == "decode")
+    services = {service["metadata"]["name"] for service in world.cluster.of_kind("Service")}
     assert f"{decode['metadata']['name']}-prv" in services
     assert world.conditions["Available"] == "True"
     assert list(world.counts().values()) == [{"prefill": 0, "decode": 2}]
@@ -575,9 +582,9 @@ def test_a_scaler_counts_the_groups_of_all_slices(world: World) -> None:
     world.edit(lambda spec: spec.update(replicas=4), SCALER_KIND, "demo-prefill")
     world.settle()
     of_slices = [
-        each["spec"]["replicas"]
-        for each in world.children
-        if each["metadata"]["labels"][ROLE_LABEL] == "prefill"
+        child["spec"]["replicas"]
+        for child in world.children
+        if child["metadata"]["labels"][ROLE_LABEL] == "prefill"
     ]
     assert of_slices == [2, 1, 1] and world.conditions["Available"] == "True"
 
@@ -585,7 +592,7 @@ def test_a_scaler_counts_the_groups_of_all_slices(world: World) -> None:
 def test_no_slice_is_created_without_groups_of_a_role_that_is_scaled_from_outside(world: World) -> None:
     add(world, roles=external(), slices=3)
     assert world.get(SCALER_KIND, "demo-prefill")["spec"] == {"replicas": 3}
-    assert {each["metadata"]["name"][-7:]: each["spec"]["replicas"] for each in world.children} == {
+    assert {child["metadata"]["name"][-7:]: child["spec"]["replicas"] for child in world.children} == {
         "prefill": 1,
         "-decode": 2,
     }
@@ -599,8 +606,8 @@ def test_slices_for_which_a_scaler_leaves_no_group_are_told(world: World, total:
     add(world, roles=external(), slices=3)
     world.edit(lambda spec: spec.update(replicas=total), SCALER_KIND, "demo-prefill")
     world.settle()
-    told = f"{where}: role prefill: no group: its scaler demo-prefill asks for {total} in 3 slices"
-    assert world.status.get("pending", []) == ([told] if where else [])
+    message = f"{where}: role prefill: no group: its scaler demo-prefill asks for {total} in 3 slices"
+    assert world.status.get("pending", []) == ([message] if where else [])
 
 
 def test_a_lost_scaler_is_made_anew_with_what_the_role_has(world: World) -> None:
@@ -615,15 +622,15 @@ def test_a_lost_scaler_is_made_anew_with_what_the_role_has(world: World) -> None
 
 def test_each_child_has_a_service_as_soon_as_its_revision_serves(world: World) -> None:
     add(world)
-    names = {f"{each['metadata']['name']}-prv" for each in world.children}
-    assert names <= {each["metadata"]["name"] for each in world.cluster.of_kind("Service")}
+    names = {f"{child['metadata']['name']}-prv" for child in world.children}
+    assert names <= {service["metadata"]["name"] for service in world.cluster.of_kind("Service")}
     world.cluster.condemn(world.get("Service", min(names)))
     world.settle()
     assert world.cluster.find("Service", min(names)) is not None
     image(world, "app:2")
-    services = {each["metadata"]["name"] for each in world.cluster.of_kind("Service")}
+    services = {service["metadata"]["name"] for service in world.cluster.of_kind("Service")}
     assert not names & services
-    assert {f"{each['metadata']['name']}-prv" for each in world.children} <= services
+    assert {f"{child['metadata']['name']}-prv" for child in world.children} <= services
 
 
 def test_what_a_set_is_created_with_is_written_once(world: World) -> None:
@@ -649,7 +656,7 @@ def test_what_a_set_is_created_with_is_written_once(world: World) -> None:
 def test_edits_that_roll_no_pod_take_effect_in_place(world: World) -> None:
     """Wart 14."""
     add(world)
-    uids = {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")}
+    uids = {pod["metadata"]["uid"] for pod in world.cluster.of_kind("Pod")}
 
     def change(spec: dict[str, Any]) -> None:
         spec["roles"][0]["spec"]["progressDeadlineSeconds"] = 60
@@ -658,18 +665,18 @@ def test_edits_that_roll_no_pod_take_effect_in_place(world: World) -> None:
 
     world.edit(change)
     world.settle()
-    (prefill,) = [each for each in world.children if each["metadata"]["labels"][ROLE_LABEL] == "prefill"]
+    (prefill,) = [child for child in world.children if child["metadata"]["labels"][ROLE_LABEL] == "prefill"]
     assert prefill["spec"]["progressDeadlineSeconds"] == 60
     assert prefill["metadata"]["labels"]["team"] == "a"
-    assert {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")} == uids
+    assert {pod["metadata"]["uid"] for pod in world.cluster.of_kind("Pod")} == uids
     assert world.status["pending"] == ["spec.roles[1].spec.networkConfig"]
 
 
 def test_a_role_that_somebody_rolls_by_itself_stays_so_until_the_next_revision(world: World) -> None:
     """`lws restart` and `lws undo` of such a LeaderWorkerSet warn of this."""
     add(world)
-    before = {each["metadata"]["name"]: each for each in world.children}
-    name = next(each for each in before if each.endswith("-prefill"))
+    before = {child["metadata"]["name"]: child for child in world.children}
+    name = next(child_name for child_name in before if child_name.endswith("-prefill"))
 
     def restart(spec: dict[str, Any]) -> None:
         template = spec["leaderWorkerTemplate"]["workerTemplate"]
@@ -680,10 +687,10 @@ def test_a_role_that_somebody_rolls_by_itself_stays_so_until_the_next_revision(w
 
     world.edit(restart, CHILD, name)
     world.settle()
-    assert {each["metadata"]["name"] for each in world.children} == before.keys()
+    assert {child["metadata"]["name"] for child in world.children} == before.keys()
     pods = list(world.cluster.of_kind("Pod"))
-    assert {is_restarted(each) for each in pods if each["metadata"]["name"].startswith(name)} == {True}
-    assert {is_restarted(each) for each in pods if not each["metadata"]["name"].startswith(name)} == {False}
+    assert {is_restarted(pod) for pod in pods if pod["metadata"]["name"].startswith(name)} == {True}
+    assert {is_restarted(pod) for pod in pods if not pod["metadata"]["name"].startswith(name)} == {False}
     image(world, "app:2")
     assert not any(map(is_restarted, world.cluster.of_kind("Pod")))
 
@@ -724,9 +731,9 @@ def test_a_role_waits_for_those_that_start_first(world: World) -> None:
 
     def look() -> None:
         order.extend(
-            each["metadata"]["labels"][ROLE_LABEL]
-            for each in world.children
-            if each["metadata"]["labels"][ROLE_LABEL] not in order
+            child["metadata"]["labels"][ROLE_LABEL]
+            for child in world.children
+            if child["metadata"]["labels"][ROLE_LABEL] not in order
         )
 
     world.after_pass = look
@@ -750,11 +757,11 @@ def test_a_set_that_is_deleted_takes_everything_with_it(world: World, foreground
 def test_orphans_are_adopted_before_anything_is_made(world: World) -> None:
     """Wart 16."""
     add(world)
-    uids = {each["metadata"]["uid"] for each in world.children}
+    uids = {child["metadata"]["uid"] for child in world.children}
     for child in world.children:
         world.cluster.change(child, {"ownerReferences": []})
     world.settle()
-    assert {each["metadata"]["uid"] for each in world.children} == uids
+    assert {child["metadata"]["uid"] for child in world.children} == uids
 
 
 def test_what_has_the_name_of_a_child_is_left_alone_and_told(world: World) -> None:
@@ -766,9 +773,11 @@ def test_what_has_the_name_of_a_child_is_left_alone_and_told(world: World) -> No
     assert key in name
     add(world)
     assert world.get(CHILD, name)["metadata"]["uid"] == stranger["metadata"]["uid"]
-    (problem,) = [each for each in world.status["conditions"] if each["type"] == "ReplicaFailure"]
+    (problem,) = [
+        condition for condition in world.status["conditions"] if condition["type"] == "ReplicaFailure"
+    ]
     assert problem["reason"] == "NameClash" and name in problem["message"]
-    assert [each["metadata"]["labels"][ROLE_LABEL] for each in world.children] == ["prefill"]
+    assert [child["metadata"]["labels"][ROLE_LABEL] for child in world.children] == ["prefill"]
 
 
 def test_what_keeps_a_child_from_its_groups_is_told_in_its_own_words(world: World) -> None:
@@ -784,7 +793,9 @@ def test_what_keeps_a_child_from_its_groups_is_told_in_its_own_words(world: Worl
             del world.manager.queue.keys[key]
         else:
             world.manager.run_pass(key)
-    (problem,) = [each for each in world.status["conditions"] if each["type"] == "ReplicaFailure"]
+    (problem,) = [
+        condition for condition in world.status["conditions"] if condition["type"] == "ReplicaFailure"
+    ]
     assert problem["reason"] == "QuotaExceeded"
     assert problem["message"] == f"role decode of slice 0 ({child['metadata']['name']}): no room"
 

@@ -129,7 +129,7 @@ def test_a_group_that_fails_once_costs_no_healthy_one(
 ) -> None:
     attack = begin(loop, BUDGETS[1], (3, 3))
     pods = attack.world.cluster.of_kind("Pod")
-    (pod,) = (each for each in pods if each["metadata"]["name"].endswith(f"-prefill-{index}"))
+    (pod,) = (obj for obj in pods if obj["metadata"]["name"].endswith(f"-prefill-{index}"))
     getattr(attack.world.nodes, failure)(pod)
     attack.world.edit(image("b"))
     attack.go()
@@ -183,10 +183,10 @@ def test_caches_that_lag_break_no_promise(loop: asyncio.AbstractEventLoop, seed:
 
 def test_a_status_that_is_lost_at_rest_comes_back(loop: asyncio.AbstractEventLoop) -> None:
     attack = begin(loop, BUDGETS[0])
-    known = attack.world.status
+    before = attack.world.status
     lose_status(attack.world)
     attack.go()
-    assert attack.world.status["updateRevision"] == known["updateRevision"]
+    assert attack.world.status["updateRevision"] == before["updateRevision"]
     attack.check_end()
 
 
@@ -198,10 +198,10 @@ def left_by_others(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
     value.
     """
     yield {}
-    old = [{**each, "status": "False", "reason": "Old"} for each in status["conditions"]]
+    old = [{**condition, "status": "False", "reason": "Old"} for condition in status["conditions"]]
     yield {**status, "conditions": old}
     for field, value in status.items():
-        yield {name: each for name, each in status.items() if name != field}
+        yield {name: value for name, value in status.items() if name != field}
         if isinstance(value, int | str):
             yield {**status, field: type(value)(7)}
 
@@ -210,11 +210,11 @@ def told_in(status: dict[str, Any]) -> dict[str, Any]:
     """Return what a pass can compute again: no records, no timestamps, and only conditions that are True."""
     memory = {"lastProgressTime", "members", "rollout", "restarts", "collisionCount", "rollouts"}
     conditions = [
-        {**each, "lastTransitionTime": ""}
-        for each in status["conditions"]
-        if each["type"] != FOREIGN["type"] and each["status"] == "True"
+        {**condition, "lastTransitionTime": ""}
+        for condition in status["conditions"]
+        if condition["type"] != FOREIGN["type"] and condition["status"] == "True"
     ]
-    return {name: each for name, each in status.items() if name not in memory} | {"conditions": conditions}
+    return {name: value for name, value in status.items() if name not in memory} | {"conditions": conditions}
 
 
 @pytest.mark.parametrize(
@@ -237,8 +237,8 @@ def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
         world.settle()
         world.manager.ring()
     name = name or world.children[0]["metadata"]["name"]
-    known = world.get(kind, name)["status"]
-    for edited in left_by_others(told_in(known)):
+    complete = world.get(kind, name)["status"]
+    for edited in left_by_others(told_in(complete)):
         before = {**edited, "conditions": [*edited.get("conditions", ()), FOREIGN]}
         # So long after the last one that it is no conflict between two writers.
         world.cluster.now += timedelta(seconds=timing.ACTIVE_SET_SECONDS + 1)
@@ -247,7 +247,7 @@ def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
         world.passes.clear()
         world.settle()
         status = world.get(kind, name)["status"]
-        assert told_in(status) == told_in(known), edited
+        assert told_in(status) == told_in(complete), edited
         assert FOREIGN in status["conditions"], edited
         assert world.cluster.writes - writes == 1, edited
         assert [key.kind for key in world.passes].count(passes) == 1, edited

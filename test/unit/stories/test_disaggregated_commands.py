@@ -38,7 +38,7 @@ class Served(FakeCluster):
         self.__dict__ = cluster.__dict__
 
     async def listed(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
-        return [each for each in self.of_kind(kind) if _matches(each, selector)]
+        return [obj for obj in self.of_kind(kind) if _matches(obj, selector)]
 
     async def merge_patch(self, target: Reference, patch: Object, manager: str) -> dict[str, Any]:
         return self._changed(target, with_merged(self.objects[target.kind, target.name], patch))
@@ -47,7 +47,7 @@ class Served(FakeCluster):
         self, target: Reference, operations: Any, manager: str, *, dry_run: bool = False
     ) -> dict[str, Any]:
         before = self.objects[target.kind, target.name]
-        after = jsonpatch.JsonPatch([dict(each) for each in operations]).apply(before)
+        after = jsonpatch.JsonPatch([dict(operation) for operation in operations]).apply(before)
         return cast(dict[str, Any], after) if dry_run else self._changed(target, after)
 
     def _changed(self, target: Reference, after: Object) -> dict[str, Any]:
@@ -103,13 +103,13 @@ def test_the_status_follows_a_rollout(terminal: Terminal) -> None:
     ]
     code, out = terminal(_restart, DEMO, None)
     assert (code, out) == (0, "disaggregatedset.disaggregatedset.x-k8s.io/demo restarted\n")
-    said = []
+    updated = []
     while terminal.world.go_on():
         data = terminal.status()
         assert not data["settled"] or len(terminal.world.counts()) == 1
-        said.append(data["roles"][0]["updatedAndReady"])
-        assert all(each["ready"] <= each["replicas"] for each in data["roles"])
-    assert said[0] == 0 and sorted(said) == said and said[-1] == 4
+        updated.append(data["roles"][0]["updatedAndReady"])
+        assert all(role["ready"] <= role["replicas"] for role in data["roles"])
+    assert updated[0] == 0 and sorted(updated) == updated and updated[-1] == 4
     assert (data["settled"], data["revision"]) == (True, 2)
     code, out = terminal(_history, DEMO, None, None)
     assert (code, out.count("annotation kubectl.kubernetes.io/restartedAt added")) == (0, 2)
@@ -168,7 +168,7 @@ def test_plan_of_a_change(terminal: Terminal) -> None:
     ]
     after = {**obj, "spec": {**obj["spec"], "roles": roles}}
     planned = terminal._loop.run_until_complete(_changed_roles(terminal.session, obj, after, False))
-    texts = [cast(Any, each).text for each in planned.blocks]
+    texts = [cast(Any, block).text for block in planned.blocks]
     image = "worker template container main image: app:1 → app:2"
     assert texts == [
         "6 groups (decode 2, prefill 4) restart, by a rollout of all roles in step",
@@ -189,14 +189,14 @@ def counts(step: dict[str, Any]) -> list[str]:
 def test_plan_of_a_set_that_is_not_there_yet(terminal: Terminal) -> None:
     obj = make_disaggregated("new", roles=[make_role("prefill", 4), make_role("decode", 2)])
     planned = created_roles(as_stored(obj), terminal.session.now, True)
-    assert [cast(Any, each).text for each in planned.blocks[:2]] == [
+    assert [cast(Any, block).text for block in planned.blocks[:2]] == [
         f"new: 6 groups (prefill 4, decode 2), 6 pods in all, under key {planned.data['key']}",
         "a later update of all its groups:",
     ]
     terminal(_restart, DEMO, None)
     happens = terminal._loop.run_until_complete(_ahead(terminal.session, DEMO, True)).data["steps"]
     later = planned.data["steps"]
-    assert [counts(each) for each in later] == [counts(each) for each in happens]
+    assert [counts(stage) for stage in later] == [counts(stage) for stage in happens]
 
 
 def test_undo_comes_back_and_does_nothing_twice(terminal: Terminal) -> None:
@@ -221,7 +221,7 @@ def test_edits_that_the_original_would_roll_over_are_told(terminal: Terminal) ->
     _, out = terminal(_show, DEMO, None)
     assert "upstream would compute" in out and out.endswith("settled\n")
     spec = {"subdomainPolicy": "UniquePerReplica"}
-    terminal.world.edit(lambda given: given["roles"][0]["spec"].update(networkConfig=spec))
+    terminal.world.edit(lambda set_spec: set_spec["roles"][0]["spec"].update(networkConfig=spec))
     terminal.world.settle()
     _, out = terminal(_show, DEMO, None)
     assert "spec.roles[0].spec.networkConfig waits for the next revision; `restart` brings it" in out

@@ -74,25 +74,25 @@ def accepted(raw: dict[str, Any], image: str) -> dict[str, Any] | None:
     # A deadline of hours would need more turns than are played.
     stored["spec"]["progressDeadlineSeconds"] = min(60, stored["spec"].get("progressDeadlineSeconds") or 60)
     roles = stored["spec"]["roles"]
-    for template in (each["spec"]["leaderWorkerTemplate"] for each in roles):
+    for template in (role["spec"]["leaderWorkerTemplate"] for role in roles):
         for part in (template.get("leaderTemplate"), template["workerTemplate"]):
             for container in part["spec"]["containers"] if part else ():
                 if container.get("image", GOOD) == GOOD:
                     container["image"] = image
-    groups = stored["spec"].get("slices", 1) * sum(each["spec"].get("replicas", 1) for each in roles)
-    pods = max(each["spec"]["leaderWorkerTemplate"].get("size", 1) for each in roles)
+    groups = stored["spec"].get("slices", 1) * sum(role["spec"].get("replicas", 1) for role in roles)
+    pods = max(role["spec"]["leaderWorkerTemplate"].get("size", 1) for role in roles)
     return stored if groups <= MOST_GROUPS and pods <= MOST_PODS else None
 
 
 def send(world: World, obj: dict[str, Any]) -> bool:
     """Create or change the set. Return whether admission accepts it."""
-    known = world.cluster.find(KIND, "demo")
-    if known is None:
+    stored = world.cluster.find(KIND, "demo")
+    if stored is None:
         world.cluster.add(obj)
         return True
-    if errors_in({**known, "spec": obj["spec"]}, known):
+    if errors_in({**stored, "spec": obj["spec"]}, stored):
         return False
-    world.cluster.change(known, spec=obj["spec"])
+    world.cluster.change(stored, spec=obj["spec"])
     return True
 
 
@@ -118,8 +118,12 @@ def end_of(world: World) -> str:
     assert status["observedGeneration"] == obj["metadata"]["generation"]
     if world.conditions.get("Available") == "True":
         return "available"
-    said = {each["type"]: each["message"] for each in status["conditions"] if each["status"] == "True"}
-    assert "groups of the target revision are ready" in said["Stalled"], said
+    messages = {
+        condition["type"]: condition["message"]
+        for condition in status["conditions"]
+        if condition["status"] == "True"
+    }
+    assert "groups of the target revision are ready" in messages["Stalled"], messages
     assert BROKEN in str(obj["spec"])
     return "stalled"
 

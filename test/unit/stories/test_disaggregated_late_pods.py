@@ -65,7 +65,7 @@ def _work(manager: FakeManager, is_meant: Callable[[Key], bool], late: Collectio
         for kind in manager.late:
             if kind not in late:
                 manager.read(kind)
-        for key in [each for each in manager.queue.keys if not is_meant(each)]:
+        for key in [key for key in manager.queue.keys if not is_meant(key)]:
             del manager.queue.keys[key]
         if not manager.run_pass():
             return

@@ -59,8 +59,8 @@ def key_after(world: World, edit: Edit) -> str:
 def orphan_its_groups(world: World, name: str) -> None:
     """Delete a child as `kubectl delete lws NAME --cascade=orphan` does."""
     child = world.get(CHILD, name)
-    for each in world.cluster.owned_by(child["metadata"]["uid"]):
-        world.cluster.change(each, {"ownerReferences": None})
+    for dependent in world.cluster.owned_by(child["metadata"]["uid"]):
+        world.cluster.change(dependent, {"ownerReferences": None})
     world.cluster.end(child)
 
 
@@ -145,7 +145,9 @@ def test_the_statefulset_of_a_user_that_has_the_name_of_a_child_is_no_group_of_i
     for _ in range(40):
         if not attack._round():
             world.manager.ring()
-    (prefill,) = (each for each in world.status["roleStatuses"] if each["name"] == "prefill")
+    (prefill,) = (
+        role_status for role_status in world.status["roleStatuses"] if role_status["name"] == "prefill"
+    )
     assert prefill["replicas"] <= 4
 
 

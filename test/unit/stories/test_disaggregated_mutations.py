@@ -91,5 +91,9 @@ def test_a_field_that_nobody_knows_in_the_data_of_a_revision_rolls_nothing(settl
 
 def settled_revision(cluster: FakeCluster) -> dict[str, Any]:
     """Return the newest revision of the set."""
-    own = [each for each in cluster.of_kind("ControllerRevision") if PROOF_ANNOTATION in annotations_of(each)]
-    return max(own, key=lambda each: int(each["revision"]))
+    own = [
+        revision
+        for revision in cluster.of_kind("ControllerRevision")
+        if PROOF_ANNOTATION in annotations_of(revision)
+    ]
+    return max(own, key=lambda revision: int(revision["revision"]))

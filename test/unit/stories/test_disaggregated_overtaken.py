@@ -32,8 +32,8 @@ def world() -> Iterator[World]:
 def begin(world: World, example: Example) -> None:
     """Create the set and play until it is settled on its first revision."""
     roles = example.roles(example.before, example.rows[0][0], "nginx:1")
-    made = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "demo", "namespace": "default"}}
-    world.cluster.add(defaulted({**made, "spec": {"roles": roles}}))
+    obj = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "demo", "namespace": "default"}}
+    world.cluster.add(defaulted({**obj, "spec": {"roles": roles}}))
     world.settle()
 
 
@@ -65,7 +65,7 @@ class Sight:
             example.budgets[index] if example.budgets and name in example.after else (1, 0)
             for index, name in enumerate(NAMES[: len(target)])
         ]
-        surge, unavailable = (tuple(each) for each in zip(*budgets, strict=True))
+        surge, unavailable = (tuple(values) for values in zip(*budgets, strict=True))
         return Rules(self.start, target, surge, unavailable).step(*self.row)
 
 
@@ -79,31 +79,33 @@ def look(world: World, width: int) -> Sight:
     old, new, start = Counter[str](), Counter[str](), Counter[str]()
     is_marked = True
     for child in world.children:
-        labels, wanted = child["metadata"]["labels"], child["spec"]["replicas"]
+        labels, replicas = child["metadata"]["labels"], child["spec"]["replicas"]
         if labels[REVISION_LABEL] == key:
-            new[labels[ROLE_LABEL]] = wanted
+            new[labels[ROLE_LABEL]] = replicas
             continue
         text = (child["metadata"].get("annotations") or {}).get(INITIAL)
         is_marked = is_marked and text is not None
-        old[labels[ROLE_LABEL]] += wanted
-        start[labels[ROLE_LABEL]] += int(text) if text is not None else wanted
-    counts = {each: tuple(of_key.get(name, 0) for name in names) for each, of_key in world.counts().items()}
-    first, *row = (tuple(each[name] for name in names) for each in (start, old, new))
+        old[labels[ROLE_LABEL]] += replicas
+        start[labels[ROLE_LABEL]] += int(text) if text is not None else replicas
+    counts = {
+        revision: tuple(of_key.get(name, 0) for name in names) for revision, of_key in world.counts().items()
+    }
+    first, *row = (tuple(counter[name] for name in names) for counter in (start, old, new))
     return Sight(first, (row[0], row[1]), counts, key, is_marked)
 
 
 def sights(world: World, width: int) -> list[Sight]:
     """Return what upstream reads at each row of the rollout, after the pass that ends in the row."""
-    found: list[Sight] = []
+    rows: list[Sight] = []
 
     def see() -> None:
         seen = look(world, width)
-        if not found or found[-1].row != seen.row:
-            found.append(seen)
+        if not rows or rows[-1].row != seen.row:
+            rows.append(seen)
 
     world.after_pass = see
     world.settle()
-    return found
+    return rows
 
 
 ALL_FOUR = Example("all of them", "4,4|0,0 0,0|4,4")
@@ -121,16 +123,16 @@ def test_a_rollout_that_was_overtaken_goes_on_in_the_hands_of_the_original(
         assert world.go_on()
     middle = look(world, 2).key
     ask_for(world, ALL_FOUR, "nginx:3")
-    seen = [each for each in sights(world, 2) if each.key in each.by_key]
+    seen = [sight for sight in sights(world, 2) if sight.key in sight.by_key]
     assert seen[0].start == (4, 4) and {oldest, middle} < {*seen[0].by_key}
     assert seen[-1].row == ((0, 0), (4, 4)) and [*world.counts()] == [seen[0].key]
-    for number, each in enumerate(seen[:-1]):
-        expected = each.next_row(ALL_FOUR, (4, 4))
-        assert expected is not None and each.is_marked
+    for number, sight in enumerate(seen[:-1]):
+        expected = sight.next_row(ALL_FOUR, (4, 4))
+        assert expected is not None and sight.is_marked
         ours = [later.row for later in seen[number + 1 : number + 3]]
         # We create groups only when those that make room are gone, one pass later.
-        assert ours[0] == expected or ours == [(expected[0], each.row[1]), expected]
-        budget = tuple(now - then for now, then in zip(each.row[0], expected[0], strict=True))
-        old = {key: counts for key in (middle, oldest) if (counts := each.by_key.get(key))}
-        left = dict(zip(old, spread([*old.values()], budget), strict=True))
-        assert {key: seen[number + 1].by_key.get(key, (0, 0)) for key in old} == left
+        assert ours[0] == expected or ours == [(expected[0], sight.row[1]), expected]
+        budget = tuple(now - then for now, then in zip(sight.row[0], expected[0], strict=True))
+        old = {key: counts for key in (middle, oldest) if (counts := sight.by_key.get(key))}
+        remaining = dict(zip(old, spread([*old.values()], budget), strict=True))
+        assert {key: seen[number + 1].by_key.get(key, (0, 0)) for key in old} == remaining

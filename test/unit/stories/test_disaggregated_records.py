@@ -24,7 +24,7 @@ def test_an_orphaned_history_comes_along_with_a_new_revision(loop: asyncio.Abstr
     world.cluster.add(obj)
     world.settle()
     revisions = world.cluster.of_kind("ControllerRevision")
-    (old,) = [each for each in revisions if (controller_of(each) or {}).get("kind") == KIND]
+    (old,) = [revision for revision in revisions if (controller_of(revision) or {}).get("kind") == KIND]
     world.cluster.change(old, {"ownerReferences": []})
     world.cluster.condemn(world.get(KIND))
     for _ in range(5):
@@ -52,27 +52,27 @@ def test_a_record_that_is_tried_again_makes_nothing_for_a_set_that_is_gone(
     attack.at = 0
     world.manager.queue.add(key)
     world.manager.run_pass(key)
-    assert not [each for each in attack.writes if "create LeaderWorkerSet" in each]
+    assert not [write for write in attack.writes if "create LeaderWorkerSet" in write]
 
 
 def test_a_slice_that_cannot_be_made_keeps_no_other_from_it(loop: asyncio.AbstractEventLoop) -> None:
     world, obj = World(loop), make_disaggregated(slices=3)
     del obj["metadata"]["uid"]
     create = world.cluster.create
-    made: list[str] = []
+    names: list[str] = []
 
     async def refusing(intent: Any) -> Any:
-        made.append(intent["metadata"]["name"])
-        if made[-1].startswith("demo-0-"):
+        names.append(intent["metadata"]["name"])
+        if names[-1].startswith("demo-0-"):
             raise ApiError(500, "InternalError", "not this one")
         return await create(intent)
 
     world.cluster.create = refusing  # type: ignore[method-assign]
     world.cluster.add(obj)
     world.manager.read(KIND)
-    while len({each["metadata"]["labels"][SLICE_LABEL] for each in world.children}) < 2:
-        assert world.manager.run_pass(PASS_OF_SET), f"it waits: {made}"
-    first = [name for name in made if name.startswith("demo-0-")]
+    while len({child["metadata"]["labels"][SLICE_LABEL] for child in world.children}) < 2:
+        assert world.manager.run_pass(PASS_OF_SET), f"it waits: {names}"
+    first = [name for name in names if name.startswith("demo-0-")]
     assert len(first) == 1, "in the same pass as the first one that failed"
 
 
@@ -81,14 +81,14 @@ def test_children_say_what_a_rollout_began_with_though_its_record_failed_at_firs
     loop: asyncio.AbstractEventLoop, fault: str
 ) -> None:
     attack = begin(loop, BUDGETS[1])
-    before = {each["metadata"]["name"] for each in attack.world.children}
+    before = {child["metadata"]["name"] for child in attack.world.children}
     attack.at, attack.fault = 1, fault
     attack.world.edit(image("b"))
     while len(attack.world.counts()) < 2:
         attack.go(1)
         attack.world.manager.ring()
-    old = [each for each in attack.world.children if each["metadata"]["name"] in before]
-    assert old and all(INITIAL_REPLICAS_ANNOTATION in annotations_of(each) for each in old)
+    old = [child for child in attack.world.children if child["metadata"]["name"] in before]
+    assert old and all(INITIAL_REPLICAS_ANNOTATION in annotations_of(child) for child in old)
 
 
 def test_a_record_whose_answer_is_lost_leaves_the_floor_where_the_status_is_lost_too(
@@ -108,9 +108,9 @@ def test_a_part_of_the_status_that_is_lost_at_rest_comes_back(
     loop: asyncio.AbstractEventLoop, field: str
 ) -> None:
     attack = begin(loop, BUDGETS[0])
-    known = attack.world.status
-    left = {name: value for name, value in known.items() if name != field}
-    attack.world.cluster.change(attack.world.get(KIND), status=left)
+    complete = attack.world.status
+    without_field = {name: value for name, value in complete.items() if name != field}
+    attack.world.cluster.change(attack.world.get(KIND), status=without_field)
     attack.go()
-    assert attack.world.status.keys() == known.keys()
+    assert attack.world.status.keys() == complete.keys()
     attack.check_end()

@@ -113,7 +113,7 @@ def test_a_revision_on_which_nothing_gets_ready_is_stalled_although_old_groups_f
 
     def flap() -> None:
         pods = world.cluster.of_kind("Pod")
-        world.nodes.crash(next(each for each in pods if each["spec"]["containers"][0]["image"] == "app:1"))
+        world.nodes.crash(next(pod for pod in pods if pod["spec"]["containers"][0]["image"] == "app:1"))
 
     wait(world, 3 * DEADLINE, flap)
     assert stalled(world) == "True"

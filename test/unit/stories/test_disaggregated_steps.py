@@ -259,7 +259,7 @@ def test_old_groups_that_are_not_ready_stay_so(
 ) -> None:
     world = started(loop, roles=roles(4, 3, surge=budget[0], unavailable=budget[1]))
     (leaders,) = [
-        each["metadata"]["name"] for each in world.children if "prefill" in each["metadata"]["name"]
+        child["metadata"]["name"] for child in world.children if "prefill" in child["metadata"]["name"]
     ]
     world.nodes.hang(world.get("Pod", f"{leaders}-{index}"))
     world.settle()

@@ -42,32 +42,32 @@ def _let_others_go_on(world: World) -> None:
         version = world.cluster.version
         for kind in world.manager.late:
             world.manager.read(kind)
-        keys = [each for each in world.manager.queue.keys if each.kind != OURS]
+        keys = [key for key in world.manager.queue.keys if key.kind != OURS]
         for key in keys:
             world.manager.run_pass(key)
         world.nodes.sync_all()
         for move in world.nodes.moves():
             move()
-    assert any(each.kind == OURS for each in world.manager.queue.keys)
+    assert any(key.kind == OURS for key in world.manager.queue.keys)
 
 
 def own_writes(world: World, since: int) -> list[tuple[str, str]]:
     """Return kind and name of each later write to the set, its scalers, Services, revisions and children,
     except for the status of children.
     """
-    found = []
+    writes = []
     for kind in (KIND, SCALER_KIND, CHILD, "Service", "ControllerRevision"):
         before: dict[str, Any] = {}
-        for gone, obj in world.cluster.log[kind]:
+        for is_deleted, obj in world.cluster.log[kind]:
             name = obj["metadata"]["name"]
             former, before[name] = before.get(name), obj
             is_own = kind == KIND or (controller_of(obj) or {}).get("kind") == KIND
             if not is_own or int(obj["metadata"]["resourceVersion"]) <= since:
                 continue
-            is_status = former is not None and _but_status(former) == _but_status(obj) and not gone
+            is_status = former is not None and _but_status(former) == _but_status(obj) and not is_deleted
             if not (kind == CHILD and is_status):
-                found.append((kind, name))
-    return found
+                writes.append((kind, name))
+    return writes
 
 
 def _but_status(obj: dict[str, Any]) -> dict[str, Any]:
@@ -93,17 +93,19 @@ class Rest:
         """Store the set and its objects. Return the key that runs."""
         prefill, decode = self.counts
         roles = [role("prefill", prefill), role("decode", None if self.external else decode)]
-        left = Left(world.cluster, self.version, roles, {} if self.slices == 1 else {"slices": self.slices})
-        key = self.key or left.key
+        upstream = Left(
+            world.cluster, self.version, roles, {} if self.slices == 1 else {"slices": self.slices}
+        )
+        key = self.key or upstream.key
         counts = {"prefill": prefill, "decode": decode}
         for index in range(self.slices):
-            for given in left.obj["spec"]["roles"]:
-                left.child(key, given, counts[given["name"]], index=index)
+            for role_spec in upstream.obj["spec"]["roles"]:
+                upstream.child(key, role_spec, counts[role_spec["name"]], index=index)
                 if self.has_served:
-                    left.service(key, given, index)
+                    upstream.service(key, role_spec, index)
         if self.external:
-            left.scaler("decode", decode * self.slices)
-        left.status({name: count * self.slices for name, count in counts.items()}, True)
+            upstream.scaler("decode", decode * self.slices)
+        upstream.status({name: count * self.slices for name, count in counts.items()}, True)
         return key
 
 
@@ -123,21 +125,23 @@ RESTS = [
 def test_what_rests_is_recorded_and_left_alone(world: World, rest: Rest) -> None:
     key = rest.leave(world)
     since = bring_up(world)
-    pods = {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")}
+    pods = {pod["metadata"]["uid"] for pod in world.cluster.of_kind("Pod")}
     stored = {
-        (kind, each["metadata"]["name"]): each["metadata"]["resourceVersion"]
+        (kind, obj["metadata"]["name"]): obj["metadata"]["resourceVersion"]
         for kind in (CHILD, "Service", SCALER_KIND)
-        for each in world.cluster.of_kind(kind)
+        for obj in world.cluster.of_kind(kind)
     }
     world.settle()
     assert sorted(own_writes(world, since)) == [("ControllerRevision", f"demo-{key}-1"), (KIND, "demo")]
     for (kind, name), version in stored.items():
         assert world.get(kind, name)["metadata"]["resourceVersion"] == version
-    assert {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")} == pods
+    assert {pod["metadata"]["uid"] for pod in world.cluster.of_kind("Pod")} == pods
     assert world.conditions["Available"] == "True"
     assert world.status["updateRevision"] == f"demo-{key}-1"
     if rest.version == "reference":
-        (available,) = [each for each in world.status["conditions"] if each["type"] == "Available"]
+        (available,) = [
+            condition for condition in world.status["conditions"] if condition["type"] == "Available"
+        ]
         assert available["lastTransitionTime"] == "2026-02-01T00:00:00Z"
     before = world.cluster.writes
     world.manager.resync()
@@ -151,7 +155,7 @@ def test_the_way_back_is_open_where_nothing_drifted(world: World) -> None:
     bring_up(world)
     world.settle()
     assert original_key(world.get(KIND)["spec"]["roles"]) == V1
-    assert {each["metadata"]["labels"][REVISION_LABEL] for each in world.children} == {V1}
+    assert {child["metadata"]["labels"][REVISION_LABEL] for child in world.children} == {V1}
 
 
 Counts = tuple[int, ...]
@@ -174,20 +178,20 @@ class Example:
 
     @property
     def rows(self) -> list[Row]:
-        return [_row(each) for each in self.steps.split()]
+        return [_row(step) for step in self.steps.split()]
 
     def roles(self, names: tuple[str, ...], counts: Counts, image: str) -> list[dict[str, Any]]:
-        made = []
+        role_specs = []
         for index, (name, count) in enumerate(zip(NAMES, counts, strict=False)):
             fields = ("maxSurge", "maxUnavailable")
             budget = dict(zip(fields, self.budgets[index], strict=True)) if self.budgets else {}
             if name in names:
-                made.append(role(name, count, image, **budget))
-        return made
+                role_specs.append(role(name, count, image, **budget))
+        return role_specs
 
 
 def _row(text: str) -> Row:
-    old, new = ([int(each) for each in side.split(",")] for side in text.split("|"))
+    old, new = ([int(count) for count in side.split(",")] for side in text.split("|"))
     return tuple(old), tuple(new)
 
 
@@ -241,36 +245,40 @@ class Watch:
 
     def steps(self, expected: Sequence[tuple[Counts, ...]]) -> list[tuple[Counts, ...]]:
         """Return the rows, except for those in which the rest of a step waits for terminating groups."""
-        found: list[tuple[Counts, ...]] = []
+        rows: list[tuple[Counts, ...]] = []
         for row in self.rows:
             *old, new = row
-            whole = expected[len(found)] if 0 < len(found) < len(expected) else row
-            is_open = old == [*whole[:-1]] and all(map(int.__le__, new, whole[-1])) and row != whole
+            whole_step = expected[len(rows)] if 0 < len(rows) < len(expected) else row
+            is_open = (
+                old == [*whole_step[:-1]] and all(map(int.__le__, new, whole_step[-1])) and row != whole_step
+            )
             if not is_open:
-                found.append(row)
-        return found
+                rows.append(row)
+        return rows
 
 
 def leave_in_rollout(world: World, version: str, example: Example, at: int) -> tuple[str, str]:
     """Store the set as upstream has it in one row of a rollout. Return the old key and the new one."""
     (initial, _), (old, new) = example.rows[0], example.rows[at]
     roles = example.roles(example.after, example.rows[-1][1], "nginx:2")
-    left = Left(world.cluster, version, roles)
+    upstream = Left(world.cluster, version, roles)
     before = Left.completed(example.roles(example.before, initial, "nginx:1"))
-    for given, start, count in zip(before, initial, old, strict=False):
-        left.child(original_key(before), given, count, start)
-        left.service(original_key(before), given)
-    for given, count in zip(left.obj["spec"]["roles"], new, strict=False):
-        left.child(left.key, given, count)
+    for role_spec, start, count in zip(before, initial, old, strict=False):
+        upstream.child(original_key(before), role_spec, count, start)
+        upstream.service(original_key(before), role_spec)
+    for role_spec, count in zip(upstream.obj["spec"]["roles"], new, strict=False):
+        upstream.child(upstream.key, role_spec, count)
         if all(new[: len(example.after)]):
-            left.service(left.key, given)
-    sums = {each["name"]: old[i] + new[i] for i, each in enumerate(left.obj["spec"]["roles"])}
-    left.status(sums, False)
-    return original_key(before), left.key
+            upstream.service(upstream.key, role_spec)
+    sums = {role_spec["name"]: old[i] + new[i] for i, role_spec in enumerate(upstream.obj["spec"]["roles"])}
+    upstream.status(sums, False)
+    return original_key(before), upstream.key
 
 
 @pytest.mark.parametrize(
-    ("version", "example", "at"), STEPS, ids=[f"{each.name}{at}-{version}" for version, each, at in STEPS]
+    ("version", "example", "at"),
+    STEPS,
+    ids=[f"{example.name}{at}-{version}" for version, example, at in STEPS],
 )
 def test_a_rollout_goes_on_with_the_next_step(world: World, version: str, example: Example, at: int) -> None:
     keys = leave_in_rollout(world, version, example, at)
@@ -302,10 +310,10 @@ def counted(world: World, since: int) -> int:
 
 def _is_scaled(before: dict[str, Any], after: dict[str, Any]) -> bool:
     same = [
-        {**_but_status(each), "metadata": {**each["metadata"], "generation": 0, "resourceVersion": ""}}
-        for each in (before, after)
+        {**_but_status(obj), "metadata": {**obj["metadata"], "generation": 0, "resourceVersion": ""}}
+        for obj in (before, after)
     ]
-    specs = [{**each["spec"], "replicas": 0} for each in (before, after)]
+    specs = [{**obj["spec"], "replicas": 0} for obj in (before, after)]
     return (
         {**same[0], "spec": None} == {**same[1], "spec": None}
         and specs[0] == specs[1]
@@ -316,25 +324,25 @@ def _is_scaled(before: dict[str, Any], after: dict[str, Any]) -> bool:
 def _changes(world: World, since: int) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
     """Yield each later change of a child: before and after."""
     before: dict[str, dict[str, Any]] = {}
-    for gone, obj in world.cluster.log[CHILD]:
+    for is_deleted, obj in world.cluster.log[CHILD]:
         name = obj["metadata"]["name"]
         former = before.pop(name, None)
-        if not gone:
+        if not is_deleted:
             before[name] = obj
         if int(obj["metadata"]["resourceVersion"]) > since:
-            yield former, None if gone else obj
+            yield former, None if is_deleted else obj
 
 
 def test_a_rollout_whose_children_are_not_all_made_goes_on(world: World) -> None:
     """Upstream stopped between two creations."""
     example = EXAMPLES[0]
-    left = Left(world.cluster, "reference", example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    upstream = Left(world.cluster, "reference", example.roles(NAMES[:2], (4, 2), "nginx:2"))
     before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
-    for given, count in zip(before, (4, 2), strict=True):
-        left.child(original_key(before), given, count, count)
-    left.child(left.key, left.obj["spec"]["roles"][0], 0)
+    for role_spec, count in zip(before, (4, 2), strict=True):
+        upstream.child(original_key(before), role_spec, count, count)
+    upstream.child(upstream.key, upstream.obj["spec"]["roles"][0], 0)
     bring_up(world)
-    watch = Watch(world, 2, original_key(before), left.key)
+    watch = Watch(world, 2, original_key(before), upstream.key)
     world.settle()
     assert watch.steps(example.rows) == example.rows
 
@@ -343,42 +351,42 @@ def test_a_rollout_whose_children_are_not_all_made_goes_on(world: World) -> None
 @pytest.mark.parametrize("has_baseline", [False, True])
 def test_a_rollout_that_has_not_begun_begins(world: World, version: str, has_baseline: bool) -> None:
     example = EXAMPLES[0]
-    left = Left(world.cluster, version, example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    upstream = Left(world.cluster, version, example.roles(NAMES[:2], (4, 2), "nginx:2"))
     before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
-    for given, count in zip(before, (4, 2), strict=True):
-        left.child(original_key(before), given, count, count if has_baseline else None)
+    for role_spec, count in zip(before, (4, 2), strict=True):
+        upstream.child(original_key(before), role_spec, count, count if has_baseline else None)
     bring_up(world)
-    watch = Watch(world, 2, original_key(before), left.key)
+    watch = Watch(world, 2, original_key(before), upstream.key)
     world.settle()
     assert watch.steps(example.rows) == example.rows
 
 
 def test_each_slice_goes_on_where_it_is(world: World) -> None:
     example = EXAMPLES[0]
-    left = Left(world.cluster, "reference", example.roles(NAMES[:2], (4, 2), "nginx:2"), {"slices": 3})
+    upstream = Left(world.cluster, "reference", example.roles(NAMES[:2], (4, 2), "nginx:2"), {"slices": 3})
     before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
     for index, at in enumerate((1, 4, 6)):
         old, new = example.rows[at]
-        for given, start, count in zip(before, (4, 2), old, strict=True):
-            left.child(original_key(before), given, count, start, index)
-        for given, count in zip(left.obj["spec"]["roles"], new, strict=True):
-            left.child(left.key, given, count, index=index)
+        for role_spec, start, count in zip(before, (4, 2), old, strict=True):
+            upstream.child(original_key(before), role_spec, count, start, index)
+        for role_spec, count in zip(upstream.obj["spec"]["roles"], new, strict=True):
+            upstream.child(upstream.key, role_spec, count, index=index)
     since = bring_up(world)
     seen: dict[int, list[Row]] = {0: [], 1: [], 2: []}
 
     def look() -> None:
-        for index, found in seen.items():
+        for index, rows in seen.items():
             of_slice = {
-                each["metadata"]["name"]: each["spec"]["replicas"]
-                for each in world.children
-                if each["metadata"]["name"].startswith(f"demo-{index}-")
+                child["metadata"]["name"]: child["spec"]["replicas"]
+                for child in world.children
+                if child["metadata"]["name"].startswith(f"demo-{index}-")
             }
             old, new = (
                 tuple(of_slice.get(f"demo-{index}-{key}-{name}", 0) for name in NAMES[:2])
-                for key in (original_key(before), left.key)
+                for key in (original_key(before), upstream.key)
             )
-            if not found or found[-1] != (old, new):
-                found.append((old, new))
+            if not rows or rows[-1] != (old, new):
+                rows.append((old, new))
 
     world.after_pass = look
     world.settle()
@@ -392,16 +400,16 @@ def test_a_rollout_under_other_keys_goes_on(world: World, drifted: str, at: int)
     """A library computed other hashes, or the set's labels overwrote labels of users."""
     example = EXAMPLES[0]
     old, new = example.rows[at]
-    left = Left(world.cluster, "v0.10.0", example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    upstream = Left(world.cluster, "v0.10.0", example.roles(NAMES[:2], (4, 2), "nginx:2"))
     before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
     keys = [
         "0ddba11a" if drifted in ("old", "both") else original_key(before),
-        DRIFTED if drifted in ("new", "both") else left.key,
+        DRIFTED if drifted in ("new", "both") else upstream.key,
     ]
-    for given, start, count in zip(before, (4, 2), old, strict=True):
-        left.child(keys[0], given, count, start)
-    for given, count in zip(left.obj["spec"]["roles"], new, strict=True):
-        left.child(keys[1], given, count)
+    for role_spec, start, count in zip(before, (4, 2), old, strict=True):
+        upstream.child(keys[0], role_spec, count, start)
+    for role_spec, count in zip(upstream.obj["spec"]["roles"], new, strict=True):
+        upstream.child(keys[1], role_spec, count)
     since = bring_up(world)
     watch = Watch(world, 2, *keys)
     world.settle()
@@ -414,17 +422,17 @@ def test_a_role_that_is_scaled_from_outside_rolls_on(world: World, at: int) -> N
     example = EXAMPLES[0]
     old, new = example.rows[at]
     counts = (4, None)
-    left = Left(
-        world.cluster, "reference", [role(*each, "nginx:2") for each in zip(NAMES, counts, strict=False)]
+    upstream = Left(
+        world.cluster, "reference", [role(*item, "nginx:2") for item in zip(NAMES, counts, strict=False)]
     )
-    before = Left.completed([role(*each, "nginx:1") for each in zip(NAMES, counts, strict=False)])
-    for given, start, count in zip(before, (4, 2), old, strict=True):
-        left.child(original_key(before), given, count, start)
-    for given, count in zip(left.obj["spec"]["roles"], new, strict=True):
-        left.child(left.key, given, count)
-    left.scaler("decode", 2)
+    before = Left.completed([role(*item, "nginx:1") for item in zip(NAMES, counts, strict=False)])
+    for role_spec, start, count in zip(before, (4, 2), old, strict=True):
+        upstream.child(original_key(before), role_spec, count, start)
+    for role_spec, count in zip(upstream.obj["spec"]["roles"], new, strict=True):
+        upstream.child(upstream.key, role_spec, count)
+    upstream.scaler("decode", 2)
     since = bring_up(world)
-    watch = Watch(world, 2, original_key(before), left.key)
+    watch = Watch(world, 2, original_key(before), upstream.key)
     world.settle()
     assert watch.rows == example.rows[at:]
     assert touched(world, since) == counted(world, since)
@@ -451,19 +459,19 @@ def test_a_rollout_that_was_overtaken_goes_on(world: World, version: str, at: in
     """A→B→C: B is replaced before A. Baselines are the counts at the start of C."""
     expected = OVERTAKEN
     images = {"nginx:1": (2, 2), "nginx:2": (2, 2)}
-    left = Left(world.cluster, version, [role(name, 4, "nginx:3") for name in NAMES[:2]])
+    upstream = Left(world.cluster, version, [role(name, 4, "nginx:3") for name in NAMES[:2]])
     keys = []
     for (image, starts), counts in zip(images.items(), expected[at], strict=False):
         before = Left.completed([role(name, 4, image) for name in NAMES[:2]])
         keys.append(original_key(before))
-        for given, start, count in zip(before, starts, counts, strict=True):
+        for role_spec, start, count in zip(before, starts, counts, strict=True):
             if any(counts):
-                left.child(keys[-1], given, count, start)
+                upstream.child(keys[-1], role_spec, count, start)
         world.cluster.pass_time(60)
-    for given, count in zip(left.obj["spec"]["roles"], expected[at][2], strict=True):
-        left.child(left.key, given, count)
+    for role_spec, count in zip(upstream.obj["spec"]["roles"], expected[at][2], strict=True):
+        upstream.child(upstream.key, role_spec, count)
     since = bring_up(world)
-    watch = Watch(world, 2, *keys, left.key)
+    watch = Watch(world, 2, *keys, upstream.key)
     world.settle()
     assert watch.steps(expected[at:]) == expected[at:]
     assert touched(world, since) == counted(world, since)
@@ -471,53 +479,56 @@ def test_a_rollout_that_was_overtaken_goes_on(world: World, version: str, at: in
 
 def test_a_legacy_set_with_a_scaler_rests(world: World) -> None:
     """The set was created with v0.9.0 and has had a scaler since v0.10.0."""
-    left = Left(world.cluster, "v0.9.0", [role("prefill", 2), role("decode", None)])
-    for given, count in zip(left.obj["spec"]["roles"], (2, 3), strict=True):
-        left.child(left.key, given, count)
-        left.service(left.key, given)
-    left.scaler("decode", 3)
+    upstream = Left(world.cluster, "v0.9.0", [role("prefill", 2), role("decode", None)])
+    for role_spec, count in zip(upstream.obj["spec"]["roles"], (2, 3), strict=True):
+        upstream.child(upstream.key, role_spec, count)
+        upstream.service(upstream.key, role_spec)
+    upstream.scaler("decode", 3)
     since = bring_up(world)
     world.settle()
-    assert sorted(own_writes(world, since)) == [("ControllerRevision", f"demo-{left.key}-1"), (KIND, "demo")]
+    assert sorted(own_writes(world, since)) == [
+        ("ControllerRevision", f"demo-{upstream.key}-1"),
+        (KIND, "demo"),
+    ]
 
 
-def _with_leader(given: dict[str, Any]) -> None:
-    template = given["spec"]["leaderWorkerTemplate"]
+def _with_leader(role_spec: dict[str, Any]) -> None:
+    template = role_spec["spec"]["leaderWorkerTemplate"]
     template["leaderTemplate"] = {
         "metadata": {"labels": {"tier": "front"}, "annotations": {"a": "b"}},
         "spec": {"containers": [{"name": "leader", "image": "nginx:1", "resources": {}}]},
     }
 
 
-def _with_own_app(given: dict[str, Any]) -> None:
-    template = given["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+def _with_own_app(role_spec: dict[str, Any]) -> None:
+    template = role_spec["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     template["metadata"] = {"labels": {"app": "mine", "tier": "back"}}
 
 
-def _with_metadata(given: dict[str, Any]) -> None:
-    given["metadata"] = {"labels": {"team": "a", "app": "mine"}, "annotations": {"note": "x"}}
+def _with_metadata(role_spec: dict[str, Any]) -> None:
+    role_spec["metadata"] = {"labels": {"team": "a", "app": "mine"}, "annotations": {"note": "x"}}
 
 
-def _with_percentages(given: dict[str, Any]) -> None:
+def _with_percentages(role_spec: dict[str, Any]) -> None:
     rolling = {"maxSurge": 0, "maxUnavailable": "20%"}
-    given["spec"]["rolloutStrategy"] = {"rollingUpdateConfiguration": rolling}
+    role_spec["spec"]["rolloutStrategy"] = {"rollingUpdateConfiguration": rolling}
 
 
-def _with_policies(given: dict[str, Any]) -> None:
-    given["spec"] |= {
+def _with_policies(role_spec: dict[str, Any]) -> None:
+    role_spec["spec"] |= {
         "startupPolicy": "LeaderReady",
         "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
     }
-    given["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
+    role_spec["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
 
 
-def _with_claims(given: dict[str, Any]) -> None:
+def _with_claims(role_spec: dict[str, Any]) -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    given["spec"]["leaderWorkerTemplate"]["volumeClaimTemplates"] = [claim]
+    role_spec["spec"]["leaderWorkerTemplate"]["volumeClaimTemplates"] = [claim]
 
 
-def _with_odd_spellings(given: dict[str, Any]) -> None:
-    (container,) = given["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"]
+def _with_odd_spellings(role_spec: dict[str, Any]) -> None:
+    (container,) = role_spec["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"]
     container["resources"] = {"limits": {"cpu": "1000m", "memory": "1024Mi"}}
     container["env"] = [{"name": "A", "value": "<&>"}, {"name": "B", "value": ""}]
 
@@ -538,16 +549,16 @@ def _with_odd_spellings(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize("key", ["", DRIFTED])
 def test_whatever_roles_say_they_rest(world: World, version: str, change: Any, key: str) -> None:
     roles = [role("prefill", 2), role("decode", 1)]
-    for each in roles:
-        change(each)
-    left = Left(world.cluster, version, roles)
-    for given, count in zip(left.obj["spec"]["roles"], (2, 1), strict=True):
-        left.child(key or left.key, given, count, initial=7)
-        left.service(key or left.key, given)
-    left.status({"prefill": 2, "decode": 1}, True)
+    for role_spec in roles:
+        change(role_spec)
+    upstream = Left(world.cluster, version, roles)
+    for role_spec, count in zip(upstream.obj["spec"]["roles"], (2, 1), strict=True):
+        upstream.child(key or upstream.key, role_spec, count, initial=7)
+        upstream.service(key or upstream.key, role_spec)
+    upstream.status({"prefill": 2, "decode": 1}, True)
     since = bring_up(world)
     world.settle()
-    name = f"demo-{key or left.key}-1"
+    name = f"demo-{key or upstream.key}-1"
     assert sorted(own_writes(world, since)) == [("ControllerRevision", name), (KIND, "demo")]
 
 
@@ -555,14 +566,14 @@ def test_whatever_roles_say_they_rest(world: World, version: str, change: Any, k
 def test_a_step_that_was_cut_off_is_finished(world: World, before: str) -> None:
     """Upstream stopped between two writes of a step of §8 A."""
     old, new = _row(before)
-    left = Left(world.cluster, "reference", [role("prefill", 4, "nginx:2"), role("decode", 2, "nginx:2")])
+    upstream = Left(world.cluster, "reference", [role("prefill", 4, "nginx:2"), role("decode", 2, "nginx:2")])
     roles = Left.completed([role("prefill", 4, "nginx:1"), role("decode", 2, "nginx:1")])
-    for given, start, count in zip(roles, (4, 2), old, strict=True):
-        left.child(original_key(roles), given, count, start)
-    for given, count in zip(left.obj["spec"]["roles"], new, strict=True):
-        left.child(left.key, given, count)
+    for role_spec, start, count in zip(roles, (4, 2), old, strict=True):
+        upstream.child(original_key(roles), role_spec, count, start)
+    for role_spec, count in zip(upstream.obj["spec"]["roles"], new, strict=True):
+        upstream.child(upstream.key, role_spec, count)
     bring_up(world)
-    watch = Watch(world, 2, original_key(roles), left.key)
+    watch = Watch(world, 2, original_key(roles), upstream.key)
     world.settle()
     following = {
         "0,1|4,2": "0,0|4,2",
@@ -579,21 +590,21 @@ def test_a_step_that_was_cut_off_is_finished(world: World, before: str) -> None:
 def test_a_legacy_slice_beside_others_is_made_anew_and_nothing_else(world: World) -> None:
     """Upstream recreates it, too: its pods lack the label that tells slices apart."""
     roles = [role("prefill", 2), role("decode", 1)]
-    left = Left(world.cluster, "v0.9.0", roles, {"slices": 3})
-    for given, count in zip(left.obj["spec"]["roles"], (2, 1), strict=True):
-        left.child(left.key, given, count)
-        left.service(left.key, given)
-    left.version = "v0.10.0"
+    upstream = Left(world.cluster, "v0.9.0", roles, {"slices": 3})
+    for role_spec, count in zip(upstream.obj["spec"]["roles"], (2, 1), strict=True):
+        upstream.child(upstream.key, role_spec, count)
+        upstream.service(upstream.key, role_spec)
+    upstream.version = "v0.10.0"
     for index in (1, 2):
-        for given, count in zip(left.obj["spec"]["roles"], (2, 1), strict=True):
-            left.child(left.key, given, count, index=index)
-            left.service(left.key, given, index)
+        for role_spec, count in zip(upstream.obj["spec"]["roles"], (2, 1), strict=True):
+            upstream.child(upstream.key, role_spec, count, index=index)
+            upstream.service(upstream.key, role_spec, index)
     since = bring_up(world)
     world.settle()
     touched_names = {name for kind, name in own_writes(world, since) if kind in (CHILD, "Service")}
     assert not any(name.startswith(("demo-1-", "demo-2-")) for name in touched_names), touched_names
-    assert {each["metadata"]["name"] for each in world.children} == {
-        f"demo-{index}-{left.key}-{name}" for index in range(3) for name in NAMES[:2]
+    assert {child["metadata"]["name"] for child in world.children} == {
+        f"demo-{index}-{upstream.key}-{name}" for index in range(3) for name in NAMES[:2]
     }
     assert world.conditions["Available"] == "True"
 
@@ -602,16 +613,16 @@ def test_a_legacy_slice_beside_others_is_made_anew_and_nothing_else(world: World
 def test_a_rollout_from_legacy_names_to_those_with_slices_goes_on(world: World, at: int) -> None:
     example = EXAMPLES[0]
     old, new = example.rows[at]
-    left = Left(world.cluster, "v0.9.0", example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    upstream = Left(world.cluster, "v0.9.0", example.roles(NAMES[:2], (4, 2), "nginx:2"))
     before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
-    for given, start, count in zip(before, (4, 2), old, strict=True):
-        left.child(original_key(before), given, count, start)
-        left.service(original_key(before), given)
-    left.version = "v0.10.0"
-    for given, count in zip(left.obj["spec"]["roles"], new, strict=True):
-        left.child(left.key, given, count)
+    for role_spec, start, count in zip(before, (4, 2), old, strict=True):
+        upstream.child(original_key(before), role_spec, count, start)
+        upstream.service(original_key(before), role_spec)
+    upstream.version = "v0.10.0"
+    for role_spec, count in zip(upstream.obj["spec"]["roles"], new, strict=True):
+        upstream.child(upstream.key, role_spec, count)
     since = bring_up(world)
-    watch = Watch(world, 2, original_key(before), left.key)
+    watch = Watch(world, 2, original_key(before), upstream.key)
     world.settle()
     assert watch.rows == example.rows[at:]
     assert touched(world, since) == counted(world, since)
@@ -619,17 +630,17 @@ def test_a_rollout_from_legacy_names_to_those_with_slices_goes_on(world: World, 
 
 def test_a_change_that_was_taken_back_goes_on(world: World) -> None:
     """A→B→A: upstream writes no baselines if the target has children."""
-    left = Left(world.cluster, "reference", [role(name, 4, "nginx:1") for name in NAMES[:2]])
-    other = Left.completed([role(name, 4, "nginx:2") for name in NAMES[:2]])
-    for given in left.obj["spec"]["roles"]:
-        left.child(left.key, given, 2, 4)
-    for given in other:
-        left.child(original_key(other), given, 2)
+    upstream = Left(world.cluster, "reference", [role(name, 4, "nginx:1") for name in NAMES[:2]])
+    second = Left.completed([role(name, 4, "nginx:2") for name in NAMES[:2]])
+    for role_spec in upstream.obj["spec"]["roles"]:
+        upstream.child(upstream.key, role_spec, 2, 4)
+    for role_spec in second:
+        upstream.child(original_key(second), role_spec, 2)
     bring_up(world)
-    watch = Watch(world, 2, original_key(other), left.key)
+    watch = Watch(world, 2, original_key(second), upstream.key)
     world.settle()
     expected = "2,2|2,2 2,2|3,3 1,1|3,3 1,1|4,4 0,0|4,4"
-    assert watch.rows == [_row(each) for each in expected.split()]
+    assert watch.rows == [_row(row) for row in expected.split()]
     assert world.conditions["Available"] == "True"
 
 
@@ -637,15 +648,15 @@ def test_a_change_that_was_taken_back_goes_on(world: World) -> None:
 @pytest.mark.parametrize("key", ["", DRIFTED])
 def test_slices_in_their_places_rest(world: World, kind: str, key: str) -> None:
     spec = {"slices": 3, "placementPolicy": {"type": kind, "topology": "rack"}}
-    left = Left(world.cluster, "reference", [role("prefill", 2), role("decode", 1)], spec)
+    upstream = Left(world.cluster, "reference", [role("prefill", 2), role("decode", 1)], spec)
     for index in range(3):
-        for given, count in zip(left.obj["spec"]["roles"], (2, 1), strict=True):
-            left.child(key or left.key, given, count, index=index)
-            left.service(key or left.key, given, index)
-    left.status({"prefill": 6, "decode": 3}, True)
+        for role_spec, count in zip(upstream.obj["spec"]["roles"], (2, 1), strict=True):
+            upstream.child(key or upstream.key, role_spec, count, index=index)
+            upstream.service(key or upstream.key, role_spec, index)
+    upstream.status({"prefill": 6, "decode": 3}, True)
     since = bring_up(world)
     world.settle()
-    name = f"demo-{key or left.key}-1"
+    name = f"demo-{key or upstream.key}-1"
     assert sorted(own_writes(world, since)) == [("ControllerRevision", name), (KIND, "demo")]
 
 
@@ -654,13 +665,13 @@ def _reordered(roles: list[dict[str, Any]]) -> None:
 
 
 def _restarting_otherwise(roles: list[dict[str, Any]]) -> None:
-    for each in roles:
-        each["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
+    for role_spec in roles:
+        role_spec["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
 
 
 def _spelled_otherwise(roles: list[dict[str, Any]]) -> None:
-    for each in roles:
-        each["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["dnsPolicy"] = "ClusterFirst"
+    for role_spec in roles:
+        role_spec["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["dnsPolicy"] = "ClusterFirst"
 
 
 @pytest.mark.parametrize("change", [_reordered, _restarting_otherwise, _spelled_otherwise])
@@ -675,17 +686,17 @@ def test_a_rollout_that_we_would_not_have_begun_goes_on(
     before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
     roles = example.roles(NAMES[:2], (4, 2), "nginx:1")
     change(roles)
-    left = Left(world.cluster, version, roles)
-    assert left.key != original_key(before)
+    upstream = Left(world.cluster, version, roles)
+    assert upstream.key != original_key(before)
     counts = dict(zip(NAMES, new, strict=False))
-    for given in left.obj["spec"]["roles"]:
-        left.child(left.key, given, counts[given["name"]])
+    for role_spec in upstream.obj["spec"]["roles"]:
+        upstream.child(upstream.key, role_spec, counts[role_spec["name"]])
     # Old children may have been recreated by hand: their age proves nothing.
     world.cluster.pass_time(60)
-    for given, start, count in zip(before, (4, 2), old, strict=True):
-        left.child(original_key(before), given, count, start)
+    for role_spec, start, count in zip(before, (4, 2), old, strict=True):
+        upstream.child(original_key(before), role_spec, count, start)
     since = bring_up(world)
-    watch = Watch(world, 2, original_key(before), left.key)
+    watch = Watch(world, 2, original_key(before), upstream.key)
     world.settle()
     assert watch.rows == example.rows[at:]
     assert touched(world, since) == counted(world, since)
@@ -693,15 +704,15 @@ def test_a_rollout_that_we_would_not_have_begun_goes_on(
 
 def test_a_state_in_which_everything_was_renamed_goes_on(world: World) -> None:
     """Upstream leaves the former roles behind and never drains them (wart)."""
-    left = Left(world.cluster, "reference", [role("a", 2), role("b", 2)])
+    upstream = Left(world.cluster, "reference", [role("a", 2), role("b", 2)])
     before = Left.completed([role("prefill", 2), role("decode", 2)])
-    for given in before:
-        left.child(original_key(before), given, 2)
-    for given in left.obj["spec"]["roles"]:
-        left.child(left.key, given, 2)
+    for role_spec in before:
+        upstream.child(original_key(before), role_spec, 2)
+    for role_spec in upstream.obj["spec"]["roles"]:
+        upstream.child(upstream.key, role_spec, 2)
     bring_up(world)
     world.settle()
-    assert world.counts() == {left.key: {"a": 2, "b": 2}}
+    assert world.counts() == {upstream.key: {"a": 2, "b": 2}}
     assert world.conditions["Available"] == "True"
 
 
@@ -712,28 +723,30 @@ def test_edits_on_which_the_original_did_not_act_wait_for_the_next_one(world: Wo
     old, new = example.rows[at]
     plain = example.roles(NAMES[:2], (4, 2), "nginx:2")
     edited = example.roles(NAMES[:2], (4, 2), "nginx:2")
-    for each in edited:
-        _with_metadata(each)
-        each["spec"]["startupPolicy"] = "LeaderReady"
-        each["spec"]["networkConfig"] = {"subdomainPolicy": "UniquePerReplica"}
-        each["spec"]["rolloutStrategy"] = {"rollingUpdateConfiguration": {"maxSurge": 1, "maxUnavailable": 0}}
-    left = Left(world.cluster, "reference", edited)
+    for role_spec in edited:
+        _with_metadata(role_spec)
+        role_spec["spec"]["startupPolicy"] = "LeaderReady"
+        role_spec["spec"]["networkConfig"] = {"subdomainPolicy": "UniquePerReplica"}
+        role_spec["spec"]["rolloutStrategy"] = {
+            "rollingUpdateConfiguration": {"maxSurge": 1, "maxUnavailable": 0}
+        }
+    upstream = Left(world.cluster, "reference", edited)
     before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
-    for given, start, count in zip(before, (4, 2), old, strict=True):
+    for role_spec, start, count in zip(before, (4, 2), old, strict=True):
         if any(old):
-            left.child(original_key(before), given, count, start)
-    for given, count in zip(Left.completed(plain), new, strict=True):
-        left.child(left.key, given, count)
+            upstream.child(original_key(before), role_spec, count, start)
+    for role_spec, count in zip(Left.completed(plain), new, strict=True):
+        upstream.child(upstream.key, role_spec, count)
     since = bring_up(world)
-    watch = Watch(world, 2, original_key(before), left.key)
+    watch = Watch(world, 2, original_key(before), upstream.key)
     world.settle()
     assert watch.rows == example.rows[at:]
     assert touched(world, since) == counted(world, since)
-    pods = {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")}
+    pods = {pod["metadata"]["uid"] for pod in world.cluster.of_kind("Pod")}
     world.edit(lambda spec: spec["roles"][0]["spec"].update(replicas=5))
     world.settle()
-    assert pods < {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")}
-    assert world.counts() == {left.key: {"prefill": 5, "decode": 2}}
+    assert pods < {pod["metadata"]["uid"] for pod in world.cluster.of_kind("Pod")}
+    assert world.counts() == {upstream.key: {"prefill": 5, "decode": 2}}
 
 
 @pytest.mark.parametrize("example", [EXAMPLES[0], EXAMPLES[1]], ids=["A", "B"])
@@ -754,7 +767,7 @@ def test_a_set_that_is_looked_at_before_its_children_waits_for_them(
     for _ in range(3):
         for kind in world.manager.late:
             world.manager.read(kind)
-        for key in [each for each in world.manager.queue.keys if each.kind == OURS]:
+        for key in [key for key in world.manager.queue.keys if key.kind == OURS]:
             world.manager.run_pass(key)
             world.after_pass()
     world.settle()
@@ -781,5 +794,5 @@ def test_a_takeover_that_is_cut_off_is_taken_up(world: World, at: int, write: in
     world.restart()
     world.settle()
     expected = example.rows[at:]
-    assert [each for each in watch.rows if each in expected] == expected
+    assert [row for row in watch.rows if row in expected] == expected
     assert touched(world, since) == counted(world, since)

@@ -35,7 +35,7 @@ def with_router(spec: Spec) -> None:
 
 
 def with_encode_for_router(spec: Spec) -> None:
-    spec["roles"] = [each for each in spec["roles"] if each["name"] != "router"]
+    spec["roles"] = [role for role in spec["roles"] if role["name"] != "router"]
     spec["roles"].append(make_role("encode", 2))
 
 
@@ -55,12 +55,12 @@ def terminal(loop: asyncio.AbstractEventLoop, capsys: pytest.CaptureFixture[str]
 
 def history(terminal: Terminal) -> list[tuple[str, list[str]]]:
     """Play revisions 1 to 3 until each is settled. Return their keys and roles."""
-    world, found = terminal.world, [_newest(terminal.world)]
+    world, revisions = terminal.world, [_newest(terminal.world)]
     for change in CHANGES[:-1]:
         world.edit(change)
         world.settle()
-        found.append(_newest(world))
-    return found
+        revisions.append(_newest(world))
+    return revisions
 
 
 def _newest(world: World) -> tuple[str, list[str]]:
@@ -71,7 +71,7 @@ def _newest(world: World) -> tuple[str, list[str]]:
 def running(world: World, key: str) -> set[str]:
     """Return the UIDs of the pods of a revision that are not terminating."""
     names = tuple(
-        f"{each['metadata']['name']}-" for each in world.children if labels_of(each)[REVISION_LABEL] == key
+        f"{child['metadata']['name']}-" for child in world.children if labels_of(child)[REVISION_LABEL] == key
     )
     return {
         pod["metadata"]["uid"]
@@ -81,8 +81,8 @@ def running(world: World, key: str) -> set[str]:
 
 
 def undo(terminal: Terminal, revision: int) -> None:
-    code, said = terminal(_undo, DEMO, UndoOptions(revision, dry_run=False, output=None))
-    assert code == 0 and f"rolled back to revision {revision}" in said
+    code, output = terminal(_undo, DEMO, UndoOptions(revision, dry_run=False, output=None))
+    assert code == 0 and f"rolled back to revision {revision}" in output
 
 
 @pytest.mark.parametrize("revision", [1, 2, 3])
@@ -98,11 +98,11 @@ def test_every_earlier_revision_comes_back(terminal: Terminal, revision: int, is
         while min(world.counts()[last].values()) == 1 and world.counts()[last]["prefill"] == 4:
             assert world.go_on()
     undo(terminal, revision)
-    kept = running(world, key) if not is_at_rest else set()
+    survivors = running(world, key) if not is_at_rest else set()
     world.settle()
     assert _newest(world) == (key, roles)
-    assert kept <= running(world, key), "what still runs it is not restarted"
-    assert bool(kept) == (revision == 3 and not is_at_rest)
+    assert survivors <= running(world, key), "what still runs it is not restarted"
+    assert bool(survivors) == (revision == 3 and not is_at_rest)
     assert world.conditions["Available"] == "True"
 
 

@@ -57,8 +57,8 @@ class History:
         """Wrap `delete`: no revision is deleted while a child carries its key."""
 
         async def checked(target: Reference, *args: Any, **more: Any) -> Any:
-            gone = {key for key in self.recorded() if f"-{key}-" in target.name}
-            assert target.kind != "ControllerRevision" or not gone & self.world.counts().keys()
+            keys = {key for key in self.recorded() if f"-{key}-" in target.name}
+            assert target.kind != "ControllerRevision" or not keys & self.world.counts().keys()
             return await delete(target, *args, **more)
 
         return checked
@@ -80,19 +80,19 @@ class History:
         number: the number as of `state`. The set counts differently: a revision that returned has a higher
         number, and a pruned one has none.
         """
-        found = self.recorded().get(self.keys[number - 1], 99)
+        revision = self.recorded().get(self.keys[number - 1], 99)
         session = Session(cast(UserCluster, Served(self.world.cluster)), NAMESPACE)
-        manner = UndoOptions(found, dry_run=False, output=None)
-        assert self._loop.run_until_complete(_undo(session, DEMO, manner)) == 0
+        options = UndoOptions(revision, dry_run=False, output=None)
+        assert self._loop.run_until_complete(_undo(session, DEMO, options)) == 0
 
     def recorded(self) -> dict[str, int]:
         """Numbers of the recorded revisions of the set, by key."""
-        known = self.world.cluster.of_kind("ControllerRevision")
-        own = [each for each in known if NAME_LABEL in each["metadata"].get("labels", {})]
+        revisions = self.world.cluster.of_kind("ControllerRevision")
+        own = [revision for revision in revisions if NAME_LABEL in revision["metadata"].get("labels", {})]
         return {
-            each["metadata"]["labels"][REVISION_LABEL]: each["revision"]
-            for each in own
-            if "roles" in str(each["data"])
+            revision["metadata"]["labels"][REVISION_LABEL]: revision["revision"]
+            for revision in own
+            if "roles" in str(revision["data"])
         }
 
     def pods(self, number: int) -> dict[str, str]:
@@ -112,12 +112,12 @@ class History:
         self.attack.go()
         self.attack.check_end()
         roles = self.world.get(KIND)["spec"]["roles"]
-        assert [each["name"] for each in roles] == [*STATES[number - 1]]
-        wanted = {each["name"]: each["spec"]["replicas"] for each in roles}
-        assert self.world.counts() == {self.keys[number - 1]: wanted}
+        assert [role["name"] for role in roles] == [*STATES[number - 1]]
+        expected = {role["name"]: role["spec"]["replicas"] for role in roles}
+        assert self.world.counts() == {self.keys[number - 1]: expected}
         images = {pod["spec"]["containers"][0]["image"] for pod in self.world.cluster.of_kind("Pod")}
         assert images == {f"app:{number}"}
-        assert max(self.recorded().items(), key=lambda each: each[1])[0] == self.keys[number - 1]
+        assert max(self.recorded().items(), key=lambda item: item[1])[0] == self.keys[number - 1]
 
 
 @pytest.mark.parametrize(

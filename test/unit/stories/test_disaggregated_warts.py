@@ -39,12 +39,12 @@ def roles(image: str, replicas: int = 2) -> list[dict[str, Any]]:
 
 def left_at_rest(world: World, version: str) -> Left:
     """Return what a release of upstream creates from `roles("nginx:1")`, with all groups ready."""
-    left = Left(world.cluster, version, roles("nginx:1"))
-    for given in left.obj["spec"]["roles"]:
-        left.child(left.key, given, 2)
-        left.service(left.key, given)
+    upstream = Left(world.cluster, version, roles("nginx:1"))
+    for role_spec in upstream.obj["spec"]["roles"]:
+        upstream.child(upstream.key, role_spec, 2)
+        upstream.service(upstream.key, role_spec)
     world.settle()
-    return left
+    return upstream
 
 
 def roll(world: World, image: str) -> None:
@@ -63,15 +63,18 @@ def until(world: World, reached: Any) -> None:
 
 def test_wart_10_the_way_back_to_children_named_without_slices_ends(world: World) -> None:
     """Upstream waits forever for `demo-0-KEY-prefill` while `demo-KEY-prefill` runs."""
-    left = left_at_rest(world, "v0.9.0")
-    names = {each["metadata"]["name"] for each in world.children}
-    assert names == {f"demo-{left.key}-{name}" for name in NAMES}
+    upstream = left_at_rest(world, "v0.9.0")
+    names = {child["metadata"]["name"] for child in world.children}
+    assert names == {f"demo-{upstream.key}-{name}" for name in NAMES}
     roll(world, "nginx:2")
-    until(world, lambda: len(world.counts()) == 2 and world.counts()[left.key] != {"prefill": 2, "decode": 2})
+    until(
+        world,
+        lambda: len(world.counts()) == 2 and world.counts()[upstream.key] != {"prefill": 2, "decode": 2},
+    )
     roll(world, "nginx:1")
     world.settle()
-    assert world.counts() == {left.key: {"prefill": 2, "decode": 2}}
-    assert names == {each["metadata"]["name"] for each in world.children}
+    assert world.counts() == {upstream.key: {"prefill": 2, "decode": 2}}
+    assert names == {child["metadata"]["name"] for child in world.children}
     assert world.conditions["Available"] == "True"
 
 
@@ -82,20 +85,20 @@ def test_wart_20_what_is_as_old_as_another_is_told_apart_the_same_way_every_time
         for key, is_legacy in (("aaaaaaaa", False), ("bbbbbbbb", False), ("bbbbbbbb", True))
         for name in NAMES
     ]
-    assert len({each.obj["metadata"].get("creationTimestamp") for each in children}) == 1
-    orders = {tuple(newest_first(each, ())) for each in permutations(children)}
+    assert len({child.obj["metadata"].get("creationTimestamp") for child in children}) == 1
+    orders = {tuple(newest_first(order, ())) for order in permutations(children)}
     assert orders == {("bbbbbbbb", "aaaaaaaa")}
-    of_key = [each for each in children if each.key == "bbbbbbbb"]
-    found = {
-        tuple((name, counts_of(each, "cccccccc", None)[name].desired) for name in NAMES)
-        for each in permutations(of_key)
+    of_key = [child for child in children if child.key == "bbbbbbbb"]
+    desired = {
+        tuple((name, counts_of(order, "cccccccc", None)[name].desired) for name in NAMES)
+        for order in permutations(of_key)
     }
-    assert len(found) == 1
+    assert len(desired) == 1
 
 
 def test_wart_27_the_status_tells_a_rollout_by_slice_revision_and_role(world: World) -> None:
     """Upstream's status says RolloutInProgress, with sums that hide which revision serves."""
-    left = left_at_rest(world, "reference")
+    upstream = left_at_rest(world, "reference")
     first = world.status["updateRevision"]
     roll(world, "nginx:2")
     new = original_key(world.get(KIND)["spec"]["roles"])
@@ -103,8 +106,8 @@ def test_wart_27_the_status_tells_a_rollout_by_slice_revision_and_role(world: Wo
     assert world.status["currentRevision"] == first
     assert world.status["updateRevision"].startswith(f"demo-{new}-")
     (of_slice,) = world.status["sliceStatuses"]
-    assert [each["revision"] for each in of_slice["revisions"]] == [new, left.key]
-    assert {each["name"] for each in of_slice["revisions"][1]["roles"]} == set(NAMES)
+    assert [revision["revision"] for revision in of_slice["revisions"]] == [new, upstream.key]
+    assert {of_role["name"] for of_role in of_slice["revisions"][1]["roles"]} == set(NAMES)
 
 
 def test_wart_32_a_rollout_waits_for_groups_and_never_for_a_clock(world: World) -> None:
@@ -133,30 +136,32 @@ def test_wart_33_a_spec_that_is_edited_meanwhile_costs_the_status_no_retry(world
     world.cluster.merge = record  # type: ignore[method-assign]
     world.edit(lambda spec: spec["roles"][1]["spec"].update(replicas=3))
     world.settle()
-    assert written and {each[0] for each in written} == {"status"}
+    assert written and {write[0] for write in written} == {"status"}
     for _, fields, of_metadata in written:
         assert fields <= {"status", "metadata"} and "resourceVersion" not in of_metadata
-    assert {each["spec"]["replicas"] for each in world.cluster.of_kind(CHILD)} == {3}
+    assert {child["spec"]["replicas"] for child in world.cluster.of_kind(CHILD)} == {3}
     assert world.conditions["Available"] == "True"
 
 
 def test_wart_40_groups_of_a_removed_role_are_told_until_the_last_one_goes(world: World) -> None:
     """As with upstream, one group stays until the rollout ends. Unlike upstream, the status shows it."""
-    left = Left(world.cluster, "reference", [*roles("nginx:1", 4), role("router", 2, "nginx:1")])
-    for given in left.obj["spec"]["roles"]:
-        left.child(left.key, given, given["spec"]["replicas"])
+    upstream = Left(world.cluster, "reference", [*roles("nginx:1", 4), role("router", 2, "nginx:1")])
+    for role_spec in upstream.obj["spec"]["roles"]:
+        upstream.child(upstream.key, role_spec, role_spec["spec"]["replicas"])
     world.settle()
     world.edit(lambda spec: spec["roles"].pop())
-    told: list[int] = []
+    reported: list[int] = []
 
     def is_told_to_be_gone() -> bool:
         revisions = world.status["sliceStatuses"][0]["revisions"]
-        of_role = [each for revision in revisions for each in revision["roles"] if each["name"] == "router"]
-        told.extend(each.get("replicas", 0) for each in of_role)
+        of_role = [
+            entry for revision in revisions for entry in revision["roles"] if entry["name"] == "router"
+        ]
+        reported.extend(entry.get("replicas", 0) for entry in of_role)
         return not of_role
 
     until(world, is_told_to_be_gone)
-    assert list(dict.fromkeys(told)) in ([2, 1], [2, 1, 0])
+    assert list(dict.fromkeys(reported)) in ([2, 1], [2, 1, 0])
     world.settle()
     assert set(world.counts()) == {original_key(world.get(KIND)["spec"]["roles"])}
 
@@ -174,9 +179,9 @@ def test_wart_30_a_creation_that_fails_is_told(world: World) -> None:
     world.cluster.create = refuse_once  # type: ignore[method-assign]
     world.cluster.add(make_disaggregated())
     world.settle()
-    told = [each for each in world.manager.recorder.announced if each.reason == "FailedCreate"]
-    assert [each.regarding.kind for each in told] == [KIND]
-    assert f"Failed to create LeaderWorkerSet {refused[0]}" in told[0].note
+    events = [event for event in world.manager.recorder.announced if event.reason == "FailedCreate"]
+    assert [event.regarding.kind for event in events] == [KIND]
+    assert f"Failed to create LeaderWorkerSet {refused[0]}" in events[0].note
     while world.manager.ring():
         world.settle()
     assert world.conditions["Available"] == "True" and len(world.children) == 2
@@ -186,5 +191,7 @@ def test_each_wart_is_named_by_a_test_that_the_original_would_fail() -> None:
     """The list of warts in the specification has 43 entries."""
     numbers = re.compile(r"[Ww]arts?[ _](\d+)(?:(?:,| and) (\d+))*")
     sources = (path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py"))
-    named = {int(each) for text in sources for found in numbers.finditer(text) for each in found.groups("0")}
+    named = {
+        int(number) for text in sources for match in numbers.finditer(text) for number in match.groups("0")
+    }
     assert set(range(1, 44)) - named == set()

@@ -52,13 +52,13 @@ class Original:
 
 def _from(rules: Rules, row: Row) -> list[Row]:
     """Return upstream's rows from this one on."""
-    found, after = [row], rules.step(*row) if any(row[0]) else None
+    rows, after = [row], rules.step(*row) if any(row[0]) else None
     while after is not None:
-        found.append(after)
+        rows.append(after)
         after = rules.step(*after) if any(after[0]) else None
-    if not any(found[-1][0]) and found[-1][1] != rules.target:
-        found.append((found[-1][0], rules.target))
-    return reference.by_writes(found)
+    if not any(rows[-1][0]) and rows[-1][1] != rules.target:
+        rows.append((rows[-1][0], rules.target))
+    return reference.by_writes(rows)
 
 
 def made_of(role: dict[str, Any]) -> dict[str, Any]:
@@ -66,16 +66,16 @@ def made_of(role: dict[str, Any]) -> dict[str, Any]:
     return make_role(role["name"]) | role
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.name)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_the_original_goes_on_with_the_same_steps(loop: asyncio.AbstractEventLoop, example: Example) -> None:
     world = World(loop)
     (initial, _), (_, target) = example.rows[0], example.rows[-1]
-    obj = make_disaggregated(roles=[made_of(each) for each in example.roles(example.before, initial, "a")])
+    obj = make_disaggregated(roles=[made_of(role) for role in example.roles(example.before, initial, "a")])
     del obj["metadata"]["uid"]
     world.cluster.add(obj)
     world.settle()
     original = Original(world, example)
-    after = [made_of(each) for each in example.roles(example.after, target, "b")]
+    after = [made_of(role) for role in example.roles(example.after, target, "b")]
     world.edit(lambda spec: spec.update(roles=after))
     world.settle()
     assert set(example.rows) <= set(original.rows)

@@ -19,20 +19,23 @@ OF_GROUP = (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)
 
 def edit(world: World, value: str | None) -> None:
     """Set the group and revision labels and the size annotation of all pods to `value`; None removes them."""
-    for pod in [each for each in world.cluster.of_kind("Pod") if not is_terminating(each)]:
+    for pod in [obj for obj in world.cluster.of_kind("Pod") if not is_terminating(obj)]:
         owner, metadata = controller_of(pod), pod["metadata"]
         is_leader = owner is not None and owner["name"] == NAME
         labels = {REVISION_LABEL: value, **(dict.fromkeys(OF_GROUP, value) if is_leader else {})}
         edited = {"labels": {**metadata["labels"], **labels}}
         edited["annotations"] = {**metadata["annotations"], SIZE_ANNOTATION: value}
-        kept = {field: {k: v for k, v in each.items() if v is not None} for field, each in edited.items()}
-        world.cluster.change(pod, kept)
+        metadata_patch = {
+            field: {k: v for k, v in values.items() if v is not None} for field, values in edited.items()
+        }
+        world.cluster.change(pod, metadata_patch)
 
 
 def keys(world: World) -> set[str]:
     """Return the keys of all revisions of the set."""
     return {
-        each["metadata"]["labels"][REVISION_LABEL] for each in world.cluster.of_kind("ControllerRevision")
+        revision["metadata"]["labels"][REVISION_LABEL]
+        for revision in world.cluster.of_kind("ControllerRevision")
     }
 
 
@@ -63,13 +66,13 @@ def test_a_rollout_keeps_its_budget_and_ends_whatever_labels_are_edited_to(
 def test_no_pod_of_a_settled_set_goes_for_an_edited_label(revision: str, value: str | None) -> None:
     with asyncio.Runner() as runner:
         world = World.settled(runner.get_loop(), False, revision, GROUPS)
-        before = {each["metadata"]["name"]: each["metadata"] for each in world.cluster.of_kind("Pod")}
+        before = {pod["metadata"]["name"]: pod["metadata"] for pod in world.cluster.of_kind("Pod")}
         edit(world, value)
         world.settle()
-        after = {each["metadata"]["name"]: each["metadata"] for each in world.cluster.of_kind("Pod")}
+        after = {pod["metadata"]["name"]: pod["metadata"] for pod in world.cluster.of_kind("Pod")}
         for field in ("uid", "labels", "annotations"):
-            assert {name: each[field] for name, each in after.items()} == {
-                name: each[field] for name, each in before.items()
+            assert {name: metadata[field] for name, metadata in after.items()} == {
+                name: metadata[field] for name, metadata in before.items()
             }
 
 
@@ -79,8 +82,8 @@ def test_that_holds_too_where_the_history_is_lost_with_the_labels(revision: str,
     with asyncio.Runner() as runner:
         world = World.settled(runner.get_loop(), False, revision, GROUPS)
         before = pods(world)
-        for each in world.cluster.owned_by(world.lws["metadata"]["uid"], "ControllerRevision"):
-            world.cluster.end(each)
+        for recorded in world.cluster.owned_by(world.lws["metadata"]["uid"], "ControllerRevision"):
+            world.cluster.end(recorded)
         edit(world, value)
         world.restart()
         world.settle()
@@ -89,8 +92,11 @@ def test_that_holds_too_where_the_history_is_lost_with_the_labels(revision: str,
 
 def pods(world: World) -> dict[str, tuple[object, ...]]:
     """Return all pods with their UIDs, labels and annotations."""
-    found = [each["metadata"] for each in world.cluster.of_kind("Pod")]
-    return {each["name"]: (each["uid"], each["labels"], each["annotations"]) for each in found}
+    all_metadata = [pod["metadata"] for pod in world.cluster.of_kind("Pod")]
+    return {
+        metadata["name"]: (metadata["uid"], metadata["labels"], metadata["annotations"])
+        for metadata in all_metadata
+    }
 
 
 @pytest.mark.parametrize("revisions", ["CE", "EC"])

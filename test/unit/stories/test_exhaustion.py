@@ -63,13 +63,16 @@ class Exhausted(World):
     @property
     def kept(self) -> set[str]:
         """Names of the pods that the finalizer keeps. All of them are being deleted and have ended."""
-        found = [
+        kept_metadata = [
             pod["metadata"]
             for pod in self.cluster.of_kind("Pod")
             if RESTART_BUDGET_FINALIZER in pod["metadata"].get("finalizers", ())
         ]
-        assert all("deletionTimestamp" in each and not each["deletionGracePeriodSeconds"] for each in found)
-        return {each["name"] for each in found}
+        assert all(
+            "deletionTimestamp" in metadata and not metadata["deletionGracePeriodSeconds"]
+            for metadata in kept_metadata
+        )
+        return {metadata["name"] for metadata in kept_metadata}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -80,7 +83,7 @@ class Exhausted(World):
 
     @property
     def conditions(self) -> dict[str, str]:
-        return {each["type"]: each["status"] for each in self.status["conditions"]}
+        return {condition["type"]: condition["status"] for condition in self.status["conditions"]}
 
 
 def test_a_group_ends_and_stays_ended(loop: asyncio.AbstractEventLoop) -> None:

@@ -100,8 +100,11 @@ class Book(World):
     def on_plan(self, key: Key, snapshot: Any, plan: Plan) -> None:
         super().on_plan(key, snapshot, plan)
         actions = [action for sequence in plan.sequences for action in sequence] + list(plan.statuses)
-        for each in (*plan.announce, *(said for action in actions for said in action.announce)):
-            self._events.append(f"{each.reason}: {each.note}")
+        for announcement in (
+            *plan.announce,
+            *(announcement for action in actions for announcement in action.announce),
+        ):
+            self._events.append(f"{announcement.reason}: {announcement.note}")
 
     def _round(self, with_manager: bool) -> bool:
         did = super()._round(with_manager)
@@ -112,8 +115,8 @@ class Book(World):
         if not self._is_open:
             return
         groups, width = self._picture(), self.width
-        told = {line[9 + width :] for line in self._lines}
-        events = [each for each in dict.fromkeys(self._events) if each not in told]
+        printed = {line[9 + width :] for line in self._lines}
+        events = [event for event in dict.fromkeys(self._events) if event not in printed]
         self._events.clear()
         if events or not self._lines or self._lines[-1][9 : 9 + width].strip() != groups:
             after = (self.cluster.now - self._since).total_seconds()
@@ -136,7 +139,10 @@ class Book(World):
         is_first = pod["metadata"]["uid"] == self._first[name]
         if "deletionTimestamp" in pod["metadata"]:
             return "t" if is_first else "T"
-        conditions = {each["type"]: each["status"] for each in pod.get("status", {}).get("conditions", ())}
+        conditions = {
+            condition["type"]: condition["status"]
+            for condition in pod.get("status", {}).get("conditions", ())
+        }
         ready = conditions.get("Ready") == "True"
         return ("r" if ready else "x") if is_first else ("R" if ready else "u")
 
@@ -164,8 +170,8 @@ class BookOfNodes(Book):
 
         Otherwise it is the last node with room, or at the beginning the first one.
         """
-        taken = {self._slots[uid] for uid in self.uids().values() if uid in self._slots}
-        free = [slot for slot in product(range(NODES), range(ROOM)) if slot not in taken]
+        used = {self._slots[uid] for uid in self.uids().values() if uid in self._slots}
+        free = [slot for slot in product(range(NODES), range(ROOM)) if slot not in used]
         room = {f"node-{slot[0]}": slot for slot in free}
         slot = room.get(preferred_node(pod), free[-self._is_open])
         self._slots[pod["metadata"]["uid"]] = slot
@@ -174,7 +180,7 @@ class BookOfNodes(Book):
     def _picture(self) -> str:
         names = {self._slots[uid]: name for name, uid in self.uids().items() if uid in self._slots}
         letters = [
-            "".join(self._letter(names[node, each]) if (node, each) in names else "-" for each in range(ROOM))
+            "".join(self._letter(names[node, slot]) if (node, slot) in names else "-" for slot in range(ROOM))
             for node in range(NODES)
         ]
         return " ".join(letters)

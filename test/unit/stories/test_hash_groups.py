@@ -72,14 +72,14 @@ class Machine(RuleBasedStateMachine):
         self.world.is_immediate = is_immediate
         self._go_on(course)
 
-    @rule(place=st.integers(0, 9), course=courses)
-    def lose(self, place: int, course: int) -> None:
-        self.world.lose(place)
+    @rule(position=st.integers(0, 9), course=courses)
+    def lose(self, position: int, course: int) -> None:
+        self.world.lose(position)
         self._go_on(course)
 
-    @rule(place=st.integers(0, 9), course=courses)
-    def exhaust(self, place: int, course: int) -> None:
-        self.world.exhaust(place)
+    @rule(position=st.integers(0, 9), course=courses)
+    def exhaust(self, position: int, course: int) -> None:
+        self.world.exhaust(position)
         self._go_on(course)
 
     @rule(course=courses)
@@ -146,8 +146,8 @@ def _current_only(
     leaders: Sequence[Leader], teardowns: Sequence[Teardown], replicas: int, surge: int, is_immediate: bool
 ) -> tuple[Leader, ...]:
     """Admit only leaders of the current revision, as upstream does."""
-    found = leaders_to_admit(leaders, teardowns, replicas, surge, is_immediate)
-    return tuple(leader for leader in found if leader.is_current)
+    admitted = leaders_to_admit(leaders, teardowns, replicas, surge, is_immediate)
+    return tuple(leader for leader in admitted if leader.is_current)
 
 
 def _one_revision(
@@ -156,7 +156,7 @@ def _one_revision(
     """Consider only the current revision."""
     current = [leader for leader in leaders if leader.is_current]
     return leaders_to_admit(
-        current, [each for each in teardowns if each.is_current], replicas, surge, is_immediate
+        current, [teardown for teardown in teardowns if teardown.is_current], replicas, surge, is_immediate
     )
 
 
@@ -166,7 +166,7 @@ def _with_kept_as_others(
     """Treat kept groups like other terminating ones. With a surge, the successor of a kept group has another
     place.
     """
-    others = [replace(each, is_kept=False) for each in teardowns]
+    others = [replace(teardown, is_kept=False) for teardown in teardowns]
     return leaders_to_admit(leaders, others, replicas, surge, is_immediate)
 
 

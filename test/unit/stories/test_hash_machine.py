@@ -40,7 +40,7 @@ class Watched(HashCluster):
         if isinstance(action, Delete) and action.target.kind == "Pod":
             leader = self.objects.get(("Pod", action.target.name))
             assert leader is None or self._has_reason(leader), f"{action.target.name} deleted: {action.why}"
-            if leader is not None and any(each.reason == "RecreateGroup" for each in action.announce):
+            if leader is not None and any(event.reason == "RecreateGroup" for event in action.announce):
                 self.restarts[labels_of(leader)[REVISION_LABEL]] += 1
         super()._do(action)
 
@@ -174,9 +174,9 @@ class Day:
 
     def lose_deployment(self) -> None:
         self._is_news()
-        found = self.world.objects.get(("Deployment", "demo"))
-        if found is not None:
-            (self.world.orphan if self.chance.random() < 0.5 else self.world.delete)(found)
+        deployment = self.world.objects.get(("Deployment", "demo"))
+        if deployment is not None:
+            (self.world.orphan if self.chance.random() < 0.5 else self.world.delete)(deployment)
 
     async def end(self) -> None:
         """Undo the faults, resume the set, and check that it settles.
@@ -189,13 +189,16 @@ class Day:
         self.world.edit(rolloutStrategy={"paused": False})
         self._is_news()
         await self.world.settle(seconds=700.0)
-        kept, key = len(self.world.exhausted()), key_of_template(self.world.objects["Deployment", "demo"])
+        exhausted, key = (
+            len(self.world.exhausted()),
+            key_of_template(self.world.objects["Deployment", "demo"]),
+        )
         current = [pod for pod in self.world.gated() if labels_of(pod)[REVISION_LABEL] == key]
-        assert len(current) == kept <= self.replicas
+        assert len(current) == exhausted <= self.replicas
         # Kept groups hold up a rollout, in which groups of former revisions have no more restarts, either.
-        assert kept or not self.world.gated()
+        assert exhausted or not self.world.gated()
         live = len(self.world.leaders(live=True)) - self.replicas
-        assert 0 <= live <= (self.surge if kept else 0)
+        assert 0 <= live <= (self.surge if exhausted else 0)
         self.recover()
         await self.world.settle()
         assert not any(is_kept(pod) for (kind, _), pod in self.world.objects.items() if kind == "Pod")

@@ -103,8 +103,8 @@ async def test_a_group_whose_host_name_is_taken_gets_another_key(policy: str) ->
 async def test_a_host_name_that_a_stranger_has_is_left_to_it() -> None:
     world = await settled()
     host = hash_host_name("demo", group_key("default", "taken"))
-    other = world.put({"apiVersion": "v1", "kind": "Other", "metadata": {"name": "other"}})
-    owner = owner_reference(other)
+    stranger = world.put({"apiVersion": "v1", "kind": "Other", "metadata": {"name": "other"}})
+    owner = owner_reference(stranger)
     metadata = {"name": host, "namespace": "default", "generation": 1, "ownerReferences": [owner]}
     world.put(
         {
@@ -528,8 +528,8 @@ async def test_workers_on_a_lost_node_are_deleted_by_force_where_their_leader_is
     unready = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     node = {"name": "node", "creationTimestamp": "2026-01-01T00:00:00Z"}
     world.put({"kind": "Node", "metadata": node, "status": {"conditions": [unready]}})
-    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
-    world.change("Pod", worker, {"metadata": going})
+    deletion = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    world.change("Pod", worker, {"metadata": deletion})
 
     async def forced(is_asked_for: bool = True) -> list[str]:
         policy = NodeLossPolicy(force_delete=is_asked_for)

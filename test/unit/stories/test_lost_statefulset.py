@@ -39,14 +39,14 @@ def test_a_change_before_the_first_report_moves_nothing(
                 world.manager.read(kind)
             world.manager.run_pass()
         world.nodes.sync_all()
-    made = world.cluster.find("StatefulSet", NAME)
+    statefulset = world.cluster.find("StatefulSet", NAME)
     world.change("C")
     world.manager.read(KIND)
     world.manager.read("Pod")
     assert world.manager.late == ["StatefulSet", "ControllerRevision"], "its report has not been read"
     while world.manager.run_pass():
         pass
-    assert world.cluster.find("StatefulSet", NAME) == made, "it is told nothing"
+    assert world.cluster.find("StatefulSet", NAME) == statefulset, "it is told nothing"
     fewest = 1
     while world.go_on_fairly(1):
         fewest = min(fewest, len(ready_groups(world.cluster)))
@@ -94,8 +94,8 @@ def test_its_way_back_is_foreseen(
     assessment = assess(snapshot)
     simulation = simulate(assessment.rollout, initial_rollout(snapshot, assessment))
     _play(world)
-    foreseen = [(each.rollout.partition, each.rollout.replicas) for each in simulation.steps]
-    assert [each for each, _ in groupby(foreseen)] == _told(world, began)
+    foreseen = [(step.rollout.partition, step.rollout.replicas) for step in simulation.steps]
+    assert [position for position, _ in groupby(foreseen)] == _told(world, began)
 
 
 def _play(world: World) -> None:
@@ -119,12 +119,12 @@ def _play(world: World) -> None:
 
 def _told(world: World, began: int = 0) -> list[tuple[int, int]]:
     """Return partition and replicas of the leader StatefulSet, each time they changed."""
-    told: list[tuple[int, int]] = []
-    for gone, obj in world.cluster.log["StatefulSet"][began:]:
-        if gone or obj["metadata"]["name"] != NAME:
+    positions: list[tuple[int, int]] = []
+    for is_deleted, obj in world.cluster.log["StatefulSet"][began:]:
+        if is_deleted or obj["metadata"]["name"] != NAME:
             continue
         rolling = obj["spec"]["updateStrategy"]["rollingUpdate"]
         now = (rolling.get("partition", 0), obj["spec"]["replicas"])
-        if not told or told[-1] != now:
-            told.append(now)
-    return told
+        if not positions or positions[-1] != now:
+            positions.append(now)
+    return positions

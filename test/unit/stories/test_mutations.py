@@ -201,37 +201,37 @@ def _run_commands(loop: asyncio.AbstractEventLoop, cluster: FakeCluster, pick: r
         command(loop.run_until_complete(read(session, lws)))
 
 
-def _history(found: SetObjects) -> None:
-    now, past = datetime.now(UTC), set_history(found.snapshot, found.revisions)
+def _history(objects: SetObjects) -> None:
+    now, past = datetime.now(UTC), set_history(objects.snapshot, objects.revisions)
     list(past.complaints())
     history_table(past, now)
     history_data(past, past.revisions, whole=True)
-    for each in past.revisions[:1]:
-        list(one_revision(past, each, now))
+    for revision in past.revisions[:1]:
+        list(one_revision(past, revision, now))
 
 
-def _undo(found: SetObjects) -> None:
-    past = set_history(found.snapshot, found.revisions)
-    for each in past.revisions:
+def _undo(objects: SetObjects) -> None:
+    past = set_history(objects.snapshot, objects.revisions)
+    for revision in past.revisions:
         with contextlib.suppress(Refusal):
-            old, new = past.before(each), past.numbered(each.number)
+            old, new = past.before(revision), past.numbered(revision.number)
             list(difference_lines(describe(old.record, new.record)))
             side_by_side(("old", "new"), (yaml_text(past.compared(old)), yaml_text(past.compared(new))))
         with contextlib.suppress(Refusal):
-            target = past.numbered(each.number)
-            check(found.lws, target)
-            operations(found.lws, target)
-    appliers(found.lws)
+            target = past.numbered(revision.number)
+            check(objects.lws, target)
+            operations(objects.lws, target)
+    appliers(objects.lws)
 
 
-def _status(found: SetObjects) -> None:
-    standing = report_on(found)
+def _status(objects: SetObjects) -> None:
+    standing = report_on(objects)
     list(status_blocks(standing))
     progress_line(standing)
     status_data(standing)
 
 
-def _plan(found: SetObjects) -> None:
-    template = {**found.lws["spec"]["leaderWorkerTemplate"], "workerTemplate": make_pod_template("B")}
-    changed = {**found.lws, "spec": {**found.lws["spec"], "leaderWorkerTemplate": template}}
-    list(impact_lines(impact(found.snapshot, changed, recreated(found.groups, changed))))
+def _plan(objects: SetObjects) -> None:
+    template = {**objects.lws["spec"]["leaderWorkerTemplate"], "workerTemplate": make_pod_template("B")}
+    changed = {**objects.lws, "spec": {**objects.lws["spec"], "leaderWorkerTemplate": template}}
+    list(impact_lines(impact(objects.snapshot, changed, recreated(objects.groups, changed))))

@@ -26,7 +26,7 @@ def roll(
 
 
 @pytest.mark.parametrize("has_feature", [False, True])
-@pytest.mark.parametrize("startup", [FIXED, UNIFORM, TAIL], ids=lambda each: each.name)
+@pytest.mark.parametrize("startup", [FIXED, UNIFORM, TAIL], ids=lambda delays: delays.name)
 @pytest.mark.parametrize(
     ("groups", "unavailable", "surge"),
     [

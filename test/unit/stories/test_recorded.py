@@ -27,13 +27,13 @@ class Replay:
 
     def do(self, step: list[Any]) -> dict[str, Any]:
         """Repeat one recorded action. Return what the controller then does until it settles."""
-        kind, what = step
+        kind, value = step
         if kind == "spec":
-            self._tell(what)
+            self._tell(value)
         elif kind == "gone":
-            del self.pods[what]
+            del self.pods[value]
         else:
-            self.pods[what] = _changed(self.pods[what], kind)
+            self.pods[value] = _changed(self.pods[value], kind)
         created: list[list[Any]] = []
         deleted: list[int] = []
         while True:
@@ -84,9 +84,9 @@ def recordings(feature: str) -> list[list[dict[str, Any]]]:
 def test_the_fake_does_what_was_recorded(feature: str) -> None:
     for number, steps in enumerate(recordings(feature)):
         replay = Replay()
-        for place, step in enumerate(steps):
+        for index, step in enumerate(steps):
             seen = {name: step[name] for name in ("create", "delete", "current")}
-            assert replay.do(step["do"]) == seen, f"sequence {number}, step {place}: {step['do']}, {replay}"
+            assert replay.do(step["do"]) == seen, f"sequence {number}, step {index}: {step['do']}, {replay}"
 
 
 @pytest.mark.parametrize("feature", ["off", "on"])

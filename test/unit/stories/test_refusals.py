@@ -46,8 +46,8 @@ def refused(cluster: FakeCluster, verb: str, kind: str, subresource: str = "") -
 
 
 def failure(obj: dict[str, Any]) -> str:
-    found = conditions.find((obj.get("status") or {}).get("conditions"), "ReplicaFailure")
-    return str(found["message"]) if found is not None and found["status"] == "True" else ""
+    condition = conditions.find((obj.get("status") or {}).get("conditions"), "ReplicaFailure")
+    return str(condition["message"]) if condition is not None and condition["status"] == "True" else ""
 
 
 @pytest.mark.parametrize(
@@ -73,15 +73,15 @@ def test_a_rollout_that_is_refused_says_so_and_goes_on_by_itself(verb: str, kind
                 world.manager.ring()
             assert len(tried) > 2, "it is tried again"
             assert failure(world.lws) == message
-            reasons = {each["reason"] for each in world.lws["status"]["groups"]["unsettled"]}
+            reasons = {group["reason"] for group in world.lws["status"]["groups"]["unsettled"]}
             held_up = message.partition(":")[0]
             reasons -= {"leader pod is terminating"}
             assert reasons == {f"the rollout is blocked, the API server rejects the next step: {held_up}"}
-        warnings = [each for each in world.manager.recorder.announced if each.type == "Warning"]
-        assert {each.reason for each in warnings} <= {"AdmissionDenied", "FailedUpdate"}
-        assert all(SAID in each.note for each in warnings)
+        warnings = [event for event in world.manager.recorder.announced if event.type == "Warning"]
+        assert {event.reason for event in warnings} <= {"AdmissionDenied", "FailedUpdate"}
+        assert all(SAID in event.note for event in warnings)
         if verb == "delete":
-            assert [(each.action, each.note) for each in warnings] == [("Delete", message)], "once"
+            assert [(event.action, event.note) for event in warnings] == [("Delete", message)], "once"
         world.settle()
         assert failure(world.lws) == ""
 
@@ -110,16 +110,16 @@ def test_groups_that_may_not_be_recreated_are_told_of_by_their_set_in_one_senten
     with asyncio.Runner() as runner:
         world = World.settled(runner.get_loop(), False, "C", 3)
         with refused(world.cluster, "delete", "Pod") as tried:
-            pods = [each["metadata"]["name"] for each in world.cluster.of_kind("Pod")]
-            for name in (each for each in pods if each.endswith(("-1-1", "-2-1"))):
+            pods = [pod["metadata"]["name"] for pod in world.cluster.of_kind("Pod")]
+            for name in (pod for pod in pods if pod.endswith(("-1-1", "-2-1"))):
                 world.strike("crash", pods.index(name))
             for _ in range(6):
                 world.go_on_fairly(3)
                 world.manager.ring()
             assert {*tried} == {"demo-1", "demo-2"}
             assert failure(world.lws).count(SAID) == 1
-        (told,) = [each for each in world.manager.recorder.announced if SAID in each.note]
-        assert told.reason == "AdmissionDenied"
+        (event,) = [event for event in world.manager.recorder.announced if SAID in event.note]
+        assert event.reason == "AdmissionDenied"
         world.settle()
         assert failure(world.lws) == ""
 
@@ -152,8 +152,8 @@ def test_a_disaggregated_set_tells_of_what_it_may_not_do_to_its_children(
                 world.manager.ring()
             assert tried
             assert failure(world.get("DisaggregatedSet")).startswith(f"cannot {word} {kind} ")
-        told = [each for each in world.manager.recorder.announced if SAID in each.note]
-        assert [(each.reason, each.action) for each in told] == [("AdmissionDenied", word.capitalize())]
+        events = [event for event in world.manager.recorder.announced if SAID in event.note]
+        assert [(event.reason, event.action) for event in events] == [("AdmissionDenied", word.capitalize())]
         for _ in range(4):
             world.manager.ring()
             world.settle()
@@ -169,14 +169,14 @@ def empty_status(world: disaggregated_world.World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "subresource", "what", "befall"),
+    ("kind", "subresource", "subject", "befall"),
     [
         pytest.param("LeaderWorkerSet", "", "LeaderWorkerSet demo-0-", orphan, id="adoption"),
         pytest.param(SCALER_KIND, "status", f"the status of {SCALER_KIND} demo-prefill", empty_status),
     ],
 )
 def test_a_disaggregated_set_tells_of_what_it_may_not_put_right(
-    kind: str, subresource: str, what: str, befall: Any
+    kind: str, subresource: str, subject: str, befall: Any
 ) -> None:
     with asyncio.Runner() as runner:
         world = disaggregated_world.World(runner.get_loop())
@@ -190,9 +190,9 @@ def test_a_disaggregated_set_tells_of_what_it_may_not_put_right(
                 world.settle()
                 world.manager.ring()
             assert len(tried) > 2, "it is tried again"
-            assert failure(world.get("DisaggregatedSet")).startswith(f"cannot update {what}")
-        (told,) = [each for each in world.manager.recorder.announced if SAID in each.note]
-        assert (told.regarding.kind, told.reason) == ("DisaggregatedSet", "AdmissionDenied")
+            assert failure(world.get("DisaggregatedSet")).startswith(f"cannot update {subject}")
+        (event,) = [event for event in world.manager.recorder.announced if SAID in event.note]
+        assert (event.regarding.kind, event.reason) == ("DisaggregatedSet", "AdmissionDenied")
         for _ in range(4):
             world.manager.ring()
             world.settle()

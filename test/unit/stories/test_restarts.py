@@ -120,12 +120,12 @@ class World:
 
 def failing_at(number: int, failure: Exception) -> Callable[[], None]:
     """Return a hook that fails the write of this number and no other."""
-    left = number
+    remaining = number
 
     def before_write() -> None:
-        nonlocal left
-        left -= 1
-        if left == -1:
+        nonlocal remaining
+        remaining -= 1
+        if remaining == -1:
             raise failure
 
     return before_write
@@ -168,8 +168,8 @@ def test_once_per_incident_whichever_write_fails(
         world.manager.resync()
         world.settle()
         assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"}), f"{failure!r} at the {write}"
-        kept = {name for name, uid in world.uids().items() if before[name] == uid}
-        assert kept == {f"{NAME}-1", f"{NAME}-1-1"}
+        survivors = {name for name, uid in world.uids().items() if before[name] == uid}
+        assert survivors == {f"{NAME}-1", f"{NAME}-1-1"}
 
 
 def test_a_worker_that_was_replaced_is_noticed_under_every_policy_that_asks_for_it(
@@ -301,11 +301,11 @@ def test_what_another_manager_has_let_pass_is_not_made_up_for_by_the_former_one(
 
 @pytest.mark.parametrize("change", ["image", "size"])
 def test_a_rollout_restarts_nothing_whoever_dies_in_it(loop: asyncio.AbstractEventLoop, change: str) -> None:
-    other = make_set(image="app:2") if change == "image" else make_set(size=3)
+    changed = make_set(image="app:2") if change == "image" else make_set(size=3)
     for number in (0, 2, 5, 9):
         world = World(loop)
         world.cluster.before_write = failing_at(number, Crash())
-        world.set(spec={"leaderWorkerTemplate": other["spec"]["leaderWorkerTemplate"]})
+        world.set(spec={"leaderWorkerTemplate": changed["spec"]["leaderWorkerTemplate"]})
         world.settle()
         world.wait()
         assert world.counted == {}, f"write {number} failed"
@@ -381,13 +381,13 @@ def test_a_group_that_fails_at_once_again_waits_and_is_kept_in_the_end(
     world.manager.resync()
     world.settle()
     assert world.lives(LEADER) == 3, "it is left as it is"
-    conditions = {each["type"]: each["status"] for each in world.status["conditions"]}
+    conditions = {condition["type"]: condition["status"] for condition in world.status["conditions"]}
     assert conditions["Failed"] == "True"
 
     world.set(spec={"maxGroupRestarts": 3})
     world.settle()
     world.wait()
-    conditions = {each["type"]: each["status"] for each in world.status["conditions"]}
+    conditions = {condition["type"]: condition["status"] for condition in world.status["conditions"]}
     assert (world.lives(LEADER), world.counted["0"], conditions["Failed"]) == (4, "3.1", "False")
 
 

@@ -43,7 +43,7 @@ def course_of(story: Story) -> Course:
         rounds += 1
         assert rounds < 200, story.told
     replaced = [line.split()[3] for line in story.told]
-    return Course(fewest, most, rounds, [each for each in replaced if each != "-"], story.is_finished)
+    return Course(fewest, most, rounds, [groups for groups in replaced if groups != "-"], story.is_finished)
 
 
 def _ready(story: Story) -> int:
@@ -314,11 +314,11 @@ def test_a_surge_is_seen_before_it_goes(loop: asyncio.AbstractEventLoop, has_fea
     world.configure(maxUnavailable=2, maxSurge=2)
     world.change("B")
     seen = shown_of_surge(world)
-    made = next(at for at, _, _, replicas in seen if replicas == 6)
-    shown = [at for at, existing, updated, _ in seen if existing == 6 and updated < 4]
-    gone = next(at for at, _, _, replicas in seen if replicas < 6 and at > made)
-    assert shown and shown[0] == made, "the status says at once that there is a surge"
-    assert 1 <= max(shown) - made <= gone - made <= 3
+    created_at = next(at for at, _, _, replicas in seen if replicas == 6)
+    shown_at = [at for at, existing, updated, _ in seen if existing == 6 and updated < 4]
+    gone_at = next(at for at, _, _, replicas in seen if replicas < 6 and at > created_at)
+    assert shown_at and shown_at[0] == created_at, "the status says at once that there is a surge"
+    assert 1 <= max(shown_at) - created_at <= gone_at - created_at <= 3
     assert seen[-1][1:] == (4, 4, 4)
 
 

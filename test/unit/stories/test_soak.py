@@ -39,9 +39,9 @@ _ROUNDS = 200
 def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.AbstractEventLoop]:
     for module, name in _TOMBSTONES:
         monkeypatch.setattr(module, name, _AS_MANY)
-    made = asyncio.new_event_loop()
-    yield made
-    made.close()
+    event_loop = asyncio.new_event_loop()
+    yield event_loop
+    event_loop.close()
 
 
 class World:
@@ -99,9 +99,9 @@ def a_life_of_a_set(world: World, number: int) -> None:
 
 
 def a_life_of_a_disaggregated_set(world: World, number: int) -> None:
-    made = make_disaggregated(f"llm-{number}")
-    del made["metadata"]["uid"]
-    live(world, made, number)
+    obj = make_disaggregated(f"llm-{number}")
+    del obj["metadata"]["uid"]
+    live(world, obj, number)
 
 
 def live(world: World, obj: dict[str, Any], number: int) -> None:
@@ -173,12 +173,12 @@ def entries(root: object) -> Counter[str]:
             # The fields of a Kubernetes object are not counted.
             if "metadata" not in value:
                 counts[path] += len(value)
-                waiting += [(f"{path}[]", each) for each in value.values()]
+                waiting += [(f"{path}[]", item) for item in value.values()]
         elif isinstance(value, list | tuple | set | frozenset) or type(value).__name__ == "deque":
             counts[path] += len(value)
-            waiting += [(f"{path}[]", each) for each in value]
+            waiting += [(f"{path}[]", item) for item in value]
         else:
-            waiting += [(f"{path}.{name}", each) for name, each in _parts_of(value)]
+            waiting += [(f"{path}.{name}", part) for name, part in _parts_of(value)]
     return counts
 
 
@@ -210,7 +210,7 @@ def _parts_of(value: object) -> Iterator[tuple[str, object]]:
         yield "func", value.func
         yield "args", value.args
     elif type(value).__module__.split(".")[0] in ("lws", "test", "prometheus_client"):
-        names = [slot for each in type(value).__mro__ for slot in getattr(each, "__slots__", ())]
+        names = [slot for cls in type(value).__mro__ for slot in getattr(cls, "__slots__", ())]
         for name in (*getattr(value, "__dict__", ()), *names):
             if hasattr(value, name):
                 yield name, getattr(value, name)

@@ -110,9 +110,9 @@ def test_a_changed_policy_holds_at_once_and_restarts_nothing(
     world.settle()
     world.wait()
     notes = {
-        each["metadata"]["annotations"].get(POD_TERMINATION_POLICY_ANNOTATION)
-        for each in world.cluster.of_kind("StatefulSet")
-        if each["metadata"]["name"] != NAME
+        statefulset["metadata"]["annotations"].get(POD_TERMINATION_POLICY_ANNOTATION)
+        for statefulset in world.cluster.of_kind("StatefulSet")
+        if statefulset["metadata"]["name"] != NAME
     }
     assert notes == {now["podTerminationPolicy"] or "Default"} and world.uids() == before
     # A note on each worker StatefulSet, and the status.

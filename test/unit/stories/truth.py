@@ -44,15 +44,15 @@ class Floor:
         """
         if not self._is_claimed:
             return
-        told = self._cluster.objects["StatefulSet", NAME]["spec"]
-        partition = told["updateStrategy"]["rollingUpdate"]["partition"]
-        image = promises.revision_of(told["template"])
-        taken = [
+        spec = self._cluster.objects["StatefulSet", NAME]["spec"]
+        partition = spec["updateStrategy"]["rollingUpdate"]["partition"]
+        image = promises.revision_of(spec["template"])
+        outdated = [
             leader
             for leader in _leaders(self._cluster)
             if _index(leader) >= partition and self._cluster.images[leader["metadata"]["uid"]] != image
         ]
-        if taken or len(ready_groups(self._cluster)) < told["replicas"]:
+        if outdated or len(ready_groups(self._cluster)) < spec["replicas"]:
             self._overdrawn += 1
 
     def check(self) -> None:
@@ -89,7 +89,7 @@ def _index(leader: Object) -> int:
 def _serves(cluster: FakeCluster, leader: Object) -> bool:
     revision, name = cluster.images[leader["metadata"]["uid"]], leader["metadata"]["name"]
     names = [name, *(f"{name}-{worker}" for worker in range(1, promises.SIZES[revision]))]
-    return all(_is_serving(cluster, cluster.find("Pod", each), revision) for each in names)
+    return all(_is_serving(cluster, cluster.find("Pod", name), revision) for name in names)
 
 
 def _is_serving(cluster: FakeCluster, pod: Object | None, revision: str) -> bool:

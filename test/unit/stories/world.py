@@ -80,9 +80,9 @@ class World:
     @property
     def lws(self) -> dict[str, Any]:
         """The set as it is stored."""
-        found = self.cluster.find(KIND, NAME)
-        assert found is not None
-        return found
+        stored = self.cluster.find(KIND, NAME)
+        assert stored is not None
+        return stored
 
     @property
     def revision(self) -> str:
@@ -113,8 +113,8 @@ class World:
     def configure(self, **rolling: Any) -> None:
         """Set partition, maxUnavailable or maxSurge."""
         strategy = self.lws["spec"]["rolloutStrategy"]
-        known = strategy.get("rollingUpdateConfiguration", {})
-        self._edit(rolloutStrategy={**strategy, "rollingUpdateConfiguration": {**known, **rolling}})
+        configuration = strategy.get("rollingUpdateConfiguration", {})
+        self._edit(rolloutStrategy={**strategy, "rollingUpdateConfiguration": {**configuration, **rolling}})
 
     def set_policies(self, restart: str, startup: str, termination: str) -> None:
         """Set the policies of restart, startup and termination."""
@@ -131,8 +131,8 @@ class World:
         is_cold: whether no node ever is.
         """
         self.nodes.is_cold = is_cold
-        asked = {"deadlineSeconds": seconds, "parallelism": parallelism, "command": ["load"]}
-        self._edit(rolloutStrategy={**self.lws["spec"]["rolloutStrategy"], "prewarm": asked})
+        settings = {"deadlineSeconds": seconds, "parallelism": parallelism, "command": ["load"]}
+        self._edit(rolloutStrategy={**self.lws["spec"]["rolloutStrategy"], "prewarm": settings})
 
     def return_to_nodes(self, how: str, are_doomed: bool) -> None:
         """Request that recreated pods return to their nodes.
@@ -284,7 +284,10 @@ class World:
         choices: list[Callable[[], object]] = [*self.nodes.moves()]
         choices += [lambda kind=kind: manager.read(kind, pick.randint(1, 4)) for kind in manager.late]
         choices += [lambda key=key: self._run_pass(key) for key in sorted(manager.queue.keys)]
-        choices += [lambda each=each: self.nodes.sync(each) for each in self.cluster.of_kind("StatefulSet")]
+        choices += [
+            lambda statefulset=statefulset: self.nodes.sync(statefulset)
+            for statefulset in self.cluster.of_kind("StatefulSet")
+        ]
         return [*choices, self.cluster.collect]
 
     def _run_pass(self, key: Key | None = None) -> bool:
@@ -338,13 +341,13 @@ class World:
         for (kind, name), obj in sorted(self.cluster.objects.items()):
             if kind == "Pod":
                 uid, status = obj["metadata"]["uid"], obj["status"]
-                ready = [each["status"] for each in status.get("conditions", ())]
+                ready = [condition["status"] for condition in status.get("conditions", ())]
                 marks = [self.cluster.images[uid], status["phase"], *ready]
                 marks += ["terminating"] * is_terminating(obj)
                 lines.append(f"{kind} {name} {' '.join(marks)}")
             elif kind == "StatefulSet":
-                told = obj["spec"].get("updateStrategy")
-                lines.append(f"{kind} {name} {obj['spec']['replicas']} {told} {obj.get('status')}")
+                strategy = obj["spec"].get("updateStrategy")
+                lines.append(f"{kind} {name} {obj['spec']['replicas']} {strategy} {obj.get('status')}")
         return "\n".join([*lines, *self.told[-40:]])
 
     def _on_plan(self, key: Key, snapshot: Any, plan: Plan) -> None:
@@ -369,10 +372,8 @@ class World:
             return "node"
         if not preferred or preferred in self.cluster.cordoned:
             return f"node-of-{metadata['uid']}"
-        namesakes = (
-            each for _, each in self.cluster.log["Pod"] if each["metadata"]["name"] == metadata["name"]
-        )
-        nodes = {each["spec"].get("nodeName") for each in namesakes}
+        namesakes = (pod for _, pod in self.cluster.log["Pod"] if pod["metadata"]["name"] == metadata["name"])
+        nodes = {pod["spec"].get("nodeName") for pod in namesakes}
         assert preferred in nodes, f"{metadata['name']} returns to {preferred}, where it has never been"
         return preferred
 
@@ -398,16 +399,16 @@ class World:
             self.nodes.held.clear()
             return True
         if self.revision in self.nodes.hopeless:
-            self.change(next(each for each in promises.SIZES if each not in self.nodes.hopeless))
+            self.change(next(revision for revision in promises.SIZES if revision not in self.nodes.hopeless))
             return True
         if self.is_paused:
             self.pause(False)
             return True
         pods = list(self.cluster.of_kind("Pod"))
-        wanted = {pod["metadata"]["uid"] for pod in pods if self._is_wanted(pod)}
-        found = wanted & self.nodes.stuck
-        self.nodes.stuck -= found
-        return bool(found)
+        wanted_uids = {pod["metadata"]["uid"] for pod in pods if self._is_wanted(pod)}
+        stuck = wanted_uids & self.nodes.stuck
+        self.nodes.stuck -= stuck
+        return bool(stuck)
 
     def _is_wanted(self, pod: Any) -> bool:
         return self.cluster.images[pod["metadata"]["uid"]] == self.revision
@@ -424,9 +425,9 @@ class World:
                 assert pod is not None and self._is_wanted(pod), f"group {index}: {self.picture}"
                 assert pod["status"]["conditions"][0]["status"] == "True", f"group {index}: {self.picture}"
         if not floor:
-            told = statefulset["spec"]
-            partition = told["updateStrategy"]["rollingUpdate"]["partition"]
-            assert (told["replicas"], partition) == (spec["replicas"], 0), self.picture
+            stored = statefulset["spec"]
+            partition = stored["updateStrategy"]["rollingUpdate"]["partition"]
+            assert (stored["replicas"], partition) == (spec["replicas"], 0), self.picture
             leaders = self.cluster.owned_by(statefulset["metadata"]["uid"], "Pod")
             assert len(leaders) == spec["replicas"], self.picture
         self._check_rest()

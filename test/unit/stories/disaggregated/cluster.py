@@ -40,32 +40,32 @@ class Child:
     @property
     def serving(self) -> int:
         """Number of ready groups below the desired count."""
-        wanted = self.desired if self.is_there else 0
-        return sum(each is Group.READY for index, each in self.groups.items() if index < wanted)
+        desired = self.desired if self.is_there else 0
+        return sum(group is Group.READY for index, group in self.groups.items() if index < desired)
 
     @property
     def is_healthy(self) -> bool:
         return self.is_there and self.serving == self.desired
 
-    def want(self, wanted: int) -> None:
-        self.desired, self.is_there, self.has_acted = wanted, True, False
+    def want(self, replicas: int) -> None:
+        self.desired, self.is_there, self.has_acted = replicas, True, False
 
     def act(self) -> None:
         """Play one pass of the controller of this child."""
-        wanted = self.desired if self.is_there else 0
+        desired = self.desired if self.is_there else 0
         for index in list(self.groups):
-            if index >= wanted:
+            if index >= desired:
                 self.groups[index] = Group.TERMINATING
-        for index in range(wanted):
+        for index in range(desired):
             self.groups.setdefault(index, Group.STARTING)
         self.has_acted = True
 
     @property
     def once_started(self) -> int:
         """Number of groups that serve once the starting groups are ready."""
-        wanted = self.desired if self.is_there else 0
+        desired = self.desired if self.is_there else 0
         hopeful = (Group.READY, Group.STARTING)
-        return sum(each in hopeful for index, each in self.groups.items() if index < wanted)
+        return sum(group in hopeful for index, group in self.groups.items() if index < desired)
 
     def move(self, dice: random.Random, speed: float) -> None:
         """Let each group take a step of its own, with the probability `speed`."""
@@ -79,7 +79,7 @@ class Child:
                 self.groups[index] = Group.BROKEN if self.is_hopeless else Group.READY
 
     def count(self, initial: int | None, knows_broken: bool) -> Count:
-        ready = sum(each is Group.READY for each in self.groups.values())
+        ready = sum(group is Group.READY for group in self.groups.values())
         is_settled = self.has_acted and self.is_healthy
         if not knows_broken:
             return Count(self.desired, self.present, ready, is_settled, initial)
@@ -120,11 +120,11 @@ class Children:
     def of_role(self, role: str) -> Iterator[Child]:
         return (child for _, name, child in self.all() if name == role)
 
-    def want(self, key: str, role: str, wanted: int) -> None:
+    def want(self, key: str, role: str, replicas: int) -> None:
         """Create or scale a child. Groups of a lost child of that name keep their indices until they are
         deleted.
         """
-        self.by_key.setdefault(key, {}).setdefault(role, Child(wanted)).want(wanted)
+        self.by_key.setdefault(key, {}).setdefault(role, Child(replicas)).want(replicas)
 
     def forget(self) -> None:
         """Remove lost children that have no groups left."""

@@ -26,7 +26,7 @@ class Promises:
         self.present_before = {name: state.present(name) for name in self.roles}
         self.ready = self._in_state(Group.READY)
         self.starting = self._in_state(Group.STARTING)
-        self.before = {(k, r): each.desired for k, r, each in children.all() if each.is_there}
+        self.before = {(k, r): child.desired for k, r, child in children.all() if child.is_there}
         self.is_rolling = any(n for (k, _), n in self.before.items() if k != key)
         self.new_is_ready = all(
             (child := children.get(key, name)) is not None and child.is_healthy for name in self._spec_roles()
@@ -44,28 +44,28 @@ class Promises:
         return set(self.state.missing) | set(self.state.new.counts)
 
     @contextmanager
-    def checked(self, key: str, role: str, wanted: int) -> Iterator[None]:
+    def checked(self, key: str, role: str, replicas: int) -> Iterator[None]:
         """Check one write: the body of the `with` statement executes it."""
         child = self.children.get(key, role)
         before = child.desired if child else 0
         present, serving = self._present(role), self._serving(role)
         yield
         if key != self.key:
-            assert wanted <= before and child is not None, f"direction: {key} {role} {before} -> {wanted}"
-        elif wanted < before:
-            assert wanted == self.roles[role].target, f"direction: new {role} {before} -> {wanted}"
-        if wanted > before:
+            assert replicas <= before and child is not None, f"direction: {key} {role} {before} -> {replicas}"
+        elif replicas < before:
+            assert replicas == self.roles[role].target, f"direction: new {role} {before} -> {replicas}"
+        if replicas > before:
             self._check_surge(role, present)
-            self.check_ratio(role, wanted)
-        if key != self.key and wanted < before:
-            taken = {(key, role, index) for index in range(wanted, before)}
-            self._check_floor(key, role, serving, taken & self.ready)
-            self._check_hope(key, role, taken & (self.ready | self.starting))
+            self.check_ratio(role, replicas)
+        if key != self.key and replicas < before:
+            removed = {(key, role, index) for index in range(replicas, before)}
+            self._check_floor(key, role, serving, removed & self.ready)
+            self._check_hope(key, role, removed & (self.ready | self.starting))
 
-    def check_return(self, key: str, role: str, wanted: int, lost: int) -> None:
+    def check_return(self, key: str, role: str, replicas: int, lost: int) -> None:
         """Check that a deleted old child is recreated, and no larger than it was."""
         assert self.children.get(key, role) is None, f"direction: {key} {role} was not lost"
-        assert wanted <= lost, f"direction: {key} {role} {lost} -> {wanted}"
+        assert replicas <= lost, f"direction: {key} {role} {lost} -> {replicas}"
         present = self.state.present(role)
         assert present <= self.roles[role].ceiling, f"surge: {role} {present} is back"
 
@@ -73,32 +73,32 @@ class Promises:
         most = max(self.roles[role].ceiling, present)
         assert self._present(role) <= most, f"surge: {role} {self._present(role)} > {most}"
 
-    def _check_floor(self, key: str, role: str, serving: int, taken: set[tuple[str, str, int]]) -> None:
+    def _check_floor(self, key: str, role: str, serving: int, removed: set[tuple[str, str, int]]) -> None:
         """Check that enough groups still serve.
 
         taken: groups that this write deletes and that were ready when it was decided.
         """
         after, least = self._serving(role), self._least(self.roles[role])
-        if after >= least or not taken:
+        if after >= least or not removed:
             return
-        count = next(each for each in self.state.old if each.key == key).of(role)
-        is_passing = len(taken) == 1 and count.ready < count.desired and self.new_is_ready
+        count = next(revision for revision in self.state.old if revision.key == key).of(role)
+        is_passing = len(removed) == 1 and count.ready < count.desired and self.new_is_ready
         is_passing &= not self._starting(role)
         assert is_passing, f"floor: {role} {serving} -> {after} < {least}"
 
-    def _check_hope(self, key: str, role: str, taken: set[tuple[str, str, int]]) -> None:
+    def _check_hope(self, key: str, role: str, removed: set[tuple[str, str, int]]) -> None:
         """Check that starting groups, which may soon serve, are not given up faster than serving ones."""
-        if not taken or not self._starting(role):
+        if not removed or not self._starting(role):
             return
         after, least = self._hoped(role), self._least(self.roles[role])
         assert after >= least, f"floor: {role} {after} < {least} although some of {key} are only starting"
 
-    def check_ratio(self, role: str, wanted: int) -> None:
+    def check_ratio(self, role: str, replicas: int) -> None:
         """Check that no role is more than one step ahead of the last one. The steady state has no steps."""
         if not self.is_rolling or role in self.state.missing or not self.state.is_known:
             return
         most = self._next_new(role)
-        assert wanted <= most, f"ratio: {role} {wanted} > {most}"
+        assert replicas <= most, f"ratio: {role} {replicas} > {most}"
 
     @property
     def _total(self) -> int:
@@ -107,7 +107,7 @@ class Promises:
 
     def _next_new(self, role: str) -> int:
         """Return the new groups of a role one step beyond the role that is furthest behind."""
-        target = {name: each.target for name, each in self.roles.items()}
+        target = {name: role.target for name, role in self.roles.items()}
         new = {name: self.before.get((self.key, name), 0) for name in self.roles}
         reached = (floor(new[name] * self._total / target[name]) for name in target if target[name])
         index = min(self._total, *reached)
@@ -120,41 +120,41 @@ class Promises:
         existing new groups count. The rule exempts revisions that are deleted as a whole, groups that do not
         serve, and roles that are not desired any more. Scaling takes effect at once.
         """
-        if any(each.at_start not in (None, each.target) for each in self.roles.values()):
+        if any(role.at_start not in (None, role.target) for role in self.roles.values()):
             return
         if self.paused or not self.state.is_known or not self.new_is_ready or self._is_complete():
             return
         old = {name: self.state.old_desired(name) for name in self.roles}
         initial = {name: self._initial(role) for name, role in self.roles.items()}
-        gone = (floor((initial[n] - old[n]) * self._total / initial[n]) for n in old if initial[n])
-        index = max(0, 0, *gone) + 1
+        steps_done = (floor((initial[n] - old[n]) * self._total / initial[n]) for n in old if initial[n])
+        index = max(0, 0, *steps_done) + 1
         for name, role in self.roles.items():
-            left = old[name] - sum(self._loses(key, name) for key in self.step.old)
+            remaining = old[name] - sum(self._loses(key, name) for key in self.step.old)
             by_plan = initial[name] - floor(index * initial[name] / self._total)
             # Existing new groups stay, even if they are ahead of the plan.
             new = max(self._next_new(name), self.before.get((self.key, name), 0))
             least = min(old[name], by_plan, role.ceiling - new)
-            assert left >= least, f"ratio: old {name} {old[name]} -> {left} < {least}"
+            assert remaining >= least, f"ratio: old {name} {old[name]} -> {remaining} < {least}"
 
     def _is_complete(self) -> bool:
-        return all(self.before.get((self.key, name), 0) >= each.target for name, each in self.roles.items())
+        return all(self.before.get((self.key, name), 0) >= role.target for name, role in self.roles.items())
 
     def _loses(self, key: str, role: str) -> int:
         """Return how many serving groups of the role the step takes from a revision that stays."""
-        revision = next(each for each in self.state.old if each.key == key)
+        revision = next(candidate for candidate in self.state.old if candidate.key == key)
         counts = self.step.old[key]
-        goes = all(not counts.get(name, count.desired) for name, count in revision.counts.items())
+        is_deleted = all(not counts.get(name, count.desired) for name, count in revision.counts.items())
         count = revision.of(role)
-        taken = count.desired - counts.get(role, count.desired)
-        if goes or (taken == 1 and count.ready < count.desired):
+        lost = count.desired - counts.get(role, count.desired)
+        if is_deleted or (lost == 1 and count.ready < count.desired):
             return 0
-        return max(0, taken - count.broken_on_top)
+        return max(0, lost - count.broken_on_top)
 
     def check_answer(self) -> None:
         """Check that a done step leaves nothing to do, and that a waiting step names what it waits for."""
         if self.step.is_done:
-            left = {key for key, _, child in self.children.all() if child.present and child.is_there}
-            assert left <= {self.key}, f"end: done beside {left}"
+            remaining = {key for key, _, child in self.children.all() if child.present and child.is_there}
+            assert remaining <= {self.key}, f"end: done beside {remaining}"
             for name in self._spec_roles():
                 child = self.children.get(self.key, name)
                 ok = child is not None and child.desired == self.roles[name].target and child.is_healthy
@@ -167,8 +167,8 @@ class Promises:
     def check_delete(self, key: str) -> None:
         assert key != self.key, "direction: the target revision is deleted"
         roles = self.children.by_key.get(key, {})
-        left = [role for role, child in roles.items() if child.is_there and child.present]
-        assert not left, f"surge: {key} is deleted with groups of {left}"
+        remaining = [role for role, child in roles.items() if child.is_there and child.present]
+        assert not remaining, f"surge: {key} is deleted with groups of {remaining}"
 
     def check_end(self) -> None:
         """Check the promises that hold when all writes of a step are done."""
@@ -186,26 +186,26 @@ class Promises:
         if key == self.key:
             return role in self.state.missing and self.present_before[role] >= self.roles[role].ceiling
         has_none_to_spare = self.state.serving(role) <= self._least(self.roles[role])
-        others = [each.of(role) for each in self.state.old]
-        return all(each.desired <= 1 or (each.ready and has_none_to_spare) for each in others)
+        others = [revision.of(role) for revision in self.state.old]
+        return all(count.desired <= 1 or (count.ready and has_none_to_spare) for count in others)
 
     def _halves(self) -> set[tuple[str, str]]:
         """Return key and role of each child at 0 whose revision is partial: it had, or will have, the
         role.
         """
-        found = set()
+        halves = set()
         for key, roles in self.children.by_key.items():
-            there = {name: child for name, child in roles.items() if child.is_there}
-            if not any(child.desired for child in there.values()):
+            present = {name: child for name, child in roles.items() if child.is_there}
+            if not any(child.desired for child in present.values()):
                 continue
-            for name, child in there.items():
+            for name, child in present.items():
                 is_desired = self.roles[name].target > 0 if key == self.key else self._had(key, name)
                 if child.desired == 0 and is_desired:
-                    found.add((key, name))
-        return found
+                    halves.add((key, name))
+        return halves
 
     def _had(self, key: str, role: str) -> bool:
-        return any((each.of(role).initial or 0) > 0 for each in self.state.old if each.key == key)
+        return any((revision.of(role).initial or 0) > 0 for revision in self.state.old if revision.key == key)
 
     def _check_order(self) -> None:
         """Check that old revisions go in order, the oldest last.
@@ -221,8 +221,8 @@ class Promises:
                 if now is None or now.desired >= count.desired or count.serving < count.desired:
                     continue
                 for newer in self.state.old[:number]:
-                    left = self.children.get(newer.key, role)
-                    is_ok = left is None or left.desired <= 1
+                    child = self.children.get(newer.key, role)
+                    is_ok = child is None or child.desired <= 1
                     assert is_ok, f"direction: {older.key} {role} before {newer.key}"
 
     def _present(self, role: str) -> int:
@@ -230,9 +230,9 @@ class Promises:
 
         The manager knows neither groups of a lost old child nor groups that are recreated meanwhile.
         """
-        known = {(each.key, role): each.of(role).present for each in self.state.old}
+        known_present = {(revision.key, role): revision.of(role).present for revision in self.state.old}
         return sum(
-            min(child.present, known.get((key, role), child.present))
+            min(child.present, known_present.get((key, role), child.present))
             for key, name, child in self.children.all()
             if name == role and (child.is_there or key == self.key)
         )
@@ -242,7 +242,7 @@ class Promises:
 
     def _starting(self, role: str) -> int:
         """Return how many old groups of the role were known to be only starting."""
-        return sum(each.of(role).starting for each in self.state.old)
+        return sum(revision.of(role).starting for revision in self.state.old)
 
     def _hoped(self, role: str) -> int:
         """Count the serving groups of a role, with the starting groups of old revisions."""
@@ -250,7 +250,7 @@ class Promises:
         return sum(child.serving if key == self.key else child.once_started for key, child in of_role)
 
     def _initial(self, role: RoleTarget) -> int:
-        return sum(each.of(role.name).initial or 0 for each in self.state.old)
+        return sum(revision.of(role.name).initial or 0 for revision in self.state.old)
 
     def _least(self, role: RoleTarget) -> int:
         """Return how many groups must serve: min(io, t) - u in the specification."""

@@ -57,8 +57,8 @@ class Machine(RuleBasedStateMachine):
         self, roles: list[tuple[int, tuple[int, int]]], is_new: bool, knows_broken: bool, template: str
     ) -> None:
         """Begin with a settled or a new slice, whose user wants another revision."""
-        wanted = {n: RoleTarget(n, t, *budget) for n, (t, budget) in zip(NAMES, roles, strict=False)}
-        self.world = World(wanted, knows_broken=knows_broken)
+        targets = {n: RoleTarget(n, t, *budget) for n, (t, budget) in zip(NAMES, roles, strict=False)}
+        self.world = World(targets, knows_broken=knows_broken)
         if not is_new:
             self.world.begin_settled()
         self.world.change(template)

@@ -31,7 +31,9 @@ def trusting(self: Count) -> int:
 def refilled(self: Drain) -> dict[str, dict[str, int]]:
     """Create the missing roles of a partial revision again."""
     changes = drain_lowered(self)
-    halves = {r: 1 for each in self.state.old for r, c in each.counts.items() if not c.desired and c.initial}
+    halves = {
+        r: 1 for revision in self.state.old for r, c in revision.counts.items() if not c.desired and c.initial
+    }
     return {**changes, **({self.state.old[0].key: halves} if halves else {})}
 
 
@@ -60,7 +62,7 @@ MUTANTS = {
     "what is lost comes back as it was at the start": (
         drain,
         "_count",
-        lambda state, role, known, revision: known.initial or 0,
+        lambda state, role, count, revision: count.initial or 0,
         "direction",
     ),
     "a role may go alone": (Drain, "_has_siblings", lambda *_: False, "pairs"),
@@ -95,7 +97,7 @@ MUTANTS = {
     "revisions are deleted early": (
         planner,
         "_existing",
-        lambda each: [count.desired for count in each.counts.values()],
+        lambda revision: [count.desired for count in revision.counts.values()],
         "surge",
     ),
 }
@@ -103,8 +105,8 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, attribute, replacement, promise = MUTANTS[name]
-    monkeypatch.setattr(place, attribute, replacement)
+    target, attribute, replacement, promise = MUTANTS[name]
+    monkeypatch.setattr(target, attribute, replacement)
     caught = set()
     for seed in range(MOST_SEEDS):
         try:

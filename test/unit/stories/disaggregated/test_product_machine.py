@@ -74,9 +74,9 @@ class Machine(RuleBasedStateMachine):
         """Begin with a set that is settled or still being created."""
         self.loop = asyncio.new_event_loop()
         self.attack = Attack(self.loop)
-        made = [_role(name, *each) for name, each in zip(NAMES, roles, strict=False)]
+        role_specs = [_role(name, *role) for name, role in zip(NAMES, roles, strict=False)]
         more = {} if most_updating is None else {"rolloutStrategy": {"maxUpdatingSlices": most_updating}}
-        obj = make_disaggregated(roles=made, slices=slices, **more)
+        obj = make_disaggregated(roles=role_specs, slices=slices, **more)
         del obj["metadata"]["uid"]
         self.world = self.attack.world
         self.world.cluster.add(obj)
@@ -96,8 +96,8 @@ class Machine(RuleBasedStateMachine):
             of_role, replicas = _one(spec, course)["spec"], _static(spec)
             if "replicas" in of_role:
                 # Either all of these roles are at 0, or none.
-                for each in replicas if 0 in {count, of_role["replicas"]} else [of_role]:
-                    each["replicas"] = count
+                for of_other in replicas if 0 in {count, of_role["replicas"]} else [of_role]:
+                    of_other["replicas"] = count
 
         self._edit(change, course)
 
@@ -115,7 +115,7 @@ class Machine(RuleBasedStateMachine):
         def change(spec: Spec) -> None:
             role = _one(spec, course)
             if role.pop("scaling", None) is not None:
-                role["spec"]["replicas"] = min([count, *(each["replicas"] for each in _static(spec))])
+                role["spec"]["replicas"] = min([count, *(of_other["replicas"] for of_other in _static(spec))])
             else:
                 role["scaling"] = {"mode": "External"}
                 role["spec"].pop("replicas", None)
@@ -135,7 +135,7 @@ class Machine(RuleBasedStateMachine):
         def change(spec: Spec) -> None:
             used = {role["name"] for role in spec["roles"]}
             free = [name for name in NAMES if name not in used]
-            least = min([count, *(each["replicas"] for each in _static(spec))])
+            least = min([count, *(of_role["replicas"] for of_role in _static(spec))])
             spec["roles"] += [_role(name, least, budget) for name in free[:1]]
 
         self._edit(change, course)
@@ -183,8 +183,8 @@ class Machine(RuleBasedStateMachine):
             cluster.change(self.world.get(KIND), status={})
         for child in self.world.children if course % 3 else ():
             annotations = child["metadata"].get("annotations") or {}
-            kept = {key: value for key, value in annotations.items() if key not in MEMORY}
-            cluster.change(child, {"annotations": kept})
+            remaining = {key: value for key, value in annotations.items() if key not in MEMORY}
+            cluster.change(child, {"annotations": remaining})
         self._go_on(course)
 
     @rule(count=groups, is_orphaned=st.booleans(), course=courses)

@@ -23,9 +23,9 @@ MOST_SEEDS = 60
 whole = plan._plan_whole
 
 
-def recorded_last(wanted: Any, target: Any) -> Plan:
+def recorded_last(snapshot: Any, target: Any) -> Plan:
     """Create children of a revision before the revision is recorded."""
-    planned = whole(wanted, target)
+    planned = whole(snapshot, target)
     if not target.actions:
         return planned
     (sequence,) = planned.sequences
@@ -105,8 +105,8 @@ def play(seed: int) -> None:
 def test_a_planner_that_breaks_a_rule_is_caught_in_what_the_product_writes(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, attribute, replacement, promise = MUTANTS[name]
-    monkeypatch.setattr(place, attribute, replacement)
+    target, attribute, replacement, promise = MUTANTS[name]
+    monkeypatch.setattr(target, attribute, replacement)
     caught = set()
     for seed in range(MOST_SEEDS):
         try:

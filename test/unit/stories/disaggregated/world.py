@@ -71,37 +71,37 @@ class World:
     def state(self) -> SliceState:
         """The state of the slice as an observer would read it."""
         key, memory = self.key, self.memory
-        keys = [each for each in reversed(self.order) if each != key]
-        old = [RevisionCounts(each, counts) for each in keys if (counts := self._counts(each))]
-        gone = {role for each in old for role in each.counts} - self.roles.keys()
+        keys = [other for other in reversed(self.order) if other != key]
+        old = [RevisionCounts(other, counts) for other in keys if (counts := self._counts(other))]
+        removed = {role for revision in old for role in revision.counts} - self.roles.keys()
         starts = memory.targets if memory and memory.target == key else {}
-        wanted = [
-            RoleTarget(each.name, each.target, each.surge, each.unavailable, at_start=starts.get(each.name))
-            for each in self.roles.values()
+        targets = [
+            RoleTarget(role.name, role.target, role.surge, role.unavailable, at_start=starts.get(role.name))
+            for role in self.roles.values()
         ]
-        wanted += [RoleTarget(name, 0) for name in sorted(gone)]
+        targets += [RoleTarget(name, 0) for name in sorted(removed)]
         new = RevisionCounts(key, self._counts(key))
         missing = frozenset(self.roles.keys() - new.counts.keys())
-        state = SliceState(tuple(wanted), tuple(old), new, missing, self._gone())
+        state = SliceState(tuple(targets), tuple(old), new, missing, self._gone())
         return with_lost(state, self._lost())
 
     def _gone(self) -> dict[str, int]:
         """Groups that deleted children had at the start, by role."""
-        known = self.memory.initial if self.memory and self.memory.target == self.key else {}
-        gone: dict[str, int] = {}
-        for (key, role), groups in known.items():
+        initial_counts = self.memory.initial if self.memory and self.memory.target == self.key else {}
+        missing: dict[str, int] = {}
+        for (key, role), groups in initial_counts.items():
             if self.children.get(key, role) is None:
-                gone[role] = gone.get(role, 0) + groups
-        return gone
+                missing[role] = missing.get(role, 0) + groups
+        return missing
 
     def _lost(self) -> dict[str, dict[str, Lost]]:
         """Lost children by key and role, as recorded in an up-to-date status."""
-        found: dict[str, dict[str, Lost]] = {}
+        result: dict[str, dict[str, Lost]] = {}
         initial = self.memory.initial if self.memory and self.memory.target == self.key else {}
         for (key, role), groups in self.lost.items():
             if key != self.key and initial.get((key, role)):
-                found.setdefault(key, {})[role] = Lost(initial[key, role], groups)
-        return found
+                result.setdefault(key, {})[role] = Lost(initial[key, role], groups)
+        return result
 
     def _counts(self, key: str) -> dict[str, Count]:
         memory = self.memory if self.memory and self.memory.target == self.key else None
@@ -138,38 +138,43 @@ class World:
         if step.starts:
             yield self._remember
         created = [role for role in step.new if role in state.missing]
-        grown = {role for role, wanted in step.new.items() if wanted > state.new.of(role).desired}
+        grown = {role for role, replicas in step.new.items() if replicas > state.new.of(role).desired}
         rising = [role for role in step.new if role in grown and role not in created]
         falling = [role for role in step.new if role not in created and role not in rising]
-        lost = {(each.key, r): c.desired for each in state.old for r, c in each.counts.items() if c.is_lost}
-        for (key, role), wanted in lost.items():
-            if left := step.old.get(key, {}).get(role, wanted):
-                yield self._bring_back(promises, key, role, left)
+        lost = {
+            (revision.key, r): c.desired
+            for revision in state.old
+            for r, c in revision.counts.items()
+            if c.is_lost
+        }
+        for (key, role), replicas in lost.items():
+            if remaining := step.old.get(key, {}).get(role, replicas):
+                yield self._bring_back(promises, key, role, remaining)
         for role in (*created, *rising, *falling):
             yield self._write(promises, self.key, role, step.new[role])
         for key, roles in step.old.items():
-            for role, wanted in roles.items():
+            for role, replicas in roles.items():
                 if (key, role) not in lost:
-                    yield self._write(promises, key, role, wanted)
+                    yield self._write(promises, key, role, replicas)
         for key in step.drained:
             yield lambda key=key: self._delete(promises, key)  # type: ignore[misc]
 
-    def _write(self, promises: Promises, key: str, role: str, wanted: int) -> Callable[[], None]:
+    def _write(self, promises: Promises, key: str, role: str, replicas: int) -> Callable[[], None]:
         def write() -> None:
             if key == self.key and key not in self.order:
                 self.order.append(key)
-            with promises.checked(key, role, wanted):
-                self.children.want(key, role, wanted)
-            self.writes.append(f"{key}/{role}={wanted}")
+            with promises.checked(key, role, replicas):
+                self.children.want(key, role, replicas)
+            self.writes.append(f"{key}/{role}={replicas}")
 
         return write
 
-    def _bring_back(self, promises: Promises, key: str, role: str, wanted: int) -> Callable[[], None]:
+    def _bring_back(self, promises: Promises, key: str, role: str, replicas: int) -> Callable[[], None]:
         def write() -> None:
-            promises.check_return(key, role, wanted, self.lost[key, role])
-            self.children.want(key, role, wanted)
+            promises.check_return(key, role, replicas, self.lost[key, role])
+            self.children.want(key, role, replicas)
             del self.lost[key, role]
-            self.writes.append(f"{key}/{role} is back: {wanted}")
+            self.writes.append(f"{key}/{role} is back: {replicas}")
 
         return write
 
@@ -177,7 +182,7 @@ class World:
         initial = {(k, r): child.desired for k, r, child in self.children.all() if child.is_there}
         # Children that the same step creates have no groups yet.
         initial |= {(self.key, r): 0 for r in self.roles if (self.key, r) not in initial}
-        self.memory = Memory(self.key, initial, {each.name: each.target for each in self.roles.values()})
+        self.memory = Memory(self.key, initial, {role.name: role.target for role in self.roles.values()})
 
     def _delete(self, promises: Promises, key: str) -> None:
         promises.check_delete(key)
@@ -225,7 +230,7 @@ class World:
     def rename_all(self) -> None:
         renamed = [name for name in "pqrstuvw" if name not in self.roles][: len(self.roles)]
         pairs = zip(renamed, self.roles.values(), strict=False)
-        self.roles = {n: RoleTarget(n, each.target, each.surge, each.unavailable) for n, each in pairs}
+        self.roles = {n: RoleTarget(n, role.target, role.surge, role.unavailable) for n, role in pairs}
         self._move_target()
 
     # Events of groups.
@@ -237,9 +242,9 @@ class World:
         self._turn(dice, (Group.BROKEN,), Group.READY)
 
     def lose_child(self, dice: random.Random) -> None:
-        there = [each for each in self.children.all() if each[2].is_there]
-        if there:
-            key, role, lost = dice.choice(there)
+        present = [item for item in self.children.all() if item[2].is_there]
+        if present:
+            key, role, lost = dice.choice(present)
             self.lost[key, role] = lost.desired
             lost.is_there = False
             lost.act()

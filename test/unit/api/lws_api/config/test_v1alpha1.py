@@ -143,8 +143,8 @@ INVALID: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(("raw", "place"), INVALID.values(), ids=INVALID.keys())
-def test_invalid_configurations_are_rejected(raw: dict[str, Any], place: tuple[str | int, ...]) -> None:
+@pytest.mark.parametrize(("raw", "location"), INVALID.values(), ids=INVALID.keys())
+def test_invalid_configurations_are_rejected(raw: dict[str, Any], location: tuple[str | int, ...]) -> None:
     with pytest.raises(ValidationError) as error:
         Configuration.model_validate(raw)
-    assert [found["loc"] for found in error.value.errors()] == [place]
+    assert [detail["loc"] for detail in error.value.errors()] == [location]

@@ -57,13 +57,13 @@ def a_scaler(**fields: Any) -> dict[str, Any]:
 
 @cache
 def schema(kind: str = KIND) -> dict[str, Any]:
-    found: dict[str, Any] = version(kind)["schema"]["openAPIV3Schema"]
-    return found
+    openapi_schema: dict[str, Any] = version(kind)["schema"]["openAPIV3Schema"]
+    return openapi_schema
 
 
 def version(kind: str) -> dict[str, Any]:
-    (found,) = definitions()[kind]["spec"]["versions"]
-    return dict(found)
+    (crd_version,) = definitions()[kind]["spec"]["versions"]
+    return dict(crd_version)
 
 
 def nodes(node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -186,9 +186,9 @@ STATUS_BEYOND_THE_ORIGINAL: dict[str, dict[str, Any]] = {
     ],
 )
 def test_every_field_of_a_set(part: str, expected: dict[str, dict[str, Any]]) -> None:
-    found = dict(nodes(schema()["properties"][part], part))
-    rollouts = found.pop("status.rollouts", None)
-    assert found == expected
+    actual = dict(nodes(schema()["properties"][part], part))
+    rollouts = actual.pop("status.rollouts", None)
+    assert actual == expected
     if part == "status":
         assert rollouts is not None
         memory = rollouts["additionalProperties"]["properties"]
@@ -263,12 +263,15 @@ def test_how_the_kinds_present_themselves(
     keys = ("plural", "singular", "listKind", "shortNames", "categories")
     assert tuple(spec["names"].get(key) for key in keys) == (*names, None)
     assert (spec["group"], spec["scope"]) == ("disaggregatedset.x-k8s.io", "Namespaced")
-    made = version(kind)
-    assert (made["name"], made["served"], made["storage"]) == ("v1", True, True)
-    found = [(each["name"], each["type"], each["jsonPath"]) for each in made["additionalPrinterColumns"]]
-    assert found == columns
+    crd_version = version(kind)
+    assert (crd_version["name"], crd_version["served"], crd_version["storage"]) == ("v1", True, True)
+    actual = [
+        (column["name"], column["type"], column["jsonPath"])
+        for column in crd_version["additionalPrinterColumns"]
+    ]
+    assert actual == columns
     paths = dict(zip(("specReplicasPath", "statusReplicasPath", "labelSelectorPath"), scale, strict=True))
-    assert made["subresources"] == {"status": {}, "scale": paths}
+    assert crd_version["subresources"] == {"status": {}, "scale": paths}
 
 
 STORED = {
@@ -412,8 +415,8 @@ def test_everything_that_can_be_stored_is_read_and_kept() -> None:
     assert view.spec.placement_policy is not None
     assert view.spec.placement_policy.type is PlacementType.EXCLUSIVE_TOPOLOGY
     assert view.model_dump(mode="json", exclude_unset=True) == raw
-    kept = {key: value for key, value in raw.items() if key != "spec"}
-    assert {key: value for key, value in defaulted(raw).items() if key != "spec"} == kept
+    without_spec = {key: value for key, value in raw.items() if key != "spec"}
+    assert {key: value for key, value in defaulted(raw).items() if key != "spec"} == without_spec
 
 
 @pytest.mark.parametrize(
