@@ -20,15 +20,14 @@ from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider
 from lws.leaderworkerset.observe.gangs import scheduler_of
 from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduler
 from lws.leaderworkerset.status.problems import STALLED
-from lws.runtime.actions import Action, Key, Object, Reference
-from lws.runtime.apply import Applier, WriteHooks
+from lws.runtime.actions import Object
+from lws.runtime.apply import WriteHooks
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import DISAGGREGATED_SETS, Resource
-from lws.runtime.endpoints.metrics import KeyState
+from lws.runtime.endpoints.metrics import standings_of_rollouts
 from lws.runtime.endpoints.workloads import WorkloadSeries, series_of_rollouts
-from lws.runtime.errors import ApiError
 from lws.runtime.loop import Kind, Term
-from lws.runtime.registration import Controller, Parts, Registration
+from lws.runtime.registration import Controller, Parts, Registration, applier_of
 from lws.runtime.store import Store
 from lws.runtime.throttle import ActiveSets
 from lws.runtime.webhooks.handlers import Handler, Siblings, siblings_of, validator
@@ -41,8 +40,7 @@ ENDPOINTS: Mapping[str, Resource] = MappingProxyType({VALIDATE_SET: DISAGGREGATE
 
 
 def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str, Handler]:
-    provider = settings.gang_provider
-    gang = PROVIDERS[provider] if provider is not None else None
+    gang = PROVIDERS.get(settings.gang_provider or "")
     return handlers_with(siblings_of(store, KIND), gang, partial(scheduler_of, settings, store))
 
 
@@ -60,7 +58,8 @@ def handlers_with(
 def _begin(parts: Parts, active: ActiveSets, cluster: Cluster) -> Term:
     memory = DisaggregatedMemory(parts.store, parts.source.clock, active)
     observer = DisaggregatedObserver(cluster, parts.store, memory)
-    applier = _applier(parts, memory, cluster)
+    hooks = WriteHooks(memory.put, deleted=lambda target, answer: memory.drop(target))
+    applier = applier_of(parts, memory, cluster, PASS, hooks)
     return Term(
         {
             PASS: Kind(
@@ -71,43 +70,6 @@ def _begin(parts: Parts, active: ActiveSets, cluster: Cluster) -> Term:
         (memory.forget, observer.forget, applier.forget),
     )
 
-
-def _applier(parts: Parts, memory: DisaggregatedMemory, cluster: Cluster) -> Applier:
-    """Build the applier of writes. A rejection and its end trigger a pass that updates the set's status."""
-
-    def rejected(action: Action, error: ApiError, owner: Reference) -> None:
-        memory.refusals.record(action, error, owner)
-        parts.add(Key(PASS, owner.namespace, owner.name))
-
-    def succeeded(action: Action, owner: Reference) -> None:
-        if memory.refusals.forget(action, owner):
-            parts.add(Key(PASS, owner.namespace, owner.name))
-
-    hooks = WriteHooks(
-        memory.put,
-        rejected=rejected,
-        name_taken=memory.taken.record,
-        deleted=lambda target, answer: memory.drop(target),
-        statuses=memory.statuses,
-        succeeded=succeeded,
-    )
-    return Applier(cluster, parts.recorder, hooks, parts.locks)
-
-
-_STANDINGS = (
-    KeyState(
-        PASS,
-        IN_ROLLOUT,
-        "lws_disaggregatedsets_in_rollout",
-        "DisaggregatedSets in a rollout.",
-    ),
-    KeyState(
-        PASS,
-        STALLED,
-        "lws_disaggregatedsets_stalled",
-        "DisaggregatedSets without progress for their progressDeadlineSeconds.",
-    ),
-)
 
 _ROLES = (
     (status.DESIRED, "groups_desired", "Desired groups of a role, over all slices."),
@@ -121,13 +83,7 @@ _SERIES = (
         WorkloadSeries(KIND, word, f"lws_disaggregatedset_{name}", documentation, label="role")
         for word, name, documentation in _ROLES
     ),
-    *series_of_rollouts(KIND),
-    WorkloadSeries(
-        KIND,
-        status.STUCK,
-        "lws_disaggregatedset_stalled",
-        "1 while the set has made no progress for its progressDeadlineSeconds.",
-    ),
+    *series_of_rollouts(KIND, status.STUCK),
 )
 
 REGISTRATION = Registration(
@@ -140,6 +96,6 @@ REGISTRATION = Registration(
     handlers=handlers,
     reads=TABLES,
     is_optional=True,
-    standings=_STANDINGS,
+    standings=standings_of_rollouts(PASS, KIND, IN_ROLLOUT, STALLED),
     series=_SERIES,
 )

@@ -43,17 +43,16 @@ from lws.leaderworkerset.status.problems import STALLED
 from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS
 from lws.leaderworkerset.status.summary import STATES
 from lws.leaderworkerset.tables import LEADER_WORKER_SET, TABLES
-from lws.runtime.actions import Action, Key, Object, Reference
-from lws.runtime.apply import Applier, WriteHooks
+from lws.runtime.actions import Key, Object
+from lws.runtime.apply import WriteHooks
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS, Resource
-from lws.runtime.endpoints.metrics import KeyState
+from lws.runtime.endpoints.metrics import standings_of_rollouts
 from lws.runtime.endpoints.pass_log import Fields
 from lws.runtime.endpoints.workloads import LAST_START, WorkloadSeries, series_of_rollouts
-from lws.runtime.errors import ApiError
 from lws.runtime.loop import Kind, Term
 from lws.runtime.refusals import Faults
-from lws.runtime.registration import Controller, Parts, Registration
+from lws.runtime.registration import Controller, Parts, Registration, applier_of
 from lws.runtime.store import Store
 from lws.runtime.throttle import ActiveSets
 from lws.runtime.webhooks.handlers import Handler, Siblings, change_object, refuse, siblings_of, validator
@@ -81,8 +80,7 @@ ENDPOINTS: Mapping[str, Resource] = MappingProxyType(
 
 def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str, Handler]:
     """Return the handlers of all `ENDPOINTS`, which read from the store."""
-    provider = settings.gang_provider
-    gang = PROVIDERS[provider] if provider is not None else None
+    gang = PROVIDERS.get(settings.gang_provider or "")
     scheduler = partial(scheduler_of, settings, store)
     faults = Faults(spec_fault)
     of_store = (
@@ -232,84 +230,39 @@ async def _allow_pod(**_: Any) -> None:
 # --- Metrics of LeaderWorkerSets.
 
 
-_START = "lws_leaderworkerset"
-
-
-def _gauge(
+def _series(
     word: str, name: str, documentation: str, label: str = "", values: tuple[str, ...] = ()
 ) -> WorkloadSeries:
-    return WorkloadSeries(KIND, word, f"{_START}_{name}", documentation, label, values)
-
-
-def _counter(
-    word: str, name: str, documentation: str, label: str = "", values: tuple[str, ...] = ()
-) -> WorkloadSeries:
-    return WorkloadSeries(KIND, word, f"{_START}_{name}_total", documentation, label, values, is_counter=True)
+    return WorkloadSeries(KIND, word, f"lws_leaderworkerset_{name}", documentation, label, values)
 
 
 SERIES = (
-    _gauge(status.DESIRED, "groups_desired", "Desired groups."),
-    _gauge(status.READY_GROUPS, "groups_ready", "Ready groups, surge included."),
-    _gauge(status.UPDATED, "groups_updated", "Groups on the target revision, ready or not."),
-    _gauge(
-        status.BY_STATE,
-        "groups",
-        "Groups by state, as in status.groups.counts.",
-        "state",
-        STATES,
-    ),
-    _gauge(
-        status.FAILED,
-        "groups_failed",
-        "Groups that exceeded maxGroupRestarts and are kept.",
-    ),
-    _gauge(
-        status.DELAYED,
-        "groups_restart_delayed",
-        "Failed groups that wait for their back-off.",
-    ),
-    _gauge(
-        status.STUCK,
-        "stalled",
-        "1 while the set has made no progress for its progressDeadlineSeconds.",
-    ),
-    *series_of_rollouts(KIND),
-    _gauge(
+    _series(status.DESIRED, "groups_desired", "Desired groups."),
+    _series(status.READY_GROUPS, "groups_ready", "Ready groups, surge included."),
+    _series(status.UPDATED, "groups_updated", "Groups on the target revision, ready or not."),
+    _series(status.BY_STATE, "groups", "Groups by state, as in status.groups.counts.", "state", STATES),
+    _series(status.FAILED, "groups_failed", "Groups that exceeded maxGroupRestarts and are kept."),
+    _series(status.DELAYED, "groups_restart_delayed", "Failed groups that wait for their back-off."),
+    *series_of_rollouts(KIND, status.STUCK),
+    _series(
         LAST_START,
         "last_group_start_duration_seconds",
         "Start duration of the group that became ready last, in seconds.",
     ),
-    _counter(
+    _series(
         status.RECREATED,
-        "group_recreations",
+        "group_recreations_total",
         "Groups that were recreated by the manager or a rollout, by reason.",
         "reason",
         status.RECREATION_REASONS,
     ),
-    _counter(
-        status.DELAYED,
-        "group_restarts_delayed",
-        "Failed groups that had to wait for their back-off.",
+    _series(
+        status.DELAYED, "group_restarts_delayed_total", "Failed groups that had to wait for their back-off."
     ),
-    _counter(
+    _series(
         status.SPURIOUS,
-        "spurious_replacements",
+        "spurious_replacements_total",
         "Groups that a rollout replaced with an equal revision; 0 unless something is wrong.",
-    ),
-)
-
-STANDINGS = (
-    KeyState(
-        "set",
-        UPDATE_IN_PROGRESS,
-        "lws_leaderworkersets_in_rollout",
-        "LeaderWorkerSets in a rollout.",
-    ),
-    KeyState(
-        "set",
-        STALLED,
-        "lws_leaderworkersets_stalled",
-        "LeaderWorkerSets without progress for their progressDeadlineSeconds.",
     ),
 )
 
@@ -347,7 +300,13 @@ def _build(parts: Parts) -> Controller:
 def _begin(parts: Parts, environment: Environment, active: ActiveSets, cluster: Cluster) -> Term:
     writes = SetWrites(parts.store, parts.source.clock, active)
     observer = Observer(cluster, parts.store, writes, environment)
-    applier = _applier(parts, writes, cluster)
+    hooks = WriteHooks(
+        writes.put,
+        writes.record_apply,
+        deleting=writes.deleting,
+        deleted=lambda target, answer: writes.drop(answer),
+    )
+    applier = applier_of(parts, writes, cluster, "set", hooks)
     return Term(
         {
             "set": Kind(
@@ -382,30 +341,6 @@ def _set_of(snapshot: SetSnapshot | GroupSnapshot | Abandoned) -> Object | None:
     return snapshot.lws
 
 
-def _applier(parts: Parts, writes: SetWrites, cluster: Cluster) -> Applier:
-    """Build the executor of plans. It enqueues a set to report that a write is rejected or succeeds again."""
-
-    def rejected(action: Action, error: ApiError, owner: Reference) -> None:
-        writes.refusals.record(action, error, owner)
-        parts.add(Key("set", owner.namespace, owner.name))
-
-    def succeeded(action: Action, owner: Reference) -> None:
-        if writes.refusals.forget(action, owner):
-            parts.add(Key("set", owner.namespace, owner.name))
-
-    hooks = WriteHooks(
-        writes.put,
-        writes.record_apply,
-        rejected,
-        writes.taken.record,
-        writes.deleting,
-        deleted=lambda target, answer: writes.drop(answer),
-        statuses=writes.statuses,
-        succeeded=succeeded,
-    )
-    return Applier(cluster, parts.recorder, hooks, parts.locks)
-
-
 REGISTRATION = Registration(
     workload=LEADER_WORKER_SET,
     reporter="leaderworkerset",
@@ -413,7 +348,7 @@ REGISTRATION = Registration(
     endpoints=ENDPOINTS,
     handlers=handlers,
     reads=TABLES,
-    standings=STANDINGS,
+    standings=standings_of_rollouts("set", KIND, UPDATE_IN_PROGRESS, STALLED),
     series=SERIES,
 )
 

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 from lws.config import Settings
-from lws.runtime.actions import Key, Route
-from lws.runtime.apply import OwnerLocks
+from lws.runtime.actions import Action, Key, Reference, Route
+from lws.runtime.apply import Applier, OwnerLocks, WriteHooks
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import Resource, Workload
 from lws.runtime.endpoints.health import Check
 from lws.runtime.endpoints.metrics import KeyState
 from lws.runtime.endpoints.workloads import WorkloadSeries
+from lws.runtime.errors import ApiError
 from lws.runtime.events import EventRecorder
 from lws.runtime.informer import Source
 from lws.runtime.leadership.election import Scope
 from lws.runtime.loop import Kind, Term
+from lws.runtime.recent_writes import RecentWrites
 from lws.runtime.store import Store
 from lws.runtime.stored_fields import StoredFields
 from lws.runtime.webhooks.handlers import Handler
@@ -90,6 +92,33 @@ class Registration:
     is_optional: bool = False
     standings: tuple[KeyState, ...] = ()
     series: tuple[WorkloadSeries, ...] = ()
+
+
+def applier_of(
+    parts: Parts, writes: RecentWrites[Any], cluster: Cluster, keys: str, hooks: WriteHooks
+) -> Applier:
+    """Build the executor of the plans of one kind of workload.
+
+    It enqueues a workload to report that a write is rejected or succeeds again. keys: the kind of its keys.
+    hooks: those that concern only this kind.
+    """
+
+    def rejected(action: Action, error: ApiError, owner: Reference) -> None:
+        writes.refusals.record(action, error, owner)
+        parts.add(Key(keys, owner.namespace, owner.name))
+
+    def succeeded(action: Action, owner: Reference) -> None:
+        if writes.refusals.forget(action, owner):
+            parts.add(Key(keys, owner.namespace, owner.name))
+
+    all_hooks = replace(
+        hooks,
+        rejected=rejected,
+        succeeded=succeeded,
+        name_taken=writes.taken.record,
+        statuses=writes.statuses,
+    )
+    return Applier(cluster, parts.recorder, all_hooks, parts.locks)
 
 
 def merge_terms(terms: Sequence[Term]) -> Term:

@@ -63,6 +63,16 @@ class KeyState:
     documentation: str
 
 
+def standings_of_rollouts(keys: str, kind: str, in_rollout: str, stalled: str) -> tuple[KeyState, ...]:
+    """Return the states of any kind that has rollouts. keys: the kind of its keys. The last two are words."""
+    start = f"lws_{kind.lower()}s"
+    without_progress = f"{kind}s without progress for their progressDeadlineSeconds."
+    return (
+        KeyState(keys, in_rollout, f"{start}_in_rollout", f"{kind}s in a rollout."),
+        KeyState(keys, stalled, f"{start}_stalled", without_progress),
+    )
+
+
 class Metrics:
     """All series of the process: for each set if `is_each_set_shown`, otherwise sums over all sets."""
 

@@ -40,8 +40,8 @@ _Owner = tuple[str, str, str]
 class WorkloadSeries:
     """A series of a kind of workload.
 
-    word: its name in figures and tallies. label: an additional label. values: all values of the label; empty
-    if users choose them.
+    word: its name in figures and tallies. series: its name in scrapes; that of a counter ends with `_total`.
+    label: an additional label. values: all values of the label; empty if users choose them.
     """
 
     kind: str
@@ -50,7 +50,10 @@ class WorkloadSeries:
     documentation: str
     label: str = ""
     values: tuple[str, ...] = ()
-    is_counter: bool = False
+
+    @property
+    def is_counter(self) -> bool:
+        return self.series.endswith("_total")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -236,16 +239,18 @@ class Workloads(Collector):
         return sums.items()
 
 
-def series_of_rollouts(kind: str) -> tuple[WorkloadSeries, ...]:
-    """Return the series of any kind that has rollouts."""
+def series_of_rollouts(kind: str, stalled: str) -> tuple[WorkloadSeries, ...]:
+    """Return the series of any kind that has rollouts. stalled: the word for a set that makes no progress."""
     start = f"lws_{kind.lower()}"
+    lacks_progress = "1 while the set has made no progress for its progressDeadlineSeconds."
     in_progress = "1 during a rollout, also while it is paused."
     started = "Start of the current rollout, as a Unix time; absent without one."
     changes = "Changes of the target revision."
     return (
+        WorkloadSeries(kind, stalled, f"{start}_stalled", lacks_progress),
         WorkloadSeries(kind, ROLLING, f"{start}_rollout_in_progress", in_progress),
         WorkloadSeries(kind, ROLLOUT_START, f"{start}_rollout_start_timestamp_seconds", started),
-        WorkloadSeries(kind, REVISION_CHANGES, f"{start}_revision_changes_total", changes, is_counter=True),
+        WorkloadSeries(kind, REVISION_CHANGES, f"{start}_revision_changes_total", changes),
     )
 
 

@@ -328,7 +328,7 @@ async def test_a_pass_updates_gauges_when_another_shard_is_lost(bench: _Bench) -
 
 async def test_writes_after_losing_the_lease_are_counted_in_sums_only(bench: _Bench) -> None:
     bench.metrics = metrics = Metrics(is_each_set_shown=False)
-    lost = WorkloadSeries("Fleet", "lost", "fleet_lost_total", "Lost.", is_counter=True)
+    lost = WorkloadSeries("Fleet", "lost", "fleet_lost_total", "Lost.")
     metrics.workloads.serve((lost,))
 
     async def apply(plan: Plan) -> Outcome:

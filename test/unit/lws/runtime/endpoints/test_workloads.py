@@ -22,10 +22,10 @@ SERIES = (
     WorkloadSeries("Fleet", "state", "fleet_ships", "Ships.", "state", ("Afloat", "Sunk")),
     WorkloadSeries("Fleet", "crew", "fleet_crew", "Crew.", "ship"),
     WorkloadSeries("Fleet", "late", "fleet_late", "Late."),
-    WorkloadSeries("Fleet", "late", "fleet_late_total", "Late.", is_counter=True),
-    WorkloadSeries("Fleet", "lost", "fleet_lost_total", "Lost.", "reason", ("Storm", "Reef"), True),
+    WorkloadSeries("Fleet", "late", "fleet_late_total", "Late."),
+    WorkloadSeries("Fleet", "lost", "fleet_lost_total", "Lost.", "reason", ("Storm", "Reef")),
     WorkloadSeries("Fleet", LAST_START, "fleet_last_start", "Seconds."),
-    *series_of_rollouts("Fleet"),
+    *series_of_rollouts("Fleet", "stalled"),
 )
 ONE, TWO, PART = Key("fleet", "ns", "one"), Key("fleet", "ns", "two"), Key("ship", "ns", "one-0")
 EPOCH = 1_767_225_600.0
