@@ -5,20 +5,6 @@
 
 from lws.config.checks import ConfigError
 from lws.config.loading import load
-from lws.config.settings import (
-    CertificateSettings,
-    LeaderElectionSettings,
-    Settings,
-    TlsSettings,
-    WebhookSettings,
-)
+from lws.config.settings import Settings, TlsSettings
 
-__all__ = [
-    "CertificateSettings",
-    "ConfigError",
-    "LeaderElectionSettings",
-    "Settings",
-    "TlsSettings",
-    "WebhookSettings",
-    "load",
-]
+__all__ = ["ConfigError", "Settings", "TlsSettings", "load"]

@@ -18,6 +18,7 @@ from lws_api.config.v1alpha1 import (
     GANG_PROVIDERS,
     KIND,
     MOST_SHARDS,
+    NO_SERVER,
     TLS_VERSIONS,
     Configuration,
     LeaderElection,
@@ -165,12 +166,12 @@ def _addresses(configuration: Configuration) -> Iterator[Mistake]:
             and port.isdecimal()
             and (":" not in host or host[:1] + host[-1:] == "[]")
         )
-        if address != "0" and not (well_formed and int(port) <= 65535):
+        if address != NO_SERVER and not (well_formed and int(port) <= 65535):
             yield (
                 path,
                 f'must be host:port such as ":8443" or "127.0.0.1:8443", or "0" for none; not {address!r}',
             )
-        elif path[0] == "debug" and address != "0" and not _is_loopback(host):
+        elif path[0] == "debug" and address != NO_SERVER and not _is_loopback(host):
             yield path, f'must be of the loopback interface, such as "127.0.0.1:6060"; not {address!r}'
 
 

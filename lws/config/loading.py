@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,30 +12,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from lws.config.checks import (
-    TLS13_SUITES,
-    ConfigError,
-    KeyPath,
-    Origin,
-    config_error,
-    mistakes_in,
-    openssl_names,
-)
-from lws.config.settings import (
-    CertificateSettings,
-    LeaderElectionSettings,
-    Settings,
-    TlsSettings,
-    WebhookSettings,
-)
-from lws.policies import Policies
-from lws_api.config.v1alpha1 import API_VERSION, KIND, TLS_VERSIONS, WORKLOAD_AWARE_SCHEDULING, Configuration
+from lws.config.checks import ConfigError, KeyPath, Origin, config_error, mistakes_in
+from lws.config.settings import Settings
+from lws_api.config.v1alpha1 import API_VERSION, KIND, NO_SERVER, WORKLOAD_AWARE_SCHEDULING, Configuration
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DEFAULT_NAMESPACE = "lws-system"
-
-_UNLIMITED_QPS = 1e9
-"""Requests per second that the client never reaches; used if the configured limit is 0 or less."""
 
 
 def load(
@@ -58,7 +39,8 @@ def load(
     lines = [f"{origin(keys)}: {message}" for keys, message in mistakes_in(configuration)]
     if lines:
         raise ConfigError(lines)
-    return _settings(configuration, operator_namespace(namespace_file), environ)
+    serves_webhooks = environ.get("ENABLE_WEBHOOKS") != "false"
+    return Settings(configuration, operator_namespace(namespace_file), serves_webhooks)
 
 
 def operator_namespace(path: Path = NAMESPACE_FILE) -> str:
@@ -85,61 +67,6 @@ def _merged(document: Mapping[str, Any], given: Mapping[KeyPath, Any]) -> dict[s
     for (section, key), value in given.items():
         merged[section] = {**(merged.get(section) or {}), key: value}
     return merged
-
-
-def _settings(configuration: Configuration, namespace: str, environ: Mapping[str, str]) -> Settings:
-    webhook, election = configuration.webhook, configuration.leader_election
-    certificates, client = configuration.internal_cert_management, configuration.client_connection
-    gang = configuration.gang_scheduling_management
-    return Settings(
-        namespace=namespace,
-        webhook=WebhookSettings(
-            enabled=environ.get("ENABLE_WEBHOOKS") != "false",
-            host=webhook.host,
-            port=webhook.port,
-            cert_dir=webhook.cert_dir,
-            shutdown_delay=webhook.shutdown_delay.total_seconds(),
-        ),
-        leader_election=LeaderElectionSettings(
-            enabled=election.leader_elect,
-            resource_name=election.resource_name,
-            lease_duration=election.lease_duration.total_seconds(),
-            renew_deadline=election.renew_deadline.total_seconds(),
-            retry_period=election.retry_period.total_seconds(),
-            shards=configuration.sharding.shards if configuration.sharding is not None else 1,
-        ),
-        metrics_bind_address=_address(configuration.metrics.bind_address),
-        metrics_per_set=configuration.metrics.per_set,
-        health_bind_address=_address(configuration.health.health_probe_bind_address),
-        debug_bind_address=_address(configuration.debug.bind_address),
-        readiness_endpoint=configuration.health.readiness_endpoint_name,
-        liveness_endpoint=configuration.health.liveness_endpoint_name,
-        tls=_tls(configuration),
-        certificates=CertificateSettings(
-            internal=certificates.enable,
-            service_name=certificates.webhook_service_name,
-            secret_name=certificates.webhook_secret_name,
-        ),
-        client_qps=client.qps if client.qps > 0 else _UNLIMITED_QPS,
-        client_burst=client.burst,
-        gang_provider=gang.scheduler_provider if gang is not None else None,
-        workload_aware_scheduling=configuration.feature_gates.workload_aware_scheduling,
-        policies=Policies.of(configuration),
-        effective=yaml.safe_dump(configuration.model_dump(mode="json", exclude_none=True), sort_keys=False),
-    )
-
-
-def _address(address: str) -> str | None:
-    return None if address == "0" else address
-
-
-def _tls(configuration: Configuration) -> TlsSettings:
-    suites = configuration.tls.cipher_suites
-    if suites and TLS13_SUITES.issuperset(suites):
-        # If only suites of TLS 1.3 are listed, TLS 1.2 is not offered.
-        return TlsSettings(ssl.TLSVersion.TLSv1_3)
-    minimum = TLS_VERSIONS.get(configuration.tls.min_version, ssl.TLSVersion.TLSv1_2)
-    return TlsSettings(minimum, openssl_names(suites))
 
 
 _START = f"it must start with `apiVersion: {API_VERSION}` and `kind: {KIND}`"
@@ -225,7 +152,7 @@ def _feature_gate(value: object) -> bool:
 
 def _probe_address(value: object) -> str:
     # As in upstream, an empty address means the default in the file but disables the probes as a flag.
-    return str(value) or "0"
+    return str(value) or NO_SERVER
 
 
 @dataclass(frozen=True, slots=True)

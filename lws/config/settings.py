@@ -1,41 +1,18 @@
-"""All settings of the manager, validated and complete, which `lws.config.loading` builds as dataclasses."""
+"""All settings of the manager: its configuration, and what the process derives from it."""
 
 from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
 
+import yaml
+
+from lws.config.checks import TLS13_SUITES, openssl_names
 from lws.policies import Policies
+from lws_api.config.v1alpha1 import TLS_VERSIONS, Configuration
 
-
-@dataclass(frozen=True, slots=True)
-class WebhookSettings:
-    """Settings of the webhook server.
-
-    host: the address to listen on; empty for all interfaces. cert_dir: the directory of tls.crt and tls.key.
-    shutdown_delay: seconds after SIGTERM during which admission reviews are still answered.
-    """
-
-    enabled: bool
-    host: str
-    port: int
-    cert_dir: str
-    shutdown_delay: float
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderElectionSettings:
-    """Settings of the Lease in the manager's namespace. Of the three times in seconds, each exceeds the next.
-
-    shards: number of parts into which namespaces are divided, each with its own Lease; 1 for a single Lease.
-    """
-
-    enabled: bool
-    resource_name: str
-    lease_duration: float
-    renew_deadline: float
-    retry_period: float
-    shards: int = 1
+_UNLIMITED_QPS = 1e9
+"""Requests per second that the client never reaches; used if the configured limit is 0 or less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,44 +24,56 @@ class TlsSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateSettings:
-    """Settings of the webhook certificate. internal: whether the manager issues, stores and rotates it."""
-
-    internal: bool
-    service_name: str
-    secret_name: str
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of the manager.
 
-    namespace: that of the manager, its Lease, its Secret and its Service.
-    metrics_bind_address, health_bind_address, debug_bind_address: `host:port`, or None to serve nothing. An
-    empty host means all interfaces; debug_bind_address is always on the loopback interface.
-    metrics_per_set: whether to report metrics for each set instead of sums over all sets.
-    readiness_endpoint, liveness_endpoint: different URL paths that start with a slash.
-    client_qps, client_burst: limits of writes to the API server, per second and at once; both above 0.
-    gang_provider: the gang scheduler; None for none.
-    workload_aware_scheduling: whether to serve `spec.scheduling`.
-    policies: those that influence decisions.
-    effective: the whole configuration as YAML, for the log.
+    configuration: the file and the flags, valid and complete. namespace: that of the manager, its Lease, its
+    Secret and its Service. serves_webhooks: whether this process answers admission reviews.
     """
 
+    configuration: Configuration
     namespace: str
-    webhook: WebhookSettings
-    leader_election: LeaderElectionSettings
-    metrics_bind_address: str | None
-    metrics_per_set: bool
-    health_bind_address: str | None
-    debug_bind_address: str | None
-    readiness_endpoint: str
-    liveness_endpoint: str
-    tls: TlsSettings
-    certificates: CertificateSettings
-    client_qps: float
-    client_burst: int
-    gang_provider: str | None
-    workload_aware_scheduling: bool
-    policies: Policies
-    effective: str
+    serves_webhooks: bool
+
+    @property
+    def tls(self) -> TlsSettings:
+        tls = self.configuration.tls
+        if tls.cipher_suites and TLS13_SUITES.issuperset(tls.cipher_suites):
+            # If only suites of TLS 1.3 are listed, TLS 1.2 is not offered.
+            return TlsSettings(ssl.TLSVersion.TLSv1_3)
+        minimum = TLS_VERSIONS.get(tls.min_version, ssl.TLSVersion.TLSv1_2)
+        return TlsSettings(minimum, openssl_names(tls.cipher_suites))
+
+    @property
+    def client_qps(self) -> float:
+        """The limit of writes to the API server per second, above 0."""
+        qps = self.configuration.client_connection.qps
+        return qps if qps > 0 else _UNLIMITED_QPS
+
+    @property
+    def shards(self) -> int:
+        """The number of parts into which namespaces are divided, each with its own Lease; 1 for one Lease."""
+        sharding = self.configuration.sharding
+        return sharding.shards if sharding is not None else 1
+
+    @property
+    def gang_provider(self) -> str | None:
+        """The gang scheduler; None for none."""
+        gang = self.configuration.gang_scheduling_management
+        return gang.scheduler_provider if gang is not None else None
+
+    @property
+    def workload_aware_scheduling(self) -> bool:
+        """Whether to serve `spec.scheduling`."""
+        return self.configuration.feature_gates.workload_aware_scheduling
+
+    @property
+    def policies(self) -> Policies:
+        """The settings that influence decisions."""
+        return Policies.of(self.configuration)
+
+    @property
+    def effective(self) -> str:
+        """The whole configuration as YAML, for the log."""
+        document = self.configuration.model_dump(mode="json", exclude_none=True)
+        return yaml.safe_dump(document, sort_keys=False)

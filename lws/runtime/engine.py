@@ -229,18 +229,19 @@ class Engine:
     def _build_election(self) -> Election:
         settings, identity = self._surroundings.settings, self._surroundings.identity
         cluster, on_leading = self._surroundings.cluster, self._surroundings.metrics.process.leading
-        election = settings.leader_election
-        times = LeaseTimes(election.lease_duration, election.renew_deadline, election.retry_period)
-        if not election.enabled:
+        election, shards = settings.configuration.leader_election, settings.shards
+        durations = (election.lease_duration, election.renew_deadline, election.retry_period)
+        times = LeaseTimes(*(duration.total_seconds() for duration in durations))
+        if not election.leader_elect:
             return Unelected(election.resource_name, on_leading)
         # A burst of other writes must not make a renewal wait until the Lease is lost.
-        cluster = cluster.paced(renewal_rate(election.shards, election.retry_period))
+        cluster = cluster.paced(renewal_rate(shards, times.retry_period))
         candidate = Candidate(
             settings.namespace, election.resource_name, identity, times, rollback=self._rollback
         )
-        if election.shards == 1:
+        if shards == 1:
             return LeaseElection(Lease(cluster, candidate), on_leading)
-        return ShardElection(cluster, candidate, election.shards, on_leading, self._is_idle)
+        return ShardElection(cluster, candidate, shards, on_leading, self._is_idle)
 
     def _may_write(self, namespace: str) -> bool:
         is_over = self._is_down or self._rollback.is_rolled_back

@@ -32,6 +32,7 @@ from lws.runtime.lifecycle import Lifecycle, cancel, start
 from lws.runtime.preconditions import Definitions, Preconditions
 from lws.runtime.registration import Registration
 from lws.runtime.webhooks.serving import Serving
+from lws_api.config.v1alpha1 import NO_SERVER
 
 log = logging.getLogger(__name__)
 
@@ -109,15 +110,15 @@ class Manager:
             await cancel(tasks)
 
     def _metrics_tasks(self) -> list[asyncio.Task[Any]]:
-        address = self._settings.metrics_bind_address
-        if address is None:
+        address = self._settings.configuration.metrics.bind_address
+        if address == NO_SERVER:
             return []
         server = MetricsServer(address, self._settings.tls, self._metrics, Authorizer(self._cluster))
         return [start("metrics", server.run())]
 
     def _health_server(self) -> HealthServer | None:
-        address = self._settings.health_bind_address
-        if address is None:
+        health = self._settings.configuration.health
+        if health.health_probe_bind_address == NO_SERVER:
             return None
         alive: dict[str, Check] = {name: self._check_of(name) for name in self._engine.checks()}
         ready: dict[str, Check] = {
@@ -125,12 +126,12 @@ class Manager:
             "webhooks": self._serving.not_ready,
             "caches": lambda: self._engine.not_listed(),
         }
-        settings = self._settings
-        return HealthServer(address, {settings.liveness_endpoint: alive, settings.readiness_endpoint: ready})
+        checks = {health.liveness_endpoint_name: alive, health.readiness_endpoint_name: ready}
+        return HealthServer(health.health_probe_bind_address, checks)
 
     def _debug_server(self) -> DebugServer | None:
-        address = self._settings.debug_bind_address
-        if address is None:
+        address = self._settings.configuration.debug.bind_address
+        if address == NO_SERVER:
             return None
         # The lambdas read the engine that runs when the request arrives.
         return DebugServer(address, lambda: self._engine.queued(), lambda: self._engine.cached())
@@ -151,11 +152,11 @@ async def run(settings: Settings, kubeconfig: str | None, registrations: tuple[R
     """
     await check_ports(settings)
     configuration = await load_configuration(kubeconfig)
-    metrics = Metrics(settings.metrics_per_set)
+    metrics = Metrics(settings.configuration.metrics.per_set)
     commit = os.environ.get("LWS_GIT_COMMIT", "unknown")
     metrics.process.built(__version__, commit, platform.python_version())
     agent = f"lws/v{__version__} ({platform.system().lower()}/{platform.machine()})"
-    rate = RateLimit(settings.client_qps, settings.client_burst)
+    rate = RateLimit(settings.client_qps, settings.configuration.client_connection.burst)
     host = configuration.host.partition("://")[2]
     cluster = Cluster(configuration, agent, rate, partial(metrics.process.requested, host))
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -438,10 +439,10 @@ def test_further_configuration_does_not_displace_the_charts_own(helm: Helm) -> N
 def test_the_manager_takes_the_configuration(helm: Helm, tmp_path: Path, further: dict[str, Any]) -> None:
     file = tmp_path / "controller_manager_config.yaml"
     file.write_text(yaml.safe_dump(configuration(render_small(helm, "configuration", further))))
-    settings = load(str(file), {}, {})
-    assert settings.webhook.port == 9443
-    assert settings.certificates.internal
-    assert settings.leader_election.lease_duration == (30.0 if further else 15.0)
+    loaded = load(str(file), {}, {}).configuration
+    assert loaded.webhook.port == 9443
+    assert loaded.internal_cert_management.enable
+    assert loaded.leader_election.lease_duration == timedelta(seconds=30 if further else 15)
 
 
 def test_a_change_of_the_configuration_rolls_the_deployment(helm: Helm, plain: list[Object]) -> None:

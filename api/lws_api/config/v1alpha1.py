@@ -33,6 +33,9 @@ TLS_VERSIONS = {"VersionTLS12": TLSVersion.TLSv1_2, "VersionTLS13": TLSVersion.T
 WORKLOAD_AWARE_SCHEDULING = "WorkloadAwareScheduling"
 """Key in `featureGates`."""
 
+NO_SERVER = "0"
+"""Value of a bind address for which nothing is served."""
+
 
 class _Section(KubeModel):
     """A part of the file: strict about keys and types.
@@ -128,7 +131,7 @@ class Health(_Section):
 class Debug(_Section):
     """The debug server, for users with a shell in the pod."""
 
-    bind_address: Annotated[str, constrained("string", pattern="^(0|.*:[0-9]+)$")] = "0"
+    bind_address: Annotated[str, constrained("string", pattern="^(0|.*:[0-9]+)$")] = NO_SERVER
     """`host:port` of [/debug](docs/reference/endpoints.md#debug), with a loopback address such as
     `127.0.0.1`; `"0"` disables it. Not in upstream.
     """

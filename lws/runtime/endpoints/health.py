@@ -25,6 +25,7 @@ from aiohttp import web
 from lws import timing
 from lws.config import Settings
 from lws.runtime.informer import Informer, KopfStream
+from lws_api.config.v1alpha1 import NO_SERVER
 
 log = logging.getLogger(__name__)
 
@@ -229,16 +230,17 @@ async def check_ports(settings: Settings) -> None:
 
 def _addresses(settings: Settings) -> Iterator[tuple[str, str | None, int]]:
     """Yield the setting, host (None for every interface) and port of each server."""
-    webhook = settings.webhook
-    if webhook.enabled:
+    configuration = settings.configuration
+    if settings.serves_webhooks:
+        webhook = configuration.webhook
         yield "webhook.port", webhook.host or None, webhook.port
     addresses = {
-        "health.healthProbeBindAddress": settings.health_bind_address,
-        "metrics.bindAddress": settings.metrics_bind_address,
-        "debug.bindAddress": settings.debug_bind_address,
+        "health.healthProbeBindAddress": configuration.health.health_probe_bind_address,
+        "metrics.bindAddress": configuration.metrics.bind_address,
+        "debug.bindAddress": configuration.debug.bind_address,
     }
     for setting, address in addresses.items():
-        if address is not None:
+        if address != NO_SERVER:
             yield setting, *split_address(address)
 
 

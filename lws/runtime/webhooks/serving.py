@@ -26,7 +26,7 @@ class Serving:
     def __init__(
         self, settings: Settings, cluster: Cluster, metrics: Metrics, endpoints: Mapping[str, Resource]
     ) -> None:
-        webhook = settings.webhook
+        webhook = settings.configuration.webhook
         self._tls = ServerTls(settings.tls)
         self._metrics = metrics
         self._certificates = self._supplier(settings, cluster)
@@ -35,8 +35,8 @@ class Serving:
         metrics.reviews.serve(endpoints, self._server.in_flight)
         metrics.passes.serve([_CONTROLLER], at_once=1)
         metrics.process.watch_certificate("webhook", lambda: self._certificates.expires)
-        self._is_enabled = webhook.enabled
-        self._shutdown_delay = webhook.shutdown_delay
+        self._is_enabled = settings.serves_webhooks
+        self._shutdown_delay = webhook.shutdown_delay.total_seconds()
 
     @property
     def server(self) -> AdmissionServer | None:
@@ -61,15 +61,15 @@ class Serving:
             await self._server.close_gently(self._shutdown_delay)
 
     def _supplier(self, settings: Settings, cluster: Cluster) -> InternalCertificates | CertificateDirectory:
-        certificates = settings.certificates
-        if not certificates.internal:
+        configuration = settings.configuration
+        webhook, certificates = configuration.webhook, configuration.internal_cert_management
+        if not certificates.enable:
             on_read = self._metrics.process.certificate_read
-            return CertificateDirectory(Path(settings.webhook.cert_dir), self._tls.install, on_read)
-        names = [f"{certificates.service_name}.{settings.namespace}.svc"]
-        host = settings.webhook.host
-        if host and not _is_every_interface(host):
-            names.append(host)
-        place = SecretReference(settings.namespace, certificates.secret_name, tuple(names))
+            return CertificateDirectory(Path(webhook.cert_dir), self._tls.install, on_read)
+        names = [f"{certificates.webhook_service_name}.{settings.namespace}.svc"]
+        if webhook.host and not _is_every_interface(webhook.host):
+            names.append(webhook.host)
+        place = SecretReference(settings.namespace, certificates.webhook_secret_name, tuple(names))
         return InternalCertificates(cluster, place, self._install, lambda: datetime.now(UTC), self._checked)
 
     def _install(self, certificate: bytes, key: bytes) -> None:

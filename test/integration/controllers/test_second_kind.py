@@ -17,6 +17,7 @@ from lws.runtime.client.connection import Cluster
 from lws.runtime.client.kubeconfig import load_configuration
 from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.manager import Manager
+from lws_api.config.v1alpha1 import InternalCertManagement
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from test.unit.fleet import FLEETS, REGISTRATION, definition, make_fleet
@@ -82,16 +83,10 @@ def _is_served(world: World) -> bool:
 @asynccontextmanager
 async def _managed(cluster: ClusterAccess) -> AsyncIterator[None]:
     """Run a manager of Fleets only, in this process."""
-    defaults = load(None, {}, {}, namespace_file=Path("there-is-none"))
-    settings = replace(
-        defaults,
-        webhook=replace(defaults.webhook, enabled=False),
-        leader_election=replace(defaults.leader_election, enabled=False),
-        certificates=replace(defaults.certificates, internal=False),
-        metrics_bind_address=None,
-        health_bind_address=None,
-        debug_bind_address=None,
-    )
+    flags = {"leader-elect": False, "metrics-bind-address": "0", "health-probe-bind-address": "0"}
+    settings = load(None, flags, {"ENABLE_WEBHOOKS": "false"}, namespace_file=Path("there-is-none"))
+    certificates = {"internal_cert_management": InternalCertManagement(enable=False)}
+    settings = replace(settings, configuration=settings.configuration.model_copy(update=certificates))
     client = Cluster(await load_configuration(str(cluster.kubeconfig)), "fleets-test")
     running = asyncio.create_task(Manager(settings, client, Metrics(), (REGISTRATION,)).run())
     try:

@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lws.config import (
-    CertificateSettings,
-    ConfigError,
-    LeaderElectionSettings,
-    Settings,
-    TlsSettings,
-    WebhookSettings,
-    load,
-)
+from lws.config import ConfigError, Settings, TlsSettings, load
 from lws.config.loading import operator_namespace
 from lws.kube.nodes import NodeLossPolicy
 from lws.policies import Policies
@@ -45,43 +37,24 @@ def config(tmp_path: Path) -> Path:
 def test_without_a_file(path: str | None) -> None:
     found = settings(path)
     assert yaml.safe_load(found.effective)["leaderElection"]["leaseDuration"] == "15s"
-    assert found == Settings(
-        namespace="lws-system",
-        webhook=WebhookSettings(
-            enabled=True,
-            host="",
-            port=9443,
-            cert_dir="/tmp/k8s-webhook-server/serving-certs",
-            shutdown_delay=0,
-        ),
-        leader_election=LeaderElectionSettings(True, "b8b2488c.x-k8s.io", 15.0, 10.0, 2.0),
-        metrics_bind_address=":8443",
-        metrics_per_set=True,
-        health_bind_address=":8081",
-        debug_bind_address=None,
-        readiness_endpoint="/readyz",
-        liveness_endpoint="/healthz",
-        tls=TlsSettings(ssl.TLSVersion.TLSv1_2, ()),
-        certificates=CertificateSettings(True, "lws-webhook-service", "lws-webhook-server-cert"),
-        client_qps=500.0,
-        client_burst=500,
-        gang_provider=None,
-        workload_aware_scheduling=False,
-        policies=Policies(NodeLossPolicy(timedelta(minutes=5), force_delete=False)),
-        effective=found.effective,
-    )
+    defaults = Configuration.model_validate(yaml.safe_load(HEAD))
+    assert found == Settings(defaults, "lws-system", serves_webhooks=True)
+    assert found.tls == TlsSettings(ssl.TLSVersion.TLSv1_2, ())
+    assert (found.client_qps, found.shards) == (500.0, 1)
+    assert (found.gang_provider, found.workload_aware_scheduling) == (None, False)
+    assert found.policies == Policies(NodeLossPolicy(timedelta(minutes=5), force_delete=False))
 
 
 def test_everything_in_a_file(config: Path) -> None:
-    config.write_text(
+    text = (
         HEAD
         + """
 webhook: {port: 1, host: 127.0.0.1, certDir: /certs, shutdownDelay: 90s}
 leaderElection:
   leaderElect: false
-  leaseDuration: 1m
+  leaseDuration: 60s
   renewDeadline: 30s
-  retryPeriod: 500ms
+  retryPeriod: 0.5s
   resourceLock: leases
   resourceName: mine
   resourceNamespace: elsewhere
@@ -92,38 +65,24 @@ tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SH
 internalCertManagement: {enable: false, webhookServiceName: s, webhookSecretName: t}
 clientConnection: {qps: 50, burst: 60}
 gangSchedulingManagement: {schedulerProvider: volcano}
-nodeLoss: {after: 1h, forceDelete: true}
+nodeLoss: {after: 3600s, forceDelete: true}
 featureGates: {WorkloadAwareScheduling: true}
 sharding: {shards: 1}
-""",
-        encoding="utf-8",
+"""
     )
+    config.write_text(text, encoding="utf-8")
     found = settings(str(config))
-    assert found == Settings(
-        namespace="lws-system",
-        webhook=WebhookSettings(enabled=True, host="127.0.0.1", port=1, cert_dir="/certs", shutdown_delay=90),
-        leader_election=LeaderElectionSettings(False, "mine", 60.0, 30.0, 0.5),
-        metrics_bind_address=None,
-        metrics_per_set=False,
-        health_bind_address=":2",
-        debug_bind_address="[::1]:3",
-        readiness_endpoint="/r",
-        liveness_endpoint="/l",
-        tls=TlsSettings(ssl.TLSVersion.TLSv1_2, ("ECDHE-RSA-AES128-GCM-SHA256",)),
-        certificates=CertificateSettings(False, "s", "t"),
-        client_qps=50.0,
-        client_burst=60,
-        gang_provider="volcano",
-        workload_aware_scheduling=True,
-        policies=Policies(NodeLossPolicy(timedelta(hours=1), force_delete=True)),
-        effective=found.effective,
-    )
+    assert yaml.safe_load(found.effective) == yaml.safe_load(text)
+    assert found.tls == TlsSettings(ssl.TLSVersion.TLSv1_2, ("ECDHE-RSA-AES128-GCM-SHA256",))
+    assert (found.client_qps, found.shards) == (50.0, 1)
+    assert (found.gang_provider, found.workload_aware_scheduling) == ("volcano", True)
+    assert found.policies == Policies(NodeLossPolicy(timedelta(hours=1), force_delete=True))
 
 
 def test_shards(config: Path) -> None:
     config.write_text(HEAD + "sharding: {shards: 4}\n", encoding="utf-8")
     found = settings(str(config))
-    assert found.leader_election.shards == 4
+    assert found.shards == 4
     assert yaml.safe_load(found.effective)["sharding"] == {"shards": 4}
     # Absent unless configured.
     assert "sharding" not in yaml.safe_load(settings().effective)
@@ -160,26 +119,28 @@ def test_flags_that_were_given_win(config: Path) -> None:
             "health-probe-bind-address": "",
         },
     )
-    assert (found.client_qps, found.client_burst) == (3.0, 2)
-    assert found.leader_election == LeaderElectionSettings(False, "b8b2488c.x-k8s.io", 20.0, 10.0, 2.0)
-    assert (found.metrics_bind_address, found.health_bind_address) == (":5", None)
+    configuration = found.configuration
+    assert (found.client_qps, configuration.client_connection.burst) == (3.0, 2)
+    election = configuration.leader_election
+    assert (election.leader_elect, election.lease_duration) == (False, timedelta(seconds=20))
+    assert (configuration.metrics.bind_address, configuration.health.health_probe_bind_address) == (":5", "0")
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         pytest.param('metrics: {bindAddress: ""}\n', ":8443", id="empty means default"),
-        pytest.param('metrics: {bindAddress: "0"}\n', None, id="0 means none"),
+        pytest.param('metrics: {bindAddress: "0"}\n', "0", id="0 means none"),
         pytest.param("metrics: {}\n", ":8443", id="absent means default"),
     ],
 )
-def test_metrics_address_in_a_file(config: Path, text: str, expected: str | None) -> None:
+def test_metrics_address_in_a_file(config: Path, text: str, expected: str) -> None:
     config.write_text(HEAD + text, encoding="utf-8")
-    assert settings(str(config)).metrics_bind_address == expected
+    assert settings(str(config)).configuration.metrics.bind_address == expected
 
 
 def test_an_empty_metrics_flag_means_the_default() -> None:
-    assert settings(flags={"metrics-bind-address": ""}).metrics_bind_address == ":8443"
+    assert settings(flags={"metrics-bind-address": ""}).configuration.metrics.bind_address == ":8443"
 
 
 @pytest.mark.parametrize(
@@ -224,7 +185,7 @@ def test_tls_13(config: Path) -> None:
     ],
 )
 def test_only_the_word_false_switches_webhooks_off(environ: dict[str, str], enabled: bool) -> None:
-    assert settings(environ=environ).webhook.enabled is enabled
+    assert settings(environ=environ).serves_webhooks is enabled
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ from lws.runtime.errors import Forbidden, NotFound
 from lws.runtime.store import Store
 from lws.runtime.webhooks.handlers import register
 from lws.runtime.webhooks.server import reviewed
+from lws_api.config.v1alpha1 import GangSchedulingManagement
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION
 from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE, NAME_LABEL, SIZE_ANNOTATION
 from test.unit import builders
@@ -329,8 +330,10 @@ async def test_a_set_with_scheduling_is_refused_while_there_is_no_api_for_it(
 ) -> None:
     """Upstream rejects such a set, too. Existing sets can be edited."""
     store = Store(lambda before, after: None, TABLES)
-    settings = load(None, {}, {}, namespace_file=Path("there-is-none"))
-    settings = replace(settings, gang_provider="kubernetes", workload_aware_scheduling=True)
+    gates = {"feature-gates": "WorkloadAwareScheduling=true"}
+    settings = load(None, gates, {}, namespace_file=Path("there-is-none"))
+    gang = {"gang_scheduling_management": GangSchedulingManagement(schedulerProvider="kubernetes")}
+    settings = replace(settings, configuration=settings.configuration.model_copy(update=gang))
     registry = kopf.OperatorRegistry()
     register(registry, ENDPOINTS, handlers(settings, store, cast("Cluster", None)))
     review = reviewing(wire_kopf(registry)[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,7 @@ from lws.runtime.webhooks.serving import Serving
 from test.unit.fake_api import FakeApi, serving, silence
 from test.unit.fake_time import in_fake_time, now
 
-ALONE = load(None, {}, {}, namespace_file=Path("there-is-none"))
-ALONE = replace(ALONE, leader_election=replace(ALONE.leader_election, enabled=False))
+ALONE = load(None, {"leader-elect": False}, {}, namespace_file=Path("there-is-none"))
 A_SET = Key("set", "ns", "a")
 
 

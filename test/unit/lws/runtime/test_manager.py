@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -18,18 +17,17 @@ from lws.runtime.manager import Manager
 from test.unit.fake_api import FakeApi
 from test.unit.fake_time import in_fake_time
 
-DEFAULTS = load(None, {}, {}, namespace_file=Path("there-is-none"))
 NOBODY = "http://127.0.0.1:1"
 HOUR = 3600.0
 
 
-def settings(port: int) -> Settings:
-    return replace(
-        DEFAULTS,
-        webhook=replace(DEFAULTS.webhook, enabled=False),
-        metrics_bind_address=None,
-        health_bind_address=f"127.0.0.1:{port}",
-    )
+def settings(port: int, debug: str = "0") -> Settings:
+    flags = {
+        "metrics-bind-address": "0",
+        "health-probe-bind-address": f"127.0.0.1:{port}",
+        "debug-bind-address": debug,
+    }
+    return load(None, flags, {"ENABLE_WEBHOOKS": "false"}, namespace_file=Path("there-is-none"))
 
 
 @asynccontextmanager
@@ -69,7 +67,7 @@ async def test_a_long_api_server_outage_does_not_restart_the_manager(unused_tcp_
 async def test_debug_endpoints_are_off_by_default(unused_tcp_port_factory: Callable[[], int]) -> None:
     health, debug = unused_tcp_port_factory(), unused_tcp_port_factory()
     cluster = FakeApi(NOBODY).cluster()
-    asked = replace(settings(health), debug_bind_address=f"127.0.0.1:{debug}")
+    asked = settings(health, debug=f"127.0.0.1:{debug}")
     task = asyncio.create_task(Manager(asked, cluster, Metrics(), REGISTRATIONS).run())
     try:
         async with asyncio.timeout(30):

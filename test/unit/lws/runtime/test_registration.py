@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -150,7 +149,7 @@ def test_a_change_takes_the_routes_of_all_kinds_of_workload() -> None:
 @in_fake_time
 async def test_an_engine_has_its_streams_and_no_others() -> None:
     api = FakeApi("http://127.0.0.1:1")
-    settings = replace(SETTINGS, leader_election=replace(SETTINGS.leader_election, enabled=False))
+    settings = load(None, {"leader-elect": False}, {}, namespace_file=Path("there-is-none"))
     for registrations, streams in (
         (ALONE, {"fleets", "leaderworkersets"}),
         (BOTH, {"fleets", "leaderworkersets", "statefulsets", "pods", "services", "controllerrevisions"}),

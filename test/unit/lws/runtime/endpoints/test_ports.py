@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lws.config import Settings, load
 from lws.runtime.endpoints.health import check_ports
+from lws_api.config.v1alpha1 import Webhook
 
 LOOPBACK = "127.0.0.1"
 
 
-def settings(webhook: int = 0, health: str | None = None, metrics: str | None = None) -> Settings:
-    loaded = load(None, {}, {}, Path("nowhere"))
-    place = dataclasses.replace(loaded.webhook, host=LOOPBACK, port=webhook)
-    return dataclasses.replace(
-        loaded, webhook=place, health_bind_address=health, metrics_bind_address=metrics
-    )
+def settings(webhook: int = 0, health: str = "0", metrics: str = "0") -> Settings:
+    flags = {"health-probe-bind-address": health, "metrics-bind-address": metrics}
+    loaded = load(None, flags, {}, Path("nowhere"))
+    # Validation would replace port 0.
+    place = Webhook().model_copy(update={"host": LOOPBACK, "port": webhook})
+    return replace(loaded, configuration=loaded.configuration.model_copy(update={"webhook": place}))
 
 
 async def test_free_ports_are_free_afterwards() -> None:
@@ -54,5 +55,4 @@ async def test_an_address_that_is_not_ours() -> None:
 async def test_webhooks_that_are_off_need_no_port() -> None:
     with socket.create_server((LOOPBACK, 0)) as server:
         taken = settings(webhook=server.getsockname()[1])
-        off = dataclasses.replace(taken.webhook, enabled=False)
-        await check_ports(dataclasses.replace(taken, webhook=off))
+        await check_ports(replace(taken, serves_webhooks=False))

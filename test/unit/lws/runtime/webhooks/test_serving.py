@@ -19,6 +19,7 @@ from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.webhooks import serving
 from lws.runtime.webhooks.server import AdmissionServer
 from lws.runtime.webhooks.serving import Serving
+from lws_api.config.v1alpha1 import InternalCertManagement, Webhook
 
 DEFAULTS = load(None, {}, {}, namespace_file=Path("there-is-none"))
 NO_CERTIFICATE = "there is no valid serving certificate"
@@ -28,11 +29,13 @@ NO_PORT = "the webhook port is not open yet"
 def settings_of(
     *, enabled: bool = True, internal: bool = True, host: str = "", directory: str = ""
 ) -> Settings:
-    return replace(
-        DEFAULTS,
-        webhook=replace(DEFAULTS.webhook, enabled=enabled, host=host, port=0, cert_dir=directory),
-        certificates=replace(DEFAULTS.certificates, internal=internal),
-    )
+    # Validation would replace port 0.
+    sections = {
+        "webhook": Webhook().model_copy(update={"host": host, "port": 0, "cert_dir": directory}),
+        "internal_cert_management": InternalCertManagement(enable=internal),
+    }
+    configuration = DEFAULTS.configuration.model_copy(update=sections)
+    return replace(DEFAULTS, configuration=configuration, serves_webhooks=enabled)
 
 
 def made(settings: Settings) -> Serving:
