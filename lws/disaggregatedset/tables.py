@@ -18,7 +18,7 @@ from lws.runtime.client.resources import (
     SERVICES,
     Workload,
 )
-from lws.runtime.stored_fields import NONE, StoredField, StoredFields
+from lws.runtime.stored_fields import NONE, StoredField, StoredFields, nothing
 from lws_api.disaggregatedset.v1 import (
     KIND,
     NAME_LABEL,
@@ -38,10 +38,6 @@ def readable_status(status: Any, obj: Mapping[str, Any]) -> Any:
     return _SHAPES.readable(_FIELDS, status)
 
 
-def _nothing(value: Any, obj: Mapping[str, Any]) -> None:
-    """Return None, to drop a field of an object that is otherwise kept whole."""
-
-
 def _own_data(data: Any, revision: Mapping[str, Any]) -> Any:
     """Keep only DisaggregatedSets' data: StatefulSets' revisions match too, with their pods' labels."""
     owner = controller_of(revision)
@@ -56,7 +52,7 @@ def _own_data(data: Any, revision: Mapping[str, Any]) -> Any:
 # triggers a pass unless it is our own write, which the routes decide.
 _METADATA = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "ownerReferences")
 _WHOLE = (
-    StoredField("metadata.managedFields", NONE, _nothing),
+    StoredField("metadata.managedFields", NONE, nothing),
     *(StoredField(f"metadata.{name}") for name in _METADATA),
     StoredField("status", excerpt=readable_status),
 )

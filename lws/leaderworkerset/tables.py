@@ -51,7 +51,7 @@ from lws.runtime.client.resources import (
     STATEFULSETS,
     Workload,
 )
-from lws.runtime.stored_fields import ALL, LATER, NONE, SET, StoredField, StoredFields, Wakes
+from lws.runtime.stored_fields import ALL, LATER, NONE, SET, Rule, StoredField, StoredFields, Wakes, nothing
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
@@ -147,10 +147,6 @@ _MOMENTS = ("exitCode", "reason", "startedAt", "finishedAt")
 
 
 # --- Any kind
-
-
-def nothing(value: Any, obj: Mapping[str, Any]) -> None:
-    """Drop the field from an object that is otherwise kept whole."""
 
 
 def ours(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
@@ -423,6 +419,10 @@ def _on_annotations(before: Object, after: Object) -> Wakes:
     return SET if changed <= {GROUP_RESTART_COUNTS_ANNOTATION} else ALL
 
 
+def _statuses(wakes: Wakes | Rule, *names: str) -> tuple[StoredField, ...]:
+    return tuple(StoredField(f"status.{name}", wakes) for name in names)
+
+
 _IDENTITY_FIELDS = (
     *(StoredField(f"metadata.{name}") for name in ("name", "namespace", "uid")),
     StoredField("metadata.resourceVersion", NONE),
@@ -491,9 +491,8 @@ _STATEFULSET_OF_GROUP = StoredFields(
         StoredField("spec.persistentVolumeClaimRetentionPolicy", excerpt=claims_go_too),
         StoredField("spec.selector", excerpt=unlike_selector),
         StoredField("spec.template", excerpt=unlike_template),
-        *(StoredField(f"status.{name}", _on_count) for name in ("observedGeneration", "replicas")),
-        *(StoredField(f"status.{name}", _on_count) for name in ("availableReplicas", "currentRevision")),
-        StoredField("status.updateRevision", _on_count),
+        *_statuses(_on_count, "observedGeneration", "replicas", "availableReplicas"),
+        *_statuses(_on_count, "currentRevision", "updateRevision"),
     ),
 )
 # Rows of the two kinds that leaders belong to. Both are kept whole, because an intent is compared with them.
@@ -501,16 +500,15 @@ _OF_LEADERS = (
     StoredField("metadata.resourceVersion", NONE),
     StoredField("metadata.managedFields", NONE, our_applies, []),
     StoredField("metadata.annotations", _on_annotations),
-    *(StoredField(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
+    *_statuses(SET, "observedGeneration", "replicas"),
 )
 _STATEFULSET = StoredFields(
     "StatefulSet",
     (
         *_OF_LEADERS,
-        *(StoredField(f"status.{name}", SET) for name in ("currentRevision", "updateRevision")),
+        *_statuses(SET, "currentRevision", "updateRevision"),
         # Groups are judged by their pods, whose changes arrive sooner.
-        *(StoredField(f"status.{name}", NONE) for name in ("readyReplicas", "availableReplicas")),
-        *(StoredField(f"status.{name}", NONE) for name in ("currentReplicas", "updatedReplicas")),
+        *_statuses(NONE, "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas"),
     ),
     others=ALL,
     variant=(_is_of_group, _STATEFULSET_OF_GROUP),
@@ -519,9 +517,8 @@ _DEPLOYMENT = StoredFields(
     "Deployment",
     (
         *_OF_LEADERS,
-        *(StoredField(f"status.{name}", SET) for name in ("readyReplicas", "updatedReplicas")),
-        *(StoredField(f"status.{name}", NONE) for name in ("availableReplicas", "unavailableReplicas")),
-        *(StoredField(f"status.{name}", NONE) for name in ("terminatingReplicas", "conditions")),
+        *_statuses(SET, "readyReplicas", "updatedReplicas"),
+        *_statuses(NONE, "availableReplicas", "unavailableReplicas", "terminatingReplicas", "conditions"),
     ),
     others=ALL,
 )
@@ -542,7 +539,7 @@ _REPLICA_SET = StoredFields(
         StoredField("metadata.labels", excerpt=ours),
         StoredField("spec.replicas", SET),
         StoredField("spec.template", excerpt=unlike_template),
-        *(StoredField(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
+        *_statuses(SET, "observedGeneration", "replicas"),
     ),
 )
 _SERVICE = StoredFields(

@@ -37,6 +37,10 @@ Rule = Callable[[Object, Object], Wakes]
 """A function from an object before and after a change of a field to the passes that the change triggers."""
 
 
+def nothing(value: Any, obj: Mapping[str, Any]) -> None:
+    """Drop the field from an object that is otherwise kept whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredField:
     """One field that decisions read.
