@@ -46,7 +46,7 @@ def test_a_set_stored_with_an_unknown_field_is_left_alone_and_reported(world: Wo
     finally:
         validate(world, {})
     eventually(
-        "it says why nothing happens",
+        "the status reports the unknown field",
         lambda: condition(world.get(SET, "scheduled"), "ReplicaFailure").get("reason"),
         lambda reason: reason == "UnsupportedField",
     )
@@ -89,7 +89,7 @@ def test_a_set_with_a_field_of_a_later_crd_is_left_alone(world: World, product: 
         product.restart()
         eventually("stored as it is written", is_stored, bool)
         eventually(
-            "it says why nothing happens",
+            "the status reports the unknown field",
             lambda: condition(world.get(SET, "later"), "ReplicaFailure").get("message", ""),
             lambda message: message.startswith("spec.spread is unknown to this release: "),
         )
@@ -102,7 +102,7 @@ def test_a_set_with_a_field_of_a_later_crd_is_left_alone(world: World, product: 
         patch_definition({"op": "remove", "path": path})
 
 
-def test_defaults_of_unimplemented_fields_are_not_recorded(world: World) -> None:
+def test_default_group_identity_adds_no_revision(world: World) -> None:
     plain = a_set("plain", 1, 1)
     later = a_set(
         "later",

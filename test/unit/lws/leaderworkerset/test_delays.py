@@ -24,7 +24,7 @@ def changed(obj: Object, **status: Any) -> Object:
     return {**obj, "status": {**obj["status"], **status}}
 
 
-LEADER, GOING = make_leader_pod(), make_leader_pod(terminating=True)
+LEADER, TERMINATING = make_leader_pod(), make_leader_pod(terminating=True)
 PENDING = make_leader_pod(ready=False, phase="Pending")
 STARTING = make_leader_pod(ready=False)
 FAILED = make_leader_pod(phase="Failed")
@@ -37,31 +37,31 @@ SHORT = make_worker_statefulset(LEADER, ready=False, status={"replicas": 0})
 ENDING = make_worker_statefulset(LEADER, terminating=True)
 LEADERS = make_leader_statefulset(make_set(replicas=2))
 SURGING = changed(make_leader_statefulset(make_set(replicas=2)), replicas=3)
-ASKED_FOR_ONE = make_leader_statefulset(make_set(replicas=2), last_replicas=1)
-TOLD = {**LEADERS, "metadata": {**LEADERS["metadata"], "generation": 3}}
-ANSWERED = changed(TOLD, observedGeneration=3)
+SCALED_FROM_ONE = make_leader_statefulset(make_set(replicas=2), last_replicas=1)
+WRITTEN = {**LEADERS, "metadata": {**LEADERS["metadata"], "generation": 3}}
+REPORTED = changed(WRITTEN, observedGeneration=3)
 
 
 @pytest.mark.parametrize(
     ("before", "after", "workers", "expected"),
     [
-        pytest.param(None, LEADER, None, NOW, id="made: it may be of the wrong revision"),
-        pytest.param(LEADER, GOING, WORKERS, NOW, id="told to go"),
-        pytest.param(GOING, None, WORKERS, LATER, id="gone after that"),
-        pytest.param(LEADER, None, WORKERS, NOW, id="gone without that"),
+        pytest.param(None, LEADER, None, NOW, id="created: it may be of the wrong revision"),
+        pytest.param(LEADER, TERMINATING, WORKERS, NOW, id="terminating"),
+        pytest.param(TERMINATING, None, WORKERS, LATER, id="deleted after that"),
+        pytest.param(LEADER, None, WORKERS, NOW, id="deleted without that"),
         pytest.param(PENDING, STARTING, UNREADY, LATER, id="runs"),
         pytest.param(STARTING, LEADER, WORKERS, NOW, id="ready, as are its workers"),
         pytest.param(STARTING, LEADER, None, NOW, id="ready, and has no workers"),
         pytest.param(STARTING, LEADER, UNREADY, LATER, id="ready before its workers"),
-        pytest.param(STARTING, make_leader_pod(uid="another"), UNREADY, NOW, id="of another one"),
+        pytest.param(STARTING, make_leader_pod(uid="another"), UNREADY, NOW, id="recreated"),
         pytest.param(LEADER, STARTING, UNREADY, NOW, id="not ready any more"),
         pytest.param(LEADER, FAILED, WORKERS, NOW, id="failed"),
         pytest.param(LEADER, RESTARTED, WORKERS, NOW, id="restarted"),
         pytest.param(LEADER, EDITED, WORKERS, NOW, id="edited"),
-        pytest.param(PENDING, UNPLACED, None, NOW, id="no node would do"),
+        pytest.param(PENDING, UNPLACED, None, NOW, id="unschedulable"),
     ],
 )
-def test_of_a_leader_pod(
+def test_delay_of_a_leader_pod(
     before: Object | None, after: Object | None, workers: Object | None, expected: float
 ) -> None:
     assert set_delay_of(before, after, after, workers) == expected
@@ -70,19 +70,19 @@ def test_of_a_leader_pod(
 @pytest.mark.parametrize(
     ("before", "after", "leader", "expected"),
     [
-        pytest.param(None, UNREADY, LEADER, LATER, id="made"),
+        pytest.param(None, UNREADY, LEADER, LATER, id="created"),
         pytest.param(None, WORKERS, LEADER, NOW, id="seen first when ready"),
         pytest.param(UNREADY, WORKERS, LEADER, NOW, id="ready"),
         pytest.param(WORKERS, UNREADY, LEADER, NOW, id="not ready any more"),
-        pytest.param(SHORT, UNREADY, LEADER, LATER, id="all are made"),
+        pytest.param(SHORT, UNREADY, LEADER, LATER, id="all pods exist"),
         pytest.param(UNREADY, SHORT, LEADER, SOON, id="pods are missing"),
-        pytest.param(WORKERS, ENDING, LEADER, NOW, id="told to go alone"),
-        pytest.param(WORKERS, None, LEADER, NOW, id="gone alone"),
-        pytest.param(WORKERS, ENDING, GOING, LATER, id="told to go with their leader"),
-        pytest.param(ENDING, None, None, LATER, id="gone after their leader"),
+        pytest.param(WORKERS, ENDING, LEADER, NOW, id="terminating alone"),
+        pytest.param(WORKERS, None, LEADER, NOW, id="deleted alone"),
+        pytest.param(WORKERS, ENDING, TERMINATING, LATER, id="terminating with their leader"),
+        pytest.param(ENDING, None, None, LATER, id="deleted after their leader"),
     ],
 )
-def test_of_a_statefulset_of_workers(
+def test_delay_of_a_worker_statefulset(
     before: Object | None, after: Object | None, leader: Object | None, expected: float
 ) -> None:
     assert set_delay_of(before, after, leader, after) == expected
@@ -91,16 +91,20 @@ def test_of_a_statefulset_of_workers(
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        pytest.param(None, LEADERS, LATER, id="made by a pass"),
-        pytest.param(changed(LEADERS, replicas=1), LEADERS, LATER, id="one is there again"),
-        pytest.param(LEADERS, changed(LEADERS, replicas=1), LATER, id="one that was replaced is gone"),
-        pytest.param(SURGING, LEADERS, NOW, id="one on top is gone"),
-        pytest.param(LEADERS, SURGING, NOW, id="one comes on top"),
-        pytest.param(changed(ASKED_FOR_ONE, replicas=1), ASKED_FOR_ONE, NOW, id="the surge comes"),
-        pytest.param(ASKED_FOR_ONE, changed(ASKED_FOR_ONE, replicas=1), LATER, id="one beside a surge goes"),
+        pytest.param(None, LEADERS, LATER, id="created by a pass"),
+        pytest.param(changed(LEADERS, replicas=1), LEADERS, LATER, id="a pod is recreated"),
+        pytest.param(LEADERS, changed(LEADERS, replicas=1), LATER, id="a replaced pod is deleted"),
+        pytest.param(SURGING, LEADERS, NOW, id="a surge pod is deleted"),
+        pytest.param(LEADERS, SURGING, NOW, id="a surge pod is created"),
+        pytest.param(changed(SCALED_FROM_ONE, replicas=1), SCALED_FROM_ONE, NOW, id="the surge is created"),
+        pytest.param(
+            SCALED_FROM_ONE, changed(SCALED_FROM_ONE, replicas=1), LATER, id="a pod is deleted during a surge"
+        ),
         pytest.param(changed(LEADERS, observedGeneration=0), LEADERS, NOW, id="reports for the first time"),
-        pytest.param(TOLD, ANSWERED, timing.AT_ONCE, id="has acted on the last write"),
-        pytest.param(TOLD, changed(TOLD, observedGeneration=2), NOW, id="has acted on a write before it"),
+        pytest.param(WRITTEN, REPORTED, timing.AT_ONCE, id="has acted on the last write"),
+        pytest.param(
+            WRITTEN, changed(WRITTEN, observedGeneration=2), NOW, id="has acted on a write before it"
+        ),
         pytest.param(changed(LEADERS, updateRevision="x"), LEADERS, NOW, id="knows a new template"),
         pytest.param(changed(LEADERS, currentRevision="x"), LEADERS, NOW, id="has moved all"),
         pytest.param(
@@ -110,19 +114,21 @@ def test_of_a_statefulset_of_workers(
             id="reports by its count alone",
         ),
         pytest.param(LEADERS, make_leader_statefulset(partition=1), NOW, id="edited"),
-        pytest.param(LEADERS, None, NOW, id="gone"),
+        pytest.param(LEADERS, None, NOW, id="deleted"),
     ],
 )
-def test_of_the_statefulset_of_leaders(before: Object | None, after: Object | None, expected: float) -> None:
+def test_delay_of_the_leader_statefulset(
+    before: Object | None, after: Object | None, expected: float
+) -> None:
     assert set_delay_of(before, after, None, after) == expected
 
 
-def test_of_anything_else() -> None:
+def test_other_changes_are_not_delayed() -> None:
     assert set_delay_of(make_set(), make_set(generation=2), None, None) == NOW
     assert set_delay_of(make_set(), None, None, None) == NOW
 
 
-def test_counts_of_a_replica_set_can_wait_for_what_its_leaders_say() -> None:
+def test_counts_of_a_replica_set_are_delayed() -> None:
     metadata = {"name": "demo-abc", "namespace": "default", "uid": "u-rs"}
     before = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": {"replicas": 1}}
     after = {**before, "spec": {"replicas": 2}}

@@ -16,7 +16,7 @@ SET = Reference.to(LWS)
 REVISION = Reference("apps/v1", "ControllerRevision", "default", "demo-key-a-1", "uid-of-revision", "7")
 
 
-def told(announce: Announce) -> tuple[str, str, str, str, Reference | None]:
+def fields_of(announce: Announce) -> tuple[str, str, str, str, Reference | None]:
     assert announce.regarding == SET
     return announce.type, announce.reason, announce.action, announce.note, announce.related
 
@@ -35,15 +35,15 @@ def told(announce: Announce) -> tuple[str, str, str, str, Reference | None]:
         ("updated LWS", "Creating revision with key key-a for updated LWS"),
     ],
 )
-def test_a_revision_is_recorded(occasion: str, note: str) -> None:
+def test_event_of_a_new_revision(occasion: str, note: str) -> None:
     announce = events.creating_revision(LWS, REVISION, "key-a", occasion)
-    assert told(announce) == ("Normal", "CreatingRevision", "Create", note, REVISION)
+    assert fields_of(announce) == ("Normal", "CreatingRevision", "Create", note, REVISION)
 
 
-def test_the_leader_statefulset_is_there() -> None:
+def test_event_of_the_new_leader_statefulset() -> None:
     (announce,) = events.created_leaders(LWS, REVISION)
     note = "Created leader statefulset demo"
-    assert told(announce) == ("Normal", "GroupsProgressing", "Create", note, REVISION)
+    assert fields_of(announce) == ("Normal", "GroupsProgressing", "Create", note, REVISION)
 
 
 UPDATING = ("Normal", "GroupsUpdating", "Update")
@@ -60,16 +60,20 @@ SHRINKING = ("Normal", "GroupsProgressing", "Delete")
         pytest.param((4, 2), 2, 4, [], id="nothing moves"),
         pytest.param((4, 2), 3, 4, [], id="the partition was raised: nothing is updated"),
         pytest.param(
-            (5, 0), 0, 4, [(*SHRINKING, "deleting surge replica demo-4", None)], id="one surge group goes"
+            (5, 0),
+            0,
+            4,
+            [(*SHRINKING, "deleting surge replica demo-4", None)],
+            id="one surge group is deleted",
         ),
         pytest.param(
             (13, 0),
             0,
             11,
             [(*SHRINKING, "deleting surge replicas from demo-11 to demo-12", None)],
-            id="two surge groups go",
+            id="two surge groups are deleted",
         ),
-        pytest.param((4, 4), 4, 5, [], id="a surge group comes"),
+        pytest.param((4, 4), 4, 5, [], id="a surge group is created"),
         pytest.param(
             (6, 2),
             0,
@@ -82,15 +86,15 @@ SHRINKING = ("Normal", "GroupsProgressing", "Delete")
         ),
     ],
 )
-def test_a_step_of_a_rollout(
+def test_events_of_a_rollout_step(
     stored: tuple[int, int], partition: int, replicas: int, expected: list[Any]
 ) -> None:
     statefulset = make_leader_statefulset(LWS, replicas=stored[0], partition=stored[1])
     announced = events.moved_leaders(LWS, statefulset, Rollout(partition, replicas), REVISION, True)
-    assert [told(announce) for announce in announced] == expected
+    assert [fields_of(announce) for announce in announced] == expected
 
 
-def test_the_step_that_records_a_revision_does_not_say_that_groups_move() -> None:
+def test_a_step_that_records_a_revision_reports_no_updates() -> None:
     statefulset = make_leader_statefulset(LWS, replicas=4, partition=4)
     assert events.moved_leaders(LWS, statefulset, Rollout(4, 4), REVISION, False) == ()
     scaled = events.moved_leaders(LWS, statefulset, Rollout(2, 2), REVISION, False)
@@ -100,15 +104,15 @@ def test_the_step_that_records_a_revision_does_not_say_that_groups_move() -> Non
     assert (together.reason, together.note) == ("GroupsUpdating", "Updating replica 0")
 
 
-def test_refusals_are_announced_with_room_for_the_error() -> None:
+def test_rejections_are_reported() -> None:
     create, update = (events.failed_leaders(LWS, verb) for verb in ("create", "update"))
     note = "Failed to create leader statefulset demo"
-    assert told(create) == ("Warning", "FailedCreate", "Create", note, None)
+    assert fields_of(create) == ("Warning", "FailedCreate", "Create", note, None)
     note = "Failed to update leader statefulset demo"
-    assert told(update) == ("Warning", "FailedUpdate", "Update", note, None)
+    assert fields_of(update) == ("Warning", "FailedUpdate", "Update", note, None)
     child = events.failed_create(LWS, "headless service for error")
     note = "Failed to create headless service for error"
-    assert told(child) == ("Warning", "FailedCreate", "Create", note, None)
+    assert fields_of(child) == ("Warning", "FailedCreate", "Create", note, None)
 
 
 CLASH, NAME = Problem("NameClash", "StatefulSet demo is taken"), Problem("NameTooLong", "63 bytes")
@@ -127,15 +131,17 @@ def failing(message: str, status: str = "True") -> dict[str, Any]:
     [
         pytest.param(LWS, [], [], id="no problem"),
         pytest.param(LWS, [CLASH, NAME], [CLASH, NAME], id="two new ones"),
-        pytest.param(failing(CLASH.message), [CLASH], [], id="told already"),
-        pytest.param(failing(f"{CLASH.message}; {NAME.message}"), [NAME, CLASH], [], id="both told already"),
+        pytest.param(failing(CLASH.message), [CLASH], [], id="reported already"),
+        pytest.param(
+            failing(f"{CLASH.message}; {NAME.message}"), [NAME, CLASH], [], id="both reported already"
+        ),
         pytest.param(failing(CLASH.message), [CLASH, NAME], [NAME], id="a second one"),
         pytest.param(failing("StatefulSet demo is gone"), [CLASH], [CLASH], id="another message"),
         pytest.param(failing(CLASH.message, "False"), [CLASH], [CLASH], id="it was over and is back"),
     ],
 )
-def test_problems_are_told_once(
+def test_problems_are_reported_once(
     lws: dict[str, Any], problems: list[Problem], expected: list[Problem]
 ) -> None:
-    announced = [told(announce) for announce in events.problems(lws, problems)]
+    announced = [fields_of(announce) for announce in events.problems(lws, problems)]
     assert announced == [("Warning", problem.reason, "Create", problem.message, None) for problem in expected]

@@ -53,20 +53,20 @@ def test_a_constant_has_the_name_of_its_field(constant: str, field: Field) -> No
 
 
 @pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
-def test_every_path_is_one_of_the_definition(field: Field) -> None:
+def test_every_path_is_in_the_crd(field: Field) -> None:
     part = schema()
     for name in field.path:
         assert name in part["properties"]
         part = part["properties"][name]
 
 
-def test_defaults_are_those_of_the_definition() -> None:
+def test_defaults_match_the_crd() -> None:
     written = dict(defaults_in(schema()["properties"]["spec"]))
     assert {str(field): default for field, default in DEFAULTS.items() if str(field) in written} == written
 
 
 @pytest.mark.parametrize("field", [field for field in DEFAULTS if type(field.default) is int], ids=str)
-def test_a_number_that_no_schema_writes_is_described(field: Field) -> None:
+def test_a_default_that_the_schema_does_not_set_is_described(field: Field) -> None:
     """Clients compare whole specs, so fields that upstream lacks stay absent."""
     part = schema()
     for name in field.path:
@@ -74,7 +74,7 @@ def test_a_number_that_no_schema_writes_is_described(field: Field) -> None:
     assert "default" in part or f"(default {field.default})" in part["description"]
 
 
-def test_the_webhook_writes_them_too() -> None:
+def test_the_webhook_sets_the_same_defaults() -> None:
     raw: dict[str, Any] = {"spec": {"leaderWorkerTemplate": {}}}
     default(raw)
     written = {field: field.stored_in(raw) for field in DEFAULTS}
@@ -90,7 +90,7 @@ def test_a_field_reads_as_its_path() -> None:
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        pytest.param({"a": {"b": 1}}, 1, id="there"),
+        pytest.param({"a": {"b": 1}}, 1, id="present"),
         pytest.param({"a": {}}, None, id="leaf missing"),
         pytest.param({"a": None}, None, id="null on the way"),
         pytest.param({"a": [1]}, None, id="list on the way"),

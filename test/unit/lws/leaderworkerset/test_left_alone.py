@@ -19,8 +19,8 @@ from test.unit.builders import NOW, make_leader_pod, make_set
 from test.unit.set_world import settled
 
 
-@pytest.mark.parametrize("namespace_is_new", [True, False], ids=["nothing is there", "it runs"])
-def test_a_set_in_a_namespace_that_the_pod_webhook_does_not_see_gets_a_condition_and_nothing_else(
+@pytest.mark.parametrize("namespace_is_new", [True, False], ids=["a new set", "a running set"])
+def test_a_set_in_an_uncovered_namespace_gets_only_a_condition(
     namespace_is_new: bool,
 ) -> None:
     snapshot = SetSnapshot(make_set(), NOW) if namespace_is_new else settled(make_set())
@@ -35,7 +35,7 @@ def test_a_set_in_a_namespace_that_the_pod_webhook_does_not_see_gets_a_condition
     assert (event.type, event.reason, event.note) == ("Warning", "NamespaceNotCovered", condition["message"])
 
 
-def test_it_is_reported_once() -> None:
+def test_an_uncovered_namespace_is_reported_once() -> None:
     snapshot = replace(settled(make_set()), is_covered=False)
     (status,) = plan(snapshot).statuses
     lws = {**snapshot.lws, "status": {**snapshot.lws["status"], **status.patch}}
@@ -43,7 +43,7 @@ def test_it_is_reported_once() -> None:
     assert (again.statuses, again.announce, again.sequences) == ((), (), ())
 
 
-def test_conditions_that_were_there_stay_and_the_problem_goes_with_its_cause() -> None:
+def test_other_conditions_are_kept_and_the_problem_is_removed_with_its_cause() -> None:
     snapshot = replace(settled(make_set()), is_covered=False)
     (status,) = plan(snapshot).statuses
     lws = {**snapshot.lws, "status": {**snapshot.lws["status"], **status.patch}}
@@ -53,7 +53,7 @@ def test_conditions_that_were_there_stay_and_the_problem_goes_with_its_cause() -
 
 
 @pytest.mark.parametrize("name", [None, "leaderworkerset.sigs.k8s.io/lws-controller"])
-def test_other_sets_are_run(name: str | None) -> None:
+def test_sets_of_this_controller_are_reconciled(name: str | None) -> None:
     assert why_left_alone(make_set(managedBy=name), True, NO_SCHEDULER) is None
     ours = settled(make_set())
     named = {**ours.lws, "spec": {**ours.lws["spec"], "managedBy": name}}
@@ -65,20 +65,18 @@ def test_other_sets_are_run(name: str | None) -> None:
     [{}, {"is_covered": False}, {"fault": "spec.replicas is 'two', not a whole number"}],
     ids=["plain", "a namespace that is not covered", "a spec that cannot be read"],
 )
-@pytest.mark.parametrize("runs", [True, False], ids=["it runs", "nothing is there"])
-def test_a_set_of_another_controller_gets_nothing_not_even_a_status(
-    facts: dict[str, Any], runs: bool
-) -> None:
+@pytest.mark.parametrize("runs", [True, False], ids=["a running set", "a new set"])
+def test_a_set_of_another_controller_gets_no_writes(facts: dict[str, Any], runs: bool) -> None:
     plain = settled(make_set()) if runs else SetSnapshot(make_set(scheduling={}), NOW)
     lws = {**plain.lws, "spec": {**plain.lws["spec"], "managedBy": "kueue.x-k8s.io/multikueue"}}
     planned = plan(replace(plain, lws=lws, **facts))
-    assert planned == Plan(), "no metrics either: it fails for somebody else"
+    assert planned == Plan(), "no metrics either: they are those of the other controller"
     problem = why_left_alone(lws, True, NO_SCHEDULER)
     assert problem is not None
     assert problem.message == "kueue.x-k8s.io/multikueue runs this set (spec.managedBy)"
 
 
-def test_its_groups_get_nothing_either() -> None:
+def test_groups_of_a_set_of_another_controller_get_no_writes() -> None:
     lws = make_set(managedBy="kueue.x-k8s.io/multikueue")
     leader = make_leader_pod(lws, 0)
     leader["status"] |= {"phase": "Failed"}
@@ -86,7 +84,7 @@ def test_its_groups_get_nothing_either() -> None:
     assert (planned.sequences, planned.announce, planned.statuses) == ((), (), ())
 
 
-def test_a_set_that_cannot_be_read_is_left_alone() -> None:
+def test_a_set_with_an_invalid_spec_is_left_alone() -> None:
     planned = plan(replace(settled(make_set()), fault="spec.replicas is 'two', not a whole number"))
     (event,) = planned.announce
     assert (planned.sequences, event.reason) == ((), "UnreadableSpec")

@@ -1,4 +1,4 @@
-"""Tests of what the debug log says about a pass."""
+"""Tests of how the debug log names a pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from test.unit.lws.cli.histories import revision_of, snapshot_of
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_a_set_has_the_revision_that_its_groups_are_to_have() -> None:
+def test_a_set_is_named_with_its_target_revision() -> None:
     demo = make_set(namespace="team")
     snapshot = snapshot_of(demo, [revision_of(demo, 1)])
     key = assess(snapshot).target.key
@@ -26,8 +26,8 @@ def test_a_set_has_the_revision_that_its_groups_are_to_have() -> None:
     assert of_set(snapshot) == {"set": "demo", "revision": key}
 
 
-@pytest.mark.parametrize("state", ["unreadable", "not covered", "unsupported", "going"])
-def test_a_set_about_which_nothing_is_decided_has_no_revision(state: str) -> None:
+@pytest.mark.parametrize("state", ["unreadable", "not covered", "unsupported", "terminating"])
+def test_a_set_that_is_left_alone_is_named_without_a_revision(state: str) -> None:
     demo = make_set()
     snapshot = SetSnapshot(demo, NOW)
     if state == "unreadable":
@@ -42,7 +42,7 @@ def test_a_set_about_which_nothing_is_decided_has_no_revision(state: str) -> Non
     assert of_set(snapshot) == {"set": "demo", "revision": ""}
 
 
-def test_a_group_has_the_revision_of_its_leader() -> None:
+def test_a_group_is_named_with_the_revision_of_its_leader() -> None:
     metadata = {"name": "demo-12", "labels": {REVISION_LABEL: "abc"}}
     snapshot: Any = SimpleNamespace(lws=make_set(), leader={"metadata": metadata})
     assert of_group(snapshot) == {"set": "demo", "group": "12", "revision": "abc"}

@@ -102,7 +102,7 @@ def replica_count(planned: Plan) -> int:
     return count
 
 
-def test_the_clock_of_a_set_stands_still_while_a_pod_of_its_unready_groups_is_gated() -> None:
+def test_the_deadline_does_not_expire_while_a_pod_of_an_unready_group_is_gated() -> None:
     lws = make_set(replicas=2, progressDeadlineSeconds=60)
     gated = NodeWait(NOW - timedelta(hours=1))
     first, second = make_group(lws, 0), replace(make_group(lws, 1, ready=False), waits=(gated,))
@@ -124,7 +124,7 @@ def test_the_clock_of_a_set_stands_still_while_a_pod_of_its_unready_groups_is_ga
 # --- The first pass ---------------------------------------------------------------------------------------
 
 
-def test_creation_records_the_revision_before_anything_acts_on_it() -> None:
+def test_creation_records_the_revision_before_anything_uses_it() -> None:
     lws = make_set(replicas=3)
     planned = plan(SetSnapshot(lws, NOW))
     assert len(planned.sequences) == 2
@@ -135,7 +135,7 @@ def test_creation_records_the_revision_before_anything_acts_on_it() -> None:
     name = f"demo-{key}-1"
     assert record.intent["metadata"]["name"] == name
     assert record.why == "the first revision of the set"
-    assert leaders.uid == "", "an object that nobody has seen must not be taken by force"
+    assert leaders.uid == "", "an object that no stream has shown must not be overwritten"
     assert leaders.why == "3 groups to be created"
     assert leaders.intent["metadata"]["labels"][REVISION_LABEL] == key
     assert leaders.intent["spec"]["replicas"] == 3
@@ -152,7 +152,7 @@ def test_creation_records_the_revision_before_anything_acts_on_it() -> None:
     assert (planned.again_after, planned.announce) == (None, ()), "the StatefulSet will wake it"
 
 
-def test_the_plan_leads_to_rest() -> None:
+def test_a_new_set_settles() -> None:
     snapshot = SetSnapshot(make_set(replicas=3), NOW)
     snapshot = carried_out(snapshot, plan(snapshot))
     assert plan(snapshot).is_empty, "nothing to do before the first pods exist"
@@ -226,17 +226,17 @@ CLAIMS = {
         pytest.param(make_set(template={"restartPolicy": "Default"}), id="legacy restart policy"),
     ],
 )
-def test_nothing_is_written_about_a_set_at_rest(lws: dict[str, Any]) -> None:
+def test_a_settled_set_causes_no_writes(lws: dict[str, Any]) -> None:
     assert replace(plan(settled(lws)), figures=None) == Plan()
 
 
-def test_a_set_that_is_going_is_left_to_the_garbage_collector() -> None:
+def test_a_terminating_set_is_left_to_the_garbage_collector() -> None:
     snapshot = settled(make_set())
     planned = plan(replace(snapshot, lws=changed(snapshot.lws, terminating), leaders=None, service=None))
     assert planned.is_empty and planned.again_after is None
 
 
-def test_pods_of_a_group_that_come_up_one_by_one_cost_no_status() -> None:
+def test_pods_that_become_available_one_by_one_cause_no_status_writes() -> None:
     snapshot = settled(make_set(replicas=3, size=8))
     (first, *others) = snapshot.groups
     workers = changed(first.worker_statefulset, lambda obj: obj["status"].update(availableReplicas=0))
@@ -249,7 +249,7 @@ def test_pods_of_a_group_that_come_up_one_by_one_cost_no_status() -> None:
         assert plan(replace(snapshot, groups=(group, *others))).is_empty
 
 
-def test_members_are_remembered_with_the_counters_and_looked_for_where_pods_are_not_seen_yet() -> None:
+def test_members_are_recorded_with_the_counters_once_all_pods_are_seen() -> None:
     snapshot = settled(make_set(replicas=2, size=3))
     members = snapshot.lws["status"]["members"]
     assert sorted(members) == ["0", "1"]
@@ -298,7 +298,7 @@ MAIN = ("spec", "template", "spec", "containers", 0)
         ),
     ],
 )
-def test_edits_by_others_are_repaired_once(path: tuple[Any, ...], value: Any, why: str) -> None:
+def test_edits_by_other_clients_are_repaired_once(path: tuple[Any, ...], value: Any, why: str) -> None:
     snapshot = settled(make_set(replicas=3))
     edited = with_reported(replace(snapshot, leaders=edited_by_others(snapshot.leaders, path, value)))
     planned = plan(edited)
@@ -329,7 +329,7 @@ def edited_by_others(stored: Any, path: tuple[Any, ...], value: Any) -> dict[str
     return edited
 
 
-def test_what_others_add_is_theirs() -> None:
+def test_additions_by_other_clients_are_kept() -> None:
     snapshot = settled(make_set())
 
     def add(obj: dict[str, Any]) -> None:
@@ -343,7 +343,7 @@ def test_what_others_add_is_theirs() -> None:
     assert plan(replace(snapshot, leaders=changed(snapshot.leaders, add))).is_empty
 
 
-def test_a_value_that_others_keep_rewriting_is_applied_once() -> None:
+def test_a_value_that_another_client_rewrites_is_applied_once() -> None:
     snapshot = settled(make_set(annotations={"note": "x"}))
     fought = changed(snapshot.leaders, lambda obj: obj["metadata"]["annotations"].update(note="theirs"))
     snapshot = replace(snapshot, leaders=fought)
@@ -351,13 +351,13 @@ def test_a_value_that_others_keep_rewriting_is_applied_once() -> None:
 
     assert plan(replace(snapshot, applied=(digest(intent), generation))).is_empty
     later = plan(replace(snapshot, applied=(digest(intent), generation - 1)))
-    assert shapes(later) == [["apply StatefulSet demo"]], "since then somebody has changed the spec"
+    assert shapes(later) == [["apply StatefulSet demo"]], "the spec has changed since then"
     reapplied = plan(replace(snapshot, applied=("of another intent", generation)))
-    assert shapes(reapplied) == [["apply StatefulSet demo"]], "since then the set asks for something else"
+    assert shapes(reapplied) == [["apply StatefulSet demo"]], "the set has changed since then"
 
 
 @pytest.mark.parametrize("label", [NAME_LABEL, REVISION_LABEL])
-def test_labels_that_we_go_by_are_repaired_each_time(label: str) -> None:
+def test_identifying_labels_are_repaired_each_time(label: str) -> None:
     snapshot = settled(make_set())
     bare = edited_by_others(snapshot.leaders, ("metadata", "labels", label), None)
     bare["metadata"]["generation"] -= 1
@@ -380,7 +380,7 @@ def test_annotations_that_an_earlier_release_copied_stay_until_the_next_write() 
     assert LAST_APPLIED not in scaled.intent["metadata"]["annotations"]
 
 
-def test_an_annotation_that_left_the_set_leaves_the_statefulset() -> None:
+def test_an_annotation_removed_from_the_set_is_removed_from_the_statefulset() -> None:
     snapshot = with_spec(settled(make_set(annotations={"note": "x"})), make_set())
     action = the_apply(plan(snapshot))
     assert action.why == "changed: metadata.annotations.note"
@@ -400,19 +400,21 @@ def without_history(lws: dict[str, Any] | None = None) -> SetSnapshot:
 OF_A_GROUP = {"apiVersion": "v1", "kind": "Pod", "name": "de-0", "uid": "u-8", "controller": True}
 
 CLASHES = [
-    pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of somebody who lives"),
+    pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of an existing owner"),
     pytest.param(owned_by(OF_A_GROUP), "controlled by Pod de-0", {"u-8"}, id="of a group of another set"),
     pytest.param(
         lambda obj: (obj["metadata"].update(ownerReferences=[]), obj["spec"].update(selector={"app": "x"})),
         "not controlled by anything",
         set(),
-        id="of nobody, with our label and another selector",
+        id="without an owner, with our label and another selector",
     ),
 ]
 
 
 @pytest.mark.parametrize(("change", "owner", "alive"), CLASHES)
-def test_a_statefulset_in_the_way_is_never_touched(change: Change, owner: str, alive: set[str]) -> None:
+def test_a_foreign_statefulset_with_the_name_is_never_changed(
+    change: Change, owner: str, alive: set[str]
+) -> None:
     snapshot = without_history()
     theirs = changed(snapshot.leaders, change)
     planned = plan(replace(snapshot, leaders=theirs, owners_alive=frozenset(alive), reread=snapshot.lws))
@@ -426,13 +428,13 @@ def test_a_statefulset_in_the_way_is_never_touched(change: Change, owner: str, a
     assert (warning.type, warning.reason, warning.note) == ("Warning", "NameClash", note)
     assert planned.again_after == 30.0 and planned.waiting_for == note
     status = status_of(planned)
-    assert not {"currentRevision", "updateRevision", "replicas"} & status.keys(), "nothing of that is so"
+    assert not {"currentRevision", "updateRevision", "replicas"} & status.keys(), "none of these is known"
 
     again = plan(replace(carried_out(snapshot, planned), leaders=theirs, owners_alive=frozenset(alive)))
-    assert again.is_empty and again.again_after == 30.0, "told once, looked at again"
+    assert again.is_empty and again.again_after == 30.0, "reported once, then rechecked"
 
 
-def test_a_clash_that_is_over_is_forgotten() -> None:
+def test_a_resolved_name_clash_is_cleared() -> None:
     snapshot = without_history()
     theirs = replace(
         snapshot, leaders=changed(snapshot.leaders, owned_by(OTHER)), owners_alive=frozenset({"u-9"})
@@ -446,15 +448,15 @@ def test_a_clash_that_is_over_is_forgotten() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(terminating, id="ours, on its way out"),
+        pytest.param(terminating, id="ours, terminating"),
         pytest.param(owned_by({**OTHER, "kind": "LeaderWorkerSet", "name": "demo"}), id="of a former set"),
         pytest.param(
             lambda obj: (terminating(obj), obj["metadata"].update(ownerReferences=[])),
-            id="an orphan that goes",
+            id="a terminating orphan",
         ),
     ],
 )
-def test_a_statefulset_that_is_leaving_is_waited_for(change: Change) -> None:
+def test_a_terminating_statefulset_is_waited_for(change: Change) -> None:
     snapshot = without_history()
     planned = plan(replace(snapshot, leaders=changed(snapshot.leaders, change), reread=snapshot.lws))
     assert shapes(planned) == [] and planned.announce == ()
@@ -471,17 +473,17 @@ def orphaned(snapshot: SetSnapshot, field: str, *others: dict[str, Any]) -> SetS
 @pytest.mark.parametrize(
     ("reread", "is_adopted"),
     [
-        pytest.param(None, False, id="the set is gone"),
-        pytest.param(make_set(terminating=True), False, id="the set is going"),
+        pytest.param(None, False, id="the set is deleted"),
+        pytest.param(make_set(terminating=True), False, id="the set is terminating"),
         pytest.param(
             changed(make_set(), lambda lws: lws["metadata"].update(uid="u-new")),
             False,
             id="it is another set",
         ),
-        pytest.param(make_set(), True, id="the set lives"),
+        pytest.param(make_set(), True, id="the set exists"),
     ],
 )
-def test_orphans_are_adopted_only_by_a_set_that_lives(
+def test_orphans_are_adopted_only_by_a_set_that_still_exists(
     field: str, reread: dict[str, Any] | None, is_adopted: bool
 ) -> None:
     other_owner = {**OTHER, "controller": False}
@@ -499,7 +501,7 @@ def test_orphans_are_adopted_only_by_a_set_that_lives(
         assert planned.waiting_for == "the set to be seen alive before it adopts anything"
 
 
-def test_an_orphan_that_was_rolling_goes_on_where_it_was() -> None:
+def test_an_orphan_in_a_rollout_is_adopted_unchanged() -> None:
     old, new = make_set(replicas=4), make_set(replicas=4, image="app:2")
     rolling = with_spec(settled(old), new)
     rolling = with_reported(carried_out(rolling, plan(rolling)))
@@ -508,7 +510,7 @@ def test_an_orphan_that_was_rolling_goes_on_where_it_was() -> None:
     assert shapes(plan(lost)) == [["setowner StatefulSet demo"]]
 
 
-def test_an_orphaned_history_comes_along() -> None:
+def test_orphaned_revisions_are_adopted() -> None:
     snapshot = settled(make_set())
     snapshot = with_spec(snapshot, make_set(image="app:2"))
     snapshot = carried_out(snapshot, plan(snapshot))
@@ -533,7 +535,7 @@ def adoptions(planned: Plan) -> list[SetOwner]:
 # --- The Service --------------------------------------------------------------------------------------------
 
 
-def test_a_lost_service_comes_back_and_nothing_else_moves() -> None:
+def test_a_lost_service_is_recreated_and_nothing_else_changes() -> None:
     planned = plan(replace(settled(make_set()), service=None))
     assert shapes(planned) == [["create Service demo"]]
     (create,) = actions_of(planned)
@@ -542,7 +544,9 @@ def test_a_lost_service_comes_back_and_nothing_else_moves() -> None:
 
 
 @pytest.mark.parametrize(("change", "owner", "alive"), CLASHES)
-def test_a_service_in_the_way_is_never_touched(change: Change, owner: str, alive: set[str]) -> None:
+def test_a_foreign_service_with_the_name_is_never_changed(
+    change: Change, owner: str, alive: set[str]
+) -> None:
     snapshot = settled(make_set())
     theirs = changed(snapshot.service, change)
     planned = plan(replace(snapshot, service=theirs, owners_alive=frozenset(alive), reread=snapshot.lws))
@@ -556,13 +560,13 @@ def test_a_service_in_the_way_is_never_touched(change: Change, owner: str, alive
 @pytest.mark.parametrize(
     "change", [terminating, owned_by({**OTHER, "kind": "LeaderWorkerSet", "name": "demo"})]
 )
-def test_a_service_that_is_leaving_is_waited_for(change: Change) -> None:
+def test_a_terminating_service_is_waited_for(change: Change) -> None:
     snapshot = settled(make_set())
     planned = plan(replace(snapshot, service=changed(snapshot.service, change)))
     assert planned.is_empty and planned.waiting_for == "the former Service to be gone"
 
 
-def test_a_service_gets_its_name_label_back() -> None:
+def test_the_name_label_of_a_service_is_repaired() -> None:
     snapshot = settled(make_set())
     bare = changed(snapshot.service, lambda obj: obj["metadata"].pop("labels"))
     planned = plan(replace(snapshot, service=bare))
@@ -591,7 +595,7 @@ def test_groups_that_still_use_the_shared_service_keep_it() -> None:
     assert ["create Service demo"] not in shapes(plan(done))
 
 
-def test_claims_of_workers_go_with_the_set_where_it_says_so() -> None:
+def test_claims_of_workers_are_owned_by_the_set_if_it_deletes_them() -> None:
     template = {
         "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"},
@@ -616,7 +620,7 @@ def test_claims_of_workers_go_with_the_set_where_it_says_so() -> None:
 # --- Rollouts -----------------------------------------------------------------------------------------------
 
 
-def test_a_rollout_begins_with_its_revision_and_says_what_changed() -> None:
+def test_a_rollout_begins_with_its_revision_and_the_reason() -> None:
     snapshot = settled(make_set(replicas=4, size=3))
     snapshot = with_spec(snapshot, make_set(replicas=4, size=3, image="app:2"))
     planned = plan(snapshot)
@@ -644,7 +648,7 @@ def test_a_step_leaves_the_leader_to_the_statefulset_controller() -> None:
     planned = plan(snapshot)
     (memory, leaders) = actions_of(planned)
     assert isinstance(memory, Merge) and memory.subresource == "status"
-    assert memory.patch["status"]["rollout"]["partition"] == 2, "remembered before any leader goes"
+    assert memory.patch["status"]["rollout"]["partition"] == 2, "recorded before any leader is deleted"
     assert isinstance(leaders, Apply)
     assert leaders.intent["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 2
     assert notes(planned)[0] == "Updating replica 2"
@@ -659,7 +663,7 @@ def with_update_revision(snapshot: SetSnapshot) -> SetSnapshot:
     return replace(snapshot, leaders=leaders)
 
 
-def test_surge_groups_come_and_go_word_for_word() -> None:
+def test_surge_groups_are_created_and_deleted() -> None:
     old, new = make_set(replicas=4, max_surge=2), make_set(replicas=4, max_surge=2, image="app:2")
     snapshot = with_spec(settled(old), new)
     planned = plan(snapshot)
@@ -670,7 +674,7 @@ def test_surge_groups_come_and_go_word_for_word() -> None:
     assert "deleting surge replicas from demo-4 to demo-5" in notes(planned)
 
 
-def test_the_pass_that_records_a_revision_does_not_say_that_groups_move() -> None:
+def test_a_pass_that_records_a_revision_reports_no_updates() -> None:
     snapshot = with_spec(settled(make_set(replicas=4, partition=9)), make_set(replicas=4, image="app:2"))
     planned = plan(snapshot)
     assert the_apply(planned).intent["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 4
@@ -696,7 +700,7 @@ def test_the_restart_policy_takes_effect_without_a_revision() -> None:
     assert shapes(plan(snapshot)) == []
 
 
-def test_a_refused_apply_leads_to_no_second_revision() -> None:
+def test_a_rejected_apply_records_no_second_revision() -> None:
     snapshot = with_spec(settled(make_set()), make_set(image="app:2"))
     first = plan(snapshot)
     record = actions_of(first)[0]
@@ -709,7 +713,7 @@ def test_a_refused_apply_leads_to_no_second_revision() -> None:
         assert the_apply(again).failure is not None and the_apply(again).failure.reason == "FailedUpdate"
 
 
-def test_the_way_back_keeps_the_key_and_restarts_no_group_that_is_still_there() -> None:
+def test_a_rollback_keeps_the_key_and_restarts_no_existing_group() -> None:
     first, second = make_set(replicas=3), make_set(replicas=3, image="app:2")
     snapshot = settled(first)
     (key,) = (revision.key for revision in snapshot.revisions)
@@ -731,7 +735,7 @@ def test_the_way_back_keeps_the_key_and_restarts_no_group_that_is_still_there() 
     assert len(carried_out(back, plan(back)).revisions) == 2
 
 
-def test_a_report_that_is_owed_is_waited_for() -> None:
+def test_a_due_report_is_waited_for() -> None:
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     snapshot = carried_out(snapshot, plan(snapshot))
     young = changed(
@@ -743,7 +747,7 @@ def test_a_report_that_is_owed_is_waited_for() -> None:
     assert planned.waiting_for == "the StatefulSet controller to report on the last change"
 
 
-def test_a_missing_record_of_replicas_holds_nothing_up() -> None:
+def test_an_invalid_record_of_replicas_does_not_block_scaling() -> None:
     snapshot = settled(make_set(replicas=3))
     bare = changed(
         snapshot.leaders, lambda obj: obj["metadata"]["annotations"].update({REPLICAS_ANNOTATION: "x"})
@@ -763,13 +767,13 @@ def test_a_missing_record_of_replicas_holds_nothing_up() -> None:
         pytest.param({"max_unavailable": "5%"}, 1, id="nothing at all counts as one"),
     ],
 )
-def test_what_the_statefulset_is_told_about_the_budget(budget: dict[str, Any], max_unavailable: int) -> None:
+def test_max_unavailable_of_the_leader_statefulset(budget: dict[str, Any], max_unavailable: int) -> None:
     planned = plan(SetSnapshot(make_set(replicas=10, **budget), NOW))
     rolling = the_apply(planned).intent["spec"]["updateStrategy"]["rollingUpdate"]
     assert rolling == {"partition": 0, "maxUnavailable": max_unavailable}
 
 
-def test_the_partition_of_the_set_is_kept_from_the_start() -> None:
+def test_the_partition_of_a_new_set_is_applied() -> None:
     planned = plan(SetSnapshot(make_set(replicas=4, partition=2), NOW))
     assert the_apply(planned).intent["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 2
 
@@ -836,7 +840,7 @@ def with_limit(snapshot: SetSnapshot, limit: int, **spec: Any) -> SetSnapshot:
         pytest.param(lambda it: replace(it, knows_live_keys=False), [], id="what comes back is not known"),
     ],
 )
-def test_the_bound_of_the_history_holds_on_every_observation(
+def test_the_history_limit_holds_in_every_state(
     hold_up: Callable[[SetSnapshot], SetSnapshot], deleted: list[int]
 ) -> None:
     """The bound covers revisions that neither run nor are desired. The status records 1 as the origin."""
@@ -855,7 +859,9 @@ def test_the_bound_of_the_history_holds_on_every_observation(
         pytest.param("x" * 60, 0, None, id="no groups, no names"),
     ],
 )
-def test_a_name_that_scaling_made_too_long_is_a_condition(name: str, replicas: int, room: int | None) -> None:
+def test_a_name_that_is_too_long_after_scaling_is_reported(
+    name: str, replicas: int, room: int | None
+) -> None:
     planned = plan(SetSnapshot(make_set(name, replicas=replicas), NOW))
     problem = problem_of(planned)
     if room is None:
@@ -865,7 +871,7 @@ def test_a_name_that_scaling_made_too_long_is_a_condition(name: str, replicas: i
     message = f"the name has {len(name)} bytes, at {replicas} replicas it may have {room}: "
     assert problem[1].startswith(message) and problem[1].endswith("; scale down or use a shorter name")
     assert [event.note for event in planned.announce] == [problem[1]]
-    assert shapes(planned)[0][-1] == f"apply StatefulSet {name}", "groups that fit are made all the same"
+    assert shapes(planned)[0][-1] == f"apply StatefulSet {name}", "groups that fit are created anyway"
 
 
 def test_surge_counts_for_the_length_of_names() -> None:
@@ -875,7 +881,7 @@ def test_surge_counts_for_the_length_of_names() -> None:
 
 
 @pytest.mark.parametrize(("size", "is_reported"), [(2, True), (1, False)])
-def test_an_api_server_without_start_ordinals_is_a_condition(size: int, is_reported: bool) -> None:
+def test_an_api_server_without_start_ordinals_is_reported(size: int, is_reported: bool) -> None:
     planned = plan(SetSnapshot(make_set(size=size), NOW, drops_start_ordinal=True))
     problem = problem_of(planned)
     assert (problem is not None) is is_reported
@@ -884,7 +890,7 @@ def test_an_api_server_without_start_ordinals_is_a_condition(size: int, is_repor
         assert "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature" in problem[1]
 
 
-def test_conditions_change_together_and_hold_the_generation() -> None:
+def test_conditions_change_together_with_the_generation() -> None:
     snapshot = with_spec(settled(make_set()), make_set(image="app:2"))
     conditions = {condition["type"]: condition for condition in status_of(plan(snapshot))["conditions"]}
     observed = {
@@ -900,7 +906,7 @@ def test_conditions_change_together_and_hold_the_generation() -> None:
     }
 
 
-def test_progress_waits_for_its_turn() -> None:
+def test_a_status_of_progress_can_wait() -> None:
     snapshot = settled(make_set(replicas=2))
     losing = replace(snapshot, groups=snapshot.groups[:1])
     # Available becomes False, which is reported at once. The number of groups in its message changes later.
@@ -910,9 +916,7 @@ def test_progress_waits_for_its_turn() -> None:
 
 
 @pytest.mark.parametrize(("age", "is_first"), [(1, True), (3600, False)])
-def test_an_emptied_status_of_a_set_whose_groups_are_on_their_way_is_no_first_word(
-    age: int, is_first: bool
-) -> None:
+def test_an_emptied_status_of_an_old_set_is_no_first_status(age: int, is_first: bool) -> None:
     created = f"{NOW - timedelta(seconds=age):%Y-%m-%dT%H:%M:%SZ}"
     lws = changed(make_set(replicas=2), lambda obj: obj["metadata"].update(creationTimestamp=created))
     emptied = replace(settled(make_set(replicas=2)), lws=lws, groups=())
@@ -920,7 +924,7 @@ def test_an_emptied_status_of_a_set_whose_groups_are_on_their_way_is_no_first_wo
     assert status.is_first is is_first
 
 
-def test_groups_of_a_surge_are_told_at_once_also_where_nothing_was_said_before() -> None:
+def test_a_surge_is_reported_at_once_even_without_an_earlier_status() -> None:
     created = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
     lws = changed(make_set(replicas=2), lambda obj: obj["metadata"].update(creationTimestamp=created))
     emptied = replace(settled(make_set(replicas=2)), lws=lws, groups=())
@@ -933,7 +937,7 @@ def test_groups_of_a_surge_are_told_at_once_also_where_nothing_was_said_before()
 
 
 @pytest.mark.parametrize(("remaining", "can_wait"), [(3, True), (2, False)])
-def test_that_a_set_has_shrunk_is_told_at_once(remaining: int, can_wait: bool) -> None:
+def test_the_end_of_a_scale_down_is_reported_at_once(remaining: int, can_wait: bool) -> None:
     four = settled(make_set(replicas=4))
     scaled = with_spec(four, make_set(replicas=2))
     scaled = with_reported(carried_out(scaled, plan(scaled)))
@@ -943,20 +947,18 @@ def test_that_a_set_has_shrunk_is_told_at_once(remaining: int, can_wait: bool) -
     assert [update.can_wait for update in plan(fewer).statuses] == [can_wait]
 
 
-@pytest.mark.parametrize(("asked_for", "can_wait"), [(6, True), (4, False)])
-def test_groups_that_are_replaced_beside_a_surge_are_no_set_that_has_shrunk(
-    asked_for: int, can_wait: bool
-) -> None:
+@pytest.mark.parametrize(("replicas", "can_wait"), [(6, True), (4, False)])
+def test_replacements_during_a_surge_are_not_the_end_of_a_scale_down(replicas: int, can_wait: bool) -> None:
     six = settled(make_set(replicas=6))
     scaled = with_spec(six, make_set(replicas=4, max_surge=2))
     scaled = with_reported(carried_out(scaled, plan(scaled)))
-    leaders = changed(scaled.leaders, lambda obj: obj["spec"].update(replicas=asked_for))
+    leaders = changed(scaled.leaders, lambda obj: obj["spec"].update(replicas=replicas))
     leaders["status"]["replicas"] = 4
     replaced = replace(scaled, groups=six.groups[:4], leaders=leaders)
     assert [update.can_wait for update in plan(replaced).statuses] == [can_wait]
 
 
-def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
+def test_a_small_rollout_step_can_be_postponed() -> None:
     started = settled(make_set(replicas=20, max_unavailable=6))
     updated = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))
     begun = with_reported(carried_out(updated, plan(updated)))
@@ -969,7 +971,7 @@ def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
     assert plan(updated).postponable == (), "the first step moves more"
 
 
-def test_leaders_that_the_partition_covers_already_do_not_wait_for_the_next_step() -> None:
+def test_leaders_that_the_stored_partition_covers_do_not_wait_for_the_next_step() -> None:
     started = settled(make_set(replicas=20, max_unavailable=6))
     updated = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))
     begun = with_reported(carried_out(updated, plan(updated)))
@@ -984,7 +986,7 @@ def test_leaders_that_the_partition_covers_already_do_not_wait_for_the_next_step
     assert [shape(action) for action in small.actions] == writes[2:-2]
 
 
-def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None:
+def test_a_failed_group_is_reported_until_its_leader_is_deleted() -> None:
     lws = make_set(maxGroupRestarts=1)
     snapshot = settled(lws)
     leader = snapshot.groups[1].leader
@@ -992,17 +994,20 @@ def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None
     # The pass over the group has written this record.
     snapshot.lws["status"] |= record_patch(1, leader, restarts, KEPT)
 
-    def told(snapshot: SetSnapshot) -> Any:
+    def failed_condition(snapshot: SetSnapshot) -> Any:
         return find(carried_out(snapshot, plan(snapshot)).lws["status"]["conditions"], "Failed")
 
-    assert (told(snapshot)["status"], told(snapshot)["reason"]) == ("True", "GroupRestartsExhausted")
-    assert told(snapshot)["message"].startswith("Group 1 has exceeded maxGroupRestarts")
+    assert (failed_condition(snapshot)["status"], failed_condition(snapshot)["reason"]) == (
+        "True",
+        "GroupRestartsExhausted",
+    )
+    assert failed_condition(snapshot)["message"].startswith("Group 1 has exceeded maxGroupRestarts")
     snapshot = carried_out(snapshot, plan(snapshot))
-    assert told(with_spec(snapshot, make_set(maxGroupRestarts=2)))["status"] == "False"
-    assert told(replace(snapshot, groups=snapshot.groups[:1]))["status"] == "False"
+    assert failed_condition(with_spec(snapshot, make_set(maxGroupRestarts=2)))["status"] == "False"
+    assert failed_condition(replace(snapshot, groups=snapshot.groups[:1]))["status"] == "False"
 
 
-def test_a_takeover_says_once_that_claims_of_workers_go_with_their_group() -> None:
+def test_a_takeover_warns_once_that_claims_are_deleted_with_their_group() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     at_rest = settled(make_set(template={"volumeClaimTemplates": [claim]}))
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
@@ -1024,11 +1029,11 @@ def test_a_takeover_says_once_that_claims_of_workers_go_with_their_group() -> No
     assert event.type == "Warning"
     assert event.note.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete")
     after = carried_out(taken_over, planned)
-    assert plan(after).is_empty, "it is said with the first status of ours, and never again"
+    assert plan(after).is_empty, "it is reported once, with our first status"
     assert not any(update.announce for update in plan(replace(taken_over, groups=at_rest.groups)).statuses)
 
 
-def test_the_service_of_leaders_comes_with_the_set() -> None:
+def test_the_leader_service_is_created_with_the_set() -> None:
     lws = make_set(leaderService={"ports": [{"port": 80}]})
     at_rest = settled(lws)
     assert at_rest.leader_service is not None
@@ -1037,7 +1042,7 @@ def test_the_service_of_leaders_comes_with_the_set() -> None:
     assert shapes(planned) == [["create Service demo-leader"]]
 
 
-def test_a_broken_revision_is_told_once_and_nothing_else_comes_of_it() -> None:
+def test_a_broken_revision_is_reported_once_without_writes() -> None:
     snapshot = settled(make_set())
     labels = {NAME_LABEL: "demo", REVISION_LABEL: "other"}
     broken = replace(
@@ -1050,7 +1055,7 @@ def test_a_broken_revision_is_told_once_and_nothing_else_comes_of_it() -> None:
     assert (event.once, event.related) == (True, broken.reference)
 
 
-def test_what_runs_under_a_broken_revision_is_recorded_anew_and_keeps_running() -> None:
+def test_a_running_broken_revision_is_recorded_again() -> None:
     snapshot = settled(make_set())
     nothing = replace(snapshot.revisions[0].record, spec={})
     broken = replace(snapshot.revisions[0], broken="ControllerRevision x: data is wrong", record=nothing)
@@ -1078,7 +1083,7 @@ def counts_written(planned: Plan) -> list[Any]:
     return [merge.patch["metadata"]["annotations"][GROUP_RESTART_COUNTS_ANNOTATION] for merge in merges]
 
 
-def test_counts_of_groups_and_revisions_that_are_gone_are_taken_out() -> None:
+def test_counts_of_deleted_groups_and_revisions_are_removed() -> None:
     key = settled(make_set()).groups[0].leader_key
     snapshot = counted(f'{{"{key}/1":1,"{key}/2":1,"old/0":1}}')
     assert counts_written(plan(snapshot)) == [f'{{"{key}/1":1}}']
@@ -1088,7 +1093,7 @@ def test_counts_of_groups_and_revisions_that_are_gone_are_taken_out() -> None:
     assert counts_written(plan(counted("{}"))) == counts_written(plan(settled(make_set()))) == []
 
 
-def test_counts_that_cannot_be_read_are_a_problem_where_they_matter() -> None:
+def test_unreadable_counts_are_reported_only_if_they_are_needed() -> None:
     for text, message in (
         ("[]", "expected a JSON object"),
         ('{"x":1}', 'invalid group restart count key "x"'),
@@ -1106,7 +1111,7 @@ def test_counts_that_cannot_be_read_are_a_problem_where_they_matter() -> None:
         assert find(stored, "ReplicaFailure") is None
 
 
-def test_a_group_that_has_ended_degrades_the_set_and_counts_as_failed() -> None:
+def test_an_exhausted_group_degrades_the_set_and_counts_as_failed() -> None:
     at_rest = settled(make_set(template={"maxGroupRestarts": 1}))
     leader = changed(
         at_rest.groups[1].leader,

@@ -71,7 +71,9 @@ def as_leader(pod: Any, workers: Any = WORKERS) -> PodMarks:
 @pytest.mark.parametrize("value", [None, "", "garbage", "0", "1"])
 @pytest.mark.parametrize("name", [*LABELS, *ANNOTATIONS])
 @pytest.mark.parametrize("pod", [LEADER, WORKER], ids=["leader", "worker"])
-def test_whatever_was_edited_is_repaired(pod: dict[str, Any], name: str, value: str | None) -> None:
+def test_edited_labels_and_annotations_are_repaired(
+    pod: dict[str, Any], name: str, value: str | None
+) -> None:
     marks = as_leader if pod is LEADER else lambda it: marks_of_worker(it, LEADER, WORKERS, 3)
     changed = edited(pod, name, value)
     edit = edited_of(changed, marks(changed))
@@ -88,18 +90,18 @@ def test_whatever_was_edited_is_repaired(pod: dict[str, Any], name: str, value: 
 
 
 @pytest.mark.parametrize("pod", [LEADER, WORKER], ids=["leader", "worker"])
-def test_a_pod_that_is_as_it_should_be_is_the_very_same(pod: dict[str, Any]) -> None:
+def test_an_unedited_pod_is_returned_unchanged(pod: dict[str, Any]) -> None:
     marks = as_leader(pod) if pod is LEADER else marks_of_worker(pod, LEADER, WORKERS, 3)
     assert with_identity(pod, marks) is pod
     assert edits_of([(pod, marks)]) == ()
 
 
-def test_a_pod_on_its_way_out_is_left_as_it_is() -> None:
+def test_a_terminating_pod_is_not_repaired() -> None:
     terminating = edited(make_leader_pod(LWS, 4, terminating=True), REVISION_LABEL, "garbage")
     assert edits_of([(terminating, as_leader(terminating))]) == ()
 
 
-def test_pods_keep_the_labels_by_which_their_statefulset_chooses_them() -> None:
+def test_pods_keep_the_labels_by_which_their_statefulset_selects_them() -> None:
     """The values do not matter: with other labels, the StatefulSet would release its pods."""
     workers = make_worker_statefulset(edited(LEADER, GROUP_KEY_LABEL, "of-another-release"))
     assert as_leader(LEADER, workers).labels[GROUP_KEY_LABEL] == "of-another-release"
@@ -107,14 +109,14 @@ def test_pods_keep_the_labels_by_which_their_statefulset_chooses_them() -> None:
     assert marks_of_worker(WORKER, LEADER, workers, 3).labels[GROUP_KEY_LABEL] == "of-another-release"
 
 
-def test_what_the_template_of_leaders_says_is_no_edit() -> None:
+def test_labels_of_the_leader_template_are_no_edits() -> None:
     template = edited(edited(TEMPLATE, GROUP_KEY_LABEL, "mine"), LEADER_NAME_ANNOTATION, "mine")
     marks = marks_of_leader(LEADER, KEY, 3, template, None)
     assert GROUP_KEY_LABEL not in marks.labels
     assert LEADER_NAME_ANNOTATION not in marks.annotations
 
 
-def test_what_nothing_shows_is_not_touched() -> None:
+def test_unknown_labels_and_annotations_are_not_repaired() -> None:
     marks = marks_of_leader(LEADER, None, None, TEMPLATE, None)
     assert REVISION_LABEL not in marks.labels and SIZE_ANNOTATION not in marks.annotations
     assert SIZE_ANNOTATION not in marks_of_worker(WORKER, LEADER, WORKERS, None).annotations
@@ -123,7 +125,7 @@ def test_what_nothing_shows_is_not_touched() -> None:
 @pytest.mark.parametrize(
     ("env", "admitted"), [([{"name": LEADER_ADDRESS_ENV}], True), ([], False), (None, False)]
 )
-def test_a_leader_that_lost_its_labels_differs_from_one_that_never_had_them(env: Any, admitted: bool) -> None:
+def test_an_admitted_leader_without_its_labels_is_recognised(env: Any, admitted: bool) -> None:
     """The difference is in what the pod webhook puts into containers."""
     lost = edited(LEADER, GROUP_INDEX_LABEL, None)
     assert lacks_group(lost) and not lacks_group(LEADER)
@@ -144,7 +146,7 @@ def test_workers_of_a_former_revision_are_neither_scaled_nor_relabelled() -> Non
     assert merge.patch == {"metadata": {"labels": {REVISION_LABEL: "older"}}}
 
 
-def test_what_a_tool_would_prune_workers_by_is_worth_no_write_and_goes_with_the_next() -> None:
+def test_tool_labels_of_workers_are_removed_with_the_next_write() -> None:
     intent = build_worker_statefulset(SetSpec.of(LWS), LEADER)
     labelled = edited(WORKERS, "objectset.rio.cattle.io/hash", "")
     assert plan_existing_workers(labelled, intent).is_empty
@@ -168,7 +170,7 @@ POOL = {"matchExpressions": [{"key": "pool", "operator": "Exists"}]}
         pytest.param([], {"affinity": with_preferred_node({}, "node-1")}, "", id="preferred"),
     ],
 )
-def test_a_pod_must_return_if_the_webhook_said_so(
+def test_a_pod_must_return_if_the_webhook_required_it(
     template: list[Any], spec: dict[str, Any], node: str
 ) -> None:
     own = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": template}}} if template else {}

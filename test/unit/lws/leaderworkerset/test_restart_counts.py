@@ -43,7 +43,7 @@ def written(merge: Merge | None) -> Any:
     return metadata["annotations"][GROUP_RESTART_COUNTS_ANNOTATION]
 
 
-def test_the_key_is_revision_and_index() -> None:
+def test_the_count_key_is_revision_and_index() -> None:
     assert count_key(make_leader_pod(index=3)) == f"{KEY}/3"
 
 
@@ -77,7 +77,7 @@ def test_counts_are_read(text: str | None, expected: dict[str, int]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_changes_nothing(text: str, message: str) -> None:
+def test_unreadable_counts_are_not_changed(text: str, message: str) -> None:
     lws, leader = counted(text), make_leader_pod()
     for change in (
         lambda: counts_in(lws),
@@ -111,11 +111,11 @@ def test_a_restart_is_counted(before: str | None, after: str) -> None:
         pytest.param(f'{{"{KEY}/0":2,"{KEY}/1":1}}', f'{{"{KEY}/1":1}}', id="others stay"),
     ],
 )
-def test_a_recovered_group_begins_anew(before: str, after: str | None) -> None:
+def test_the_count_of_a_recovered_group_is_removed(before: str, after: str | None) -> None:
     assert written(reset(counted(before), make_leader_pod())) == after
 
 
-def test_where_nothing_is_counted_nothing_is_written() -> None:
+def test_nothing_is_written_without_a_count() -> None:
     assert reset(counted(f'{{"{KEY}/1":1}}'), make_leader_pod()) is None
     assert pruned(counted(None), 2, KEY) is None
 
@@ -129,7 +129,9 @@ def test_where_nothing_is_counted_nothing_is_written() -> None:
         pytest.param(1, "b", "", id="nothing is left: without the annotation"),
     ],
 )
-def test_counts_of_what_is_gone_are_taken_out(replicas: int, key: str, after: str | None) -> None:
+def test_counts_of_deleted_groups_and_revisions_are_removed(
+    replicas: int, key: str, after: str | None
+) -> None:
     merge = pruned(counted('{"a/0":1,"a/2":2,"b/1":3}'), replicas, key)
     if after is None:
         assert merge is None
@@ -138,7 +140,7 @@ def test_counts_of_what_is_gone_are_taken_out(replicas: int, key: str, after: st
 
 
 @pytest.mark.parametrize("key", ["a", "a/x", "a/-1", "/0", ""])
-def test_a_key_that_says_no_index_stops_pruning(key: str) -> None:
+def test_a_key_without_an_index_stops_pruning(key: str) -> None:
     with pytest.raises(InvalidCounts) as error:
         pruned(counted(f'{{"a/0":1,"{key}":2}}'), 9, "")
     assert str(error.value) == f'invalid group restart count key "{key}"'
@@ -178,7 +180,7 @@ def test_a_new_group_inherits_the_highest_free_count(
     assert actual == {f"r/{key}": f"r/{former}" for key, former in inherited.items()}
 
 
-def test_the_count_of_a_group_is_its_own_whatever_its_labels_say() -> None:
+def test_a_count_is_free_if_no_group_has_its_key() -> None:
     counts = Counts.of(hash_counts(a=1, b=2, qa=3), {owner(A), owner(B, "q")})
     assert counts.free == (f"q/{A}", f"r/{B}")
     assert Counts.of(counted('{"r/x":1,"r":2}'), {owner(A)}).free == ("r", "r/x")
@@ -189,13 +191,13 @@ def test_the_count_of_a_group_is_its_own_whatever_its_labels_say() -> None:
     [
         pytest.param({}, [], 2, "", None, id="two groups are missing that may claim them"),
         pytest.param({D: C}, [], 1, "", {"a": 1, "b": 2, "d": 3}, id="claimed, one is still missing"),
-        pytest.param({D: C}, [], 0, "", {"a": 1, "d": 3}, id="nobody is missing"),
-        pytest.param({}, [], 1, "", {"a": 1, "c": 3}, id="of those that nobody has the highest stay"),
-        pytest.param({}, [A], 2, "", {"b": 2, "c": 3}, id="that of a group which is let go"),
+        pytest.param({D: C}, [], 0, "", {"a": 1, "d": 3}, id="no group is missing"),
+        pytest.param({}, [], 1, "", {"a": 1, "c": 3}, id="the highest unclaimed counts are kept"),
+        pytest.param({}, [A], 2, "", {"b": 2, "c": 3}, id="the count of a released group"),
         pytest.param({}, [], 2, "q", {}, id="the rollout to q is done"),
     ],
 )
-def test_counts_are_handed_on(
+def test_counts_are_inherited_kept_or_removed(
     inherited: dict[str, str], released: list[str], spare: int, only: str, after: dict[str, int] | None
 ) -> None:
     """Group a is live."""
@@ -223,7 +225,7 @@ def test_unreadable_counts_are_not_inherited(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["true", "True", "1", "", None])
-def test_marks_are_set_by_true_alone(value: str | None) -> None:
+def test_only_true_sets_a_mark(value: str | None) -> None:
     names = (RESTART_BUDGET_EXHAUSTED_ANNOTATION, RECOVER_ANNOTATION)
     leader = make_leader_pod(annotations=dict.fromkeys(names, value) if value is not None else None)
     assert not is_exhausted(leader), "the product writes finalizer and mark at once"

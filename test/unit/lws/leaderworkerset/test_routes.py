@@ -34,7 +34,7 @@ def _object(
     return {"kind": kind, "metadata": fields}
 
 
-GOING = {"deletionTimestamp": "now"}
+TERMINATING = {"deletionTimestamp": "now"}
 RETURNING = {
     **_object(
         "Pod",
@@ -61,12 +61,12 @@ CASES = [
         id="leader-pod-whose-label-was-edited",
     ),
     pytest.param(
-        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), **GOING, deletionGracePeriodSeconds=30),
+        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), **TERMINATING, deletionGracePeriodSeconds=30),
         {LEADER, SET},
         id="worker-pod-that-a-lost-node-may-hold",
     ),
     pytest.param(
-        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), **GOING, deletionGracePeriodSeconds=0),
+        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), **TERMINATING, deletionGracePeriodSeconds=0),
         {LEADER},
         id="worker-pod-that-no-node-holds",
     ),
@@ -79,7 +79,7 @@ CASES = [
     pytest.param(
         _object("Pod", "demo-3", ("StatefulSet", "demo"), is_controller=False),
         set(),
-        id="pod-that-nobody-controls",
+        id="pod-without-a-controller",
     ),
     pytest.param(_object("StatefulSet", "demo", ("LeaderWorkerSet", "demo")), {SET}, id="leader-StatefulSet"),
     pytest.param(_object("StatefulSet", "demo-3", ("Pod", "demo-3")), {SET, LEADER}, id="worker-StatefulSet"),
@@ -96,7 +96,7 @@ CASES = [
     pytest.param(
         _object("StatefulSet", "demo", ("Rollout", "x")),
         {SET, Key("group", "ns", "demo")},
-        id="StatefulSet-of-a-stranger",
+        id="StatefulSet-of-another-owner",
     ),
     pytest.param(_object("Service", "demo", ("LeaderWorkerSet", "demo")), {SET}, id="shared-Service"),
     pytest.param(_object("Service", "demo-3", ("Pod", "demo-3")), {LEADER}, id="Service-of-a-group"),
@@ -106,7 +106,7 @@ CASES = [
     pytest.param(
         _object("PodDisruptionBudget", "demo", set_name=None),
         {SET, Key("group", "ns", "demo")},
-        id="disruption-budget-of-a-stranger",
+        id="disruption-budget-of-another-owner",
     ),
     pytest.param(
         _object("Service", "demo", set_name=None),
@@ -116,7 +116,7 @@ CASES = [
     pytest.param(
         _object("Service", "demo-3", ("Ingress", "x")),
         {LEADER, Key("set", "ns", "demo-3"), SET},
-        id="Service-of-a-stranger",
+        id="Service-of-another-owner",
     ),
     pytest.param(
         _object("ControllerRevision", "demo-abc-1", ("LeaderWorkerSet", "demo")), {SET}, id="revision"
@@ -144,18 +144,18 @@ CASES = [
 
 
 @pytest.mark.parametrize(("obj", "keys"), CASES)
-def test_whom_it_concerns(obj: dict[str, Any], keys: set[Key]) -> None:
+def test_keys_of_a_changed_object(obj: dict[str, Any], keys: set[Key]) -> None:
     before = {**obj, "metadata": obj["metadata"] | {"generation": 1}}
     assert keys_of(None, obj) == keys, "added"
     assert keys_of(before, obj) == keys, "changed"
     assert keys_of(obj, None) == keys, "deleted"
 
 
-def test_of_every_kind_that_is_routed_it_is_known_what_is_read() -> None:
+def test_every_routed_kind_has_a_table() -> None:
     assert all(table_of({"kind": kind, "metadata": {}}) is not None for kind in ROUTED)
 
 
-def test_a_change_of_owner_concerns_both() -> None:
+def test_a_change_of_owner_concerns_both_owners() -> None:
     before = _object("StatefulSet", "demo", ("LeaderWorkerSet", "demo"))
     after = _object("StatefulSet", "demo", ("LeaderWorkerSet", "other"))
     assert keys_of(before, after) == {SET, Key("set", "ns", "other")}
@@ -163,14 +163,14 @@ def test_a_change_of_owner_concerns_both() -> None:
 
 @pytest.mark.parametrize("kind", sorted(ROUTED - {"LeaderWorkerSet"}))
 @pytest.mark.parametrize("change", ["label", "owner", "deletion"])
-def test_whatever_leads_elsewhere_concerns_whom_it_concerned_before(kind: str, change: str) -> None:
+def test_a_rerouted_object_concerns_its_former_keys(kind: str, change: str) -> None:
     """If a change is not news for all passes, only the object after the change is routed."""
     before = _object(kind, "demo-3-2", ("StatefulSet", "demo-3"))
     after = {
         "label": _object(kind, "demo-3-2", ("StatefulSet", "demo-3"), set_name="other"),
         "owner": _object(kind, "demo-3-2", ("StatefulSet", "other-3")),
         "deletion": _object(
-            kind, "demo-3-2", ("StatefulSet", "demo-3"), **GOING, deletionGracePeriodSeconds=3
+            kind, "demo-3-2", ("StatefulSet", "demo-3"), **TERMINATING, deletionGracePeriodSeconds=3
         ),
     }[change]
     assert keys_of(before, after) == keys_of(before, None) | keys_of(None, after)
@@ -200,12 +200,12 @@ def _set(**metadata: Any) -> dict[str, Any]:
         pytest.param(_set(uid="another"), True, id="another-set-of-the-name"),
     ],
 )
-def test_of_a_set_versions_and_who_writes_count_for_nothing(after: dict[str, Any], concerns: bool) -> None:
+def test_versions_and_managed_fields_of_a_set_are_ignored(after: dict[str, Any], concerns: bool) -> None:
     """Whether a status is our own is checked elsewhere."""
     assert bool(keys_of(_set(), after)) is concerns
 
 
-def test_a_pod_that_comes_up_concerns_no_group() -> None:
+def test_a_starting_pod_concerns_no_group() -> None:
     before = _object("Pod", "demo-3", ("StatefulSet", "demo"))
     assert keys_of(before, before | {"status": {"phase": "Running"}}) == {SET}
 
@@ -219,21 +219,21 @@ def _workers(replicas: int, available: int, observed: int = 1, owner: str = "Pod
 @pytest.mark.parametrize(
     ("before", "after", "concerned"),
     [
-        pytest.param(_workers(1, 0), _workers(2, 1), set(), id="it-counts"),
-        pytest.param(_workers(3, 1), _workers(3, 2), set(), id="it-counts-those-that-are-ready"),
-        pytest.param(_workers(2, 2), _workers(3, 2), {SET}, id="all-pods-are-made"),
+        pytest.param(_workers(1, 0), _workers(2, 1), set(), id="progress"),
+        pytest.param(_workers(3, 1), _workers(3, 2), set(), id="progress-of-ready-pods"),
+        pytest.param(_workers(2, 2), _workers(3, 2), {SET}, id="all-pods-exist"),
         pytest.param(_workers(3, 2), _workers(3, 3), {SET}, id="it-settles"),
-        pytest.param(_workers(3, 3), _workers(3, 2), {SET}, id="it-does-not-any-more"),
+        pytest.param(_workers(3, 3), _workers(3, 2), {SET}, id="no-longer-settled"),
         pytest.param(_workers(0, 0, observed=0), _workers(0, 0), {SET}, id="its-first-report"),
         pytest.param(
             _workers(1, 0, owner="LeaderWorkerSet"),
             _workers(2, 1, owner="LeaderWorkerSet"),
             {Key("set", "ns", "demo-3")},
-            id="leaders-are-told-by-their-number",
+            id="leaders",
         ),
     ],
 )
-def test_workers_that_are_counted_concern_their_set_at_the_turns(
+def test_counts_of_workers_concern_their_set_only_when_complete(
     before: dict[str, Any], after: dict[str, Any], concerned: set[Key]
 ) -> None:
     assert keys_of(before, after) == concerned

@@ -60,14 +60,14 @@ SET, FIRST, SECOND = (
 )
 
 
-def test_a_change_wakes_whom_it_concerns() -> None:
+def test_a_change_wakes_its_set_or_group() -> None:
     bench = _Bench()
     lws = make_set()
     assert bench.woken(None, make_leader_statefulset(lws)) == [SET]
     assert bench.woken(make_worker_pod(), None) == [FIRST]
 
 
-def test_what_a_group_loses_on_its_way_out_can_wait() -> None:
+def test_deletions_in_a_terminating_group_can_wait() -> None:
     bench = _Bench()
     leader = make_leader_pod(terminating=True)
     bench.store.put(leader)
@@ -77,7 +77,7 @@ def test_what_a_group_loses_on_its_way_out_can_wait() -> None:
     assert bench.wakes(make_worker_pod(), None) == [(FIRST, 0.0)]
 
 
-def test_a_set_wakes_its_groups_too() -> None:
+def test_a_changed_set_wakes_its_groups() -> None:
     """Restart policy and startup policy are read from the set."""
     calls: list[Any] = []
 
@@ -91,7 +91,7 @@ def test_a_set_wakes_its_groups_too() -> None:
     assert bench.woken(after, None) == [FIRST, SECOND, SET] and calls[-1] is after
 
 
-def test_an_adopted_statefulset_wakes_the_groups_that_were_nobodys() -> None:
+def test_an_adopted_statefulset_wakes_its_groups() -> None:
     calls: list[Any] = []
 
     def leader_pods_of(lws: Any) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def _of_hash_set(owner: dict[str, Any] | None, kind: str, name: str) -> dict[str
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {}}
 
 
-def test_an_adopted_deployment_wakes_the_groups_that_were_nobodys() -> None:
+def test_an_adopted_deployment_wakes_its_groups() -> None:
     bench, lws = _Bench(lambda lws: _names("demo-0", "demo-1")), make_set(groupIdentity="Hash")
     bench.store.put(lws)
     adopted, orphan = _of_hash_set(lws, "Deployment", "demo"), _of_hash_set(None, "Deployment", "demo")
@@ -152,7 +152,7 @@ def test_a_lost_or_edited_pod_group_of_a_set_wakes_its_group() -> None:
     assert bench.woken(pod_group, {**pod_group, "metadata": {**pod_group["metadata"], **terminating}}) == []
 
 
-def test_an_adopted_replica_set_wakes_the_groups_that_were_nobodys() -> None:
+def test_an_adopted_replica_set_wakes_its_groups() -> None:
     """A Deployment that is deleted without its dependents leaves them to the next one."""
     bench = _Bench()
     deployment = _of_hash_set(make_set(), "Deployment", "demo")
@@ -178,19 +178,19 @@ def test_a_statefulset_that_is_seen_after_its_pods_wakes_their_groups() -> None:
     ("status", "is_ours", "woken"),
     [
         pytest.param({"replicas": 2}, True, [], id="ours"),
-        pytest.param({"replicas": 2}, False, [SET], id="somebody else's"),
+        pytest.param({"replicas": 2}, False, [SET], id="of another writer"),
         pytest.param({}, False, [SET], id="emptied"),
         pytest.param({"replicas": 1, "restarts": {"0": "1.1.7.k"}}, True, [SET], id="a restart is counted"),
     ],
 )
-def test_a_status_wakes_its_set_unless_its_own_pass_has_left_it_so(
+def test_a_status_wakes_its_set_unless_its_own_pass_has_written_it(
     status: dict[str, Any], is_ours: bool, woken: list[Key]
 ) -> None:
     bench = _Bench(lambda lws: _names("demo-0"), is_ours)
     assert bench.woken(make_set(status={"replicas": 1}), make_set(status=status)) == woken
 
 
-def test_a_new_generation_beside_a_status_of_ours_wakes_all() -> None:
+def test_a_new_generation_with_a_status_of_ours_wakes_all() -> None:
     bench = _Bench(lambda lws: _names("demo-0"), is_ours=True)
     assert bench.woken(make_set(), make_set(generation=2, status={"replicas": 1})) == [FIRST, SET]
 
@@ -218,7 +218,7 @@ def test_all_keys() -> None:
     ]
 
 
-def test_what_is_of_strangers_wakes_only_what_is_there() -> None:
+def test_foreign_objects_wake_only_existing_sets() -> None:
     """The same streams deliver Services and revisions of DisaggregatedSets."""
     bench = _Bench()
     owner = {"kind": "DisaggregatedSet", "name": "x", "uid": "u-x", "controller": True}
@@ -241,7 +241,7 @@ def kept_pods() -> list[dict[str, Any]]:
     return [leader, worker]
 
 
-def test_kept_pods_are_looked_at_when_their_set_or_statefulset_changes_or_goes() -> None:
+def test_a_changed_or_deleted_set_or_statefulset_wakes_groups_with_kept_pods() -> None:
     bench = _Bench()
     lws, leaders = make_set(), make_leader_statefulset()
     for pod in (*kept_pods(), make_leader_pod()):
@@ -260,7 +260,7 @@ def test_kept_pods_without_a_set_are_among_all_keys() -> None:
     assert set(bench.routing.keys(lambda namespace: namespace != "default")) == set()
 
 
-def test_kept_workers_of_a_hash_group_are_looked_at_when_their_leader_goes() -> None:
+def test_a_deleted_hash_leader_wakes_the_group_of_its_kept_workers() -> None:
     """The reason to keep the workers may be gone with their leader. They are found by its host name."""
     bench = _Bench()
     replica_set = _of_hash_set(None, "ReplicaSet", "demo-abc")
@@ -301,7 +301,7 @@ def test_the_last_worker_of_a_hash_group_wakes_the_set_whose_next_leader_waits_f
     assert SET in bench.woken(pods[1], None)
 
 
-def test_workers_of_a_hash_leader_that_is_gone_wake_no_group() -> None:
+def test_workers_of_a_deleted_hash_leader_wake_no_group() -> None:
     bench = _Bench()
     replica_set = _of_hash_set(None, "ReplicaSet", "demo-abc")
     leader = {**_of_hash_set(replica_set, "Pod", "demo-abc-x1"), "apiVersion": "v1"}

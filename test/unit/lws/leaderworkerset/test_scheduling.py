@@ -109,7 +109,7 @@ def test_the_name_of_the_workload_has_the_hash_of_the_uid(uid: str, hashed: str)
         pytest.param(
             {"replica": {}},
             [{"name": "replica", "schedulingPolicy": {"gang": {"minCount": 3}}}],
-            id="groups, of which nothing is said",
+            id="groups without a policy",
         ),
         pytest.param(
             {"replica": {"schedulingPolicy": {"basic": {}}, "schedulingConstraints": {"topology": []}}},
@@ -148,7 +148,7 @@ def test_the_workload(scheduling: Object, templates: list[Object]) -> None:
     assert (owner["uid"], owner["controller"]) == (lws["metadata"]["uid"], True)
 
 
-def test_a_set_of_no_group_is_a_gang_of_one_and_priorities_are_those_of_pods() -> None:
+def test_a_set_without_groups_is_a_gang_of_one_with_the_priority_of_its_pods() -> None:
     lws = a_set(WHOLE, replicas=0)
     lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["priorityClassName"] = "high"
     (template,) = build_workload(SetSpec.of(lws))["spec"]["podGroupTemplates"]
@@ -243,7 +243,7 @@ def test_other_pods_have_no_marks(annotations: dict[str, str]) -> None:
     assert workload_marks(labels_of_pod(), annotations, "0a1b2c3d") is None
 
 
-def test_the_longest_names_are_names() -> None:
+def test_the_longest_names_are_valid() -> None:
     lws = a_set(ROLES, name="a" * 63)
     labels = {**labels_of_pod(index="f" * 40), REVISION_LABEL: "9" * 10}
     marks = workload_marks(labels, template_annotations(lws), "0a1b2c3d")
@@ -268,7 +268,9 @@ def clean(template: Object) -> Object:
     ("stored", "drifted", "dropped", "patched"),
     [
         pytest.param({}, False, [], False, id="as intended"),
-        pytest.param({"priority": 0, "preemptionPolicy": "Never"}, False, [], False, id="what others add"),
+        pytest.param(
+            {"priority": 0, "preemptionPolicy": "Never"}, False, [], False, id="fields of other clients"
+        ),
         pytest.param({"schedulingPolicy": {"gang": {"minCount": 9}}}, False, [], True, id="another number"),
         pytest.param({"schedulingPolicy": {"basic": {}}}, True, [], True, id="another policy"),
         pytest.param({"disruptionMode": {"single": {}}}, True, [], False, id="another mode"),
@@ -312,7 +314,7 @@ def has_leaders(planned: Plan) -> bool:
     return any(getattr(action, "intent", {}).get("kind") == "StatefulSet" for action in actions_of(planned))
 
 
-def told(planned: Plan) -> tuple[str, str]:
+def created_condition(planned: Plan) -> tuple[str, str]:
     (status,) = planned.statuses
     condition = find(status.patch.get("conditions"), CREATED)
     return (condition["status"], condition["reason"]) if condition is not None else ("", "")
@@ -324,7 +326,7 @@ def test_the_workload_comes_before_any_pod() -> None:
     assert "Workload" in kinds_of(planned) and not has_leaders(planned)
     planned = plan(at_start(lws, workload=stored_workload(lws)))
     assert has_leaders(planned)
-    assert told(planned) == ("True", "SchedulingPrerequisitesCreated")
+    assert created_condition(planned) == ("True", "SchedulingPrerequisitesCreated")
     (status,) = planned.statuses
     condition = find(status.patch["conditions"], CREATED)
     assert condition is not None and condition["message"] == "scheduling prerequisites created"
@@ -337,7 +339,7 @@ def test_the_pod_group_of_a_whole_set_comes_before_any_pod() -> None:
     assert "PodGroup" in kinds_of(planned) and not has_leaders(planned)
     planned = plan(at_start(lws, workload=workload, pod_groups=(pod_group_of(lws),)))
     assert has_leaders(planned)
-    assert told(planned)[0] == "True"
+    assert created_condition(planned)[0] == "True"
 
 
 def pod_group_of(lws: Object, **metadata: Any) -> Object:
@@ -371,7 +373,7 @@ GROUPS_SET, WHOLE_SET = a_set(GROUPS), a_set(WHOLE)
             ),
             "WorkloadCreateFailed",
             "exists and is controlled by Thing theirs",
-            id="a Workload of somebody else",
+            id="a foreign Workload",
         ),
         pytest.param(
             at_start(
@@ -412,16 +414,16 @@ GROUPS_SET, WHOLE_SET = a_set(GROUPS), a_set(WHOLE)
             ),
             "PodGroupCreateFailed",
             "exists and is controlled by Thing theirs",
-            id="a PodGroup of somebody else",
+            id="a foreign PodGroup",
         ),
     ],
 )
-def test_what_stands_in_the_way_is_told_and_no_pod_comes(
+def test_missing_prerequisites_are_reported_and_no_pod_is_created(
     snapshot: SetSnapshot, reason: str, message: str
 ) -> None:
     planned = plan(snapshot)
     assert not has_leaders(planned)
-    assert told(planned) == ("False", reason)
+    assert created_condition(planned) == ("False", reason)
     warnings = [event for event in planned.announce if event.reason == reason]
     assert [event.type for event in warnings] == ["Warning"] and message in warnings[0].note
     assert warnings[0].action == "Reconcile"
@@ -436,17 +438,17 @@ def test_what_stands_in_the_way_is_told_and_no_pod_comes(
         ("Service", ("", "")),
     ],
 )
-def test_a_rejected_create_of_what_the_scheduler_reads_is_told(kind: str, expected: tuple[str, str]) -> None:
+def test_a_rejected_create_of_a_scheduling_object_is_reported(kind: str, expected: tuple[str, str]) -> None:
     refused = Rejection(f"cannot create {kind} demo", "exceeded quota", kind=kind)
-    assert told(plan(replace(at_start(a_set(GROUPS)), rejections=(refused,)))) == expected
+    assert created_condition(plan(replace(at_start(a_set(GROUPS)), rejections=(refused,)))) == expected
 
 
-def test_nothing_is_said_while_workloads_are_being_read() -> None:
+def test_nothing_is_reported_while_workloads_are_being_read() -> None:
     planned = plan(replace(at_start(a_set(GROUPS)), scheduled=Scheduled()))
-    assert not has_leaders(planned) and told(planned) == ("", "")
+    assert not has_leaders(planned) and created_condition(planned) == ("", "")
 
 
-def test_a_running_set_is_run_on_without_its_workload() -> None:
+def test_a_running_set_continues_without_its_workload() -> None:
     lws = a_set(GROUPS)
     lost = running(lws, scheduled=Scheduled(is_served=True))
     lost = replace(lost, reread=lost.lws)
@@ -456,7 +458,7 @@ def test_a_running_set_is_run_on_without_its_workload() -> None:
     assert has_leaders(plan(replace(lost, lws=scaled)))
 
 
-def test_numbers_follow_the_set_and_a_rollout() -> None:
+def test_pod_counts_follow_the_set_and_a_rollout() -> None:
     lws = a_set(WHOLE)
     facts = Scheduled(True, False, stored_workload(lws), (pod_group_of(lws),))
     at_rest = running(lws, scheduled=facts)
@@ -482,7 +484,7 @@ def counts_in(planned: Plan) -> dict[str, int]:
     return counts
 
 
-def test_pod_groups_without_a_leader_go() -> None:
+def test_pod_groups_without_a_leader_are_deleted() -> None:
     lws = a_set(GROUPS)
     workload, (part,) = stored_workload(lws), parts_of(SetSpec.of(lws))
 
@@ -493,13 +495,13 @@ def test_pod_groups_without_a_leader_go() -> None:
     at_rest = running(lws)
     leader = {**at_rest.groups[0].leader, "spec": {"schedulingGroup": {"podGroupName": "kept"}}}
     groups = (replace(at_rest.groups[0], leader=leader), *at_rest.groups[1:])
-    pod_groups = (of("kept"), of("left"), of("going", **TERMINATING), foreign(of("theirs")))
+    pod_groups = (of("kept"), of("unused"), of("terminating", **TERMINATING), foreign(of("theirs")))
     planned = plan(replace(at_rest, groups=groups, scheduled=Scheduled(True, False, workload, pod_groups)))
     deleted = [delete.target.name for delete in actions_of(planned) if isinstance(delete, Delete)]
-    assert deleted == ["left"]
+    assert deleted == ["unused"]
 
 
-def test_pod_groups_of_volcano_go_when_no_pod_of_their_group_is_left() -> None:
+def test_volcano_pod_groups_are_deleted_after_the_last_pod_of_their_group() -> None:
     lws = a_set(GROUPS)
     of_group, of_former = (
         api_server.stored(dict(PROVIDERS["volcano"].pod_group(lws, make_leader_pod(lws, index))))
@@ -547,13 +549,13 @@ def summary_of(planned: Plan) -> list[str]:
 @pytest.mark.parametrize(
     ("scheduling", "created"), [(GROUPS, ["Create PodGroup"]), (ROLES, ["Create PodGroup"] * 2)]
 )
-def test_pod_groups_are_there_before_the_gate_goes(scheduling: Object, created: list[str]) -> None:
+def test_pod_groups_are_created_before_the_gate_is_removed(scheduling: Object, created: list[str]) -> None:
     planned = plan_group(group_of(a_set(scheduling)))
     assert summary_of(planned) == [*created, "Merge Pod", "Create StatefulSet"]
     assert len(planned.sequences) == 1, "one after the other"
 
 
-def test_workers_come_with_the_pod_group_of_workers() -> None:
+def test_workers_are_created_with_the_pod_group_of_workers() -> None:
     lws = a_set(ROLES)
     leader = leader_of(lws)
     planned = plan_group(group_of(lws, leader))
@@ -590,20 +592,20 @@ def test_a_leader_waits_for_the_pods_of_its_former_group() -> None:
     assert event.note == message and event.regarding.kind == "Pod"
 
 
-def test_a_gate_goes_whoever_has_set_it() -> None:
+def test_a_gate_is_removed_after_its_field_is_removed() -> None:
     """The field that the gate belongs to has been removed from the set."""
     lws = make_set(size=3)
     snapshot = replace(group_of(a_set(GROUPS)), lws=lws, scheduled=None)
     assert "Merge Pod" in summary_of(plan_group(snapshot))
 
 
-def test_nothing_is_made_without_the_workload() -> None:
+def test_nothing_is_created_without_the_workload() -> None:
     snapshot = replace(group_of(a_set(GROUPS)), scheduled=Scheduled(is_served=True))
     planned = plan_group(snapshot)
     assert (planned.sequences, planned.waiting_for) == ((), "the Workload of the set")
 
 
-def test_a_pod_group_of_somebody_else_is_told_of_at_the_pod() -> None:
+def test_a_foreign_pod_group_is_reported_for_the_pod() -> None:
     lws = a_set(GROUPS)
     (part,), leader = parts_of(SetSpec.of(lws)), leader_of(lws, **GATED)
     name = pod_groups_of_group(lws, leader)["replica"]

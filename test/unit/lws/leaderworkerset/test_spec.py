@@ -117,7 +117,7 @@ def test_restart_policies(policy: str, acts_as: str) -> None:
     assert SetSpec.of(make_set(template={"restartPolicy": policy})).restart_policy == acts_as
 
 
-def test_a_leader_template_is_taken_as_it_is_even_if_the_api_server_will_refuse_it() -> None:
+def test_an_invalid_leader_template_is_read_unchanged() -> None:
     assert SetSpec.of(make_set(template={"leaderTemplate": {}})).leader_template == {}
 
 
@@ -127,7 +127,7 @@ TOPOLOGY, SCOPE = EXCLUSIVE_TOPOLOGY_ANNOTATION, EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTA
 @pytest.mark.parametrize(
     ("annotations", "has_subgroups", "expected"),
     [
-        pytest.param({"other": "x"}, True, [], id="what others say"),
+        pytest.param({"other": "x"}, True, [], id="other annotations"),
         pytest.param(
             {key: "x" for key in spec.PLACEMENT_ANNOTATIONS}, True, spec.PLACEMENT_ANNOTATIONS, id="all"
         ),
@@ -269,7 +269,7 @@ def test_reading_annotations_never_fails(garbage: Any) -> None:
         pytest.param({"base": "500ms", "capSeconds": 20}, RestartBackoff(0.5, 20), id="mixed"),
         pytest.param({"baseSeconds": 0, "cap": "-1s"}, RestartBackoff(10, 300), id="nothing to wait"),
         pytest.param({"baseSeconds": True, "cap": "soon"}, RestartBackoff(10, 300), id="unreadable"),
-        pytest.param({"baseSeconds": 2**80}, RestartBackoff(2**31 - 1, 300), id="longer than anybody waits"),
+        pytest.param({"baseSeconds": 2**80}, RestartBackoff(2**31 - 1, 300), id="too long"),
     ],
 )
 def test_the_back_off_has_two_spellings(backoff: dict[str, Any], expected: RestartBackoff) -> None:

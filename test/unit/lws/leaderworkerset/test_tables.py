@@ -88,7 +88,7 @@ KEPT = {
 }
 
 
-def test_pods_keep_where_they_are_whose_they_are_and_how_they_do() -> None:
+def test_pods_keep_their_node_owners_and_status() -> None:
     assert trim(_pod()) == {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -98,7 +98,7 @@ def test_pods_keep_where_they_are_whose_they_are_and_how_they_do() -> None:
     }
 
 
-def test_of_which_gang_a_pod_is() -> None:
+def test_pods_keep_their_pod_group() -> None:
     pod, named = _pod(), {"scheduling.x-k8s.io/pod-group": "g"}
     pod["metadata"]["labels"] |= named
     pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g"
@@ -109,14 +109,14 @@ def test_of_which_gang_a_pod_is() -> None:
     assert trimmed["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "g"
 
 
-def test_of_scheduling_gates_the_first_is_kept() -> None:
+def test_pods_keep_their_first_scheduling_gate() -> None:
     pod = _pod()
     pod["spec"]["schedulingGates"] = [{"name": "example.com/quota"}, {"name": "later"}]
     assert trim(pod)["spec"] == {"nodeName": "n-1", "schedulingGates": [{"name": "example.com/quota"}]}
     assert wakes(trim(pod), trim(_pod())) == Wakes.SET
 
 
-def test_of_containers_those_are_kept_that_use_tpus() -> None:
+def test_pods_keep_containers_that_use_tpus() -> None:
     """Workers get a variable that depends on the TPUs of their leader."""
     pod, using = _pod(), {"limits": {"google.com/tpu": "4"}}
     pod["spec"]["containers"].append({"name": "tpu", "image": "app:1", "resources": using})
@@ -247,11 +247,11 @@ def test_of_containers_those_are_kept_that_use_tpus() -> None:
         ),
     ],
 )
-def test_of_a_pods_status(status: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_trimmed_status_of_a_pod(status: dict[str, Any], expected: dict[str, Any]) -> None:
     assert trim(_pod(**status))["status"] == {"phase": "Running", "conditions": []} | expected
 
 
-def test_of_init_containers_that_restarted_it_is_known_which_are_sidecars() -> None:
+def test_pods_keep_which_restarted_init_containers_are_sidecars() -> None:
     pod = _pod(
         initContainerStatuses=[
             {"name": name, "restartCount": count} for name, count in (("s", 1), ("calm", 0), ("once", 1))
@@ -268,18 +268,18 @@ def test_of_init_containers_that_restarted_it_is_known_which_are_sidecars() -> N
     }
 
 
-def test_a_pod_that_nobody_looked_at_yet() -> None:
+def test_a_pod_without_spec_and_status_is_pending() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "uid": "u"}}
     assert trim(pod) == {**pod, "spec": {}, "status": {"phase": "Pending", "conditions": []}}
 
 
-def test_pods_keep_which_revision_of_their_statefulset_they_were_made_from() -> None:
+def test_pods_keep_their_controller_revision_hash() -> None:
     pod = _pod()
     pod["metadata"]["labels"]["controller-revision-hash"] = "demo-6f"
     assert trim(pod)["metadata"]["labels"]["controller-revision-hash"] == "demo-6f"
 
 
-def test_worker_statefulsets_keep_numbers() -> None:
+def test_worker_statefulsets_keep_their_numbers() -> None:
     workers = {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -311,7 +311,7 @@ def test_worker_statefulsets_keep_numbers() -> None:
 
 
 @pytest.mark.parametrize(("when_deleted", "keeps_policy"), [("Delete", True), ("Retain", False)])
-def test_worker_statefulsets_keep_that_their_claims_go_with_them(
+def test_worker_statefulsets_keep_that_their_claims_are_deleted_with_them(
     when_deleted: str, keeps_policy: bool
 ) -> None:
     policy = {"whenDeleted": when_deleted, "whenScaled": "Retain"}
@@ -325,7 +325,7 @@ def test_worker_statefulsets_keep_that_their_claims_go_with_them(
     assert trim(workers)["spec"] == expected
 
 
-def test_pods_keep_what_their_deletion_costs() -> None:
+def test_pods_keep_their_deletion_cost() -> None:
     pod = _pod()
     pod["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": "-1", "x": "y"}
     assert trim(pod)["metadata"]["annotations"] == {"controller.kubernetes.io/pod-deletion-cost": "-1"}
@@ -357,7 +357,7 @@ def test_services_for_clients_keep_their_ports() -> None:
 @pytest.mark.parametrize(
     "owners", [_owned_by("LeaderWorkerSet"), [], None], ids=["of-a-set", "orphan", "none"]
 )
-def test_other_statefulsets_stay_whole_but_for_what_others_manage(
+def test_other_statefulsets_keep_all_but_foreign_managed_fields(
     owners: list[dict[str, Any]] | None,
 ) -> None:
     leaders = {
@@ -396,7 +396,7 @@ def test_services_keep_their_selector_and_orphans_their_managed_fields(
     }
 
 
-def test_disruption_budgets_keep_what_was_asked_for() -> None:
+def test_disruption_budgets_keep_their_spec() -> None:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"a": "b"}}}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": _metadata(), "spec": spec}
     entries = [entry for entry in _metadata()["managedFields"] if entry["manager"] == "lws"]
@@ -417,11 +417,11 @@ def test_disruption_budgets_keep_what_was_asked_for() -> None:
         pytest.param({"spec": {"leaderWorkerTemplate": {"size": 2}}}, True, id="ours"),
         pytest.param({"spec": {"template": {}}}, False, id="of-a-StatefulSet"),
         pytest.param({"spec": None}, False, id="of-something-else"),
-        pytest.param(["a"], False, id="of-somebody-else"),
+        pytest.param(["a"], False, id="of-another-owner"),
         pytest.param(None, False, id="none"),
     ],
 )
-def test_revisions_keep_their_data_if_it_is_of_a_set(data: Any, is_kept: bool) -> None:
+def test_revisions_keep_their_data_only_if_it_is_of_a_set(data: Any, is_kept: bool) -> None:
     revision = {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
@@ -436,14 +436,14 @@ def test_revisions_keep_their_data_if_it_is_of_a_set(data: Any, is_kept: bool) -
     assert trimmed.get("data") == (data if is_kept else None)
 
 
-def test_our_own_kind_stays_whole_but_for_who_wrote_what() -> None:
+def test_sets_keep_all_but_their_managed_fields() -> None:
     metadata = _metadata(annotations={"of": "a user"})
     lws = {"apiVersion": "x/v1", "kind": "LeaderWorkerSet", "metadata": metadata, "spec": {"a": 1}}
     expected = {field: value for field, value in metadata.items() if field != "managedFields"}
     assert "managedFields" in metadata and trim(lws) == {**lws, "metadata": expected}
 
 
-def test_a_kind_that_is_not_watched_stays_whole() -> None:
+def test_a_kind_that_is_not_watched_is_not_trimmed() -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": _metadata(), "spec": {"a": 1}}
     assert trim(node) == node
 
@@ -473,7 +473,7 @@ ALL = [
 
 
 @pytest.mark.parametrize("obj", ALL, ids=lambda obj: obj["kind"])
-def test_trimming_again_changes_nothing_and_the_original_stays(obj: dict[str, Any]) -> None:
+def test_trimming_is_idempotent_and_does_not_mutate(obj: dict[str, Any]) -> None:
     before = copy.deepcopy(obj)
     once = trim(obj)
     assert trim(once) == once
@@ -498,20 +498,20 @@ def test_trimming_again_changes_nothing_and_the_original_stays(obj: dict[str, An
         ),
     ],
 )
-def test_changes_that_no_decision_reads_are_not_seen(change: Any) -> None:
+def test_changes_that_no_decision_reads_are_trimmed(change: Any) -> None:
     before, after = _pod(), _pod()
     change(after)
     assert trim(before) == trim(after)
 
 
-def test_of_a_status_what_can_be_read() -> None:
+def test_unreadable_fields_of_a_status_become_null() -> None:
     lws = {"apiVersion": "a/v1", "kind": "LeaderWorkerSet", "metadata": _metadata(), "status": "text"}
     assert trim(lws)["status"] == {}
     status = {"members": ["0"], "restarts": {"0": "1.1.1.a"}}
     assert trim({**lws, "status": status})["status"] == {**status, "members": None}
 
 
-def test_data_that_is_too_deep_to_be_compared_is_not_kept() -> None:
+def test_data_that_is_too_deep_to_compare_is_dropped() -> None:
     deep: Any = "leaf"
     for _ in range(500):
         deep = {"a": [deep]}
@@ -530,7 +530,7 @@ def test_data_that_is_too_deep_to_be_compared_is_not_kept() -> None:
         pytest.param(None, Wakes.ALL, id="all are gone"),
     ],
 )
-def test_that_pods_of_a_statefulset_were_retried_wakes_nobody(
+def test_the_retry_annotation_of_a_statefulset_wakes_no_pass(
     owner: str, annotations: dict[str, str] | None, woken: Wakes
 ) -> None:
     before, after = (
@@ -560,7 +560,7 @@ def test_that_pods_of_a_statefulset_were_retried_wakes_nobody(
         pytest.param({INITIAL_REPLICAS_ANNOTATION: "2"}, Wakes.ALL, id="another is gone"),
     ],
 )
-def test_what_a_disaggregatedset_remembers_on_a_set_wakes_none_of_its_groups(
+def test_annotations_of_a_disaggregatedset_on_a_set_wake_no_group(
     annotations: dict[str, str], woken: Wakes
 ) -> None:
     before, after = (
@@ -588,7 +588,7 @@ def test_what_a_disaggregatedset_remembers_on_a_set_wakes_none_of_its_groups(
         pytest.param({"updateRevision": "b"}, Wakes.SET, id="a new template"),
     ],
 )
-def test_of_what_the_statefulset_of_leaders_counts_pods_tell_sooner(
+def test_counts_of_the_leader_statefulset_that_its_pods_show_wake_no_pass(
     status: dict[str, Any], woken: Wakes
 ) -> None:
     stored = {"replicas": 1, "observedGeneration": 2, "currentRevision": "a", "updateRevision": "a"}
@@ -607,7 +607,7 @@ def test_of_what_the_statefulset_of_leaders_counts_pods_tell_sooner(
     assert wakes(before, after) is wakes(after, before) is woken
 
 
-def test_containers_of_a_hash_leader_that_get_ready_are_a_step_of_its_start() -> None:
+def test_ready_containers_of_a_hash_leader_are_a_step_of_its_start() -> None:
     """Under LeaderReady, workers wait for the leader's containers. Unready ones are news for the group."""
     owner = {"kind": "ReplicaSet", "name": "demo-abc", "controller": True}
     pods = []

@@ -32,8 +32,8 @@ def stored_with(fields: dict[str, Any]) -> SetSnapshot:
 
 
 @pytest.mark.parametrize(("path", "fields"), LATER.items(), ids=LATER.keys())
-@pytest.mark.parametrize("runs", [True, False], ids=["it runs", "nothing is there"])
-def test_a_set_stored_with_a_later_field_is_left_alone_and_says_so(
+@pytest.mark.parametrize("runs", [True, False], ids=["a running set", "a new set"])
+def test_a_set_with_a_later_field_is_left_alone_and_reported(
     path: str, fields: dict[str, Any], runs: bool
 ) -> None:
     planned = plan(stored_with(fields) if runs else SetSnapshot(make_set(**fields), NOW))
@@ -52,7 +52,7 @@ def test_a_set_stored_with_a_later_field_is_left_alone_and_says_so(
 
 
 @pytest.mark.parametrize("fields", LATER.values(), ids=LATER.keys())
-def test_its_groups_are_left_alone_too(fields: dict[str, Any]) -> None:
+def test_groups_of_a_set_with_a_later_field_are_left_alone(fields: dict[str, Any]) -> None:
     lws = make_set(**fields)
     leader = make_leader_pod(lws, 0)
     leader["status"] |= {"phase": "Failed"}
@@ -77,7 +77,9 @@ PARENT = {"scheduling.k8s.io/group-template-name": "prefill"}
         pytest.param(Scheduler(True, "volcano"), {}, "", id="served"),
     ],
 )
-def test_who_serves_scheduling(scheduler: Scheduler, annotations: dict[str, str], reason: str) -> None:
+def test_reason_of_unsupported_scheduling(
+    scheduler: Scheduler, annotations: dict[str, str], reason: str
+) -> None:
     lws = make_set(scheduling={}, annotations=annotations)
     unsupported = unsupported_in(lws, scheduler)
     assert [field.why.startswith(reason) for field in unsupported] == ([True] if reason else [])
@@ -85,14 +87,14 @@ def test_who_serves_scheduling(scheduler: Scheduler, annotations: dict[str, str]
     assert (problem.reason if problem else "") == ("UnsupportedField" if reason else "")
 
 
-def test_commands_know_by_the_status_whether_it_is_served() -> None:
+def test_commands_read_from_the_status_whether_scheduling_is_served() -> None:
     lws = make_set(scheduling={})
     assert scheduler_seen(lws).is_enabled
     (status,) = plan(SetSnapshot(lws, NOW)).statuses
     assert scheduler_seen({**lws, "status": status.patch}) == NO_SCHEDULER
 
 
-def test_a_set_that_is_deleted_goes() -> None:
+def test_a_terminating_set_needs_no_writes() -> None:
     lws = make_set(groupIdentity="Hash", terminating=True)
     assert plan(SetSnapshot(lws, NOW)).is_empty
 
@@ -104,9 +106,9 @@ def test_a_set_that_is_deleted_goes() -> None:
         {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination"},
         {"groupIdentity": "", "groupReplacementPolicy": None, "scheduling": None},
     ],
-    ids=["none", "what is done anyway", "empty"],
+    ids=["none", "defaults", "empty"],
 )
-def test_what_this_controller_does_anyway_is_run(fields: dict[str, Any]) -> None:
+def test_fields_with_the_default_behaviour_are_supported(fields: dict[str, Any]) -> None:
     """Upstream's webhook writes these fields into every set."""
     snapshot = stored_with(fields)
     assert unsupported_in(snapshot.lws, NO_SCHEDULER) == ()

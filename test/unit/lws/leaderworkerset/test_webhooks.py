@@ -206,7 +206,7 @@ PODS_TO_MUTATE = {
 
 
 @pytest.mark.parametrize("name", PODS_TO_MUTATE)
-async def test_patches_of_pods_do_what_admission_decided(review: Review, name: str) -> None:
+async def test_patches_of_pods_match_admission(review: Review, name: str) -> None:
     obj = PODS_TO_MUTATE[name]
     expected = copy.deepcopy(obj)
     pod.admit(expected, "default")
@@ -215,7 +215,7 @@ async def test_patches_of_pods_do_what_admission_decided(review: Review, name: s
     assert patched(obj, operations) == expected
 
 
-async def test_every_leader_of_hash_groups_gets_another_key(review: Review) -> None:
+async def test_every_leader_of_hash_groups_gets_a_unique_key(review: Review) -> None:
     """The name of the pod is generated after admission."""
     annotations = {f"{PREFIX}/size": "4", f"{PREFIX}/group-identity": "Hash"}
     obj = make_pod("vllm-3", generateName="vllm-", annotations=annotations)
@@ -249,13 +249,13 @@ async def test_an_admitted_pod_needs_no_patch(review: Review) -> None:
     assert await review(MUTATE_POD, obj) == {"allowed": True}
 
 
-async def test_pods_of_others_are_not_touched(review: Review) -> None:
+async def test_foreign_pods_are_not_changed(review: Review) -> None:
     obj = make_pod("web-0")
     del obj["metadata"]["labels"]
     assert await review(MUTATE_POD, obj) == {"allowed": True}
 
 
-async def test_namespace_of_the_request_counts_where_the_pod_has_none(review: Review) -> None:
+async def test_namespace_of_the_request_is_used_if_the_pod_has_none(review: Review) -> None:
     operations = operations_in(await review(MUTATE_POD, make_pod("vllm-3")))
     assert {"name": "LWS_LEADER_ADDRESS", "value": "vllm-3.vllm.default"} in operations[-1]["value"]
 
@@ -279,7 +279,7 @@ async def test_validation_allows_every_pod(review: Review, operation: str) -> No
 
 
 SETS_TO_MUTATE = {
-    "nothing said": make_set(),
+    "no optional fields": make_set(),
     "nulls": make_set(rolloutStrategy=None, networkConfig=None),
     "parts": make_set(rolloutStrategy={"type": "RollingUpdate"}, networkConfig={"subdomainPolicy": None}),
     "deprecated policy": make_set(leaderWorkerTemplate={"size": 1, "restartPolicy": "Default"}),
@@ -288,7 +288,7 @@ SETS_TO_MUTATE = {
 
 @pytest.mark.parametrize("name", SETS_TO_MUTATE)
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-async def test_patches_of_sets_do_what_defaulting_decided(review: Review, name: str, operation: str) -> None:
+async def test_patches_of_sets_match_defaulting(review: Review, name: str, operation: str) -> None:
     obj = SETS_TO_MUTATE[name]
     expected = copy.deepcopy(obj)
     leaderworkerset.default(expected)
@@ -298,13 +298,13 @@ async def test_patches_of_sets_do_what_defaulting_decided(review: Review, name: 
     assert patched(obj, operations) == expected
 
 
-async def test_a_set_with_everything_said_needs_no_patch(review: Review) -> None:
+async def test_a_complete_set_needs_no_patch(review: Review) -> None:
     obj = make_set()
     leaderworkerset.default(obj)
     assert await review(MUTATE_SET, obj) == {"allowed": True}
 
 
-async def test_a_good_set_is_allowed(review: Review) -> None:
+async def test_a_valid_set_is_allowed(review: Review) -> None:
     obj = make_set()
     leaderworkerset.default(obj)
     assert await review(VALIDATE_SET, obj) == {"allowed": True}
@@ -313,7 +313,7 @@ async def test_a_good_set_is_allowed(review: Review) -> None:
     assert await review(VALIDATE_SET, changed, obj) == {"allowed": True}
 
 
-async def test_one_error_is_the_message_of_the_refusal(review: Review) -> None:
+async def test_a_single_error_is_the_message(review: Review) -> None:
     obj = make_set(replicas=-1)
     assert await review(VALIDATE_SET, obj) == {
         "allowed": False,
@@ -348,7 +348,7 @@ async def test_a_set_with_scheduling_is_refused_while_there_is_no_api_for_it(
     assert (await review(VALIDATE_SET, new))["allowed"]
 
 
-async def test_several_errors_are_one_list(review: Review) -> None:
+async def test_several_errors_are_a_list(review: Review) -> None:
     obj = make_set(replicas=-1)
     obj["spec"]["leaderWorkerTemplate"]["size"] = 0
     response = await review(VALIDATE_SET, obj)
@@ -358,7 +358,7 @@ async def test_several_errors_are_one_list(review: Review) -> None:
     )
 
 
-async def test_warnings_go_with_the_permission(review: Review) -> None:
+async def test_an_allowed_response_contains_warnings(review: Review) -> None:
     budget = {"partition": 0, "maxUnavailable": 0, "maxSurge": 0}
     old = make_set(rolloutStrategy={"type": "RollingUpdate", "rollingUpdateConfiguration": budget})
     leaderworkerset.default(old)
@@ -370,7 +370,7 @@ async def test_warnings_go_with_the_permission(review: Review) -> None:
     assert len(response["warnings"]) == 1
 
 
-async def test_warnings_know_the_status(review: Review) -> None:
+async def test_warnings_depend_on_the_status(review: Review) -> None:
     down = {"groups": {"unsettled": [{"name": "vllm-0", "state": "NotReady"}]}}
     old = {**make_set(replicas=3), "status": down}
     response = await review(VALIDATE_SET, {**make_set(replicas=2), "status": down}, old)
@@ -384,7 +384,7 @@ async def test_deleting_a_set_is_allowed(review: Review) -> None:
 
 
 @pytest.mark.parametrize("field", ["spec", "labels", "annotations"])
-async def test_odd_objects_are_answered(review: Review, field: str) -> None:
+async def test_invalid_objects_get_a_response(review: Review, field: str) -> None:
     obj = make_pod("vllm-3")
     (obj if field == "spec" else obj["metadata"])[field] = ["odd"]
     response = await review(MUTATE_POD, obj)
@@ -392,7 +392,7 @@ async def test_odd_objects_are_answered(review: Review, field: str) -> None:
     assert response.get("status", {}).get("code") in (None, 403)
 
 
-def test_paths_are_those_that_configurations_call() -> None:
+def test_paths_match_the_webhook_configurations() -> None:
     assert {
         "mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset": LEADERWORKERSETS,
         "validate-leaderworkerset-x-k8s-io-v1-leaderworkerset": LEADERWORKERSETS,
@@ -401,7 +401,7 @@ def test_paths_are_those_that_configurations_call() -> None:
     } == ENDPOINTS
 
 
-async def test_no_two_leaders_are_given_the_same_pod_group(
+async def test_no_two_leaders_get_the_same_pod_group(
     wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
 ) -> None:
     """The PodGroup of a former leader would decide the placement of the next leader."""
@@ -426,7 +426,7 @@ async def test_no_two_leaders_are_given_the_same_pod_group(
     assert all(name.startswith("vllm-0-") for name in names)
 
 
-async def test_the_rules_know_the_other_sets_and_the_scheduler_of_groups(
+async def test_validation_depends_on_sibling_sets_and_the_gang_scheduler(
     wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
 ) -> None:
     namespaces: list[str] = []
@@ -472,7 +472,7 @@ CORDONED_NODE = {**READY_NODE, "spec": {"unschedulable": True}}
 PREFERS, MUST, ANYWHERE = "preferredDuring", "requiredDuring", ""
 
 
-async def test_pods_of_a_set_of_another_controller_return_nowhere() -> None:
+async def test_pods_of_a_set_of_another_controller_do_not_return_to_nodes() -> None:
     store = Store(lambda before, after: None, TABLES)
     lws = builders.make_set(
         annotations={NODE_RETURN_ANNOTATION: "Preferred"}, managedBy="example.com/another"
@@ -493,19 +493,19 @@ async def test_pods_of_a_set_of_another_controller_return_nowhere() -> None:
 @pytest.mark.parametrize(
     ("policy", "excepted", "read", "expected"),
     [
-        pytest.param("Preferred", "", None, PREFERS, id="if it can, without any request"),
-        pytest.param("Preferred", "node-1", None, ANYWHERE, id="if it can, but not there"),
-        pytest.param("Required", "", READY_NODE, MUST, id="always"),
-        pytest.param("Required", "node-2, node-1", None, ANYWHERE, id="always, but not there"),
+        pytest.param("Preferred", "", None, PREFERS, id="preferred, without a read"),
+        pytest.param("Preferred", "node-1", None, ANYWHERE, id="preferred, but excepted"),
+        pytest.param("Required", "", READY_NODE, MUST, id="required"),
+        pytest.param("Required", "node-2, node-1", None, ANYWHERE, id="required, but excepted"),
         pytest.param("Required", "node-2", CORDONED_NODE, PREFERS, id="cordoned"),
         pytest.param("Required", "", NotFound(404, "NotFound", "no such node"), ANYWHERE, id="gone"),
         pytest.param("Required", "", Forbidden(403, "Forbidden", "no"), PREFERS, id="not to be read"),
         pytest.param("Required", "", TimeoutError(), PREFERS, id="not read in time"),
-        pytest.param("Always", "", None, ANYWHERE, id="a word of a later release"),
-        pytest.param(None, "", None, ANYWHERE, id="not asked for"),
+        pytest.param("Always", "", None, ANYWHERE, id="a value of a later release"),
+        pytest.param(None, "", None, ANYWHERE, id="not requested"),
     ],
 )
-async def test_a_recreated_pod_returns_to_its_node_where_its_set_asks_for_that(
+async def test_a_recreated_pod_returns_to_its_node_if_its_set_requests_it(
     wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
     policy: str | None,
     excepted: str,
@@ -573,7 +573,7 @@ class Former:
         return may_have_former_group(self.store, lambda: NO_SCHEDULER, new, "default")
 
 
-def test_a_leader_is_gated_until_the_last_of_its_former_group_is_gone() -> None:
+def test_a_leader_is_gated_until_its_former_group_is_deleted() -> None:
     former = Former()
     assert former.gates(), "this stream has not shown the end of the former leader yet"
     former.end(former.leader)
@@ -584,7 +584,7 @@ def test_a_leader_is_gated_until_the_last_of_its_former_group_is_gone() -> None:
     assert not former.gates()
 
 
-def test_workers_are_found_whatever_was_edited_off_them() -> None:
+def test_former_workers_are_found_without_their_labels() -> None:
     former = Former()
     unlabelled = {**former.worker["metadata"], "labels": {NAME_LABEL: "demo"}, "resourceVersion": "5000"}
     former.store.put({**former.worker, "metadata": unlabelled})
@@ -598,10 +598,10 @@ def test_workers_are_found_whatever_was_edited_off_them() -> None:
     }
     former.store.put({**former.worker, "metadata": terminating})
     former.end(former.workers)
-    assert former.gates(), "nothing but its owner shows of which group it was"
+    assert former.gates(), "only its owner shows its group"
 
 
-def test_a_replica_that_has_not_listed_or_hears_nothing_gates_every_leader() -> None:
+def test_a_replica_with_a_stale_store_gates_every_leader() -> None:
     former = Former()
     former.end(former.leader, former.workers, former.worker)
     former.is_current = False
@@ -614,7 +614,7 @@ def test_a_replica_that_has_not_listed_or_hears_nothing_gates_every_leader() -> 
         pytest.param({"managedBy": "example.com/another"}, id="another controller runs the set"),
         pytest.param({"spread": "zones"}, id="a field of a later release"),
         pytest.param({"groupIdentity": "Name"}, id="a choice of a later release"),
-        pytest.param({"scheduling": {}}, id="a field that nobody serves"),
+        pytest.param({"scheduling": {}}, id="a field that no scheduler serves"),
     ],
 )
 @pytest.mark.parametrize("is_current", [True, False])
@@ -632,7 +632,7 @@ def test_a_leader_of_a_set_that_is_left_alone_gets_no_gate(spec: dict[str, Any],
     [
         pytest.param({}, True, id="run"),
         pytest.param({"spread": "zones"}, False, id="a field of a later release"),
-        pytest.param({"scheduling": {}}, False, id="a field that nobody serves"),
+        pytest.param({"scheduling": {}}, False, id="a field that no scheduler serves"),
         pytest.param(None, False, id="orphaned"),
         pytest.param("unknown", True, id="a set that is not known yet"),
     ],
@@ -660,7 +660,7 @@ async def test_a_hash_leader_is_gated_only_if_a_pass_lifts_its_gate(
     assert (admitted["spec"].get("schedulingGates") == [{"name": GROUP_REPLACEMENT_GATE}]) == is_gated
     cost = "controller.kubernetes.io/pod-deletion-cost"
     assert (cost in admitted["metadata"]["annotations"]) == is_gated
-    assert admitted["metadata"]["labels"][f"{PREFIX}/group-key"], "it has all else"
+    assert admitted["metadata"]["labels"][f"{PREFIX}/group-key"], "all other fields are set"
 
 
 async def test_the_spec_is_read_once_per_generation_for_all_leaders(
@@ -702,7 +702,7 @@ def test_a_leader_without_a_set_gets_no_gate() -> None:
     assert orphaned.gates(), "the set may only not be known yet"
 
 
-def test_workers_pods_of_nobody_and_sets_of_single_pods_get_no_gate() -> None:
+def test_workers_orphans_and_leaders_of_groups_of_one_get_no_gate() -> None:
     former = Former()
     assert not former.gates(ownerReferences=[])
     assert not may_have_former_group(former.store, lambda: NO_SCHEDULER, former.worker, "default")
@@ -727,7 +727,7 @@ def test_leaders_of_a_set_with_the_name_of_a_leader_are_not_its_former_workers()
     assert not former.gates()
 
 
-def test_a_leader_that_names_its_node_is_refused_until_then() -> None:
+def test_a_leader_with_a_node_name_is_rejected_until_its_former_group_is_deleted() -> None:
     """The API server rejects a gate together with a node name."""
     raw = {**Former().leader, "spec": {"containers": [container()], "nodeName": "node-1"}}
     with pytest.raises(Refused, match="pod demo-0 is admitted once the pods of its former group are deleted"):

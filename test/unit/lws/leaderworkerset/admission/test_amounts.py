@@ -13,7 +13,7 @@ PERCENT = (
 
 
 @pytest.mark.parametrize("amount", [0, 1, 10**9, "0%", "100%", "0000000100%"])
-def test_good(amount: int | str) -> None:
+def test_valid_amounts_are_accepted(amount: int | str) -> None:
     assert amount_errors("spec.x", amount) == []
 
 
@@ -27,7 +27,7 @@ def test_good(amount: int | str) -> None:
         ("1000%", 'spec.x: Invalid value: "1000%": must not be greater than 100%'),
     ],
 )
-def test_bad(amount: int | str, expected: str) -> None:
+def test_invalid_amounts_are_rejected(amount: int | str, expected: str) -> None:
     assert [str(error) for error in amount_errors("spec.x", amount)] == [expected]
 
 

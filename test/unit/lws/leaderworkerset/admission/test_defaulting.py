@@ -107,7 +107,7 @@ def test_default(spec: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("raw", [{}, {"spec": None}], ids=["no spec", "null spec"])
-def test_default_makes_a_spec(raw: dict[str, Any]) -> None:
+def test_default_adds_a_missing_spec(raw: dict[str, Any]) -> None:
     default(raw)
     assert raw["spec"]["networkConfig"] == {"subdomainPolicy": "Shared"}
 

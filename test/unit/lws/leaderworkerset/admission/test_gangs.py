@@ -31,7 +31,7 @@ ALL = tuple(PROVIDERS)
 
 
 @pytest.mark.parametrize(
-    ("raw", "told_by", "expected"),
+    ("raw", "providers", "expected"),
     [
         pytest.param(make_set(), ALL, [], id="all pods are created together"),
         pytest.param(READY, ALL, ["spec.startupPolicy: LeaderReady: workers do not exist"], id="LeaderReady"),
@@ -75,13 +75,13 @@ ALL = tuple(PROVIDERS)
         pytest.param(templates(None, {"schedulerName": "volcano"}), ALL, [], id="one template"),
     ],
 )
-def test_warnings(raw: dict[str, Any], told_by: tuple[str, ...], expected: list[str]) -> None:
+def test_warnings(raw: dict[str, Any], providers: tuple[str, ...], expected: list[str]) -> None:
     assert errors_in(raw) == []
     without = warnings_in(raw)
     for name, provider in PROVIDERS.items():
         warnings = [warning for warning in warnings_in(raw, gang=provider) if warning not in without]
-        expected_warnings = expected if name in told_by else []
+        expected_warnings = expected if name in providers else []
         assert len(warnings) == len(expected_warnings), warnings
         assert all(part in message for message, part in zip(warnings, expected_warnings, strict=True))
         scaled = {**raw, "spec": {**raw["spec"], "replicas": 9}}
-        assert warnings_in(scaled, raw, provider) == [], "nothing is told twice"
+        assert warnings_in(scaled, raw, provider) == [], "no warning is repeated"

@@ -140,7 +140,7 @@ def test_exclusive_placement_uses_the_group_key() -> None:
     assert pod["spec"]["affinity"] == affinity(pair(GROUP_KEY_LABEL, KEY, "zone"))
 
 
-def test_the_key_of_a_subgroup_is_made_from_that_of_its_group() -> None:
+def test_subgroup_key_is_derived_from_the_group_key() -> None:
     """The key is the same for leader and workers, and independent of pod names."""
     pods = [
         hash_leader(annotations=IN_TWOS),

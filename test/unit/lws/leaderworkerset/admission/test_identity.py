@@ -131,7 +131,7 @@ def test_immediate_replacement_needs_hash_identity() -> None:
     assert identity_of(groupIdentity="Hash", groupReplacementPolicy="Immediate") == []
 
 
-def test_fields_that_hash_identity_rejects() -> None:
+def test_hash_identity_rejects_unsupported_fields() -> None:
     claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
     assert identity_of(groupIdentity="Ordinal", template=claims, partition=1) == []
     assert identity_of(groupIdentity="Hash", template=claims, partition=1) == [
@@ -149,7 +149,7 @@ def test_fields_that_hash_identity_rejects() -> None:
         assert identity_of(groupIdentity="Hash", template=more, startupPolicy="LeaderReady") == []
 
 
-def test_errors_come_in_the_order_of_upstream() -> None:
+def test_errors_are_in_the_order_of_upstream() -> None:
     template = {
         "subGroupPolicy": {"subGroupSize": 0},
         "restartPolicy": "None",
@@ -175,7 +175,7 @@ def test_errors_come_in_the_order_of_upstream() -> None:
 
 
 @pytest.mark.parametrize(("size", "room"), [(1, 54), (2, 43), (8, 43)])
-def test_the_longest_name_of_sets_whose_groups_have_keys(size: int, room: int) -> None:
+def test_name_length_is_limited_with_hash_identity(size: int, room: int) -> None:
     reason = f"must be no more than {room} characters with groupIdentity Hash"
     assert identity_of("a" * room, size, groupIdentity="Hash") == []
     name = "a" * (room + 1)

@@ -153,7 +153,7 @@ def test_placement_annotations(
     old = make_set(subgroup=subgroup)
     assert [str(err) for err in errors_in(raw, old)] == expected, "annotations are read in updates too"
     later = {**raw, "spec": {**raw["spec"], "replicas": 1}}
-    assert errors_in(later, raw) == [], "what was stored before holds nobody up"
+    assert errors_in(later, raw) == [], "stored annotations do not block updates"
 
 
 def test_required_node_return_is_rejected_for_hash_groups() -> None:
@@ -243,7 +243,9 @@ def test_length_of_placement_annotations_is_limited(key: str) -> None:
     why = f"has {len(value) + 2} bytes, at most 8192 are allowed: it is read for every pod"
     assert str(err) == error(key, f"{value[:40]}…", why)
     stored = make_set(annotations={key: value + ",k"})
-    assert errors_in({**stored, "spec": {**stored["spec"], "replicas": 7}}, stored) == [], "it was stored so"
+    assert errors_in({**stored, "spec": {**stored["spec"], "replicas": 7}}, stored) == [], (
+        "it was stored before"
+    )
 
 
 def test_a_stored_annotation_that_is_too_long_does_not_disable_other_checks() -> None:

@@ -244,7 +244,7 @@ def test_leader_address_uses_the_pod_name() -> None:
     assert pod["spec"]["containers"][0]["env"][0]["value"] == "rc-0.rc.default"
 
 
-def test_namespace_of_the_request_where_the_pod_has_none() -> None:
+def test_namespace_of_the_request_is_used_if_the_pod_has_none() -> None:
     pod = admitted(without(make_leader(), "metadata", "namespace"), "prod")
     assert pod["metadata"]["labels"][GROUP_KEY_LABEL] == "f0ede5468086c4ddb0373751cc8963dc29dd10cd"
     assert pod["spec"]["containers"][0]["env"][0]["value"] == "rc-0.rc.prod"

@@ -98,7 +98,7 @@ def test_subgroup(pod: dict[str, Any], index: str | None) -> None:
         pytest.param(3, 1, "LeaderExcluded", [None, "1", "2"], id="no subgroup 0"),
     ],
 )
-def test_every_pod_of_a_group(
+def test_every_pod_of_a_group_gets_its_subgroup_index(
     size: int, subgroup_size: int, policy: str, indices: Sequence[str | None]
 ) -> None:
     """Groups are divided as by upstream's controller."""
@@ -116,7 +116,7 @@ def test_every_pod_of_a_group(
         assert (labels.get(SUBGROUP_INDEX_LABEL), labels.get(SUBGROUP_KEY_LABEL)) == (index, key)
 
 
-def test_the_key_is_that_of_leader_and_index() -> None:
+def test_subgroup_key_is_derived_from_leader_and_index() -> None:
     leader = make_leader("sg-0", annotations=IN_TWOS)
     worker = make_worker("sg-0-1", annotations={**IN_TWOS, "leaderworkerset.sigs.k8s.io/leader-name": "sg-0"})
     for pod in (leader, worker):
@@ -124,7 +124,7 @@ def test_the_key_is_that_of_leader_and_index() -> None:
         assert pod["metadata"]["labels"][SUBGROUP_KEY_LABEL] == SG_0_0_KEY
 
 
-def test_exclusive_placement_of_a_group_is_on_its_leader_alone() -> None:
+def test_group_exclusive_placement_applies_to_the_leader_only() -> None:
     annotations = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
     leader, worker = make_leader(annotations=annotations), make_worker(annotations=annotations)
     for pod in (leader, worker):
@@ -133,7 +133,7 @@ def test_exclusive_placement_of_a_group_is_on_its_leader_alone() -> None:
     assert "affinity" not in worker["spec"]
 
 
-def test_exclusive_placement_of_subgroups_is_on_all_their_pods() -> None:
+def test_subgroup_exclusive_placement_applies_to_all_pods() -> None:
     annotations = {**IN_TWOS, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "host"}
     for pod in (make_leader(annotations=annotations), make_worker(annotations=annotations)):
         admit(pod, "default")
@@ -167,7 +167,7 @@ def test_exclusive_terms_are_added_to_those_of_the_user() -> None:
     assert again == pod
 
 
-def test_one_topology_for_both_levels_is_that_of_the_group() -> None:
+def test_group_topology_overrides_an_equal_subgroup_topology() -> None:
     annotations = {
         **IN_TWOS,
         EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
@@ -319,7 +319,7 @@ def test_shared_topology_adds_affinity_without_anti_affinity(both: bool) -> None
     assert "affinity" not in worker["spec"], "workers select the place of their leader"
 
 
-def test_a_shared_topology_of_subgroups_is_for_all_their_pods() -> None:
+def test_subgroup_shared_topology_applies_to_all_pods() -> None:
     annotations = {**IN_TWOS, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION: "host"}
     for pod in (make_leader(annotations=annotations), make_worker(annotations=annotations)):
         admit(pod, "default")
@@ -379,7 +379,7 @@ def test_exclusive_topology_overrides_preferred_node_return(
         assert ("nodeAffinity" in pod["spec"].get("affinity", {})) == returns
         admitted = copy.deepcopy(pod)
         admit(pod, "default")
-        assert pod == admitted, "nothing is taken off"
+        assert pod == admitted, "no term is removed"
 
 
 @pytest.mark.parametrize("required", [None, {}], ids=["Preferred", "Required"])

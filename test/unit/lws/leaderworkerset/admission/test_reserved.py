@@ -166,7 +166,9 @@ def test_honoured_and_ignored_annotations_are_accepted_with_a_warning(
     assert errors_in(raw) == []
     (warning,) = warnings_in(raw)
     assert message in warning
-    assert warnings_in({**raw, "spec": {**raw["spec"], "replicas": 9}}, raw) == [], "told once"
+    assert warnings_in({**raw, "spec": {**raw["spec"], "replicas": 9}}, raw) == [], (
+        "the warning is not repeated"
+    )
 
 
 @pytest.mark.parametrize("key", [SUBGROUP_INDEX_LABEL, SUBGROUP_KEY_LABEL])
@@ -192,6 +194,6 @@ def test_label_values_must_be_strings(value: Any) -> None:
 
 
 @pytest.mark.parametrize("key", [SHARED_TOPOLOGY_ANNOTATION, GROUP_NODE_SELECTOR_ANNOTATION])
-def test_annotations_that_the_original_lacks_belong_to_the_set(key: str) -> None:
+def test_annotations_that_upstream_lacks_belong_to_the_set(key: str) -> None:
     (error,) = errors_in(with_mark(key, "zone", "leaders"))
     assert "move it to metadata.annotations of the set" in str(error)

@@ -53,8 +53,8 @@ PARENT = 'metadata.name: Invalid value: "a": its group 1 would need a StatefulSe
             make_set("a", size=1), make_set("a-1"), "", id="other set has the name of a group without workers"
         ),
         pytest.param(make_set("a-1-0"), make_set("a"), "", id="other set has the name of a pod"),
-        pytest.param(make_set("a-01"), make_set("a"), "", id="no group is named so"),
-        pytest.param(make_set("a"), make_set("a-01"), "", id="another that no group is named as"),
+        pytest.param(make_set("a-01"), make_set("a"), "", id="name with a leading zero"),
+        pytest.param(make_set("a"), make_set("a-01"), "", id="other set has a name with a leading zero"),
     ],
 )
 def test_create(new: dict[str, Any], sibling: dict[str, Any], expected: str) -> None:

@@ -804,7 +804,7 @@ def managed_by(name: str | None) -> dict[str, Any]:
         ("acme.io/f o", ["path part must consist of characters of an HTTP path"]),
     ],
 )
-def test_the_name_of_another_controller(name: str | None, details: list[str]) -> None:
+def test_managed_by_must_be_a_domain_prefixed_path(name: str | None, details: list[str]) -> None:
     """The rules are those of Job."""
     errors = errors_in(managed_by(name))
     assert [error.detail[: len(text)] for error, text in zip(errors, details, strict=True)] == details

@@ -50,23 +50,23 @@ def test_set_with_a_partition() -> None:
     assert (assessment.rollout.pinned, assessment.rollout.outdated) == ((0, 2), (3,))
 
 
-def test_paused() -> None:
+def test_paused_rollout() -> None:
     paused = make_set(image="app:2", replicas=4, rolloutStrategy={"paused": True})
     assessment = assess(snapshot_of(paused, HISTORY, [A, A, A, B]))
     assert assessment.rollout.paused
     assert assessment.rollout.outdated == (0, 1, 2)
 
 
-def test_a_set_that_does_not_exist_yet() -> None:
+def test_new_set() -> None:
     assessment = assess(SetSnapshot(lws=A, now=NOW))
     assert (assessment.target.key, assessment.ownership) == (record(A).key, Ownership.ABSENT)
     assert assessment.rollout.statefulset is None
 
 
-def test_a_foreign_statefulset_has_the_name() -> None:
+def test_a_foreign_statefulset_with_the_name_is_not_ours() -> None:
     foreign = make_leader_statefulset(make_set("other"))
     foreign["metadata"]["name"] = "demo"
-    uid = foreign["metadata"]["ownerReferences"][0]["uid"] = "somebody"
+    uid = foreign["metadata"]["ownerReferences"][0]["uid"] = "uid-of-another-owner"
     snapshot = replace(snapshot_of(A, HISTORY, [], leader=foreign), owners_alive=frozenset({uid}))
     assessment = assess(snapshot)
     assert (assessment.ownership, assessment.rollout.statefulset) == (Ownership.TAKEN, None)

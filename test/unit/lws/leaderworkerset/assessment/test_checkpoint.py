@@ -103,7 +103,7 @@ def with_deleted_leader(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
 def test_a_statefulset_lost_during_a_rollout_is_recreated_with_the_old_revision() -> None:
     snapshot = with_deleted_leader(set_during_a_rollout())
     planned = plan(snapshot)
-    assert notes_of(planned) == ("app:1", 4, 4), "no pod that was left behind is moved back"
+    assert notes_of(planned) == ("app:1", 4, 4), "no remaining pod is moved back"
     apply = the_apply(planned)
     former = next(
         revision
@@ -137,14 +137,14 @@ def test_a_recreated_statefulset_continues_within_the_budget() -> None:
     # The pods were left behind and adopted: three old, one new.
     adopted = with_reported(replace(recreated, groups=before.groups))
     planned = plan(adopted)
-    assert notes_of(planned) == ("app:2", 2, 4), "one of three old groups may go"
-    assert checkpoints_in(planned) == [], "that is where it was already"
+    assert notes_of(planned) == ("app:2", 2, 4), "one of three old groups may be replaced"
+    assert checkpoints_in(planned) == [], "the checkpoint is unchanged"
 
 
 def test_pods_lost_with_the_statefulset_are_recreated_with_the_old_revision() -> None:
     before = with_deleted_leader(set_during_a_rollout())
     planned = plan(with_groups(carried_out(before, plan(before))))
-    assert notes_of(planned) == ("app:2", 3, 4), "all four are old again: one may go"
+    assert notes_of(planned) == ("app:2", 3, 4), "all four are old again: one may be replaced"
     assert checkpoints_in(planned) == [{"revision": before.lws["status"]["updateRevision"], "partition": 3}]
 
 
@@ -171,7 +171,7 @@ def test_the_partition_of_the_set_is_respected() -> None:
 UNKNOWN = [
     pytest.param({"rollout": None}, id="no checkpoint"),
     pytest.param({"rollout": {"revision": 3, "partition": "x"}}, id="invalid checkpoint"),
-    pytest.param({"currentRevision": "demo-nobody-9"}, id="the revision it came from is gone"),
+    pytest.param({"currentRevision": "demo-unknown-9"}, id="the former revision is deleted"),
 ]
 
 

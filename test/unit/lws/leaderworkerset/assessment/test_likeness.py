@@ -1,4 +1,4 @@
-"""Tests of lws.leaderworkerset.assessment.likeness: objects that users made are not adopted.
+"""Tests of lws.leaderworkerset.assessment.likeness: objects that users created are not adopted.
 
 An adopted object is deleted with its set.
 """
@@ -36,7 +36,7 @@ OURS = make_set(podDisruptionBudget={"maxUnavailableGroups": 1})
 WRITERS = [{"manager": "kubectl-create", "operation": "Update", "fieldsV1": {"f:spec": {"f:selector": {}}}}]
 
 
-def made_by_a_user(obj: dict[str, Any]) -> None:
+def created_by_a_user(obj: dict[str, Any]) -> None:
     obj["metadata"]["managedFields"] = WRITERS
 
 
@@ -48,7 +48,7 @@ def orphan(obj: Any, change: Change = lambda obj: None) -> dict[str, Any]:
 
 
 STATEFULSETS = [
-    pytest.param(lambda obj: None, Ownership.ORPHAN, id="as the set makes it"),
+    pytest.param(lambda obj: None, Ownership.ORPHAN, id="as the set creates it"),
     pytest.param(
         lambda obj: obj["metadata"]["labels"].update(team="a"),
         Ownership.ORPHAN,
@@ -80,7 +80,7 @@ STATEFULSETS = [
 
 
 @pytest.mark.parametrize(("change", "ownership"), STATEFULSETS)
-def test_a_statefulset_is_adopted_only_if_the_set_could_have_made_it(
+def test_a_statefulset_is_adopted_only_if_the_set_could_have_created_it(
     change: Change, ownership: Ownership
 ) -> None:
     snapshot = settled(OURS)
@@ -91,7 +91,7 @@ def test_a_statefulset_is_adopted_only_if_the_set_could_have_made_it(
 
 
 @pytest.mark.parametrize(("change", "ownership"), STATEFULSETS)
-def test_workers_are_adopted_only_if_the_group_could_have_made_them(
+def test_workers_are_adopted_only_if_the_group_could_have_created_them(
     change: Change, ownership: Ownership
 ) -> None:
     leader = make_leader_pod(OURS, 1)
@@ -104,7 +104,7 @@ def test_workers_are_adopted_only_if_the_group_could_have_made_them(
 
 
 @pytest.mark.parametrize("name", names())
-def test_objects_made_by_upstream_are_adopted(name: str) -> None:
+def test_objects_created_by_upstream_are_adopted(name: str) -> None:
     state = load(name)
     snapshot = SetSnapshot(state.lws, NOW, leaders=orphan(state.leaders))
     assert ownership_of_leaders(snapshot) is Ownership.ORPHAN
@@ -120,15 +120,15 @@ def test_objects_made_by_upstream_are_adopted(name: str) -> None:
 SHARED = build_service("demo", "demo", {NAME_LABEL: "demo"}, OURS)
 OWN = build_group_service("demo", make_leader_pod(OURS, 1))
 SERVICES = [
-    pytest.param(lambda obj: None, Ownership.ORPHAN, id="as the set makes it"),
-    pytest.param(made_by_a_user, Ownership.SUFFICIENT, id="a user's, like ours"),
+    pytest.param(lambda obj: None, Ownership.ORPHAN, id="as the set creates it"),
+    pytest.param(created_by_a_user, Ownership.SUFFICIENT, id="a user's, like ours"),
     pytest.param(
         lambda obj: obj["metadata"].pop("managedFields"), Ownership.SUFFICIENT, id="without managed fields"
     ),
     pytest.param(lambda obj: obj["metadata"].pop("labels"), Ownership.SUFFICIENT, id="without our label"),
     pytest.param(
         lambda obj: (
-            made_by_a_user(obj),
+            created_by_a_user(obj),
             obj["spec"].pop("publishNotReadyAddresses"),
             obj["spec"].update(ports=[{"port": 80}]),
         ),
@@ -136,7 +136,7 @@ SERVICES = [
         id="a user's, with ports and ready pods only",
     ),
     pytest.param(
-        lambda obj: (made_by_a_user(obj), obj["spec"].update(clusterIP="10.0.0.1")),
+        lambda obj: (created_by_a_user(obj), obj["spec"].update(clusterIP="10.0.0.1")),
         Ownership.TAKEN,
         id="a user's, not headless",
     ),
@@ -162,13 +162,13 @@ def test_a_users_own_headless_service_satisfies_the_need(
 
 def test_an_equivalent_service_of_a_user_causes_no_problem_and_no_write() -> None:
     snapshot = settled(OURS)
-    own = trim(orphan(snapshot.service, made_by_a_user))
+    own = trim(orphan(snapshot.service, created_by_a_user))
     snapshot = replace(snapshot, service=own, reread=snapshot.lws)
     planned = plan(snapshot)
     assert planned.is_empty and planned.announce == ()
-    assert planned.again_after == 30.0, "of its end no stream may tell"
+    assert planned.again_after == 30.0, "no stream may show its deletion"
     assert find(carried_out(snapshot, planned).lws["status"]["conditions"], "ReplicaFailure") is None
-    assert actions_of(plan(replace(snapshot, service=None))) != [], "it has gone: the set makes its own"
+    assert actions_of(plan(replace(snapshot, service=None))) != [], "it is deleted: the set creates its own"
 
 
 def test_a_service_with_another_controller_is_a_name_clash() -> None:
@@ -190,7 +190,7 @@ def test_a_service_with_another_controller_is_a_name_clash() -> None:
         pytest.param({}, Ownership.TAKEN, id="empty selector"),
     ],
 )
-def test_a_budget_is_adopted_only_if_it_is_over_the_pods_of_the_set(
+def test_a_budget_is_adopted_only_if_it_selects_the_pods_of_the_set(
     selector: Any, ownership: Ownership
 ) -> None:
     snapshot = settled(OURS)

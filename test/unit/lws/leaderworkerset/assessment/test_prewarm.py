@@ -85,7 +85,7 @@ def progress(snapshot: SetSnapshot) -> Mapping[str, Any]:
     return dict(snapshot.lws["status"].get("prewarm") or {})
 
 
-def going(planned: Plan) -> list[str]:
+def deletions(planned: Plan) -> list[str]:
     return [action.target.name for action in actions_of(planned) if isinstance(action, Delete)]
 
 
@@ -131,8 +131,8 @@ def test_a_rollout_starts_after_the_images_are_pulled() -> None:
 
     snapshot = with_finished_jobs(snapshot)
     planned = plan(snapshot)
-    assert starts_rollout(planned) and going(planned) == [], (
-        "until the status says it, Jobs are all that shows it"
+    assert starts_rollout(planned) and deletions(planned) == [], (
+        "until the status records it, only the Jobs show it"
     )
     (announce,) = [
         event for status in planned.statuses for event in status.announce if "warm" in event.reason
@@ -144,7 +144,7 @@ def test_a_rollout_starts_after_the_images_are_pulled() -> None:
     snapshot = with_warmed_nodes(snapshot)
     assert partition_of(snapshot) == 2
     assert progress(snapshot) == {**record, "nodes": 6, "ended": 6, "completionTime": timestamp(NOW)}
-    assert len([name for name in going(plan(snapshot)) if "prewarm" in name]) == 6
+    assert len([name for name in deletions(plan(snapshot)) if "prewarm" in name]) == 6
     snapshot = with_warmed_nodes(with_warmed_nodes(snapshot))
     assert progress(snapshot)["completionTime"]
     assert plan(snapshot).is_empty
@@ -225,7 +225,7 @@ def test_one_pod_for_a_leader_and_workers_on_one_node() -> None:
     assert [container["image"] for container in pod_of(jobs["node"])["containers"]] == ["router:2", "app:2"]
 
 
-def test_a_rollout_without_new_images_waits_for_nothing() -> None:
+def test_a_rollout_without_new_images_does_not_wait() -> None:
     after = set_with_prewarm()
     after["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["args"] = ["--fast"]
     snapshot = with_warmed_nodes(changed(set_with_prewarm(), after))
@@ -346,7 +346,7 @@ def test_jobs_without_pods_do_not_block_other_nodes() -> None:
     assert jobs_in(planned).keys() == {"leader-1", "worker-1"}
 
 
-def test_another_command_is_another_job() -> None:
+def test_a_changed_command_creates_another_job() -> None:
     """The command is no part of the revision: users can fix one that hangs without an undo."""
     wrong, right = {"command": ["wait-forever"]}, {"command": ["load"]}
     snapshot = with_warmed_nodes(
@@ -355,14 +355,14 @@ def test_another_command_is_another_job() -> None:
     planned = plan(with_spec(snapshot, set_with_prewarm("app:2", prewarm=right)))
     commands = [pod_of(job)["containers"][-1]["command"] for job in jobs_in(planned).values()]
     assert commands == [["load"]] * 6
-    assert len([name for name in going(planned) if "prewarm" in name]) == 6
+    assert len([name for name in deletions(planned) if "prewarm" in name]) == 6
 
 
 def test_a_group_that_is_not_ready_for_a_moment_does_not_interrupt_its_nodes() -> None:
     snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     top = snapshot.groups[2]
     unready = replace(top, leader={**top.leader, "status": {"phase": "Running", "conditions": []}})
-    assert not going(plan(replace(snapshot, groups=(*snapshot.groups[:2], unready))))
+    assert not deletions(plan(replace(snapshot, groups=(*snapshot.groups[:2], unready))))
 
 
 def test_no_progress_is_reported_without_waiting_nodes() -> None:
@@ -391,18 +391,18 @@ def test_unready_groups_are_replaced_without_prewarming() -> None:
     assert jobs_in(plan(one_cold)).keys() == {"leader-0", "worker-0", "leader-1", "worker-1"}
 
 
-def test_an_undo_deletes_the_jobs_and_waits_for_nothing() -> None:
+def test_an_undo_deletes_the_jobs_and_does_not_wait() -> None:
     snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     back = with_spec(snapshot, set_with_prewarm())
     assert assess(back).prewarming is None
-    assert len([name for name in going(plan(back)) if "prewarm" in name]) == 6
+    assert len([name for name in deletions(plan(back)) if "prewarm" in name]) == 6
     back = with_warmed_nodes(with_warmed_nodes(back))
     assert not progress(back)
     assert back.prewarm is not None
     assert not back.prewarm.jobs
 
 
-@pytest.mark.parametrize("how", ["paused", "no longer asked for"])
+@pytest.mark.parametrize("how", ["paused", "no longer requested"])
 def test_a_pause_and_an_edit_delete_the_jobs(how: str) -> None:
     snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     lws = set_with_prewarm("app:2")
@@ -412,7 +412,7 @@ def test_a_pause_and_an_edit_delete_the_jobs(how: str) -> None:
         del lws["spec"]["rolloutStrategy"]["prewarm"]
     stopped = with_spec(snapshot, lws)
     planned = plan(stopped)
-    assert len([name for name in going(planned) if "prewarm" in name]) == 6
+    assert len([name for name in deletions(planned) if "prewarm" in name]) == 6
     assert starts_rollout(planned) == (how != "paused")
     if how == "paused":
         resumed = with_spec(with_warmed_nodes(stopped), set_with_prewarm("app:2"))
@@ -435,7 +435,7 @@ def test_groups_added_during_a_pause_do_not_count_as_updated(begins: str) -> Non
     assert progress(with_warmed_nodes(resumed))["startTime"] == timestamp(resumed.now)
 
 
-def test_a_pause_in_the_middle_of_a_rollout_leaves_nothing_to_warm() -> None:
+def test_a_pause_during_a_rollout_leaves_nothing_to_warm() -> None:
     begun = with_warmed_nodes(
         with_warmed_nodes(
             with_finished_jobs(with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2"))))
@@ -455,7 +455,7 @@ def test_another_revision_starts_prewarming_again() -> None:
     before = {job["metadata"]["name"] for job in snapshot.prewarm.jobs} if snapshot.prewarm else set()
     then = with_spec(snapshot, set_with_prewarm("app:3"))
     planned = plan(then)
-    assert {name for name in going(planned) if "prewarm" in name} == before
+    assert {name for name in deletions(planned) if "prewarm" in name} == before
     assert {pod_of(job)["containers"][0]["image"] for job in jobs_in(planned).values()} == {"app:3"}
     assert progress(with_warmed_nodes(then))["startTime"] == timestamp(then.now)
 
@@ -477,7 +477,7 @@ def test_a_lost_status_during_a_rollout_does_not_stop_it() -> None:
     assert assess(replace(begun, lws={**begun.lws, "status": status})).prewarming is None
 
 
-def test_scaling_goes_on_and_new_groups_have_the_new_revision() -> None:
+def test_scaling_continues_and_new_groups_have_the_new_revision() -> None:
     snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     scaled = with_warmed_nodes(with_spec(snapshot, set_with_prewarm("app:2", replicas=5)))
     assert scaled.leaders is not None
@@ -505,7 +505,7 @@ def test_a_partition_above_all_groups_starts_no_prewarming() -> None:
     assert assess(snapshot).prewarming is None
 
 
-def test_what_commands_see_comes_from_the_status() -> None:
+def test_commands_read_prewarming_from_the_status() -> None:
     snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     assessment = assess(replace(snapshot, prewarm=None))
     assert assessment.rollout.prewarming.startswith(

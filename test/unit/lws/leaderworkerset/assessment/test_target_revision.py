@@ -104,7 +104,7 @@ def test_an_equal_revision_is_reused(lws: Any, history: list[Any], number: int |
     assert raised.why == f"the spec matches revision {history[0][1]} again"
 
 
-def test_an_equal_revision_keeps_its_key_whatever_the_hash_would_be() -> None:
+def test_an_equal_revision_keeps_its_key_regardless_of_its_hash() -> None:
     choice = choice_of(
         A, recorded(A, 1, key="40-hex-digits-of-long-ago"), running="40-hex-digits-of-long-ago"
     )
@@ -112,7 +112,7 @@ def test_an_equal_revision_keeps_its_key_whatever_the_hash_would_be() -> None:
 
 
 @pytest.mark.parametrize("is_alive", [True, False])
-def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
+def test_an_orphan_is_used_and_is_adopted_if_the_set_still_exists(is_alive: bool) -> None:
     orphans = [replace(recorded(lws, number), is_orphan=True) for number, lws in enumerate((A, B, C), 1)]
     snapshot = SetSnapshot(C, NOW, revisions=tuple(orphans), reread=C if is_alive else None)
     choice = choose_revision(snapshot, Ownership.ABSENT)
@@ -330,7 +330,7 @@ def test_a_taken_revision_name_is_skipped_and_reported_once(owner: dict[str, Any
 
     stored = parse(api_server.stored(dict(create.intent)))
     again = choice_of(A, stored, running=KEY_A, taken=taken)
-    assert (again.key, again.actions) == (KEY_A, ()), "it is recorded: nothing more is told"
+    assert (again.key, again.actions) == (KEY_A, ()), "it is recorded: nothing more is reported"
 
 
 def test_many_taken_names_are_skipped_in_few_passes() -> None:
@@ -387,9 +387,7 @@ def status_of(current: str) -> dict[str, Any]:
         pytest.param("", [KEY_B, "lost"], f"demo-{KEY_B}-2", id="revision is missing"),
     ],
 )
-def test_the_current_revision_while_an_update_is_under_way(
-    current: str, keys: list[str], expected: str | None
-) -> None:
+def test_current_revision_during_an_update(current: str, keys: list[str], expected: str | None) -> None:
     lws = {**copy.deepcopy(B), "status": status_of(current)}
     groups = tuple(make_group(lws, index, key=key) for index, key in enumerate(keys))
     history = (recorded(A, 1), recorded(B, 2))

@@ -55,7 +55,7 @@ def a_set(replicas: int = 3, size: int = 2, **budget: Any) -> dict[str, Any]:
         pytest.param(-1, 3, 0, id="a negative number counts as 0"),
     ],
 )
-def test_limit(max_unavailable_groups: Any, replicas: int, limit: int | None) -> None:
+def test_disruption_limit(max_unavailable_groups: Any, replicas: int, limit: int | None) -> None:
     budget = {} if max_unavailable_groups is None else {"maxUnavailableGroups": max_unavailable_groups}
     assert disruption_limit(SetSpec.of(a_set(replicas, **budget))) == limit
 
@@ -252,7 +252,7 @@ EDITS: list[Any] = [
 
 
 @pytest.mark.parametrize(("edit", "patch"), EDITS)
-def test_edits_by_others_are_repaired(edit: dict[str, Any], patch: dict[str, Any] | None) -> None:
+def test_edits_by_other_clients_are_repaired(edit: dict[str, Any], patch: dict[str, Any] | None) -> None:
     snapshot = settled(a_set())
     edited = copy.deepcopy(dict(stored_budget(snapshot)))
     edited["spec"] = {
@@ -336,11 +336,11 @@ def test_another_owners_budget_is_left_alone_and_reported() -> None:
     assert condition is not None and condition["message"].startswith(
         "PodDisruptionBudget demo exists and is controlled by Thing theirs"
     )
-    unasked = with_groups(with_spec(snapshot, make_set(replicas=3)))
-    assert not any(action for action in actions_of(plan(unasked)) if isinstance(action, Delete))
+    unwanted = with_groups(with_spec(snapshot, make_set(replicas=3)))
+    assert not any(action for action in actions_of(plan(unwanted)) if isinstance(action, Delete))
 
 
-def test_an_orphan_that_the_set_could_have_made_is_adopted() -> None:
+def test_an_orphan_that_the_set_could_have_created_is_adopted() -> None:
     lws = a_set()
     orphan = existing_budget(lws, lambda metadata: metadata.pop("ownerReferences"))
     snapshot = settled(lws)
@@ -348,17 +348,17 @@ def test_an_orphan_that_the_set_could_have_made_is_adopted() -> None:
     assert isinstance(action, SetOwner) and action.owner["uid"] == lws["metadata"]["uid"]
 
 
-def test_a_users_own_budget_is_not_adopted_whatever_its_labels() -> None:
+def test_a_users_own_budget_is_not_adopted_regardless_of_its_labels() -> None:
     """An adopted object is deleted with the set."""
     lws = a_set()
 
-    def made_by_a_user(metadata: dict[str, Any]) -> None:
+    def created_by_a_user(metadata: dict[str, Any]) -> None:
         metadata.pop("ownerReferences")
         metadata["managedFields"] = [{**metadata["managedFields"][0], "manager": "kubectl"}]
 
     snapshot = settled(lws)
-    users = trim(existing_budget(lws, made_by_a_user))
-    assert not may_be_adopted(users), "nothing is read for it, pass after pass"
+    users = trim(existing_budget(lws, created_by_a_user))
+    assert not may_be_adopted(users), "passes do not read it again"
     planned = plan(replace(snapshot, pod_disruption_budget=users, reread=snapshot.lws))
     assert actions_of(planned) == []
     assert [event.reason for event in planned.announce] == ["NameClash"]

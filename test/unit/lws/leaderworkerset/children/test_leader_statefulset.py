@@ -42,14 +42,14 @@ def test_the_checkpoint_is_written_before_the_step() -> None:
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     planned = plan(snapshot)
     kinds = [type(action).__name__ for action in planned.sequences[0]]
-    assert kinds == ["Create", "Merge", "Apply"], "a revision, the memory, the StatefulSet"
+    assert kinds == ["Create", "Merge", "Apply"], "a revision, the checkpoint, the StatefulSet"
     (memory,) = checkpoints_in(planned)
     assert memory == {"revision": planned.statuses[0].patch["updateRevision"], "partition": 3}
     assert "rollout" not in planned.statuses[0].patch, "it is written once"
 
 
 def test_the_checkpoint_of_a_step_is_not_written_twice() -> None:
-    """The manager died between the two writes."""
+    """The manager stopped between the two writes."""
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     planned = plan(snapshot)
     before = carried_out(snapshot, replace(planned, sequences=(planned.sequences[0][:2],)))
@@ -189,10 +189,12 @@ def test_a_rejected_step_deletes_no_group_on_retry() -> None:
     begun = with_reported(carried_out(snapshot, plan(snapshot)))
     refused = plan(replace(begun, are_leaders_refused=True))
     assert notes_of(plan(begun)) == notes_of(refused) == (2, 3), "it is tried again"
-    assert counts_in(plan(begun)) == counts_in(refused), "once it is stored"
+    assert counts_in(plan(begun)) == counts_in(refused), (
+        "the groups are counted once the StatefulSet is stored"
+    )
     covered = with_reported(carried_out(begun, refused))
     deleted = deletions(plan(replace(covered, are_leaders_refused=True)))
-    assert deleted == ["demo-2", "demo-2"], "it comes back updated"
+    assert deleted == ["demo-2", "demo-2"], "it is recreated with the new template"
 
 
 def test_creation_writes_no_checkpoint() -> None:
@@ -288,7 +290,7 @@ def test_groups_that_a_rollout_replaces_are_counted() -> None:
     assert counts_in(plan(begun)) == [Tally("LeaderWorkerSet", "demo", "recreated", "Rollout")]
 
 
-def test_a_group_is_counted_once_whoever_deletes_its_leader() -> None:
+def test_a_group_is_counted_once_regardless_of_who_deletes_its_leader() -> None:
     """Kubernetes before 1.37 may leave the deletion to us. Pods may be observed later than StatefulSets."""
     assert deletions(plan(rolled_to_group_1())) == ["demo-1", "demo-1"]
     assert counts_in(plan(rolled_to_group_1())) == []
@@ -357,7 +359,7 @@ def as_left_by_an_earlier_release(owned: bool, **options: Any) -> SetSnapshot:
     return replace(snapshot, leaders=leaders)
 
 
-@pytest.mark.parametrize("owned", [True, False], ids=["applied by us", "written by somebody else"])
+@pytest.mark.parametrize("owned", [True, False], ids=["applied by us", "written by another client"])
 def test_tool_labels_are_removed_with_the_next_write(owned: bool) -> None:
     at_rest = as_left_by_an_earlier_release(owned, replicas=3)
     assert actions_of(plan(at_rest)) == []

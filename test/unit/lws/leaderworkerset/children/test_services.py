@@ -99,7 +99,7 @@ def test_shared_service_is_kept(snapshot: SetSnapshot, is_done: bool) -> None:
 def test_shared_service_is_recreated_when_the_policy_changes_back() -> None:
     without_service = replace(set_with_unused_shared_service(), service=None)
     back = with_spec(without_service, make_set())
-    ((create,),) = plan_service(back, False).sequences
+    ((create,),) = plan_service(back, is_done=False).sequences
     assert "create" in type(create).__name__.lower()
 
 

@@ -66,14 +66,14 @@ def test_members(size: int, policy: str, is_marked: bool, members: int) -> None:
     assert pod_group["spec"] == {"minMember": members, "minResources": {}}
 
 
-def test_pods_of_a_group_carry_the_name_of_its_pod_group_and_a_pod_alone_none() -> None:
+def test_pods_of_a_group_name_its_pod_group_unless_the_leader_is_alone() -> None:
     assert PROVIDER.marks(LABELS, 3, "ignored") == Marks(labels={POD_GROUP: "demo-1-key-a"})
     assert PROVIDER.marks(LABELS, 1, "ignored") == Marks()
     assert PROVIDER.name_of(make_leader_pod(make_set(size=3), 1)) == "demo-1-key-a"
     assert PROVIDER.name_of(make_leader_pod(make_set(size=1), 1)) == ""
 
 
-def test_a_name_fits_a_label_and_stays_different() -> None:
+def test_pod_group_names_fit_a_label_and_are_unique() -> None:
     """Keys of old releases have 40 digits."""
     names = set()
     for length in (1, 20, 52):

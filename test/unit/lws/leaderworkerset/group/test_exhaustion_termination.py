@@ -32,7 +32,7 @@ def workers_of(leader: Object, note: str | None = None, **how: Any) -> Object:
 
 
 LEADER = make_leader_pod()
-GOING = make_leader_pod(terminating=True)
+TERMINATING = make_leader_pod(terminating=True)
 ORPHANING = make_leader_pod(terminating=True)
 ORPHANING["metadata"]["finalizers"] = [ORPHAN_FINALIZER]
 NOTING = make_leader_pod(terminating=True, annotations=with_recorded_policy(PARALLEL))
@@ -51,18 +51,26 @@ def deleted(planned: Plan) -> list[Reference]:
 @pytest.mark.parametrize(
     ("policy", "leader", "workers", "deletes_workers"),
     [
-        pytest.param(PARALLEL, GOING, workers_of(GOING), True, id="Parallel"),
-        pytest.param(DEFAULT, GOING, workers_of(GOING), False, id="Default"),
-        pytest.param(None, GOING, workers_of(GOING), False, id="absent, which means Default"),
-        pytest.param("Later", GOING, workers_of(GOING), False, id="unknown value"),
-        pytest.param([], GOING, workers_of(GOING), False, id="null"),
-        pytest.param(DEFAULT, GOING, workers_of(GOING, PARALLEL), False, id="the set overrides the record"),
+        pytest.param(PARALLEL, TERMINATING, workers_of(TERMINATING), True, id="Parallel"),
+        pytest.param(DEFAULT, TERMINATING, workers_of(TERMINATING), False, id="Default"),
+        pytest.param(None, TERMINATING, workers_of(TERMINATING), False, id="absent, which means Default"),
+        pytest.param("Later", TERMINATING, workers_of(TERMINATING), False, id="unknown value"),
+        pytest.param([], TERMINATING, workers_of(TERMINATING), False, id="null"),
         pytest.param(
-            PARALLEL, GOING, workers_of(GOING, DEFAULT), True, id="a newer set overrides the record"
+            DEFAULT, TERMINATING, workers_of(TERMINATING, PARALLEL), False, id="the set overrides the record"
         ),
-        pytest.param(PARALLEL, GOING, None, False, id="no workers"),
-        pytest.param(PARALLEL, GOING, workers_of(GOING, terminating=True), False, id="terminating already"),
-        pytest.param(PARALLEL, GOING, workers_of(FORMER), False, id="of another leader"),
+        pytest.param(
+            PARALLEL,
+            TERMINATING,
+            workers_of(TERMINATING, DEFAULT),
+            True,
+            id="a newer set overrides the record",
+        ),
+        pytest.param(PARALLEL, TERMINATING, None, False, id="no workers"),
+        pytest.param(
+            PARALLEL, TERMINATING, workers_of(TERMINATING, terminating=True), False, id="terminating already"
+        ),
+        pytest.param(PARALLEL, TERMINATING, workers_of(FORMER), False, id="of another leader"),
         pytest.param(PARALLEL, ORPHANING, workers_of(ORPHANING), False, id="deleted without its workers"),
     ],
 )
@@ -78,9 +86,9 @@ def test_termination_by_policy(
 @pytest.mark.parametrize(
     ("leader", "note", "deletes_workers"),
     [
-        pytest.param(GOING, PARALLEL, True, id="recorded"),
-        pytest.param(GOING, None, False, id="not recorded"),
-        pytest.param(GOING, DEFAULT, False, id="recorded differently"),
+        pytest.param(TERMINATING, PARALLEL, True, id="recorded"),
+        pytest.param(TERMINATING, None, False, id="not recorded"),
+        pytest.param(TERMINATING, DEFAULT, False, id="recorded differently"),
         pytest.param(NOTING, None, True, id="recorded on the leader, as upstream does"),
         pytest.param(NOTING, DEFAULT, False, id="the newer record applies"),
         pytest.param(ORPHANING, PARALLEL, False, id="deleted without its workers"),
@@ -102,7 +110,9 @@ def test_a_terminating_set_deletes_no_workers_of_a_kept_leader() -> None:
 
 def test_a_set_of_another_controller_is_left_alone() -> None:
     lws = make_set(podTerminationPolicy=PARALLEL, managedBy="example.com/other", terminating=True)
-    assert plan(GroupSnapshot(lws, GOING, NOW, worker_statefulset=workers_of(GOING))).sequences == ()
+    assert (
+        plan(GroupSnapshot(lws, TERMINATING, NOW, worker_statefulset=workers_of(TERMINATING))).sequences == ()
+    )
 
 
 @pytest.mark.parametrize(

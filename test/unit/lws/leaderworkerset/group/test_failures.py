@@ -124,7 +124,7 @@ EVICTED = {
         pytest.param(
             {"leader": pod_with_restarts(), "workers": (LEAVING, {})},
             Incident("demo-0", RESTARTED),
-            id="several reasons: the leader's is told",
+            id="several reasons: that of the leader is reported",
         ),
         pytest.param(
             {"workers": ({"phase": "Failed"}, {})}, Incident("demo-0-1", "it failed"), id="a worker failed"
@@ -360,7 +360,7 @@ def test_a_worker_replaced_while_no_manager_ran(policy: str) -> None:
     assert incident_of(with_members(snapshot, members_in(snapshot)), 3) is None
 
 
-def test_no_worker_is_reported_for_another_of_the_same_second() -> None:
+def test_a_replacement_among_workers_of_equal_age_is_reported_as_ambiguous() -> None:
     snapshot = group(workers=({}, {"uid": "u-again"}))
     incident = incident_of(with_members(snapshot, members_in(snapshot, uids(snapshot)[0], "u-before")), 3)
     why = "it, or another worker as young as it, was replaced by another pod of that name"

@@ -19,5 +19,5 @@ def test_versions(name: str) -> None:
     groups = {version.rpartition("/")[0] for version in provider.versions}
     assert groups == {group for group, _ in GANG_VERBS[name]}
     for version in provider.versions:
-        spoken = provider.with_version(version)
-        assert (spoken.api_version, type(spoken)) == (version, type(provider))
+        versioned = provider.with_version(version)
+        assert (versioned.api_version, type(versioned)) == (version, type(provider))

@@ -16,7 +16,7 @@ from lws.runtime.actions import Delete, Reference
 from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
 
 FORCED = NodeLossPolicy(timedelta(minutes=5), force_delete=True)
-TOLD = NodeLossPolicy(timedelta(minutes=5))
+REPORTED = NodeLossPolicy(timedelta(minutes=5))
 SILENT = {
     "metadata": {"name": "node-1"},
     "status": {
@@ -74,7 +74,7 @@ def test_stuck_pods_are_deleted_independently() -> None:
 
 
 def test_nothing_is_force_deleted_by_default() -> None:
-    planned = plan_node_loss(group(TOLD, a_worker()))
+    planned = plan_node_loss(group(REPORTED, a_worker()))
     assert planned.is_empty and planned.stuck_pods == 1 and planned.again_after == 30
     assert planned.waiting_for == "pods on node node-1, which has not been ready since 2026-03-01T11:50:00Z"
 

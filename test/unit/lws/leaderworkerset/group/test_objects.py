@@ -87,7 +87,7 @@ def test_the_worker_statefulset_field_by_field() -> None:
     }
 
 
-def test_without_annotations_there_is_no_field_for_them() -> None:
+def test_annotations_are_omitted_if_empty() -> None:
     statefulset = build_worker_statefulset(
         SetSpec.of(make_set(annotations={LAST_APPLIED: "{}"})), make_leader_pod()
     )
@@ -134,7 +134,7 @@ def test_annotations_of_workers(changes: dict[str, Any], expected: dict[str, str
         pytest.param({"subdomainPolicy": "UniquePerReplica"}, "demo-0", id="its own"),
     ],
 )
-def test_the_service_that_names_workers(network: dict[str, str] | None, service: str) -> None:
+def test_service_name_of_workers(network: dict[str, str] | None, service: str) -> None:
     statefulset = build_worker_statefulset(SetSpec.of(make_set(networkConfig=network)), make_leader_pod())
     assert statefulset["spec"]["serviceName"] == service
 

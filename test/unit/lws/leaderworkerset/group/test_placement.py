@@ -135,7 +135,7 @@ ELSEWHERE = {
         ),
     ],
 )
-def test_against_whom_a_topology_is_exclusive(scope: str, expected: list[dict[str, Any]]) -> None:
+def test_scope_of_exclusive_topology(scope: str, expected: list[dict[str, Any]]) -> None:
     assert scoped(scope) == expected
 
 

@@ -230,7 +230,7 @@ def test_workers_follow_their_leader_with_exclusive_topology(
 @pytest.mark.parametrize(
     ("scheduled", "node", "announces", "rechecks"),
     [
-        pytest.param(False, None, False, False, id="a leader that is not scheduled wakes us"),
+        pytest.param(False, None, False, False, id="the leader is not scheduled"),
         pytest.param(True, None, False, True, id="the node is unknown"),
         pytest.param(True, {"metadata": {"name": "node-1"}}, True, True, id="the node has no such label"),
     ],
@@ -304,26 +304,26 @@ def test_a_pod_group_is_kept_and_a_deleted_one_is_recreated() -> None:
 SERVED = Scheduler(is_enabled=True, provider="volcano")
 
 
-def kinds_made(planned: Plan) -> list[str]:
+def created_kinds(planned: Plan) -> list[str]:
     return [Reference.to(action.intent).kind for action in actions_of(planned) if isinstance(action, Create)]
 
 
-def test_with_scheduling_the_set_owns_a_pod_group_and_the_next_leader_uses_it_again() -> None:
+def test_with_scheduling_the_set_owns_a_pod_group_and_the_next_leader_reuses_it() -> None:
     snapshot = of_gang(make_set(size=3, scheduling={}), scheduler=SERVED)
     stored = pod_group_of(snapshot)
     (owner,) = stored["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("LeaderWorkerSet", snapshot.lws["metadata"]["uid"])
-    assert kinds_made(plan(snapshot)) == ["PodGroup", "StatefulSet"]
-    assert kinds_made(plan(replace(snapshot, pod_group=stored))) == ["StatefulSet"]
+    assert created_kinds(plan(snapshot)) == ["PodGroup", "StatefulSet"]
+    assert created_kinds(plan(replace(snapshot, pod_group=stored))) == ["StatefulSet"]
 
 
 def test_with_scheduling_a_pod_group_that_its_leader_owns_is_kept() -> None:
     """Earlier releases created this PodGroup."""
     snapshot, own = of_gang(make_set(size=3, scheduling={}), scheduler=SERVED), pod_group_of(of_gang())
-    assert kinds_made(plan(replace(snapshot, pod_group=own))) == ["StatefulSet"]
+    assert created_kinds(plan(replace(snapshot, pod_group=own))) == ["StatefulSet"]
     former = changed(own, owned_by(FORMER))
     planned = plan(replace(snapshot, pod_group=former))
-    assert kinds_made(planned) == []
+    assert created_kinds(planned) == []
     assert planned.waiting_for == "the PodGroup of the former leader pod to be gone"
 
 
@@ -408,7 +408,7 @@ def test_an_orphaned_pod_group_is_adopted() -> None:
             lambda obj: obj["spec"].update(replicas=0),
             {"spec": {"replicas": 2}},
             "workers were scaled to 0 by hand, the group has 2",
-            id="scaled to nothing",
+            id="scaled to zero",
         ),
         pytest.param(
             lambda obj: obj["spec"].update(replicas=3, ordinals={"start": 0}),
@@ -484,7 +484,7 @@ def test_service_of_a_group_follows_its_revision(live: Any, own: Any, creates: b
         assert create.failure.note == "Failed to create headless service for error"
 
 
-def test_service_and_workers_are_made_side_by_side() -> None:
+def test_service_and_workers_are_created_concurrently() -> None:
     planned = plan(group(make_set(size=3, networkConfig=UNIQUE)))
     assert [[type(action) for action in sequence] for sequence in planned.sequences] == [[Create], [Create]]
 
@@ -531,7 +531,7 @@ def test_terminating_children_are_waited_for_without_a_problem(field: str, chang
 @pytest.mark.parametrize(
     ("change", "owner", "alive"),
     [
-        pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of a live owner"),
+        pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of an existing owner"),
         pytest.param(
             lambda obj: (owned_by()(obj), obj["spec"].update(selector={"app": "x"})),
             "not controlled by anything",
@@ -560,10 +560,10 @@ def test_foreign_children_are_never_changed(field: str, change: Change, owner: s
         pytest.param(None, False, id="the leader is gone"),
         pytest.param(terminating, False, id="the leader is terminating"),
         pytest.param(lambda pod: pod["metadata"].update(uid="u-new"), False, id="the leader is another pod"),
-        pytest.param(lambda pod: None, True, id="the leader lives"),
+        pytest.param(lambda pod: None, True, id="the leader exists"),
     ],
 )
-def test_orphans_are_adopted_only_by_a_leader_that_lives(
+def test_orphans_are_adopted_only_by_a_leader_that_still_exists(
     field: str, change: Change | None, is_adopted: bool
 ) -> None:
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
@@ -627,7 +627,7 @@ def test_a_group_is_kept_while_its_restart_is_delayed_or_exhausted() -> None:
         assert planned.again_after == (10.0 if waits else None)
 
 
-def test_the_restart_policy_is_the_live_one() -> None:
+def test_the_live_restart_policy_is_used() -> None:
     on, off = make_set(size=3), make_set(size=3, template={"restartPolicy": "None"})
     for lws, of, restarts in ((on, off, True), (off, on, False)):
         snapshot = complete(lws, of=of)
@@ -692,12 +692,12 @@ def test_a_group_of_a_lost_revision_is_still_restarted() -> None:
     assert workers.target == Reference.to(snapshot.worker_statefulset or {})
 
 
-def test_the_size_of_a_lost_revision_is_read_off_the_leader() -> None:
+def test_the_size_of_a_lost_revision_is_read_from_the_leader() -> None:
     snapshot = group(leader={"annotations": {SIZE_ANNOTATION: "1"}})
     assert is_idle(plan(replace(snapshot, revision=None)))
 
 
-def test_a_group_in_a_namespace_that_the_pod_webhook_does_not_see_is_left_alone() -> None:
+def test_a_group_in_an_uncovered_namespace_is_left_alone() -> None:
     planned = plan(replace(group(), is_covered=False))
     assert (planned.sequences, planned.announce) == ((), ())
     assert "does not select namespace default" in planned.waiting_for
@@ -741,7 +741,7 @@ def test_a_gated_leader_waits_for_the_statefulset_of_its_predecessor() -> None:
     planned = plan(replace(snapshot, worker_statefulset=former))
     assert actions_of(planned) == []
     assert "the pods of the previous group 1 to be gone" in planned.waiting_for
-    assert planned.again_after == 30.0, "in case that nothing is heard of its end"
+    assert planned.again_after == 30.0, "in case its delete event is missed"
 
 
 def test_a_gated_leader_does_not_wait_for_a_kept_statefulset() -> None:

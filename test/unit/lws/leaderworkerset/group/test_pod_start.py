@@ -25,9 +25,9 @@ def _pod(
     }
 
 
-def _edited_leader(*told: str) -> dict[str, Any]:
+def _edited_leader(*fields: str) -> dict[str, Any]:
     owner = {"kind": "StatefulSet", "name": "demo", "controller": True}
-    pod = _pod(*told, ownerReferences=[owner])
+    pod = _pod(*fields, ownerReferences=[owner])
     pod["metadata"]["labels"][NAME_LABEL] = "demo"
     return pod
 
@@ -86,7 +86,7 @@ NEWS = [
     pytest.param(_pod("Running"), _pod("Failed"), id="failed"),
     pytest.param(_pod("Running"), _pod("Succeeded"), id="ended"),
     pytest.param(_pod("Failed"), _pod("Running"), id="back-from-failure"),
-    pytest.param(_pod("Failed"), _pod("Failed", status=EVICTED), id="failed-through-no-fault-of-its-own"),
+    pytest.param(_pod("Failed"), _pod("Failed", status=EVICTED), id="failed-after-a-disruption"),
     pytest.param(_pod("Succeeded"), _pod("Succeeded", status=STARTED), id="counted-after-its-end"),
     pytest.param(_pod("Running"), _pod("Running", status=RESTARTED), id="restarted"),
     pytest.param(_pod(status=RESTARTED), _pod("Running", "True", status=RESTARTED), id="restarted-before"),

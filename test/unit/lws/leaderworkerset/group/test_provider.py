@@ -142,7 +142,7 @@ def test_requests(size: int, template: dict[str, Any], expected: dict[str, str])
     assert requests_of_group(SetSpec.of(make_set(size=size, template=template))) == expected
 
 
-def test_a_pod_group_is_of_its_leader_and_is_found_by_its_labels() -> None:
+def test_a_pod_group_is_owned_by_its_leader_and_found_by_its_labels() -> None:
     leader = make_leader_pod(make_set(), 1)
     pod_group = build_pod_group("x/v1", "demo-1-key-a", leader, {"a": 1})
     owner = pod_group["metadata"].pop("ownerReferences")

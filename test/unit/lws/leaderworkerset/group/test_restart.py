@@ -153,7 +153,7 @@ def test_the_note_does_not_change_during_the_backoff() -> None:
         decided(replace(snapshot, now=NOW + timedelta(seconds=passed))).announce[0].note
         for passed in range(10)
     }
-    assert len(notes) == 1, "else each pass would make an Event of its own"
+    assert len(notes) == 1, "otherwise each pass would emit an Event of its own"
 
 
 def test_a_replaced_worker_is_evaluated_after_its_start() -> None:
@@ -354,25 +354,25 @@ def test_a_restart_waits_for_a_stuck_rollout_at_most_as_long_as_the_longest_back
     assert records_in(planned)["restarts"] == {"1": f"1.1.{THEN + 600}.{KEY}"}
 
 
-def _made(seconds: int, **changes: Any) -> dict[str, Any]:
+def _created(seconds: int, **changes: Any) -> dict[str, Any]:
     return {"creationTimestamp": timestamp(NOW + timedelta(seconds=seconds)), **changes}
 
 
 @pytest.mark.parametrize(
     ("metadata", "is_deleted", "until"),
     [
-        pytest.param(_made(-900), False, 600, id="the unready group is down for long"),
-        pytest.param(_made(500), False, 1100, id="the unready group was recreated"),
-        pytest.param(_made(-900), True, 1230, id="the unready group is deleted now"),
+        pytest.param(_created(-900), False, 600, id="the unready group is down for long"),
+        pytest.param(_created(500), False, 1100, id="the unready group was recreated"),
+        pytest.param(_created(-900), True, 1230, id="the unready group is deleted now"),
         pytest.param(
-            _made(
+            _created(
                 -900, deletionTimestamp=timestamp(NOW + timedelta(seconds=630)), deletionGracePeriodSeconds=30
             ),
             False,
             1200,
             id="the unready group is terminating",
         ),
-        pytest.param(_made(3000), False, 2400, id="the wait is limited by the number of groups"),
+        pytest.param(_created(3000), False, 2400, id="the wait is limited by the number of groups"),
     ],
 )
 def test_groups_that_waited_for_a_stuck_rollout_restart_one_at_a_time(
@@ -389,7 +389,7 @@ def test_groups_that_waited_for_a_stuck_rollout_restart_one_at_a_time(
 
 # --- Upstream's limit and wait ------------------------------------------------------------------------------
 
-MADE = int(datetime.fromisoformat(LONG_AGO).timestamp())
+CREATED = int(datetime.fromisoformat(LONG_AGO).timestamp())
 
 
 def counted(counts: str | None = None, *, age: int | None = None, **template: Any) -> GroupSnapshot:
@@ -399,7 +399,7 @@ def counted(counts: str | None = None, *, age: int | None = None, **template: An
     """
     annotations = {GROUP_RESTART_COUNTS_ANNOTATION: counts} if counts is not None else None
     snapshot = group(template=template, annotations=annotations)
-    return replace(snapshot, now=NOW if age is None else datetime.fromtimestamp(MADE + age, UTC))
+    return replace(snapshot, now=NOW if age is None else datetime.fromtimestamp(CREATED + age, UTC))
 
 
 def count_written(planned: Plan) -> Any:
@@ -485,7 +485,7 @@ def test_the_wait_doubles_from_the_creation_of_the_leader(count: int, seconds: i
 
 def test_restart_backoff_replaces_our_backoff() -> None:
     snapshot = counted(None, age=3600, restartBackoff={"baseSeconds": 5, "capSeconds": 60})
-    waiting = {**snapshot.lws, "status": status_with_restarts(f"6.6.{MADE + 3590}.{KEY}")}
+    waiting = {**snapshot.lws, "status": status_with_restarts(f"6.6.{CREATED + 3590}.{KEY}")}
     assert count_written(decided(replace(snapshot, lws=waiting))) == f'{{"{KEY}/1":1}}'
 
 

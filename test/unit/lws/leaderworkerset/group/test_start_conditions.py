@@ -123,20 +123,19 @@ def test_other_reasons_to_wait_come_first(
     assert planned is not None and planned.waiting_for == waiting_for
 
 
-def test_existing_workers_wait_for_nothing() -> None:
+def test_existing_workers_do_not_wait() -> None:
     snapshot = group()
     workers = make_worker_statefulset(dict(snapshot.leader))
     planned = plan(replace(snapshot, worker_statefulset=workers, former_workers=(former(),)))
     assert planned.is_empty and not planned.waiting_for
 
 
-def rejected_by_the_scheduler(*left: Object, **more: Any) -> GroupSnapshot:
-    """Return group 0 of a set with a topology, whose leader the scheduler could not place.
-
-    left: former workers.
-    """
+def rejected_by_the_scheduler(*former_workers: Object, **more: Any) -> GroupSnapshot:
+    """Return group 0 of a set with a topology, whose leader the scheduler could not place."""
     topology = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
-    snapshot = group(*left, lws=make_set(size=more.pop("size", 3), annotations=more.pop("asked", topology)))
+    snapshot = group(
+        *former_workers, lws=make_set(size=more.pop("size", 3), annotations=more.pop("annotations", topology))
+    )
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     snapshot.leader["status"] = {"phase": "Pending", "conditions": more.pop("conditions", [condition])}
     snapshot.leader["metadata"]["labels"] |= more.pop("labels", {})
@@ -169,10 +168,10 @@ def rejected_by_the_scheduler(*left: Object, **more: Any) -> GroupSnapshot:
         pytest.param(
             rejected_by_the_scheduler(spec={"schedulingGates": [{"name": "g"}]}), False, id="it is gated"
         ),
-        pytest.param(rejected_by_the_scheduler(asked={}), False, id="no topology"),
+        pytest.param(rejected_by_the_scheduler(annotations={}), False, id="no topology"),
         pytest.param(rejected_by_the_scheduler(size=1), False, id="no workers"),
         pytest.param(
-            rejected_by_the_scheduler(asked={SHARED_TOPOLOGY_ANNOTATION: "rack"}),
+            rejected_by_the_scheduler(annotations={SHARED_TOPOLOGY_ANNOTATION: "rack"}),
             True,
             id="a shared topology",
         ),

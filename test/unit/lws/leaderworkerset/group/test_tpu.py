@@ -132,5 +132,5 @@ def test_a_pod_outside_of_the_slice_is_refused() -> None:
         pytest.param(None, False, id="no containers"),
     ],
 )
-def test_what_the_user_configured(env: Any, expected: bool) -> None:
+def test_user_configuration_is_detected(env: Any, expected: bool) -> None:
     assert is_configured([{"env": env}, {"env": [{"name": "TPU_WORKER_ID"}]}]) is expected

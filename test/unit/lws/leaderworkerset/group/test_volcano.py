@@ -58,7 +58,7 @@ def test_the_pod_group_field_by_field() -> None:
     }
 
 
-def test_the_set_owns_it_with_scheduling() -> None:
+def test_the_set_owns_the_pod_group_with_scheduling() -> None:
     annotations = {"volcano.sh/task": "x", "scheduling.volcano.sh/queue-name": "gold", "note": "y"}
     plain, owned = (
         pod_group(make_set(size=3, annotations=annotations, **more)) for more in ({}, {"scheduling": {}})

@@ -11,7 +11,7 @@ import pytest
 from lws.leaderworkerset.observe.failed_creates import FailedCreates
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import ClusterError, Forbidden
-from test.unit.lws.leaderworkerset.observe.told_events import WORDS, Background, Events, at, event
+from test.unit.lws.leaderworkerset.observe.fake_events import WORDS, Background, Events, at, event
 
 
 class Bench:
@@ -34,9 +34,9 @@ class Bench:
         pytest.param([], "", id="no Event"),
         pytest.param([event("old", -60), event("new", -1)], "new", id="the newest counts"),
         pytest.param([event("new", -1), event("old", -60)], "new", id="the newest counts, in any order"),
-        pytest.param([event("b", -1), event("a", -1)], "a", id="of the same moment always the same one"),
-        pytest.param([event("a", -1), event("b", -1)], "a", id="of the same moment, in any order"),
-        pytest.param([event("long ago", -3600)], "", id="too long ago to be true"),
+        pytest.param([event("b", -1), event("a", -1)], "a", id="equal times"),
+        pytest.param([event("a", -1), event("b", -1)], "a", id="equal times, in any order"),
+        pytest.param([event("long ago", -3600)], "", id="too old"),
         pytest.param([event("")], "", id="empty message"),
         pytest.param([event("", -1), event("w", -9)], "w", id="an empty message after a message"),
         pytest.param([event("s", series={"lastObservedTime": "2026-03-01T12:00:00.5Z"})], "s", id="series"),
@@ -45,7 +45,7 @@ class Bench:
         pytest.param([{**event(), "regarding": None}], "", id="about no object"),
     ],
 )
-async def test_which_event_counts(items: list[dict[str, Any]], expected: str) -> None:
+async def test_the_newest_recent_event_is_used(items: list[dict[str, Any]], expected: str) -> None:
     assert await Bench(Events(*items)).ask(0) == expected
 
 
@@ -55,10 +55,10 @@ async def test_one_read_serves_a_namespace_for_some_seconds() -> None:
     queries = [("one", 0), ("two", 0), ("one", 0), ("two", 3)]
     assert [await bench.ask(seconds, about=name) for name, seconds in queries] == ["one", "two", "one", "two"]
     selector = "regarding.kind!=LeaderWorkerSet,type=Warning,reason=FailedCreate"
-    assert events.asked == [("default", {"fieldSelector": selector, "limit": "500"})]
+    assert events.requests == [("default", {"fieldSelector": selector, "limit": "500"})]
     await bench.ask(3, "other")
     await bench.ask(4)
-    assert [namespace for namespace, _ in events.asked] == ["default", "other", "default"]
+    assert [namespace for namespace, _ in events.requests] == ["default", "other", "default"]
 
 
 async def test_reads_are_asynchronous_and_wake_sets_whose_message_changed() -> None:
@@ -70,7 +70,7 @@ async def test_reads_are_asynchronous_and_wake_sets_whose_message_changed() -> N
         failed.request_read("default", name, [f"uid-of-{name}"], at(0))
         assert failed.last_note("default", f"uid-of-{name}", at(0)) == ""
     await asyncio.sleep(0)
-    assert (len(events.asked), woken) == (1, [])
+    assert (len(events.requests), woken) == (1, [])
     events.answers.set()
     await bench.background.over()
     assert sorted(woken) == [("default", "one"), ("default", "two")]
@@ -80,7 +80,7 @@ async def test_reads_are_asynchronous_and_wake_sets_whose_message_changed() -> N
     for name in ("one", "two"):
         failed.request_read("default", name, [f"uid-of-{name}"], at(5))
     await bench.background.over()
-    assert woken == [("default", "two")], "to the other one nothing new was said"
+    assert woken == [("default", "two")], "the other StatefulSet has no new message"
     events.error = ClusterError("unreachable")
     failed.request_read("default", "one", ["uid-of-one"], at(60))
     await bench.background.over()
@@ -111,10 +111,10 @@ async def test_only_a_few_namespaces_are_read_at_a_time() -> None:
         bench.failed.request_read(f"ns-{number}", "demo", ["uid-of-demo"], at(0))
     for _ in range(20):
         await asyncio.sleep(0)
-    assert len(events.asked) == 4
+    assert len(events.requests) == 4
     events.answers.set()
     await bench.background.over()
-    assert len(bench.background.woken) == len(events.asked) == 9
+    assert len(bench.background.woken) == len(events.requests) == 9
 
 
 @pytest.mark.parametrize(
@@ -132,24 +132,24 @@ async def test_slow_reads_are_repeated_less_often(took: float, pause: int) -> No
     bench = Bench(events, clock=lambda: took * next(moments))
     for seconds in (0, pause - 1, pause):
         await bench.ask(seconds)
-    assert len(events.asked) == 2
+    assert len(events.requests) == 2
     events.error = ClusterError("unreachable")
     for seconds in (2 * pause, 3 * pause - 1, 3 * pause):
         await bench.ask(seconds)
-    assert len(events.asked) == 4
+    assert len(events.requests) == 4
 
 
-async def test_when_it_was_said_is_known_without_another_read() -> None:
+async def test_the_time_of_a_message_is_known_without_another_read() -> None:
     events = Events(event(seconds=-60), event(seconds=-7), event("long ago", -3600, about="other"))
     bench = Bench(events)
     failed = bench.failed
     assert failed.last_time("default", "uid-of-demo", at(0)) is None
     await bench.ask(0)
     assert failed.last_time("default", "uid-of-demo", at(100)) == at(-7)
-    for uid, seconds in (("uid-of-demo", 1200), ("uid-of-other", 0), ("uid-of-nobody", 0)):
+    for uid, seconds in (("uid-of-demo", 1200), ("uid-of-other", 0), ("uid-of-unknown", 0)):
         assert failed.last_time("default", uid, at(seconds)) is None
     assert failed.last_time("other", "uid-of-demo", at(0)) is None
-    assert len(events.asked) == 1
+    assert len(events.requests) == 1
 
 
 async def test_old_messages_expire() -> None:
@@ -166,9 +166,9 @@ async def test_unreadable_events_block_nothing(error: ClusterError) -> None:
     bench = Bench(events)
     assert await bench.ask(0) == WORDS
     events.error = error
-    assert await bench.ask(5) == WORDS, "what was known stays known"
+    assert await bench.ask(5) == WORDS, "the known message is kept"
     assert await bench.ask(6) == WORDS
-    assert len(events.asked) == 2, "who may not read is not asked by everybody"
+    assert len(events.requests) == 2, "a rejected read is not repeated for each StatefulSet"
 
 
 async def test_unused_namespaces_are_forgotten() -> None:

@@ -31,13 +31,13 @@ class FakeCluster:
     def __init__(self, *versions: str) -> None:
         self.versions = set(versions)
         self.learned: list[str] = []
-        self.is_there = True
+        self.is_reachable = True
         self.may_list = True
         self.lists = 0
 
     async def exists(self, path: str) -> bool:
-        if not self.is_there:
-            raise Unreachable("nobody is there")
+        if not self.is_reachable:
+            raise Unreachable("connection refused")
         return path in {f"/apis/{version}/podgroups?limit=1" for version in self.versions}
 
     def learn(self, *resources: Any) -> None:
@@ -72,7 +72,7 @@ class Scene:
         self.woken += 1
 
     @property
-    def spoken(self) -> str | None:
+    def version(self) -> str | None:
         served = self.gangs.served()
         return served.api_version if served is not None else None
 
@@ -93,40 +93,40 @@ async def running(provider: str, cluster: FakeCluster, has_workloads: bool = Fal
 
 
 @in_fake_time
-async def test_gangs_are_served_while_their_api_is_there(caplog: pytest.LogCaptureFixture) -> None:
+async def test_gangs_are_served_while_their_api_is_served(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, gangs.__name__)
     cluster = FakeCluster()
     async with running("volcano", cluster) as scene:
         await asyncio.sleep(100)
-        assert (scene.spoken, scene.woken, cluster.learned) == (None, 0, [])
+        assert (scene.version, scene.woken, cluster.learned) == (None, 0, [])
         cluster.versions.add(VOLCANO)
         await asyncio.sleep(31)
         assert scene.gangs.served() == PROVIDERS["volcano"]
         assert (scene.woken, cluster.learned) == (1, [VOLCANO])
-        cluster.is_there = False
+        cluster.is_reachable = False
         await asyncio.sleep(100)
-        assert scene.spoken == VOLCANO, "a server that cannot say does not say no"
-        cluster.is_there = True
+        assert scene.version == VOLCANO, "an unreachable API server does not end the gang"
+        cluster.is_reachable = True
         cluster.versions.clear()
         await asyncio.sleep(31)
-        assert scene.spoken is None
+        assert scene.version is None
         cluster.versions.add(VOLCANO)
         await asyncio.sleep(62)
-        assert (scene.spoken, scene.woken) == (VOLCANO, 2)
+        assert (scene.version, scene.woken) == (VOLCANO, 2)
     messages = list(dict.fromkeys(record.getMessage() for record in caplog.records))
     assert messages == [
         f"gang scheduling: the API server does not serve podgroups of {VOLCANO}: install volcano, or remove "
         f"gangSchedulingManagement from the configuration; checked every 30 s",
         f"gang scheduling: creating PodGroups for volcano ({VOLCANO})",
-        "gang scheduling: nobody is there",
+        "gang scheduling: connection refused",
         f"gang scheduling: podgroups of {VOLCANO}: no longer served, or a newer version is",
     ]
     complaints = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert len(complaints) == 2, "once for each time that it is not there"
+    assert len(complaints) == 2, "one error for each time that the API is not served"
 
 
 @pytest.mark.parametrize(
-    ("served", "spoken"),
+    ("served", "expected"),
     [
         (["v1alpha2"], "v1alpha2"),
         (["v1alpha3", "v1alpha2"], "v1alpha3"),
@@ -135,13 +135,13 @@ async def test_gangs_are_served_while_their_api_is_there(caplog: pytest.LogCaptu
     ],
 )
 @in_fake_time
-async def test_the_best_served_version_is_used(served: list[str], spoken: str | None) -> None:
+async def test_the_best_served_version_is_used(served: list[str], expected: str | None) -> None:
     async with running("kubernetes", FakeCluster(*(NATIVE + version for version in served))) as scene:
-        assert scene.spoken == (NATIVE + spoken if spoken else None)
+        assert scene.version == (NATIVE + expected if expected else None)
 
 
 @in_fake_time
-async def test_workloads_are_served_in_one_version_and_sets_learn_where_they_are_not() -> None:
+async def test_workloads_are_served_in_one_version_only() -> None:
     cluster = FakeCluster()
     async with running("kubernetes", cluster, has_workloads=True) as scene:
         assert (scene.gangs.workloads(), scene.woken) == (Scheduled(is_missing=True), 1)
@@ -173,23 +173,23 @@ async def test_a_better_version_is_used_once_it_is_served() -> None:
     async with running("kubernetes", cluster) as scene:
         cluster.versions.add(f"{NATIVE}v1beta1")
         await asyncio.sleep(61)
-        assert scene.spoken == f"{NATIVE}v1beta1"
+        assert scene.version == f"{NATIVE}v1beta1"
         assert cluster.learned == [f"{NATIVE}v1alpha2", f"{NATIVE}v1beta1"]
 
 
 @in_fake_time
-async def test_the_process_is_alive_until_a_stream_that_had_begun_falls_silent() -> None:
+async def test_the_process_is_alive_until_an_established_stream_is_silent() -> None:
     cluster = FakeCluster()
     async with running("volcano", cluster) as scene:
         await asyncio.sleep(1000)
-        assert scene.gangs.fault() is None, "an API that is not there says nothing"
+        assert scene.gangs.fault() is None, "an API that is not served is no fault"
         cluster.may_list = False
         cluster.versions.add(VOLCANO)
         await asyncio.sleep(1000)
-        assert (scene.gangs.fault(), scene.spoken) == (None, None), "nor one that we may not read"
+        assert (scene.gangs.fault(), scene.version) == (None, None), "a forbidden API is no fault"
         cluster.may_list = True
         await asyncio.sleep(60)
-        assert (scene.gangs.fault(), scene.spoken) == (None, VOLCANO)
+        assert (scene.gangs.fault(), scene.version) == (None, VOLCANO)
         await asyncio.sleep(300)
         assert (scene.gangs.fault() or "").startswith("nothing received for ")
         cluster.versions.clear()
@@ -198,7 +198,7 @@ async def test_the_process_is_alive_until_a_stream_that_had_begun_falls_silent()
 
 
 @in_fake_time
-async def test_a_new_leader_lists_pod_groups_too_and_waits_for_none_that_are_gone_or_refused() -> None:
+async def test_a_new_leader_lists_pod_groups_and_does_not_wait_if_it_cannot() -> None:
     cluster = FakeCluster()
     async with running("volcano", cluster) as scene:
         await scene.gangs.refresh()

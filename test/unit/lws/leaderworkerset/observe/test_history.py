@@ -35,7 +35,7 @@ Object = dict[str, Any]
 OLD = "key-old"
 
 
-class Asked:
+class RecordingApi:
     """An API that answers from objects and records the requests."""
 
     def __init__(self, objects: Iterable[Object]) -> None:
@@ -67,8 +67,8 @@ class World:
         for obj in objects:
             if obj["metadata"]["uid"] not in hide:
                 self.store.put(obj)
-        self.asked = Asked(objects)
-        cluster = cast(Cluster, self.asked)
+        self.api = RecordingApi(objects)
+        cluster = cast(Cluster, self.api)
         self.history = RevisionReader(
             cluster, self.store, SetWrites(self.store), Membership(self.store, set())
         )
@@ -115,7 +115,7 @@ def make_workers(index: int, key: str, created: str = "2026-01-01T00:00:00Z") ->
     return pod, workers
 
 
-def test_keys_that_leaders_come_back_with() -> None:
+def test_keys_of_recreated_leaders() -> None:
     leader = make_moving_leaders()
     old, new = make_own_revision(leader, OLD), make_own_revision(leader, KEY)
     assert World(leader, old, new).history.reported_keys(leader) == {OLD, KEY}
@@ -124,7 +124,7 @@ def test_keys_that_leaders_come_back_with() -> None:
     assert World(leader).history.reported_keys(leader) == frozenset()
 
 
-def test_keys_of_a_stranger_of_the_same_name_are_not_held() -> None:
+def test_keys_of_a_foreign_statefulset_are_ignored() -> None:
     leader = make_moving_leaders()
     stranger = make_leader_statefulset(make_set("other"))
     assert (
@@ -133,7 +133,7 @@ def test_keys_of_a_stranger_of_the_same_name_are_not_held() -> None:
     )
 
 
-def test_a_statefulset_that_has_not_reported_holds_nothing() -> None:
+def test_a_statefulset_without_a_status_reports_no_keys() -> None:
     leader = make_leader_statefulset()
     del leader["status"]
     assert World(leader, make_own_revision(leader, KEY)).history.reported_keys(leader) == frozenset()
@@ -144,7 +144,7 @@ async def test_no_read_without_missing_revisions() -> None:
     world = World(lws, leader, make_revision(lws, KEY))
     assert await world.history.unrecorded(lws, leader, [KEY]) == ()
     assert await world.history.unrecorded(lws, leader, []) == ()
-    assert world.asked.requests == []
+    assert world.api.requests == []
 
 
 async def test_a_revision_missing_from_the_stream_is_read() -> None:
@@ -153,12 +153,12 @@ async def test_a_revision_missing_from_the_stream_is_read() -> None:
     world = World(lws, leader, revision, hide=[revision["metadata"]["uid"]])
     assert world.history.recorded(lws) == ()
     assert await world.history.unrecorded(lws, leader, [KEY]) == ()
-    assert world.asked.requests == ["controllerrevisions of default"]
+    assert world.api.requests == ["controllerrevisions of default"]
     assert [recorded.key for recorded in world.history.recorded(lws)] == [KEY]
 
 
 @pytest.mark.parametrize("label", ["other", None], ids=["edited", "removed"])
-async def test_a_revision_of_ours_is_found_whatever_its_name_label(label: str | None) -> None:
+async def test_an_owned_revision_is_found_regardless_of_its_name_label(label: str | None) -> None:
     lws, leader = make_set(), make_leader_statefulset()
     revision = make_revision(lws, KEY)
     revision["metadata"]["labels"].pop(NAME_LABEL)
@@ -193,7 +193,7 @@ async def test_orphaned_and_foreign_revisions_are_ignored() -> None:
     assert world.store.of_kind("ControllerRevision") == ()
 
 
-async def test_templates_of_both_revisions_that_leaders_come_back_with() -> None:
+async def test_templates_of_both_reported_revisions_are_read() -> None:
     lws, leader = make_set(), make_moving_leaders()
     world = World(lws, leader, make_own_revision(leader, OLD), make_own_revision(leader, KEY))
     new, old = await world.history.unrecorded(lws, leader, {OLD, KEY})
@@ -214,7 +214,7 @@ async def test_a_template_that_creates_no_leader_is_ignored() -> None:
     assert (running.leader, running.claims, running.workers) == (None, (), None)
 
 
-async def test_workers_are_read_whole_the_oldest_first() -> None:
+async def test_the_oldest_workers_are_read_in_full() -> None:
     lws, leader = make_set(), make_leader_statefulset()
     young = make_workers(0, KEY, created="2026-02-02T00:00:00Z")
     old = make_workers(1, KEY, created="2026-02-01T00:00:00Z")
@@ -227,7 +227,7 @@ async def test_workers_are_read_whole_the_oldest_first() -> None:
     assert first.workers == young[1]
 
 
-@pytest.mark.parametrize("case", ["gone", "another one", "leader gone", "other leaders", "no pod's"])
+@pytest.mark.parametrize("case", ["gone", "another one", "leader gone", "other leaders", "no owner"])
 async def test_workers_of_no_leader_are_skipped(case: str) -> None:
     lws, leader = make_set(), make_leader_statefulset()
     pod, workers = make_workers(0, KEY)
@@ -236,15 +236,15 @@ async def test_workers_of_no_leader_are_skipped(case: str) -> None:
         objects.remove(pod)
     elif case == "other leaders":
         pod["metadata"]["ownerReferences"][0]["uid"] = "uid-of-others"
-    elif case == "no pod's":
+    elif case == "no owner":
         workers["metadata"]["ownerReferences"] = []
     world = World(*objects)
     if case == "gone":
-        world.asked.objects.remove(workers)
+        world.api.objects.remove(workers)
     elif case == "another one":
         successor = copy.deepcopy(workers)
         successor["metadata"]["uid"] = "uid-of-successor"
-        world.asked.objects = [lws, leader, pod, successor]
+        world.api.objects = [lws, leader, pod, successor]
     (running,) = await world.history.unrecorded(lws, leader, [KEY])
     assert running.workers is None
     assert running.leader is not None
@@ -271,5 +271,5 @@ def test_a_broken_revision_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> No
     world = World(lws, owned, orphan)
     (recorded,) = world.history.recorded(lws)
     assert "size is 'two'" in recorded.broken
-    monkeypatch.setattr(history, "recorded_fault", lambda data: pytest.fail("it was looked at before"))
+    monkeypatch.setattr(history, "recorded_fault", lambda data: pytest.fail("it was parsed before"))
     assert world.history.recorded(lws) == (recorded,)

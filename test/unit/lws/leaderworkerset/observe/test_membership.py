@@ -26,7 +26,7 @@ LEADERS = make_leader_statefulset(LWS)
 PODS = [make_leader_pod(LWS, index) for index in range(2)]
 
 
-def shown(*objects: dict[str, Any]) -> Store:
+def store_of(*objects: dict[str, Any]) -> Store:
     store = Store(lambda before, after: None, TABLES)
     for obj in objects:
         store.put(obj)
@@ -37,21 +37,21 @@ def owned_by(obj: dict[str, Any], owner: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [owner_reference(owner)]}}
 
 
-def test_leaders_of_a_set_hang_from_it_by_uid() -> None:
-    store = shown(LWS, LEADERS, *PODS)
+def test_leaders_belong_to_their_set_by_uid() -> None:
+    store = store_of(LWS, LEADERS, *PODS)
     assert sorted(pod["metadata"]["name"] for pod in leader_pods_of(store, LWS)) == ["demo-0", "demo-1"]
     assert leader_pods_of(store, make_set("other")) == []
     assert Membership(store, set()).set_of_leader(PODS[0]) == LWS
 
     stranger = make_set("other")
-    store = shown(LWS, owned_by(LEADERS, stranger), *PODS)
+    store = store_of(LWS, owned_by(LEADERS, stranger), *PODS)
     assert leader_pods_of(store, LWS) == []
     assert Membership(store, set()).set_of_leader(PODS[0]) is None
 
 
 def test_workers_belong_to_the_leader_that_owns_their_statefulset() -> None:
     own, foreign = make_worker_statefulset(PODS[0]), owned_by(make_worker_statefulset(PODS[1]), PODS[0])
-    membership = Membership(shown(LWS, LEADERS, *PODS, own, foreign), {PODS[1]["metadata"]["uid"]})
+    membership = Membership(store_of(LWS, LEADERS, *PODS, own, foreign), {PODS[1]["metadata"]["uid"]})
     first, second = membership.groups_of(LEADERS)
     assert first.worker_statefulset is not None
     assert (first.index, first.worker_statefulset["metadata"]["uid"], first.is_being_deleted) == (
@@ -67,9 +67,9 @@ def newer(obj: dict[str, Any], version: int, **changes: Any) -> dict[str, Any]:
     return {**obj, **changes, "metadata": metadata}
 
 
-def test_a_group_is_read_anew_only_when_something_of_it_has_changed() -> None:
+def test_a_group_is_computed_again_only_after_a_change() -> None:
     workers = [make_worker_statefulset(pod) for pod in PODS]
-    store, deleting = shown(LWS, LEADERS, *PODS, *workers), set[str]()
+    store, deleting = store_of(LWS, LEADERS, *PODS, *workers), set[str]()
     membership = Membership(store, deleting)
     before = membership.groups_of(LEADERS)
     again = membership.groups_of(LEADERS)
@@ -94,10 +94,10 @@ def test_a_group_is_read_anew_only_when_something_of_it_has_changed() -> None:
     store.drop(newer(LEADERS, 9_999_999))
     membership.forget(LEADERS)
     membership.groups_of(LEADERS)
-    assert not membership._cached, "nobody would tell that it has gone"
+    assert not membership._cached, "no event would report its deletion"
 
 
-def test_which_pods_of_a_group_had_to_wait_for_a_node() -> None:
+def test_waits_of_pods_for_a_node_are_observed() -> None:
     workers = make_worker_statefulset(PODS[0])
     gated = {"conditions": [{"type": "PodScheduled", "status": "False", "lastTransitionTime": LONG_AGO}]}
     placed = {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": LATER}]}
@@ -107,12 +107,12 @@ def test_which_pods_of_a_group_had_to_wait_for_a_node() -> None:
         make_worker_pod(workers, 3),
         make_worker_pod(workers, 4, status=gated, terminating=True),
     ]
-    membership = Membership(shown(LWS, LEADERS, *PODS, workers, *pods), set())
+    membership = Membership(store_of(LWS, LEADERS, *PODS, workers, *pods), set())
     waits = (NodeWait(SINCE), NodeWait(SINCE, SINCE + timedelta(hours=1)))
     assert [set(group.waits) for group in membership.groups_of(LEADERS)] == [set(waits), set()]
 
 
-def test_which_node_a_pod_must_return_to_while_it_has_none() -> None:
+def test_an_unscheduled_pod_waits_for_the_node_it_must_return_to() -> None:
     workers = make_worker_statefulset(PODS[0])
     pods = [
         make_worker_pod(workers, index, status={"conditions": [{"type": "PodScheduled", **scheduled}]})
@@ -122,7 +122,7 @@ def test_which_node_a_pod_must_return_to_while_it_has_none() -> None:
     ]
     for pod in pods:
         pod["metadata"]["annotations"][RETURNS_TO_ANNOTATION] = "node-1"
-    group, _ = Membership(shown(LWS, LEADERS, *PODS, workers, *pods), set()).groups_of(LEADERS)
+    group, _ = Membership(store_of(LWS, LEADERS, *PODS, workers, *pods), set()).groups_of(LEADERS)
     waiting, placed = sorted(group.waits, key=lambda wait: wait.until is not None)
     assert (waiting.pod, waiting.node, placed.node) == ("demo-0-1", "node-1", "")
     assert waiting.words == "pod demo-0-1 must return to node node-1 and cannot be scheduled there"

@@ -79,7 +79,7 @@ async def test_the_next_pass_is_due_with_the_next_read() -> None:
     assert (await returns.at(60, group)).recheck_after == 60
 
 
-async def test_ten_nodes_in_a_pass_and_the_others_soon_after() -> None:
+async def test_ten_nodes_are_read_per_pass() -> None:
     returns = Returns()
     group = returns.waiting(*(f"node-{index:02}" for index in range(25)))
     results = [await returns.at(second, group) for second in (40, 45, 50, 55)]
@@ -88,7 +88,7 @@ async def test_ten_nodes_in_a_pass_and_the_others_soon_after() -> None:
     assert sorted(name for _, name in returns.reads) == [f"node-{index:02}" for index in range(25)]
 
 
-async def test_the_interval_is_that_of_set_and_node_whichever_pod_waits() -> None:
+async def test_the_interval_is_kept_per_set_and_node() -> None:
     """Another controller may keep making successors wait for a node that is not fit."""
     returns = Returns()
     for uid in range(20):
@@ -111,7 +111,7 @@ async def test_no_reads_for_scheduled_or_deleted_pods() -> None:
     assert pod is not None
     metadata = {**pod["metadata"], "resourceVersion": "99"}
     returns.store.put({**pod, "metadata": metadata, "status": {"phase": "Failed"}})
-    assert await returns.at(40, failed) == WaitingPods(), "whoever made it fail has decided about it"
+    assert await returns.at(40, failed) == WaitingPods(), "a failed pod needs no node"
     ghost = replace(make_group(LWS), waits=(NodeWait(NOW, pod="demo-0-9", node="node-1"),))
     assert await returns.at(40, ghost) == WaitingPods()
     returns.returns.forget("default", "demo")

@@ -59,7 +59,7 @@ from test.unit.builders import (
     make_worker_statefulset,
     trim,
 )
-from test.unit.lws.leaderworkerset.observe.told_events import Background, at, event
+from test.unit.lws.leaderworkerset.observe.fake_events import Background, at, event
 
 LWS = make_set(size=3)
 KEY = record(LWS).key
@@ -71,21 +71,21 @@ Change = Callable[[dict[str, Any]], Any]
 class FakeCluster:
     """An API server that is only read.
 
-    asked: the requests in order. forbidden: lists that it rejects.
+    requests: the requests in order. forbidden: lists that it rejects.
     """
 
     objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     forbidden: set[str] = field(default_factory=set)
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        self.asked.append(f"{kind} {namespace}/{name}")
+        self.requests.append(f"{kind} {namespace}/{name}")
         if (kind, name) not in self.objects:
             raise NotFound(404, "NotFound", f"{kind} {name} not found")
         return copy.deepcopy(self.objects[kind, name])
 
     async def list_page(self, resource: Any, query: Mapping[str, str], **_: Any) -> dict[str, Any]:
-        self.asked.append(f"list {resource.plural}")
+        self.requests.append(f"list {resource.plural}")
         if resource.plural in self.forbidden:
             raise Forbidden(403, "Forbidden", "no")
         items = [copy.deepcopy(obj) for (kind, _name), obj in self.objects.items() if kind == resource.kind]
@@ -169,26 +169,26 @@ def names(objects: Any) -> list[str]:
 async def test_missing_set() -> None:
     world = World()
     assert await world.of_set() is None
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
 
 
-async def test_sets_and_groups_carry_the_policies() -> None:
+async def test_snapshots_contain_the_policies() -> None:
     policies = Policies(NodeLossPolicy(timedelta(hours=2), force_delete=True))
     world = World(*EVERYTHING, policies=policies)
     assert (await world.of_set()).policies is policies
     assert (await world.of_group()).policies is policies
 
 
-async def test_a_new_set_looks_once_for_what_no_stream_shows() -> None:
+async def test_a_new_set_reads_once_what_no_stream_shows() -> None:
     world = World(LWS)
     snapshot = await world.of_set()
     assert (snapshot.lws, snapshot.now) == (LWS, NOW)
     assert (snapshot.leaders, snapshot.service, snapshot.groups, snapshot.revisions) == (None, None, (), ())
     assert (snapshot.reread, snapshot.applied, snapshot.drops_start_ordinal) == (LWS, None, False)
-    assert world.cluster.asked == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
+    assert world.cluster.requests == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
 
 
-async def test_a_taken_revision_name_is_a_fact_of_the_snapshot_and_read_only_once() -> None:
+async def test_a_taken_revision_name_is_in_the_snapshot_and_is_read_once() -> None:
     world = World(*EVERYTHING)
     create = Create(build_revision(LWS, record(LWS), 2), why="because")
     stranger = copy.deepcopy(REVISION)
@@ -200,10 +200,10 @@ async def test_a_taken_revision_name_is_a_fact_of_the_snapshot_and_read_only_onc
     snapshot = await world.of_set()
     assert names(snapshot.taken) == [create.intent["metadata"]["name"]]
     assert len(snapshot.revisions) == 1
-    assert world.cluster.asked == [], "no pass reads it again"
+    assert world.cluster.requests == [], "no pass reads it again"
 
 
-async def test_whether_all_keys_are_known_that_leaders_come_back_with() -> None:
+async def test_live_keys_are_unknown_until_reported_revisions_are_seen() -> None:
     assert (await World(LWS).of_set()).knows_live_keys
     world = World(*EVERYTHING)
     assert (await world.of_set()).knows_live_keys, "the StatefulSet has not reported yet"
@@ -217,7 +217,7 @@ async def test_whether_all_keys_are_known_that_leaders_come_back_with() -> None:
     assert snapshot.knows_live_keys and snapshot.live_keys == {KEY}
 
 
-async def test_nodes_are_looked_at_for_a_rollout_with_prewarm_only() -> None:
+async def test_nodes_are_observed_only_for_a_rollout_with_prewarm() -> None:
     assert (await World(*EVERYTHING).of_set()).prewarm is None
     warm = changed(LWS, lambda lws: lws["spec"]["rolloutStrategy"].update(prewarm={}))
     world = World(*EVERYTHING)
@@ -234,14 +234,14 @@ async def test_nodes_are_looked_at_for_a_rollout_with_prewarm_only() -> None:
     }
     job["metadata"] |= {"ownerReferences": [owner_reference(LWS)], "resourceVersion": "1"}
     world.show(job)
-    world.show(changed(job, lambda obj: obj["metadata"].update(name="of-somebody-else", uid="v")))
+    world.show(changed(job, lambda obj: obj["metadata"].update(name="of-another-owner", uid="v")))
     assert names((await world.of_set()).prewarm.jobs) == ["demo-prewarm-1"]
     # The Job is observed even if the field has been removed meanwhile.
     world.show(changed(warm, lambda lws: lws["spec"].update(LWS["spec"])))
     assert names((await world.of_set()).prewarm.jobs) == ["demo-prewarm-1"]
 
 
-async def test_nodes_are_looked_at_for_an_undo_that_waits_for_them() -> None:
+async def test_nodes_are_observed_for_an_undo_that_waits_for_them() -> None:
     """The set returns to its current revision while groups are on another one."""
     world = World(*EVERYTHING)
     status = {"observedGeneration": 1, "updateRevision": "r", "currentRevision": "r"}
@@ -251,7 +251,7 @@ async def test_nodes_are_looked_at_for_an_undo_that_waits_for_them() -> None:
     assert (await world.of_set()).prewarm.nodes
 
 
-async def test_keys_of_groups_that_a_lost_statefulset_left_behind_are_live() -> None:
+async def test_keys_of_groups_of_a_lost_statefulset_are_live() -> None:
     world = World(LWS, REVISION, *PODS, *WORKERS)
     assert (await world.of_set()).live_keys == {KEY}
 
@@ -280,27 +280,29 @@ async def test_no_children_for_a_set_whose_deletion_was_missed(
 
 
 @pytest.mark.parametrize(
-    ("wish", "looks"),
+    ("budget", "is_reread"),
     [
-        pytest.param(None, False, id="not asked for"),
-        pytest.param({}, True, id="asked for"),
-        pytest.param({"maxUnavailableGroups": "many"}, False, id="unknown request"),
+        pytest.param(None, False, id="not requested"),
+        pytest.param({}, True, id="requested"),
+        pytest.param({"maxUnavailableGroups": "many"}, False, id="invalid value"),
     ],
 )
-async def test_a_missing_disruption_budget_is_made_only_for_a_set_that_lives(wish: Any, looks: bool) -> None:
+async def test_a_set_without_its_requested_disruption_budget_is_reread_live(
+    budget: Any, is_reread: bool
+) -> None:
     lws = copy.deepcopy(LWS)
-    lws["spec"]["podDisruptionBudget"] = wish
+    lws["spec"]["podDisruptionBudget"] = budget
     world = World(lws, *(obj for obj in EVERYTHING if obj is not LWS))
     snapshot = await world.of_set()
     assert snapshot.pod_disruption_budget is None
-    assert world.cluster.asked == (["LeaderWorkerSet default/demo"] if looks else [])
+    assert world.cluster.requests == (["LeaderWorkerSet default/demo"] if is_reread else [])
 
 
-async def test_the_disruption_budget_of_a_set_is_seen_whoever_owns_it() -> None:
+async def test_the_disruption_budget_is_observed_regardless_of_its_owner() -> None:
     ours = api_server.stored(build_disruption_budget(LWS, 1))
     world = World(*EVERYTHING, ours)
     assert (await world.of_set()).pod_disruption_budget == trim(ours)
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
     stranger = {**ours, "metadata": {**ours["metadata"], "ownerReferences": [OTHER], "labels": {}}}
     world = World(*EVERYTHING, stranger)
     snapshot = await world.of_set()
@@ -308,7 +310,7 @@ async def test_the_disruption_budget_of_a_set_is_seen_whoever_owns_it() -> None:
 
 
 @pytest.mark.parametrize("is_requested", [True, False])
-async def test_the_service_of_leaders_is_seen_where_it_matters(is_requested: bool) -> None:
+async def test_a_foreign_leader_service_is_observed_only_if_the_set_requests_one(is_requested: bool) -> None:
     lws = copy.deepcopy(LWS)
     lws["spec"]["leaderService"] = {"ports": [{"port": 80}]}
     ours = api_server.stored(build_leader_service(lws))
@@ -317,7 +319,7 @@ async def test_the_service_of_leaders_is_seen_where_it_matters(is_requested: boo
     others = [obj for obj in EVERYTHING if obj is not LWS]
     world = World(the_set, *others, ours)
     assert (await world.of_set()).leader_service == trim(ours)
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
     world = World(the_set, *others, stranger)
     snapshot = await world.of_set()
     # A Service of that name matters only if the set needs one.
@@ -325,7 +327,7 @@ async def test_the_service_of_leaders_is_seen_where_it_matters(is_requested: boo
     assert ("u-9" in snapshot.owners_alive) is is_requested
 
 
-async def test_nodes_are_read_where_a_pod_should_have_been_gone() -> None:
+async def test_nodes_of_overdue_pods_are_read() -> None:
     stuck = copy.deepcopy(PODS[0])
     stuck["metadata"] |= {"deletionTimestamp": "2026-03-01T11:59:00Z", "deletionGracePeriodSeconds": 30}
     world = World(*EVERYTHING)
@@ -333,13 +335,13 @@ async def test_nodes_are_read_where_a_pod_should_have_been_gone() -> None:
     world.hide({"kind": "Node", "metadata": {"name": "node-1"}})
     for snapshot in (await world.of_set(), await world.of_group(stuck["metadata"]["name"])):
         assert list(snapshot.nodes) == ["node-1"]
-    assert world.cluster.asked == ["Node /node-1", "Node /node-1"]
+    assert world.cluster.requests == ["Node /node-1", "Node /node-1"]
 
 
 async def test_a_settled_set_causes_no_reads() -> None:
     world = World(*EVERYTHING)
     snapshot = await world.of_set()
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
     assert names([snapshot.leaders, snapshot.service]) == ["demo", "demo"]
     assert [group.index for group in snapshot.groups] == [0, 1]
     assert names(group.leader for group in snapshot.groups) == ["demo-0", "demo-1"]
@@ -350,7 +352,7 @@ async def test_a_settled_set_causes_no_reads() -> None:
     assert (snapshot.reread, snapshot.unrecorded) == (None, ())
 
 
-async def test_the_pods_of_each_group_are_known_by_their_uids() -> None:
+async def test_worker_uids_of_each_group_are_in_the_snapshot() -> None:
     snapshot = await World(*EVERYTHING).of_set()
     uids = [sorted(group.worker_uids) for group in snapshot.groups]
     assert uids == [["uid-of-pod-demo-0-1", "uid-of-pod-demo-0-2"], []]
@@ -375,15 +377,15 @@ async def test_rejections_are_in_the_snapshot() -> None:
     assert snapshot.recheck_after == 30
 
 
-async def test_a_statefulset_without_its_pods_is_looked_at_again() -> None:
+async def test_a_statefulset_short_of_pods_is_rechecked() -> None:
     leaders = changed(LEADERS, lambda obj: obj.update(status={"observedGeneration": 1, "replicas": 1}))
     world = World(LWS, leaders, SERVICE, REVISION, PODS[1], WORKERS[1], *WORKER_PODS)
     snapshot = await world.of_set()
     assert (snapshot.rejections, snapshot.recheck_after) == ((), 5)
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
 
 
-async def test_pod_rejections_are_known_as_well_as_rejections_of_the_set() -> None:
+async def test_rejections_of_pods_and_of_the_set_are_in_the_snapshot() -> None:
     leaders = changed(LEADERS, lambda obj: obj.update(status={"observedGeneration": 1, "replicas": 1}))
     world = World(LWS, leaders, SERVICE, REVISION, PODS[1], WORKERS[1], *WORKER_PODS)
     service = Create(build_service("demo-1", "demo", {}, LWS), why="because")
@@ -401,7 +403,7 @@ async def test_pod_rejections_are_known_as_well_as_rejections_of_the_set() -> No
     assert snapshot.refused_at == {leaders["metadata"]["uid"]: NOW}
 
 
-async def test_terminating_leaders_are_seen() -> None:
+async def test_terminating_leaders_are_observed() -> None:
     terminating = make_leader_pod(LWS, 1, key=KEY, terminating=True)
     snapshot = await World(LWS, LEADERS, REVISION, terminating).of_set()
     assert names(group.leader for group in snapshot.groups) == ["demo-1"]
@@ -425,12 +427,12 @@ async def test_terminating_leaders_are_seen() -> None:
         ),
     ],
 )
-async def test_pods_that_are_no_leaders_of_this_set(strangers: list[dict[str, Any]]) -> None:
+async def test_foreign_pods_are_no_leaders_of_the_set(strangers: list[dict[str, Any]]) -> None:
     snapshot = await World(LWS, LEADERS, SERVICE, REVISION, *strangers).of_set()
     assert snapshot.groups == ()
 
 
-async def test_groups_of_a_statefulset_that_is_not_ours_are_not_ours() -> None:
+async def test_groups_of_a_foreign_statefulset_are_ignored() -> None:
     theirs = changed(LEADERS, owned_by(OTHER))
     snapshot = await World(LWS, theirs, SERVICE, REVISION, *PODS).of_set()
     assert snapshot.groups == () and snapshot.leaders is not None
@@ -442,7 +444,7 @@ async def test_groups_of_a_statefulset_that_is_not_ours_are_not_ours() -> None:
         pytest.param(
             lambda obj: obj["metadata"]["ownerReferences"][0].update(uid="u-former"), None, id="former"
         ),
-        pytest.param(owned_by(OTHER), "demo-0", id="of a live owner"),
+        pytest.param(owned_by(OTHER), "demo-0", id="of an existing owner"),
         pytest.param(owned_by(), None, id="an orphan like ours: its group may adopt it"),
         pytest.param(
             lambda obj: obj["metadata"].update(ownerReferences=[], labels={}),
@@ -451,9 +453,7 @@ async def test_groups_of_a_statefulset_that_is_not_ours_are_not_ours() -> None:
         ),
     ],
 )
-async def test_workers_count_only_if_this_very_leader_controls_them(
-    change: Change, conflict: str | None
-) -> None:
+async def test_workers_count_only_if_their_leader_controls_them(change: Change, conflict: str | None) -> None:
     world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1], changed(WORKERS[1], change))
     (group,) = (await world.of_set()).groups
     assert group.worker_statefulset is None
@@ -464,12 +464,12 @@ async def test_workers_count_only_if_this_very_leader_controls_them(
     ("policy", "owners", "conflict"),
     [
         pytest.param("UniquePerReplica", [], "Service demo-0", id="without an owner"),
-        pytest.param("UniquePerReplica", [OTHER], "Service demo-0", id="of a live owner"),
+        pytest.param("UniquePerReplica", [OTHER], "Service demo-0", id="of an existing owner"),
         pytest.param("UniquePerReplica", [owner_reference(PODS[1])], None, id="the group's own"),
         pytest.param("Shared", [], None, id="not needed"),
     ],
 )
-async def test_a_foreign_service_with_the_name_of_a_group_service(
+async def test_a_foreign_service_with_the_name_of_a_group_service_is_a_conflict(
     policy: str, owners: list[dict[str, Any]], conflict: str | None
 ) -> None:
     annotation = {SUBDOMAIN_POLICY_ANNOTATION: policy}
@@ -484,7 +484,7 @@ async def test_a_foreign_service_with_the_name_of_a_group_service(
 
 
 @pytest.mark.parametrize("ordinals", [None, {}, {"start": 1}])
-async def test_workers_without_a_start_ordinal_are_told_from_others(ordinals: dict[str, int] | None) -> None:
+async def test_workers_without_a_start_ordinal_are_recognised(ordinals: dict[str, int] | None) -> None:
     def change(obj: dict[str, Any]) -> None:
         obj["spec"].pop("ordinals")
         obj["spec"].update({} if ordinals is None else {"ordinals": ordinals})
@@ -494,7 +494,7 @@ async def test_workers_without_a_start_ordinal_are_told_from_others(ordinals: di
     assert group.lacks_start_ordinal is not bool(ordinals)
 
 
-async def test_revisions_of_statefulsets_and_of_others_do_not_enter() -> None:
+async def test_revisions_of_other_owners_are_ignored() -> None:
     # StatefulSets copy the labels of their pod template to their own revisions.
     of_statefulset = changed(
         REVISION,
@@ -515,7 +515,7 @@ async def test_revisions_of_statefulsets_and_of_others_do_not_enter() -> None:
     assert [revision.name for revision in snapshot.revisions] == [f"demo-{KEY}-1"]
 
 
-async def test_live_keys_are_those_that_anything_was_made_from() -> None:
+async def test_live_keys_include_the_revisions_of_pods_and_workers() -> None:
     old_pod = changed(PODS[1], lambda obj: obj["metadata"]["labels"].update({REVISION_LABEL: "old-pod"}))
     old_workers = changed(
         WORKERS[0],
@@ -537,7 +537,7 @@ async def test_a_foreign_object_with_the_name_is_read_before_a_create() -> None:
     snapshot = await world.of_set()
     assert snapshot.leaders["metadata"]["uid"] == "uid-of-leaders-demo"
     assert snapshot.owners_alive == {"u-9"}
-    assert world.cluster.asked == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
+    assert world.cluster.requests == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
 
     # No event reports the deletion of this StatefulSet: each pass reads it.
     del world.cluster.objects["StatefulSet", "demo"]
@@ -546,7 +546,7 @@ async def test_a_foreign_object_with_the_name_is_read_before_a_create() -> None:
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "Service"])
-async def test_an_object_of_ours_that_lost_its_label_is_read_again_each_time(kind: str) -> None:
+async def test_an_owned_object_without_its_label_is_read_in_each_pass(kind: str) -> None:
     world = World(*EVERYTHING)
     original = {"StatefulSet": LEADERS, "Service": SERVICE}[kind]
     for generation in (1, 2, 3):
@@ -562,13 +562,13 @@ async def test_an_object_of_ours_that_lost_its_label_is_read_again_each_time(kin
         snapshot = await world.of_set()
         seen = snapshot.leaders if kind == "StatefulSet" else snapshot.service
         assert seen["metadata"]["generation"] == generation
-    assert world.cluster.asked == [f"{kind} default/demo"] * 3
+    assert world.cluster.requests == [f"{kind} default/demo"] * 3
 
 
-async def test_a_service_of_ours_that_is_gone_is_not_looked_for() -> None:
+async def test_a_deleted_service_is_not_read() -> None:
     world = World(LWS, LEADERS, REVISION, *PODS, *WORKERS)
     assert (await world.of_set()).service is None
-    assert world.cluster.asked == ["LeaderWorkerSet default/demo"]
+    assert world.cluster.requests == ["LeaderWorkerSet default/demo"]
 
 
 # --- Owners and orphans -------------------------------------------------------------------------------------
@@ -618,24 +618,24 @@ ORPHANED = [
 
 
 @pytest.mark.parametrize("obj", ORPHANED)
-async def test_the_set_is_read_past_every_cache_where_it_could_adopt(obj: dict[str, Any]) -> None:
+async def test_the_set_is_reread_live_before_it_adopts(obj: dict[str, Any]) -> None:
     world = World(*EVERYTHING)
     world.show(changed(obj, owned_by()))
     snapshot = await world.of_set()
-    assert world.cluster.asked.count("LeaderWorkerSet default/demo") == 1
+    assert world.cluster.requests.count("LeaderWorkerSet default/demo") == 1
     assert snapshot.reread == LWS and snapshot.is_set_alive
 
     del world.cluster.objects["LeaderWorkerSet", "demo"]
     assert await world.of_set() is None
 
 
-def going(obj: dict[str, Any]) -> dict[str, Any]:
+def terminating_copy(obj: dict[str, Any]) -> dict[str, Any]:
     return changed(obj, lambda it: it["metadata"].update(deletionTimestamp="2026-03-01T12:00:00Z"))
 
 
 @pytest.mark.parametrize("obj", ORPHANED)
 @pytest.mark.parametrize("change", [None, owned_by()], ids=["missing", "orphaned"])
-async def test_a_set_that_its_fresh_read_shows_as_deleting_gets_no_write(
+async def test_a_set_that_a_live_read_shows_as_terminating_gets_no_write(
     obj: dict[str, Any], change: Change | None
 ) -> None:
     """The status is not written, either."""
@@ -643,23 +643,23 @@ async def test_a_set_that_its_fresh_read_shows_as_deleting_gets_no_write(
     if change is not None:
         world.show(changed(obj, change))
     assert not plan(await world.of_set()).is_empty
-    world.hide(going(LWS))
+    world.hide(terminating_copy(LWS))
     assert plan(await world.of_set()).is_empty
-    assert world.store.get("LeaderWorkerSet", "default", "demo") == trim(going(LWS))
+    assert world.store.get("LeaderWorkerSet", "default", "demo") == trim(terminating_copy(LWS))
 
-    world.cluster.asked.clear()
+    world.cluster.requests.clear()
     assert plan(await world.of_set()).is_empty
-    assert world.cluster.asked == [], "nothing more is read for it"
+    assert world.cluster.requests == [], "nothing more is read for it"
 
 
-async def test_what_was_read_of_a_set_afresh_is_known_from_then_on() -> None:
+async def test_a_live_read_of_a_set_updates_the_store() -> None:
     world = World(*(obj for obj in EVERYTHING if obj is not SERVICE))
     world.hide(scaled := changed(LWS, lambda lws: lws["spec"].update(replicas=7)))
     await world.of_set()
     assert world.store.get("LeaderWorkerSet", "default", "demo") == trim(scaled)
 
 
-async def test_what_we_remember_of_our_own_writes() -> None:
+async def test_results_of_our_own_writes_are_in_the_snapshot() -> None:
     world = World(*EVERYTHING)
     action = Apply(LEADERS, why="")
     world.memory.record_apply(action, LEADERS)
@@ -676,7 +676,7 @@ async def test_what_we_remember_of_our_own_writes() -> None:
 async def test_a_complete_group_causes_no_reads() -> None:
     world = World(*EVERYTHING)
     snapshot = await world.of_group()
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
     assert snapshot.lws == LWS
     assert names([snapshot.leader, snapshot.worker_statefulset]) == ["demo-0", "demo-0"]
     assert sorted(names(snapshot.worker_pods)) == ["demo-0-1", "demo-0-2"]
@@ -688,20 +688,20 @@ async def test_a_new_group_causes_no_reads() -> None:
     world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1])
     snapshot = await world.of_group()
     assert (snapshot.worker_statefulset, snapshot.worker_pods, snapshot.service) == (None, (), None)
-    assert world.cluster.asked == [], "a create that meets a stranger fails and shows it"
+    assert world.cluster.requests == [], "a create fails if a foreign object has the name"
 
 
-async def test_former_workers_are_of_interest_where_workers_are_yet_to_be_made() -> None:
+async def test_former_workers_are_observed_only_without_a_worker_statefulset() -> None:
     new = changed(PODS[1], lambda obj: obj["metadata"].update(uid="u-new"))
     world = World(LWS, LEADERS, SERVICE, REVISION, new, *WORKER_PODS)
     assert names((await world.of_group()).former_workers) == ["demo-0-1", "demo-0-2"]
-    assert world.cluster.asked == ["StatefulSet default/demo-0"], "it may only have lost its label"
+    assert world.cluster.requests == ["StatefulSet default/demo-0"], "it may only have lost its label"
     world.show(WORKERS[1])
     assert (await world.of_group()).former_workers == ()
 
 
 @pytest.mark.parametrize("owner", ["this leader", "its predecessor"])
-async def test_the_pod_group_of_a_group_is_looked_at_where_gangs_are_served(owner: str) -> None:
+async def test_the_pod_group_of_a_group_is_observed_only_if_gangs_are_served(owner: str) -> None:
     volcano = PROVIDERS["volcano"]
     pod_group = api_server.stored(dict(volcano.pod_group(LWS, PODS[1])))
     if owner == "its predecessor":
@@ -716,7 +716,7 @@ async def test_the_pod_group_of_a_group_is_looked_at_where_gangs_are_served(owne
     assert names([snapshot.pod_group]) == [f"demo-0-{KEY}"]
     # A PodGroup that may be in the way is read past the cache.
     read = [] if owner == "this leader" else [f"PodGroup default/demo-0-{KEY}"]
-    assert world.cluster.asked == read
+    assert world.cluster.requests == read
 
 
 @pytest.mark.parametrize(
@@ -726,7 +726,7 @@ async def test_the_pod_group_of_a_group_is_looked_at_where_gangs_are_served(owne
         pytest.param("mine", None, id="none where users have their own"),
     ],
 )
-async def test_the_pod_group_that_a_leader_names_is_looked_at(carried: str, expected: str | None) -> None:
+async def test_the_pod_group_that_a_leader_names_is_observed(carried: str, expected: str | None) -> None:
     native = PROVIDERS["kubernetes"]
     leader = changed(PODS[1], lambda pod: pod["spec"].update(schedulingGroup={"podGroupName": carried}))
     pod_group = api_server.stored(dict(native.pod_group(LWS, leader)))
@@ -752,7 +752,7 @@ async def test_a_set_with_scheduling_has_a_workload_and_groups_with_pod_groups_o
     )
     others = [obj for obj in EVERYTHING if obj not in (LWS, PODS[1])]
     world = World(SCHEDULED, *others, named, workload, current, former, scheduler=ASSUMED)
-    assert (await world.of_set()).scheduled == Scheduled(), "nobody knows yet"
+    assert (await world.of_set()).scheduled == Scheduled(), "not known yet"
     world.workloads = Scheduled(is_served=True)
     of_set, of_group = await world.of_set(), await world.of_group()
     assert names([of_set.scheduled.workload]) == [workload_name(LWS)]
@@ -763,7 +763,7 @@ async def test_a_set_with_scheduling_has_a_workload_and_groups_with_pod_groups_o
     assert (await world.of_set()).scheduled == Scheduled(is_missing=True)
 
 
-async def test_pod_groups_of_volcano_that_the_set_owns_are_looked_at_when_their_leader_is_gone() -> None:
+async def test_volcano_pod_groups_without_their_leader_are_observed() -> None:
     volcano, others = PROVIDERS["volcano"], [obj for obj in EVERYTHING if obj is not LWS]
     in_use = api_server.stored(dict(volcano.pod_group(SCHEDULED, PODS[1])))
 
@@ -784,14 +784,14 @@ async def test_pod_groups_of_volcano_that_the_set_owns_are_looked_at_when_their_
         orphaned,
         named(f"demo-7-{KEY}", 7),
         named(f"demo-8-{KEY}", 8),
-        named("of-somebody-else", 9),
+        named("of-another-owner", 9),
         named(f"demo-10-{KEY}", 10, ownerReferences=[OTHER]),
         named(f"demo-11-{KEY}", 11, deletionTimestamp="2026-01-01T00:00:00Z"),
         scheduler=Scheduler(is_enabled=True, provider="volcano"),
     )
     world.gang = volcano
     assert names([(await world.of_group()).pod_group]) == names([in_use])
-    assert world.cluster.asked == [], "one that the set owns comes from the store"
+    assert world.cluster.requests == [], "one that the set owns comes from the store"
     former = (await world.of_set()).former_gangs
     assert {(gang.pod_group["metadata"]["name"], gang.has_pods) for gang in former} == {
         (f"demo-7-{KEY}", True),
@@ -801,7 +801,7 @@ async def test_pod_groups_of_volcano_that_the_set_owns_are_looked_at_when_their_
     assert (await world.of_set()).former_gangs == (), "without scheduling their leaders own them"
 
 
-async def test_an_edited_label_of_a_leader_costs_no_pod_group() -> None:
+async def test_an_edited_label_of_a_leader_deletes_no_pod_group() -> None:
     """The label is repaired by the pass over the group, which may run later."""
     volcano, lws = PROVIDERS["volcano"], changed(SCHEDULED, lambda lws: lws["spec"].update(replicas=1))
     leader = changed(PODS[1], lambda pod: pod["metadata"]["labels"].update({GROUP_INDEX_LABEL: "9"}))
@@ -812,20 +812,20 @@ async def test_an_edited_label_of_a_leader_costs_no_pod_group() -> None:
     assert (await world.of_set()).former_gangs == ()
 
 
-async def test_other_sets_have_none_and_cost_no_read() -> None:
+async def test_sets_without_scheduling_cause_no_reads_of_workloads() -> None:
     world = World(*EVERYTHING, scheduler=ASSUMED)
     world.workloads = Scheduled(is_served=True)
     assert ((await world.of_set()).scheduled, (await world.of_group()).scheduled) == (None, None)
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
 
 
-async def test_a_workload_that_no_stream_shows_is_read_before_one_is_made() -> None:
+async def test_a_workload_that_no_stream_shows_is_read_before_one_is_created() -> None:
     others = [obj for obj in EVERYTHING if obj is not LWS]
     world = World(SCHEDULED, *others, scheduler=ASSUMED)
     world.workloads = Scheduled(is_served=True)
     snapshot = await world.of_set()
     assert (snapshot.scheduled.workload, snapshot.reread is not None) == (None, True)
-    assert f"Workload default/{workload_name(LWS)}" in world.cluster.asked
+    assert f"Workload default/{workload_name(LWS)}" in world.cluster.requests
 
 
 EXCLUSIVE = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}
@@ -840,7 +840,7 @@ NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "labe
         pytest.param([WORKERS[1]], [NODE], [], None, id="workers are placed once"),
     ],
 )
-async def test_the_node_of_a_leader_is_read_where_its_workers_follow_it(
+async def test_the_node_of_a_leader_is_read_if_new_workers_follow_it(
     cached: list[dict[str, Any]], uncached: list[dict[str, Any]], requests: list[str], node: Any
 ) -> None:
     lws = make_set(size=3, annotations=EXCLUSIVE)
@@ -853,7 +853,7 @@ async def test_the_node_of_a_leader_is_read_where_its_workers_follow_it(
         world.hide(obj)
     snapshot = await world.of_group()
     assert snapshot.node == node
-    assert world.cluster.asked == requests
+    assert world.cluster.requests == requests
 
 
 @pytest.mark.parametrize(
@@ -879,23 +879,23 @@ async def test_a_pod_is_a_leader_only_by_uid_at_each_step(objects: list[dict[str
     world = World(*objects)
     name = "demo-0-1" if len(objects) > len(EVERYTHING) else "demo-0"
     assert await world.of_group(name) is None
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
 
 
-async def test_workers_of_a_former_leader_are_looked_at_past_the_cache() -> None:
+async def test_workers_of_a_former_leader_are_read_live() -> None:
     new = changed(PODS[1], lambda obj: obj["metadata"].update(uid="u-new"))
     world = World(LWS, LEADERS, SERVICE, REVISION, new, WORKERS[1], *WORKER_PODS)
     snapshot = await world.of_group()
     assert snapshot.worker_statefulset is not None and snapshot.owners_alive == frozenset()
-    assert world.cluster.asked == ["StatefulSet default/demo-0"]
+    assert world.cluster.requests == ["StatefulSet default/demo-0"]
 
     del world.cluster.objects["StatefulSet", "demo-0"]
     snapshot = await world.of_group()
-    assert snapshot.worker_statefulset is None, "it went, and the stream has not said so yet"
+    assert snapshot.worker_statefulset is None, "it was deleted, and its event has not arrived yet"
 
 
 @pytest.mark.parametrize("orphan", ["StatefulSet", "Service"])
-async def test_the_leader_is_read_past_every_cache_where_it_could_adopt(orphan: str) -> None:
+async def test_the_leader_is_reread_live_before_it_adopts(orphan: str) -> None:
     world = World(*EVERYTHING)
     bare = changed(WORKERS[1], owned_by())
     if orphan == "Service":
@@ -905,21 +905,21 @@ async def test_the_leader_is_read_past_every_cache_where_it_could_adopt(orphan: 
     world.show(bare)
     snapshot = await world.of_group()
     assert snapshot.reread["metadata"]["uid"] == PODS[1]["metadata"]["uid"]
-    assert world.cluster.asked.count("Pod default/demo-0") == 1
+    assert world.cluster.requests.count("Pod default/demo-0") == 1
 
 
-async def test_nothing_is_read_afresh_for_a_service_that_users_made_themselves() -> None:
+async def test_a_users_own_service_causes_no_live_read_of_set_or_leader() -> None:
     """The Service may stay indefinitely. Only the Service is read, as no stream may show it."""
     own = changed(SERVICE, lambda obj: obj["metadata"].update(ownerReferences=[], managedFields=[]))
     of_group = {**own, "metadata": {**own["metadata"], "name": "demo-0", "uid": "u-5"}}
     world = World(*(obj for obj in EVERYTHING if obj is not SERVICE), own, of_group)
     assert (await world.of_set()).service == trim(own)
     assert (await world.of_group()).service == trim(of_group)
-    assert world.cluster.asked == ["Service default/demo", "Service default/demo-0"]
+    assert world.cluster.requests == ["Service default/demo", "Service default/demo-0"]
 
 
-@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "going"])
-async def test_a_leader_that_its_fresh_read_shows_as_deleting_gets_nothing(is_gone: bool) -> None:
+@pytest.mark.parametrize("is_gone", [True, False], ids=["deleted", "terminating"])
+async def test_a_leader_that_a_live_read_shows_as_terminating_gets_no_write(is_gone: bool) -> None:
     unique = {SUBDOMAIN_POLICY_ANNOTATION: "UniquePerReplica"}
     pod = changed(PODS[1], lambda obj: obj["metadata"].setdefault("annotations", {}).update(unique))
     world = World(LWS, LEADERS, SERVICE, REVISION, pod, changed(WORKERS[1], owned_by()))
@@ -927,13 +927,13 @@ async def test_a_leader_that_its_fresh_read_shows_as_deleting_gets_nothing(is_go
         del world.cluster.objects["Pod", "demo-0"]
         assert await world.of_group() is None
     else:
-        world.hide(going(pod))
+        world.hide(terminating_copy(pod))
         assert plan_group(await world.of_group()).is_empty
     stored = world.store.get("Pod", "default", "demo-0")
-    assert stored == (None if is_gone else trim(going(pod)))
+    assert stored == (None if is_gone else trim(terminating_copy(pod)))
 
 
-async def test_a_worker_that_came_back_as_another_pod_is_noticed() -> None:
+async def test_a_replaced_worker_is_detected() -> None:
     world = World(*EVERYTHING)
     assert (await world.of_group()).replaced == ()
     again = changed(WORKER_PODS[0], lambda pod: pod["metadata"].update(uid="u-again"))
@@ -958,7 +958,7 @@ async def test_sibling_groups_are_read_only_for_a_possible_restart() -> None:
     snapshot = await world.of_group()
     assert [group.index for group in snapshot.siblings] == [0, 1]
     assert snapshot.target_key == KEY
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
 
 
 async def test_a_leader_being_deleted_by_another_pass_counts_as_terminating() -> None:
@@ -969,7 +969,7 @@ async def test_a_leader_being_deleted_by_another_pass_counts_as_terminating() ->
     assert deleting == {"demo-0": True, "demo-1": False}
 
 
-async def test_losses_without_a_restart_policy_are_ignored_later() -> None:
+async def test_losses_under_restart_policy_none_are_ignored_later() -> None:
     calm = make_set(size=3, template={"restartPolicy": "None"})
     world = World(calm, *EVERYTHING[1:])
     await world.of_group()
@@ -985,20 +985,20 @@ async def test_a_missing_revision_is_read_before_it_counts_as_lost() -> None:
     snapshot = await world.of_group()
     assert snapshot.revision is not None and snapshot.revision.key == KEY
     assert snapshot.unrecorded is None
-    assert world.cluster.asked == ["list controllerrevisions"]
+    assert world.cluster.requests == ["list controllerrevisions"]
     assert (await world.of_group()).revision is not None
-    assert len(world.cluster.asked) == 1, "from then on it is known"
+    assert len(world.cluster.requests) == 1, "it is known afterwards"
 
 
-async def test_of_a_set_that_a_later_release_stored_nothing_is_read() -> None:
+async def test_a_set_with_an_unsupported_field_causes_no_reads() -> None:
     world = World(*EVERYTHING)
     world.show(changed(LWS, lambda obj: obj["spec"].update(scheduling={})))
     of_set, of_group = await world.of_set(), await world.of_group()
     assert of_set.leaders is None and of_group.worker_statefulset is None
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
 
 
-async def test_of_a_namespace_that_the_pod_webhook_does_not_see_nothing_is_read() -> None:
+async def test_a_set_in_an_uncovered_namespace_causes_no_reads() -> None:
     world = World(*EVERYTHING)
 
     async def covers(namespace: str) -> bool:
@@ -1008,17 +1008,17 @@ async def test_of_a_namespace_that_the_pod_webhook_does_not_see_nothing_is_read(
     of_set, of_group = await world.of_set(), await world.of_group()
     assert not of_set.is_covered and of_set.leaders is None
     assert not of_group.is_covered and of_group.worker_statefulset is None
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
 
 
-async def test_of_a_set_that_cannot_be_read_nothing_else_is() -> None:
+async def test_a_set_with_an_invalid_spec_causes_no_reads() -> None:
     world = World(*EVERYTHING)
     world.show(changed(make_set(size=3, generation=2), lambda lws: lws["spec"].update(replicas="two")))
     snapshot = await world.of_set()
     assert (snapshot.leaders, snapshot.fault) == (None, "spec.replicas is 'two', not a whole number")
     group = await world.of_group()
     assert (group.worker_statefulset, group.fault) == (None, snapshot.fault)
-    assert world.cluster.asked == []
+    assert world.cluster.requests == []
 
 
 # --- Pods of groups that have used up their restarts --------------------------------------------------------
@@ -1038,22 +1038,22 @@ def kept_of(pod: dict[str, Any]) -> dict[str, Any]:
 KEPT = (kept_of(PODS[1]), *map(kept_of, WORKER_PODS))
 
 
-async def test_kept_pods_and_what_decides_about_them_are_seen() -> None:
+async def test_kept_pods_and_their_leader_statefulset_are_observed() -> None:
     snapshot = await World(LWS, LEADERS, *KEPT, WORKERS[1]).of_group()
     assert names(snapshot.kept) == ["demo-0-1", "demo-0-2"]
     assert snapshot.leaders == trim(LEADERS) and snapshot.leader == trim(KEPT[0])
     world = World(*EVERYTHING)
     at_rest = await world.of_group()
     assert (at_rest.kept, at_rest.leaders) == ((), None)
-    assert "list namespaces" not in world.cluster.asked
+    assert "list namespaces" not in world.cluster.requests
 
 
-async def test_of_a_namespace_it_is_known_whether_it_keeps_kept_pods() -> None:
+async def test_the_terminating_namespace_of_kept_pods_is_observed() -> None:
     world = World(LWS, LEADERS, *KEPT, WORKERS[1])
     namespace: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
     world.cluster.objects["Namespace", "default"] = namespace
     assert [(await world.of_group()).is_namespace_ending for _ in range(2)] == [False, False]
-    assert world.cluster.asked.count("list namespaces") == 1
+    assert world.cluster.requests.count("list namespaces") == 1
     namespace["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
     later = NOW + timedelta(seconds=11)
     assert (await world.observer.observe_group("default", "demo-0", later)).is_namespace_ending
@@ -1077,7 +1077,7 @@ async def test_no_namespace_is_terminating_without_read_access() -> None:
         pytest.param(KEPT, id="without both"),
     ],
 )
-async def test_kept_pods_of_nobody_are_abandoned_with_their_leader_last(objects: Any) -> None:
+async def test_kept_pods_without_an_owner_are_abandoned_with_their_leader_last(objects: Any) -> None:
     abandoned = await World(*objects).of_group()
     assert names(abandoned.pods) == ["demo-0-1", "demo-0-2", "demo-0"]
 
@@ -1095,7 +1095,7 @@ async def test_a_statefulset_that_no_stream_shows_keeps_its_pods() -> None:
     assert names((await world.of_group()).kept) == ["demo-0-1", "demo-0-2"]
 
 
-async def test_kept_pods_of_a_set_that_goes_are_seen_whatever_is_wrong_with_it() -> None:
+async def test_kept_pods_of_a_terminating_set_are_observed_even_if_its_spec_is_invalid() -> None:
     broken = changed(LWS, lambda obj: obj["spec"].update(leaderWorkerTemplate=None))
     broken["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
     assert names((await World(broken, LEADERS, *KEPT).of_group()).kept) == ["demo-0-1", "demo-0-2"]
@@ -1105,11 +1105,11 @@ async def test_kept_pods_of_a_set_that_goes_are_seen_whatever_is_wrong_with_it()
     ("spec", "is_covered"),
     [
         pytest.param({"spread": "zones"}, True, id="a field of a later release"),
-        pytest.param({"scheduling": {}}, True, id="a field that nobody serves"),
+        pytest.param({"scheduling": {}}, True, id="a field that no scheduler serves"),
         pytest.param({}, False, id="a namespace that is not covered"),
     ],
 )
-async def test_kept_pods_of_a_set_that_is_left_alone_do_not_keep_their_namespace(
+async def test_kept_pods_of_a_set_that_is_left_alone_do_not_block_their_namespace(
     spec: dict[str, Any], is_covered: bool
 ) -> None:
     async def covers(namespace: str) -> bool:

@@ -96,7 +96,7 @@ async def assert_repaired(state: State, objects: list[Object], name: str) -> Non
 
 @pytest.mark.parametrize("name", [AT_REST, ROLLING, PER_REPLICA])
 @pytest.mark.parametrize("mark", MARKS, ids=lambda mark: str(mark[1].rpartition("/")[2]))
-async def test_an_edited_leader_is_repaired_and_nothing_else_follows(
+async def test_an_edited_leader_is_repaired_and_nothing_else_changes(
     name: str, mark: tuple[str, str]
 ) -> None:
     state = load(name)
@@ -112,7 +112,7 @@ async def test_an_edited_leader_is_repaired_and_nothing_else_follows(
 
 @pytest.mark.parametrize("name", [AT_REST, ROLLING])
 @pytest.mark.parametrize("mark", MARKS, ids=lambda mark: str(mark[1].rpartition("/")[2]))
-async def test_an_edited_worker_is_repaired_and_nothing_else_follows(
+async def test_an_edited_worker_is_repaired_and_nothing_else_changes(
     name: str, mark: tuple[str, str]
 ) -> None:
     state = load(name)
@@ -125,9 +125,7 @@ async def test_an_edited_worker_is_repaired_and_nothing_else_follows(
 
 @pytest.mark.parametrize("name", [AT_REST, ROLLING])
 @pytest.mark.parametrize("label", [NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL])
-async def test_edited_workers_statefulsets_are_repaired_as_they_were_never_scaled(
-    name: str, label: str
-) -> None:
+async def test_edited_worker_statefulsets_are_repaired_without_scaling(name: str, label: str) -> None:
     state = load(name)
     workers = f"{state.lws['metadata']['name']}-0"
     was = state.get("StatefulSet", workers)
@@ -143,7 +141,7 @@ async def test_edited_workers_statefulsets_are_repaired_as_they_were_never_scale
 
 @pytest.mark.parametrize("name", [AT_REST, ROLLING])
 @pytest.mark.parametrize("label", [NAME_LABEL, REVISION_LABEL])
-async def test_an_edited_leader_statefulset_moves_no_group(name: str, label: str) -> None:
+async def test_an_edited_leader_statefulset_replaces_no_group(name: str, label: str) -> None:
     state = load(name)
     usual = actions_of(await Observed(state.objects).plan_set())
     statefulset = next((action.intent for action in usual if isinstance(action, Apply)), state.leaders)
@@ -161,7 +159,7 @@ async def test_an_edited_leader_statefulset_moves_no_group(name: str, label: str
 
 
 @pytest.mark.parametrize("name", [AT_REST, ROLLING])
-async def test_workers_whose_statefulset_has_left_the_streams_are_not_taken_for_lost(name: str) -> None:
+async def test_workers_of_a_statefulset_without_its_label_do_not_count_as_lost(name: str) -> None:
     """The StatefulSet has lost its name label. A group that has workers cannot be replaced at no cost."""
     state = load(name)
     workers = f"{state.lws['metadata']['name']}-0"
@@ -175,7 +173,7 @@ async def test_workers_whose_statefulset_has_left_the_streams_are_not_taken_for_
     assert merge.patch == {"metadata": {"labels": labels, **LEFT_BY_TOOLS}}
 
 
-async def test_all_leaders_edited_at_once_lose_nothing() -> None:
+async def test_leaders_edited_at_once_are_repaired_without_deletions() -> None:
     state = load(AT_REST)
     objects = copy.deepcopy(list(state.objects))
     for obj in objects:
@@ -188,7 +186,7 @@ async def test_all_leaders_edited_at_once_lose_nothing() -> None:
     assert (await observed.plan_set()).sequences == ()
 
 
-async def test_workers_are_rebuilt_from_what_their_leader_was_made_from_not_from_its_label() -> None:
+async def test_workers_are_recreated_from_the_revision_of_their_leader_not_from_its_label() -> None:
     """The StatefulSet of the workers is lost at the same time."""
     state = load(ROLLING)
     lost = {
@@ -207,7 +205,7 @@ async def test_workers_are_rebuilt_from_what_their_leader_was_made_from_not_from
         assert not any(isinstance(action, Delete) for action in planned)
 
 
-async def test_a_leader_of_which_nothing_shows_what_it_was_is_kept_and_told() -> None:
+async def test_a_leader_of_an_unknown_revision_is_kept_and_reported() -> None:
     """Both labels of the leader were edited, and it has no workers: only a user can decide to delete it."""
     state = load(ROLLING)
     leader = _leaders(state)[0]["metadata"]["name"]

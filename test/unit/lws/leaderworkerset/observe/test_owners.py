@@ -28,9 +28,11 @@ def _object(kind: str, name: str, owner: tuple[str, str] | None = None, of: str 
 @pytest.mark.parametrize(
     ("obj", "is_alive"),
     [
-        pytest.param(_object("Secret", "a", ("Farm", "green")), True, id="one that is there"),
-        pytest.param(_object("Secret", "a", ("Farm", "gone")), False, id="the kind itself is all watched"),
-        pytest.param(_object("Secret", "a", ("Service", "gone")), True, id="may live unseen"),
+        pytest.param(_object("Secret", "a", ("Farm", "green")), True, id="the owner exists"),
+        pytest.param(
+            _object("Secret", "a", ("Farm", "gone")), False, id="deleted, and all of its kind are watched"
+        ),
+        pytest.param(_object("Secret", "a", ("Service", "gone")), True, id="may exist unseen"),
         pytest.param(_object("Secret", "a", ("Service", "gone"), of="green"), False, id="would be seen"),
         pytest.param(_object("Secret", "a", ("Pod", "gone"), of="green"), True, id="is not watched"),
     ],
@@ -42,7 +44,7 @@ def test_alive(obj: dict[str, Any], is_alive: bool) -> None:
     assert bool(owners) is is_alive
 
 
-def test_another_one_of_the_name_is_not_the_owner() -> None:
+def test_an_object_with_the_name_and_another_uid_is_not_the_owner() -> None:
     store = Store(lambda before, after: None, TABLES)
     store.put({**_object("Farm", "green"), "metadata": {**_object("Farm", "green")["metadata"], "uid": "u"}})
     assert Owners(store, FARM).existing_owners(_object("Secret", "a", ("Farm", "green"))) == frozenset()

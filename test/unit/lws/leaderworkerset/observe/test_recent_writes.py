@@ -45,13 +45,13 @@ def memory(store: Store) -> SetWrites:
     return SetWrites(store)
 
 
-def test_what_a_write_returned_is_known_at_once(memory: SetWrites, store: Store) -> None:
+def test_the_result_of_a_write_is_stored_at_once(memory: SetWrites, store: Store) -> None:
     memory.put(_statefulset("Pod", version=7))
     stored = store.get("StatefulSet", "ns", "demo-0")
     assert stored is not None and stored["metadata"]["resourceVersion"] == "7"
 
 
-def test_an_answer_that_is_no_object_says_nothing(memory: SetWrites, store: Store) -> None:
+def test_a_response_without_an_object_is_ignored(memory: SetWrites, store: Store) -> None:
     memory.put({"kind": "Status", "status": "Success"})
     assert store.of_kind("Status") == ()
 
@@ -60,7 +60,7 @@ def test_an_answer_that_is_no_object_says_nothing(memory: SetWrites, store: Stor
     ("node", "is_known"),
     [pytest.param("", False, id="never ran"), pytest.param("node-1", True, id="may have run")],
 )
-def test_only_pods_that_never_ran_are_gone_before_the_stream_says_so(
+def test_only_pods_that_never_ran_are_dropped_before_their_delete_event(
     memory: SetWrites, store: Store, node: str, is_known: bool
 ) -> None:
     pod = make_leader_pod()
@@ -70,7 +70,7 @@ def test_only_pods_that_never_ran_are_gone_before_the_stream_says_so(
     assert (store.get("Pod", "default", "demo-0") is not None) is is_known
 
 
-def test_an_answer_without_a_last_state_drops_nothing(memory: SetWrites, store: Store) -> None:
+def test_a_response_without_a_last_state_drops_nothing(memory: SetWrites, store: Store) -> None:
     store.put(make_leader_pod())
     for answer in ({}, {"kind": "Status", "status": "Success", "details": {"name": "demo-0"}}):
         memory.drop(answer)
@@ -92,13 +92,13 @@ def test_servers_that_drop_start_ordinals(memory: SetWrites, obj: dict[str, Any]
     assert memory.drops_start_ordinal is drops
 
 
-def test_a_server_that_learned_better(memory: SetWrites) -> None:
+def test_a_stored_start_ordinal_shows_that_the_server_keeps_it(memory: SetWrites) -> None:
     memory.put(_statefulset("Pod"))
     memory.put(_statefulset("Pod", {"start": 1}, version=2))
     assert memory.drops_start_ordinal is False
 
 
-def test_servers_are_upgraded(store: Store) -> None:
+def test_a_dropped_start_ordinal_is_forgotten_after_a_minute(store: Store) -> None:
     """A field that the server dropped is remembered for a minute, not until the process ends."""
     seconds = 500.0
     memory = SetWrites(store, clock=lambda: seconds)
@@ -109,17 +109,19 @@ def test_servers_are_upgraded(store: Store) -> None:
     assert not memory.drops_start_ordinal
 
 
-def test_an_apply_is_remembered_with_the_generation_that_it_led_to(memory: SetWrites) -> None:
+def test_an_apply_is_recorded_with_the_resulting_generation(memory: SetWrites) -> None:
     intent = {"kind": "StatefulSet", "metadata": {"name": "demo"}, "spec": {"replicas": 1}}
     stored = _statefulset("LeaderWorkerSet")
     memory.record_apply(Apply(intent, why="because"), stored)
-    assert memory.applied == {}, "it has gone before the answer came"
+    assert memory.applied == {}, "it was deleted before the response arrived"
     memory.put(stored)
     memory.record_apply(Apply(intent, why="because"), stored)
     assert memory.applied == {"u-1": (digest(intent), 4)}
 
 
-def test_only_so_many_applies_are_remembered(memory: SetWrites, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_recorded_applies_is_limited(
+    memory: SetWrites, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_APPLIED", 3)
     for number in range(5):
         stored = _statefulset("LeaderWorkerSet")
@@ -184,20 +186,20 @@ def _with_status(status: dict[str, Any], version: int = 1, uid: str = "u") -> di
     return lws
 
 
-def test_whatever_is_not_as_we_left_it_is_somebody_elses(store: Store) -> None:
+def test_only_the_status_that_we_wrote_is_recognised_as_written(store: Store) -> None:
     statuses, written = WrittenStatuses(store), _with_status({"replicas": 2}, 7)
     assert not statuses.is_as_written(written), "nothing was written yet"
     statuses.record_stored(written, None, {})
-    assert not statuses.is_as_written(written), "it has gone before the answer came"
+    assert not statuses.is_as_written(written), "it was deleted before the response arrived"
     store.put(written)
     statuses.record_stored(written, None, {})
-    assert statuses.is_as_written(_with_status({"replicas": 2}, 8)), "whatever else has changed"
+    assert statuses.is_as_written(_with_status({"replicas": 2}, 8)), "other changes do not matter"
     for status in ({}, {"replicas": 3}, {"replicas": 2, "readyReplicas": 1}):
         assert not statuses.is_as_written(_with_status(status, 8))
     assert not statuses.is_as_written(_with_status({"replicas": 2}, uid="another"))
 
 
-def test_answers_may_come_in_another_order_than_writes(store: Store) -> None:
+def test_responses_may_arrive_out_of_order(store: Store) -> None:
     statuses, last = WrittenStatuses(store), _with_status({"restarts": {"0": "1"}, "replicas": 3}, 8)
     store.put(_with_status({}, 6))
     statuses.record_stored(last, None, {})
@@ -206,7 +208,7 @@ def test_answers_may_come_in_another_order_than_writes(store: Store) -> None:
     assert statuses.is_as_written(last)
 
 
-def test_the_stream_may_tell_of_a_write_before_it_is_answered(store: Store) -> None:
+def test_an_event_may_arrive_before_the_response_of_its_write(store: Store) -> None:
     statuses, stored = (
         WrittenStatuses(store),
         _with_status({"replicas": 2, "conditions": [], "groups": {"a": 1}}),
@@ -215,15 +217,15 @@ def test_the_stream_may_tell_of_a_write_before_it_is_answered(store: Store) -> N
     patch = {"status": {"replicas": 3, "groups": None}}
     statuses.record_sent(Reference.to(stored), patch)
     assert statuses.is_as_written(_with_status({"replicas": 3, "conditions": []}, 2))
-    assert not statuses.is_as_written(_with_status({"replicas": 3}, 2)), "somebody was in between"
+    assert not statuses.is_as_written(_with_status({"replicas": 3}, 2)), "another client wrote in between"
     statuses.record_sent(Reference.to(_with_status({}, uid="former")), patch)
     assert not statuses.is_as_written(_with_status({"replicas": 3}, uid="former"))
 
 
-def test_a_status_is_edited_where_it_was_planned_for_another_one_than_we_left(store: Store) -> None:
+def test_a_status_is_edited_if_it_was_planned_for_another_than_the_written_one(store: Store) -> None:
     statuses, written = WrittenStatuses(store), _with_status({"replicas": 2})
     status = Status(Reference.to(written), {}, before={})
-    assert not statuses.is_edited(status), "what a manager before this one has left is not known"
+    assert not statuses.is_edited(status), "the status of a former manager is not known"
     store.put(written)
     statuses.record_stored(written, None, {})
     assert statuses.is_edited(status)
@@ -231,15 +233,15 @@ def test_a_status_is_edited_where_it_was_planned_for_another_one_than_we_left(st
     assert not statuses.is_edited(Status(status.target, {}))
 
 
-def _left(store: Store, status: dict[str, Any]) -> WrittenStatuses:
+def _recorded(store: Store, status: dict[str, Any]) -> WrittenStatuses:
     statuses, written = WrittenStatuses(store), _with_status(status)
     store.put(written)
     statuses.record_stored(written, None, {})
     return statuses
 
 
-def test_what_somebody_wrote_between_a_plan_and_its_answer_is_still_to_be_put_right(store: Store) -> None:
-    statuses = _left(store, {"replicas": 2, "readyReplicas": 1})
+def test_an_edit_between_a_plan_and_its_response_is_repaired(store: Store) -> None:
+    statuses = _recorded(store, {"replicas": 2, "readyReplicas": 1})
     target, patch = Reference.to(_with_status({})), {"readyReplicas": 2}
     before = statuses.record_sent(target, {"status": patch})
     answer = _with_status({"replicas": 9, "readyReplicas": 2}, 3)
@@ -253,9 +255,9 @@ def test_what_somebody_wrote_between_a_plan_and_its_answer_is_still_to_be_put_ri
     assert statuses.is_as_written(put_right)
 
 
-def test_what_the_stream_brought_before_a_write_began_is_still_to_be_put_right(store: Store) -> None:
+def test_an_edit_before_a_write_is_repaired(store: Store) -> None:
     """Passes over groups write restarts, independent of the rest of the status."""
-    statuses = _left(store, {"replicas": 2})
+    statuses = _recorded(store, {"replicas": 2})
     store.put(_with_status({"replicas": 9}, 2))
     target, patch = Reference.to(_with_status({})), {"restarts": {"0": "1"}}
     before = statuses.record_sent(target, {"status": patch})
@@ -265,7 +267,7 @@ def test_what_the_stream_brought_before_a_write_began_is_still_to_be_put_right(s
     assert statuses.is_as_written(_with_status({"replicas": 2, **patch}, 4))
 
 
-def test_only_so_many_statuses_are_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_recorded_statuses_is_limited(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_writes, "_STATUSES", 2)
     statuses = WrittenStatuses(store)
     for version, uid in enumerate("abc", 1):
@@ -274,9 +276,7 @@ def test_only_so_many_statuses_are_remembered(store: Store, monkeypatch: pytest.
     assert [statuses.is_as_written(_with_status({}, uid=uid)) for uid in "abc"] == [False, True, True]
 
 
-def test_what_is_gone_is_forgotten_also_where_a_plan_still_speaks_of_it(
-    memory: SetWrites, store: Store
-) -> None:
+def test_a_deleted_set_is_forgotten_even_if_a_plan_refers_to_it(memory: SetWrites, store: Store) -> None:
     lws = make_set(generation=1)
     memory.put(lws)
     status = Status(Reference.to(lws), {"readyReplicas": 2}, can_wait=True)

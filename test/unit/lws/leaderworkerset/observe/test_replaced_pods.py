@@ -44,7 +44,7 @@ def test_nothing_is_replaced_while_uids_stay() -> None:
         assert replaced(memory, LEADER, [pod("a-0-1", "w1"), pod("a-0-2", "w2")]) == ()
 
 
-def test_a_new_uid_is_a_replacement_until_the_leader_is_another_one() -> None:
+def test_a_new_uid_is_a_replacement_until_the_leader_is_replaced() -> None:
     memory = memory_of()
     replaced(memory, LEADER, [pod("a-0-1", "w1")])
     assert replaced(memory, LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
@@ -52,7 +52,7 @@ def test_a_new_uid_is_a_replacement_until_the_leader_is_another_one() -> None:
     assert replaced(memory, pod("a-0", "next leader"), [pod("a-0-1", "w3")]) == ()
 
 
-def test_a_missing_pod_may_come_back() -> None:
+def test_a_missing_pod_counts_as_replaced_only_with_another_uid() -> None:
     memory = memory_of()
     replaced(memory, LEADER, [pod("a-0-1", "w1")])
     assert replaced(memory, LEADER, []) == ()
@@ -61,7 +61,7 @@ def test_a_missing_pod_may_come_back() -> None:
     assert replaced(memory, LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
 
 
-def test_what_is_accepted_has_no_consequence_and_the_next_one_has() -> None:
+def test_an_ignored_replacement_does_not_hide_the_next() -> None:
     memory = memory_of()
     replaced(memory, LEADER, [pod("a-0-1", "w1")])
     replaced(memory, LEADER, [pod("a-0-1", "w2")])
@@ -99,7 +99,7 @@ def unbound(uid: str, node: str = "", **metadata: Any) -> Object:
         ),
     ],
 )
-def test_a_pod_that_only_waited_to_return_is_no_loss(before: Object, lost: tuple[str, ...]) -> None:
+def test_a_pod_that_only_waited_for_its_node_is_not_lost(before: Object, lost: tuple[str, ...]) -> None:
     store = Store(lambda before, after: None, TABLES)
     memory = ReplacedPods(store.last_disrupted, store.last_unbound)
     store.put(before)
@@ -109,10 +109,10 @@ def test_a_pod_that_only_waited_to_return_is_no_loss(before: Object, lost: tuple
     after = unbound("w2", resourceVersion="3")
     assert replaced(memory, LEADER, [after]) == lost
     assert replaced(memory, LEADER, [after]) == lost
-    assert replaced(memory, LEADER, [unbound("w3")]) == ("a-0-1",), "nobody saw the end of the second"
+    assert replaced(memory, LEADER, [unbound("w3")]) == ("a-0-1",), "the end of the second is unknown"
 
 
-def test_a_loss_stays_one_if_its_successor_only_waits() -> None:
+def test_a_loss_is_kept_while_its_successor_waits_for_its_node() -> None:
     """w1 ran. The state of w2, which must return to its node, changes nothing."""
     store = Store(lambda before, after: None, TABLES)
     memory = ReplacedPods(store.last_disrupted, store.last_unbound)
@@ -124,18 +124,18 @@ def test_a_loss_stays_one_if_its_successor_only_waits() -> None:
     assert replaced(memory, LEADER, [unbound("w3")]) == ("a-0-1",)
 
 
-def test_a_group_that_is_gone_is_forgotten() -> None:
+def test_a_deleted_group_is_forgotten() -> None:
     memory = memory_of()
     replaced(memory, LEADER, [pod("a-0-1", "w1")])
     memory.forget("default", "a-0")
     assert replaced(memory, LEADER, [pod("a-0-1", "w2")]) == ()
 
 
-def losses(*lives: str, disrupted: tuple[str, ...]) -> GroupSnapshot:
+def losses(*uids: str, disrupted: tuple[str, ...]) -> GroupSnapshot:
     """Return the recorded losses after the worker has had these UIDs, one after the other."""
     memory, lws, leader = memory_of(*disrupted), make_set(), make_leader_pod()
     workers = make_worker_statefulset(leader)
-    for uid in lives:
+    for uid in uids:
         pods = (make_worker_pod(workers, uid=uid),)
         snapshot = memory.with_losses(
             GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, worker_pods=pods), size=2
@@ -143,7 +143,7 @@ def losses(*lives: str, disrupted: tuple[str, ...]) -> GroupSnapshot:
     return snapshot
 
 
-def test_whether_a_worker_was_evicted_is_known_when_it_is_another_one_already() -> None:
+def test_an_eviction_is_known_after_the_worker_is_replaced() -> None:
     evicted = losses("w1", "w2", disrupted=("w1",))
     assert (evicted.replaced, evicted.disrupted) == (("demo-0-1",), {"demo-0-1"})
     lost = losses("w1", "w2", disrupted=())
@@ -152,13 +152,13 @@ def test_whether_a_worker_was_evicted_is_known_when_it_is_another_one_already() 
     assert (both.replaced, both.disrupted) == (("demo-0-1",), frozenset()), "the first one was a loss"
 
 
-def test_a_worker_that_was_evicted_before_the_first_look_is_known_too() -> None:
+def test_an_eviction_before_the_first_pass_is_known() -> None:
     """The status may record that there was another worker."""
     snapshot = losses("w2", disrupted=("w1",))
     assert (snapshot.replaced, snapshot.disrupted) == ((), {"demo-0-1"})
 
 
-def test_what_is_first_seen_after_the_policy_left_none_was_replaced_before() -> None:
+def test_a_replacement_under_restart_policy_none_is_ignored_after_an_edit() -> None:
     """The loss and the edit are two events, and the first pass after both may see them together."""
     memory, leader = memory_of(), make_leader_pod()
     workers = make_worker_statefulset(leader)
@@ -174,7 +174,7 @@ def test_what_is_first_seen_after_the_policy_left_none_was_replaced_before() -> 
     assert replaced("w3", "RecreateGroupOnPodRestart") == ("demo-0-1",)
 
 
-def test_a_crash_at_the_start_stays_one_when_an_exempt_container_restarts_later() -> None:
+def test_a_crash_during_the_start_is_remembered_when_an_exempt_container_restarts() -> None:
     """The engine crashed until the proxy next to it had started. A proxy that has restarted twice no longer
     shows when that was.
     """

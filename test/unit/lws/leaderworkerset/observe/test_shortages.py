@@ -10,7 +10,7 @@ from lws.kube.conditions import timestamp
 from lws.leaderworkerset.observe.failed_creates import FailedCreates, Shortage, Shortages
 from lws.runtime.client.connection import Cluster
 from test.unit.builders import make_leader_statefulset
-from test.unit.lws.leaderworkerset.observe.told_events import WORDS, Background, Events, at, event
+from test.unit.lws.leaderworkerset.observe.fake_events import WORDS, Background, Events, at, event
 
 
 def short(name: str = "demo", existing: int = 1, **more: Any) -> dict[str, Any]:
@@ -44,27 +44,27 @@ async def ask(bench: Bench, seconds: float, *statefulsets: dict[str, Any]) -> tu
 async def test_no_reads_while_all_pods_exist() -> None:
     events = Events(event())
     assert await ask(Bench(events), 0, short(existing=2)) == ([], None)
-    assert events.asked == []
+    assert events.requests == []
 
 
-async def test_it_is_read_when_pods_are_missing_for_a_while_and_then_now_and_again() -> None:
+async def test_events_are_read_periodically_while_pods_are_missing() -> None:
     events = Events(event())
     bench = Bench(events)
     messages = [f"StatefulSet demo is short of pods: {WORDS}"]
     assert await ask(bench, 0) == ([], 5)
     assert await ask(bench, 3) == ([], 2)
-    assert events.asked == []
+    assert events.requests == []
     assert await ask(bench, 5) == (messages, 30)
-    assert len(events.asked) == 1
+    assert len(events.requests) == 1
     assert await ask(bench, 25) == (messages, 10)
-    assert len(events.asked) == 1
+    assert len(events.requests) == 1
     assert await ask(bench, 35) == (messages, 30)
-    assert len(events.asked) == 2
+    assert len(events.requests) == 2
     assert await ask(bench, 40, short(existing=2)) == ([], None)
-    assert await ask(bench, 50) == ([], 5), "a new shortage has its own patience"
+    assert await ask(bench, 50) == ([], 5), "a new shortage starts a new delay"
 
 
-async def test_a_statefulset_that_its_controller_has_not_seen_is_not_short() -> None:
+async def test_a_statefulset_that_its_controller_has_not_observed_is_not_short() -> None:
     events = Events(event())
     assert await ask(Bench(events), 0, short(generation=2, observed_generation=1)) == ([], None)
 
@@ -75,7 +75,7 @@ async def test_few_of_many_statefulsets_are_read() -> None:
     many = [short(f"demo-{index}") for index in range(9)]
     await ask(bench, 0, *many)
     messages, _ = await ask(bench, 5, *many)
-    assert (len(events.asked), len(messages)) == (1, 3)
+    assert (len(events.requests), len(messages)) == (1, 3)
 
 
 async def test_time_of_the_last_rejection_is_known_for_all() -> None:
@@ -86,11 +86,11 @@ async def test_time_of_the_last_rejection_is_known_for_all() -> None:
     assert before.refused_at == {}
     shortage = await bench.look(5, *many)
     assert shortage.refused_at == {f"uid-of-demo-{index}": at(index - 9) for index in range(8)}
-    assert len(events.asked) == 1
+    assert len(events.requests) == 1
     served = [short(f"demo-{index}", existing=2) for index in range(9)]
     assert (await bench.look(6, *served)).refused_at == {}
     again = await bench.look(7, *many)
-    assert again.refused_at == {}, "a new shortage has its own patience"
+    assert again.refused_at == {}, "a new shortage starts a new delay"
 
 
 async def test_deleted_sets_are_forgotten() -> None:
@@ -112,7 +112,7 @@ async def test_passes_do_not_wait_for_events() -> None:
                 shortage = bench.shortages.of_set(namespace, f"demo-{number}", (short(),), at(seconds))
                 assert shortage.rejections == ()
     await asyncio.sleep(0)
-    assert [namespace for namespace, _ in events.asked] == ["crowded", "other"]
+    assert [namespace for namespace, _ in events.requests] == ["crowded", "other"]
     events.answers.set()
     await bench.background.over()
     assert len(bench.background.woken) == 41
@@ -126,14 +126,14 @@ def a_job(name: str, created: float = 0, **status: Any) -> dict[str, Any]:
     return {"kind": "Job", "metadata": metadata, "status": status}
 
 
-async def test_jobs_without_pods() -> None:
+async def test_events_of_jobs_without_pods_are_read() -> None:
     failed = [{"type": "Failed", "status": "True"}]
     jobs = [a_job("idle"), a_job("new", 4), a_job("busy", active=1), a_job("over", conditions=failed)]
     events = Events(*(event("no", about=job["metadata"]["name"]) for job in jobs))
     bench = Bench(events)
     ask = partial(bench.shortages.of_jobs, "default", "demo", jobs)
     assert ask(at(4)) == {}
-    assert events.asked == []
+    assert events.requests == []
     assert ask(at(5)) == {}
     await bench.background.over()
     assert bench.background.woken == [("default", "demo")]

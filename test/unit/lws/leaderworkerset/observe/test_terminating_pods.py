@@ -29,24 +29,26 @@ class FakeCluster:
 
     def __init__(self, **nodes: Any) -> None:
         self.nodes = nodes
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     async def get(self, kind: str, namespace: str, name: str) -> Any:
-        self.asked.append(f"{kind} {namespace}/{name}")
+        self.requests.append(f"{kind} {namespace}/{name}")
         node = self.nodes.get(name, NotFound(404, "NotFound", "gone"))
         if isinstance(node, ClusterError):
             raise node
         return node
 
 
-def leaving(*shown: dict[str, Any], **nodes: Any) -> TerminatingPods:
+def terminating_pods_in(*shown: dict[str, Any], **nodes: Any) -> TerminatingPods:
     store = Store(lambda before, after: None, TABLES)
     for obj in shown:
         store.put(obj)
     return TerminatingPods(cast(Cluster, FakeCluster(**nodes)), store)
 
 
-def going(pod: dict[str, Any], node: str = "node-1", at: str = "2026-03-01T11:59:00Z") -> dict[str, Any]:
+def terminating(
+    pod: dict[str, Any], node: str = "node-1", at: str = "2026-03-01T11:59:00Z"
+) -> dict[str, Any]:
     pod = copy.deepcopy(pod)
     pod["metadata"] |= {"deletionTimestamp": at, "deletionGracePeriodSeconds": 30}
     return {**pod, "spec": {"nodeName": node}}
@@ -56,23 +58,33 @@ def names(pods: tuple[Any, ...]) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods]
 
 
-def test_pods_of_the_group_that_wait_for_their_kubelet() -> None:
-    first, second, leader = going(make_worker_pod(WORKERS, 1)), make_worker_pod(WORKERS, 2), going(LEADER)
-    assert names(leaving(WORKERS, first, second).of_group(LEADER)) == ["demo-0-1"]
-    assert names(leaving(WORKERS, leader, first, second).of_group(leader)) == ["demo-0", "demo-0-1"]
-    ended = going(second)
+def test_pods_of_a_group_that_wait_for_their_kubelet_are_terminating() -> None:
+    first, second, leader = (
+        terminating(make_worker_pod(WORKERS, 1)),
+        make_worker_pod(WORKERS, 2),
+        terminating(LEADER),
+    )
+    assert names(terminating_pods_in(WORKERS, first, second).of_group(LEADER)) == ["demo-0-1"]
+    assert names(terminating_pods_in(WORKERS, leader, first, second).of_group(leader)) == [
+        "demo-0",
+        "demo-0-1",
+    ]
+    ended = terminating(second)
     ended["metadata"]["deletionGracePeriodSeconds"] = 0
-    assert leaving(WORKERS, ended).of_group(LEADER) == ()
-    assert leaving(first).of_group(LEADER) == (), "nobody knows whose it is"
+    assert terminating_pods_in(WORKERS, ended).of_group(LEADER) == ()
+    assert terminating_pods_in(first).of_group(LEADER) == (), "its owner is unknown"
 
 
-def test_pods_of_the_set_that_wait_for_their_kubelet() -> None:
+def test_pods_of_a_set_that_wait_for_their_kubelet_are_terminating() -> None:
     others = make_leader_pod(LWS, 1)
-    strangers = owned(going(others), kind="Job"), owned(going(make_worker_pod(WORKERS, 2)), name="other-0")
+    strangers = (
+        owned(terminating(others), kind="Job"),
+        owned(terminating(make_worker_pod(WORKERS, 2)), name="other-0"),
+    )
     for index, pod in enumerate(strangers):
         pod["metadata"] |= {"name": f"stranger-{index}", "uid": f"u-stranger-{index}"}
-    worker, leader = going(make_worker_pod(WORKERS, 1)), going(LEADER)
-    pods = leaving(LWS, WORKERS, leader, worker, others, *strangers).of_set(LWS)
+    worker, leader = terminating(make_worker_pod(WORKERS, 1)), terminating(LEADER)
+    pods = terminating_pods_in(LWS, WORKERS, leader, worker, others, *strangers).of_set(LWS)
     assert names(pods) == ["demo-0", "demo-0-1"]
 
 
@@ -83,7 +95,7 @@ def owned(pod: dict[str, Any], **owner: str) -> dict[str, Any]:
     return pod
 
 
-FORMER = owned(going(make_worker_pod(WORKERS, 2)), uid="u-of-a-former-statefulset")
+FORMER = owned(terminating(make_worker_pod(WORKERS, 2)), uid="u-of-a-former-statefulset")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +112,7 @@ FORMER = owned(going(make_worker_pod(WORKERS, 2)), uid="u-of-a-former-statefulse
     ],
 )
 def test_a_former_worker_holds_the_name_of_a_new_one(pod: dict[str, Any], counts: bool) -> None:
-    pods = leaving(WORKERS, make_worker_pod(WORKERS, 1), pod).of_group(LEADER)
+    pods = terminating_pods_in(WORKERS, make_worker_pod(WORKERS, 1), pod).of_group(LEADER)
     assert names(pods) == (["demo-0-2"] if counts else [])
 
 
@@ -109,14 +121,14 @@ def test_a_gated_leader_waits_for_former_pods_on_lost_nodes_without_their_statef
     spec = {**LEADER["spec"], "schedulingGates": [{"name": GROUP_REPLACEMENT_GATE}]}
     stranger = owned(FORMER, name="other")
     stranger["metadata"] |= {"name": "other-2", "uid": "u-other"}
-    assert names(leaving(FORMER, stranger).of_group({**LEADER, "spec": spec})) == ["demo-0-2"]
+    assert names(terminating_pods_in(FORMER, stranger).of_group({**LEADER, "spec": spec})) == ["demo-0-2"]
 
 
 @pytest.mark.parametrize(
     ("pod", "counts"),
     [
-        pytest.param(owned(make_worker_pod(WORKERS, 2)), True, id="the garbage collector is yet to come"),
-        pytest.param(FORMER, True, id="on its way out"),
+        pytest.param(owned(make_worker_pod(WORKERS, 2)), True, id="not garbage-collected yet"),
+        pytest.param(FORMER, True, id="terminating"),
         pytest.param(owned(FORMER, kind="Job"), False, id="of something else"),
         pytest.param(owned(FORMER, name="other"), False, id="of another StatefulSet"),
         pytest.param(
@@ -125,8 +137,8 @@ def test_a_gated_leader_waits_for_former_pods_on_lost_nodes_without_their_statef
     ],
 )
 def test_pods_that_hold_the_name_of_a_worker(pod: dict[str, Any], counts: bool) -> None:
-    assert names(leaving(pod).former_workers(LEADER, 3)) == (["demo-0-2"] if counts else [])
-    assert leaving(pod).former_workers(LEADER, 2) == (), "beyond the size of the group"
+    assert names(terminating_pods_in(pod).former_workers(LEADER, 3)) == (["demo-0-2"] if counts else [])
+    assert terminating_pods_in(pod).former_workers(LEADER, 2) == (), "beyond the size of the group"
 
 
 HASH_LEADER = owned(LEADER, kind="ReplicaSet", name="demo-abc")
@@ -143,56 +155,56 @@ def hash_workers(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return workers, pod
 
 
-def test_a_hash_group_whose_statefulset_was_deleted_by_hand_needs_the_names_of_its_workers_again() -> None:
+def test_former_workers_of_a_hash_group_hold_their_names_without_its_statefulset() -> None:
     _, pod = hash_workers("demo-0123abcd")
-    assert names(leaving(pod).former_workers(HASH_LEADER, 3)) == ["demo-0123abcd-2"]
+    assert names(terminating_pods_in(pod).former_workers(HASH_LEADER, 3)) == ["demo-0123abcd-2"]
 
 
 @pytest.mark.parametrize("name", ["demo-0123abcd", "demo-abc-xyz"])
-def test_workers_of_a_hash_group_have_the_name_of_its_host_or_of_its_leader_as_of_upstream_0_11(
+def test_workers_of_a_hash_group_are_named_after_its_host_or_its_leader(
     name: str,
 ) -> None:
     workers, pod = hash_workers(name)
-    assert names(leaving(workers, going(pod)).of_group(HASH_LEADER)) == [f"{name}-2"]
+    assert names(terminating_pods_in(workers, terminating(pod)).of_group(HASH_LEADER)) == [f"{name}-2"]
 
 
 async def test_only_nodes_of_overdue_pods_are_read_and_each_once() -> None:
     node = {"metadata": {"name": "node-1"}}
     pods = [
-        going(make_worker_pod(WORKERS, 1)),
-        going(make_worker_pod(WORKERS, 2)),
-        going(LEADER, "node-2"),
-        going(LEADER, "node-3", at="2026-03-01T12:00:01Z"),
+        terminating(make_worker_pod(WORKERS, 1)),
+        terminating(make_worker_pod(WORKERS, 2)),
+        terminating(LEADER, "node-2"),
+        terminating(LEADER, "node-3", at="2026-03-01T12:00:01Z"),
         make_worker_pod(WORKERS, 1),
     ]
-    terminating_pods = leaving(**{"node-1": node})
+    terminating_pods = terminating_pods_in(**{"node-1": node})
     assert await terminating_pods.nodes(pods, NOW) == {"node-1": node, "node-2": None}
-    assert cast(Any, terminating_pods)._cluster.asked == ["Node /node-1", "Node /node-2"]
+    assert cast(Any, terminating_pods)._cluster.requests == ["Node /node-1", "Node /node-2"]
 
 
 @pytest.mark.parametrize(
     ("error", "message"),
     [
         pytest.param(Forbidden(403, "Forbidden", "not you"), "not you", id="forbidden"),
-        pytest.param(Throttled(429, "", "too much", 1.0), "too much", id="refused for now"),
+        pytest.param(Throttled(429, "", "too much", 1.0), "too much", id="throttled"),
     ],
 )
-async def test_a_node_that_cannot_be_read_is_not_known(
+async def test_a_node_that_cannot_be_read_is_unknown(
     error: ClusterError, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        assert await leaving(**{"node-1": error}).nodes([going(LEADER)], NOW) == {}
+        assert await terminating_pods_in(**{"node-1": error}).nodes([terminating(LEADER)], NOW) == {}
     assert [record.getMessage() for record in caplog.records] == [
         f"cannot check whether node node-1 is lost: {message}"
     ]
 
 
-async def test_a_node_that_may_not_be_read_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    terminating_pods = leaving(**{"node-1": Forbidden(403, "Forbidden", "not you")})
+async def test_a_forbidden_read_of_a_node_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    terminating_pods = terminating_pods_in(**{"node-1": Forbidden(403, "Forbidden", "not you")})
     for _ in range(2):
-        assert await terminating_pods.nodes([going(LEADER)], NOW) == {}
+        assert await terminating_pods.nodes([terminating(LEADER)], NOW) == {}
     assert len(caplog.records) == 1
 
 
 def test_size_annotations_of_any_number_cause_no_error() -> None:
-    assert names(leaving(FORMER).former_workers(LEADER, 10**10)) == ["demo-0-2"]
+    assert names(terminating_pods_in(FORMER).former_workers(LEADER, 10**10)) == ["demo-0-2"]

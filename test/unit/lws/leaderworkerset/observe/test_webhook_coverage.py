@@ -93,7 +93,7 @@ async def test_only_namespaces_that_the_selector_selects_are_covered() -> None:
 
 
 @in_fake_time
-async def test_a_namespace_that_is_newer_than_the_list_is_asked_for_once() -> None:
+async def test_a_namespace_that_is_newer_than_the_list_is_read_once() -> None:
     cluster = FakeCluster(SELECTOR)
     async with running(cluster) as scene:
         cluster.labelled.add("new")
@@ -104,7 +104,7 @@ async def test_a_namespace_that_is_newer_than_the_list_is_asked_for_once() -> No
 
 
 @in_fake_time
-async def test_labels_and_selectors_that_change_wake_the_sets() -> None:
+async def test_changed_labels_and_selectors_wake_the_sets() -> None:
     cluster = FakeCluster(SELECTOR)
     async with running(cluster) as scene:
         woken = scene.woken
@@ -130,7 +130,7 @@ async def test_labels_and_selectors_that_change_wake_the_sets() -> None:
     ids=["registered under another name", "roles of an earlier release"],
 )
 @in_fake_time
-async def test_where_the_configuration_cannot_be_read_every_namespace_is_covered(error: Exception) -> None:
+async def test_every_namespace_is_covered_if_the_configuration_cannot_be_read(error: Exception) -> None:
     cluster = FakeCluster(SELECTOR)
     cluster.error = error
     async with running(cluster) as scene:
@@ -139,22 +139,22 @@ async def test_where_the_configuration_cannot_be_read_every_namespace_is_covered
 
 
 @in_fake_time
-async def test_nothing_is_known_before_the_api_server_answers_and_nothing_forgotten_after() -> None:
+async def test_coverage_is_unknown_until_the_first_response_and_kept_afterwards() -> None:
     cluster = FakeCluster(SELECTOR, "models")
-    cluster.error = Unreachable("nobody is there")
+    cluster.error = Unreachable("connection refused")
     async with running(cluster) as scene:
         assert not scene.coverage.known.is_set()
         cluster.error = None
         await asyncio.sleep(3)
         assert scene.coverage.known.is_set()
-        cluster.error = Unreachable("nobody is there")
+        cluster.error = Unreachable("connection refused")
         await asyncio.sleep(600)
         assert await scene.coverage.covers("models")
         assert not await scene.coverage.covers("default")
 
 
 @in_fake_time
-async def test_sets_that_were_left_alone_are_woken_although_another_set_saw_the_new_label_first() -> None:
+async def test_sets_that_were_left_alone_are_woken_even_if_another_set_sees_the_new_label_first() -> None:
     cluster = FakeCluster(SELECTOR)
     async with running(cluster) as scene:
         woken = scene.woken
@@ -167,7 +167,7 @@ async def test_sets_that_were_left_alone_are_woken_although_another_set_saw_the_
 
 
 @in_fake_time
-async def test_a_namespace_that_is_not_covered_is_asked_for_once_a_minute_whatever_happens_there() -> None:
+async def test_an_uncovered_namespace_is_read_once_a_minute() -> None:
     cluster = FakeCluster(SELECTOR)
     async with running(cluster) as scene:
         lists = cluster.lists
@@ -180,7 +180,7 @@ async def test_a_namespace_that_is_not_covered_is_asked_for_once_a_minute_whatev
 
 
 @in_fake_time
-async def test_an_answer_for_a_former_selector_says_nothing_about_the_present_one() -> None:
+async def test_a_response_for_a_former_selector_is_discarded() -> None:
     cluster = FakeCluster(SELECTOR)
     async with running(cluster) as scene:
         cluster.labelled.add("new")
@@ -194,7 +194,7 @@ async def test_an_answer_for_a_former_selector_says_nothing_about_the_present_on
 
 
 @in_fake_time
-async def test_a_refusal_later_on_forgets_nothing() -> None:
+async def test_a_later_rejection_keeps_the_coverage() -> None:
     """An API server that is starting rejects all requests for a moment."""
     cluster = FakeCluster(SELECTOR, "models")
     async with running(cluster) as scene:
@@ -205,7 +205,7 @@ async def test_a_refusal_later_on_forgets_nothing() -> None:
 
 
 @in_fake_time
-async def test_where_namespaces_cannot_be_listed_every_namespace_is_covered() -> None:
+async def test_every_namespace_is_covered_if_namespaces_cannot_be_listed() -> None:
     """The RBAC roles were written for an earlier release: sets continue as under that release."""
     cluster = FakeCluster(SELECTOR)
     cluster.list_error = Forbidden(403, "Forbidden", "may not list")

@@ -87,7 +87,7 @@ def make_serving() -> Spec:
     }
 
 
-def test_tiny() -> None:
+def test_smallest_spec() -> None:
     assert canonical_text(make_tiny()) == TINY_TEXT
     assert key_of(TINY_TEXT) == "58b6956df9"
 
@@ -114,7 +114,7 @@ def test_every_rule() -> None:
     expected = (directory / "every_rule.json").read_text(encoding="utf-8")
     assert canonical_text(spec) == expected
     assert key_of(expected) == "8bc7b8c4d"
-    assert canonical_text(json.loads(expected)["spec"]) == expected, "what was recorded is recorded the same"
+    assert canonical_text(json.loads(expected)["spec"]) == expected, "a recorded spec is recorded unchanged"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_only_what_a_rollout_depends_on_is_recorded() -> None:
     assert canonical_text({**make_tiny(), **outside}) == TINY_TEXT
 
 
-def test_fields_of_later_releases_of_the_original_take_no_part_in_a_revision() -> None:
+def test_fields_of_later_upstream_releases_are_not_recorded() -> None:
     """As with upstream, these fields affect neither bytes nor key nor equality."""
     later = {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination", "scheduling": {}}
     limited = {**make_tiny(maxGroupRestarts=3, restartBackoff={"baseSeconds": 5}), **later}
@@ -150,13 +150,13 @@ def test_fields_of_later_releases_of_the_original_take_no_part_in_a_revision() -
     )
 
 
-def test_fields_that_the_table_does_not_know_are_kept() -> None:
+def test_unknown_fields_are_recorded() -> None:
     future = {"spec": {"containers": [], "fromTheFuture": {"deep": [{"zero": 0, "null": None}]}}}
     text = canonical_text(make_tiny(workerTemplate=future))
     assert '"fromTheFuture":{"deep":[{"null":null,"zero":0}]}' in text
 
 
-def test_the_spec_is_never_changed() -> None:
+def test_the_spec_is_not_mutated() -> None:
     spec = make_serving()
     before = copy.deepcopy(spec)
     canonical_text(spec)
@@ -320,12 +320,12 @@ def changed(change: Change) -> dict[str, Any]:
     return spec
 
 
-def test_means_the_same() -> None:
+def test_equivalent_specs_are_equal() -> None:
     form = equality_form(make_serving())
     assert [name for name, change in EQUAL.items() if equality_form(changed(change)) != form] == []
 
 
-def test_means_something_else() -> None:
+def test_different_specs_are_not_equal() -> None:
     form = equality_form(make_serving())
     assert [name for name, change in DIFFERENT.items() if equality_form(changed(change)) == form] == []
 
@@ -346,14 +346,14 @@ def test_defaults_of_our_own_fields(one: Spec, other: Spec) -> None:
     )
 
 
-def test_what_is_recorded_means_what_was_asked_for() -> None:
+def test_recorded_specs_are_equal_to_their_source() -> None:
     for name, change in EQUAL.items():
         spec = changed(change)
         recorded = json.loads(canonical_text(spec))["spec"]
         assert equality_form(recorded) == equality_form(spec), name
 
 
-def test_the_equality_tree_is_the_form_as_a_tree() -> None:
+def test_the_equality_tree_serialises_to_the_equality_form() -> None:
     assert serialised(equality_tree(make_serving())) == equality_form(make_serving())
 
 
@@ -362,6 +362,6 @@ def test_the_equality_tree_is_the_form_as_a_tree() -> None:
     [{}, {"leaderWorkerTemplate": None}, {"leaderWorkerTemplate": {"workerTemplate": "no object"}}],
     ids=["nothing", "null", "another shape"],
 )
-def test_what_no_crd_would_take_does_no_harm(spec: Spec) -> None:
+def test_invalid_specs_are_recorded_without_an_error(spec: Spec) -> None:
     recorded = json.loads(canonical_text(spec))["spec"]
     assert equality_form(recorded) == equality_form(spec)

@@ -104,7 +104,7 @@ def as_before_0_34(value: Any) -> Any:
     return aged
 
 
-def test_the_object_that_is_recorded() -> None:
+def test_the_controller_revision_field_by_field() -> None:
     lws = make_set("demo", image="app:1")
     recorded = record(lws)
     assert build_revision(lws, recorded, 7) == {
@@ -135,7 +135,7 @@ def test_the_object_that_is_recorded() -> None:
     assert recorded.key == key_of(recorded.text)
 
 
-def test_history_of_running_pods_keeps_their_key_and_names_the_hash() -> None:
+def test_a_revision_of_running_pods_keeps_their_key() -> None:
     lws = make_set()
     built = build_revision(lws, record(lws), 1, key="0123456789abcdef0123456789abcdef01234567")
     assert built["metadata"]["labels"][REVISION_LABEL] == "0123456789abcdef0123456789abcdef01234567"
@@ -147,7 +147,7 @@ def test_long_names_are_cut_so_that_hash_and_number_fit() -> None:
     assert build_revision(lws, record(lws), 1)["metadata"]["name"] == "x" * 220 + f"-{record(lws).key}-1"
 
 
-def test_what_was_recorded_is_parsed_and_recognised() -> None:
+def test_a_stored_revision_is_parsed_and_recognised() -> None:
     lws = make_set()
     recorded = parse(make_stored(lws, 3))
     assert (recorded.name, recorded.uid, recorded.number) == (f"demo-{record(lws).key}-3", "revision-3", 3)
@@ -187,14 +187,14 @@ def test_what_was_recorded_is_parsed_and_recognised() -> None:
         "no hash",
     ],
 )
-def test_broken_revisions_say_why_and_are_never_used(change: dict[str, Any], broken: str) -> None:
+def test_broken_revisions_have_a_reason_and_are_never_used(change: dict[str, Any], broken: str) -> None:
     lws = make_set()
     recorded = parse({**make_stored(lws), **change})
     assert broken in recorded.broken
     assert recorded.name in recorded.broken
     assert recognise(record(lws), [recorded]) is None
     assert find([recorded], recorded.key) is None
-    assert free_probe(record(lws), [recorded]) == 0, "good data under the same key mends it"
+    assert free_probe(record(lws), [recorded]) == 0, "valid data under the same key replaces it"
     with pytest.raises(ValueError, match=recorded.name):
         restore(lws, recorded)
 
@@ -214,7 +214,7 @@ def test_broken_revisions_say_why_and_are_never_used(change: dict[str, Any], bro
     ],
     ids=str,
 )
-def test_what_is_stored_is_checked_whole(part: str, value: Any, broken: str) -> None:
+def test_stored_templates_are_validated(part: str, value: Any, broken: str) -> None:
     revision = make_stored(make_set())
     revision["data"]["spec"]["leaderWorkerTemplate"][part] = value
     recorded = parse(revision)
@@ -223,13 +223,13 @@ def test_what_is_stored_is_checked_whole(part: str, value: Any, broken: str) -> 
 
 
 @pytest.mark.parametrize("value", [[], "a", {"subdomainPolicy": "Mine"}, {"subdomainPolicy": 1}], ids=str)
-def test_a_network_configuration_is_checked_too(value: Any) -> None:
+def test_stored_network_configurations_are_validated(value: Any) -> None:
     revision = make_stored(make_set())
     revision["data"]["spec"]["networkConfig"] = value
     assert "data.spec.networkConfig" in parse(revision).broken
 
 
-def test_data_without_network_configuration_leaves_the_live_one() -> None:
+def test_restore_without_recorded_network_configuration_keeps_the_live_one() -> None:
     stored = make_stored(make_set(image="app:1"))
     del stored["data"]["spec"]["networkConfig"]
     stored = renamed(stored)
@@ -268,7 +268,7 @@ def test_the_newest_of_equal_revisions_is_recognised() -> None:
     assert recognise(record(lws), [old, new, different]) is new
 
 
-def test_ties_of_number_go_by_creation_then_by_name() -> None:
+def test_equal_numbers_are_ordered_by_creation_then_by_name() -> None:
     lws = make_set()
     key = record(lws).key
     first = parse(make_stored(lws, 1, name=f"demo-b-{key}-1"))
@@ -278,7 +278,7 @@ def test_ties_of_number_go_by_creation_then_by_name() -> None:
     assert recognise(record(lws), [last, later, first]) is last
 
 
-def test_a_revision_that_is_being_deleted_is_not_reused_but_keeps_its_key() -> None:
+def test_a_terminating_revision_is_not_reused_but_keeps_its_key() -> None:
     lws = make_set()
     leaving = parse(make_stored(lws, deletionTimestamp="2026-01-02T00:00:00Z"))
     assert leaving.is_terminating
@@ -304,7 +304,7 @@ def test_two_templates_with_one_hash_get_two_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recorded_with", "wanted_with", "running_with", "verdict"),
+    ("recorded_with", "desired_with", "running_with", "verdict"),
     [
         pytest.param("rack", "rack", None, True, id="equal"),
         pytest.param("rack", "zone", None, False, id="changed"),
@@ -314,16 +314,16 @@ def test_two_templates_with_one_hash_get_two_keys() -> None:
         pytest.param(None, "rack", None, True, id="earlier release, nothing runs"),
         pytest.param(None, "rack", "rack", True, id="earlier release, running equal"),
         pytest.param(None, "rack", "", False, id="earlier release, running without"),
-        pytest.param("rack", "rack", "zone", True, id="what is recorded counts, not what runs"),
+        pytest.param("rack", "rack", "zone", True, id="the recorded value counts, not the running one"),
     ],
 )
-def test_topology_annotations_take_part(
-    recorded_with: str | None, wanted_with: str, running_with: str | None, verdict: bool
+def test_topology_annotations_are_part_of_a_revision(
+    recorded_with: str | None, desired_with: str, running_with: str | None, verdict: bool
 ) -> None:
     stored = make_stored(make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with or ""}))
     if recorded_with is None:
         del stored["metadata"]["annotations"]
-    desired = record(make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: wanted_with, "other": "x"}))
+    desired = record(make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: desired_with, "other": "x"}))
     running = None
     if running_with is not None:
         running = {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: running_with}}}
@@ -332,7 +332,7 @@ def test_topology_annotations_take_part(
     assert free_probe(desired, [recorded], running) == (0 if verdict else 1), "one key means one template"
 
 
-def told_of(lws: dict[str, Any], key: str = "") -> dict[str, str]:
+def annotations_of(lws: dict[str, Any], key: str = "") -> dict[str, str]:
     """Return the annotations of the set's revision, except for the checksum."""
     annotations = dict(build_revision(lws, record(lws), 1, key=key)["metadata"]["annotations"])
     del annotations[SEAL_ANNOTATION]
@@ -349,29 +349,29 @@ PLACEMENT = {
 
 
 @pytest.mark.parametrize("annotation", PLACEMENT)
-def test_an_edit_of_any_placement_annotation_is_a_revision_with_the_same_data(annotation: str) -> None:
+def test_a_changed_placement_annotation_is_another_revision_with_the_same_data(annotation: str) -> None:
     before = make_set(annotations=PLACEMENT)
     edited = make_set(annotations={**PLACEMENT, annotation: "Cluster"})
     recorded = parse(make_stored(before))
     assert recorded.record.topology == PLACEMENT
     assert recognise(record(before), [recorded]) is recorded
     assert recognise(record(edited), [recorded]) is None
-    assert record(edited).text == record(make_set()).text, "what the original would record"
+    assert record(edited).text == record(make_set()).text, "what upstream would record"
     assert free_probe(record(edited), [recorded]) == 1
     assert restore(edited, recorded)["metadata"]["annotations"] == PLACEMENT
 
 
-def test_a_set_that_uses_none_of_them_records_what_earlier_releases_recorded() -> None:
+def test_a_set_without_placement_annotations_is_recorded_as_by_earlier_releases() -> None:
     plain = make_set(annotations={"team": "a"})
-    assert told_of(plain) == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}
+    assert annotations_of(plain) == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}
 
 
-def test_topology_of_subgroups_is_recorded_where_there_are_subgroups() -> None:
+def test_subgroup_topology_is_recorded_only_with_subgroups() -> None:
     annotations = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}
     plain = make_set(annotations=annotations)
     grouped = make_set(annotations=annotations, template={"subGroupPolicy": {"subGroupSize": 1}})
-    assert told_of(plain) == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
-    assert told_of(grouped) == annotations
+    assert annotations_of(plain) == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+    assert annotations_of(grouped) == annotations
 
 
 def test_restore_replaces_two_sub_trees_and_keeps_the_rest() -> None:
@@ -414,7 +414,7 @@ def make_statefulset_history(lws: dict[str, Any], owner: list[dict[str, Any]]) -
     }
 
 
-def test_ours_by_controller_or_by_name_and_data() -> None:
+def test_revisions_are_ours_by_controller_or_by_name_and_data() -> None:
     lws = make_set()
     foreign_owner = {"kind": "StatefulSet", "name": "demo", "uid": "sts", "controller": True}
     named = {"name": "demo", "uid": lws["metadata"]["uid"]}
@@ -447,7 +447,7 @@ def test_ours_by_controller_or_by_name_and_data() -> None:
         "no digits",
         "prefix",
         "no key",
-        "leaving",
+        "terminating",
     ],
 )
 def test_orphans_that_are_not_adopted(metadata: dict[str, Any]) -> None:
@@ -468,7 +468,7 @@ def test_orphans_of_a_collision_and_of_earlier_releases_are_ours() -> None:
     assert is_ours(aged, lws)
 
 
-def test_describe() -> None:
+def test_describe_template_changes() -> None:
     old = parse(make_stored(make_set(image="app:1", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})))
     new = record(make_set(image="app:2", size=3, template={"restartPolicy": "None"}))
     assert describe(old.record, new) == [
@@ -479,7 +479,7 @@ def test_describe() -> None:
     assert describe(new, new) == []
 
 
-def test_describe_the_other_parts() -> None:
+def test_describe_other_changes() -> None:
     worker = make_set()["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
     new = make_set(
@@ -498,11 +498,11 @@ def test_describe_the_other_parts() -> None:
     ]
 
 
-def test_what_was_said_of_a_change_is_recorded_with_it() -> None:
+def test_the_change_cause_is_recorded() -> None:
     caused = make_set(annotations={CHANGE_CAUSE_ANNOTATION: "new model"})
-    assert told_of(caused) == {
+    assert annotations_of(caused) == {
         EXCLUSIVE_TOPOLOGY_ANNOTATION: "",
         CHANGE_CAUSE_ANNOTATION: "new model",
     }
-    # A group that runs without history was not made by the change that the set describes now.
-    assert told_of(caused, key="old") == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}
+    # A group that runs without history was not created by the change that the set describes now.
+    assert annotations_of(caused, key="old") == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}

@@ -76,6 +76,6 @@ def test_an_edited_label_gives_no_group_another_template(
         assert find(revisions, after.key) is not None
 
 
-def test_a_label_that_nothing_tells_is_missed_in_words() -> None:
+def test_a_revision_with_an_unknown_key_is_broken() -> None:
     (revision,) = identified([unsealed(A, 1, "")], lambda: ["of another template"])
     assert "nothing shows which pods were created from it" in revision.broken

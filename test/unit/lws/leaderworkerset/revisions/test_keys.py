@@ -60,14 +60,14 @@ def labelled(obj: dict[str, Any], key: str | None) -> dict[str, Any]:
 
 @pytest.mark.parametrize("label", ["b", "a", "garbage", "", None])
 @pytest.mark.parametrize("is_trimmed", [True, False])
-def test_the_template_says_which_key_its_pods_get(label: str | None, is_trimmed: bool) -> None:
+def test_the_template_determines_the_key_of_its_pods(label: str | None, is_trimmed: bool) -> None:
     workers = make_worker_statefulset(make_leader_pod(LWS, key="b"))
     for holder in (LEADERS, workers, own_revision("b", "b")):
         edited = labelled(holder, label)
         assert key_of_template(trim(edited) if is_trimmed else edited) == "b"
 
 
-def test_the_store_keeps_what_a_template_says_only_where_the_label_says_something_else() -> None:
+def test_template_labels_are_stored_only_if_the_key_label_differs() -> None:
     workers, revision = make_worker_statefulset(make_leader_pod(LWS, key="b")), own_revision("b", "b")
     for holder in (workers, revision):
         assert template_labels(trim(holder)) is None
@@ -76,12 +76,12 @@ def test_the_store_keeps_what_a_template_says_only_where_the_label_says_somethin
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"spec": None}, {"spec": {"template": []}}, "x"])
-def test_what_holds_no_template_has_the_key_of_its_label(data: object) -> None:
+def test_an_object_without_a_template_has_the_key_of_its_label(data: object) -> None:
     assert key_of_template({**own_revision("b", "a"), "data": data}) == "a"
 
 
 @pytest.mark.parametrize("label", [{}, [], 1, None], ids=str)
-def test_a_label_that_is_no_text_is_none(label: object) -> None:
+def test_a_label_that_is_not_a_string_is_ignored(label: object) -> None:
     garbled = own_revision("b", "a")
     garbled["data"]["spec"]["template"]["metadata"]["labels"][REVISION_LABEL] = label
     assert key_of_template(garbled) == key_of_template(trim(garbled)) == "a"
@@ -95,15 +95,15 @@ def test_a_label_that_is_no_text_is_none(label: object) -> None:
         pytest.param("a", "b", "b", "b", id="to that of an older revision"),
         pytest.param(None, "b", "b", "b", id="removed"),
         pytest.param("garbage", "b", None, "b", id="before there are workers"),
-        pytest.param("b", "a", "b", "b", id="the note of the StatefulSet controller was edited"),
-        pytest.param("b", None, "b", "b", id="to what it does not know"),
+        pytest.param("b", "a", "b", "b", id="the label of the StatefulSet controller was edited"),
+        pytest.param("b", None, "b", "b", id="to an unknown revision"),
         pytest.param("b", "b", "a", "b", id="workers adopted from a former leader"),
         pytest.param("garbage", None, "b", "b", id="both labels were edited: the workers show it"),
         pytest.param("b", None, None, "b", id="only the label is left"),
         pytest.param(None, None, None, None, id="nothing is left"),
     ],
 )
-def test_two_of_three_say_what_a_leader_was_made_from(
+def test_two_of_three_sources_determine_the_revision_of_a_leader(
     carried: str | None, noted: str | None, of_workers: str | None, expected: str | None
 ) -> None:
     leader = labelled(make_leader_pod(LWS), carried)
@@ -111,7 +111,7 @@ def test_two_of_three_say_what_a_leader_was_made_from(
     assert key_of_leader(leader, workers, noted) == expected
 
 
-def test_a_pod_was_made_from_the_revision_that_its_statefulset_noted() -> None:
+def test_the_statefulset_controller_labels_pods_with_their_revision() -> None:
     old, new = (statefulset_revision("demo", key) for key in ("a", "b"))
     assert made_from(old, LEADERS, own_revision("a", "edited")) == "a"
     assert made_from(new, LEADERS, None) == "b", "the newest is the template of the StatefulSet"
@@ -130,13 +130,15 @@ def test_a_pod_was_made_from_the_revision_that_its_statefulset_noted() -> None:
         pytest.param("", False, False, id="no note"),
     ],
 )
-def test_whether_more_than_the_label_shows_it(note: str, workers: bool, expected: bool) -> None:
+def test_the_origin_of_a_leader_is_shown_by_more_than_its_label(
+    note: str, workers: bool, expected: bool
+) -> None:
     leader = make_leader_pod(LWS, key="garbage", revision=note)
     own = make_worker_statefulset(leader) if workers else None
     assert origin_of(leader, LEADERS, own, None).is_shown is expected
 
 
-def test_a_pod_with_its_key_is_the_very_same_pod() -> None:
+def test_setting_an_equal_key_returns_the_same_pod() -> None:
     leader = make_leader_pod(LWS, key="a")
     assert with_key(leader, "a") is leader
     assert with_key(leader, None) is leader
@@ -144,7 +146,7 @@ def test_a_pod_with_its_key_is_the_very_same_pod() -> None:
     assert leader["metadata"]["labels"][REVISION_LABEL] == "a"
 
 
-def test_a_note_that_two_others_contradict_does_not_make_a_leader_pass_for_updated() -> None:
+def test_a_contradicted_revision_label_does_not_make_a_leader_updated() -> None:
     leader = make_leader_pod(LWS, key="a")
     noted = as_made(leader, "a", "b")
     assert STATEFULSET_REVISION_LABEL not in noted["metadata"]["labels"]

@@ -77,7 +77,7 @@ def running(
         pytest.param(make_set(annotations=NODES), id="nodes of their own"),
     ],
 )
-def test_what_the_set_asks_for_is_recognised_and_recorded_to_the_byte(lws: dict[str, Any]) -> None:
+def test_the_desired_revision_is_recognised_and_recorded_byte_for_byte(lws: dict[str, Any]) -> None:
     before = copy.deepcopy(lws)
     reconstructed = reconstruct(lws, running(lws))
     assert reconstructed is not None
@@ -88,7 +88,7 @@ def test_what_the_set_asks_for_is_recognised_and_recorded_to_the_byte(lws: dict[
     assert lws == before
 
 
-def test_the_address_that_later_releases_write_into_templates_of_workers_is_not_the_users() -> None:
+def test_the_leader_address_in_worker_templates_of_later_releases_is_ignored() -> None:
     lws = make_set()
     observed = running(lws)
     assert observed.workers is not None
@@ -131,7 +131,7 @@ def test_the_address_that_later_releases_write_into_templates_of_workers_is_not_
         ),
     ],
 )
-def test_anything_else_is_recorded_as_it_runs(ran: dict[str, Any], desired: dict[str, Any]) -> None:
+def test_another_revision_is_recorded_as_it_runs(ran: dict[str, Any], desired: dict[str, Any]) -> None:
     observed = running(ran)
     reconstructed = reconstruct(desired, observed)
     assert reconstructed is not None
@@ -145,7 +145,7 @@ def test_anything_else_is_recorded_as_it_runs(ran: dict[str, Any], desired: dict
     assert running(rebuilt) == observed
 
 
-def test_the_reconstruction_means_what_was_asked_for_then() -> None:
+def test_the_reconstruction_is_equal_to_the_former_spec() -> None:
     ran = make_set(image="app:1", size=4, template={"volumeClaimTemplates": [CLAIM], "restartPolicy": "None"})
     desired = make_set(image="app:2", size=4, template={"volumeClaimTemplates": [CLAIM]})
     reconstructed = reconstruct(desired, running(ran))
@@ -156,7 +156,7 @@ def test_the_reconstruction_means_what_was_asked_for_then() -> None:
     )
 
 
-def test_a_key_that_is_the_hash_of_what_is_asked_for_says_it_all() -> None:
+def test_the_key_of_the_desired_revision_is_sufficient() -> None:
     """Other clients may have added to the templates, which then differ but are equivalent."""
     lws = make_set()
     observed = running(make_set(image="mirror.example.com/app:1"), key=record(lws).key, workers=False)
@@ -165,7 +165,7 @@ def test_a_key_that_is_the_hash_of_what_is_asked_for_says_it_all() -> None:
     assert (reconstructed.is_desired, reconstructed.guessed) == (True, "")
 
 
-def test_that_key_does_not_say_where_pods_are_placed() -> None:
+def test_the_key_does_not_cover_the_placement() -> None:
     lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
     reconstructed = reconstruct(lws, running(make_set(), key=record(lws).key))
     assert reconstructed is not None
@@ -173,7 +173,7 @@ def test_that_key_does_not_say_where_pods_are_placed() -> None:
     assert reconstructed.record.text == record(lws).text
 
 
-def test_templates_that_the_api_server_has_completed_are_equal() -> None:
+def test_templates_with_defaults_of_the_api_server_are_equal() -> None:
     lws = make_set()
     observed = running(lws)
     for template in (observed.leader, observed.workers["spec"]["template"] if observed.workers else None):
@@ -186,7 +186,7 @@ def test_templates_that_the_api_server_has_completed_are_equal() -> None:
     assert reconstructed.is_desired
 
 
-def test_the_node_selector_of_exclusive_placement_is_not_the_users() -> None:
+def test_the_node_selector_of_exclusive_placement_is_not_recorded() -> None:
     ran = make_set(image="app:1", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
     ran["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"disk": "ssd"}
     observed = running(ran, node_selector={"disk": "ssd", "rack": "r7"})
@@ -199,7 +199,7 @@ def test_the_node_selector_of_exclusive_placement_is_not_the_users() -> None:
     assert workers["spec"]["nodeSelector"] == {"disk": "ssd"}
 
 
-def test_the_nodes_of_a_group_are_not_the_users() -> None:
+def test_the_node_selector_of_a_group_is_not_recorded() -> None:
     ran = make_set(image="app:1", annotations=NODES)
     leader = make_leader_pod(ran)
     placement = worker_placement(ran, leader, None)
@@ -216,12 +216,12 @@ def test_the_nodes_of_a_group_are_not_the_users() -> None:
 @pytest.mark.parametrize(
     ("group_name", "own", "is_desired"),
     [
-        pytest.param(f"demo-0-{KEY}-0a1b2c3d", None, True, id="that of their leader"),
-        pytest.param("mine", {"podGroupName": "mine"}, True, id="that of users"),
-        pytest.param("mine", None, False, id="one that users have taken away"),
+        pytest.param(f"demo-0-{KEY}-0a1b2c3d", None, True, id="inherited from the leader"),
+        pytest.param("mine", {"podGroupName": "mine"}, True, id="set by users"),
+        pytest.param("mine", None, False, id="removed by users"),
     ],
 )
-def test_the_pod_group_that_workers_have_from_their_leader_is_not_the_users(
+def test_the_pod_group_that_workers_inherit_is_not_recorded(
     group_name: str, own: dict[str, str] | None, is_desired: bool
 ) -> None:
     lws = make_set()
@@ -238,7 +238,7 @@ def test_the_pod_group_that_workers_have_from_their_leader_is_not_the_users(
 @pytest.mark.parametrize(
     ("size", "guessed"), [(2, "the template of its workers"), (1, "")], ids=["workers", "none needed"]
 )
-def test_workers_that_nothing_shows_are_taken_from_the_set(size: int, guessed: str) -> None:
+def test_an_unknown_worker_template_is_taken_from_the_set(size: int, guessed: str) -> None:
     ran, desired = make_set(image="app:1", size=size), make_set(image="app:2", size=size)
     reconstructed = reconstruct(desired, running(ran, workers=False))
     assert reconstructed is not None
@@ -253,7 +253,7 @@ def test_workers_that_nothing_shows_are_taken_from_the_set(size: int, guessed: s
     assert (equal.is_desired, equal.guessed) == (True, guessed)
 
 
-def test_leaders_that_nothing_shows() -> None:
+def test_workers_are_recreated_with_an_unknown_leader_template() -> None:
     """What is shown is enough to recreate workers."""
     ran = make_set(
         image="app:1",
@@ -269,11 +269,11 @@ def test_leaders_that_nothing_shows() -> None:
     assert running(rebuilt).workers == running(ran).workers
 
 
-def test_nothing_to_be_read() -> None:
+def test_reconstruct_without_templates_returns_none() -> None:
     assert reconstruct(make_set(), Running(KEY)) is None
 
 
-def test_garbled_sizes_are_those_of_the_set() -> None:
+def test_an_invalid_size_is_taken_from_the_set() -> None:
     lws = make_set(size=3)
     observed = running(lws)
     assert observed.leader is not None

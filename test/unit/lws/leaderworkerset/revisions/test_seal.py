@@ -45,7 +45,7 @@ def edits_of(revision: Recorded) -> dict[str, str | None]:
     return {**edited_labels(FORMAT, RACK, revision), **revision.edits}
 
 
-def test_what_was_recorded_is_proven_and_nothing_is_edited() -> None:
+def test_an_unedited_revision_is_sealed() -> None:
     revision = parse(stored())
     assert (revision.is_sealed, revision.key, revision.record.topology) == (
         True,
@@ -80,10 +80,10 @@ def test_what_was_recorded_is_proven_and_nothing_is_edited() -> None:
             {SCOPE_ANNOTATION: None},
             id="scope added",
         ),
-        pytest.param(lambda it: it["annotations"].update(team="a"), {}, id="what is not ours"),
+        pytest.param(lambda it: it["annotations"].update(team="a"), {}, id="an annotation of a user"),
     ],
 )
-def test_an_edited_revision_counts_as_it_was_recorded(change: Change, edits: dict[str, Any]) -> None:
+def test_edits_of_a_sealed_revision_are_reverted(change: Change, edits: dict[str, Any]) -> None:
     revision = parse(edited(change))
     assert (revision.broken, revision.key) == ("", KEY)
     assert revision.record.topology == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
@@ -106,20 +106,20 @@ def test_an_edited_revision_counts_as_it_was_recorded(change: Change, edits: dic
     ],
     ids=lambda text: text[:20],
 )
-def test_a_seal_that_does_not_hold_proves_nothing(text: str) -> None:
+def test_an_invalid_seal_is_ignored(text: str) -> None:
     obj = edited(lambda it: it["annotations"].update({SEAL_ANNOTATION: text}))
     assert seal_of(obj) is None
     revision = parse(obj)
     assert (revision.is_sealed, revision.key, edits_of(revision)) == (False, KEY, {})
 
 
-def test_a_seal_holds_for_one_revision_only() -> None:
+def test_a_seal_is_valid_for_one_revision_only() -> None:
     other_revision = build_revision(make_set(image="app:2"), record(make_set(image="app:2")), 2)
     copied = edited(lambda it: it.update(annotations=other_revision["metadata"]["annotations"]))
     assert seal_of(copied) is None
 
 
-def test_data_that_were_replaced_under_the_same_name_are_used_for_nothing() -> None:
+def test_a_revision_with_replaced_data_is_broken() -> None:
     """The API server rejects an edit of data, but a user may delete a revision and create another one."""
     other_record = record(make_set(image="evil:1"))
     revision = parse({**stored(), "data": json.loads(other_record.text)})
@@ -135,13 +135,13 @@ def test_the_hash_in_a_name(name: str, fingerprint: str) -> None:
 
 
 @pytest.mark.parametrize("probe", [0, 7, 100])
-def test_a_name_of_a_later_probe_is_that_of_the_data(probe: int) -> None:
+def test_a_name_with_a_later_probe_matches_its_data(probe: int) -> None:
     recorded, data = record(RACK), json.loads(record(RACK).text)
     assert is_of_data(f"demo-{recorded.key_at(probe)}-3", data)
     assert not is_of_data("demo-58b6956df9-3", data)
 
 
-def test_huge_data_of_a_stranger_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_foreign_data_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashing a megabyte for each candidate key would block the process for a minute."""
     hashed, read = encoding._hashed, list[int]()
 

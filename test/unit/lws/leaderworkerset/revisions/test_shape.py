@@ -23,7 +23,7 @@ STATUS: dict[str, Any] = {
 }
 
 
-def test_a_set_as_it_is_stored() -> None:
+def test_a_valid_stored_spec_has_no_fault() -> None:
     assert spec_fault(make_set(max_unavailable="25%", max_surge=1, podDisruptionBudget={})) == ""
     assert spec_fault({"metadata": {}, "spec": {"leaderWorkerTemplate": {"workerTemplate": {}}}}) == ""
 
@@ -43,7 +43,7 @@ def test_a_set_as_it_is_stored() -> None:
     ],
     ids=lambda value: str(value)[:50],
 )
-def test_a_spec_that_another_definition_let_through(spec: dict[str, Any], fault: str) -> None:
+def test_a_spec_accepted_by_another_crd_is_validated(spec: dict[str, Any], fault: str) -> None:
     assert fault in spec_fault(make_set(**spec))
 
 
@@ -73,11 +73,13 @@ def test_a_spec_that_another_definition_let_through(spec: dict[str, Any], fault:
         ),
     ],
 )
-def test_a_field_of_a_later_release_is_not_run_without_it(spec: dict[str, Any], field: str) -> None:
+def test_a_field_of_a_later_release_is_a_fault(spec: dict[str, Any], field: str) -> None:
     """The definition of that release accepts the field."""
     assert spec_fault(make_set(**spec)) == f"{field} is unknown to this release"
     in_revision = make_set(**spec)["spec"]["leaderWorkerTemplate"]
-    assert recorded_fault({"spec": {"leaderWorkerTemplate": in_revision}}) == "", "groups can be made from it"
+    assert recorded_fault({"spec": {"leaderWorkerTemplate": in_revision}}) == "", (
+        "groups can be created from it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_a_field_of_a_later_release_is_not_run_without_it(spec: dict[str, Any], 
         ),
     ],
 )
-def test_a_choice_of_a_later_release_is_not_run_as_another(spec: dict[str, Any], fault: str) -> None:
+def test_a_value_of_a_later_release_is_a_fault(spec: dict[str, Any], fault: str) -> None:
     assert spec_fault(make_set(**spec)) == fault
 
 
@@ -120,7 +122,7 @@ def test_pod_templates_may_have_fields_of_a_later_kubernetes() -> None:
     assert spec_fault(make_set(template={"workerTemplate": template}, later=None)) == ""
 
 
-def test_what_could_not_be_recorded_cannot_be_read() -> None:
+def test_a_spec_that_is_too_deep_to_record_is_a_fault() -> None:
     """Otherwise such a spec would be recorded again and again."""
     deep: Any = {}
     for _ in range(80):
@@ -155,7 +157,7 @@ def test_pod_templates(value: Any, is_one: bool) -> None:
     assert is_pod_template(value) is is_one
 
 
-def test_a_status_as_we_write_it_is_read_whole() -> None:
+def test_a_written_status_is_readable() -> None:
     assert readable_status(STATUS) == STATUS
 
 
@@ -177,14 +179,14 @@ def test_a_status_as_we_write_it_is_read_whole() -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_of_a_status_what_cannot_be_read_is_null(field: str, value: Any) -> None:
+def test_an_unreadable_status_field_becomes_null(field: str, value: Any) -> None:
     assert readable_status({**STATUS, field: value}) == {**STATUS, field: None}
 
 
 @pytest.mark.parametrize("status", [None, "text", [], 3], ids=str)
-def test_a_status_that_is_none(status: Any) -> None:
+def test_an_unreadable_status_becomes_empty(status: Any) -> None:
     assert readable_status(status) == {}
 
 
-def test_fields_of_others_stay() -> None:
+def test_unknown_status_fields_are_kept() -> None:
     assert readable_status({"mine": [None]}) == {"mine": [None]}

@@ -19,7 +19,7 @@ class Case:
     """One state: the letters of groups 0 to `existing` - 1, and the numbers that the rules use."""
 
     letters: str
-    wanted: int
+    desired: int
     existing: int
     stored_partition: int
     unavailable: int
@@ -30,7 +30,7 @@ class Case:
 
     @property
     def ceiling(self) -> int:
-        return self.wanted + self.surge
+        return self.desired + self.surge
 
     @property
     def ready(self) -> int:
@@ -38,7 +38,7 @@ class Case:
 
     @property
     def min_ready(self) -> int:
-        return self.wanted - self.unavailable
+        return self.desired - self.unavailable
 
 
 def reference(case: Case) -> tuple[int, int]:
@@ -48,7 +48,7 @@ def reference(case: Case) -> tuple[int, int]:
 
 
 def _case_table(case: Case) -> tuple[int, int]:
-    desired, existing, partition = case.wanted, case.existing, case.stored_partition
+    desired, existing, partition = case.desired, case.existing, case.stored_partition
     if case.is_new_revision:
         if existing < desired:
             return existing, desired
@@ -63,19 +63,19 @@ def _case_table(case: Case) -> tuple[int, int]:
 
 
 def _unsettled(case: Case) -> int:
-    return sum(1 for letter in case.letters[: case.wanted] if letter != "R")
+    return sum(1 for letter in case.letters[: case.desired] if letter != "R")
 
 
 def _replicas_for(case: Case, unsettled: int) -> int:
     if unsettled <= case.surge:
-        return case.wanted + max(0, unsettled - case.unavailable)
+        return case.desired + max(0, unsettled - case.unavailable)
     return case.ceiling
 
 
 def partition_step(case: Case) -> int:
     """Return the partition of a rollout in progress, in the six steps of the description."""
     existing = case.existing
-    step = case.unavailable + (existing - case.wanted)
+    step = case.unavailable + (existing - case.desired)
     tail = len(case.letters) - len(case.letters.rstrip("R"))
     lowest = max(0, existing - tail - step)
     candidate = lowest + sum(1 for letter in case.letters[:lowest] if letter not in "rR")
@@ -88,15 +88,15 @@ def partition_step(case: Case) -> int:
 
 def is_rolling(case: Case) -> bool:
     """Return whether case 4 or 5 applies."""
-    at_rest = case.stored_partition == 0 and case.existing == case.wanted
-    return not case.is_new_revision and not at_rest and case.existing >= case.wanted
+    at_rest = case.stored_partition == 0 and case.existing == case.desired
+    return not case.is_new_revision and not at_rest and case.existing >= case.desired
 
 
 def is_held_up(case: Case) -> bool:
     """Return whether a finished group lies within the window, where it takes the place of another group."""
     existing = case.existing
     tail = len(case.letters) - len(case.letters.rstrip("R"))
-    lowest = max(0, existing - tail - case.unavailable - existing + case.wanted)
+    lowest = max(0, existing - tail - case.unavailable - existing + case.desired)
     return "R" in case.letters[lowest : existing - tail]
 
 
@@ -109,11 +109,11 @@ def planned(case: Case, **stored: bool) -> Rollout:
         is_current=not case.is_new_revision,
         **stored,
     )
-    limits = make_budget(case.wanted, case.unavailable, case.surge)
-    return plan_rollout(RolloutState(case.wanted, limits, case.floor, groups(case.letters), statefulset))
+    limits = make_budget(case.desired, case.unavailable, case.surge)
+    return plan_rollout(RolloutState(case.desired, limits, case.floor, groups(case.letters), statefulset))
 
 
-def told(case: Case) -> tuple[int, int]:
+def planned_step(case: Case) -> tuple[int, int]:
     """Return the planner's partition and replicas."""
     rollout = planned(case)
     return rollout.partition, rollout.replicas

@@ -30,10 +30,10 @@ from test.unit.builders import (
     statefulset_revision,
 )
 
-WANTED = DesiredGroups(KEY, {KEY: 2, "key-old": 2}, statefulset_revision("demo", KEY))
+DESIRED = DesiredGroups(KEY, {KEY: 2, "key-old": 2}, statefulset_revision("demo", KEY))
 
 
-def state_of(facts: GroupFacts, desired: DesiredGroups = WANTED) -> GroupState:
+def state_of(facts: GroupFacts, desired: DesiredGroups = DESIRED) -> GroupState:
     (state,) = group_states([facts], desired)
     return state
 
@@ -82,7 +82,7 @@ def test_not_ready(facts: GroupFacts, leader_ready: bool) -> None:
 @pytest.mark.parametrize(
     ("facts", "outdated", "updated"),
     [
-        pytest.param(make_group(), False, True, id="wanted key"),
+        pytest.param(make_group(), False, True, id="target key"),
         pytest.param(make_group(key="key-old"), True, False, id="leader on another key"),
         pytest.param(group_with({"key": "key-old"}), True, False, id="workers on another key"),
         pytest.param(
@@ -102,7 +102,7 @@ def test_revision(facts: GroupFacts, outdated: bool, updated: bool) -> None:
         pytest.param(make_group(key="key-old"), False, True, id="healthy"),
         pytest.param(make_group(key="key-old", ready=False), True, False, id="leader not ready"),
         pytest.param(make_group(key="key-old", workers_ready=False), True, False, id="workers not ready"),
-        pytest.param(make_group(key="key-old", terminating=True), False, False, id="on its way out"),
+        pytest.param(make_group(key="key-old", terminating=True), False, False, id="terminating"),
     ],
 )
 def test_outdated_groups(facts: GroupFacts, broken: bool, serves: bool) -> None:
@@ -120,7 +120,7 @@ def test_each_group_is_measured_by_the_size_of_its_own_revision() -> None:
     assert state_of(make_group(workers=False), grown).settled
 
 
-def test_workers_that_a_group_of_one_does_not_need_say_nothing() -> None:
+def test_surplus_workers_of_a_group_of_one_are_ignored() -> None:
     desired = DesiredGroups(KEY, {KEY: 1})
     assert state_of(group_with({"key": "key-old", "ready": False}), desired).settled
 
@@ -132,7 +132,7 @@ def test_workers_that_a_group_of_one_does_not_need_say_nothing() -> None:
         ({"leaderworkerset.sigs.k8s.io/size": "many"}, False),
     ],
 )
-def test_a_lost_revision_leaves_the_size_that_the_leader_was_made_with(
+def test_the_size_of_a_lost_revision_is_read_from_the_leader(
     annotations: dict[str, str], ready: bool
 ) -> None:
     leader = make_leader_pod(key="key-lost", annotations=annotations)
@@ -151,25 +151,25 @@ def test_replaceable(revision: str, replaceable: bool) -> None:
     assert state_of(make_group(revision=revision)).replaceable is replaceable
 
 
-def test_a_state_is_kept_until_the_group_is_measured_by_something_else() -> None:
+def test_a_state_is_cached_until_the_desired_groups_change() -> None:
     facts = make_group()
-    (first,) = group_states([facts], WANTED)
-    assert group_states([facts], replace(WANTED))[0] is first
+    (first,) = group_states([facts], DESIRED)
+    assert group_states([facts], replace(DESIRED))[0] is first
     for desired in (
-        replace(WANTED, key="key-b"),
-        replace(WANTED, update_revision="another"),
-        replace(WANTED, size_of={KEY: 1}),
+        replace(DESIRED, key="key-b"),
+        replace(DESIRED, update_revision="another"),
+        replace(DESIRED, size_of={KEY: 1}),
     ):
         (recomputed,) = group_states([facts], desired)
         assert recomputed == group_states([replace(facts)], desired)[0]
-        assert group_states([facts], WANTED) == (first,)
+        assert group_states([facts], DESIRED) == (first,)
 
 
-def test_a_pass_over_a_set_and_one_over_its_group_do_not_judge_all_groups_in_turns() -> None:
+def test_passes_over_a_set_and_over_its_group_do_not_evict_each_others_states() -> None:
     """The two passes judge a group by different facts."""
-    facts, of_group = make_group(), replace(WANTED, update_revision="")
-    former = [*group_states([facts], WANTED), *group_states([facts], of_group)]
-    again = [*group_states([facts], WANTED), *group_states([facts], of_group)]
+    facts, of_group = make_group(), replace(DESIRED, update_revision="")
+    former = [*group_states([facts], DESIRED), *group_states([facts], of_group)]
+    again = [*group_states([facts], DESIRED), *group_states([facts], of_group)]
     assert all(one is two for one, two in zip(former, again, strict=True))
 
 
@@ -191,8 +191,8 @@ def test_a_leader_may_wait_for_a_gate() -> None:
     assert state_of(GroupFacts(0, make_leader_pod())).gate == ""
 
 
-def test_groups_come_by_index() -> None:
-    states = group_states([make_group(index=index) for index in (10, 2, 0)], WANTED)
+def test_groups_are_sorted_by_index() -> None:
+    states = group_states([make_group(index=index) for index in (10, 2, 0)], DESIRED)
     assert [state.index for state in states] == [0, 2, 10]
 
 
@@ -204,7 +204,7 @@ def test_position_at_rest() -> None:
 @pytest.mark.parametrize(
     ("value", "read"), [("4", 4), (None, None), ("", None), ("-1", None), ("4x", None), ("٤", None)]
 )
-def test_the_replicas_annotation_may_be_anything(value: str | None, read: int | None) -> None:
+def test_an_invalid_replicas_annotation_is_ignored(value: str | None, read: int | None) -> None:
     assert leader_statefulset(make_leader_statefulset(last_replicas=value), KEY, NOW).last_replicas == read
 
 
@@ -219,12 +219,14 @@ def test_position_mid_rollout() -> None:
     [
         pytest.param(2, timedelta(0), (True, False), id="has reported"),
         pytest.param(1, timedelta(seconds=1), (False, True), id="just written, a report is due"),
-        pytest.param(1, timing.REPORT_WITHIN, (False, False), id="patience is over"),
+        pytest.param(1, timing.REPORT_WITHIN, (False, False), id="the report is overdue"),
         pytest.param(0, timedelta(seconds=1), (False, False), id="never reported: none is due"),
-        pytest.param(1, None, (False, False), id="nobody knows when it was written"),
+        pytest.param(1, None, (False, False), id="the time of the write is unknown"),
     ],
 )
-def test_reports(observed: int, age: timedelta | None, expected: tuple[bool, bool]) -> None:
+def test_observed_and_awaited_reports(
+    observed: int, age: timedelta | None, expected: tuple[bool, bool]
+) -> None:
     stored = make_leader_statefulset(
         generation=2, observed_generation=observed, applied=None if age is None else timestamp(NOW - age)
     )

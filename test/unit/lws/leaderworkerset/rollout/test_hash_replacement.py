@@ -33,13 +33,13 @@ OTHER_GATE = {"name": "example.com/quota"}
 
 
 def pod(
-    name: str, group: str = "", index: str = "0", *, is_going: bool = False, **more: Any
+    name: str, group: str = "", index: str = "0", *, is_terminating: bool = False, **more: Any
 ) -> dict[str, Any]:
     labels = {WORKER_INDEX_LABEL: index, REVISION_LABEL: more.pop("revision", "b")}
     metadata = {"name": name, "labels": labels, "creationTimestamp": f"2026-01-01T00:00:0{len(name)}Z"}
     if group:
         labels[GROUP_INDEX_LABEL] = group
-    if is_going:
+    if is_terminating:
         metadata["deletionTimestamp"] = "2026-01-02T00:00:00Z"
     gates = more.pop("gates", None)
     obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, **more}}
@@ -65,7 +65,7 @@ def teardowns(letters: str) -> tuple[Teardown, ...]:
     ("live", "terminating", "replicas", "surge", "expected"),
     [
         pytest.param("bbb", "", 3, 0, "012", id="a new set"),
-        pytest.param("BBb", "b", 3, 0, "", id="its former group is there"),
+        pytest.param("BBb", "b", 3, 0, "", id="its former group exists"),
         pytest.param("BBb", "", 3, 0, "2", id="its former group is gone"),
         pytest.param("Bbb", "b", 3, 0, "1", id="one of two is gone"),
         pytest.param("BBb", "b", 3, 1, "", id="the surge is that of rollouts"),
@@ -90,7 +90,7 @@ def test_immediate_replacement_does_not_wait() -> None:
     assert len(leaders_to_admit(leaders("bab"), teardowns("aaaa"), 3, 0, is_immediate=True)) == 3
 
 
-def test_immediate_waits_for_groups_that_are_kept() -> None:
+def test_immediate_replacement_waits_for_kept_groups() -> None:
     admitted = leaders_to_admit(
         leaders("bbB"), (Teardown("k", True, True), Teardown("l", True)), 3, 0, is_immediate=True
     )
@@ -107,7 +107,7 @@ def test_immediate_waits_for_groups_that_are_kept() -> None:
         pytest.param("AAbb", 4, "", id="groups of a former revision do not count"),
     ],
 )
-def test_kept_groups_that_a_scale_down_lets_go(live: str, replicas: int, expected: str) -> None:
+def test_a_scale_down_releases_surplus_kept_groups(live: str, replicas: int, expected: str) -> None:
     """Two groups are kept."""
     kept_groups = [Leader(str(index), f"2026-01-01T00:00:0{index}Z", False, True) for index in (1, 0)]
     assert (
@@ -122,7 +122,7 @@ def test_a_kept_group_holds_back_a_leader_of_its_own_revision_beside_a_surge() -
     assert [leader.name for leader in admitted] == ["demo-2", "demo-0"]
 
 
-def test_in_order_of_revision_age_and_name() -> None:
+def test_leaders_are_admitted_by_revision_age_and_name() -> None:
     shuffled = (
         Leader("d", "2026-01-01T00:00:01Z", True, False),
         Leader("c", "2026-01-01T00:00:02Z", True, True),
@@ -136,7 +136,7 @@ def test_leaders_are_read_from_pods() -> None:
     pods = [
         pod("x", "k", gates=[OTHER_GATE, GATE]),
         pod("yy", "l", revision="a", gates=[OTHER_GATE]),
-        pod("zzz", "m", is_going=True),
+        pod("zzz", "m", is_terminating=True),
         pod("x-1", "k", "1"),
     ]
     assert leaders_of(pods, "b") == (
@@ -152,13 +152,19 @@ STATEFULSET = [{"kind": "StatefulSet", "name": "demo-1a2b3c4d", "controller": Tr
     ("pods", "expected"),
     [
         pytest.param([pod("x", "k"), pod("w", "k", "1")], [], id="live"),
-        pytest.param([pod("x", "k"), pod("w", "k", "1", is_going=True)], [], id="a worker goes"),
-        pytest.param([pod("x", "k", is_going=True), pod("w", "k", "1")], [("k", True)], id="the leader goes"),
+        pytest.param(
+            [pod("x", "k"), pod("w", "k", "1", is_terminating=True)], [], id="a worker is terminating"
+        ),
+        pytest.param(
+            [pod("x", "k", is_terminating=True), pod("w", "k", "1")],
+            [("k", True)],
+            id="the leader is terminating",
+        ),
         pytest.param([pod("w", "k", "1"), pod("v", "k", "2")], [("k", True)], id="only workers are left"),
         pytest.param(
             [pod("w", "k", "1", revision="a"), pod("v", "k", "2")], [("k", False)], id="former revision"
         ),
-        pytest.param([pod("x", "k", is_going=True, gates=[GATE])], [], id="never scheduled"),
+        pytest.param([pod("x", "k", is_terminating=True, gates=[GATE])], [], id="never scheduled"),
         pytest.param(
             [pod("x", "k"), pod("w", "", "1", annotations={LEADER_NAME_ANNOTATION: "x"})],
             [],
@@ -169,14 +175,14 @@ STATEFULSET = [{"kind": "StatefulSet", "name": "demo-1a2b3c4d", "controller": Tr
             [("demo-1a2b3c4d", True)],
             id="or of its owner",
         ),
-        pytest.param([pod("x", is_going=True)], [("x", True)], id="a leader without its label"),
+        pytest.param([pod("x", is_terminating=True)], [("x", True)], id="a leader without its label"),
     ],
 )
-def test_what_is_still_terminating(pods: list[dict[str, Any]], expected: list[tuple[str, bool]]) -> None:
+def test_teardowns_are_read_from_pods(pods: list[dict[str, Any]], expected: list[tuple[str, bool]]) -> None:
     assert teardowns_of(pods, "b") == tuple(Teardown(*fields) for fields in expected)
 
 
-def test_the_leader_of_a_lost_deployment_is_one_that_goes() -> None:
+def test_the_group_of_a_lost_leader_is_terminating() -> None:
     pods = [pod("x", "k"), pod("w", "k", "1"), pod("y", "l")]
     assert teardowns_of(pods, "b", lost=["x"]) == (Teardown("k", True),)
 
@@ -196,7 +202,7 @@ def test_removing_the_gate_keeps_other_annotations(annotations: Any, cost: Any) 
     assert lift.is_strategic and lift.patch == expected
 
 
-def test_both_events_are_those_of_upstream() -> None:
+def test_both_events_match_upstream() -> None:
     leader = pod("demo-6d5f7c9b8-x2x4z", "k", gates=[GATE])
     waiting, (done,) = deferral(LWS, leader, 2), admit(LWS, leader).announce
     assert waiting.regarding == done.regarding == Reference.to(leader)

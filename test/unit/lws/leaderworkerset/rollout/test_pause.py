@@ -44,20 +44,20 @@ def groups(letters: str) -> tuple[GroupState, ...]:
         pytest.param("rxuR", LeaderStatefulSet(4, 1, 4), 4, 0, (2, 4), id="broken ones wait too"),
         pytest.param("RRRR", LeaderStatefulSet(4, 0, 4), 4, 0, (0, 4), id="nothing to hold"),
         pytest.param(
-            "RRRt", LeaderStatefulSet(4, 2, 4), 4, 0, (4, 4), id="one on its way out comes back as it was"
+            "RRRt", LeaderStatefulSet(4, 2, 4), 4, 0, (4, 4), id="a terminating group is recreated unchanged"
         ),
         pytest.param(
             "rrRR", LeaderStatefulSet(4, 3, 4), 4, 3, (3, 4), id="never below the user's own partition"
         ),
-        pytest.param("rrRR", LeaderStatefulSet(4, 2, 4), 6, 0, (2, 6), id="scaling up goes on"),
-        pytest.param("rrRR", LeaderStatefulSet(4, 2, 4), 2, 0, (2, 2), id="scaling down goes on"),
+        pytest.param("rrRR", LeaderStatefulSet(4, 2, 4), 6, 0, (2, 6), id="scaling up continues"),
+        pytest.param("rrRR", LeaderStatefulSet(4, 2, 4), 2, 0, (2, 2), id="scaling down continues"),
         pytest.param("rrrRR", LeaderStatefulSet(5, 3, 4), 3, 0, (3, 4), id="the surge stays as it is"),
-        pytest.param("uuRRR", LeaderStatefulSet(5, 0, 4), 1, 0, (0, 3), id="what serves stays"),
+        pytest.param("uuRRR", LeaderStatefulSet(5, 0, 4), 1, 0, (0, 3), id="serving groups are kept"),
         pytest.param(
-            "rrr", LeaderStatefulSet(0, 6, 0), 2, 0, (2, 2), id="to nothing and back: who is there stays"
+            "rrr", LeaderStatefulSet(0, 6, 0), 2, 0, (2, 2), id="to zero and back: existing groups are kept"
         ),
         pytest.param(
-            "rrrrRRR", LeaderStatefulSet(7, 4, 4), 4, 0, (4, 5), id="a surge that is granted no more goes"
+            "rrrrRRR", LeaderStatefulSet(7, 4, 4), 4, 0, (4, 5), id="a surge above the limit is deleted"
         ),
     ],
 )
@@ -76,7 +76,7 @@ def test_a_set_is_created_although_its_rollouts_are_paused() -> None:
     assert (rollout.partition, rollout.replicas) == (0, 3)
 
 
-def test_a_resumed_rollout_goes_on_where_it_stood() -> None:
+def test_a_resumed_rollout_continues_where_it_stopped() -> None:
     held = LeaderStatefulSet(4, 3, 4)
     rollout = plan_rollout(RolloutState(4, make_budget(4, 1, 0), 0, groups("rrrR"), held))
     assert rollout.partition == 2
@@ -84,7 +84,7 @@ def test_a_resumed_rollout_goes_on_where_it_stood() -> None:
 
 
 @pytest.mark.parametrize("is_current", [False, True])
-def test_a_change_back_while_paused_moves_no_group_above_those_that_match(is_current: bool) -> None:
+def test_a_revert_while_paused_moves_no_group(is_current: bool) -> None:
     stored = LeaderStatefulSet(replicas=6, partition=3, last_replicas=6, is_current=is_current)
     state = RolloutState(6, make_budget(6, 1, 0), groups=groups("RRRTrr"), statefulset=stored, paused=True)
     rollout = plan_rollout(state)

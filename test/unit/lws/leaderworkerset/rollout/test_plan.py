@@ -7,14 +7,14 @@ import pytest
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
 from lws.leaderworkerset.rollout.state import Budget, Rollout, RolloutState, make_budget
-from test.unit.lws.leaderworkerset.rollout.reference import Case, planned, reference, told
+from test.unit.lws.leaderworkerset.rollout.reference import Case, planned, planned_step, reference
 from test.unit.stories.letters import groups
 
 
 def case(letters: str, stored: str, desired: int, limits: str, **more: int | bool | None) -> Case:
     """Return a case.
 
-    stored: "replicas,partition". limits: "unavailable,surge". The replicas of the previous pass are `wanted`
+    stored: "replicas,partition". limits: "unavailable,surge". The replicas of the previous pass are `desired`
     by default.
     """
     existing, partition = map(int, stored.split(","))
@@ -47,11 +47,11 @@ NEW = {"is_new_revision": True}
         pytest.param(case("rrrRRR", "6,3", 6, "1,0", floor=4), 4, 6, id="floor raised above the position"),
         pytest.param(case("", "0,0", 0, "1,1", **NEW), 0, 0, id="no replicas, new revision"),
         pytest.param(case("", "0,0", 0, "1,1"), 0, 0, id="no replicas"),
-        pytest.param(case("rrRR", "4,2", 0, "1,0", last=4), 0, 0, id="scaled to nothing while rolling"),
+        pytest.param(case("rrRR", "4,2", 0, "1,0", last=4), 0, 0, id="scaled to zero while rolling"),
     ],
 )
 def test_case_table(state: Case, partition: int, replicas: int) -> None:
-    assert told(state) == (partition, replicas)
+    assert planned_step(state) == (partition, replicas)
     assert reference(state) == (partition, replicas)
 
 
@@ -69,7 +69,7 @@ def test_case_table(state: Case, partition: int, replicas: int) -> None:
     ],
 )
 def test_four_groups_one_unavailable_one_surge(state: Case, partition: int, replicas: int) -> None:
-    assert told(state) == (partition, replicas)
+    assert planned_step(state) == (partition, replicas)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_four_groups_one_unavailable_one_surge(state: Case, partition: int, repl
     ],
 )
 def test_ten_groups_with_one_broken_before(state: Case, partition: int, replicas: int) -> None:
-    assert told(state) == (partition, replicas)
+    assert planned_step(state) == (partition, replicas)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_ten_groups_with_one_broken_before(state: Case, partition: int, replicas
         pytest.param(case("rrrrrr", "6,6", 6, "1,0", floor=4), 5, 6, id="floor 4: first group"),
         pytest.param(case("rrrrrR", "6,5", 6, "1,0", floor=4), 4, 6, id="floor 4: second group"),
         pytest.param(case("rrrrRR", "6,4", 6, "1,0", floor=4), 4, 6, id="floor 4: reached"),
-        pytest.param(case("rrrrRR", "6,4", 6, "1,0", floor=2), 3, 6, id="floor lowered: goes on"),
+        pytest.param(case("rrrrRR", "6,4", 6, "1,0", floor=2), 3, 6, id="floor lowered: continues"),
         pytest.param(
             case("rrrrRRR", "7,4", 6, "1,1", floor=4), 4, 7, id="surge stays while groups are held back"
         ),
@@ -105,7 +105,7 @@ def test_ten_groups_with_one_broken_before(state: Case, partition: int, replicas
     ],
 )
 def test_short_sequences(state: Case, partition: int, replicas: int) -> None:
-    assert told(state) == (partition, replicas)
+    assert planned_step(state) == (partition, replicas)
     assert reference(state) == (partition, replicas)
 
 
@@ -122,25 +122,29 @@ def test_short_sequences(state: Case, partition: int, replicas: int) -> None:
         pytest.param(
             case("-", "1,0", 1, "1,0", **NEW), 1, 1, id="set of one without its group: a step first"
         ),
-        pytest.param(case("t", "1,0", 1, "1,0", **NEW), 1, 1, id="set of one, group goes: a step first"),
+        pytest.param(
+            case("t", "1,0", 1, "1,0", **NEW), 1, 1, id="set of one, group is terminating: a step first"
+        ),
         pytest.param(case("rr", "2,0", 1, "1,0", **NEW), 1, 1, id="scaled down to one: a step first"),
         pytest.param(case("r", "1,1", 1, "1,0"), 0, 1, id="set of one, no surge: the group"),
         pytest.param(case("rrr", "3,3", 3, "0,0"), 2, 3, id="budget of nothing acts as one"),
     ],
 )
 def test_set_of_one_and_empty_budget(state: Case, partition: int, replicas: int) -> None:
-    assert told(state) == (partition, replicas)
+    assert planned_step(state) == (partition, replicas)
 
 
 @pytest.mark.parametrize(
     ("state", "partition", "replicas"),
     [
         pytest.param(case("uuuRRRR", "7,0", 4, "2,3"), 0, 5, id="ready surge is kept as far as it is needed"),
-        pytest.param(case("RRuuuRR", "7,0", 4, "2,3"), 0, 4, id="surge goes when enough others are ready"),
+        pytest.param(
+            case("RRuuuRR", "7,0", 4, "2,3"), 0, 4, id="surge is deleted when enough others are ready"
+        ),
         pytest.param(
             case("uuuuuRR", "7,0", 4, "2,3"), 0, 7, id="ready surge at the very top is all there is"
         ),
-        pytest.param(case("RRRuuuu", "7,0", 4, "1,3"), 0, 4, id="unready surge goes"),
+        pytest.param(case("RRRuuuu", "7,0", 4, "1,3"), 0, 4, id="unready surge is deleted"),
         pytest.param(
             case("xxxxRRRR", "8,4", 4, "1,1", last=8),
             4,
@@ -149,8 +153,10 @@ def test_set_of_one_and_empty_budget(state: Case, partition: int, replicas: int)
         ),
     ],
 )
-def test_surge_goes_only_while_enough_groups_stay_ready(state: Case, partition: int, replicas: int) -> None:
-    assert told(state) == (partition, replicas)
+def test_surge_is_deleted_only_while_enough_groups_stay_ready(
+    state: Case, partition: int, replicas: int
+) -> None:
+    assert planned_step(state) == (partition, replicas)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +177,8 @@ def test_surge_goes_only_while_enough_groups_stay_ready(state: Case, partition: 
         pytest.param(case("---", "3,2", 3, "1,2", floor=2), 2, 3, id="no surge before the first pod exists"),
     ],
 )
-def test_surge_only_while_groups_are_outdated(state: Case, partition: int, replicas: int) -> None:
-    assert told(state) == (partition, replicas)
+def test_surge_is_created_only_while_groups_are_outdated(state: Case, partition: int, replicas: int) -> None:
+    assert planned_step(state) == (partition, replicas)
 
 
 def test_no_surge_on_creation() -> None:
@@ -191,8 +197,8 @@ def test_no_surge_on_creation() -> None:
         pytest.param(case("rruRuR", "6,2", 6, "3,0"), 1, id="two stuck, budget of three"),
     ],
 )
-def test_a_stuck_group_holds_up_nothing_while_there_is_budget(state: Case, partition: int) -> None:
-    assert told(state)[0] == partition
+def test_a_stuck_group_does_not_block_a_rollout_within_the_budget(state: Case, partition: int) -> None:
+    assert planned_step(state)[0] == partition
 
 
 @pytest.mark.parametrize(
@@ -204,7 +210,7 @@ def test_a_stuck_group_holds_up_nothing_while_there_is_budget(state: Case, parti
     ],
 )
 def test_terminating_and_unready_groups_use_the_budget(state: Case, partition: int) -> None:
-    assert told(state)[0] == partition
+    assert planned_step(state)[0] == partition
 
 
 @pytest.mark.parametrize(
@@ -223,7 +229,7 @@ def test_terminating_and_unready_groups_use_the_budget(state: Case, partition: i
         pytest.param(case("xxxx", "4,4", 4, "0,1"), 0, id="all, no unavailable: at once"),
         pytest.param(case("xxrr", "4,4", 4, "1,0"), 3, id="two at the bottom, budget overdrawn: still one"),
         pytest.param(case("xr-r", "4,4", 4, "1,0"), 4, id="something else is missing: nothing"),
-        pytest.param(case("xrtr", "4,4", 4, "1,0"), 4, id="something else is on its way out: nothing"),
+        pytest.param(case("xrtr", "4,4", 4, "1,0"), 4, id="something else is terminating: nothing"),
         pytest.param(case("xrrr", "4,4", 4, "0,1"), 4, id="no budget at all before the surge is there"),
         pytest.param(case("xrrru", "5,4", 4, "0,1"), 4, id="surge not ready: nothing"),
         pytest.param(case("xrrrR", "5,4", 4, "0,1"), 3, id="surge ready: one"),
@@ -231,7 +237,7 @@ def test_terminating_and_unready_groups_use_the_budget(state: Case, partition: i
     ],
 )
 def test_broken_groups_never_block_a_rollout(state: Case, partition: int) -> None:
-    assert told(state)[0] == partition
+    assert planned_step(state)[0] == partition
 
 
 @pytest.mark.parametrize(
@@ -249,15 +255,13 @@ def test_broken_groups_never_block_a_rollout(state: Case, partition: int) -> Non
         pytest.param(case("xxxuu", "5,3", 4, "1,1"), 3, id="a surge group, and one that was replaced"),
     ],
 )
-def test_a_revision_that_nothing_gets_ready_on_gets_no_more_than_the_budget(
-    state: Case, partition: int
-) -> None:
-    assert told(state)[0] == partition
+def test_a_revision_without_ready_groups_gets_no_more_than_the_budget(state: Case, partition: int) -> None:
+    assert planned_step(state)[0] == partition
 
 
 @pytest.mark.parametrize("last", [None, 4])
-def test_a_lost_record_of_replicas_heals(last: int | None) -> None:
-    assert told(case("rrruR", "5,3", 4, "1,1", last=last)) == (2, 5)
+def test_a_lost_record_of_replicas_does_not_change_the_step(last: int | None) -> None:
+    assert planned_step(case("rrruR", "5,3", 4, "1,1", last=last)) == (2, 5)
 
 
 def test_the_partition_is_not_lowered_twice_before_the_controller_has_reported() -> None:
@@ -275,12 +279,12 @@ def test_the_partition_is_not_lowered_twice_before_the_controller_has_reported()
         pytest.param("rrrr", 2, True, 3, id="all came back old: as far as the budget allows"),
         pytest.param("rrrR", 2, True, 2, id="one was left behind on the new revision"),
         pytest.param("xxxx", 2, True, 2, id="no group is ready"),
-        pytest.param("rrRR", 1, False, 4, id="its controller has not reported: nobody moves"),
+        pytest.param("rrRR", 1, False, 4, id="its controller has not reported: no group moves"),
         pytest.param("rrrr", None, True, 4, id="a rollout that begins"),
         pytest.param("rrrr", 9, True, 4, id="a rollout that had not started"),
     ],
 )
-def test_a_rollout_whose_statefulset_was_lost_goes_on_from_where_it_was(
+def test_a_rollout_with_a_lost_statefulset_continues_from_its_position(
     letters: str, reached: int | None, observed: bool, partition: int
 ) -> None:
     stored = LeaderStatefulSet(4, 4, last_replicas=4, is_current=False, observed=observed)
@@ -310,5 +314,5 @@ def test_a_step_of_few_groups_is_small() -> None:
         pytest.param(RolloutState(100, Budget(10, 0)), Rollout(0, 100), id="first"),
     ],
 )
-def test_every_other_step_is_not(state: RolloutState, rollout: Rollout) -> None:
+def test_other_steps_are_not_small(state: RolloutState, rollout: Rollout) -> None:
     assert not is_small_step(state, rollout)

@@ -20,12 +20,12 @@ from test.unit.stories.letters import groups
         (range(0, 20, 2), "groups 0, 2, 4, 6, 8, …"),
     ],
 )
-def test_named(indices: list[int], text: str) -> None:
+def test_format_groups(indices: list[int], text: str) -> None:
     assert format_groups(indices) == text
 
 
 @pytest.mark.parametrize(("groups", "text"), [(0, "0 groups"), (1, "1 group"), (4, "4 groups")])
-def test_counted(groups: int, text: str) -> None:
+def test_format_count(groups: int, text: str) -> None:
     assert format_count(groups) == text
 
 
@@ -112,7 +112,7 @@ def test_counted(groups: int, text: str) -> None:
         ),
     ],
 )
-def test_a_rollout_says_why(
+def test_a_rollout_has_a_reason(
     letters: str, stored: LeaderStatefulSet, floor: int, why: str, waiting_for: str
 ) -> None:
     rollout = plan_rollout(RolloutState(4, Budget(1, 1), floor, groups(letters), stored))

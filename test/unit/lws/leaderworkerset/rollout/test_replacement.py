@@ -25,15 +25,15 @@ def replaced(letters: str, stored: LeaderStatefulSet, limits: Budget, replicas: 
     [
         pytest.param("rrrr", 4, Budget(1, 0), 3, (3,), id="the one that it would take"),
         pytest.param("rrrr", 4, Budget(2, 0), 2, (3,), id="of two only the one that it would take"),
-        pytest.param("rrrt", 3, Budget(2, 0), 2, (), id="one above is on its way out: it takes none"),
+        pytest.param("rrrt", 3, Budget(2, 0), 2, (), id="one above is terminating: it takes none"),
         pytest.param("rrr-", 3, Budget(2, 0), 2, (), id="one above is missing: it takes none"),
         pytest.param("rrru", 3, Budget(2, 0), 2, (), id="one above is starting: it takes none"),
         pytest.param("rrrR", 3, Budget(1, 0), 2, (2,), id="one above is finished: it takes the next"),
         pytest.param("rxxx", 4, Budget(1, 0), 1, (3,), id="broken ones one by one too"),
-        pytest.param("rrrr", 3, Budget(3, 0), 1, (3,), id="one above goes now: it takes none"),
+        pytest.param("rrrr", 3, Budget(3, 0), 1, (3,), id="one above is deleted now: it takes none"),
     ],
 )
-def test_before_the_partition_is_lowered(
+def test_leaders_deleted_before_the_partition_is_lowered(
     letters: str, partition: int, limits: Budget, lowered_to: int, expected: tuple[int, ...]
 ) -> None:
     rollout = replaced(letters, LeaderStatefulSet(4, partition), limits)
@@ -53,7 +53,7 @@ def test_before_the_partition_is_lowered(
         pytest.param("rrrrxr", 2, (5, 4), id="a healthy one above one that is not available"),
     ],
 )
-def test_before_the_partition_is_lowered_with_the_feature_on(
+def test_leaders_deleted_before_the_partition_is_lowered_with_max_unavailable(
     letters: str, limit: int, expected: tuple[int, ...]
 ) -> None:
     facts = RolloutFacts(
@@ -78,25 +78,25 @@ def test_before_the_partition_is_lowered_with_the_feature_on(
         pytest.param("rRRR", 0, Budget(1, 0), (0,), id="at rest: one that came back old"),
     ],
 )
-def test_after_the_controller_has_reported(
+def test_leaders_deleted_after_the_controller_has_reported(
     letters: str, partition: int, limits: Budget, expected: tuple[int, ...]
 ) -> None:
     assert replaced(letters, LeaderStatefulSet(4, partition), limits).replace == expected
 
 
-def test_nothing_is_deleted_where_no_controller_reports() -> None:
+def test_nothing_is_deleted_before_the_controller_has_reported() -> None:
     for letters, partition in (("rrrr", 4), ("rrru", 1), ("xxxx", 0)):
         stored = LeaderStatefulSet(4, partition, observed=False)
         assert replaced(letters, stored, Budget(3, 0)).replace == ()
 
 
-def test_nothing_is_deleted_that_would_come_back_the_same() -> None:
+def test_no_leader_is_deleted_that_would_be_recreated_unchanged() -> None:
     same = tuple(dataclasses.replace(group, replaceable=False) for group in groups("rrrr"))
     state = RolloutState(4, Budget(2, 0), 0, same, LeaderStatefulSet(4, 2))
     assert plan_rollout(state).replace == ()
 
 
-def test_with_a_new_template_the_old_update_revision_says_nothing() -> None:
+def test_the_old_update_revision_is_ignored_with_a_new_template() -> None:
     """A surge group of the former revision is deleted in the step that stores the new template."""
     same = tuple(dataclasses.replace(group, replaceable=False) for group in groups("rrrrr"))
     state = RolloutState(4, Budget(1, 1), 0, same, LeaderStatefulSet(5, 0, is_current=False))
@@ -104,13 +104,13 @@ def test_with_a_new_template_the_old_update_revision_says_nothing() -> None:
     assert (rollout.partition, rollout.replicas, rollout.replace) == (4, 5, (4,))
 
 
-def test_with_a_new_template_the_others_wait_for_the_report_too() -> None:
+def test_other_leaders_wait_for_the_report_with_a_new_template() -> None:
     state = RolloutState(4, Budget(1, 2), 0, groups("rrrrrr"), LeaderStatefulSet(6, 0, is_current=False))
     rollout = plan_rollout(state)
     assert (rollout.partition, rollout.replicas, rollout.replace) == (4, 6, (5,))
 
 
-def test_groups_that_are_scaled_away_are_left_to_the_controller() -> None:
+def test_scaled_down_groups_are_left_to_the_controller() -> None:
     rollout = replaced("xxxxxx", LeaderStatefulSet(6, 0, last_replicas=6), Budget(2, 0), replicas=4)
     assert rollout.replicas == 6, "nothing is ready that could stay"
     facts = RolloutFacts(RolloutState(4, Budget(2, 0), 0, groups("xxxxxx")), LeaderStatefulSet(6, 0))
@@ -136,7 +136,7 @@ def kept(letters: str, *indices: int) -> tuple[GroupState, ...]:
 
 @pytest.mark.parametrize("index", range(3))
 @pytest.mark.parametrize("limits", [Budget(1, 0), Budget(0, 1)], ids=["unavailable", "surge"])
-def test_a_rollout_replaces_a_group_that_is_kept_and_does_not_wait_for_it(index: int, limits: Budget) -> None:
+def test_a_rollout_replaces_a_kept_group_without_waiting_for_it(index: int, limits: Budget) -> None:
     letters = ["r"] * 3
     letters[index] = "t"
     stored = LeaderStatefulSet(3, 3)
@@ -144,7 +144,7 @@ def test_a_rollout_replaces_a_group_that_is_kept_and_does_not_wait_for_it(index:
         states = kept("".join(letters), *(at for at, letter in enumerate(letters) if letter == "t"))
         rollout = plan_rollout(RolloutState(3, limits, 0, states, stored))
         ready = sum(letter in "rR" for letter in letters) - sum(letters[at] == "r" for at in rollout.replace)
-        assert ready >= 2 - limits.unavailable, "no more groups go than may"
+        assert ready >= 2 - limits.unavailable, "no more groups are deleted than allowed"
         assert index not in rollout.replace or letters[index] != "t", "it is being deleted already"
         # The finalizer of a kept pod is removed once the partition has reached the pod.
         deleted = {*rollout.replace, *(at for at, letter in enumerate(letters) if letter == "t")}
@@ -155,11 +155,11 @@ def test_a_rollout_replaces_a_group_that_is_kept_and_does_not_wait_for_it(index:
     assert letters == ["R"] * 3
 
 
-def test_one_that_is_alone_is_replaced_too() -> None:
+def test_a_single_kept_group_is_replaced() -> None:
     rollout = plan_rollout(RolloutState(1, Budget(1, 0), 0, kept("t", 0), LeaderStatefulSet(1, 1)))
     assert (rollout.partition, rollout.replace) == (0, ())
 
 
-def test_one_below_the_partition_of_the_set_stays() -> None:
+def test_a_kept_group_below_the_partition_stays() -> None:
     rollout = plan_rollout(RolloutState(2, Budget(1, 0), 1, kept("tr", 0), LeaderStatefulSet(2, 2)))
     assert rollout.partition >= 1

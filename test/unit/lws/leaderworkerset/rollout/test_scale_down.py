@@ -31,14 +31,18 @@ def states(letters: str) -> list[GroupState]:
     ("letters", "costs", "replicas", "expected"),
     [
         pytest.param("RRRR", {}, 2, [], id="all are ready"),
-        pytest.param("RRuu", {}, 2, [], id="the unready ones go: ordinals allow it"),
-        pytest.param("uRuu", {}, 2, [], id="none that is ready goes"),
+        pytest.param("RRuu", {}, 2, [], id="unready groups are deleted: ordinals allow it"),
+        pytest.param("uRuu", {}, 2, [], id="no ready group is deleted"),
         pytest.param("uRRR", {}, 2, [Leftover(0, "not ready")], id="an unready one stays"),
         pytest.param("uuRu", {}, 2, [Leftover(0, "not ready"), Leftover(1, "not ready")], id="two stay"),
-        pytest.param("RRRR", {3: "-5"}, 3, [], id="the marked one goes"),
+        pytest.param("RRRR", {3: "-5"}, 3, [], id="the marked group is deleted"),
         pytest.param("RRRR", {1: "-5"}, 3, [Leftover(1, "pod-deletion-cost -5")], id="a marked one stays"),
         pytest.param(
-            "RRRR", {3: "5"}, 3, [Leftover(i, "pod-deletion-cost 0") for i in range(3)], id="a dear one goes"
+            "RRRR",
+            {3: "5"},
+            3,
+            [Leftover(i, "pod-deletion-cost 0") for i in range(3)],
+            id="the most expensive group is deleted",
         ),
         pytest.param("RRRR", {1: "cheap"}, 3, [], id="what is no number counts as none"),
         pytest.param("uR", {}, 0, [], id="to zero"),
@@ -55,7 +59,7 @@ def test_leftovers(letters: str, costs: dict[int, str], replicas: int, expected:
     assert leftovers(states(letters), leaders, replicas) == expected
 
 
-def test_a_group_that_is_on_its_way_out_is_none() -> None:
+def test_a_terminating_group_is_not_left_over() -> None:
     leaders = {0: make_leader_pod(index=0, terminating=True), 1: make_leader_pod(index=1)}
     assert leftovers(states("uR"), leaders, 1) == []
 
@@ -101,7 +105,7 @@ def a_candidate(number: int, text: str, age: int) -> RankedGroup:
 @pytest.mark.parametrize(
     ("groups", "surplus", "expected"),
     [
-        pytest.param("S S S", 0, {}, id="none goes"),
+        pytest.param("S S S", 0, {}, id="no surplus"),
         pytest.param("S S n", 1, {}, id="the ReplicaSet sees that one is not ready"),
         pytest.param("S S N", 1, {2: "n"}, id="only its leader is ready"),
         pytest.param("S X S", 1, {1: "x"}, id="one that is kept for diagnosis, ready again"),
@@ -112,21 +116,21 @@ def a_candidate(number: int, text: str, age: int) -> RankedGroup:
         pytest.param("n w l x", 1, {1: "w"}, id="a worker without a node"),
         pytest.param("n w l x", 2, {1: "w", 3: "x"}, id="then one that is exhausted"),
         pytest.param("n w l x", 3, {1: "w", 2: "l", 3: "x"}, id="then one on a lost node"),
-        pytest.param("n w> S x", 1, {}, id="a leader without a node goes anyway"),
+        pytest.param("n w> S x", 1, {}, id="a leader without a node is deleted anyway"),
         pytest.param("n w> S x", 2, {3: "x"}, id="and of the unready ones the worst"),
-        pytest.param("n< x", 1, {}, id="one that is starting is unlike: it goes before"),
+        pytest.param("n< x", 1, {}, id="a starting group is deleted first"),
         pytest.param("S S-5 S", 1, {}, id="users chose one"),
-        pytest.param("N S-5 S", 1, {0: "n"}, id="a broken one goes before it"),
+        pytest.param("N S-5 S", 1, {0: "n"}, id="a broken group is deleted before it"),
         pytest.param("N7 S S", 1, {}, id="users keep a broken one"),
         pytest.param("N-3 N S", 1, {}, id="of two broken ones that which users chose"),
         pytest.param("N-3 N S", 2, {1: "n"}, id="and the other"),
-        pytest.param("S N! S", 1, {}, id="told already"),
-        pytest.param("S S! S", 0, {1: None}, id="none has to go any more"),
+        pytest.param("S N! S", 1, {}, id="the cost is set already"),
+        pytest.param("S S! S", 0, {1: None}, id="no surplus any more"),
         pytest.param("S S! N", 1, {1: None, 2: "n"}, id="another is worse now"),
         pytest.param("S~ N~ S~", 0, {1: "n"}, id="a rollout"),
         pytest.param("n~ x~ S~", 0, {1: "x"}, id="a rollout begins with the worst"),
         pytest.param("Sb Nb S~ X~", 0, {3: "x"}, id="the new revision of a rollout stays"),
-        pytest.param("Sb Nb S X", 2, {1: "n", 3: "x"}, id="two ReplicaSets shrink, nobody knows by how many"),
+        pytest.param("Sb Nb S X", 2, {1: "n", 3: "x"}, id="two ReplicaSets shrink by unknown numbers"),
     ],
 )
 def test_deletion_costs(groups: str, surplus: int, expected: dict[int, str | None]) -> None:
@@ -135,7 +139,7 @@ def test_deletion_costs(groups: str, surplus: int, expected: dict[int, str | Non
     assert costs == {f"p{number}": OURS[rank] if rank else None for number, rank in expected.items()}
 
 
-def test_of_equal_groups_the_youngest_goes() -> None:
+def test_the_youngest_of_equal_groups_is_deleted() -> None:
     candidates = [
         a_candidate(number, text, age) for number, (text, age) in enumerate([("N", 1), ("N", 2), ("S", 3)])
     ]
@@ -143,6 +147,6 @@ def test_of_equal_groups_the_youngest_goes() -> None:
     assert chosen is candidates[1]
 
 
-def test_our_costs_are_in_order_and_lower_than_what_users_write() -> None:
+def test_our_costs_are_ordered_and_lower_than_those_of_users() -> None:
     costs = [int(rank.cost) for rank in Rank]
     assert costs == sorted(costs) and costs[0] >= -(2**31) and costs[-1] < -2_000_000_000

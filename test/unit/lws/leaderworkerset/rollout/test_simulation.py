@@ -25,7 +25,7 @@ def changed(letters: str, unavailable: int = 1, surge: int = 0, **stored: object
     )
 
 
-def told(simulation: Simulation) -> list[tuple[int, int, tuple[int, ...]]]:
+def steps_of(simulation: Simulation) -> list[tuple[int, int, tuple[int, ...]]]:
     """Return partition, replicas and replaced leaders of each step."""
     return [
         (step.rollout.partition, step.rollout.replicas, step.rollout.replace) for step in simulation.steps
@@ -34,20 +34,20 @@ def told(simulation: Simulation) -> list[tuple[int, int, tuple[int, ...]]]:
 
 def test_groups_move_one_by_one_from_the_top() -> None:
     simulation = simulate(changed("rrr"))
-    assert told(simulation) == [(3, 3, ()), (2, 3, (2,)), (1, 3, (1,)), (0, 3, (0,))]
+    assert steps_of(simulation) == [(3, 3, ()), (2, 3, (2,)), (1, 3, (1,)), (0, 3, (0,))]
     assert [letters_of(step.groups, 3) for step in simulation.steps] == ["rrr", "rrr", "rrR", "rRR"]
     assert [(step.partition, step.replicas) for step in simulation.steps] == [(0, 3), (3, 3), (2, 3), (1, 3)]
     assert (letters_of(simulation.groups, 3), simulation.waiting_for) == ("RRR", "")
 
 
-def test_a_surge_comes_and_goes() -> None:
+def test_a_surge_is_created_and_deleted() -> None:
     simulation = simulate(changed("rr", unavailable=1, surge=1))
     replicas = [step.rollout.replicas for step in simulation.steps]
     assert (replicas[0], max(replicas), replicas[-1]) == (3, 3, 2)
     assert letters_of(simulation.groups, 3) == "RR-"
 
 
-def test_a_set_that_is_made() -> None:
+def test_a_new_set_is_created() -> None:
     simulation = simulate(RolloutState(2, make_budget(2, 1, 0)))
     (step,) = simulation.steps
     assert (step.partition, step.replicas, step.groups) == (None, None, ())
@@ -55,12 +55,12 @@ def test_a_set_that_is_made() -> None:
     assert (letters_of(simulation.groups, 2), simulation.waiting_for) == ("RR", "")
 
 
-def test_nothing_to_do() -> None:
+def test_a_settled_set_has_no_steps() -> None:
     at_rest = changed("RR", is_current=True)
     assert simulate(at_rest) == Simulation((), at_rest.groups, "")
 
 
-def test_a_paused_rollout_says_what_it_waits_for() -> None:
+def test_a_paused_rollout_waits_to_be_resumed() -> None:
     simulation = simulate(replace(changed("rrR", is_current=True, partition=2), paused=True))
     assert (simulation.steps, simulation.waiting_for) == ((), "the rollout to be resumed")
 
@@ -79,13 +79,13 @@ def test_a_broken_group_stays_broken_until_it_is_replaced() -> None:
     )
 
 
-def test_scaling_down_on_the_way() -> None:
+def test_scaling_down_during_a_rollout() -> None:
     simulation = simulate(replace(changed("rrrr"), replicas=2, budget=make_budget(2, 1, 0)))
     assert letters_of(simulation.groups, 4) == "RR--"
 
 
 @for_each_seed(60)
-def test_the_steps_are_those_of_the_stories(seed: int) -> None:
+def test_the_steps_match_those_of_the_stories(seed: int) -> None:
     """The model of the StatefulSet controller in the stories takes the same steps."""
     draw = random.Random(seed)
     replicas, has_feature = draw.randint(1, 7), draw.random() < 0.5
@@ -107,7 +107,7 @@ def test_the_steps_are_those_of_the_stories(seed: int) -> None:
     story.play()
     assert len(simulation.steps) == len(story.told)
     lines = [line.split() for line in story.told]
-    assert [f"{replicas},{partition}" for partition, replicas, _ in told(simulation)] == [
+    assert [f"{replicas},{partition}" for partition, replicas, _ in steps_of(simulation)] == [
         line[2] for line in lines
     ]
     assert [

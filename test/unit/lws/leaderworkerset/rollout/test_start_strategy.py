@@ -57,7 +57,7 @@ def test_a_set_is_created_in_waves() -> None:
         pytest.param("uuuu", 4, id="none is ready"),
     ],
 )
-def test_a_scale_up(letters: str, replicas: int) -> None:
+def test_a_scale_up_starts_in_waves(letters: str, replicas: int) -> None:
     rollout = plan_rollout(state(letters, 20, LeaderStatefulSet(4, 0, last_replicas=20)))
     assert (rollout.partition, rollout.replicas, rollout.replace) == (0, replicas, ())
 
@@ -71,7 +71,7 @@ def test_a_scale_up(letters: str, replicas: int) -> None:
         pytest.param("--rr", 6, id="those that come back are on another revision"),
     ],
 )
-def test_a_scale_up_below_the_partition_of_the_set(letters: str, replicas: int) -> None:
+def test_a_scale_up_below_the_partition_starts_in_waves(letters: str, replicas: int) -> None:
     """Each pass that ran before the pods started added groups to the wave."""
     before = state(letters, 20, LeaderStatefulSet(len(letters), 20, last_replicas=20))
     rollout = plan_rollout(replace(before, floor=20))
@@ -86,7 +86,7 @@ def test_a_scale_up_below_the_partition_of_the_set(letters: str, replicas: int) 
         pytest.param("rrrruRRR", 10, id="one is starting, and three are ready"),
     ],
 )
-def test_groups_that_a_step_replaces_count_before_they_go(letters: str, replicas: int) -> None:
+def test_groups_that_a_step_replaces_count_before_they_are_deleted(letters: str, replicas: int) -> None:
     """A scale-up right after a rollout step started a whole wave in addition to the step's groups."""
     rollout = plan_rollout(state(letters, 20, LeaderStatefulSet(8, 4, last_replicas=8, max_unavailable=9)))
     assert rollout.replicas == replicas
@@ -97,7 +97,7 @@ def test_waiting_reason_of_a_scale_up() -> None:
     assert rollout.waiting_for == "groups 0 to 1 to be ready, before 18 more start"
 
 
-def test_a_scale_down_is_not_held_back() -> None:
+def test_a_scale_down_is_not_delayed() -> None:
     assert plan_rollout(state("uuuu", 1, LeaderStatefulSet(4, 0, last_replicas=4))).replicas == 1
 
 
@@ -118,7 +118,7 @@ def test_a_rollout_moves_a_few_groups_first() -> None:
         pytest.param("xxxxxxuu", 6, (), id="nothing has become ready"),
     ],
 )
-def test_a_step_of_a_rollout(letters: str, partition: int, replaced: tuple[int, ...]) -> None:
+def test_a_rollout_step_starts_a_wave(letters: str, partition: int, replaced: tuple[int, ...]) -> None:
     stored = LeaderStatefulSet(8, 6, last_replicas=8, max_unavailable=9)
     rollout = plan_rollout(state(letters, 8, stored))
     assert (rollout.partition, rollout.replace) == (partition, replaced)
@@ -130,7 +130,7 @@ def test_the_surge_starts_in_waves_too() -> None:
     assert (rollout.partition, rollout.replicas, rollout.replace) == (8, 10, ())
 
 
-def test_a_surge_group_without_a_node_holds_up_no_wave() -> None:
+def test_a_surge_group_without_a_node_does_not_block_a_wave() -> None:
     """The surge group may wait for the node of a group that the wave would replace."""
     stored = LeaderStatefulSet(9, 8, last_replicas=8, max_unavailable=9)
     before = replace(state("r" * 8 + "u", 8, stored, Budget(2, 1)), start_strategy=StartWaves(1, 2))
@@ -144,7 +144,7 @@ def test_a_surge_group_without_a_node_holds_up_no_wave() -> None:
     assert plan_rollout(replace(added, groups=waiting)).replicas == 2
 
 
-def test_while_paused_a_scale_up_goes_in_waves() -> None:
+def test_a_scale_up_while_paused_starts_in_waves() -> None:
     stored = LeaderStatefulSet(2, 2, last_replicas=2)
     rollout = plan_rollout(replace(state("rR", 20, stored), paused=True))
     assert rollout.replicas == 3

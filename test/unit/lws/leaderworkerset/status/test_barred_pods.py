@@ -49,13 +49,13 @@ def test_pods_that_have_waited_long_are_named_with_their_nodes() -> None:
     assert "demo-0-10 to node node-10 and 2 more; make room" in problem.message
 
 
-def test_the_scheduler_gets_some_time() -> None:
+def test_short_waits_are_not_reported() -> None:
     assert [*barred_pods(barred(5, 20))] == []
     assert recheck_barred_pods(barred(5, 20, 60)) == 10
     assert recheck_barred_pods(barred(60)) is recheck_barred_pods(barred()) is None
 
 
-def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
+def test_barred_pods_are_reported_in_a_condition_and_once_in_an_event() -> None:
     snapshot = barred(60)
     planned = plan(snapshot)
     assert [(event.type, event.reason) for event in planned.announce] == [("Warning", "NodeReturnBlocked")]
@@ -133,9 +133,9 @@ def deletions(snapshot: SetSnapshot) -> list[list[str]]:
             NOT_READ, EXCEPT, f"the node is named in {NODE_RETURN_EXCEPT_ANNOTATION}", id="excepted since"
         ),
         pytest.param(
-            READY, {NODE_RETURN_ANNOTATION: "Preferred"}, "the set no longer requires that", id="loosened"
+            READY, {NODE_RETURN_ANNOTATION: "Preferred"}, "the set no longer requires that", id="Preferred"
         ),
-        pytest.param(READY, {NODE_RETURN_ANNOTATION: ""}, "the set no longer requires that", id="taken back"),
+        pytest.param(READY, {NODE_RETURN_ANNOTATION: ""}, "the set no longer requires that", id="removed"),
     ],
 )
 def test_a_pod_whose_successor_need_not_return_is_deleted(
@@ -154,13 +154,13 @@ def test_a_pod_whose_successor_need_not_return_is_deleted(
         assert (event.reason, event.regarding.kind) == ("NodeReturnBlocked", "LeaderWorkerSet")
 
 
-def test_what_the_pod_tolerates_is_no_reason() -> None:
+def test_a_tolerated_taint_is_no_reason_to_delete() -> None:
     tolerations = [{"key": "repair", "operator": "Exists"}]
     assert deletions(returning(TAINTED, "demo-0-1", tolerations=tolerations)) == []
     assert deletions(returning(READY, "demo-0-1", nodeSelector={"pool": "b"})) == [["Pod demo-0-1"]]
 
 
-def test_the_workers_of_a_leader_go_with_it_and_no_other_pod() -> None:
+def test_workers_are_deleted_only_with_their_leader() -> None:
     assert deletions(returning(None, "demo-0", "demo-0-2")) == [["Pod demo-0", "StatefulSet demo-0"]]
     assert deletions(returning(None, "demo-0-1", "demo-1-1", "demo-1-2")) == [
         ["Pod demo-0-1"],
@@ -169,7 +169,7 @@ def test_the_workers_of_a_leader_go_with_it_and_no_other_pod() -> None:
     ]
 
 
-def test_a_group_that_is_kept_for_diagnosis_stays() -> None:
+def test_a_group_kept_for_diagnosis_is_not_deleted() -> None:
     snapshot = returning(None, "demo-0-1", "demo-1")
     lws = make_set(size=3, maxGroupRestarts=0, annotations={NODE_RETURN_ANNOTATION: "Required"})
     members = {"0": f"{Members.of('uid-of-pod-demo-0', ()).leader}-{KEPT}"}
@@ -177,7 +177,7 @@ def test_a_group_that_is_kept_for_diagnosis_stays() -> None:
     assert deletions(after_failure) == [["Pod demo-1", "StatefulSet demo-1"]]
 
 
-def test_the_pass_over_the_set_plans_it() -> None:
+def test_the_plan_of_the_set_deletes_barred_pods() -> None:
     snapshot = settled(make_set(annotations={NODE_RETURN_ANNOTATION: "Required"}))
     pod = waits(snapshot.groups[0].leader)
     planned = plan(replace(snapshot, returning=(pod,), nodes={"node-1": None}))

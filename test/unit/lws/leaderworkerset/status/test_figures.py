@@ -21,7 +21,7 @@ STATUS = {
 }
 
 
-def test_everything() -> None:
+def test_figures_of_a_set() -> None:
     assert figures_of(make_set(), STATUS, replicas=4, failed=1) == Figures(
         kind="LeaderWorkerSet",
         name="demo",
@@ -41,14 +41,14 @@ def test_everything() -> None:
     )
 
 
-def test_a_rollout_that_is_over_has_no_beginning() -> None:
+def test_a_finished_rollout_has_no_start_time() -> None:
     over = {"type": "UpdateInProgress", "status": "False", "lastTransitionTime": ROLLING_SINCE}
     figures = figures_of(make_set(), {"conditions": [over]}, replicas=2, failed=0)
     assert (figures.numbers["rolling", ""], figures.rolling_since, figures.revision) == (False, "", "")
     assert figures.numbers["ready", ""] == 0
 
 
-def test_when_groups_were_created_that_are_ready() -> None:
+def test_creation_times_of_ready_groups() -> None:
     lws = make_set(replicas=2)
     first, second = make_group(lws, 0), make_group(lws, 1)
     created = {**second.leader["metadata"], "creationTimestamp": ROLLING_SINCE}

@@ -59,14 +59,14 @@ def test_no_more_than_ten_pods_are_named() -> None:
     assert "demo-0-18, demo-0-19 and 5 more: their groups are blocked" in problem.message
 
 
-def test_it_says_when_the_manager_is_about_to_act() -> None:
+def test_the_message_announces_a_forced_deletion() -> None:
     policy = NodeLossPolicy(timedelta(minutes=5), force_delete=True)
     snapshot = replace(with_stuck({"node-1": SILENT}, stuck("demo-0")), policies=Policies(policy))
     (problem,) = lost_nodes(snapshot)
     assert problem.message.endswith("their groups are blocked; such pods are force-deleted")
 
 
-def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
+def test_lost_nodes_are_reported_in_a_condition_and_once_in_an_event() -> None:
     snapshot = with_stuck({"node-1": SILENT}, stuck("demo-0-1"))
     planned = plan(snapshot)
     assert [(event.type, event.reason) for event in planned.announce] == [("Warning", "NodeLost")]
@@ -82,10 +82,10 @@ def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
 @pytest.mark.parametrize(
     ("seconds", "again"), [(0, 30), (-400, 40)], ids=["overdue", "its grace period is not over"]
 )
-def test_when_to_look_again(seconds: int, again: float) -> None:
+def test_time_of_the_next_check(seconds: int, again: float) -> None:
     snapshot = replace(with_stuck({}, stuck("demo-0")), now=NOW + timedelta(seconds=seconds))
     assert recheck_lost_nodes(snapshot) == again
 
 
-def test_a_set_at_rest_looks_at_nothing_again() -> None:
+def test_a_settled_set_is_not_rechecked() -> None:
     assert recheck_lost_nodes(settled(make_set())) is None

@@ -13,15 +13,15 @@ from lws.leaderworkerset.status.problems import problems_of
 from lws.runtime.actions import Problem
 from test.unit.builders import NOW, make_group, make_set
 
-CLASH = Problem("NameClash", "StatefulSet demo belongs to somebody else")
+CLASH = Problem("NameClash", "StatefulSet demo belongs to another owner")
 QUOTA = Rejection("StatefulSet demo is short of pods", "exceeded quota: few")
 
 
-def test_a_set_without_trouble() -> None:
+def test_a_new_set_has_no_problems() -> None:
     assert problems_of(SetSnapshot(make_set(), NOW), []) == ()
 
 
-def test_the_pass_itself_comes_first() -> None:
+def test_problems_of_the_pass_come_first() -> None:
     snapshot = SetSnapshot(make_set("n" * 60), NOW, rejections=(QUOTA,), drops_start_ordinal=True)
     reported = problems_of(snapshot, [CLASH])
     assert [problem.reason for problem in reported] == [
@@ -48,11 +48,11 @@ def test_workers_without_a_start_ordinal_show_that_it_is_dropped(ordinals: dict[
     assert [problem.reason for problem in reported] == ([] if ordinals else ["StartOrdinalUnsupported"])
 
 
-def test_groups_without_workers_show_nothing_of_it() -> None:
+def test_groups_without_workers_do_not_show_a_dropped_start_ordinal() -> None:
     groups = (make_group(make_set(size=1)),)
     assert problems_of(SetSnapshot(make_set(), NOW, groups=groups), []) == ()
 
 
-def test_what_was_told_already_is_not_told_again() -> None:
+def test_reported_problems_are_not_reported_again() -> None:
     reported = Problem("FailedCreate", "cannot create Service demo: no", is_reported=True)
     assert [event.note for event in problems(make_set(), [CLASH, reported])] == [CLASH.message]

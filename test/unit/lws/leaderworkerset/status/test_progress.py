@@ -39,15 +39,15 @@ def waited(since: float, until: float | None = None) -> NodeWait:
         pytest.param({}, STORED, BEFORE, id="no change"),
         pytest.param({"settled": 3}, STORED, JUST_NOW, id="one more group is settled"),
         pytest.param({"settled": 1}, STORED, BEFORE, id="one less is no progress"),
-        pytest.param({"has_moved": True}, STORED, JUST_NOW, id="a step, or a new wish"),
+        pytest.param({"has_moved": True}, STORED, JUST_NOW, id="a step, or a new spec"),
         pytest.param({"was_progressing": False}, STORED, JUST_NOW, id="the first trouble after rest"),
         pytest.param({"is_progressing": False, "was_progressing": False}, STORED, BEFORE, id="at rest"),
         pytest.param({"is_progressing": False, "settled": 3}, STORED, JUST_NOW, id="it has come to rest"),
-        pytest.param({}, {}, JUST_NOW, id="memory lost"),
-        pytest.param({}, {"groups": STORED["groups"]}, JUST_NOW, id="the moment lost"),
+        pytest.param({}, {}, JUST_NOW, id="status lost"),
+        pytest.param({}, {"groups": STORED["groups"]}, JUST_NOW, id="the time lost"),
         pytest.param({"is_progressing": False, "settled": 0}, {}, None, id="no groups wanted"),
         pytest.param({"is_progressing": False}, {}, JUST_NOW, id="all ready by the first status"),
-        pytest.param({"is_progressing": False}, {"readyReplicas": 2}, None, id="at rest, memory not kept"),
+        pytest.param({"is_progressing": False}, {"readyReplicas": 2}, None, id="at rest, status not kept"),
         pytest.param(
             {"settled": 1}, {"lastProgressTime": BEFORE, "groups": {}}, JUST_NOW, id="the first group"
         ),
@@ -86,7 +86,7 @@ def test_due_in(pace: dict[str, Any], last: str | None, due_in: float | None) ->
     assert replace(PACE, **pace).due_in(last) == due_in
 
 
-def test_the_condition_says_what_it_waits_for() -> None:
+def test_the_condition_contains_the_waiting_reason() -> None:
     condition = stalled_condition(PACE, TEN_MINUTES, 0, "group 3: workers are not ready")
     assert (condition.is_true, condition.reason) == (True, "ProgressDeadlineExceeded")
     assert condition.message == "No progress for 600 s; group 3: workers are not ready"
@@ -101,7 +101,7 @@ def test_the_condition_says_what_it_waits_for() -> None:
         ({"waits": (waited(900),)}, 600.0, "PodsUnscheduled"),
     ],
 )
-def test_the_condition_says_why_it_is_over(pace: dict[str, Any], due_in: float | None, reason: str) -> None:
+def test_a_false_condition_has_a_reason(pace: dict[str, Any], due_in: float | None, reason: str) -> None:
     condition = stalled_condition(
         replace(PACE, **pace), TEN_MINUTES, due_in, "group 3: workers are not ready"
     )

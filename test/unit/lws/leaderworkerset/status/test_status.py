@@ -62,7 +62,7 @@ def beside_degraded(status: SetStatus) -> list[Any]:
     ]
 
 
-def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
+def conditions_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
     return [
         (entry["type"], entry["status"], entry["reason"], entry["message"])
         for entry in beside_degraded(status)
@@ -75,7 +75,7 @@ def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
         pytest.param("uuuu", [], [PROGRESSING], id="created: no condition that was never true"),
         pytest.param("----", [], [PROGRESSING], id="created: no pod yet"),
         pytest.param("RRRR", [PROGRESSING], [NOT_PROGRESSING, AVAILABLE], id="all ready"),
-        pytest.param("RRRR", [], [NOT_PROGRESSING, AVAILABLE], id="all ready before the first word"),
+        pytest.param("RRRR", [], [NOT_PROGRESSING, AVAILABLE], id="all ready before the first status"),
         pytest.param(
             "rrrr",
             [NOT_PROGRESSING, AVAILABLE],
@@ -86,13 +86,13 @@ def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
             "rrtR",
             [PROGRESSING, not_available("All of them"), UPDATING],
             [PROGRESSING, not_available("3 of 4 groups are ready"), UPDATING],
-            id="it goes on",
+            id="it continues",
         ),
         pytest.param(
             "-RRR",
             [PROGRESSING, not_available(""), UPDATING],
             [PROGRESSING, not_available("3 of 4 groups are ready"), UPDATING],
-            id="the last group is being made: still an update",
+            id="the last group is being created: still an update",
         ),
         pytest.param(
             "RRRR",
@@ -110,7 +110,7 @@ def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
     ],
 )
 def test_conditions(letters: str, stored: list[Any], expected: list[Any]) -> None:
-    assert said_in(status_of(letters, *stored)) == expected
+    assert conditions_in(status_of(letters, *stored)) == expected
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,10 @@ def test_conditions(letters: str, stored: list[Any], expected: list[Any]) -> Non
 )
 def test_with_a_partition_only_groups_in_scope_are_updated(letters: str, expected: list[Any]) -> None:
     status = status_of(letters, PROGRESSING, not_available(""), UPDATING, floor=2)
-    assert said_in(status) == expected
+    assert conditions_in(status) == expected
 
 
-def original_conditions(stored: dict[str, tuple[str, str]], letters: str, floor: int) -> None:
+def upstream_conditions(stored: dict[str, tuple[str, str]], letters: str, floor: int) -> None:
     """Update the conditions, type → (status, reason), as upstream does until nothing changes."""
     total, letter_of = 4, dict(enumerate(letters[:4]))
     scope = [letter for index, letter in letter_of.items() if index >= floor and letter != "-"]
@@ -152,13 +152,13 @@ def original_conditions(stored: dict[str, tuple[str, str]], letters: str, floor:
 
 
 @pytest.mark.parametrize("floor", [0, 2])
-def test_type_status_and_reason_are_those_of_the_original_in_every_state(floor: int) -> None:
+def test_type_status_and_reason_match_upstream_in_every_state(floor: int) -> None:
     states = ["".join(state) for state in product("-xruR", repeat=4)]
     random.Random(floor).shuffle(states)
     conditions: list[Any] = []
     expected: dict[str, tuple[str, str]] = {"Degraded": ("False", "AsExpected")}
     for letters in ["uuuu", "RRRR", "rrrr", *states]:
-        original_conditions(expected, letters, floor)
+        upstream_conditions(expected, letters, floor)
         lws = make_set(replicas=4, generation=3, status={"conditions": conditions} if conditions else None)
         seen = StatusInput(replicas=4, now=NOW, floor=floor, groups=groups(letters), existing=4)
         conditions = list(set_status(SetSpec.of(lws), seen).intended["conditions"])
@@ -168,7 +168,7 @@ def test_type_status_and_reason_are_those_of_the_original_in_every_state(floor: 
 
 
 AS_EXPECTED = ("Degraded", "False", "AsExpected", "No replica has exhausted its restart budget")
-TOLD_BY_FAILED = (
+REPORTED_BY_FAILED = (
     *AS_EXPECTED[:3],
     "The condition Failed names the groups that have used up spec.maxGroupRestarts",
 )
@@ -179,10 +179,10 @@ TOLD_BY_FAILED = (
     [
         pytest.param("RRRR", {}, (), AS_EXPECTED, id="healthy"),
         pytest.param("----", {}, (), AS_EXPECTED, id="no pod yet"),
-        pytest.param("RRRu", {"maxGroupRestarts": 2}, (3,), TOLD_BY_FAILED, id="our own limit"),
+        pytest.param("RRRu", {"maxGroupRestarts": 2}, (3,), REPORTED_BY_FAILED, id="our own limit"),
     ],
 )
-def test_every_set_says_whether_it_is_degraded(
+def test_every_set_has_the_condition_degraded(
     letters: str,
     restarts: dict[str, Any],
     out_of_restarts: tuple[int, ...],
@@ -198,17 +198,17 @@ def test_every_set_says_whether_it_is_degraded(
 
 
 def test_a_set_with_0_replicas_is_never_progressing() -> None:
-    assert said_in(status_of("", replicas=0)) == [AVAILABLE]
+    assert conditions_in(status_of("", replicas=0)) == [AVAILABLE]
 
 
-def test_transition_times_move_only_with_the_status() -> None:
+def test_transition_times_change_only_with_the_status() -> None:
     status = status_of("RRRu", PROGRESSING, not_available("2 of 4 groups are ready"))
     assert [entry["lastTransitionTime"] for entry in beside_degraded(status)] == [BEFORE, BEFORE]
     status = status_of("RRRR", PROGRESSING, not_available("2 of 4 groups are ready"))
     assert [entry["lastTransitionTime"] for entry in beside_degraded(status)] == [JUST_NOW, JUST_NOW]
 
 
-def test_a_new_generation_alone_moves_no_time() -> None:
+def test_a_new_generation_alone_keeps_transition_times() -> None:
     stored = {"conditions": [condition(AVAILABLE, generation=2)]}
     lws = make_set(replicas=1, generation=3, status=stored)
     status = set_status(SetSpec.of(lws), StatusInput(replicas=1, now=NOW, groups=groups("R"), existing=1))
@@ -216,14 +216,14 @@ def test_a_new_generation_alone_moves_no_time() -> None:
     assert status.announce == ()
 
 
-def test_an_update_that_is_not_over_speaks_of_the_new_generation() -> None:
+def test_an_unfinished_update_has_the_new_generation() -> None:
     stored = {"conditions": [condition(PROGRESSING, generation=2), condition(UPDATING, generation=2)]}
     lws = make_set(replicas=2, generation=3, status=stored)
     status = set_status(SetSpec.of(lws), StatusInput(replicas=2, now=NOW, groups=groups("uR"), existing=2))
     assert beside_degraded(status) == [condition(PROGRESSING), condition(UPDATING)]
 
 
-def test_conditions_of_others_are_kept() -> None:
+def test_foreign_conditions_are_kept() -> None:
     foreign = condition(("example.com/Checked", "True", "Checked", "by hand"), generation=1)
     lws = make_set(replicas=1, generation=3, status={"conditions": [foreign]})
     status = set_status(SetSpec.of(lws), StatusInput(replicas=1, now=NOW, groups=groups("R"), existing=1))
@@ -247,7 +247,7 @@ def test_counters_include_the_surge_and_count_each_group_once() -> None:
         pytest.param("uRRR", 4, id="there is no surge"),
     ],
 )
-def test_beside_a_surge_a_rollout_looks_done_only_when_it_is(letters: str, updated: int) -> None:
+def test_updated_replicas_with_a_surge_reach_the_total_only_when_done(letters: str, updated: int) -> None:
     """Kueue deletes the pods of a surge once the number of updated groups reaches the desired number."""
     assert status_of(letters).intended["updatedReplicas"] == updated
 
@@ -263,10 +263,10 @@ def test_zero_counters_are_omitted() -> None:
     }
     status = status_of("", replicas=0)
     assert status.intended.keys() == {"hpaPodSelector", "observedGeneration", "conditions"}
-    assert said_in(status) == [AVAILABLE]
+    assert conditions_in(status) == [AVAILABLE]
 
 
-def test_nothing_is_written_when_nothing_changed() -> None:
+def test_an_unchanged_status_is_not_written() -> None:
     first = status_of("RRRR", PROGRESSING)
     lws = make_set(replicas=4, generation=3, status=dict(first.intended))
     later = StatusInput(replicas=4, now=NOW + timedelta(hours=1), groups=groups("RRRR"), existing=4)
@@ -275,7 +275,9 @@ def test_nothing_is_written_when_nothing_changed() -> None:
 
 def test_the_patch_is_minimal() -> None:
     first = status_of("RRRR", PROGRESSING)
-    lws = make_set(replicas=4, generation=3, status={**first.intended, "remembered": {"by": "somebody"}})
+    lws = make_set(
+        replicas=4, generation=3, status={**first.intended, "remembered": {"by": "another client"}}
+    )
     surge = {"name": "demo-4", "state": "NotReady", "reason": "leader pod is not ready"}
     assert set_status(SetSpec.of(lws), StatusInput(4, NOW, groups=groups("RRRRu"), existing=5)).patch == {
         "replicas": 5,
@@ -293,12 +295,12 @@ def test_the_patch_is_minimal() -> None:
     }
 
 
-def test_a_selector_that_somebody_edits_is_put_right() -> None:
+def test_an_edited_selector_is_repaired() -> None:
     lws = make_set(status={"hpaPodSelector": "mine=yes"})
     assert set_status(SetSpec.of(lws), StatusInput(2, NOW)).intended["hpaPodSelector"] == SELECTOR
 
 
-def test_revisions_are_passed_on_and_not_forgotten() -> None:
+def test_revisions_are_recorded_and_kept() -> None:
     lws = make_set(status={"currentRevision": "demo-a-1", "updateRevision": "demo-a-1", "collisionCount": 2})
     revisions = Revisions(update="demo-b-2", collisions=3)
     intended = set_status(SetSpec.of(lws), StatusInput(2, NOW, revisions=revisions)).intended
@@ -348,7 +350,7 @@ def test_revisions_are_passed_on_and_not_forgotten() -> None:
         ),
     ],
 )
-def test_announcement_when_a_condition_becomes_true(
+def test_an_event_is_emitted_when_a_condition_becomes_true(
     letters: str, stored: list[Any], reason: str, note: str
 ) -> None:
     (announce,) = status_of(letters, *stored).announce
@@ -369,22 +371,24 @@ def test_announcement_when_a_condition_becomes_true(
         pytest.param("rrRR", [PROGRESSING, UPDATING], id="one more is updated"),
     ],
 )
-def test_no_announcement_otherwise(letters: str, stored: list[Any]) -> None:
+def test_no_event_is_emitted_otherwise(letters: str, stored: list[Any]) -> None:
     assert status_of(letters, *stored).announce == ()
 
 
-def test_problems_are_a_condition_while_they_last() -> None:
-    clash = Problem("NameClash", "StatefulSet demo belongs to somebody else")
+def test_problems_are_reported_in_a_condition_while_they_exist() -> None:
+    clash = Problem("NameClash", "StatefulSet demo belongs to another owner")
     quota = Problem("FailedCreate", "exceeded quota")
     status = status_of("----", PROGRESSING, problems=(clash, quota))
     expected = ("ReplicaFailure", "True", "NameClash", f"{clash.message}; exceeded quota")
-    assert said_in(status) == [PROGRESSING, expected]
+    assert conditions_in(status) == [PROGRESSING, expected]
     assert status.announce == ()
     lws = make_set(replicas=4, generation=3, status=dict(status.intended))
-    assert said_in(set_status(SetSpec.of(lws), StatusInput(4, NOW, groups=groups("----")))) == [PROGRESSING]
+    assert conditions_in(set_status(SetSpec.of(lws), StatusInput(4, NOW, groups=groups("----")))) == [
+        PROGRESSING
+    ]
 
 
-def test_a_message_stays_within_what_the_api_takes() -> None:
+def test_messages_are_truncated_to_the_limit_of_the_api() -> None:
     status = status_of("----", problems=(Problem("FailedCreate", "x" * 40000),))
     assert len(beside_degraded(status)[-1]["message"]) == 32768
 
@@ -408,7 +412,7 @@ def patch_of(lws: dict[str, Any], letters: str = "RR", **more: Any) -> Any:
     return set_status(SetSpec.of(lws), seen).patch
 
 
-def test_members_go_along_with_the_counters() -> None:
+def test_members_are_written_with_the_counters() -> None:
     assert at_rest()["status"]["members"] == {"0": "aaaaaaaa-bbbbbbbb", "1": "cccccccc-dddddddd"}
     assert patch_of(at_rest()) is None
 
@@ -420,12 +424,12 @@ def test_removing_records_causes_no_separate_write() -> None:
     assert patch_of(at_rest(), members=members, existing=1) == {"replicas": 1, "members": {"1": None}}
 
 
-def test_other_members_are_written_at_once() -> None:
+def test_changed_members_are_written_at_once() -> None:
     members = {0: "aaaaaaaa-bbbbbbbb", 1: "eeeeeeee-ffffffff"}
     assert patch_of(at_rest(), members=members) == {"members": {"1": "eeeeeeee-ffffffff"}}
 
 
-def test_a_position_is_passed_on_and_kept() -> None:
+def test_the_rollout_position_is_recorded_and_kept() -> None:
     position = {"revision": "demo-b-2", "partition": 1}
     assert patch_of(at_rest(), rollout=position) == {"rollout": position}
     assert patch_of(at_rest(rollout=position)) is None
@@ -434,7 +438,7 @@ def test_a_position_is_passed_on_and_kept() -> None:
     }
 
 
-def test_restarts_are_kept_for_as_long_as_the_group_is_wanted() -> None:
+def test_restarts_are_kept_while_the_group_is_desired() -> None:
     restarts = {"0": "1.1.1772366400.k", "1": "2.0.1772366400.k", "7": "1.1.1772366400.k", "x": "?"}
     assert patch_of(at_rest(restarts={"0": "1.1.1772366400.k"})) is None
     assert patch_of(at_rest(restarts=restarts)) == {"restarts": {"7": None, "x": None}}
@@ -478,7 +482,7 @@ def test_a_set_without_progress_is_stalled_and_reported_once() -> None:
     assert (again.patch, again.announce, again.due_in) == (None, (), None)
 
 
-def test_the_clock_is_not_started_anew_by_what_is_no_progress() -> None:
+def test_a_regression_does_not_restart_the_deadline() -> None:
     first = status_of("RRRu")
     worse = later(first, "RRtu", 300)
     back = later(worse, "RRRu", 450)
@@ -487,7 +491,7 @@ def test_the_clock_is_not_started_anew_by_what_is_no_progress() -> None:
     assert back.due_in == 600
 
 
-def test_progress_ends_it() -> None:
+def test_progress_ends_a_stall() -> None:
     stalled = later(status_of("RRuu"), "RRuu", 700)
     better = later(stalled, "RRRu", 800)
     assert stall_of(better) == ("False", "Progressing")
@@ -497,14 +501,14 @@ def test_progress_ends_it() -> None:
     assert done.due_in is None
 
 
-def test_trouble_after_a_long_rest_has_its_whole_time() -> None:
+def test_a_failure_after_a_long_rest_gets_the_full_deadline() -> None:
     ready = later(status_of("RRRu"), "RRRR", 10)
     assert later(ready, "RRRR", 9000).patch is None
     trouble = later(ready, "RRRu", 9000)
     assert (trouble.due_in, stall_of(trouble)) == (600, None)
 
 
-def test_the_deadline_is_that_of_the_set() -> None:
+def test_the_deadline_is_read_from_the_set() -> None:
     assert stall_of(later(status_of("RRRu"), "RRRu", 31, deadline=30)) is not None
     assert stall_of(later(status_of("RRRu"), "RRRu", 29, deadline=30)) is None
 
@@ -515,7 +519,7 @@ def test_a_set_without_a_deadline_is_never_stalled() -> None:
 
 
 @pytest.mark.parametrize("seconds", [601, 800], ids=["as it was", "after progress"])
-def test_stalled_goes_with_the_deadline_also_where_an_earlier_release_has_said_it(seconds: int) -> None:
+def test_the_condition_stalled_is_removed_with_the_deadline(seconds: int) -> None:
     stalled = later(status_of("RRuu"), "RRuu", 600)
     assert stall_of(stalled) is not None
     without = later(stalled, "RRuu" if seconds == 601 else "RRRu", seconds, deadline=None)
@@ -534,7 +538,7 @@ def test_a_set_whose_pods_are_gated_or_cannot_be_scheduled_is_not_stalled() -> N
     assert stall_of(later(first, "RRRu", 9600, waits=(placed,))) == ("True", "ProgressDeadlineExceeded")
 
 
-def test_a_stalled_set_whose_pods_lose_their_nodes_is_not_stalled_any_more() -> None:
+def test_a_stalled_set_whose_pods_lose_their_nodes_is_no_longer_stalled() -> None:
     stalled = later(status_of("RRRu"), "RRRu", 700)
     waiting = later(stalled, "RRRu", 900, waits=(NodeWait(NOW + timedelta(seconds=800)),))
     assert stall_of(waiting) == ("False", "PodsUnscheduled")
@@ -547,7 +551,7 @@ def test_a_paused_rollout_is_not_stalled() -> None:
     assert stall_of(later(stalled, "rrrR", 9001, **paused)) == ("False", "RolloutPaused")
 
 
-def test_groups_that_change_places_show_although_no_counter_moves() -> None:
+def test_other_unsettled_groups_are_recorded_with_equal_counters() -> None:
     first = status_of("RRRu")
     second = later(first, "RRuR", 5)
     assert second.patch is not None
@@ -611,7 +615,7 @@ STUCK = (
 )
 
 
-def all_said_in(status: SetStatus) -> set[tuple[str, ...]]:
+def all_conditions_in(status: SetStatus) -> set[tuple[str, ...]]:
     fields = ("type", "status", "reason", "message")
     entries = [entry for entry in status.intended["conditions"] if entry["type"] != "Reconciling"]
     return {tuple(entry[field] for field in fields) for entry in entries}
@@ -624,14 +628,14 @@ def all_said_in(status: SetStatus) -> set[tuple[str, ...]]:
         pytest.param("TRRT", (0, 3), [AVAILABLE], AT_A_STOP, id="two"),
         pytest.param("RRuT", (3,), [], [PROGRESSING], id="another group starts"),
         pytest.param("RR-T", (3,), [], [PROGRESSING], id="another group is missing"),
-        pytest.param("rRRT", (3,), [], [UPDATING, PROGRESSING], id="a rollout goes on"),
+        pytest.param("rRRT", (3,), [], [UPDATING, PROGRESSING], id="a rollout continues"),
         pytest.param("RRRRT", (4,), [], [AVAILABLE], id="one of the surge"),
     ],
 )
 def test_conditions_of_a_set_with_a_stopped_group(
     letters: str, exhausted: tuple[int, ...], stored: list[Any], expected: list[Any]
 ) -> None:
-    actual = all_said_in(status_of(letters, *stored, exhausted=exhausted))
+    actual = all_conditions_in(status_of(letters, *stored, exhausted=exhausted))
     stuck = {STUCK} if expected is AT_A_STOP else set()
     assert actual - {NOT_PROGRESSING} == {DEGRADED, *expected, *stuck}
 
@@ -675,6 +679,6 @@ def test_a_stopped_group_is_reported_once() -> None:
     assert status_of("RRRT", DEGRADED, *AT_A_STOP, exhausted=(3,)).announce == ()
 
 
-def test_a_group_that_was_recovered_degrades_the_set_no_longer() -> None:
-    actual = all_said_in(status_of("RRRu", DEGRADED, *AT_A_STOP))
+def test_a_recovered_group_no_longer_degrades_the_set() -> None:
+    actual = all_conditions_in(status_of("RRRu", DEGRADED, *AT_A_STOP))
     assert actual == {AS_EXPECTED, PROGRESSING, not_available("3 of 4 groups are ready"), NOT_UPDATING}

@@ -14,7 +14,7 @@ from test.unit.stories.letters import groups
 BUDGET = Budget(unavailable=1, surge=0)
 
 
-def told(letters: str, replicas: int, floor: int = 0, paused: bool = False) -> tuple[object, list[str]]:
+def summary_of(letters: str, replicas: int, floor: int = 0, paused: bool = False) -> tuple[object, list[str]]:
     summary = summarise(groups(letters), replicas, floor, paused)
     return summary.counts, [f"{standing.state} {standing}" for standing in summary.unsettled]
 
@@ -45,16 +45,16 @@ def told(letters: str, replicas: int, floor: int = 0, paused: bool = False) -> t
 def test_groups_are_counted_and_a_few_are_named(
     letters: str, replicas: int, counts: dict[str, int], named: list[str]
 ) -> None:
-    assert told(letters, replicas) == (counts, named)
+    assert summary_of(letters, replicas) == (counts, named)
 
 
-def test_groups_that_keep_their_revision_are_where_they_should_be() -> None:
-    assert told("rrRR", 4, floor=2) == ({"Outdated": 2, "Ready": 2}, [])
-    assert told("xrRR", 4, floor=2)[1] == ["Broken group 0: leader pod is not ready"]
+def test_outdated_groups_below_the_partition_are_settled() -> None:
+    assert summary_of("rrRR", 4, floor=2) == ({"Outdated": 2, "Ready": 2}, [])
+    assert summary_of("xrRR", 4, floor=2)[1] == ["Broken group 0: leader pod is not ready"]
 
 
 def test_a_paused_rollout_is_the_reason() -> None:
-    assert told("rR", 2, paused=True)[1] == ["Outdated group 0: the rollout is paused"]
+    assert summary_of("rR", 2, paused=True)[1] == ["Outdated group 0: the rollout is paused"]
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_a_paused_rollout_is_the_reason() -> None:
         pytest.param(GroupState(0, barred="pod a must go"), "pod a must go", id="a worker's own node"),
     ],
 )
-def test_what_a_group_lacks(group: GroupState, reason: str) -> None:
+def test_reason_of_an_unsettled_group(group: GroupState, reason: str) -> None:
     assert [standing.reason for standing in summarise([group], 1, 0, False).unsettled] == [reason]
     outdated = replace(group, outdated=True)
     assert [standing.state for standing in summarise([outdated], 1, 0, False).unsettled] == ["Broken"]
 
 
-def test_it_is_bounded_however_large_the_set_is() -> None:
+def test_the_summary_of_a_large_set_is_bounded() -> None:
     stored = summarise(groups("u" * 5000), 5000, 0, False).stored("demo")
     assert stored["counts"] == {"NotReady": 5000}
     assert [entry["name"] for entry in stored["unsettled"]] == [
@@ -85,12 +85,12 @@ def test_it_is_bounded_however_large_the_set_is() -> None:
     ]
 
 
-def test_what_is_empty_is_left_out() -> None:
+def test_empty_fields_are_omitted() -> None:
     assert summarise(groups("R"), 1, 0, False).stored("demo") == {"counts": {"Ready": 1}}
     assert summarise((), 0, 0, False).stored("demo") == {}
 
 
-def test_no_group_waits_for_its_turn_where_the_next_step_is_refused() -> None:
+def test_a_rejected_step_is_the_reason_of_outdated_groups() -> None:
     held_up = blocking_problem("demo", "cannot create Service demo: no; cannot delete Pod demo-1: not now")
     assert held_up == "cannot delete Pod demo-1"
     reason = f"the rollout is blocked, the API server rejects the next step: {held_up}"
@@ -115,7 +115,7 @@ def test_no_group_waits_for_its_turn_where_the_next_step_is_refused() -> None:
         ("StatefulSet demo is short of pods: no", ""),
     ],
 )
-def test_which_problems_hold_up_a_rollout(problems: str, held_up: str) -> None:
+def test_problems_that_block_a_rollout(problems: str, held_up: str) -> None:
     assert blocking_problem("demo", problems) == held_up
 
 
@@ -138,16 +138,18 @@ def test_which_problems_hold_up_a_rollout(problems: str, held_up: str) -> None:
             ["the rollout is paused"] * 2,
             id="paused",
         ),
-        pytest.param(RolloutState(1, BUDGET, groups=groups("t")), ["leader pod is terminating"], id="going"),
+        pytest.param(
+            RolloutState(1, BUDGET, groups=groups("t")), ["leader pod is terminating"], id="terminating"
+        ),
     ],
 )
-def test_the_reasons_of_all_groups(rollout: RolloutState, reasons: list[str]) -> None:
+def test_reasons_of_all_groups(rollout: RolloutState, reasons: list[str]) -> None:
     assert [standing.reason for standing in group_standings(rollout)] == reasons
 
 
 @pytest.mark.parametrize("letters", ["R-", "rtxTu-", "rR", "xrRR"])
 @pytest.mark.parametrize("paused", [False, True])
-def test_the_status_gives_the_reasons_of_all_groups(letters: str, paused: bool) -> None:
+def test_the_status_has_the_same_reasons_as_commands(letters: str, paused: bool) -> None:
     """Commands show all groups: each group in the status has the same reason in both."""
     rollout = RolloutState(len(letters), BUDGET, groups=groups(letters), paused=paused)
     summary = summarise(rollout.groups, rollout.replicas, rollout.floor, rollout.paused)

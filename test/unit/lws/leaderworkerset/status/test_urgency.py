@@ -82,14 +82,16 @@ def test_first_status(stored: dict[str, Any], conditions: list[Any], expected: b
     [
         pytest.param(4, {"replicas": 2, "readyReplicas": 2}, 2, True, id="the last one too many is gone"),
         pytest.param(4, {"replicas": None}, 0, True, id="the last one of all"),
-        pytest.param(4, {"replicas": 3}, 2, False, id="one more goes"),
-        pytest.param(1, {"replicas": 2}, 2, False, id="has grown, which a condition says"),
+        pytest.param(4, {"replicas": 3}, 2, False, id="one more is deleted"),
+        pytest.param(1, {"replicas": 2}, 2, False, id="has grown, which a condition reports"),
         pytest.param(2, {"readyReplicas": 2}, 2, False, id="as many as before"),
-        pytest.param("4", {"replicas": 2}, 2, False, id="nobody knows from what"),
+        pytest.param("4", {"replicas": 2}, 2, False, id="the former number is invalid"),
         pytest.param(None, {"replicas": 2}, 2, False, id="from nothing"),
     ],
 )
-def test_a_set_has_shrunk(before: object, patch: dict[str, Any], replicas: int, expected: bool) -> None:
+def test_the_end_of_a_scale_down_is_detected(
+    before: object, patch: dict[str, Any], replicas: int, expected: bool
+) -> None:
     assert has_shrunk({"replicas": before}, patch, replicas) is expected
 
 
@@ -99,15 +101,15 @@ def test_a_set_has_shrunk(before: object, patch: dict[str, Any], replicas: int, 
         pytest.param({"replicas": 4}, {"replicas": 6, "updatedReplicas": 2}, True, id="a surge"),
         pytest.param({"replicas": 5}, {"replicas": 6}, True, id="one more on top"),
         pytest.param({}, {"replicas": 5}, True, id="before the first status"),
-        pytest.param({"replicas": 3}, {"replicas": 4}, False, id="as many as are asked for"),
-        pytest.param({"replicas": 6}, {"replicas": 5}, False, id="one on top goes"),
+        pytest.param({"replicas": 3}, {"replicas": 4}, False, id="as many as are desired"),
+        pytest.param({"replicas": 6}, {"replicas": 5}, False, id="one surge group is deleted"),
         pytest.param({"replicas": 6}, {"replicas": None}, False, id="all go"),
         pytest.param({"replicas": 6}, {"readyReplicas": 5}, False, id="as many on top as before"),
         pytest.param({"replicas": 6, "updatedReplicas": 4}, {"updatedReplicas": 3}, True, id="needed again"),
         pytest.param({"replicas": 6, "updatedReplicas": 2}, {"updatedReplicas": 4}, False, id="not needed"),
         pytest.param({"replicas": 4, "updatedReplicas": 4}, {"updatedReplicas": 3}, False, id="no surge"),
-        pytest.param({"replicas": "6"}, {"replicas": 5}, True, id="nobody knows from what"),
+        pytest.param({"replicas": "6"}, {"replicas": 5}, True, id="the former number is invalid"),
     ],
 )
-def test_a_surge_is_told_at_once(before: dict[str, Any], patch: dict[str, Any], expected: bool) -> None:
+def test_a_surge_is_urgent(before: dict[str, Any], patch: dict[str, Any], expected: bool) -> None:
     assert has_surged(before, patch, 4) is expected

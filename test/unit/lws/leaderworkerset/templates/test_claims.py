@@ -136,19 +136,19 @@ def test_storage(template: dict[str, Any], leaders: dict[str, Any], workers: dic
     assert lws == before
 
 
-def test_what_every_release_has_passed_on() -> None:
+def test_common_fields_of_claims_of_every_release() -> None:
     assert common_claim(CLAIM, "default") == COMMON
 
 
 @pytest.mark.parametrize(
     ("stored", "expected"),
     [
-        pytest.param([COMMON], COMMON, id="made by an earlier release"),
-        pytest.param([WHOLE], WHOLE, id="made by this one"),
-        pytest.param([], WHOLE, id="something else: the API server says what is wrong"),
+        pytest.param([COMMON], COMMON, id="created by an earlier release"),
+        pytest.param([WHOLE], WHOLE, id="created by this release"),
+        pytest.param([], WHOLE, id="other claims: the API server rejects the change"),
     ],
 )
-def test_what_a_statefulset_has_is_not_changed(
+def test_stored_claim_templates_are_not_changed(
     stored: list[dict[str, Any]], expected: dict[str, Any]
 ) -> None:
     lws = make_set(template={CLAIMS: [CLAIM]})
@@ -188,19 +188,21 @@ def claim_of(*owners: dict[str, Any], group: int = 0, **labels: str) -> dict[str
 @pytest.mark.parametrize(
     ("when_deleted", "claim", "owners"),
     [
-        pytest.param("Delete", claim_of(), [SET], id="it goes with the set"),
-        pytest.param("Delete", claim_of(OTHER), [OTHER, SET], id="others stay"),
-        pytest.param("Delete", claim_of(SET), None, id="it does already"),
+        pytest.param("Delete", claim_of(), [SET], id="deleted with the set"),
+        pytest.param("Delete", claim_of(OTHER), [OTHER, SET], id="other owners are kept"),
+        pytest.param("Delete", claim_of(SET), None, id="owned already"),
         pytest.param("Delete", claim_of(STATEFULSET), None, id="an earlier release's StatefulSet decides"),
-        pytest.param("Delete", claim_of(group=7), None, id="of a group that is not there"),
+        pytest.param("Delete", claim_of(group=7), None, id="of a missing group"),
         pytest.param("Delete", claim_of(**{WORKER_INDEX_LABEL: "0"}), None, id="of a leader"),
-        pytest.param("Retain", claim_of(), None, id="it stays"),
-        pytest.param("Retain", claim_of(SET, OTHER), [OTHER], id="it stays from now on"),
-        pytest.param("Retain", claim_of(SET, group=7), [], id="also where its group is gone"),
-        pytest.param(None, claim_of(SET), [], id="nothing said means Retain"),
+        pytest.param("Retain", claim_of(), None, id="retained"),
+        pytest.param("Retain", claim_of(SET, OTHER), [OTHER], id="retained from now on"),
+        pytest.param("Retain", claim_of(SET, group=7), [], id="retained from now on, of a missing group"),
+        pytest.param(None, claim_of(SET), [], id="Retain is the default"),
     ],
 )
-def test_owners(when_deleted: str | None, claim: dict[str, Any], owners: list[dict[str, Any]] | None) -> None:
+def test_owners_of_claims(
+    when_deleted: str | None, claim: dict[str, Any], owners: list[dict[str, Any]] | None
+) -> None:
     policy = {RETENTION: {"whenDeleted": when_deleted}} if when_deleted else {}
     planned = plan_owners(make_set(template={CLAIMS: [CLAIM], **policy}), [0, 1], [claim])
     if owners is None:
@@ -213,7 +215,7 @@ def test_owners(when_deleted: str | None, claim: dict[str, Any], owners: list[di
     assert change(claim, action.owner) == owners
 
 
-def test_a_claim_that_goes_is_left_alone() -> None:
+def test_a_terminating_claim_is_left_alone() -> None:
     claim = claim_of()
     claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert plan_owners(make_set(template={RETENTION: {"whenDeleted": "Delete"}}), [0], [claim]) == ()

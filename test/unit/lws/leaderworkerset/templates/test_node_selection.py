@@ -27,7 +27,7 @@ EQUAL = {"key": "example.com/group", "operator": "Equal", "value": "demo-7", "ef
     ("annotations", "expected"),
     [
         pytest.param({}, GroupNodes({}), id="nothing"),
-        pytest.param({SELECTOR: "", TOLERATIONS: ""}, GroupNodes({}), id="empty says nothing"),
+        pytest.param({SELECTOR: "", TOLERATIONS: ""}, GroupNodes({}), id="empty"),
         pytest.param(
             {SELECTOR: "example.com/pool=pool-$(GROUP_INDEX)"},
             GroupNodes({"example.com/pool": "pool-7"}),
@@ -78,7 +78,7 @@ def test_nodes(annotations: dict[str, str], expected: GroupNodes) -> None:
         pytest.param({TOLERATIONS: "a:"}, "the effect of 'a:' must be", id="no effect"),
     ],
 )
-def test_what_no_pod_could_be_made_with(annotations: dict[str, str], why: str) -> None:
+def test_invalid_annotations_are_rejected(annotations: dict[str, str], why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
         nodes_of_group(annotations, "prod", "demo", 7)
 
@@ -88,7 +88,7 @@ def test_tolerations_are_added_once() -> None:
     assert with_tolerations(own, [EQUAL, {"key": "b"}]) == [*own, {"key": "b"}]
 
 
-def test_a_template_without_what_it_got_for_its_group() -> None:
+def test_node_selection_of_a_group_is_removed_from_a_template() -> None:
     annotations = {SELECTOR: "pool=$(GROUP_INDEX)", TOLERATIONS: "t=$(GROUP_NAME)"}
     got = {
         "containers": [],

@@ -99,7 +99,7 @@ def test_the_leader_statefulset_field_by_field() -> None:
 @pytest.mark.parametrize(
     ("template", "image"),
     [
-        pytest.param({}, "app:1", id="none: leaders are made from the worker template"),
+        pytest.param({}, "app:1", id="none: leaders use the worker template"),
         pytest.param({"leaderTemplate": None}, "app:1", id="null"),
         pytest.param({"leaderTemplate": make_pod_template("leader:1")}, "leader:1", id="its own"),
     ],
@@ -157,7 +157,7 @@ def test_annotations_of_leader_pods(changes: dict[str, Any], expected: dict[str,
 
 @pytest.mark.parametrize("policy", ["Default", "Parallel", None])
 @pytest.mark.parametrize("key", ["k1", "k2"])
-def test_the_termination_policy_is_in_a_template_only_where_upstream_wrote_it(
+def test_the_termination_policy_is_in_a_template_only_if_upstream_wrote_it(
     policy: str | None, key: str
 ) -> None:
     """The next revision keeps a stored value, too: otherwise pods would be outdated after a rollback."""
@@ -174,7 +174,7 @@ def test_the_termination_policy_is_in_a_template_only_where_upstream_wrote_it(
         assert annotations[POD_TERMINATION_POLICY_ANNOTATION] == "Default"
 
 
-def test_labels_and_annotations_of_ours_win_and_those_of_users_stay() -> None:
+def test_our_labels_and_annotations_take_precedence_and_others_are_kept() -> None:
     template = make_pod_template(labels={"app": "x", NAME_LABEL: "other", WORKER_INDEX_LABEL: "7"})
     template["metadata"]["annotations"] = {"note": "pod", SIZE_ANNOTATION: "99"}
     lws = make_set(
@@ -207,12 +207,12 @@ def test_labels_and_annotations_of_tools_are_not_copied(key: str, is_copied: boo
     assert (key in statefulset["metadata"]["annotations"]) is is_copied
 
 
-def test_when_pods_were_retried_is_said_of_each_statefulset_alone() -> None:
+def test_the_retry_annotation_is_not_inherited_from_the_set() -> None:
     lws = make_set(annotations={PODS_RETRIED_AT_ANNOTATION: "x", "example.com/y": "z"})
     assert inherited_annotations(lws) == {"example.com/y": "z"}
 
 
-def test_what_users_wrote_is_never_changed_and_never_shared() -> None:
+def test_user_input_is_neither_mutated_nor_shared() -> None:
     template = make_pod_template(labels={"app": "x"})
     template["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 8}}
     template["spec"]["invented"] = {"kept": [1, None]}
@@ -248,7 +248,7 @@ def test_templates_with_little_metadata(template: dict[str, Any]) -> None:
     assert result == {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}, "spec": {}}
 
 
-def test_other_metadata_of_a_template_stays() -> None:
+def test_other_metadata_of_a_template_is_kept() -> None:
     result = decorated({"metadata": {"name": "x", "finalizers": ["f"]}, "spec": {}}, {}, {})
     assert result["metadata"] == {"name": "x", "finalizers": ["f"], "labels": {}, "annotations": {}}
 
@@ -290,7 +290,7 @@ def test_leaders_that_select_nodes_by_group_wait_for_the_webhook() -> None:
     assert "schedulingGates" not in without["spec"]
 
 
-def test_the_role_comes_with_a_new_template() -> None:
+def test_the_role_label_is_added_with_a_new_template() -> None:
     """By itself, the label would cause a write to every set at an upgrade. Its removal would cause one at
     every takeover.
     """

@@ -55,7 +55,7 @@ class Background:
 class Events:
     """An API server with Events, one on each page.
 
-    asked: namespace and query of each request. answers: set if requests are answered; otherwise only those
+    requests: namespace and query of each request. answers: set if requests are answered; otherwise only those
     for namespaces in `served` are.
     """
 
@@ -64,7 +64,7 @@ class Events:
         self.answers = asyncio.Event()
         self.answers.set()
         self.served: set[str] = set()
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str]]] = []
         self.error: ClusterError | None = None
 
     async def list_page(
@@ -73,7 +73,7 @@ class Events:
         assert (resource.plural, metadata_only) == ("events", False)
         index = int(query.get("continue", "0"))
         if index == 0:
-            self.asked.append((namespace, dict(query)))
+            self.requests.append((namespace, dict(query)))
         if namespace not in self.served:
             await self.answers.wait()
         if self.error is not None:
