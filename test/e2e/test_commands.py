@@ -27,7 +27,7 @@ def world(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) -> I
         yield world
 
 
-def test_get_shows_groups_ready_wanted_and_up_to_date(world: World) -> None:
+def test_get_shows_ready_desired_and_updated_groups(world: World) -> None:
     header, row = world.kubectl("get", "lws").splitlines()
     assert header.split() == ["NAME", "READY", "DESIRED", "UP-TO-DATE", "AGE"]
     assert row.split()[:4] == ["shown", "2", "2", "2"]
@@ -45,7 +45,7 @@ def test_get_shows_groups_ready_wanted_and_up_to_date(world: World) -> None:
         ("lws.status", ["readyReplicas", "conditions"]),
     ],
 )
-def test_explain_explains(world: World, path: str, words: list[str]) -> None:
+def test_explain_describes_every_field(world: World, path: str, words: list[str]) -> None:
     output = world.kubectl("explain", path)
     assert "DESCRIPTION:\n    <empty>" not in output
     assert [word for word in words if word not in output] == []
@@ -54,7 +54,7 @@ def test_explain_explains(world: World, path: str, words: list[str]) -> None:
     assert "<no description>" not in fields
 
 
-def test_scale_scales(world: World) -> None:
+def test_scale_changes_the_number_of_groups(world: World) -> None:
     world.kubectl("scale", "lws", "shown", "--current-replicas=2", "--replicas=3")
     settle(world, "shown")
     world.kubectl("scale", "lws/shown", "--replicas=2")
@@ -69,7 +69,7 @@ def test_wait_waits_for_the_condition(world: World) -> None:
 
 def test_events_are_found_by_the_name_of_the_set(world: World) -> None:
     output = eventually(
-        "the last event is there",
+        "the last Event exists",
         lambda: world.kubectl("events", "--for", "lws/shown"),
         lambda output: "All replicas are ready, with 2 groups ready of total 2 groups" in output,
     )

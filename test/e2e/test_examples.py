@@ -73,7 +73,7 @@ def undefined(pod: dict[str, Any]) -> set[str]:
 
 
 @each_file
-def test_an_example_is_accepted_comes_up_and_is_wired(world: World, path: Path) -> None:
+def test_an_example_is_accepted_and_becomes_ready(world: World, path: Path) -> None:
     example = find_example(str(path.relative_to(EXAMPLES)))
     serve(world, example)
     world.kubectl("apply", "--dry-run=server", "-f", str(path))
@@ -88,13 +88,13 @@ def test_an_example_is_accepted_comes_up_and_is_wired(world: World, path: Path) 
         verify_pods(world, name)
         assert condition(world.get(SET, name), "ReplicaFailure").get("status") != "True"
     for name in example.left_alone:
-        assert "status" not in world.get(SET, name), "its controller writes it"
+        assert "status" not in world.get(SET, name), "the other controller writes the status"
         assert [child for kind in CHILDREN for child in world.list(kind, f"{NAME_LABEL}={name}")] == []
     assert warnings(world) == []
 
 
 @pytest.mark.parametrize("path", [SCHEDULED], ids=["scheduling"])
-def test_an_example_that_needs_a_feature_gate_says_so(world: World, path: Path) -> None:
+def test_an_example_that_needs_a_feature_gate_is_rejected(world: World, path: Path) -> None:
     """test/integration/gangs/test_scheduling.py tests it with the gate."""
     with pytest.raises(
         CommandError, match=r"spec\.scheduling: .*requires the WorkloadAwareScheduling feature gate"
@@ -133,10 +133,10 @@ def verify_pods(world: World, name: str) -> None:
 
 
 @pytest.mark.parametrize("path", [EXAMPLES / "hpa.yaml"], ids=["autoscaled"])
-def test_an_autoscaler_finds_what_it_needs_and_scales_the_set(world: World, path: Path) -> None:
+def test_an_autoscaler_scales_the_set(world: World, path: Path) -> None:
     """Without metrics, the autoscaler only knows that 1 group is below its minimum."""
     world.kubectl("apply", "-f", str(path))
-    eventually("it is scaled", lambda: world.get(SET, "hpa")["spec"]["replicas"], lambda now: now == 2)
+    eventually("the set is scaled", lambda: world.get(SET, "hpa")["spec"]["replicas"], lambda now: now == 2)
     settle(world, "hpa")
     scale = world.api.get(f"{world.path(SET, 'hpa')}/scale")
     assert (scale["spec"], scale["status"]["replicas"]) == ({"replicas": 2}, 2)
@@ -148,9 +148,13 @@ def test_an_autoscaler_finds_what_it_needs_and_scales_the_set(world: World, path
 def test_an_autoscaler_scales_a_role_by_its_scaler(world: World, path: Path) -> None:
     """The scaler exists before any client writes to it; the autoscaler's minimum is 2."""
     world.kubectl("apply", "-f", str(path))
-    eventually("it is told", lambda: world.find(SCALER_KIND, "scaled-decode"), lambda now: asked(now) == 2)
+    eventually(
+        "the scaler has the autoscaler's minimum",
+        lambda: world.find(SCALER_KIND, "scaled-decode"),
+        lambda now: desired_groups(now) == 2,
+    )
     expected = {"prefill": 1, "decode": 2}
-    eventually("the role has as many", lambda: counts(world, "scaled"), lambda now: now == expected)
+    eventually("the role has two groups", lambda: counts(world, "scaled"), lambda now: now == expected)
     settle(world, *children_of(world, "scaled"))
     scale = world.api.get(f"{world.path(SCALER_KIND, 'scaled-decode')}/scale")
     assert (scale["spec"], scale["status"]["replicas"]) == ({"replicas": 2}, 2)
@@ -160,7 +164,7 @@ def test_an_autoscaler_scales_a_role_by_its_scaler(world: World, path: Path) -> 
 
 
 @pytest.mark.parametrize("path", [EXAMPLES / "disaggregated" / "keda.yaml"], ids=["keda-roles"])
-def test_whatever_keda_is_told_to_scale_has_a_scale(world: World, path: Path) -> None:
+def test_the_scale_targets_of_keda_have_a_scale(world: World, path: Path) -> None:
     example = find_example(str(path.relative_to(EXAMPLES)))
     serve(world, example)
     world.kubectl("apply", "-f", str(path))
@@ -168,13 +172,15 @@ def test_whatever_keda_is_told_to_scale_has_a_scale(world: World, path: Path) ->
     targets = [scaled_object["spec"]["scaleTargetRef"] for scaled_object in scaled_objects]
     assert len(targets) == 2
     for target in targets:
-        eventually("it is there", lambda name=target["name"]: world.find(SCALER_KIND, name), bool)  # type: ignore[misc]
+        eventually("the scaler exists", lambda name=target["name"]: world.find(SCALER_KIND, name), bool)  # type: ignore[misc]
         world.kubectl("scale", f"{target['kind'].lower()}/{target['name']}", "--replicas=3")
-    eventually("it acts", lambda: counts(world, "keda"), lambda now: now == {"prefill": 3, "decode": 3})
+    eventually(
+        "both roles are scaled", lambda: counts(world, "keda"), lambda now: now == {"prefill": 3, "decode": 3}
+    )
 
 
 @pytest.mark.parametrize("path", [EXAMPLES / "disaggregated" / "slices.yaml"], ids=["slices-in-zones"])
-def test_each_slice_has_a_zone_of_its_own(world: World, path: Path) -> None:
+def test_each_slice_has_its_own_zone(world: World, path: Path) -> None:
     world.kubectl("apply", "-f", str(path))
     settle(world, *children_of(world, "slices"))
     nodes = world.api.get("/api/v1/nodes")["items"]
@@ -186,7 +192,7 @@ def test_each_slice_has_a_zone_of_its_own(world: World, path: Path) -> None:
     assert zones_by_slice["0"] != zones_by_slice["1"]
 
 
-def asked(scaler: dict[str, Any] | None) -> int:
+def desired_groups(scaler: dict[str, Any] | None) -> int:
     return int(((scaler or {}).get("spec") or {}).get("replicas", 0))
 
 

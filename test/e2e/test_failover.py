@@ -41,7 +41,9 @@ def pair(product: Product) -> list[ManagerProcess]:
     """Two managers: one is active, the other answers webhooks and waits."""
     product.deployment.stop()
     first = product.start()
-    eventually("it leads", lambda: holder(product), lambda now: now and now in log_of(first))
+    eventually(
+        "the first manager is active", lambda: holder(product), lambda now: now and now in log_of(first)
+    )
     return [first, product.deployment.start_manager(*QUICK_LEASE)]
 
 
@@ -67,14 +69,16 @@ def roll_over(
     settle(world, "mid")
     history = History(world, "mid")
     world.patch(SET, "mid", new_image("server:2"))
-    eventually("it has begun", lambda: images_of(world, "mid"), lambda now: {"server:2"} in now.values())
+    eventually(
+        "the rollout has begun", lambda: images_of(world, "mid"), lambda now: {"server:2"} in now.values()
+    )
 
     # On a busy machine, the holder may have changed since they were started.
-    former = eventually("somebody leads", lambda: holder(product))
+    former = eventually("a manager holds the Lease", lambda: holder(product))
     leading, standby = sorted(pair, key=lambda manager: former not in log_of(manager))
     end(leading)
     eventually(
-        "the other holds the Lease",
+        "the other manager holds the Lease",
         lambda: holder(product),
         lambda now: now and now != former and now in log_of(standby),
     )

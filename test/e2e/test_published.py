@@ -66,21 +66,21 @@ def create(world: World, *roles: dict[str, Any]) -> None:
     world.create(
         {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"roles": list(roles)}}
     )
-    available(world)
+    wait_until_available(world)
 
 
 def change(world: World, *roles: dict[str, Any]) -> None:
     world.patch(KIND, "pd", {"spec": {"roles": list(roles)}})
 
 
-def available(world: World) -> None:
+def wait_until_available(world: World) -> None:
     def is_available(obj: dict[str, Any]) -> bool:
         status = obj.get("status") or {}
         conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
         is_current = status.get("observedGeneration") == obj["metadata"]["generation"]
         return is_current and conditions.get("Available") == "True"
 
-    eventually("it is available", lambda: world.get(KIND, "pd"), is_available, READY)
+    eventually("the set is available", lambda: world.get(KIND, "pd"), is_available, READY)
 
 
 def counts_in(sets: Any) -> Counts:
@@ -99,14 +99,14 @@ def total(state: Counts, role: str) -> int:
     return sum(roles.get(role, 0) for roles in state.values())
 
 
-def alone(world: World, expected: dict[str, int], old: str) -> str:
+def only_revision(world: World, expected: dict[str, int], old: str) -> str:
     """Return the key of the only revision with groups, once it has all of them. It must not be `old`."""
 
-    def is_alone(state: Counts) -> bool:
+    def is_only_revision(state: Counts) -> bool:
         serving = {key: roles for key, roles in state.items() if any(roles.values())}
         return old not in serving and list(serving.values()) == [expected]
 
-    state = eventually("one revision is left", lambda: counts(world), is_alone, ALONE)
+    state = eventually("only one revision has groups", lambda: counts(world), is_only_revision, ALONE)
     return next(key for key, roles in state.items() if any(roles.values()))
 
 
@@ -123,14 +123,14 @@ class Watched:
         return (moment.frame for moment in self._sets.moments())
 
 
-def test_names_labels_services_and_the_end(world: World) -> None:
+def test_names_labels_services_and_deletion(world: World) -> None:
     create(world, a_role("prefill", 2), a_role("decode", 2))
     sets = world.list(SET, f"{NAME_LABEL}=pd")
     assert len(sets) == 2 and all(labels_of(lws).items() >= QUEUE.items() for lws in sets)
     assert {labels_of(lws)[ROLE_LABEL] for lws in sets} == {"prefill", "decode"}
     pods = world.list("Pod", f"{NAME_LABEL}=pd,{ROLE_LABEL}=decode")
     assert len(pods) == 2 and all(labels_of(pod).items() >= TEAM.items() for pod in pods)
-    services = eventually("both Services", lambda: of_set(world, "Service"), lambda now: len(now) == 2)
+    services = eventually("both Services exist", lambda: of_set(world, "Service"), lambda now: len(now) == 2)
     assert all(
         service["spec"]["clusterIP"] == "None" and not service["spec"].get("ports") for service in services
     )
@@ -138,9 +138,9 @@ def test_names_labels_services_and_the_end(world: World) -> None:
         description = f"2 endpoints of {role}"
         eventually(description, lambda role=role: endpoints(world, role), lambda now: now == 2)  # type: ignore[misc]
     world.kubectl("delete", "disaggregatedset", "pd")
-    eventually("no LeaderWorkerSet", lambda: of_set(world, SET), lambda now: not now, SETS_GONE)
-    eventually("no Service", lambda: of_set(world, "Service"), lambda now: not now, SERVICES_GONE)
-    eventually("no pod", lambda: of_set(world, "Pod"), lambda now: not now, PODS_GONE)
+    eventually("no LeaderWorkerSet is left", lambda: of_set(world, SET), lambda now: not now, SETS_GONE)
+    eventually("no Service is left", lambda: of_set(world, "Service"), lambda now: not now, SERVICES_GONE)
+    eventually("no pod is left", lambda: of_set(world, "Pod"), lambda now: not now, PODS_GONE)
 
 
 def of_set(world: World, kind: str) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ def test_a_rollout(world: World, before: Any, after: Any, budget: dict[str, Any]
     change(
         world, *(a_role(name, count, "server:2", **budget) for name, count in zip(names, after, strict=True))
     )
-    alone(world, dict(zip(names, after, strict=True)), old)
+    only_revision(world, dict(zip(names, after, strict=True)), old)
     states = watched.states()
     assert states[0] == {old: dict(zip(names, before, strict=True))}
     for state in states:
@@ -186,23 +186,23 @@ def test_a_rollout(world: World, before: Any, after: Any, budget: dict[str, Any]
             assert total(state, name) <= max(first, last) + budget["maxSurge"], state
     assert any(len([roles for roles in state.values() if any(roles.values())]) == 2 for state in states)
     at_rest = [roles for roles in counts(world).values() if any(roles.values())]
-    assert all(all(roles.values()) for roles in at_rest), "no revision has a role at 0 beside another"
+    assert all(all(roles.values()) for roles in at_rest), "no revision has one role at 0 and another above 0"
 
 
-def test_a_rollout_that_is_overtaken(world: World) -> None:
+def test_a_second_change_during_a_rollout(world: World) -> None:
     """With revisions A→B→C, the one that has run longest is removed last."""
     create(world, a_role("prefill", 4), a_role("decode", 4))
     (first,) = counts(world)
     watched = Watched(world)
     change(world, a_role("prefill", 4, "server:2"), a_role("decode", 4, "server:2"))
-    eventually("the second has groups", lambda: second_of(counts(world), first), bool)
+    eventually("the second revision has groups", lambda: second_of(counts(world), first), bool)
     change(world, a_role("prefill", 4, "server:3"), a_role("decode", 4, "server:3"))
-    last = alone(world, {"prefill": 4, "decode": 4}, first)
+    last = only_revision(world, {"prefill": 4, "decode": 4}, first)
     states = watched.states()
     (second,) = {key for state in states for key in state} - {first, last}
     begun = next(at for at, state in enumerate(states) if has(state, second))
     serving = [(has(state, first), has(state, second)) for state in states[begun:]]
-    assert (True, False) in serving, "the second is drained while the first serves"
+    assert (True, False) in serving, "the second revision is drained while the first serves"
     assert (False, True) not in serving
 
 
@@ -215,14 +215,14 @@ def second_of(state: Counts, first: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("names", "gone"),
+    ("names", "removed"),
     [
         pytest.param(("prefill", "decode", "encode"), "", id="added"),
         pytest.param(("decode", "encode"), "prefill", id="renamed"),
         pytest.param(("reader", "writer"), "prefill", id="all-renamed"),
     ],
 )
-def test_roles_come_and_go_in_steps(world: World, names: tuple[str, ...], gone: str) -> None:
+def test_roles_are_added_and_removed_in_steps(world: World, names: tuple[str, ...], removed: str) -> None:
     create(world, a_role("prefill", 2), a_role("decode", 2))
     (old,) = counts(world)
     watched = Watched(world)
@@ -233,28 +233,36 @@ def test_roles_come_and_go_in_steps(world: World, names: tuple[str, ...], gone: 
         lambda now: not has({old: now or {}}, old),
         DRAINED,
     )
-    eventually("the role is gone", lambda: total(counts(world), gone), lambda now: now == 0, ROLE_GONE)
-    alone(world, dict.fromkeys(names, 2), old)
+    eventually(
+        "the removed role has no groups",
+        lambda: total(counts(world), removed),
+        lambda now: now == 0,
+        ROLE_GONE,
+    )
+    only_revision(world, dict.fromkeys(names, 2), old)
     of_old = [sum(state.get(old, {}).values()) for state in watched.states()]
     assert all(later <= earlier for earlier, later in pairwise(of_old))
-    assert len(set(of_old)) > 2, "it goes step by step"
+    assert len(set(of_old)) > 2, "the old revision is drained step by step"
 
 
-def test_a_scaler_has_a_scale_before_anybody_writes_one(world: World) -> None:
+def test_a_scaler_has_a_scale_before_its_first_update(world: World) -> None:
     create(world, a_role("prefill", 1), a_role("decode", None))
     scale = world.api.get(f"{world.path(SCALER_KIND, 'pd-decode')}/scale")
     assert scale["spec"] == {"replicas": 1}
     world.kubectl("scale", "disaggregatedsetrolescaler/pd-decode", "--replicas=3")
     (key,) = counts(world)
     expected = {key: {"prefill": 1, "decode": 3}}
-    eventually("it acts", lambda: counts(world), lambda now: now == expected, READY)
+    eventually("the role is scaled", lambda: counts(world), lambda now: now == expected, READY)
     world.delete(KIND, "pd")
     eventually(
-        "it goes with the set", lambda: names_of(world.list(SCALER_KIND)), lambda now: not now, SERVICES_GONE
+        "the scaler is deleted with the set",
+        lambda: names_of(world.list(SCALER_KIND)),
+        lambda now: not now,
+        SERVICES_GONE,
     )
 
 
-def test_the_manager_is_where_their_tests_look_for_it(world: World) -> None:
+def test_the_manager_has_the_names_that_upstreams_tests_use(world: World) -> None:
     deployments = world.cluster.kubectl("-n", "lws-system", "get", "deployment", "-o", "name").split()
     assert deployments == ["deployment.apps/lws-controller-manager"]
     path = "jsonpath={.spec.template.metadata.labels.control-plane} {.spec.template.spec.containers[*].name}"

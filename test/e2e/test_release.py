@@ -60,20 +60,20 @@ def upgrade(product: Product, *arguments: str) -> None:
     product.deployment.point_webhooks(product.manager)
 
 
-def test_an_upgrade_changes_nothing_that_runs(world: World, product: Product) -> None:
+def test_an_upgrade_changes_no_running_object(world: World, product: Product) -> None:
     before = specs(identities(world))
 
     upgrade(product, "--set", "webhooks.timeoutSeconds=29,commonLabels.team=serving")
     product.restart()
 
-    stays("sets and pods", lambda: differences(before, specs(identities(world))), 3)
+    stays("sets and pods do not change", lambda: differences(before, specs(identities(world))), 3)
     assert differences(before, specs(identities(world))) == []
     world.patch(SET, "runs", scaled_to(1))
     world.patch(SET, "runs", scaled_to(2))
     settle(world, "runs")
 
 
-def test_an_upgrade_brings_the_definition_up_to_date(world: World, product: Product) -> None:
+def test_an_upgrade_updates_the_crd(world: World, product: Product) -> None:
     kubectl = world.cluster.kubectl
     stale = [{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]
     kubectl("patch", "crd", DEFINITION, "--type=json", "-p", json.dumps(stale))
@@ -82,7 +82,7 @@ def test_an_upgrade_brings_the_definition_up_to_date(world: World, product: Prod
     assert stored["spec"]["versions"][0]["additionalPrinterColumns"]
 
 
-def test_sets_and_their_pods_outlive_the_release_and_the_next_one_takes_them_up(
+def test_sets_and_their_pods_survive_an_uninstall_and_are_managed_by_the_next_release(
     world: World, product: Product
 ) -> None:
     settle(world, "runs")
@@ -96,7 +96,7 @@ def test_sets_and_their_pods_outlive_the_release_and_the_next_one_takes_them_up(
 
     product.deployment.install()
     product.start()
-    stays("sets and pods", lambda: differences(before, specs(identities(world))), 3)
+    stays("sets and pods do not change", lambda: differences(before, specs(identities(world))), 3)
     assert differences(before, specs(identities(world))) == []
     assert pod_uids(world, "runs") == pods
     world.patch(SET, "runs", new_image("server:2"))

@@ -3,8 +3,8 @@
 Run as `python -m test.integration.record_statefulsets [--sequences N] [--seed N]`. It plays random
 StatefulSets, changes of their spec, and pods that become ready, fail and are deleted. It writes one JSON file
 per setting of the feature MaxUnavailableStatefulSet to test/unit/stories/recorded/: sequences of steps, each
-with what was done and what the controller did until it came to rest. Pods are never placed on a node, so
-nobody else touches them; a finalizer keeps them until the script removes it.
+with what was done and what the controller did until it was idle. Pods are never placed on a node, so
+no other component changes them; a finalizer keeps them until the script removes it.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ class Recorder:
     random: random.Random
     has_feature: bool
     steps: list[Step] = field(default_factory=list)
-    told: dict[str, Any] = field(default_factory=dict)
+    desired: dict[str, Any] = field(default_factory=dict)
     _letters: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> list[Step]:
         """Run the whole script."""
-        self.told = {"replicas": self.random.randint(1, 5), "template": "A", "partition": 0}
+        self.desired = {"replicas": self.random.randint(1, 5), "template": "A", "partition": 0}
         if self.has_feature:
-            self.told["maxUnavailable"] = self.random.randint(1, 3)
+            self.desired["maxUnavailable"] = self.random.randint(1, 3)
         self.api.create(STATEFULSETS, self._manifest())
-        pods = self._note(["spec", dict(self.told)], {})
+        pods = self._note(["spec", dict(self.desired)], {})
         for _ in range(STEPS):
             step = self._next(pods)
             self._do(step)
@@ -88,8 +88,10 @@ class Recorder:
         """Return some fields of the spec with new values."""
         replicas = self.random.randint(0, 6)
         changes = {
-            "template": self.random.choice([letter for letter in "ABCD" if letter != self.told["template"]]),
-            "partition": self.random.choice([0, self.random.randint(0, self.told["replicas"]), replicas]),
+            "template": self.random.choice(
+                [letter for letter in "ABCD" if letter != self.desired["template"]]
+            ),
+            "partition": self.random.choice([0, self.random.randint(0, self.desired["replicas"]), replicas]),
             "replicas": replicas,
         }
         if self.has_feature:
@@ -102,7 +104,7 @@ class Recorder:
     def _do(self, step: list[Any]) -> None:
         kind, argument = step
         if kind == "spec":
-            self.told |= argument
+            self.desired |= argument
             self.api.merge(f"{STATEFULSETS}/{self.name}", {"spec": self._manifest()["spec"]})
             return
         pod = f"{PODS}/{self.name}-{argument}"
@@ -120,7 +122,7 @@ class Recorder:
         """Wait until the controller is idle, and record what it did."""
         statefulset, after = self._settled()
         status = statefulset["status"]
-        self._letters.setdefault(status["updateRevision"], self.told["template"])
+        self._letters.setdefault(status["updateRevision"], self.desired["template"])
         own = step[1] if step[0] == "delete" else None
         created = [pod for uid, pod in after.items() if uid not in before]
         deleted = [
@@ -151,19 +153,19 @@ class Recorder:
             elif _has_reported(statefulset, pods) and time.monotonic() - since > QUIET_SECONDS:
                 return statefulset, pods
             time.sleep(0.1)
-        raise TimeoutError(f"{self.name} does not come to rest: {last}")
+        raise TimeoutError(f"{self.name} does not become idle: {last}")
 
     def _manifest(self) -> dict[str, Any]:
         labels = {"set": self.name}
-        update: dict[str, Any] = {"partition": self.told["partition"]}
+        update: dict[str, Any] = {"partition": self.desired["partition"]}
         if self.has_feature:
-            update["maxUnavailable"] = self.told["maxUnavailable"]
+            update["maxUnavailable"] = self.desired["maxUnavailable"]
         return {
             "apiVersion": "apps/v1",
             "kind": "StatefulSet",
             "metadata": {"name": self.name},
             "spec": {
-                "replicas": self.told["replicas"],
+                "replicas": self.desired["replicas"],
                 "serviceName": self.name,
                 "podManagementPolicy": "Parallel",
                 "selector": {"matchLabels": labels},
@@ -171,7 +173,7 @@ class Recorder:
                 "template": {
                     "metadata": {
                         "labels": labels,
-                        "annotations": {"template": self.told["template"]},
+                        "annotations": {"template": self.desired["template"]},
                         "finalizers": [FINALIZER],
                     },
                     "spec": {

@@ -53,7 +53,7 @@ def targets(story: Story) -> dict[str, str]:
     return {f"lws_build_info{labels}": "1x90" for labels in ("", '{instance="one"}', '{instance="two"}')}
 
 
-def judged(promtool: Path, rules: Path, story: Story, series: Mapping[str, str], fires: bool) -> None:
+def check_alert(promtool: Path, rules: Path, story: Story, series: Mapping[str, str], fires: bool) -> None:
     firing = f'count(ALERTS{{alertname="{story.alert}",alertstate="firing"}})'
     test = {
         "interval": "1m",
@@ -84,13 +84,13 @@ def test_the_rules_are_valid(promtool: Path, rules: Path) -> None:
 
 
 @pytest.mark.parametrize("story", [story for story in STORIES if story.fires], ids=ids)
-def test_it_fires(promtool: Path, rules: Path, story: Story) -> None:
-    judged(promtool, rules, story, story.fires, fires=True)
+def test_the_alert_fires(promtool: Path, rules: Path, story: Story) -> None:
+    check_alert(promtool, rules, story, story.fires, fires=True)
 
 
 @pytest.mark.parametrize("story", [story for story in STORIES if story.quiet], ids=ids)
-def test_it_does_not_fire(promtool: Path, rules: Path, story: Story) -> None:
-    judged(promtool, rules, story, story.quiet, fires=False)
+def test_the_alert_does_not_fire(promtool: Path, rules: Path, story: Story) -> None:
+    check_alert(promtool, rules, story, story.quiet, fires=False)
 
 
 OTHERS = 'job="other",instance="elsewhere"'
@@ -113,24 +113,24 @@ OF_OTHERS = [
 
 
 @pytest.mark.parametrize("story", OF_OTHERS, ids=ids)
-def test_it_does_not_fire_over_what_another_program_serves(promtool: Path, rules: Path, story: Story) -> None:
-    judged(promtool, rules, story, other_program(story), fires=False)
+def test_the_alert_ignores_series_of_another_program(promtool: Path, rules: Path, story: Story) -> None:
+    check_alert(promtool, rules, story, other_program(story), fires=False)
 
 
-def test_every_alert_has_both_kinds_of_stories(rules: Path) -> None:
+def test_every_alert_has_firing_and_quiet_stories(rules: Path) -> None:
     groups = yaml.safe_load(rules.read_text())["groups"]
     alerts = {rule["alert"] for group in groups for rule in group["rules"]}
     assert {story.alert for story in STORIES if story.fires} == alerts
     assert {story.alert for story in STORIES if story.quiet} == alerts
 
 
-def test_runbooks_lead_to_where_the_repository_can_be_read(rules: Path) -> None:
+def test_runbook_urls_point_at_the_repository(rules: Path) -> None:
     every = [rule for group in yaml.safe_load(rules.read_text())["groups"] for rule in group["rules"]]
     start = f"{REPOSITORY}docs/operations/monitoring.md#"
     assert all(rule["annotations"]["runbook_url"].startswith(start) for rule in every)
 
 
-def test_the_dashboard_is_found_by_its_label_and_every_query_finds_something(
+def test_the_dashboard_has_its_label_and_every_query_returns_data(
     promtool: Path, rendered: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     """Evaluated over an hour of series as a manager would serve them."""
@@ -170,6 +170,6 @@ def filled(query: str) -> str:
     return query.replace("$namespace", ".*").replace("$__rate_interval", "5m")
 
 
-def test_nothing_of_that_is_there_by_default(tmp_path: Path) -> None:
+def test_alerts_and_dashboard_are_not_rendered_by_default(tmp_path: Path) -> None:
     kinds = {(obj["kind"], obj["metadata"]["name"]) for obj in render(HelmAlone(tmp_path))}
     assert not {("PrometheusRule", "lws-alerts"), ("ConfigMap", "lws-dashboard")} & kinds

@@ -33,7 +33,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_every_artifact_is_there(dist: Path) -> None:
+def test_every_artifact_exists(dist: Path) -> None:
     assert sorted(path.name for path in dist.iterdir()) == [
         CHECKSUMS,
         "krew-lws.yaml",
@@ -49,7 +49,7 @@ def test_every_artifact_is_there(dist: Path) -> None:
     ]
 
 
-def test_checksums_are_those_of_the_files(dist: Path) -> None:
+def test_the_checksums_match_the_files(dist: Path) -> None:
     run(["sha256sum", "--check", "--strict", "--quiet", CHECKSUMS], dist)
     listed = {line.split("  ")[1] for line in (dist / CHECKSUMS).read_text().splitlines()}
     files = {path.relative_to(dist).as_posix() for path in dist.rglob("*") if path.is_file()}
@@ -65,7 +65,7 @@ def test_the_packaged_chart_renders_with_the_image_of_the_release(dist: Path, tm
     assert f"image: {IMAGE}:{VERSION}\n" in (dist / MANIFESTS).read_text()
 
 
-def test_the_project_is_at_home_where_the_release_says(dist: Path) -> None:
+def test_the_packages_have_the_homepage_of_the_release(dist: Path) -> None:
     for name in ("lws_api", "lws_controller"):
         with zipfile.ZipFile(dist / f"{name}-{VERSION}-py3-none-any.whl") as wheel:
             metadata = wheel.read(f"{name}-{VERSION}.dist-info/METADATA").decode()
@@ -78,7 +78,7 @@ def test_the_project_is_at_home_where_the_release_says(dist: Path) -> None:
     )
 
 
-def test_a_release_that_cannot_be_made_says_why(
+def test_a_failed_release_reports_the_reason(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TAG", "v0.0.1")

@@ -95,20 +95,22 @@ def webhooks(objects: list[Object]) -> list[Object]:
         ("serving", ("--set", "fullnameOverride=g"), "g"),
     ],
 )
-def test_objects_and_their_names(helm: Helm, name: str, arguments: tuple[str, ...], full_name: str) -> None:
+def test_the_chart_renders_these_objects(
+    helm: Helm, name: str, arguments: tuple[str, ...], full_name: str
+) -> None:
     objects = render(helm, *arguments, name=name)
     expected = [*EVERYWHERE, *((kind, f"{full_name}-{suffix}") for kind, suffix in OF_THE_RELEASE)]
     assert sorted((obj["kind"], obj["metadata"]["name"]) for obj in objects) == sorted(expected)
 
 
 @pytest.mark.parametrize("minor", range(30, 38))
-def test_lint_is_silent(helm: Helm, minor: int) -> None:
+def test_helm_lint_finds_nothing(helm: Helm, minor: int) -> None:
     output = helm.helm("lint", "--strict", f"--kube-version=1.{minor}.0", str(CHART))
     assert "0 chart(s) failed" in output and "WARNING" not in output
 
 
 @pytest.mark.parametrize("minor", range(30, 38))
-def test_no_version_is_rendered_for_otherwise_than_another(helm: Helm, minor: int) -> None:
+def test_the_output_does_not_depend_on_the_kubernetes_version(helm: Helm, minor: int) -> None:
     assert render(helm, f"--kube-version=1.{minor}.0", *ALL_ON) == render(helm, *ALL_ON)
 
 
@@ -143,7 +145,7 @@ def test_certificates_are_never_part_of_the_release(helm: Helm, arguments: tuple
     assert all("caBundle" not in entry["clientConfig"] for entry in webhooks(objects))
 
 
-def test_cert_manager_serves_what_the_manager_mounts(helm: Helm) -> None:
+def test_cert_manager_issues_the_secrets_that_the_manager_mounts(helm: Helm) -> None:
     objects = render(helm, "--set", "enableCertManager=true")
     assert configuration(objects)["internalCertManagement"] == {"enable": False}
 
@@ -166,7 +168,7 @@ def test_cert_manager_serves_what_the_manager_mounts(helm: Helm) -> None:
             assert injected_from == f"{NAMESPACE}/lws-serving-cert"
 
 
-def test_with_cert_manager_the_manager_has_no_business_with_secrets(helm: Helm) -> None:
+def test_the_manager_has_no_permission_for_secrets_with_cert_manager(helm: Helm) -> None:
     objects = render(helm, "--set", "enableCertManager=true")
     verbs = {
         (resource, verb)
@@ -219,7 +221,7 @@ def test_prometheus_finds_and_may_read_the_metrics(helm: Helm, with_cert_manager
     assert find(objects, "ServiceAccount", reader["name"])["automountServiceAccountToken"] is False
 
 
-def test_metrics_without_the_prometheus_operator(helm: Helm) -> None:
+def test_metrics_are_rendered_without_the_prometheus_operator(helm: Helm) -> None:
     kinds = [
         obj["kind"] for obj in render(helm, "--set", "enablePrometheus=true,prometheus.serviceMonitor=false")
     ]
@@ -229,7 +231,7 @@ def test_metrics_without_the_prometheus_operator(helm: Helm) -> None:
     assert kinds.count("ServiceAccount") == kinds.count("Secret") == 1
 
 
-def test_a_pod_monitor_says_what_the_service_monitor_says(helm: Helm) -> None:
+def test_the_pod_monitor_equals_the_service_monitor(helm: Helm) -> None:
     how = (
         "--set",
         "enablePrometheus=true,enableCertManager=true,prometheus.interval=15s,prometheus.labels.release=main",
@@ -342,7 +344,7 @@ CHANGED_WITH: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("key", "value"), CHANGED.items(), ids=CHANGED)
-def test_every_value_does_something(helm: Helm, plain: list[Object], key: str, value: Any) -> None:
+def test_every_value_changes_the_output(helm: Helm, plain: list[Object], key: str, value: Any) -> None:
     before = render(helm) if key.startswith(("crds", "enableDisaggregatedSet")) else plain
     assert render_small(helm, key, value) != before
 
@@ -351,12 +353,12 @@ def test_every_value_does_something(helm: Helm, plain: list[Object], key: str, v
     ("others", "key", "value"),
     [(others, key, value) for others, table in CHANGED_WITH.items() for key, value in table.items()],
 )
-def test_every_value_does_something_where_it_is_read(helm: Helm, others: str, key: str, value: Any) -> None:
+def test_every_conditional_value_changes_the_output(helm: Helm, others: str, key: str, value: Any) -> None:
     others_only = render_small(helm, "global", {}, "--set", others)
     assert render_small(helm, key, value, "--set", others) != others_only
 
 
-def test_no_value_is_left_out_above() -> None:
+def test_the_tables_contain_every_value() -> None:
     """A value that is added to the chart has to be added to the tables."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     free_form = {"resources", "podSecurityContext", "securityContext"}
@@ -416,12 +418,12 @@ def render_small(helm: Helm, key: str, value: Any, *arguments: str) -> list[Obje
         ("webhooks.failurePolicy=fail", "/webhooks/failurePolicy"),
     ],
 )
-def test_values_that_cannot_work_are_refused(helm: Helm, argument: str, complaint: str) -> None:
+def test_invalid_values_are_rejected(helm: Helm, argument: str, complaint: str) -> None:
     with pytest.raises(CommandError, match=complaint):
         render(helm, "--set", argument)
 
 
-def test_further_configuration_does_not_displace_the_charts_own(helm: Helm) -> None:
+def test_additional_configuration_keeps_that_of_the_chart(helm: Helm) -> None:
     extra = {"leaderElection": {"leaseDuration": "30s"}, "tls": {"minVersion": "VersionTLS13"}}
     assert configuration(render_small(helm, "configuration", extra)) == {
         "apiVersion": "config.lws.x-k8s.io/v1alpha1",
@@ -435,8 +437,8 @@ def test_further_configuration_does_not_displace_the_charts_own(helm: Helm) -> N
     }
 
 
-@pytest.mark.parametrize("further", [{}, FURTHER_CONFIGURATION], ids=["default", "further"])
-def test_the_manager_takes_the_configuration(helm: Helm, tmp_path: Path, further: dict[str, Any]) -> None:
+@pytest.mark.parametrize("further", [{}, FURTHER_CONFIGURATION], ids=["default", "additional"])
+def test_the_manager_loads_the_configuration(helm: Helm, tmp_path: Path, further: dict[str, Any]) -> None:
     file = tmp_path / "controller_manager_config.yaml"
     file.write_text(yaml.safe_dump(configuration(render_small(helm, "configuration", further))))
     loaded = load(str(file), {}, {}).configuration
@@ -450,7 +452,7 @@ def test_a_change_of_the_configuration_rolls_the_deployment(helm: Helm, plain: l
     assert deployment(changed)["spec"]["template"] != deployment(plain)["spec"]["template"]
 
 
-def test_the_lease_of_every_shard_may_be_held(helm: Helm, plain: list[Object]) -> None:
+def test_the_role_allows_the_lease_of_every_shard(helm: Helm, plain: list[Object]) -> None:
     def leases(objects: list[Object]) -> list[str]:
         rules = [
             rule
@@ -469,7 +471,7 @@ def test_the_lease_of_every_shard_may_be_held(helm: Helm, plain: list[Object]) -
         assert leases(alone) == [name]
 
 
-def test_common_labels_are_everywhere_but_in_selectors(helm: Helm) -> None:
+def test_common_labels_are_on_every_object_but_not_in_selectors(helm: Helm) -> None:
     objects = render(helm, "--set", "commonLabels.team=serving", *ALL_ON)
     for obj in objects:
         labels = obj["metadata"].get("labels", {})

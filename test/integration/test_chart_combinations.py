@@ -57,7 +57,7 @@ class EachKeyOnce(yaml.SafeLoader):
         ("serviceMonitor=false,prometheus.podMonitor=true", "PodMonitor"),
     ],
 )
-def test_labels_of_an_object_win_over_common_ones(helm: Helm, monitors: str, kind: str) -> None:
+def test_labels_of_an_object_override_common_labels(helm: Helm, monitors: str, kind: str) -> None:
     places = ("serviceAccount", "prometheus", "alerts", "dashboard")
     arguments = [f"--set={section}.labels.release=own" for section in places]
     arguments += ["--set=alerts.enabled=true,enablePrometheus=true,dashboard.enabled=true"]
@@ -73,7 +73,7 @@ def test_labels_of_an_object_win_over_common_ones(helm: Helm, monitors: str, kin
     assert all(labels["team"] == "a" and labels["helm.sh/chart"] for labels in own.values())
 
 
-def test_a_release_of_a_long_name_has_a_service_of_one_that_is_allowed_or_none(helm: Helm) -> None:
+def test_a_long_release_name_is_rejected_only_with_a_metrics_service(helm: Helm) -> None:
     release, plain = "a" * 40, ("--set=crds.enabled=false",)
     render(helm, *plain, name=release)
     with pytest.raises(CommandError, match="set fullnameOverride"):
@@ -82,7 +82,7 @@ def test_a_release_of_a_long_name_has_a_service_of_one_that_is_allowed_or_none(h
 
 
 @pytest.mark.parametrize(("url", "has"), [("", False), ("https://example.com/", True)])
-def test_alerts_name_a_runbook_where_it_can_be_read(helm: Helm, url: str, has: bool) -> None:
+def test_alerts_link_a_runbook_only_if_its_url_is_configured(helm: Helm, url: str, has: bool) -> None:
     rules = find(
         with_values(helm, {"alerts.enabled": True, "alerts.runbookURL": url}), "PrometheusRule", "lws-alerts"
     )
@@ -93,7 +93,7 @@ def test_alerts_name_a_runbook_where_it_can_be_read(helm: Helm, url: str, has: b
 
 
 @pytest.mark.parametrize("group", ["alerts", "userRoles", "networkPolicy", "image.manager"])
-def test_values_of_an_older_chart_alone_are_refused_by_name(helm: Helm, group: str) -> None:
+def test_reused_values_of_an_older_chart_are_rejected_by_name(helm: Helm, group: str) -> None:
     """This happens with `helm upgrade --reuse-values`."""
     with pytest.raises(CommandError, match=f"missing propert(y|ies).*{group.rpartition('.')[2]}"):
         render(helm, f"--set={group}=null")
@@ -119,7 +119,7 @@ WARNINGS: list[tuple[Object, str]] = [
 
 
 @pytest.mark.parametrize(("values", "words"), WARNINGS, ids=[json.dumps(values) for values, _ in WARNINGS])
-def test_notes_warn_of_what_works_otherwise_than_one_may_think(
+def test_notes_warn_about_values_with_unexpected_effects(
     helm: Helm, chart_with_notes: Path, values: Object, words: str
 ) -> None:
     def notes(values: Object) -> str:
@@ -130,7 +130,7 @@ def test_notes_warn_of_what_works_otherwise_than_one_may_think(
     assert words in notes(values).partition("WARNING: ")[2]
 
 
-REFUSED: list[tuple[Object, str]] = [
+CONTRADICTIONS: list[tuple[Object, str]] = [
     (
         {"extraArgs": ["--leader-elect=false"]},
         "replicaCount=2: all replicas would reconcile the same sets; remove the flag, or set replicaCount=1",
@@ -170,15 +170,17 @@ REFUSED: list[tuple[Object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("values", "words"), REFUSED, ids=[json.dumps(values) for values, _ in REFUSED])
-def test_what_does_not_go_together_is_refused_with_what_to_do(helm: Helm, values: Object, words: str) -> None:
+@pytest.mark.parametrize(
+    ("values", "words"), CONTRADICTIONS, ids=[json.dumps(values) for values, _ in CONTRADICTIONS]
+)
+def test_contradictory_values_are_rejected_with_a_remedy(helm: Helm, values: Object, words: str) -> None:
     with pytest.raises(CommandError) as refused:
         with_values(helm, values)
     assert "these values contradict each other" in str(refused.value)
     assert words in str(refused.value)
 
 
-def test_all_refusals_are_told_at_once(helm: Helm) -> None:
+def test_all_contradictions_are_reported_at_once(helm: Helm) -> None:
     with pytest.raises(CommandError) as refused:
         with_values(helm, {"service.port": 8443, "serviceAccount.create": False})
     assert str(refused.value).count("\n- ") == 2
@@ -194,11 +196,11 @@ def test_all_refusals_are_told_at_once(helm: Helm) -> None:
     ],
     ids=json.dumps,
 )
-def test_what_goes_together_is_not(helm: Helm, values: Object) -> None:
+def test_compatible_values_are_accepted(helm: Helm, values: Object) -> None:
     assert with_values(helm, values)
 
 
-ORIGINAL: Object = {
+UPSTREAM_VALUES: Object = {
     "nameOverride": "",
     "fullnameOverride": "",
     "enablePrometheus": True,
@@ -226,15 +228,15 @@ ORIGINAL: Object = {
 """Every value of upstream's chart up to release 0.11."""
 
 
-def test_values_of_the_originals_chart_mean_what_they_meant(helm: Helm) -> None:
-    objects = with_values(helm, ORIGINAL)
+def test_values_of_upstreams_chart_keep_their_meaning(helm: Helm) -> None:
+    objects = with_values(helm, UPSTREAM_VALUES)
     pod, manager = pod_of(objects), container_of(objects)
     assert find(objects, *DEPLOYMENT)["spec"]["replicas"] == 1
     assert manager["image"] == "registry.example.com/lws:main" and manager["imagePullPolicy"] == "Always"
-    assert manager["resources"] == ORIGINAL["resources"]
-    assert manager["securityContext"] == ORIGINAL["securityContext"]
+    assert manager["resources"] == UPSTREAM_VALUES["resources"]
+    assert manager["securityContext"] == UPSTREAM_VALUES["securityContext"]
     for key in ("imagePullSecrets", "priorityClassName", "nodeSelector", "tolerations", "affinity"):
-        assert pod[key] == ORIGINAL[key]
+        assert pod[key] == UPSTREAM_VALUES[key]
     for name in ("lws-serving-cert", "lws-metrics-cert"):
         assert find(objects, "Certificate", name)
     assert find(objects, "ServiceMonitor", "lws-controller-manager-metrics-monitor")
@@ -302,11 +304,11 @@ def test_openshift_admits_the_pods(helm: Helm, values: Object) -> None:
     ],
     ids=["user", "network", "volume"],
 )
-def test_openshift_would_refuse_others(helm: Helm, values: Object, refusal: str) -> None:
+def test_openshift_would_reject_other_pods(helm: Helm, values: Object, refusal: str) -> None:
     assert refusal in refusals_of_restricted_v2(pod_of(with_values(helm, values)))
 
 
-def test_on_the_network_of_the_node_two_managers_do_not_meet(helm: Helm) -> None:
+def test_two_managers_on_the_host_network_do_not_share_a_node(helm: Helm) -> None:
     objects = with_values(helm, {"hostNetwork": True, "ports.metrics": 10443, "ports.probes": 10081})
     pod, manager = pod_of(objects), container_of(objects)
     assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
@@ -337,13 +339,13 @@ def test_the_image_is_named_by_tag_digest_or_both(helm: Helm) -> None:
         assert container_of(with_values(helm, repository | more))["image"] == image
 
 
-def test_secrets_for_the_registry_are_those_of_the_chart_and_of_all_charts(helm: Helm) -> None:
+def test_image_pull_secrets_of_the_chart_and_global_ones_are_combined(helm: Helm) -> None:
     first, second = {"name": "one"}, {"name": "two"}
     objects = with_values(helm, {"imagePullSecrets": [first], "global.imagePullSecrets": [first, second]})
     assert pod_of(objects)["imagePullSecrets"] == [first, second]
 
 
-def test_an_account_that_is_there_gets_every_permission(helm: Helm) -> None:
+def test_an_existing_service_account_gets_every_permission(helm: Helm) -> None:
     objects = with_values(helm, {"serviceAccount.create": False, "serviceAccount.name": "theirs"})
     assert "ServiceAccount" not in {obj["kind"] for obj in objects}
     assert pod_of(objects)["serviceAccountName"] == "theirs"
@@ -352,7 +354,7 @@ def test_an_account_that_is_there_gets_every_permission(helm: Helm) -> None:
     assert len(bindings) >= 5 and all(binding["subjects"] == [theirs] for binding in bindings)
 
 
-def test_roles_for_people_join_those_of_the_cluster_only_if_asked(helm: Helm) -> None:
+def test_user_roles_are_aggregated_only_if_configured(helm: Helm) -> None:
     def aggregated(objects: list[Object]) -> set[str]:
         labels = {label for obj in objects for label in obj["metadata"].get("labels", {})}
         return {label for label in labels if label.startswith("rbac.authorization.k8s.io/aggregate-to-")}
@@ -361,7 +363,7 @@ def test_roles_for_people_join_those_of_the_cluster_only_if_asked(helm: Helm) ->
     assert aggregated(with_values(helm, {"userRoles.aggregate": False})) == set()
 
 
-def test_definitions_are_kept_left_out_or_removed(helm: Helm) -> None:
+def test_crds_are_kept_left_out_or_removed(helm: Helm) -> None:
     def definitions(values: Object) -> list[Any]:
         objects = with_values(helm, values)
         crds = [obj for obj in objects if obj["kind"] == "CustomResourceDefinition"]
@@ -386,7 +388,7 @@ def allowed(rules: list[Object], port: int | str, peer: Object | None = None) ->
     return False
 
 
-def test_a_network_policy_lets_through_what_is_needed_and_no_more(helm: Helm) -> None:
+def test_a_network_policy_allows_only_the_needed_traffic(helm: Helm) -> None:
     assert "NetworkPolicy" not in {obj["kind"] for obj in render(helm)}
     objects = with_values(helm, {"networkPolicy.enabled": True, "enablePrometheus": True})
     policy = find(objects, *POLICY)["spec"]

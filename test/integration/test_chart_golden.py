@@ -23,13 +23,13 @@ VALUES = sorted(
 
 
 def text_of(objects: list[Object]) -> str:
-    """Return the objects in one order, whatever order helm uses."""
+    """Return the objects in an order that does not depend on helm."""
     ordered = sorted(objects, key=lambda obj: (obj["kind"], obj["metadata"]["name"]))
     return yaml.safe_dump_all(ordered, sort_keys=True, width=120)
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
-def test_the_chart_renders_what_it_rendered(values: Path, tmp_path: Path) -> None:
+def test_the_chart_renders_the_golden_objects(values: Path, tmp_path: Path) -> None:
     arguments = ("--values", str(values), "--set", "crds.enabled=false")
     rendered = text_of(render(HelmAlone(tmp_path), *arguments))
     golden = HERE / "golden" / values.name
@@ -38,5 +38,5 @@ def test_the_chart_renders_what_it_rendered(values: Path, tmp_path: Path) -> Non
     assert rendered == golden.read_text()
 
 
-def test_there_is_nothing_golden_without_values() -> None:
+def test_every_golden_file_has_a_values_file() -> None:
     assert [path.name for path in sorted((HERE / "golden").iterdir())] == [path.name for path in VALUES]

@@ -100,10 +100,10 @@ FORBIDDEN = [
     [*((case, True) for case in ALLOWED), *((case, False) for case in FORBIDDEN)],
     ids=lambda value: " ".join(part for part in value if part) if isinstance(value, tuple) else None,
 )
-def test_the_manager_may_do_its_work_and_no_more(
+def test_the_manager_has_only_the_permissions_that_it_needs(
     release: Release, request_: tuple[str, str, str, str, str], allowed: bool
 ) -> None:
-    assert comes_to(allowed, lambda: may(release, MANAGER, [], *request_))
+    assert is_eventually(allowed, lambda: may(release, MANAGER, [], *request_))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_manager_may_do_its_work_and_no_more(
         ("admin", "update", "", True),
     ],
 )
-def test_people_get_their_rights_from_the_clusters_own_roles(
+def test_users_get_permissions_from_the_clusters_own_roles(
     release: Release, role: str, verb: str, subresource: str, allowed: bool
 ) -> None:
     group = f"test:{role}"
@@ -136,12 +136,12 @@ def test_people_get_their_rights_from_the_clusters_own_roles(
     release.cluster.kubectl("apply", "-f", "-", input=binding)
     resource = f"leaderworkersets{subresource}"
     request = (verb, "leaderworkerset.x-k8s.io", resource, "default", "")
-    assert comes_to(allowed, lambda: may(release, "somebody", [group], *request))
+    assert is_eventually(allowed, lambda: may(release, "somebody", [group], *request))
 
 
-def comes_to(allowed: bool, answer: Callable[[], bool]) -> bool:
+def is_eventually(allowed: bool, answer: Callable[[], bool]) -> bool:
     """Report the answer, and wait if access is expected: aggregated roles take effect with a delay."""
-    return not answer() if not allowed else eventually("it is allowed", answer)
+    return not answer() if not allowed else eventually("the access is allowed", answer)
 
 
 def may(
@@ -193,7 +193,7 @@ def test_the_notes_end_with_a_first_set_to_apply(release: Release) -> None:
         ("podDisruptionBudget.maxUnavailable=0", "cannot be drained"),
     ],
 )
-def test_notes_warn_of_what_is_legal_but_unwise(release: Release, argument: str, warning: str) -> None:
+def test_notes_warn_about_risky_values(release: Release, argument: str, warning: str) -> None:
     assert "WARNING" not in notes(release)
     assert warning in notes(release, "--set", argument).partition("WARNING: ")[2]
 
@@ -215,7 +215,7 @@ def written(obj: Object) -> Object:
     return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}
 
 
-def test_another_port_leaves_pods_of_before_in_reach(release: Release) -> None:
+def test_old_pods_stay_reachable_when_the_port_changes(release: Release) -> None:
     """The Deployment is paused, to simulate the time of its rollout."""
     assert set(webhook_ports(release)) == {9443}
     release.cluster.kubectl(
@@ -236,7 +236,9 @@ def test_another_port_leaves_pods_of_before_in_reach(release: Release) -> None:
         release.cluster.kubectl(
             "rollout", "resume", "deployment/lws-controller-manager", f"--namespace={NAMESPACE}"
         )
-    eventually("all pods listen there", lambda: set(webhook_ports(release)), lambda ports: ports == {9444})
+    eventually(
+        "all pods listen on the new port", lambda: set(webhook_ports(release)), lambda ports: ports == {9444}
+    )
     release.rollback(1)
 
 
@@ -258,8 +260,8 @@ def endpoint_slices(release: Release) -> list[Object]:
     ]
 
 
-def test_an_entry_that_has_a_ca_bundle_goes_with_a_server_side_apply_without_it(release: Release) -> None:
-    """The whole entry is removed, although the manager owns a field; a rest of it would be invalid."""
+def test_a_server_side_apply_removes_a_webhook_entry_with_a_ca_bundle(release: Release) -> None:
+    """The whole entry is removed, although the manager owns a field; a remainder would be invalid."""
     apply = ("apply", "--server-side", "-f", "-")
     where = ("validatingwebhookconfiguration", "torso")
     release.cluster.kubectl(*apply, input=json.dumps(validating(release)))
@@ -291,7 +293,7 @@ def a_bundle() -> str:
     return base64.b64encode(b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n").decode()
 
 
-def test_neither_upgrade_nor_rollback_takes_certificates_back(release: Release) -> None:
+def test_upgrade_and_rollback_keep_certificates(release: Release) -> None:
     release.put_certificates()
     release.upgrade(
         "--reset-then-reuse-values", "--set", "webhooks.timeoutSeconds=5,commonLabels.team=serving"
@@ -304,7 +306,7 @@ def test_neither_upgrade_nor_rollback_takes_certificates_back(release: Release) 
     assert set(release.bundles().values()) == {True}
 
 
-def test_uninstall_keeps_the_definition_and_all_sets_and_a_new_install_takes_them_up(
+def test_uninstall_keeps_the_crd_and_all_sets_for_a_new_install(
     release: Release,
 ) -> None:
     release.cluster.kubectl("create", "-f", "-", input=json.dumps(a_set("kept")))

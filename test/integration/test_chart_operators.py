@@ -87,7 +87,7 @@ def release(definitions: list[Object]) -> Iterator[Release]:
         cluster.kubectl("create", "-f", "-", input=rendered(definitions))
         for crd in definitions:
             name = f"crd/{crd['metadata']['name']}"
-            eventually("served", partial(established, cluster, name))
+            eventually("the CRD is established", partial(established, cluster, name))
         yield Release(cluster)
 
 
@@ -101,13 +101,13 @@ def established(cluster: LocalCluster, name: str) -> bool:
 
 
 @pytest.mark.parametrize("more", [EVERY_FIELD, (*EVERY_FIELD, *BY_POD)], ids=["by service", "by pod"])
-def test_every_field_is_known(release: Release, more: tuple[str, ...]) -> None:
+def test_every_rendered_field_is_in_the_crds(release: Release, more: tuple[str, ...]) -> None:
     objects = render(release.cluster, "--values", str(PRODUCTION), "--set", "crds.enabled=false", *more)
     strict = ("create", "--dry-run=server", "--validate=strict", "-f", "-")
     release.cluster.kubectl(*strict, input=rendered(objects))
 
 
-def test_a_field_that_is_not_known_would_be_refused(release: Release) -> None:
+def test_an_unknown_field_would_be_rejected(release: Release) -> None:
     name = "lws-controller-manager-metrics-monitor"
     monitor = find(render(release.cluster, "--values", str(PRODUCTION)), "ServiceMonitor", name)
     monitor["spec"]["endpoints"][0]["bearer"] = "x"
@@ -117,7 +117,7 @@ def test_a_field_that_is_not_known_would_be_refused(release: Release) -> None:
 
 
 def deprecated(value: Any, schema: Object, path: str) -> Iterator[str]:
-    """Yield the fields of a value whose description says that they are deprecated."""
+    """Yield the fields of a value whose description marks them as deprecated."""
     if "Deprecated" in schema.get("description", "") or "deprecated" in schema.get("description", ""):
         yield path
     if isinstance(value, dict):
@@ -145,7 +145,7 @@ def test_no_field_is_deprecated(release: Release, definitions: list[Object]) -> 
     assert list(deprecated(former, spec, "spec")) == ["spec.endpoints[].bearerTokenFile"]
 
 
-def test_the_values_of_the_documents_install(release: Release) -> None:
+def test_the_documented_values_can_be_installed(release: Release) -> None:
     release.install("--values", str(PRODUCTION), "--wait", "--timeout=300s", chart=CHART)
     for kind in ("servicemonitor", "networkpolicy", "certificate", "issuer"):
         assert release.list(kind), kind
@@ -162,10 +162,10 @@ def may(release: Release, path: str) -> bool:
     return bool(json.loads(answer)["status"]["allowed"])
 
 
-def test_the_token_of_the_monitor_reads_metrics_and_nothing_else(release: Release) -> None:
+def test_the_token_of_the_monitor_reads_only_metrics(release: Release) -> None:
     """Uses the release that the test above installed."""
     secret = ("secret", "lws-metrics-reader-token")
-    eventually("a token", lambda: "token" in release.get(*secret).get("data", {}))
+    eventually("the Secret has a token", lambda: "token" in release.get(*secret).get("data", {}))
     assert may(release, "/metrics")
     assert not may(release, "/logs")
     verbs = release.cluster.kubectl("auth", "can-i", "--list", f"--as={READER}", f"--namespace={NAMESPACE}")

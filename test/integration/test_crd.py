@@ -180,14 +180,14 @@ ACCEPTED = {
     "defaults in pods": with_workers(
         {"imagePullSecrets": [{}], "tolerations": [{}], "affinity": {}, "hostAliases": [{"ip": "1"}]}
     ),
-    "values that only a kubelet would refuse": with_workers(
+    "values that only a kubelet would reject": with_workers(
         {"restartPolicy": "Sometimes", "dnsPolicy": "none"}
     ),
 }
 
 
 @pytest.mark.parametrize("manifest", ACCEPTED.values(), ids=ACCEPTED.keys())
-def test_what_the_api_server_stores_is_what_we_compute(crd: ClusterAccess, manifest: dict[str, Any]) -> None:
+def test_stored_objects_equal_the_computed_ones(crd: ClusterAccess, manifest: dict[str, Any]) -> None:
     ours = stored(manifest, definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
     theirs = json.loads(
         crd.kubectl(
@@ -222,13 +222,13 @@ REFUSED = {
         a_set({**MINIMAL["spec"], "startupPolicy": "Never"}),
         'Unsupported value: "Never"',
     ),
-    "one variable twice": (
+    "duplicate variable": (
         with_workers(
             {"containers": [{"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}]}
         ),
         "env[1]: Duplicate value",
     ),
-    "one port twice": (
+    "duplicate port": (
         with_workers(
             {
                 "containers": [
@@ -238,7 +238,7 @@ REFUSED = {
         ),
         "ports[1]: Duplicate value",
     ),
-    "no quantity": (
+    "invalid quantity": (
         with_workers({"containers": [{"name": "c", "resources": {"limits": {"cpu": "many"}}}]}),
         "should match",
     ),
@@ -246,14 +246,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("manifest", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_the_schema_refuses(crd: ClusterAccess, manifest: dict[str, Any], message: str) -> None:
+def test_the_schema_rejects_invalid_sets(crd: ClusterAccess, manifest: dict[str, Any], message: str) -> None:
     with pytest.raises(CommandError) as refusal:
         crd.kubectl("create", "--dry-run=server", "--validate=false", "-f", "-", input=json.dumps(manifest))
     assert "is invalid" in str(refusal.value)
     assert message in str(refusal.value)
 
 
-def test_scaling_is_a_subresource_of_its_own(crd: ClusterAccess) -> None:
+def test_scale_is_a_subresource(crd: ClusterAccess) -> None:
     crd.kubectl("create", "-f", "-", input=json.dumps(MINIMAL))
     status = {
         "status": {"replicas": 3, "hpaPodSelector": "a=b", "collisionCount": 1, "currentRevision": "a-1"}
@@ -286,7 +286,7 @@ def test_an_applier_replaces_a_reference_as_a_whole(crd: ClusterAccess) -> None:
     assert applied("two", {"name": "b"}) == {"name": "b"}
 
 
-def test_columns(crd: ClusterAccess) -> None:
+def test_kubectl_prints_the_columns(crd: ClusterAccess) -> None:
     assert crd.kubectl("get", PLURAL).split("\n")[0].split() == [
         "NAME",
         "READY",
@@ -296,7 +296,7 @@ def test_columns(crd: ClusterAccess) -> None:
     ]
 
 
-def test_explain_says_what_fields_are_for(crd: ClusterAccess) -> None:
+def test_kubectl_explain_describes_the_fields(crd: ClusterAccess) -> None:
     text = " ".join(crd.kubectl("explain", f"{SHORT_NAME}.spec").split())
     assert "Number of groups" in text
     assert "<empty>" not in text
@@ -315,7 +315,7 @@ APPLY = {
 
 
 @pytest.mark.parametrize("command", APPLY.values(), ids=APPLY.keys())
-def test_it_replaces_a_crd_with_a_conversion_webhook(
+def test_the_crd_replaces_one_with_a_conversion_webhook(
     cluster: ClusterAccess, command: tuple[str, ...]
 ) -> None:
     """Upstream's CRD has one, which can never be called."""

@@ -41,10 +41,16 @@ def crds(cluster: ClusterAccess) -> Iterator[ClusterAccess]:
     """
     for kind in (KIND, SCALER_KIND):
         cluster.kubectl("apply", "-f", "-", input=json.dumps(definition(kind)))
-    eventually("the documents follow", lambda: cluster.kubectl("get", "--raw", "/openapi/v3"), is_served)
+    eventually(
+        "the OpenAPI document has the group",
+        lambda: cluster.kubectl("get", "--raw", "/openapi/v3"),
+        is_served,
+    )
     listing = ("api-resources", "--cached=false", "-o", "name", f"--api-group={GROUP}")
     eventually(
-        "both are served", lambda: cluster.kubectl(*listing), lambda text: SCALERS in text and SETS in text
+        "both kinds are served",
+        lambda: cluster.kubectl(*listing),
+        lambda text: SCALERS in text and SETS in text,
     )
     yield cluster
     cluster.kubectl("delete", "crd", SETS, SCALERS, "--timeout=180s")
@@ -92,7 +98,7 @@ TEMPLATE: dict[str, Any] = {
 }
 
 ACCEPTED = {
-    "the least there is": a_set(),
+    "minimal": a_set(),
     "one role": a_set(a_role("prefill")),
     "every default": a_set(
         a_role(
@@ -106,7 +112,7 @@ ACCEPTED = {
         placementPolicy={},
         slices=None,
     ),
-    "what the original does not have": a_set(
+    "fields that upstream does not have": a_set(
         a_role("prefill"),
         a_role("decode") | {"startAfter": ["prefill"]},
         placementPolicy={"type": "ExclusiveSlice", "topology": "zone", "strength": "Preferred"},
@@ -114,14 +120,12 @@ ACCEPTED = {
         revisionHistoryLimit=0,
         progressDeadlineSeconds=1,
     ),
-    "all at 0": a_set(a_role("prefill", replicas=0), a_role("decode", replicas=0)),
-    "one at 0 that others scale": a_set(
-        a_role("prefill", replicas=0) | EXTERNAL, a_role("decode", replicas=2)
-    ),
-    "a role without a spec that others scale": a_set(a_role("prefill"), {"name": "decode", **EXTERNAL}),
+    "all roles at 0": a_set(a_role("prefill", replicas=0), a_role("decode", replicas=0)),
+    "an external role at 0": a_set(a_role("prefill", replicas=0) | EXTERNAL, a_role("decode", replicas=2)),
+    "an external role without a spec": a_set(a_role("prefill"), {"name": "decode", **EXTERNAL}),
     "ten roles": a_set(*(a_role(f"role-{number}") for number in range(10)), slices=100),
     "a scaler": an_object(SCALER_KIND, {"replicas": 2_000_000}),
-    "a scaler that asks for nothing": an_object(SCALER_KIND, {}),
+    "an empty scaler": an_object(SCALER_KIND, {}),
     "a scaler with a null": an_object(SCALER_KIND, {"replicas": None}),
     "a scaler without a spec": an_object(SCALER_KIND, None),
 }
@@ -136,7 +140,7 @@ def tried(cluster: ClusterAccess, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("manifest", ACCEPTED.values(), ids=ACCEPTED.keys())
-def test_what_the_api_server_stores_is_what_we_compute(crds: ClusterAccess, manifest: dict[str, Any]) -> None:
+def test_stored_objects_equal_the_computed_ones(crds: ClusterAccess, manifest: dict[str, Any]) -> None:
     schema = definition(manifest["kind"])["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     ours, theirs = stored(manifest, schema), tried(crds, manifest)
     assert ours.get("spec") == theirs.get("spec")
@@ -147,29 +151,31 @@ def test_what_the_api_server_stores_is_what_we_compute(crds: ClusterAccess, mani
 REFUSED = {
     "no role": (an_object(KIND, {"roles": []}), "should have at least 1 items"),
     "eleven roles": (a_set(*(a_role(f"r{number}") for number in range(11))), "must have at most 10 items"),
-    "a name twice": (a_set(a_role("prefill"), a_role("prefill")), "spec.roles[1]: Duplicate value"),
-    "a name that is none": (a_set(a_role("Prefill"), a_role("decode")), "spec.roles[0].name: Invalid value"),
+    "duplicate name": (a_set(a_role("prefill"), a_role("prefill")), "spec.roles[1]: Duplicate value"),
+    "invalid name": (a_set(a_role("Prefill"), a_role("decode")), "spec.roles[0].name: Invalid value"),
     "no slices": (a_set(slices=0), "greater than or equal to 1"),
     "too many slices": (a_set(slices=101), "less than or equal to 100"),
-    "another mode": (
+    "unknown mode": (
         a_set(a_role("prefill") | {"scaling": {"mode": "Auto"}}, a_role("decode")),
         'Unsupported value: "Auto"',
     ),
-    "another placement": (a_set(placementPolicy={"type": "Near"}), 'Unsupported value: "Near"'),
+    "unknown placement": (a_set(placementPolicy={"type": "Near"}), 'Unsupported value: "Near"'),
     "no workers": (
         a_set({"name": "prefill", "spec": {"leaderWorkerTemplate": {}}}, a_role("decode")),
         "spec.roles[0].spec.leaderWorkerTemplate.workerTemplate: Required value",
     ),
     "one of two at 0": (a_set(a_role("prefill", replicas=0), a_role("decode", replicas=1)), REPLICAS_RULE),
     "one at 0, one left out": (a_set(a_role("prefill", replicas=0), a_role("decode")), REPLICAS_RULE),
-    "no spec where none scales": (a_set(a_role("prefill"), {"name": "decode"}), "no such key: spec"),
+    "no spec without a scaler": (a_set(a_role("prefill"), {"name": "decode"}), "no such key: spec"),
     "a scaler below 0": (an_object(SCALER_KIND, {"replicas": -1}), "greater than or equal to 0"),
     "no spec": (an_object(KIND, None), "spec: Required value"),
 }
 
 
 @pytest.mark.parametrize(("manifest", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_the_schema_refuses(crds: ClusterAccess, manifest: dict[str, Any], message: str) -> None:
+def test_the_schema_rejects_invalid_objects(
+    crds: ClusterAccess, manifest: dict[str, Any], message: str
+) -> None:
     with pytest.raises(CommandError) as refusal:
         tried(crds, manifest)
     assert "is invalid" in str(refusal.value)
@@ -182,7 +188,7 @@ def scale_of(cluster: ClusterAccess, plural: str, name: str) -> dict[str, Any]:
     return scale
 
 
-def test_a_fresh_scaler_has_a_scale_before_anybody_writes_one(crds: ClusterAccess) -> None:
+def test_a_new_scaler_has_a_scale_before_its_first_update(crds: ClusterAccess) -> None:
     crds.kubectl("create", "-f", "-", input=json.dumps(an_object(SCALER_KIND, {}, "fresh")))
     assert scale_of(crds, "disaggregatedsetrolescalers", "fresh")["spec"] == {}  # 0, as Go leaves it out.
     crds.kubectl("scale", SCALERS, "fresh", "--replicas=7")

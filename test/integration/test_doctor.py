@@ -90,14 +90,14 @@ def findings(release: Release) -> list[dict[str, str]]:
     return result
 
 
-def test_nothing_is_found_in_a_healthy_installation(release: Release) -> None:
+def test_a_healthy_installation_has_no_findings(release: Release) -> None:
     code, data = examined(release)
     assert (code, data["findings"], data["unchecked"]) == (0, [], [])
     assert data["namespace"] == NAMESPACE
     assert data["versions"]["manager"] == data["versions"]["command"]
 
 
-def test_the_manager_itself_may_ask(release: Release) -> None:
+def test_the_account_of_the_manager_may_run_the_command(release: Release) -> None:
     release.cluster.kubectl("get", "serviceaccount", ACCOUNT, "-n", NAMESPACE)
     kubeconfig = release.cluster.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
     result = Caller(kubeconfig, NAMESPACE)("doctor", "-o", "json")
@@ -110,7 +110,7 @@ def test_the_manager_itself_may_ask(release: Release) -> None:
     assert "get customresourcedefinitions" in json.dumps(result.data["unchecked"])
 
 
-def test_somebody_without_any_permission_is_told_which(release: Release) -> None:
+def test_a_user_without_permissions_sees_which_are_missing(release: Release) -> None:
     release.cluster.kubectl("create", "serviceaccount", "nobody", "-n", "default")
     kubeconfig = release.cluster.kubeconfig_for_service_account("default", "nobody")
     result = Caller(kubeconfig, None)("doctor")
@@ -122,7 +122,7 @@ def test_somebody_without_any_permission_is_told_which(release: Release) -> None
 
 
 @contextmanager
-def passed_over(release: Release) -> Iterator[None]:
+def ignored_webhook(release: Release) -> Iterator[None]:
     path = "/webhooks/0/failurePolicy"
     json_patch(release, VALIDATING, {"op": "replace", "path": path, "value": "Ignore"})
     yield
@@ -130,7 +130,7 @@ def passed_over(release: Release) -> Iterator[None]:
 
 
 @contextmanager
-def without_rights(release: Release) -> Iterator[None]:
+def without_permissions(release: Release) -> Iterator[None]:
     role = "clusterrolebinding/lws-manager-rolebinding"
     binding = json.loads(release.cluster.kubectl("get", role, "-o", "json"))
     release.cluster.kubectl("delete", role)
@@ -148,14 +148,14 @@ def without_pods(release: Release) -> Iterator[None]:
 
 
 @contextmanager
-def a_lease_that_nobody_renews(release: Release) -> Iterator[None]:
+def an_expired_lease(release: Release) -> Iterator[None]:
     merge(release, f"lease/{LEASE}", {"spec": a_lease(timedelta(hours=2))["spec"]})
     yield
     merge(release, f"lease/{LEASE}", {"spec": a_lease(timedelta())["spec"]})
 
 
 @contextmanager
-def an_older_definition(release: Release) -> Iterator[None]:
+def an_older_crd(release: Release) -> Iterator[None]:
     schema = release.get("crd", SETS)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     field = schema["properties"]["spec"]["properties"]["podDisruptionBudget"]
     path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/podDisruptionBudget"
@@ -173,17 +173,17 @@ def sets_that_clash(release: Release) -> Iterator[None]:
 
 
 BREAKAGES: dict[str, tuple[Callable[[Release], AbstractContextManager[None]], str]] = {
-    "webhooks": (passed_over, "failurePolicy Ignore"),
-    "permissions": (without_rights, "delete pods"),
+    "webhooks": (ignored_webhook, "failurePolicy Ignore"),
+    "permissions": (without_permissions, "delete pods"),
     "manager": (without_pods, "has no available pod"),
-    "lease": (a_lease_that_nobody_renews, "has not renewed it for"),
-    "definitions": (an_older_definition, "lacks spec.podDisruptionBudget"),
+    "lease": (an_expired_lease, "has not renewed it for"),
+    "definitions": (an_older_crd, "lacks spec.podDisruptionBudget"),
     "clashes": (sets_that_clash, "is the name of the StatefulSet"),
 }
 
 
 @pytest.mark.parametrize("check", BREAKAGES)
-def test_what_is_broken_is_found(release: Release, check: str) -> None:
+def test_each_defect_is_found(release: Release, check: str) -> None:
     broken, message = BREAKAGES[check]
     assert findings(release) == []
     with broken(release):
@@ -197,4 +197,4 @@ def test_what_is_broken_is_found(release: Release, check: str) -> None:
         reported = findings(release)
         assert {finding["check"] for finding in reported} == {check}
         assert examined(release)[0] == 1
-    eventually("all is well again", lambda: not findings(release))
+    eventually("no finding is left", lambda: not findings(release))

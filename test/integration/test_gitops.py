@@ -74,10 +74,13 @@ STATES: dict[str, tuple[Object, tuple[str, str]]] = {
     "no quota": (a_set("RR--", problems=(QUOTA,)), ("InProgress", "Degraded")),
     "stalled": (a_set("RRuu", then="RRuu"), FAILED),
     "a group has ended": (a_set("RRRT", exhausted=(3,)), FAILED),
-    "a group has ended, and the rollout goes on": (a_set("rRRT", exhausted=(3,)), ("InProgress", "Degraded")),
+    "a group has ended, and the rollout continues": (
+        a_set("rRRT", exhausted=(3,)),
+        ("InProgress", "Degraded"),
+    ),
     "a group is kept": (a_set("RRRu", out_of_restarts=(3,)), FAILED),
     # kstatus treats a set without a condition for completion as done.
-    "not seen yet": (make_set(generation=3), ("Current", "Progressing")),
+    "not observed yet": (make_set(generation=3), ("Current", "Progressing")),
     "left alone": (left_alone(), ("Current", "Progressing")),
     "roles: created": (of_roles(children=()), WAITING),
     "roles: all ready": (of_roles(), DONE),
@@ -100,7 +103,7 @@ def verdicts() -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_set_is_what_gitops_tools_say_it_is(state: str, verdicts: dict[str, dict[str, str]]) -> None:
+def test_gitops_tools_report_the_health_of_a_set(state: str, verdicts: dict[str, dict[str, str]]) -> None:
     verdict = verdicts[state]
     assert (verdict["kstatus"], verdict["health"]) == STATES[state][1], verdict
     assert verdict["message"] not in ("", "nil")

@@ -55,13 +55,13 @@ def served(sets: list[Object]) -> list[Object]:
     return [{**lws, "spec": {**defaults, **lws["spec"]}} for lws in sets]
 
 
-def run_original(release: Release, *arguments: str) -> None:
+def install_upstream(release: Release, *arguments: str) -> None:
     """Install upstream's release, with the certificates and the Lease that its manager would create."""
     release.install("--wait", *arguments, chart=GO_STAND_IN)
-    leave_traces_of_a_manager(release)
+    create_objects_of_a_manager(release)
 
 
-def leave_traces_of_a_manager(release: Release) -> None:
+def create_objects_of_a_manager(release: Release) -> None:
     release.put_certificates()
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE[1]}}
     release.cluster.kubectl("create", "-n", NAMESPACE, "-f", "-", input=json.dumps(lease))
@@ -85,14 +85,14 @@ def adopt_by_hand(release: Release) -> None:
 def test_a_release_is_upgraded_in_place_and_rolled_back(
     release: Release, served: list[Object], adopt: Callable[[Release], None]
 ) -> None:
-    run_original(release, "--skip-crds")
+    install_upstream(release, "--skip-crds")
     uids = {target: release.uid(*target) for target in (DEFINITION, DEPLOYMENT, LEASE)}
 
     adopt(release)
 
     assert {target: release.uid(*target) for target in uids} == uids
     assert release.list("leaderworkersets", "default") == served
-    assert_is_ours(release)
+    assert_is_our_release(release)
 
     without_conversion = [{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]
     release.cluster.kubectl("patch", *DEFINITION, "--type=json", "-p", json.dumps(without_conversion))
@@ -109,8 +109,8 @@ def test_a_release_is_upgraded_in_place_and_rolled_back(
     assert {name for name, is_kept in release.bundles().items() if is_kept} >= ENTRIES
 
 
-def test_a_careless_upgrade_is_refused_and_changes_nothing(release: Release, sets: list[Object]) -> None:
-    run_original(release, "--skip-crds")
+def test_a_careless_upgrade_is_rejected_and_changes_nothing(release: Release, sets: list[Object]) -> None:
+    install_upstream(release, "--skip-crds")
     before = release.get(*DEPLOYMENT)["metadata"]["generation"]
 
     with pytest.raises(CommandError, match="cannot be imported into the current release"):
@@ -123,7 +123,7 @@ def test_a_careless_upgrade_is_refused_and_changes_nothing(release: Release, set
     assert release.list("leaderworkersets", "default") == sets
 
 
-def test_a_definition_among_the_templates_is_not_deleted(release: Release) -> None:
+def test_a_crd_among_the_templates_is_not_deleted(release: Release) -> None:
     """In releases up to 0.7, the CRD is a template of the chart.
 
     Helm would delete it, and every set with it, when it leaves the release manifest.
@@ -143,7 +143,7 @@ def test_an_installation_from_manifests_is_taken_over(release: Release, served: 
     release.cluster.kubectl("create", "namespace", NAMESPACE)
     bundle = {"apiVersion": "v1", "kind": "List", "items": manifests}
     release.cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(bundle))
-    leave_traces_of_a_manager(release)
+    create_objects_of_a_manager(release)
     uids = {target: release.uid(*target) for target in (DEFINITION, LEASE)}
 
     release.cluster.kubectl("delete", *DEPLOYMENT, "-n", NAMESPACE)
@@ -156,10 +156,10 @@ def test_an_installation_from_manifests_is_taken_over(release: Release, served: 
     assert release.list("leaderworkersets", "default") == served
     assert release.certificates() == CERTIFICATES
     release.put_certificates()
-    assert_is_ours(release)
+    assert_is_our_release(release)
 
 
-def assert_is_ours(release: Release) -> None:
+def assert_is_our_release(release: Release) -> None:
     """Check that every object is as in a fresh install, except for what the manager writes."""
     rendered = render(release.cluster)
     definition = release.get(*DEFINITION)
@@ -172,9 +172,9 @@ def assert_is_ours(release: Release) -> None:
     pod = release.get(*DEPLOYMENT)["spec"]["template"]["spec"]
     expected = find(rendered, "Deployment", DEPLOYMENT[1])["spec"]["template"]["spec"]
     assert [volume["name"] for volume in pod["volumes"]] == [volume["name"] for volume in expected["volumes"]]
-    (container,), (wanted_container,) = pod["containers"], expected["containers"]
+    (container,), (expected_container,) = pod["containers"], expected["containers"]
     for key in ("image", "imagePullPolicy", "command", "args", "securityContext", "volumeMounts"):
-        assert container[key] == wanted_container[key], key
+        assert container[key] == expected_container[key], key
     assert pod["terminationGracePeriodSeconds"] == expected["terminationGracePeriodSeconds"]
 
     for obj in rendered:

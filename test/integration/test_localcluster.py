@@ -130,7 +130,7 @@ def test_deleted_pod_with_grace_period_ends_soon(
     assert uid_of(local_cluster, "graceful-0") == replacement
 
 
-def test_pod_is_terminating_as_long_as_it_asks(
+def test_pod_terminates_after_the_time_in_its_annotation(
     local_cluster: LocalCluster, apply: Callable[..., None]
 ) -> None:
     apply("slow", annotations='localcluster/stops-after: "2"')
@@ -140,7 +140,7 @@ def test_pod_is_terminating_as_long_as_it_asks(
     assert time.monotonic() - began > 1.5
 
 
-def test_pods_start_as_late_as_their_names_say(
+def test_pods_start_after_the_delay_of_their_names(
     local_cluster: LocalCluster, apply: Callable[..., None]
 ) -> None:
     startup = Startup("test", "at once, or late", (0.0, 6.0))
@@ -168,16 +168,16 @@ def test_foreground_deletion_waits_for_dependents(
         for app in ("leader", "worker")
     )
     local_cluster.kubectl("delete", "pod", "leader-0", "--cascade=foreground", "--wait=false")
-    eventually(lambda: uid_of(local_cluster, "leader-0") != leader, "the leader goes")
+    eventually(lambda: uid_of(local_cluster, "leader-0") != leader, "the leader is deleted")
     states = [(version, pods.get("leader-0")) for version, pods in leaders.moments()]
     deleted_at = next(version for version, pod in states if pod is None or pod["metadata"]["uid"] != leader)
     phases = [pod["status"]["phase"] for version, pod in states if pod is not None and version < deleted_at]
-    assert phases[-1] == "Failed", "it has stopped and waits for its dependents"
+    assert phases[-1] == "Failed", "the leader has stopped and waits for its dependents"
     assert next(version for version, pods in workers.moments() if not pods) < deleted_at
     ended.set()
 
 
-def test_restarted_container_shows(local_cluster: LocalCluster, apply: Callable[..., None]) -> None:
+def test_restarted_container_is_reported(local_cluster: LocalCluster, apply: Callable[..., None]) -> None:
     apply("restarts")
     local_cluster.pods.restart_container("default", "restarts-1", "side", exit_code=137)
     local_cluster.pods.restart_container("default", "restarts-1", "before", exit_code=3)
@@ -190,12 +190,14 @@ def test_restarted_container_shows(local_cluster: LocalCluster, apply: Callable[
     local_cluster.pods.wait_ready("default", "app=restarts", 3)
 
 
-def test_unready_and_failed_pods(local_cluster: LocalCluster, apply: Callable[..., None]) -> None:
+def test_unready_and_failed_pods_are_simulated(
+    local_cluster: LocalCluster, apply: Callable[..., None]
+) -> None:
     apply("fails")
     local_cluster.pods.set_ready("default", "fails-0", False)
-    eventually(lambda: ready_replicas(local_cluster, "fails") == 2, "one is not ready")
+    eventually(lambda: ready_replicas(local_cluster, "fails") == 2, "one pod is not ready")
     local_cluster.pods.set_ready("default", "fails-0", True)
-    eventually(lambda: ready_replicas(local_cluster, "fails") == 3, "all are ready again")
+    eventually(lambda: ready_replicas(local_cluster, "fails") == 3, "all pods are ready again")
     before = uid_of(local_cluster, "fails-1")
     local_cluster.pods.fail("default", "fails-1")
     eventually(lambda: uid_of(local_cluster, "fails-1") not in (None, before), "a failed pod is replaced")
@@ -208,7 +210,7 @@ def test_pod_may_never_get_ready(local_cluster: LocalCluster) -> None:
     def phases() -> list[str]:
         return [pod["status"]["phase"] for pod in local_cluster.pods.matching("default", "app=never")]
 
-    eventually(lambda: phases() == ["Running"] * 3, "all run")
+    eventually(lambda: phases() == ["Running"] * 3, "all pods run")
     assert ready_replicas(local_cluster, "never") == 0
     local_cluster.kubectl("delete", "statefulset", "never")
 
@@ -231,7 +233,7 @@ def test_claims_get_volumes_and_leave_none_behind(local_cluster: LocalCluster) -
     eventually(lambda: volumes() == [], "the volumes are gone")
 
 
-def test_service_account_has_its_own_rights(local_cluster: LocalCluster) -> None:
+def test_service_account_has_its_own_permissions(local_cluster: LocalCluster) -> None:
     local_cluster.kubectl("create", "serviceaccount", "nobody")
     kubeconfig = local_cluster.kubeconfig_for_service_account("default", "nobody")
     kubectl = str(local_cluster.binary("kubectl"))
@@ -241,7 +243,7 @@ def test_service_account_has_its_own_rights(local_cluster: LocalCluster) -> None
     assert '"verb":"create"' in local_cluster.audit_log.read_text()
 
 
-def test_components_come_back_with_their_data(
+def test_restarted_components_keep_their_data(
     local_cluster: LocalCluster, apply: Callable[..., None]
 ) -> None:
     apply("survives")
@@ -252,7 +254,9 @@ def test_components_come_back_with_their_data(
     pid = local_cluster.component("kube-scheduler").pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: local_cluster.component("kube-scheduler").pid not in (None, pid), "it is revived")
+    eventually(
+        lambda: local_cluster.component("kube-scheduler").pid not in (None, pid), "the component is restarted"
+    )
 
 
 def test_nothing_remains_after_stop() -> None:

@@ -86,7 +86,9 @@ def combinations() -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("components", list(combinations()), ids="+".join)
-def test_components_make_what_the_values_make(chart: Chart, dist: Path, components: tuple[str, ...]) -> None:
+def test_components_equal_the_chart_rendered_with_their_values(
+    chart: Chart, dist: Path, components: tuple[str, ...]
+) -> None:
     values = {"crds.enabled": False}
     for name in components:
         values |= COMPONENTS[name].after
@@ -100,7 +102,7 @@ def test_components_make_what_the_values_make(chart: Chart, dist: Path, componen
     assert actual == expected
 
 
-def test_every_component_is_tried() -> None:
+def test_every_component_is_in_a_combination() -> None:
     assert {name for components in combinations() for name in components} == set(COMPONENTS)
 
 
@@ -113,18 +115,18 @@ def test_every_component_is_tried() -> None:
     ],
     ids="+".join,
 )
-def test_components_that_do_not_belong_together_are_refused(dist: Path, components: tuple[str, ...]) -> None:
+def test_conflicting_components_are_rejected(dist: Path, components: tuple[str, ...]) -> None:
     """Otherwise one component would silently revert another."""
     with pytest.raises(ReleaseError, match="accumulat"):
         built(dist, components)
 
 
-def test_the_base_is_the_manifests(dist: Path) -> None:
+def test_the_base_equals_the_plain_manifests(dist: Path) -> None:
     base = parsed(run([PROGRAMS["kubectl"], "kustomize", dist / KUSTOMIZE], dist))
     assert by_key(base) == by_key(parsed((dist / MANIFESTS).read_text()))
 
 
-def test_nothing_is_said_of_helm(dist: Path) -> None:
+def test_the_manifests_do_not_mention_helm(dist: Path) -> None:
     text = (dist / MANIFESTS).read_text()
     assert "helm.sh" not in text and "managed-by" not in text
 
@@ -161,7 +163,7 @@ def written(release: Release, dist: Path) -> dict[str, Object]:
 @pytest.mark.parametrize(
     "how", [(), ("--server-side", "--force-conflicts")], ids=["client-side", "server-side"]
 )
-def test_a_cluster_is_installed_upgraded_and_left_again(
+def test_the_manifests_install_upgrade_and_uninstall_the_product(
     release: Release, chart: Chart, dist: Path, how: tuple[str, ...]
 ) -> None:
     kubectl = release.cluster.kubectl

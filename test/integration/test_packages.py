@@ -44,7 +44,7 @@ MISTAKEN = "wrong: str = my_set.spec.leader_worker_template.size\nmy_set.spec.le
 
 
 @dataclass(frozen=True)
-class Place:
+class Sandbox:
     """An empty directory with a virtual environment, without access to the repository."""
 
     directory: Path
@@ -54,7 +54,7 @@ class Place:
         return self.directory / "environment" / "bin" / "python"
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run a command, whatever its exit code, without variables that point at the repository."""
+        """Run a command without variables that point at the repository. Its exit code is not checked."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         return subprocess.run(
             command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False
@@ -75,9 +75,9 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def place_with(directory: Path, dist: Path, *names: str) -> Place:
+def sandbox_with(directory: Path, dist: Path, *names: str) -> Sandbox:
     """Return a place with these packages, and their dependencies in the locked versions."""
-    sandbox = Place(directory)
+    sandbox = Sandbox(directory)
     venv.create(directory / "environment", with_pip=True)
     lock = (ROOT / "requirements" / "runtime.txt").read_text()
     pins = [line.rstrip(" \\") for line in lock.splitlines() if line and not line.startswith(" ")]
@@ -88,19 +88,19 @@ def place_with(directory: Path, dist: Path, *names: str) -> Place:
 
 
 @pytest.fixture(scope="module")
-def controller(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return place_with(tmp_path_factory.mktemp("controller"), dist, "lws-controller")
+def controller(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
+    return sandbox_with(tmp_path_factory.mktemp("controller"), dist, "lws-controller")
 
 
 @pytest.fixture(scope="module")
-def api(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    sandbox = place_with(tmp_path_factory.mktemp("api"), dist, "lws-api")
+def api(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
+    sandbox = sandbox_with(tmp_path_factory.mktemp("api"), dist, "lws-api")
     (sandbox.directory / "client.py").write_text(CLIENT)
     (sandbox.directory / "mistaken.py").write_text(CLIENT + MISTAKEN)
     return sandbox
 
 
-def test_there_are_a_wheel_and_a_source_distribution_of_each(dist: Path) -> None:
+def test_each_package_has_a_wheel_and_a_source_distribution(dist: Path) -> None:
     version = lws.__version__
     assert sorted(path.name for path in dist.iterdir()) == [
         f"lws_api-{version}-py3-none-any.whl",
@@ -110,7 +110,7 @@ def test_there_are_a_wheel_and_a_source_distribution_of_each(dist: Path) -> None
     ]
 
 
-def test_the_controller_installs_with_its_api_and_its_commands(controller: Place) -> None:
+def test_the_controller_installs_with_its_api_and_its_commands(controller: Sandbox) -> None:
     programs = controller.python.parent
     assert f"v{lws.__version__}" in controller.prints(programs / "lws", "manager", "--version")
     assert "Usage: kubectl lws" in controller.prints(programs / "kubectl-lws", "--help")
@@ -125,7 +125,7 @@ def test_the_controller_installs_with_its_api_and_its_commands(controller: Place
     controller.prints(controller.python, "-m", "pip", "check")
 
 
-def test_everything_that_is_packed_can_be_imported(controller: Place) -> None:
+def test_every_packaged_module_can_be_imported(controller: Sandbox) -> None:
     code = (
         "import importlib, pkgutil, lws, lws_api\n"
         "for package in (lws, lws_api):\n"
@@ -137,18 +137,18 @@ def test_everything_that_is_packed_can_be_imported(controller: Place) -> None:
     assert Path(where).is_relative_to(controller.directory)
 
 
-def test_the_api_installs_without_the_controller(api: Place) -> None:
+def test_the_api_installs_without_the_controller(api: Sandbox) -> None:
     assert api.prints(api.python, "client.py").split()[:2] == ["2", "DisaggregatedSet"]
     assert "No module named 'lws'" in api.run(api.python, "-c", "import lws").stderr
     packages = api.prints(api.python, "-m", "pip", "list", "--format=freeze").lower()
     assert "kopf" not in packages and "aiohttp" not in packages
 
 
-def test_the_plugin_installs_itself_at_its_first_call(dist: Path, tmp_path: Path) -> None:
+def test_the_plugin_installs_its_packages_at_the_first_call(dist: Path, tmp_path: Path) -> None:
     wheels = {path.name: path.read_bytes() for path in dist.glob("*.whl")}
     with tarfile.open(fileobj=io.BytesIO(plugin(wheels, int(commit_time())))) as tar:
         tar.extractall(tmp_path / "store", filter="data")
-    sandbox, program = Place(tmp_path), tmp_path / "store" / "kubectl-lws"
+    sandbox, program = Sandbox(tmp_path), tmp_path / "store" / "kubectl-lws"
     first, second = sandbox.run(program, "--help"), sandbox.run(program, "--help")
     assert first.returncode == 0, first.stderr
     assert "installing its packages, once" in first.stderr and second.stderr == ""
@@ -157,7 +157,7 @@ def test_the_plugin_installs_itself_at_its_first_call(dist: Path, tmp_path: Path
     assert (tmp_path / "store" / "environment").is_dir()
 
 
-def test_a_plugin_that_cannot_install_its_packages_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_installation_of_the_plugin_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with tarfile.open(fileobj=io.BytesIO(plugin({}, 0))) as tar:
         tar.extractall(store, filter="data")
@@ -169,15 +169,15 @@ def test_a_plugin_that_cannot_install_its_packages_says_so_and_leaves_nothing(tm
     assert sorted(path.name for path in store.iterdir()) == ["LICENSE", "kubectl-lws", "requirements.txt"]
 
 
-def checked(sandbox: Place, file: str) -> subprocess.CompletedProcess[str]:
+def run_mypy(sandbox: Sandbox, file: str) -> subprocess.CompletedProcess[str]:
     mypy = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file="]
     return sandbox.run(*mypy, f"--python-executable={sandbox.python}", file)
 
 
-def test_a_type_checker_sees_the_types(api: Place) -> None:
-    assert "Success" in checked(api, "client.py").stdout, checked(api, "client.py").stdout
+def test_a_type_checker_sees_the_types(api: Sandbox) -> None:
+    assert "Success" in run_mypy(api, "client.py").stdout, run_mypy(api, "client.py").stdout
 
 
-def test_a_type_checker_sees_mistakes(api: Place) -> None:
-    output = checked(api, "mistaken.py").stdout
+def test_a_type_checker_sees_mistakes(api: Sandbox) -> None:
+    output = run_mypy(api, "mistaken.py").stdout
     assert 'variable has type "str"' in output and '"sise"' in output

@@ -60,7 +60,7 @@ def test_actionlint_finds_mistakes(tmp_path: Path, correct: str, mistaken: str, 
     assert any(fault in message for message in faults(tmp_path))
 
 
-def test_an_owner_with_capitals_has_an_image_without(tmp_path: Path) -> None:
+def test_the_image_name_is_lower_case_for_an_owner_with_capitals(tmp_path: Path) -> None:
     text = (WORKFLOWS / "release.yaml").read_text()
     jobs = yaml.safe_load(text)["jobs"]
     (step,) = jobs["names"]["steps"]
@@ -74,7 +74,7 @@ def test_an_owner_with_capitals_has_an_image_without(tmp_path: Path) -> None:
         assert ("IMAGE" in job.get("env", {})) == uses, name
 
 
-def test_every_target_that_they_make_is_there() -> None:
+def test_every_make_target_of_a_workflow_exists() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     called: set[str] = set()
     for path in WORKFLOWS.glob("*.yaml"):
@@ -86,7 +86,7 @@ def test_every_target_that_they_make_is_there() -> None:
     assert {"lint", "test-unit", "test-integration", "test-e2e", "image", "release"} <= called
 
 
-def test_no_release_waits_for_what_nobody_has_seen_pass() -> None:
+def test_releases_do_not_depend_on_the_workflow_for_kind() -> None:
     needed = (WORKFLOWS / "release.yaml").read_text() + (WORKFLOWS / "ci.yaml").read_text()
     assert "CLUSTER=kind" in (WORKFLOWS / "kind.yaml").read_text()
     assert "kind" not in re.findall(r"[\w-]+", needed)

@@ -56,7 +56,7 @@ class CertManager:
 
     def renew(self, certificate: str) -> None:
         """Issue another pair, as after two thirds of the lifetime."""
-        self._issued[certificate] = _made(self._api.get(f"{_CERTIFICATES}/{certificate}"))
+        self._issued[certificate] = _new_pair(self._api.get(f"{_CERTIFICATES}/{certificate}"))
 
     def _run(self) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
@@ -72,7 +72,7 @@ class CertManager:
         assert issuer["spec"] == {"selfSigned": {}}
         name, secret = certificate["metadata"]["name"], certificate["spec"]["secretName"]
         if name not in self._issued:
-            self._issued[name] = _made(certificate)
+            self._issued[name] = _new_pair(certificate)
         data = _data(self._issued[name])
         metadata = {"name": secret, "annotations": {"cert-manager.io/certificate-name": name}}
         stored = self._secret(secret)
@@ -112,7 +112,7 @@ class CertManager:
             )
 
 
-def _made(certificate: dict[str, Any]) -> Pair:
+def _new_pair(certificate: dict[str, Any]) -> Pair:
     return server(certificate["spec"]["dnsNames"], _LIFE)
 
 

@@ -65,7 +65,7 @@ def server(names: list[str], life: timedelta, signer: Pair | None = None) -> Pai
     return Pair(builder.sign(signer.key if signer else key, hashes.SHA256()), key)
 
 
-def shown_by(pod: Pod) -> x509.Certificate:
+def presented_by(pod: Pod) -> x509.Certificate:
     """Return the certificate that a manager's webhooks present now, without verification."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

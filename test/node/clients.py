@@ -18,7 +18,7 @@ _ANSWER_SECONDS = 30.0
 
 
 @dataclass
-class Asked:
+class Client:
     """The answers to a client."""
 
     answers: list[dict[str, Any]] = field(default_factory=list)
@@ -38,8 +38,8 @@ class Asked:
 
 
 @contextmanager
-def asking(address: str) -> Iterator[Asked]:
+def running_client(address: str) -> Iterator[Client]:
     """Run a client that sends ten requests a second."""
-    client = Asked()
+    client = Client()
     with repeated(lambda: client.once(address), _EVERY_SECONDS):
         yield client

@@ -37,7 +37,7 @@ def node() -> Iterator[RealCluster]:
 
 @pytest.fixture(scope="session")
 def installed(node: RealCluster) -> Installed:
-    """Install the product on the node as docs/start/install.md says, with the chart's defaults."""
+    """Install the product on the node as docs/start/install.md describes, with the chart's defaults."""
     node.helm(
         *("install", "lws", str(CHART), "--namespace", NAMESPACE, "--create-namespace"),
         *("--wait", "--timeout", "300s"),

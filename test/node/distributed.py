@@ -1,7 +1,7 @@
 """Build manifests that run a distributed engine of another project as a LeaderWorkerSet.
 
 They are a ConfigMap with the programs, keys, a Service of the leaders, and the set. docs/tasks/serving.md
-tells users what such a set needs so that a rollout loses no request.
+describes what such a set needs so that a rollout loses no request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PROGRAMS = Path(__file__).parent / "engines"
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine whose leader answers at PORT once its whole group takes part."""
+    """An engine whose leader answers at PORT once its whole group participates."""
 
     name: str
     size: int

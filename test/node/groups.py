@@ -92,7 +92,7 @@ class Groups:
         """Wait until all pods of a set are ready and none is one of `before`, and return them."""
         old = uids(before)
         return eventually(
-            f"{name} to be recreated",
+            f"all pods of {name} are recreated",
             lambda: self.pods(name),
             lambda pods: (
                 len(pods) == len(before) and not old & uids(pods) and all(map(is_ready, pods.values()))
@@ -105,7 +105,7 @@ class Groups:
         output = self.cluster.kubectl("get", "lws", name, "-n", self.namespace, "-o", "json")
         return dict(json.loads(output)["status"])
 
-    def told(self, name: str) -> list[str]:
+    def event_reasons(self, name: str) -> list[str]:
         """Return the reasons of the Events about a set."""
         return [event["reason"] for event in self._events(name)]
 

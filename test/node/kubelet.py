@@ -101,7 +101,7 @@ def stop_programs(cluster: RealCluster) -> None:
 def start_programs(cluster: RealCluster) -> None:
     cluster.component("containerd").start()
     # A kubelet without containerd exits.
-    eventually("containerd", lambda: _answers(cluster), seconds=SECONDS)
+    eventually("containerd answers", lambda: _answers(cluster), seconds=SECONDS)
     cluster.component("kubelet").start()
     cluster.component("kubelet").wait_healthy(SECONDS)
     cluster.component("containerd").wait_healthy(SECONDS)

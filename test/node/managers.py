@@ -58,7 +58,7 @@ def all_ready(pods: dict[str, Pod], count: int = 2) -> bool:
 
 def ready_managers(cluster: RealCluster) -> dict[str, Pod]:
     """Wait until exactly two managers exist and are ready, and return their pods."""
-    return eventually("two managers", lambda: managers(cluster), all_ready, SECONDS)
+    return eventually("two managers are ready", lambda: managers(cluster), all_ready, SECONDS)
 
 
 def standing(pods: dict[str, Pod]) -> dict[str, tuple[str, dict[str, int]]]:
@@ -101,7 +101,7 @@ def reviewed(groups: Groups) -> Iterator[list[str]]:
 
     def review() -> None:
         try:
-            ask(groups)
+            request_reviews(groups)
             answered.append(time.strftime("%X"))
         except Exception as error:
             lost.append(f"{time.strftime('%X')} after {len(answered)}: {error}")
@@ -111,20 +111,20 @@ def reviewed(groups: Groups) -> Iterator[list[str]]:
     assert answered
 
 
-def ask(groups: Groups) -> None:
+def request_reviews(groups: Groups) -> None:
     """Have a set and a pod reviewed. Raise ApiError, or AssertionError if the pod was not changed."""
     namespace_path = f"namespaces/{groups.namespace}"
     api, lws = groups.cluster.api, manifest("reviewed", {}, {"containers": [member()]})
     api.create(f"/{SETS}/{namespace_path}/leaderworkersets?dryRun=All", lws)
     pod = api.create(f"/api/v1/{namespace_path}/pods?dryRun=All", _POD)
     names = {variable["name"] for variable in pod["spec"]["containers"][0].get("env", [])}
-    assert "LWS_LEADER_ADDRESS" in names, f"{sorted(names)} of a pod: its webhook was not called"
+    assert "LWS_LEADER_ADDRESS" in names, f"{sorted(names)} in a pod: its webhook was not called"
 
 
 def is_answered(groups: Groups) -> bool:
     """Report whether writes of sets and pods are admitted now."""
     try:
-        ask(groups)
+        request_reviews(groups)
     except (ApiError, AssertionError):
         return False
     return True

@@ -119,7 +119,7 @@ def _one(groups: Groups, leader: str, pods: int) -> Recreation:
     worker, offset = f"{leader}-1", groups.cluster.audit_log.stat().st_size
     killed = _kill(groups.pods(_NAME)[worker])
     moments = eventually(
-        f"all of {leader} to be made again",
+        f"the group of {leader} is recreated",
         lambda: _moments(_entries(groups.cluster.audit_log, offset, groups.namespace), leader, worker),
         lambda now: len(now) == len(STRETCHES),
         SECONDS,
@@ -143,7 +143,7 @@ def _kill(pod: Pod) -> float:
 def _moments(entries: Sequence[Entry], leader: str, worker: str) -> tuple[float, ...]:
     """Return the end of each step in order, up to the last one that has ended."""
     marks = (
-        lambda entry: _is(entry, "pods/status", worker, "patch") and _tells_of_restart(entry),
+        lambda entry: _is(entry, "pods/status", worker, "patch") and _reports_restart(entry),
         lambda entry: _is(entry, "pods", leader, "delete") and _is_ours(entry),
         lambda entry: _is(entry, "pods", leader, "create"),
         lambda entry: _is(entry, "statefulsets", leader, "create", "patch") and _is_ours(entry),
@@ -171,7 +171,7 @@ def _is(entry: Entry, resource: str, name: str, *verbs: str) -> bool:
     return is_done and (path, target.get("name")) == (resource, name) and entry["verb"] in verbs
 
 
-def _tells_of_restart(entry: Entry) -> bool:
+def _reports_restart(entry: Entry) -> bool:
     statuses = entry["requestObject"].get("status", {}).get("containerStatuses", [])
     return any(status.get("restartCount") for status in statuses)
 

@@ -9,7 +9,7 @@ import pytest
 
 from test.harness.waiting import eventually
 from test.node.cert_manager import CertManager
-from test.node.certificates import NAME, SECRET, authority, server, shown_by, store
+from test.node.certificates import NAME, SECRET, authority, presented_by, server, store
 from test.node.groups import Groups, Pod, manifest, member
 from test.node.managers import (
     DEPLOYMENT,
@@ -39,15 +39,15 @@ def scaled(cluster: RealCluster, count: int) -> dict[str, Pod]:
     """Scale the managers, wait, and return their pods."""
     cluster.kubectl("scale", "deployment", DEPLOYMENT, "-n", NAMESPACE, f"--replicas={count}")
     return eventually(
-        f"{count} managers", lambda: managers(cluster), lambda pods: all_ready(pods, count), SECONDS
+        f"{count} managers are ready", lambda: managers(cluster), lambda pods: all_ready(pods, count), SECONDS
     )
 
 
 def ends(pods: dict[str, Pod]) -> list[datetime]:
-    return [shown_by(pod).not_valid_after_utc for pod in pods.values()]
+    return [presented_by(pod).not_valid_after_utc for pod in pods.values()]
 
 
-def test_what_ends_soon_is_replaced_while_reviews_are_answered(groups: Groups) -> None:
+def test_an_expiring_certificate_is_replaced_while_reviews_are_answered(groups: Groups) -> None:
     """CA and certificate expire within the hour. A manager replaces them without losing a review."""
     cluster = groups.cluster
     ready_managers(cluster)
@@ -58,17 +58,17 @@ def test_what_ends_soon_is_replaced_while_reviews_are_answered(groups: Groups) -
     contents = {f"{name}.crt": pair.pem for name, pair in pairs.items()}
     store(cluster, SECRET, contents | {f"{name}.key": pair.key_pem for name, pair in pairs.items()})
     (first,) = scaled(cluster, 1)
-    eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)
+    eventually("writes are admitted", lambda: is_answered(groups), seconds=SECONDS)
     with reviewed(groups) as lost:
         pods = scaled(cluster, 2)
         eventually(
-            "both to show one that lasts",
+            "both managers present a long-lived certificate",
             lambda: ends(pods),
             lambda seen: min(seen) > datetime.now(UTC) + LONG,
             SECONDS,
         )
         # The CA is new too, so callers have to connect again.
-        eventually("the new one to be used", lambda: is_answered(groups))
+        eventually("writes are admitted with the new certificate", lambda: is_answered(groups))
     assert lost == []
     assert standing(managers(cluster)) == standing(pods)
     log = cluster.kubectl("logs", "-n", NAMESPACE, first)
@@ -88,13 +88,13 @@ def by_cert_manager(product: RealCluster) -> Iterator[CertManager]:
     to_defaults(product)
 
 
-def test_reviews_are_answered_with_what_cert_manager_issues(
+def test_reviews_are_answered_with_certificates_of_cert_manager(
     by_cert_manager: CertManager, groups: Groups
 ) -> None:
     issued = by_cert_manager.issued(SERVING).certificate
     pods = ready_managers(groups.cluster)
-    assert [shown_by(pod) for pod in pods.values()] == [issued] * 2
-    eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)
+    assert [presented_by(pod) for pod in pods.values()] == [issued] * 2
+    eventually("writes are admitted", lambda: is_answered(groups), seconds=SECONDS)
     with reviewed(groups) as lost:
         groups.apply(manifest("admitted", {}, {"containers": [member()]}))
         groups.ready("admitted", 2)
@@ -118,13 +118,13 @@ def test_metrics_are_scraped_with_the_ca_of_cert_manager(
     by_cert_manager: CertManager, product: RealCluster
 ) -> None:
     ready_managers(product)
-    targets = eventually("both managers", lambda: targets_of(product, MONITOR), lambda now: len(now) == 2)
+    targets = eventually(
+        "both managers are targets", lambda: targets_of(product, MONITOR), lambda now: len(now) == 2
+    )
     assert [target.scraped().value("lws_build_info") for target in targets] == [1, 1]
 
 
-def test_a_renewed_certificate_is_picked_up_by_managers_that_run(
-    by_cert_manager: CertManager, groups: Groups
-) -> None:
+def test_running_managers_reload_a_renewed_certificate(by_cert_manager: CertManager, groups: Groups) -> None:
     cluster = groups.cluster
     before = ready_managers(cluster)
     by_cert_manager.renew(SERVING)
@@ -134,12 +134,12 @@ def test_a_renewed_certificate_is_picked_up_by_managers_that_run(
         # pod.
         cluster.kubectl("annotate", "pod", name, "-n", NAMESPACE, "lws-test/looked-at=again")
     eventually(
-        "both to show it",
-        lambda: [shown_by(pod) for pod in before.values()],
+        "both managers present the renewed certificate",
+        lambda: [presented_by(pod) for pod in before.values()],
         lambda certificates: certificates == [renewed] * 2,
         SECONDS,
     )
-    eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)
+    eventually("writes are admitted", lambda: is_answered(groups), seconds=SECONDS)
     with reviewed(groups) as lost:
         groups.apply(manifest("admitted", {}, {"containers": [member()]}))
         groups.ready("admitted", 2)

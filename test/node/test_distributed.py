@@ -1,6 +1,6 @@
 """Distributed engines of other projects answer requests, also during a rollout of their groups.
 
-They are configured as docs/tasks/serving.md says.
+They are configured as docs/tasks/serving.md describes.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from test.harness.waiting import eventually
-from test.node.clients import Asked, asking
+from test.node.clients import Client, running_client
 from test.node.distributed import ENGINES, LABEL, PORT, Engine, keys
 from test.node.groups import SECONDS, Groups, Pod
 from test.node.managers import get
@@ -19,15 +19,15 @@ NEXT = f"{TAG}-next"
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=[engine.name for engine in ENGINES])
-def test_an_engine_is_rolled_and_loses_no_answer(groups: Groups, engine: Engine) -> None:
+def test_a_rollout_of_an_engine_loses_no_answer(groups: Groups, engine: Engine) -> None:
     groups.cluster.ctr("images", "tag", "--force", f"{NAME}:{TAG}", f"{NAME}:{NEXT}")
     groups.apply(keys(), *engine.objects(TAG))
     before = groups.ready(engine.name, engine.replicas * engine.size)
     service = get(groups.cluster, "service", engine.service, "-n", groups.namespace)
     address = f"{service['spec']['clusterIP']}:{PORT}"
-    eventually("an answer", lambda: _answered(address), seconds=SECONDS)
+    eventually("the engine answers", lambda: _answered(address), seconds=SECONDS)
 
-    with asking(address) as client:
+    with running_client(address) as client:
         groups.apply(*engine.objects(NEXT))
         after = groups.recreated(engine.name, before)
     print(engine.name, len(client.answers), "answers,", len(client.lost), "lost; slowest", client.slowest)
@@ -42,7 +42,7 @@ def test_an_engine_is_rolled_and_loses_no_answer(groups: Groups, engine: Engine)
 
 
 def _answered(address: str) -> bool:
-    client = Asked()
+    client = Client()
     client.once(address)
     return not client.lost
 

@@ -94,33 +94,33 @@ def test_a_container_of_a_worker_fails(running: Groups, failure: str, policy: st
     how.strike(before[f"{name}-0-1"])
     if policy == NONE:
         worker = eventually(
-            "the container to restart",
+            "the container restarts",
             lambda: running.pods(name)[f"{name}-0-1"],
             lambda pod: restarts(pod)[how.container] == 1 and is_ready(pod),
             SECONDS,
         )
         ended = statuses(worker)[how.container]["lastState"]["terminated"]
         assert (ended["exitCode"], ended["reason"]) == (how.exit_code, how.reason)
-        stays("the group", lambda: uids(running.pods(name)), QUIET_SECONDS)
+        stays("no pod is replaced", lambda: uids(running.pods(name)), QUIET_SECONDS)
         assert uids(running.pods(name)) == uids(before)
-        assert "RecreateGroup" not in running.told(name)
+        assert "RecreateGroup" not in running.event_reasons(name)
     else:
         running.recreated(name, before)
-        assert "RecreateGroup" in running.told(name)
+        assert "RecreateGroup" in running.event_reasons(name)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_an_image_that_does_not_exist(groups: Groups, policy: str) -> None:
+def test_a_group_waits_for_a_missing_image(groups: Groups, policy: str) -> None:
     """Nothing fails: the group waits, and starts once there is an image."""
     missing = member(image="localhost/missing:1", imagePullPolicy="Never")
     groups.apply(manifest("missing", with_policy(policy), {"containers": [missing]}))
     pods = eventually(
-        "the kubelet to miss the image",
+        "the kubelet reports the missing image",
         lambda: groups.pods("missing"),
         lambda pods: len(pods) == 2 and all(_waits_for(pod, "ErrImageNeverPull") for pod in pods.values()),
         SECONDS,
     )
-    stays("the group", lambda: uids(groups.pods("missing")), QUIET_SECONDS)
+    stays("no pod is replaced", lambda: uids(groups.pods("missing")), QUIET_SECONDS)
     groups.apply(manifest("missing", with_policy(policy), {"containers": [member()]}))
     assert not uids(groups.ready("missing", 2)) & uids(pods), (
         "the rollout replaces a group that never started"
@@ -128,7 +128,7 @@ def test_an_image_that_does_not_exist(groups: Groups, policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_an_init_container_that_fails(groups: Groups, policy: str) -> None:
+def test_a_failing_init_container_is_counted_under_one_policy(groups: Groups, policy: str) -> None:
     """The init container restarts before the group has started, which only one policy of three counts."""
     failing = {"name": "init", "image": MEMBERS[0], "args": ["exit", "5"]}
     worker = {
@@ -137,23 +137,23 @@ def test_an_init_container_that_fails(groups: Groups, policy: str) -> None:
     leader = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [member()]}}
     spec = with_policy(policy, leaderTemplate=leader, workerTemplate=worker)
     groups.apply(manifest("init", spec, {}))
-    first = eventually("both pods", lambda: groups.pods("init"), lambda pods: len(pods) == 2, SECONDS)
+    first = eventually("both pods exist", lambda: groups.pods("init"), lambda pods: len(pods) == 2, SECONDS)
     if policy == RESTART:
         eventually(
-            "a new group",
+            "the group is recreated",
             lambda: uids(groups.pods("init")),
             lambda now: len(now) == 2 and not now & uids(first),
             SECONDS,
         )
         return
     worker_pod = eventually(
-        "the init container to restart",
+        "the init container restarts",
         lambda: groups.pods("init")["init-0-1"],
         lambda pod: restarts(pod).get("init", 0) > 0,
         SECONDS,
     )
     assert statuses(worker_pod)["init"]["restartCount"] > 0
-    stays("the group", lambda: uids(groups.pods("init")), QUIET_SECONDS)
+    stays("no pod is replaced", lambda: uids(groups.pods("init")), QUIET_SECONDS)
     assert uids(groups.pods("init")) == uids(first)
 
 
@@ -164,14 +164,16 @@ def test_a_slow_start_is_no_failure(groups: Groups) -> None:
         *(manifest(SHORT_NAMES[policy], with_policy(policy), {"containers": [slow]}) for policy in POLICIES)
     )
     for name in SHORT_NAMES.values():
-        first = eventually("both pods", lambda name=name: groups.pods(name), lambda pods: len(pods) == 2)
+        first = eventually(
+            "both pods exist", lambda name=name: groups.pods(name), lambda pods: len(pods) == 2
+        )
         pods = groups.ready(name, 2)
         assert uids(pods) == uids(first)
         assert [restarts(pod) for pod in pods.values()] == [{"member": 0}] * 2
-        assert "RecreateGroup" not in groups.told(name)
+        assert "RecreateGroup" not in groups.event_reasons(name)
 
 
-def test_a_start_that_takes_too_long(groups: Groups) -> None:
+def test_a_failed_startup_probe_is_a_failure(groups: Groups) -> None:
     """The kubelet kills the worker's container when its startup probe fails. Its pod is running by then."""
     never = member(env=[{"name": "MEMBER_WARMUP", "value": "100000"}], startupProbe=HEALTHY)
     bodies = {"leaderTemplate": member(), "workerTemplate": never}
@@ -183,27 +185,29 @@ def test_a_start_that_takes_too_long(groups: Groups) -> None:
         *(manifest(SHORT_NAMES[policy], with_policy(policy, **templates), {}) for policy in POLICIES)
     )
     for policy, name in SHORT_NAMES.items():
-        first = eventually("both pods", lambda name=name: groups.pods(name), lambda pods: len(pods) == 2)
+        first = eventually(
+            "both pods exist", lambda name=name: groups.pods(name), lambda pods: len(pods) == 2
+        )
         if policy != NONE:
             eventually(
-                "its Event",
-                lambda name=name: groups.told(name),
+                "an Event reports the recreation",
+                lambda name=name: groups.event_reasons(name),
                 lambda reasons: "RecreateGroup" in reasons,
                 SECONDS,
             )
             continue
         eventually(
-            "the container to restart",
+            "the container restarts",
             lambda name=name: groups.pods(name)[f"{name}-0-1"],
             lambda pod: restarts(pod)["member"] > 0,
             SECONDS,
         )
-        stays("the group", lambda name=name: uids(groups.pods(name)), QUIET_SECONDS)
+        stays("no pod is replaced", lambda name=name: uids(groups.pods(name)), QUIET_SECONDS)
         assert uids(groups.pods(name)) == uids(first)
-        assert "RecreateGroup" not in groups.told(name)
+        assert "RecreateGroup" not in groups.event_reasons(name)
 
 
-def test_a_worker_fills_its_own_disk(groups: Groups) -> None:
+def test_a_worker_that_fills_its_disk_is_evicted(groups: Groups) -> None:
     """The worker is evicted without the condition DisruptionTarget, so the eviction counts as a failure."""
     small = member(resources={"limits": {"ephemeral-storage": "16Mi"}})
     groups.apply(
@@ -215,11 +219,11 @@ def test_a_worker_fills_its_own_disk(groups: Groups) -> None:
     for policy, name in SHORT_NAMES.items():
         if policy != NONE:
             groups.recreated(name, before[name])
-            assert "RecreateGroup" in groups.told(name)
+            assert "RecreateGroup" in groups.event_reasons(name)
             assert groups.status(name)["restarts"]
             continue
         after = eventually(
-            "another worker",
+            "the worker is replaced",
             lambda name=name: groups.pods(name),
             lambda pods, name=name: (
                 len(pods) == 2 and uids(pods) != uids(before[name]) and all(map(is_ready, pods.values()))
@@ -230,7 +234,7 @@ def test_a_worker_fills_its_own_disk(groups: Groups) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_process_has_its_time_to_end(groups: Groups, policy: str) -> None:
+def test_a_process_has_its_grace_period(groups: Groups, policy: str) -> None:
     """The process takes 8 of its 30 seconds; only then is the group recreated, or the worker alone."""
     slow = member(env=[{"name": "MEMBER_GRACE", "value": "8"}])
     groups.apply(
@@ -245,7 +249,7 @@ def test_a_process_has_its_time_to_end(groups: Groups, policy: str) -> None:
     assert output.splitlines()[-2:] == ["SIGTERM", "ended in its own time"]
     if policy == NONE:
         after = eventually(
-            "another worker",
+            "the worker is replaced",
             lambda: groups.pods("slow"),
             lambda pods: len(pods) == 2 and uids(pods) != uids(before) and all(map(is_ready, pods.values())),
             SECONDS,

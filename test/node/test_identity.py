@@ -20,7 +20,7 @@ def address_of(pod: Pod) -> str:
     return str(pod["status"]["podIP"])
 
 
-def test_variables_come_before_those_that_refer_to_them_and_arguments_are_filled_in(groups: Groups) -> None:
+def test_variables_precede_references_and_arguments_are_expanded(groups: Groups) -> None:
     environment = [
         {"name": "ENDPOINT", "value": "tcp://$(LWS_LEADER_ADDRESS):$(LWS_GROUP_SIZE)"},
         {"name": "LWS_GROUP_SIZE", "value": "of the user"},
@@ -57,7 +57,7 @@ def test_variables_come_before_those_that_refer_to_them_and_arguments_are_filled
             assert identity.hostname == name
 
 
-def test_a_worker_finds_its_leader_before_it_is_ready_and_everybody_finds_everybody(groups: Groups) -> None:
+def test_pods_resolve_each_other_and_their_leader_before_it_is_ready(groups: Groups) -> None:
     slow = member(readinessProbe={"httpGet": {"path": "/healthz", "port": 8080}, "initialDelaySeconds": 5})
     groups.apply(manifest("names", {"replicas": 2}, {"containers": [slow]}, size=3))
     pods = groups.ready("names", 6)
@@ -71,7 +71,7 @@ def test_a_worker_finds_its_leader_before_it_is_ready_and_everybody_finds_everyb
         assert addresses == {host: [address_of(target)] for host, target in pods.items()}
 
 
-def test_names_of_a_group_with_its_own_subdomain(groups: Groups) -> None:
+def test_a_group_with_its_own_subdomain_resolves_only_its_pods(groups: Groups) -> None:
     network = {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}
     groups.apply(manifest("unique", {"replicas": 2, **network}, {"containers": [member()]}))
     pods = groups.ready("unique", 4)
@@ -86,7 +86,7 @@ def test_names_of_a_group_with_its_own_subdomain(groups: Groups) -> None:
         assert addresses_of(pod, f"{other_leader}-1.{leader}") == []
 
 
-def test_subgroups_as_a_process_learns_them(groups: Groups) -> None:
+def test_a_process_receives_its_subgroup(groups: Groups) -> None:
     names = ("subgroup-index", "subgroup-size", "subgroup-key")
     places = {names[0]: "labels", names[1]: "annotations", names[2]: "labels"}
     environment = [

@@ -98,7 +98,7 @@ def output_of(root_files: Path, image: Image, *command: str) -> str:
     return output
 
 
-def test_it_says_what_it_is(image: Image) -> None:
+def test_the_image_has_its_labels_user_and_entrypoint(image: Image) -> None:
     config = image.config["config"]
     labels = {key.rpartition(".")[2]: value for key, value in config["Labels"].items()}
     assert labels["version"] == lws.__version__
@@ -109,36 +109,38 @@ def test_it_says_what_it_is(image: Image) -> None:
     assert image.names[0].endswith(f"localhost/lws:{lws.__version__}")
 
 
-def test_it_is_small(image: Image) -> None:
+def test_the_image_is_small(image: Image) -> None:
     assert image.compressed_size < LARGEST
 
 
-def test_it_has_no_shell_no_compiler_and_no_package_manager(files: dict[str, bytes]) -> None:
+def test_the_image_has_no_shell_compiler_or_package_manager(files: dict[str, bytes]) -> None:
     assert [path for path in files if SHELLS_AND_TOOLS.fullmatch(Path(path).name)] == []
     assert [path for path in files if "/site-packages/pip/" in path or "ensurepip" in path] == []
 
 
-def test_the_left_out_is_left_out(files: dict[str, bytes]) -> None:
+def test_unused_modules_are_left_out(files: dict[str, bytes]) -> None:
     for package, modules in KEPT_MODULES.items():
         folder = re.compile(rf".*/site-packages/{package.replace('.', '/')}/(\w+)\.py")
         assert {match[1] for path in files if (match := folder.fullmatch(path))} - {"__init__"} == modules
 
 
-def test_it_is_started_by_both_names_and_tells_version_and_commit(root_files: Path, image: Image) -> None:
+def test_the_manager_starts_by_both_names_and_prints_version_and_commit(
+    root_files: Path, image: Image
+) -> None:
     environment = dict(variable.partition("=")[::2] for variable in image.config["config"]["Env"])
     expected = [f"v{lws.__version__}", environment["LWS_BUILD_DATE"], environment["LWS_GIT_COMMIT"]]
     for command in (["/opt/lws/bin/lws", "manager"], ["/manager"]):
         assert output_of(root_files, image, *command, "--version").splitlines() == expected
 
 
-def test_every_program_that_the_chart_starts_in_it_is_there(files: dict[str, bytes]) -> None:
+def test_every_program_that_the_chart_starts_exists(files: dict[str, bytes]) -> None:
     chart = (ROOT / "charts" / "lws" / "templates" / "manager" / "deployment.yaml").read_text()
     programs = re.findall(r"command: \[(\w+)", chart)
     assert programs
     assert [name for name in programs if f"opt/lws/bin/{name}" not in files] == []
 
 
-def test_every_module_is_there_for_every_command(root_files: Path, image: Image) -> None:
+def test_every_module_can_be_imported(root_files: Path, image: Image) -> None:
     script = (
         "import importlib, pkgutil, ssl\n"
         "import deepdiff, lws, lws_api, rich.console, rich.live, rich.table, uvloop, zoneinfo\n"
@@ -150,7 +152,7 @@ def test_every_module_is_there_for_every_command(root_files: Path, image: Image)
     assert output_of(root_files, image, "/opt/lws/bin/python", "-c", script) == "True\n"
 
 
-def test_nothing_of_it_can_be_written_by_its_user(root_files: Path, image: Image) -> None:
+def test_the_user_can_write_nothing_in_the_image(root_files: Path, image: Image) -> None:
     places = ["/", "/opt/lws", "/tmp", "/etc"]
     script = f"import os; print([each for each in {places} if os.access(each, os.W_OK)], os.getuid())"
     assert output_of(root_files, image, "/opt/lws/bin/python", "-c", script) == f"[] {USER}\n"
@@ -166,7 +168,7 @@ users: [{name: a, user: {token: none}}]
 """
 
 
-def test_the_manager_starts_in_two_seconds_and_ends_when_it_is_told(root_files: Path, image: Image) -> None:
+def test_the_manager_starts_in_two_seconds_and_ends_on_sigterm(root_files: Path, image: Image) -> None:
     """The API server is unreachable, so the manager answers its liveness probe and waits.
 
     A busy machine is slow in some attempts; if all are slow, the image is.

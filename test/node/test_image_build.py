@@ -65,13 +65,13 @@ def built() -> Built:
     return build()
 
 
-def test_it_is_of_this_commit_and_has_its_bill_beside_it(built: Built) -> None:
+def test_the_image_is_of_this_commit_and_has_a_bill_of_materials(built: Built) -> None:
     revision = built.image.config["config"]["Labels"]["org.opencontainers.image.revision"]
     assert revision.removesuffix("-dirty") == built.commit
     assert bill_beside(built.archive).exists()
 
 
-def test_a_second_build_uses_the_base_of_the_first_and_nothing_is_left_behind(built: Built) -> None:
+def test_a_second_build_reuses_the_base_and_leaves_nothing_behind(built: Built) -> None:
     again = build()
     assert "base from Debian packages" not in again.output and "base: archive" not in again.output
     assert (again.mounts_before, again.mounts_after) == (built.mounts_before, built.mounts_before)

@@ -34,9 +34,7 @@ IMAGE = "localhost/lws"
 MONITOR = "lws-controller-manager-metrics-monitor"
 
 
-def test_two_replicas_run_that_image_and_none_was_restarted(
-    installed: Installed, product: RealCluster
-) -> None:
+def test_two_replicas_run_the_image_without_restarts(installed: Installed, product: RealCluster) -> None:
     """This holds as soon as `helm install --wait` returns, on a node that had none of it."""
     assert all_ready(installed.managers)
     assert {count for pod in installed.managers.values() for count in restarts(pod).values()} == {0}
@@ -44,11 +42,11 @@ def test_two_replicas_run_that_image_and_none_was_restarted(
     assert image.startswith(f"{IMAGE}:") and image in product.images()
 
 
-def test_one_of_them_leads_with_the_rights_of_its_pod(installed: Installed) -> None:
+def test_one_replica_holds_the_lease(installed: Installed) -> None:
     assert [name for name in installed.managers if installed.holder.startswith(name)]
 
 
-def test_the_api_server_reaches_the_webhooks_by_their_service(groups: Groups) -> None:
+def test_the_api_server_reaches_the_webhooks_through_their_service(groups: Groups) -> None:
     """The API server calls only webhooks whose certificates it trusts; the manager created these."""
     configuration = get(
         groups.cluster, "validatingwebhookconfiguration", "lws-validating-webhook-configuration"
@@ -67,7 +65,7 @@ def test_the_api_server_reaches_the_webhooks_by_their_service(groups: Groups) ->
 
 def test_a_manager_is_drained_without_a_lost_review(groups: Groups) -> None:
     cluster = groups.cluster
-    before = eventually("two managers", lambda: managers(cluster), all_ready, SECONDS)
+    before = eventually("two managers are ready", lambda: managers(cluster), all_ready, SECONDS)
     name = min(before)
     eviction = {
         "apiVersion": "policy/v1",
@@ -77,7 +75,7 @@ def test_a_manager_is_drained_without_a_lost_review(groups: Groups) -> None:
     with reviewed(groups) as lost:
         cluster.api.create(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction", eviction)
         eventually(
-            "another in its place",
+            "another manager is ready",
             lambda: managers(cluster),
             lambda pods: name not in pods and all_ready(pods),
             SECONDS,
@@ -95,16 +93,23 @@ def test_both_replicas_are_killed_at_once_under_writes(groups: Groups) -> None:
     pods = groups.ready("before", 2)
     former = {name: sum(restarts(pod).values()) for name, pod in ready_managers(cluster).items()}
     with writing(groups) as written:
-        eventually("writes before", lambda: len(written.taken) > 2, seconds=SECONDS)
+        eventually("writes are admitted before the outage", lambda: len(written.taken) > 2, seconds=SECONDS)
         assert _kill(b"manager\0--config=/controller_manager_config.yaml") == 2
-        eventually("a write that is refused", lambda: written.refused, seconds=SECONDS)
+        eventually("a write is rejected", lambda: written.refused, seconds=SECONDS)
         count = len(written.taken)
-        eventually("writes afterwards", lambda: len(written.taken) > count + 2, seconds=SECONDS)
+        eventually(
+            "writes are admitted after the outage", lambda: len(written.taken) > count + 2, seconds=SECONDS
+        )
         groups.apply(manifest("after", {}, {"containers": [member()]}))
         groups.ready("after", 2)
     assert [message for message in written.refused if "webhook" not in message] == []
     assert stored(groups) == set(written.taken)
-    eventually("all to be acted on", lambda: acted_on(groups), lambda names: names == stored(groups), SECONDS)
+    eventually(
+        "every admitted set has its StatefulSet",
+        lambda: acted_on(groups),
+        lambda names: names == stored(groups),
+        SECONDS,
+    )
     assert uids(groups.pods("before")) == uids(pods)
     after = ready_managers(cluster)
     assert {name: sum(restarts(pod).values()) - former[name] for name, pod in after.items()} == {
@@ -122,7 +127,9 @@ def scraped(product: RealCluster) -> Iterator[RealCluster]:
 
 def test_metrics_are_scraped_as_the_service_monitor_says(scraped: RealCluster) -> None:
     pods = ready_managers(scraped)
-    targets = eventually("both managers", lambda: targets_of(scraped, MONITOR), lambda now: len(now) == 2)
+    targets = eventually(
+        "both managers are targets", lambda: targets_of(scraped, MONITOR), lambda now: len(now) == 2
+    )
     assert {endpoint.address for endpoint in targets} == {pod["status"]["podIP"] for pod in pods.values()}
     for target in targets:
         assert target.scraped().value("lws_build_info") == 1
@@ -131,18 +138,30 @@ def test_metrics_are_scraped_as_the_service_monitor_says(scraped: RealCluster) -
 
 def test_another_build_rolls_in_and_back_without_a_lost_review(scraped: RealCluster, groups: Groups) -> None:
     first = images(scraped)
-    commit = eventually("the build", lambda: commits(scraped), lambda now: len(now) == 2)[0]
+    commit = eventually("both managers report a commit", lambda: commits(scraped), lambda now: len(now) == 2)[
+        0
+    ]
     load_another_build(scraped, f"{IMAGE}:other")
     with reviewed(groups) as lost:
         upgrade(scraped, "--set=image.manager.tag=other")
         assert images(scraped) == {f"{IMAGE}:other"}
-        eventually("the other build", lambda: commits(scraped), lambda now: now == [COMMIT] * 2, SECONDS)
+        eventually(
+            "both managers report the other commit",
+            lambda: commits(scraped),
+            lambda now: now == [COMMIT] * 2,
+            SECONDS,
+        )
         scraped.helm("rollback", "lws", "-n", NAMESPACE, "--wait", "--timeout", "300s")
     assert lost == []
-    eventually("the build from before", lambda: managers(scraped), all_ready, SECONDS)
+    eventually("the former build is ready", lambda: managers(scraped), all_ready, SECONDS)
     assert images(scraped) == first
     assert commit != COMMIT
-    eventually("its commit", lambda: commits(scraped), lambda now: now == [commit] * 2, SECONDS)
+    eventually(
+        "both managers report the former commit",
+        lambda: commits(scraped),
+        lambda now: now == [commit] * 2,
+        SECONDS,
+    )
 
 
 def images(cluster: RealCluster) -> set[str]:

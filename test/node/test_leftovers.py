@@ -76,7 +76,7 @@ def started(*wrapper: str) -> subprocess.Popen[str]:
     return node
 
 
-def test_it_is_entered_from_another_terminal_and_ends_with_ctrl_c(
+def test_a_node_is_entered_from_another_terminal_and_ends_with_ctrl_c(
     system: SystemPrograms, before: dict[str, object]
 ) -> None:
     """Outside, the ports and addresses of the node are taken, which does not affect the ones inside."""
@@ -99,18 +99,18 @@ def test_it_is_entered_from_another_terminal_and_ends_with_ctrl_c(
     assert users_of(namespaces) == []
 
 
-def test_nothing_is_left_when_it_is_killed(system: SystemPrograms, before: dict[str, object]) -> None:
+def test_nothing_is_left_of_a_killed_node(system: SystemPrograms, before: dict[str, object]) -> None:
     node = started()
     namespaces = namespaces_below(node.pid)
     assert {namespace.partition(":")[0] for namespace in namespaces} >= {"mnt", "net", "pid"}
     assert users_of(namespaces)
     node.kill()
     node.communicate(timeout=SECONDS)
-    eventually("everything to be gone", lambda: state_of_machine(system), lambda now: now == before)
-    eventually("their namespaces to be gone", lambda: users_of(namespaces), lambda users: users == [])
+    eventually("nothing of the node is left", lambda: state_of_machine(system), lambda now: now == before)
+    eventually("the namespaces have no users", lambda: users_of(namespaces), lambda users: users == [])
 
 
-def test_the_demo_holds_what_it_says_and_leaves_nothing(
+def test_the_demo_succeeds_and_leaves_nothing(
     system: SystemPrograms, before: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
@@ -135,7 +135,7 @@ def test_the_demo_holds_what_it_says_and_leaves_nothing(
     assert namespaces and users_of(namespaces) == []
 
 
-def test_what_a_machine_lacks_is_one_line(system: SystemPrograms, tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_in_one_line(system: SystemPrograms, tmp_path: Path) -> None:
     """There is neither apt-get nor runc, as in a small container."""
     programs = tmp_path / "bin"
     programs.mkdir()

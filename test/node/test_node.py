@@ -67,14 +67,14 @@ def all_ready(groups: Groups) -> dict[str, dict[str, Pod]]:
     return {policy: groups.ready(SHORT_NAMES[policy], 2) for policy in POLICIES}
 
 
-def everybody(pods: Mapping[str, Mapping[str, Pod]]) -> dict[str, tuple[set[str], list[dict[str, int]]]]:
+def states_of(pods: Mapping[str, Mapping[str, Pod]]) -> dict[str, tuple[set[str], list[dict[str, int]]]]:
     return {
         policy: (uids(members), [restarts(pod) for pod in members.values()])
         for policy, members in pods.items()
     }
 
 
-def test_kubelet_and_containerd_restart_and_nobody_notices(running: Groups) -> None:
+def test_a_restart_of_kubelet_and_containerd_affects_no_group(running: Groups) -> None:
     before = all_ready(running)
     kubelet.stop_programs(running.cluster)
     try:
@@ -83,12 +83,12 @@ def test_kubelet_and_containerd_restart_and_nobody_notices(running: Groups) -> N
     finally:
         kubelet.start_programs(running.cluster)
     former = _renewed(running.cluster)
-    eventually("the kubelet to say so", lambda: _renewed(running.cluster), lambda now: now != former)
-    stays("the groups", lambda: everybody(_pods(running)), QUIET_SECONDS)
-    assert everybody(all_ready(running)) == everybody(before)
+    eventually("the kubelet renews its Lease", lambda: _renewed(running.cluster), lambda now: now != former)
+    stays("no pod is replaced or restarted", lambda: states_of(_pods(running)), QUIET_SECONDS)
+    assert states_of(all_ready(running)) == states_of(before)
 
 
-def test_the_disk_is_full(running: Groups) -> None:
+def test_a_full_disk_evicts_workers(running: Groups) -> None:
     """The kubelet evicts workers, the largest first, and taints the node; no group restart is counted."""
     if (free := kubelet.free_bytes()) < _FREE:
         pytest.skip(
@@ -105,7 +105,7 @@ def test_the_disk_is_full(running: Groups) -> None:
     with kubelet.cordoned(running.cluster), kubelet.other_settings(running.cluster, limit):
         # Without these counts it would evict any pod. In a terminating group, it evicts no worker.
         eventually(
-            "the kubelet to count what was written",
+            "the kubelet counts the written bytes",
             lambda: kubelet.written(running.cluster),
             lambda sizes: all(sizes.get(pod["metadata"]["uid"], 0) >= _MEGABYTES << 20 for pod in workers),
             SECONDS,
@@ -119,7 +119,7 @@ def test_the_disk_is_full(running: Groups) -> None:
     all_ready(running)
 
 
-def test_the_node_reboots(running: Groups) -> None:
+def test_a_reboot_counts_as_a_failure_under_two_policies(running: Groups) -> None:
     """Every container starts again, which two policies treat as a failure of the group."""
     before = all_ready(running)
     kubelet.cut_power(running.cluster)
@@ -129,7 +129,7 @@ def test_the_node_reboots(running: Groups) -> None:
         # Unlike an eviction, this is counted.
         assert running.status(SHORT_NAMES[policy])["restarts"], policy
     alone = eventually(
-        "the containers to restart",
+        "the containers restart",
         lambda: running.pods(SHORT_NAMES[NONE]),
         lambda pods: all(is_ready(pod) and restarts(pod)["member"] for pod in pods.values()),
         SECONDS,
@@ -141,19 +141,21 @@ def test_the_node_reboots(running: Groups) -> None:
 def _evict_workers(running: Groups, before: Mapping[str, Mapping[str, Pod]]) -> None:
     """Wait until the node is tainted, and a worker of each set is gone."""
     eventually(
-        "the node to be tainted",
+        "the node is tainted",
         lambda: get(running.cluster, "nodes")["items"][0]["spec"].get("taints", []),
         lambda taints: any(taint["key"] == "node.kubernetes.io/disk-pressure" for taint in taints),
         SECONDS,
     )
     eventually(
-        "a worker of each set to be evicted",
+        "a worker of each set is evicted",
         lambda: _evicted(running),
         lambda names: {f"{SHORT_NAMES[policy]}-0-1" for policy in POLICIES} <= names,
         SECONDS,
     )
     # The Event comes first, and a kubelet that ends then forgets the eviction.
-    eventually("them to be gone", lambda: _serving(running, before), lambda names: not names, SECONDS)
+    eventually(
+        "the evicted workers are gone", lambda: _serving(running, before), lambda names: not names, SECONDS
+    )
 
 
 def _evicted(groups: Groups) -> set[str]:

@@ -27,7 +27,7 @@ _RIGHTS = "rights-of-the-stand-in"
 
 
 @pytest.fixture
-def original(product: RealCluster) -> Iterator[Release]:
+def upstream(product: RealCluster) -> Iterator[Release]:
     """Upstream's release in place of ours; afterwards ours with its defaults."""
     (image,) = {pod["spec"]["containers"][0]["image"] for pod in ready_managers(product).values()}
     release = Release(product)
@@ -46,37 +46,40 @@ def original(product: RealCluster) -> Iterator[Release]:
     ready_managers(product)
 
 
-def test_there_and_back_while_sets_serve(original: Release, groups: Groups) -> None:
+def test_sets_serve_during_a_handover_and_back(upstream: Release, groups: Groups) -> None:
     cluster = groups.cluster
-    eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)
+    eventually("writes are admitted", lambda: is_answered(groups), seconds=SECONDS)
     groups.apply(manifest("serving", {"replicas": 2}, {"containers": [member()]}))
     before = groups.ready("serving", 4)
-    expected = {target: original.uid(*target) for target in (DEFINITION, DEPLOYMENT, LEASE)}
-    authority = original.certificates()["ca.crt"]
-    stored = original.list("leaderworkersets", groups.namespace)
+    expected = {target: upstream.uid(*target) for target in (DEFINITION, DEPLOYMENT, LEASE)}
+    authority = upstream.certificates()["ca.crt"]
+    stored = upstream.list("leaderworkersets", groups.namespace)
 
     with served(before) as lost:
         cluster.helm("upgrade", "lws", str(CHART), *TO_OURS)
         ours = ready_managers(cluster)
         assert {pod["spec"]["containers"][0]["command"][0] for pod in ours.values()} == {"lws"}
-        assert_kept(original, groups, expected, authority)
+        assert_kept(upstream, groups, expected, authority)
 
         cluster.helm("rollback", "lws", "1", "--namespace", NAMESPACE, "--wait", "--timeout", "300s")
         theirs = eventually(
-            "theirs alone", lambda: managers(cluster), lambda pods: all_ready(pods, 1), SECONDS
+            "only upstream's manager is ready",
+            lambda: managers(cluster),
+            lambda pods: all_ready(pods, 1),
+            SECONDS,
         )
         assert {pod["spec"]["containers"][0]["command"][0] for pod in theirs.values()} == {"/manager"}
-        assert_kept(original, groups, expected, authority)
+        assert_kept(upstream, groups, expected, authority)
     assert lost == []
     assert uids(groups.pods("serving")) == uids(before)
-    assert [lws["spec"] for lws in original.list("leaderworkersets", groups.namespace)] == [
+    assert [lws["spec"] for lws in upstream.list("leaderworkersets", groups.namespace)] == [
         lws["spec"] for lws in stored
     ]
 
     # The manager that is back reconciles the groups.
     end(before["serving-1-1"], 3)
     eventually(
-        "another group 1",
+        "group 1 is recreated",
         lambda: groups.pods("serving"),
         lambda pods: len(pods) == 4 and len(uids(pods) - uids(before)) == 2,
         SECONDS,
@@ -91,7 +94,7 @@ def assert_kept(
     assert {target: release.uid(*target) for target in expected} == expected
     assert release.get(*SECRET)["data"]
     assert release.certificates()["ca.crt"] == authority
-    eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)
+    eventually("writes are admitted", lambda: is_answered(groups), seconds=SECONDS)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from test.node.groups import Groups
 from test.node.recreation import OURS, STRETCHES, measured, table
 
 
-def test_every_stretch_of_a_recreation_is_seen(groups: Groups) -> None:
+def test_every_step_of_a_recreation_is_recorded(groups: Groups) -> None:
     recreations = measured(groups, 3)
     for recreation in recreations:
         assert all(seconds >= 0 for seconds in recreation.stretches.values())

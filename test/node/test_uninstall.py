@@ -11,12 +11,12 @@ from tools.deployment import CHART, NAMESPACE
 from tools.realnode.members import end, given_to
 
 
-def test_sets_go_on_running_and_are_looked_after_again(groups: Groups) -> None:
+def test_sets_keep_running_and_are_managed_by_a_new_installation(groups: Groups) -> None:
     groups.apply(manifest("left", {}, {"containers": [member()]}))
     before = groups.ready("left", 2)
     groups.cluster.helm("uninstall", "lws", "-n", NAMESPACE, "--wait")
     eventually(
-        "the managers to be gone", lambda: groups.cluster.pods.matching(NAMESPACE), lambda pods: not pods
+        "the managers are gone", lambda: groups.cluster.pods.matching(NAMESPACE), lambda pods: not pods
     )
     pods = groups.pods("left")
     assert uids(pods) == uids(before)

@@ -1,4 +1,4 @@
-"""Create sets all the time, whatever happens to the managers, and record which ones the API server admits."""
+"""Create sets all the time, also without a manager, and record which ones the API server admits."""
 
 from __future__ import annotations
 

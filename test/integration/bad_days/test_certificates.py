@@ -38,8 +38,15 @@ def test_managers_that_start_concurrently_agree_on_one_certificate(
         manager.wait_ready()
     authority = secret_of(cluster)["ca.crt"]
     assert authority.count(b"BEGIN CERTIFICATE") == 1
-    eventually("all trust it", lambda: ca_bundles(cluster), lambda bundles: bundles == [authority] * 4)
-    eventually("both show one", lambda: len({served_by(manager, cluster) for manager in managers}) == 1)
+    eventually(
+        "all webhooks have the CA bundle",
+        lambda: ca_bundles(cluster),
+        lambda bundles: bundles == [authority] * 4,
+    )
+    eventually(
+        "both managers present the same certificate",
+        lambda: len({served_by(manager, cluster) for manager in managers}) == 1,
+    )
     for manager in managers:
         stage.serve(manager)
         eventually("sets are admitted", lambda: admits(world))
@@ -53,9 +60,9 @@ def test_edited_secrets_and_ca_bundles_are_repaired(
     authority, certificate = secret_of(cluster)["ca.crt"], served_by(manager, cluster)
     store_certificate_that_ends_tomorrow(cluster)
     empty_bundles(cluster)
-    eventually("the bundles are back", lambda: all(ca_bundles(cluster)))
+    eventually("the CA bundles are restored", lambda: all(ca_bundles(cluster)))
     assert ca_bundles(cluster) == [authority] * 4
-    eventually("another certificate is shown", lambda: served_by(manager, cluster) != certificate)
+    eventually("another certificate is presented", lambda: served_by(manager, cluster) != certificate)
     assert ends_at(served_by(manager, cluster)) > datetime.now(UTC) + timedelta(days=300)
     assert secret_of(cluster)["tls.crt"] == ssl.DER_cert_to_PEM_cert(served_by(manager, cluster)).encode()
     eventually("sets are admitted", lambda: admits(world))

@@ -41,34 +41,34 @@ STATEFULSET: dict[str, Any] = {
 }
 # The second groups of the first two sets need names that other objects have; the third set lost its leader
 # StatefulSet.
-STRANGERS = {
+FOREIGN_OBJECTS = {
     "served": (SERVICE, "served-1"),
     "worked": (STATEFULSET, "worked-1"),
     "led": (STATEFULSET, "led"),
 }
 
 
-def test_foreign_objects_created_later(product: Product, world: World) -> None:
-    for name in STRANGERS:
+def test_foreign_objects_created_later_are_left_alone_and_reported(product: Product, world: World) -> None:
+    for name in FOREIGN_OBJECTS:
         world.create(a_set(name, replicas=1, size=2, **UNIQUE))
-    settle(world, *STRANGERS)
+    settle(world, *FOREIGN_OBJECTS)
     first = pod_uids(world, "served") | pod_uids(world, "worked")
     product.stop()
     world.delete("StatefulSet", "led")
     eventually("the StatefulSet of the leaders is gone", lambda: world.find("StatefulSet", "led") is None)
-    for manifest, name in STRANGERS.values():
+    for manifest, name in FOREIGN_OBJECTS.values():
         world.create({**manifest, "metadata": {"name": name}})
-    before = dict(strangers_in(world))
+    before = dict(foreign_objects_in(world))
     product.start()
     for name in ("served", "worked"):
         world.patch(SET, name, scaled_to(3))
 
-    for name, (manifest, stranger) in STRANGERS.items():
-        told(world, name, f"{manifest['kind']} {stranger} ")
-    stays("the strangers", lambda: dict(strangers_in(world)), seconds=2)
-    assert dict(strangers_in(world)) == before
+    for name, (manifest, foreign) in FOREIGN_OBJECTS.items():
+        wait_for_clash(world, name, f"{manifest['kind']} {foreign} ")
+    stays("the foreign objects do not change", lambda: dict(foreign_objects_in(world)), seconds=2)
+    assert dict(foreign_objects_in(world)) == before
     eventually(
-        "the status says so too",
+        "the set is not available",
         lambda: condition(world.get(SET, "led"), "Available").get("status"),
         lambda status: status == "False",
     )
@@ -78,22 +78,22 @@ def test_foreign_objects_created_later(product: Product, world: World) -> None:
         eventually("the third group is complete", lambda: complete <= pod_uids(world, name).keys())  # noqa: B023
     assert first.items() <= (pod_uids(world, "served") | pod_uids(world, "worked")).items()
 
-    for manifest, name in STRANGERS.values():
+    for manifest, name in FOREIGN_OBJECTS.values():
         world.delete(manifest["kind"], name)
-    settle(world, *STRANGERS)
-    for name in STRANGERS:
+    settle(world, *FOREIGN_OBJECTS)
+    for name in FOREIGN_OBJECTS:
         eventually("the condition is gone", lambda: not condition(world.get(SET, name), "ReplicaFailure"))  # noqa: B023
 
 
-def strangers_in(world: World) -> Iterator[tuple[str, Identity]]:
+def foreign_objects_in(world: World) -> Iterator[tuple[str, Identity]]:
     """Yield the objects of other owners, without versions, because their controllers write their status."""
     objects = identities(world, "Service", "StatefulSet")
-    for manifest, name in STRANGERS.values():
+    for manifest, name in FOREIGN_OBJECTS.values():
         key = f"{manifest['kind']} {name}"
         yield key, objects[key]._replace(version="")
 
 
-def told(world: World, name: str, about: str) -> None:
+def wait_for_clash(world: World, name: str, about: str) -> None:
     """Wait until the condition and a warning name the conflicting object."""
     eventually(
         f"the condition of {name} about {about}",

@@ -21,7 +21,7 @@ from tools.deployment import REPOSITORY, ManagerProcess
 pytestmark = pytest.mark.local_only
 
 
-def ended(*arguments: str) -> tuple[int, str]:
+def run_manager(*arguments: str) -> tuple[int, str]:
     """Return exit code and stderr of `lws manager`."""
     paths = os.pathsep.join(str(REPOSITORY / part) for part in ("", "api"))
     done = subprocess.run(
@@ -48,26 +48,26 @@ def flag(manager: ManagerProcess, name: str) -> Path:
     return Path(value)
 
 
-def test_unknown_flag() -> None:
-    code, stderr = ended("--leader-elct=true")
+def test_an_unknown_flag_is_rejected() -> None:
+    code, stderr = run_manager("--leader-elct=true")
     assert code == 2
     assert "--leader-elct" in stderr and is_one_line(stderr)
 
 
-def test_unknown_key(stage: Stage) -> None:
+def test_an_unknown_configuration_key_is_rejected(stage: Stage) -> None:
     config = flag(stage.manager(), "config")
     config.write_text(config.read_text() + "\nwebhok: {}\n")
-    code, stderr = ended(f"--config={config}")
+    code, stderr = run_manager(f"--config={config}")
     assert code == 1
     assert f"{config}: webhok: no such key; did you mean webhook?" in stderr and is_one_line(stderr)
 
 
 @pytest.mark.parametrize("section", ["webhook", "health", "metrics"])
-def test_port_in_use(stage: Stage, section: str) -> None:
+def test_a_port_in_use_is_reported(stage: Stage, section: str) -> None:
     manager = stage.manager()
     port = {"webhook": manager.webhook_port, "health": manager.health_port, "metrics": manager.metrics_port}
     with socket.create_server(("127.0.0.1", port[section])):
-        code, stderr = ended(
+        code, stderr = run_manager(
             f"--config={flag(manager, 'config')}", f"--kubeconfig={flag(manager, 'kubeconfig')}"
         )
     assert code == 1
@@ -96,7 +96,9 @@ def test_a_manager_without_access_waits_and_logs_the_reason(
     path.write_text(yaml.safe_dump(kubeconfig))
     manager.start()
     _, body = eventually(
-        "it says what it waits for", lambda: manager.probe("readyz"), lambda answer: missing in answer[1]
+        "the readiness probe reports the reason",
+        lambda: manager.probe("readyz"),
+        lambda answer: missing in answer[1],
     )
     assert manager.probe("healthz")[0] == 200, body
     assert manager.stop() == 0

@@ -97,7 +97,7 @@ class Plugin:
     def end(self, name: str, token: str) -> None:
         """Revoke the tokens of a Secret, and wait until the API server rejects them."""
         self._cluster.kubectl("delete", "secret", name, "-n", NAMESPACE)
-        eventually("the token is refused", lambda: self._status(token), lambda status: status == 401)
+        eventually("the token is rejected", lambda: self._status(token), lambda status: status == 401)
 
     def _status(self, token: str) -> int:
         request = urllib.request.Request(
@@ -128,7 +128,7 @@ def test_a_manager_behind_a_proxy_survives_the_expiry_of_its_token(
         stage.serve(manager.start())
         world.create(a_set("served", replicas=1, size=2))
         settle(world, "served")
-        assert plugin.runs == 1, "a token that names no end is good until it is refused"
+        assert plugin.runs == 1, "a token without an expiry is used until it is rejected"
         plugin.hand_out("second")
         plugin.end("first", first)
         tunnel.cut()

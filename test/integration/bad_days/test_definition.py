@@ -26,13 +26,13 @@ def test_the_manager_waits_for_a_missing_crd(stage: Stage, cluster: LocalCluster
     cluster.kubectl("delete", "crd", DEFINITION, "--wait")
     impatient, manager = stage.manager().start(), stage.manager().start()
     try:
-        eventually("both wait", lambda: complaints(impatient) and complaints(manager))
+        eventually("both managers wait", lambda: complaints(impatient) and complaints(manager))
         assert impatient.stop() == 0
-        eventually("it is looked for again", lambda: complaints(manager) > 1)
+        eventually("the manager checks again", lambda: complaints(manager) > 1)
         assert manager.is_running
-        eventually("it is alive", lambda: manager.probe("healthz")[0], lambda status: status == 200)
+        eventually("the manager is alive", lambda: manager.probe("healthz")[0], lambda status: status == 200)
         _, text = eventually(
-            "it is not ready", lambda: manager.probe("readyz"), lambda answer: answer[0] == 500
+            "the manager is not ready", lambda: manager.probe("readyz"), lambda answer: answer[0] == 500
         )
         assert "leaderworkersets" in text
         assert "Traceback" not in manager.log_path.read_text()

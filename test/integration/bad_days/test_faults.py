@@ -88,7 +88,9 @@ def test_a_set_is_created_and_updated(
         assert played <= set(proxy.seen)
         assert manager.is_running
         if "Delay" in played:
-            assert "stops acting" not in manager.log_path.read_text(), "slow answers do not cost the Lease"
+            assert "stops acting" not in manager.log_path.read_text(), (
+                "the manager keeps the Lease despite slow responses"
+            )
 
 
 def test_a_disaggregated_set_is_created_and_updated(stage: Stage, world: World) -> None:
@@ -115,10 +117,13 @@ def test_an_expired_watch_does_not_restart_the_manager(stage: Stage, world: Worl
 
     with stage.proxy() as proxy:
         manager = stage.start(proxy=proxy)
-        eventually("it leads", lambda: "held by this manager" in manager.log_path.read_text())
+        eventually("the manager is active", lambda: "held by this manager" in manager.log_path.read_text())
         proxy.rule = broken
         proxy.cut_streams()
-        eventually("it starts over", lambda: manager.log_path.read_text().count("kopf has ended") > 1)
+        eventually(
+            "the manager lists everything again",
+            lambda: manager.log_path.read_text().count("kopf has ended") > 1,
+        )
         assert "released" in manager.log_path.read_text()
         assert manager.probe("healthz")[0] == 200
         proxy.rule = no_fault

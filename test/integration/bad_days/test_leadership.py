@@ -1,4 +1,4 @@
-"""Exactly one manager is active, whatever happens to the other one."""
+"""Exactly one manager is active, also when the other one is stopped, killed or cut off."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def holder(api: Api) -> str:
     return str(api.get(LEASE)["spec"].get("holderIdentity") or "")
 
 
-def is_there(api: Api) -> bool:
+def lease_exists(api: Api) -> bool:
     try:
         api.get(LEASE)
     except ApiError as error:
@@ -47,7 +47,7 @@ def is_there(api: Api) -> bool:
 def start_two(stage: Stage) -> tuple[ManagerProcess, ManagerProcess]:
     """Start an active manager, and one that waits and answers the webhooks."""
     acting = stage.start()
-    eventually("the first one leads", lambda: "held by this manager" in acting.log_path.read_text())
+    eventually("the first manager is active", lambda: "held by this manager" in acting.log_path.read_text())
     return acting, stage.start()
 
 
@@ -58,13 +58,13 @@ def took_over(manager: ManagerProcess) -> bool:
 def test_a_terminating_manager_finishes_its_passes(stage: Stage, world: World) -> None:
     released = threading.Event()
 
-    def held_writes(request: Asked) -> Fault | None:
+    def hold_writes(request: Asked) -> Fault | None:
         return Hold(released) if request.is_write and world.namespace in request.path else None
 
     with stage.proxy() as proxy:
         manager = stage.start(proxy=proxy)
-        eventually("it leads", lambda: took_over(manager))
-        proxy.rule = held_writes
+        eventually("the manager is active", lambda: took_over(manager))
+        proxy.rule = hold_writes
         world.create(a_set("web", replicas=1, size=1))
         eventually("a pass is running", lambda: proxy.seen["Hold"])
         assert revisions_of(world, "web") == []
@@ -75,7 +75,7 @@ def test_a_terminating_manager_finishes_its_passes(stage: Stage, world: World) -
     assert holder(world.api) == ""
 
 
-def test_handover_after_termination_and_after_a_kill(
+def test_another_manager_takes_over_after_a_termination_and_after_a_kill(
     stage: Stage, world: World, cluster: LocalCluster
 ) -> None:
     first, second = start_two(stage)
@@ -84,16 +84,16 @@ def test_handover_after_termination_and_after_a_kill(
     assert first.stop() == 0
     # A released Lease is acquired without waiting.
     assert "released" in first.log_path.read_text()
-    eventually("the second takes over", lambda: took_over(second))
+    eventually("the second manager takes over", lambda: took_over(second))
     world.patch(SET, "web", new_image("server:2"))
     settle(world, "web")
 
     ledger = Ledger(cluster.audit_log)
     third = stage.start()
-    eventually("the second holds on", lambda: renewals(ledger, second))
+    eventually("the second manager renews the Lease", lambda: renewals(ledger, second))
     second.kill()
     world.patch(SET, "web", scaled_to(3))
-    eventually("the third takes over", lambda: took_over(third))
+    eventually("the third manager takes over", lambda: took_over(third))
     # The Lease of a killed manager is respected, because the manager might only be slow.
     waited = renewals(ledger, third)[0] - renewals(ledger, second)[-1]
     assert waited > timedelta(seconds=DEADLINE)
@@ -110,12 +110,12 @@ def test_a_new_leader_with_frozen_watches_sees_the_writes_of_the_former_one(
 
     with stage.proxy() as proxy:
         acting = stage.start()
-        eventually("the first one leads", lambda: took_over(acting))
+        eventually("the first manager is active", lambda: took_over(acting))
         successor = stage.start(proxy=proxy)
         proxy.rule = frozen
         proxy.cut_streams()
         eventually(
-            "its streams are frozen",
+            "the streams of the successor are frozen",
             lambda: proxy.seen["Hold"],
             lambda seen: seen >= len(LEADER_WORKER_SET.children),
         )
@@ -140,19 +140,19 @@ def test_a_deleted_lease_stays_with_its_holder(stage: Stage, world: World) -> No
     with stage.proxy() as proxy, stage.proxy() as of_another:
         of_another.rule = seen
         acting = stage.start(proxy=proxy)
-        eventually("the first one leads", lambda: took_over(acting))
+        eventually("the first manager is active", lambda: took_over(acting))
         named = holder(world.api)
         standby = stage.start(proxy=of_another)
-        eventually("the other has seen it", lambda: looks)
+        eventually("the standby has read the Lease", lambda: looks)
         proxy.rule = late
         world.api.delete(LEASE)
         before = len(looks)
-        eventually("the other finds it gone", lambda: len(looks) > before + 1)
+        eventually("the standby finds no Lease", lambda: len(looks) > before + 1)
         let_go.set()
         proxy.rule = no_fault
         world.create(a_set("web", replicas=1, size=2))
         settle(world, "web")
-        eventually("the Lease is made again", lambda: is_there(world.api))
+        eventually("the Lease is recreated", lambda: lease_exists(world.api))
         assert holder(world.api) == named and not took_over(standby)
 
 
@@ -160,7 +160,7 @@ def test_reapplied_permissions_do_not_stop_the_leader(
     stage: Stage, world: World, cluster: LocalCluster
 ) -> None:
     acting = stage.start()
-    eventually("it leads", lambda: took_over(acting))
+    eventually("the manager is active", lambda: took_over(acting))
     lease = world.api.get(LEASE)["spec"]
     stored = [
         world.api.get(f"{BINDINGS}/{name}")
@@ -169,9 +169,7 @@ def test_reapplied_permissions_do_not_stop_the_leader(
     for binding in stored:
         world.api.delete(f"{BINDINGS}/{binding['metadata']['name']}")
     try:
-        eventually(
-            "a look for definitions is refused", lambda: re.search(REFUSED, acting.log_path.read_text())
-        )
+        eventually("a check for the CRD is rejected", lambda: re.search(REFUSED, acting.log_path.read_text()))
     finally:
         for binding in stored:
             binding["metadata"] = {key: binding["metadata"][key] for key in ("name", "labels", "annotations")}
@@ -184,7 +182,7 @@ def test_reapplied_permissions_do_not_stop_the_leader(
     assert "relists everything" not in log and "released" not in log
 
 
-def without_its_lease(request: Asked) -> Fault | None:
+def drop_lease_requests(request: Asked) -> Fault | None:
     return Drop() if "/leases/" in request.path else None
 
 
@@ -194,20 +192,20 @@ def test_a_worker_replaced_under_another_leader_restarts_no_healthy_group(stage:
     def settle_under(policy: str) -> None:
         changed = world.patch(SET, "web", {"spec": {"leaderWorkerTemplate": {"restartPolicy": policy}}})
         eventually(
-            "it is acted on",
+            "the changed policy is observed",
             lambda: world.get(SET, "web")["status"]["observedGeneration"],
             lambda seen: seen == changed["metadata"]["generation"],
         )
 
     with stage.proxy() as proxy:
         former = stage.start(proxy=proxy)
-        eventually("the first one leads", lambda: took_over(former))
+        eventually("the first manager is active", lambda: took_over(former))
         world.create(a_set("web", replicas=1, size=2))
         settle(world, "web")
         before = pod_uids(world, "web")
         standby = stage.start()
-        proxy.rule = without_its_lease
-        eventually("the other one leads", lambda: took_over(standby))
+        proxy.rule = drop_lease_requests
+        eventually("the standby is active", lambda: took_over(standby))
         settle_under("None")
         world.delete("Pod", "web-0-1")
         world.gone_or_replaced("Pod", "web-0-1", before["web-0-1"])
@@ -217,7 +215,9 @@ def test_a_worker_replaced_under_another_leader_restarts_no_healthy_group(stage:
         stage.serve(former)
         assert standby.stop() == 0
         log = former.log_path
-        eventually("the first one leads again", lambda: log.read_text().count("held by this manager") == 2)
+        eventually(
+            "the first manager is active again", lambda: log.read_text().count("held by this manager") == 2
+        )
         world.patch(SET, "web", scaled_to(2))
         settle(world, "web")
         after = pod_uids(world, "web")

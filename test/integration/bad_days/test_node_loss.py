@@ -65,7 +65,9 @@ def manager(stage: Stage) -> ManagerProcess:
     """Start a manager that only reports lost nodes, and stop the node."""
     manager, world = stage.manager(force=False), stage.world
     for name, leader, worker in (("leads", DOOMED, "node-0"), ("works", "node-1", DOOMED)):
-        world.create(a_set(name, 1, 2, workers=drawn_to(worker), group={"leaderTemplate": drawn_to(leader)}))
+        world.create(
+            a_set(name, 1, 2, workers=preferring(worker), group={"leaderTemplate": preferring(leader)})
+        )
     settle(world, *SETS, seconds=120)
     for name in SETS:
         doomed = [pod for pod in pods_of(world, name) if pod["spec"].get("nodeName") == DOOMED]
@@ -74,7 +76,7 @@ def manager(stage: Stage) -> ManagerProcess:
     return manager
 
 
-def drawn_to(node: str) -> dict[str, Any]:
+def preferring(node: str) -> dict[str, Any]:
     """Return a pod that prefers this node, and is deleted soon after the node is lost."""
     requirement = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     preferred = {"weight": 100, "preference": {"matchExpressions": [requirement]}}
@@ -93,11 +95,11 @@ def failure(world: World, name: str) -> dict[str, Any]:
     return condition(world.get(SET, name), "ReplicaFailure")
 
 
-def losses_told(world: World, name: str) -> list[Event]:
+def node_lost_events(world: World, name: str) -> list[Event]:
     return [event for event in events_of(world, name) if event.reason == "NodeLost"]
 
 
-def held(stage: Stage, manager: ManagerProcess) -> float:
+def held_pods(stage: Stage, manager: ManagerProcess) -> float:
     """Return the metric as Prometheus reads it, with an authorized token, or -1 if it is missing."""
     token = stage.cluster.kubectl("create", "token", "default", "-n", "kube-system").strip()
     request = urllib.request.Request(
@@ -117,7 +119,7 @@ def test_pods_on_a_lost_node_are_reported_and_kept(stage: Stage, manager: Manage
     world = stage.world
     for name, pod in HELD.items():
         condition = eventually(
-            f"{name} says that it is held",
+            f"{name} reports the lost node",
             lambda name=name: failure(world, name),
             lambda condition: condition.get("reason") == "NodeLost",
             LOST_SECONDS,
@@ -125,10 +127,10 @@ def test_pods_on_a_lost_node_are_reported_and_kept(stage: Stage, manager: Manage
         assert condition["status"] == "True"
         assert condition["message"].startswith(f"node {DOOMED} has not been ready since ")
         assert f"cannot terminate {pod}: their groups are blocked" in condition["message"]
-        events = eventually(f"{name} has an Event", lambda name=name: losses_told(world, name))
+        events = eventually(f"{name} has an Event", lambda name=name: node_lost_events(world, name))
         assert [(event.type, event.note) for event in events] == [("Warning", condition["message"])]
-    eventually("both are counted", lambda: held(stage, manager), lambda count: count == 2)
-    stays("nobody touches them", lambda: {name: uids_of_group(world, name, 0) for name in SETS}, 5)
+    eventually("the metric counts both pods", lambda: held_pods(stage, manager), lambda count: count == 2)
+    stays("the pods do not change", lambda: {name: uids_of_group(world, name, 0) for name in SETS}, 5)
     for pod in HELD.values():
         assert "deletionTimestamp" in world.get("Pod", pod)["metadata"]
 
@@ -137,7 +139,7 @@ def test_pods_on_a_lost_node_are_force_deleted_if_configured(stage: Stage, manag
     world = stage.world
     for name in SETS:
         eventually(
-            f"{name} is held",
+            f"{name} reports the lost node",
             lambda name=name: failure(world, name),
             lambda condition: condition.get("reason") == "NodeLost",
             LOST_SECONDS,
@@ -156,11 +158,11 @@ def test_pods_on_a_lost_node_are_force_deleted_if_configured(stage: Stage, manag
         assert failure(world, name).get("status") != "True"
         note = f"Force-deleted pod {HELD[name]}: "
         eventually(
-            "it is told",
+            "an Event reports the deletion",
             lambda name=name: [event.note for event in events_of(world, name) if event.action == "Delete"],
             lambda notes, note=note: any(text.startswith(note) for text in notes),
         )
-    eventually("nothing is held any more", lambda: held(stage, acting), lambda count: count == 0)
+    eventually("the metric counts no pod", lambda: held_pods(stage, acting), lambda count: count == 0)
 
 
 def test_an_out_of_service_node_is_left_to_kubernetes(stage: Stage, manager: ManagerProcess) -> None:
@@ -168,19 +170,24 @@ def test_an_out_of_service_node_is_left_to_kubernetes(stage: Stage, manager: Man
     world, cluster = stage.world, stage.cluster
     stage.manager(force=True)
     cluster.revive_node(DOOMED)
-    eventually("the node is back", lambda: is_ready(node_of(cluster)))
-    world.create(a_set("rests", 1, 2, workers=drawn_to(DOOMED), group={"leaderTemplate": drawn_to("node-0")}))
+    eventually("the node is ready again", lambda: is_ready(node_of(cluster)))
+    world.create(
+        a_set("rests", 1, 2, workers=preferring(DOOMED), group={"leaderTemplate": preferring("node-0")})
+    )
     settle(world, "rests", seconds=120)
     lost = world.get("Pod", "rests-0-1")
     assert lost["spec"]["nodeName"] == DOOMED
 
     cluster.kill_node(DOOMED)
     eventually(
-        "Kubernetes has noticed", lambda: is_ready(node_of(cluster)), lambda ready: not ready, LOST_SECONDS
+        "Kubernetes reports that the node is lost",
+        lambda: is_ready(node_of(cluster)),
+        lambda ready: not ready,
+        LOST_SECONDS,
     )
     cluster.kubectl("taint", "nodes", DOOMED, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
     eventually(
-        "the lost worker is another one",
+        "the lost worker is replaced",
         lambda: world.uid("Pod", "rests-0-1"),
         lambda uid: uid not in ("", lost["metadata"]["uid"]),
         LOST_SECONDS,

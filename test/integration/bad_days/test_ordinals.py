@@ -90,26 +90,32 @@ def test_missing_start_ordinals_are_reported_and_create_no_extra_objects(
 ) -> None:
     world.create(a_set("web", replicas=REPLICAS, size=3))
     failure = eventually(
-        "the condition", lambda: condition(world.get(SET, "web"), "ReplicaFailure"), lambda seen: seen
+        "the condition is set", lambda: condition(world.get(SET, "web"), "ReplicaFailure"), lambda seen: seen
     )
     assert (failure["status"], failure["reason"]) == ("True", "StartOrdinalUnsupported")
     assert "requires Kubernetes" in failure["message"]
-    eventually("the warning", lambda: [event for event in events_of(world, "web") if event.type == "Warning"])
-    stays("nothing is on top", lambda: multiplied(world), seconds=3)
-    assert multiplied(world) == set()
+    eventually(
+        "a warning is reported",
+        lambda: [event for event in events_of(world, "web") if event.type == "Warning"],
+    )
+    stays("no StatefulSet is created for a StatefulSet", lambda: nested_statefulsets(world), seconds=3)
+    assert nested_statefulsets(world) == set()
     generations = {statefulset["metadata"]["generation"] for statefulset in world.list("StatefulSet")}
     assert generations == {1}
     product.restart()
     world.patch(SET, "web", {"metadata": {"annotations": {"looked-at": "again"}}})
-    stays("what is known", lambda: known(world), seconds=3)
-    assert (known(world), multiplied(world)) == (("True", "StartOrdinalUnsupported"), set())
+    stays("the condition does not change", lambda: reported_failure(world), seconds=3)
+    assert (reported_failure(world), nested_statefulsets(world)) == (
+        ("True", "StartOrdinalUnsupported"),
+        set(),
+    )
 
 
-def multiplied(world: World) -> set[str]:
+def nested_statefulsets(world: World) -> set[str]:
     """Return StatefulSets that were created for StatefulSets."""
     return names_of(world.list("StatefulSet")) - {"web", *(f"web-{index}" for index in range(REPLICAS))}
 
 
-def known(world: World) -> tuple[str, str]:
+def reported_failure(world: World) -> tuple[str, str]:
     failure = condition(world.get(SET, "web"), "ReplicaFailure")
     return failure["status"], failure["reason"]

@@ -71,7 +71,7 @@ def test_changes_during_a_network_partition_are_reconciled(
         cluster.pods.restart_container(world.namespace, "broken-0-1", "server", exit_code=1)
         world.delete(SET, "deleted")
         # The garbage collector may take half a minute to discover a new kind.
-        eventually("the deleted set takes its pods along", lambda: not pod_uids(world, "deleted"))
+        eventually("the pods of the deleted set are deleted", lambda: not pod_uids(world, "deleted"))
         ledger = Ledger(cluster.audit_log)
         proxy.rule = forgetful = Forgetful()
         eventually(
@@ -103,7 +103,7 @@ class Hidden:
         return Drop() if request.is_watch or self.is_written else None
 
 
-def test_pods_seen_before_their_statefulset(stage: Stage, world: World) -> None:
+def test_pods_are_seen_before_their_statefulset(stage: Stage, world: World) -> None:
     with stage.proxy() as proxy:
         stage.start(proxy=proxy)
         proxy.rule = Hidden()
@@ -116,7 +116,7 @@ def test_pods_seen_before_their_statefulset(stage: Stage, world: World) -> None:
         settle(world, "web")
 
 
-def test_a_long_api_server_outage_during_a_rollout(
+def test_a_rollout_continues_after_a_long_api_server_outage(
     product: Product, world: World, cluster: LocalCluster
 ) -> None:
     world.create(a_set("web", replicas=3, size=2))
@@ -128,7 +128,7 @@ def test_a_long_api_server_outage_during_a_rollout(
     cluster.kill_component(API_SERVER)
     time.sleep(AWAY_SECONDS)
     assert manager.is_running
-    eventually("it is alive", lambda: manager.probe("healthz")[0], lambda status: status == 200)
+    eventually("the manager is alive", lambda: manager.probe("healthz")[0], lambda status: status == 200)
     cluster.start_component(API_SERVER)
     restart_controllers(cluster)
     settle(world, "web")

@@ -48,10 +48,14 @@ def test_a_restored_etcd_is_listed_again_before_any_write(
         shutil.rmtree(cluster.workspace / STORE)
         shutil.move(cluster.workspace / "backup", cluster.workspace / STORE)
         audit.mark()
-    eventually("it is noticed", lambda: "restored from a backup" in manager.log_path.read_text())
+    eventually(
+        "the manager notices the restore", lambda: "restored from a backup" in manager.log_path.read_text()
+    )
     # A manager to which the API server was slow leaves its Lease to expire.
     eventually(
-        "it leads again", lambda: manager.log_path.read_text().count("held by this manager") > 1, seconds=300
+        "the manager is active again",
+        lambda: manager.log_path.read_text().count("held by this manager") > 1,
+        seconds=300,
     )
     manager.wait_ready()
     settle(world, "kept")
@@ -94,14 +98,18 @@ def test_a_long_outage_at_startup_does_not_restart_the_manager(
     manager = stage.manager()
     with stopped(cluster, API_SERVER):
         manager.start()
-        _, text = eventually("it serves probes", lambda: manager.probe("readyz"), lambda seen: seen[0] == 500)
+        _, text = eventually(
+            "the manager serves probes", lambda: manager.probe("readyz"), lambda seen: seen[0] == 500
+        )
         assert "is the API server up" in text
         assert manager.probe("healthz")[0] == 200
     stage.serve(manager)
     world.create(a_set("web", replicas=1, size=2))
     settle(world, "web")
     with stopped(cluster, API_SERVER):
-        eventually("it is cut off", lambda: manager.log_path.read_text().count("lease ") > 2)
+        eventually(
+            "the manager logs lost connections", lambda: manager.log_path.read_text().count("lease ") > 2
+        )
         assert manager.probe("healthz")[0] == 200
     world.patch(SET, "web", new_image("server:2"))
     settle(world, "web")

@@ -56,9 +56,9 @@ def changed(**request: Any) -> bytes:
 
 
 NO_REVIEWS = {
-    "nothing": b"",
+    "empty": b"",
     "not JSON": b"review, please",
-    "broken off": json.dumps(GOOD).encode()[:-20],
+    "truncated": json.dumps(GOOD).encode()[:-20],
     "not UTF-8": b'"\xff\xfe"',
     "a list": b"[1, 2]",
     "another kind": json.dumps({**GOOD, "kind": "Pod"}).encode(),
@@ -67,7 +67,7 @@ NO_REVIEWS = {
     "no UID": changed(uid=""),
     "another resource": changed(resource={"group": "", "version": "v1", "resource": "pods"}),
     "no object": changed(object=None, oldObject=None),
-    "a text for an object": changed(object="me"),
+    "a string for an object": changed(object="me"),
     "deeply nested": b"[" * 100_000,
 }
 

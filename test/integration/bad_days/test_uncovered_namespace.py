@@ -1,4 +1,4 @@
-"""Sets in a namespace that the pod webhook does not cover are left alone, and their status says so."""
+"""Sets in a namespace that the pod webhook does not cover are left alone, and their status reports it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_set_in_a_namespace_outside_the_webhook_selector_is_left_alone(
         world.patch(SET, "before", scaled_to(2))
         for name in ("before", "later"):
             eventually(
-                f"{name} says why nothing happens",
+                f"{name} reports why nothing happens",
                 lambda: condition(world.get(SET, name), "ReplicaFailure").get("reason"),  # noqa: B023
                 lambda reason: reason == "NamespaceNotCovered",
             )

@@ -51,29 +51,31 @@ def test_webhooks_are_available_during_an_upgrade(
     settle(world, "web")
     secret, bundles, before = secret_of(cluster), ca_bundles(cluster), specs(identities(world))
     failures: list[str] = []
-    with asking(world, failures) as requests:
+    with requesting_reviews(world, failures) as requests:
         # None is too short for a busy machine.
         for seconds in (28, 29, 30):
             product.deployment.install(to_this_host, "--set", f"webhooks.timeoutSeconds={seconds}")
-        eventually("it was asked often", lambda: requests, lambda seen: len(seen) > 20)
+        eventually("many reviews were requested", lambda: requests, lambda seen: len(seen) > 20)
     assert failures == []
     assert secret_of(cluster) == secret
     assert ca_bundles(cluster) == bundles
     assert differences(before, specs(identities(world))) == []
-    eventually("it is ready", lambda: product.manager.probe("readyz")[0], lambda status: status == 200)
+    eventually(
+        "the manager is ready", lambda: product.manager.probe("readyz")[0], lambda status: status == 200
+    )
 
 
 @contextmanager
-def asking(world: World, failures: list[str]) -> Iterator[list[int]]:
+def requesting_reviews(world: World, failures: list[str]) -> Iterator[list[int]]:
     """Have sets reviewed all the time, without creating any."""
     requests: list[int] = []
 
-    def ask() -> None:
+    def request_review() -> None:
         requests.append(1)
         try:
             world.api.create(f"{world.path(SET)}?dryRun=All", a_set("probe"))
         except ApiError as refusal:
             failures.append(str(refusal))
 
-    with repeated(ask, 0.05):
+    with repeated(request_review, 0.05):
         yield requests

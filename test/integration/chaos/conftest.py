@@ -32,7 +32,7 @@ def pytest_report_header() -> str:
 
 @pytest.fixture
 def dice(request: pytest.FixtureRequest) -> random.Random:
-    """The random numbers of one test; its output says how to repeat them."""
+    """The random numbers of one test; its output shows the seed that repeats them."""
     print(f"CHAOS_SEED={_SEED}")
     return random.Random(f"{_SEED} {request.node.name}")
 

@@ -61,14 +61,14 @@ def fewest_ready(steps: Iterable[Step], began: datetime, deaths: Collection[date
 def _too_many_groups(name: str, steps: Sequence[Step]) -> Iterator[Violation]:
     """Find moments with more groups than `replicas` plus the surge."""
     for position, step in enumerate(steps):
-        desired, leaders = step.after.asked, step.after.statefulsets.get(name)
+        desired, leaders = step.after.desired, step.after.statefulsets.get(name)
         if desired is None:
             continue
         if len(step.after.leaders) > desired.ceiling:
             yield Violation(position, f"{len(step.after.leaders)} groups, at most {desired.ceiling} may be")
         if leaders is not None and leaders.replicas > desired.ceiling:
             yield Violation(
-                position, f"{leaders.replicas} groups asked for, at most {desired.ceiling} may be"
+                position, f"{leaders.replicas} groups requested, at most {desired.ceiling} may be"
             )
 
 
@@ -118,8 +118,8 @@ def _steps_over_the_floor(name: str, steps: Sequence[Step]) -> Iterator[Violatio
     """Find actions of managers that leave fewer groups ready than the budget allows."""
     ours: set[str] = set()
     for position, step in enumerate(steps):
-        removed = _taken(name, step) if step.entry.user == MANAGER else {}
-        desired = step.before.asked
+        removed = _removed_groups(name, step) if step.entry.user == MANAGER else {}
+        desired = step.before.desired
         if (
             removed
             and desired is not None
@@ -170,8 +170,8 @@ def _restarts_without_reason(name: str, steps: Sequence[Step]) -> Iterator[Viola
                 )
 
 
-def _taken(name: str, step: Step) -> dict[int, Pod]:
-    """Return groups that a manager takes down in this step, by a deletion or through the StatefulSet."""
+def _removed_groups(name: str, step: Step) -> dict[int, Pod]:
+    """Return groups that a manager removes in this step, by a deletion or through the StatefulSet."""
     spared = _covered(name, step.before)
     if step.entry.resource == PODS:
         removed = {pod.group: pod for pod in _newly_terminating(step) if pod.is_leader}
@@ -196,9 +196,9 @@ def _is_called_off(name: str, frames: Sequence[Frame], leader: Pod) -> bool:
     """Report whether the leader's template is no longer the target, or its group is surplus."""
     for frame in frames:
         statefulset = frame.statefulsets.get(name)
-        if frame.asked is None or statefulset is None:
+        if frame.desired is None or statefulset is None:
             continue
-        if leader.group >= min(statefulset.replicas, frame.asked.ceiling) or _is_old(name, frame, leader):
+        if leader.group >= min(statefulset.replicas, frame.desired.ceiling) or _is_old(name, frame, leader):
             return True
     return False
 
@@ -206,7 +206,7 @@ def _is_called_off(name: str, frames: Sequence[Frame], leader: Pod) -> bool:
 def _is_old(name: str, frame: Frame, leader: Pod) -> bool:
     """Report whether the set requests another image, or the StatefulSet has another revision."""
     statefulset = frame.statefulsets.get(name)
-    is_old = frame.asked is not None and leader.image != frame.asked.image
+    is_old = frame.desired is not None and leader.image != frame.desired.image
     return is_old or (statefulset is not None and leader.key != statefulset.key)
 
 

@@ -60,7 +60,7 @@ partition change at once and whose pods must return. hashed: Hash groups, whose 
 """
 MOST_HASH_GROUPS = {"hashed": 4}
 """How many groups may have nodes at a time, terminating ones included."""
-OF_ANOTHER = "elsewhere"
+FOREIGN_SET = "elsewhere"
 PAIR = "pair"
 """A DisaggregatedSet of two roles, with one surge group at a time."""
 
@@ -81,47 +81,47 @@ def create_pair(world: World) -> str:
     return PAIR
 
 
-def create_of_another(world: World) -> str:
+def create_foreign_set(world: World) -> str:
     """Create a set of another controller with its leaders, which have the same labels as in any set."""
-    lws = world.create(a_set(OF_ANOTHER, replicas=3, size=1, managedBy="example.com/another"))
-    labels = {NAME_LABEL: OF_ANOTHER, WORKER_INDEX_LABEL: "0"}
+    lws = world.create(a_set(FOREIGN_SET, replicas=3, size=1, managedBy="example.com/another"))
+    labels = {NAME_LABEL: FOREIGN_SET, WORKER_INDEX_LABEL: "0"}
     template = pod_template(annotations={SIZE_ANNOTATION: "1"})
     template["metadata"]["labels"] = labels
-    owner = {"apiVersion": lws["apiVersion"], "kind": SET, "name": OF_ANOTHER, "uid": lws["metadata"]["uid"]}
+    owner = {"apiVersion": lws["apiVersion"], "kind": SET, "name": FOREIGN_SET, "uid": lws["metadata"]["uid"]}
     world.create(
         {
             "apiVersion": "apps/v1",
             "kind": "StatefulSet",
             "metadata": {
-                "name": OF_ANOTHER,
-                "labels": {NAME_LABEL: OF_ANOTHER},
+                "name": FOREIGN_SET,
+                "labels": {NAME_LABEL: FOREIGN_SET},
                 "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
             },
             "spec": {
                 "replicas": 3,
-                "serviceName": OF_ANOTHER,
+                "serviceName": FOREIGN_SET,
                 "podManagementPolicy": "Parallel",
                 "selector": {"matchLabels": labels},
                 "template": template,
             },
         }
     )
-    eventually("its leaders run", lambda: len(pods_of(world, OF_ANOTHER)), lambda count: count == 3)
-    return OF_ANOTHER
+    eventually("all leaders run", lambda: len(pods_of(world, FOREIGN_SET)), lambda count: count == 3)
+    return FOREIGN_SET
 
 
 @contextmanager
 def rolling_out(world: World, names: Sequence[str]) -> Iterator[None]:
-    """Give each of the sets a new image as soon as the last one is everywhere."""
+    """Give each of the sets a new image as soon as all groups have the last one."""
     with _changing(world, (name if is_at_rest(world, name) else "" for name in itertools.cycle(names)), 0.2):
         yield
 
 
 @contextmanager
-def changing_its_mind(
+def changing_images(
     world: World, names: Sequence[str], dice: random.Random, seconds: float
 ) -> Iterator[None]:
-    """Give a random set a new image at intervals, whether or not the last one is everywhere.
+    """Give a random set a new image at intervals, whether or not all groups have the last one.
 
     A group that is still starting with an outdated image counts as broken. Replacing it costs nothing, so one
     group fewer than the budget says may serve.
@@ -163,11 +163,11 @@ def change(world: World, name: str, image: str) -> bool:
     return True
 
 
-def roll_to_the_end(world: World, names: Sequence[str], image: str, seconds: float = 300.0) -> None:
+def roll_out_completely(world: World, names: Sequence[str], image: str, seconds: float = 300.0) -> None:
     """Wait until all is settled, request one last image, and wait until every group has it."""
     settle_all(world, names, seconds)
     for name in names:
-        eventually(f"{name} is asked for {image}", lambda: change(world, name, image))  # noqa: B023
+        eventually(f"{name} requests {image}", lambda: change(world, name, image))  # noqa: B023
     settle_all(world, names, seconds)
     for name in names:
         if name == PAIR:

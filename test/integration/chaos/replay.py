@@ -26,7 +26,7 @@ from test.integration.chaos.record import PODS, SETS, STATEFULSETS, Change, Entr
 class Pod:
     """A pod.
 
-    owner: UID of its StatefulSet. size: pods of the group, as the leader's annotation says. image: of its
+    owner: UID of its StatefulSet. size: pods of the group, from the leader's annotation. image: of its
     first container. restarts: of all containers. is_gated: has a scheduling gate. waits_to_return: it has no
     node, and only one node may take it.
     """
@@ -55,7 +55,7 @@ class Pod:
 class StatefulSet:
     """A StatefulSet.
 
-    owner: UID of the set, or of the leader pod. settled: all desired pods are ready, and the status says so.
+    owner: UID of the set, or of the leader pod. settled: the status reports that all desired pods are ready.
     """
 
     name: str
@@ -68,7 +68,7 @@ class StatefulSet:
 
 
 @dataclass(frozen=True)
-class Asked:
+class DesiredState:
     """The desired state of a set. image: of the first container of workers, which leaders share."""
 
     replicas: int
@@ -89,11 +89,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Frame:
-    """All objects of one set at one moment, by name. asked: None while the set does not exist."""
+    """All objects of one set at one moment, by name. desired: None while the set does not exist."""
 
     pods: Mapping[str, Pod] = field(default_factory=dict)
     statefulsets: Mapping[str, StatefulSet] = field(default_factory=dict)
-    asked: Asked | None = None
+    desired: DesiredState | None = None
 
     @cached_property
     def leaders(self) -> dict[int, Pod]:
@@ -156,7 +156,7 @@ def _changed(name: str, frame: Frame, change: Change) -> Frame:
         return replace(frame, statefulsets=_merged(frame.statefulsets, change, name, statefulset_of))
     if change.entry.resource == SETS and name in change.objects:
         obj = change.objects[name]
-        return replace(frame, asked=asked_of(obj) if obj is not None else None)
+        return replace(frame, desired=desired_state_of(obj) if obj is not None else None)
     return frame
 
 
@@ -218,8 +218,8 @@ def statefulset_of(obj: Object) -> StatefulSet:
     )
 
 
-def asked_of(obj: Object) -> Asked:
-    """Return the desired state of a set, with limits scaled and bounded as its API says."""
+def desired_state_of(obj: Object) -> DesiredState:
+    """Return the desired state of a set, with limits scaled and bounded as its API specifies."""
     spec = obj["spec"]
     replicas = spec.get("replicas", 1)
     strategy = spec.get("rolloutStrategy") or {}
@@ -229,7 +229,7 @@ def asked_of(obj: Object) -> Asked:
     # With a surge, one group always stays; without any budget, one group may be unavailable.
     unavailable = min(unavailable, replicas - 1) if surge else max(unavailable, 1)
     template = (spec.get("leaderWorkerTemplate") or {}).get("workerTemplate") or {}
-    return Asked(replicas, unavailable, surge, _image(template.get("spec") or {}))
+    return DesiredState(replicas, unavailable, surge, _image(template.get("spec") or {}))
 
 
 def groups_of(steps: Iterable[Step]) -> Iterator[tuple[int, list[Pod]]]:

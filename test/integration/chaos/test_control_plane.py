@@ -14,7 +14,7 @@ from test.harness.control_plane import restart_controllers
 from test.harness.proxied import Stage
 from test.harness.repeating import repeated
 from test.harness.world import World
-from test.integration.chaos.load import create_fleet, create_pair, floors_of, roll_to_the_end, rolling_out
+from test.integration.chaos.load import create_fleet, create_pair, floors_of, roll_out_completely, rolling_out
 from test.integration.chaos.record import Record
 from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
 from tools.deployment import ManagerProcess
@@ -51,7 +51,7 @@ def test_api_server_and_etcd_die_in_the_middle_of_rollouts(
                 # The last writes may not have been logged, and the manager may be faster.
                 record.snapshot(resumed)
                 restart_controllers(cluster)
-        roll_to_the_end(world, [*names, pair], "server:last")
+        roll_out_completely(world, [*names, pair], "server:last")
     played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names), deaths)
 

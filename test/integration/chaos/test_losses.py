@@ -1,6 +1,6 @@
 """Rollouts keep their guarantees while pods are deleted and fail, a node is lost, or webhooks are down.
 
-A budget limits only what managers do, not what others delete. But each loss affects its own group only.
+A budget limits only what managers do, not other clients. But each loss affects its own group only.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from test.harness.waiting import eventually
 from test.harness.world import World
 from test.integration.chaos.load import (
     FAILURES,
-    OF_ANOTHER,
-    changing_its_mind,
+    FOREIGN_SET,
+    changing_images,
     create_fleet,
-    create_of_another,
+    create_foreign_set,
     create_pair,
     floors_of,
-    roll_to_the_end,
+    roll_out_completely,
     rolling_out,
 )
 from test.integration.chaos.record import Record
@@ -51,20 +51,20 @@ def test_random_pod_losses_and_a_node_loss(
     names, pair = create_fleet(world), create_pair(world)
     world.create(a_set(STRANDED, replicas=2, size=2))
     settle(world, STRANDED)
-    create_of_another(world)
+    create_foreign_set(world)
     worker = world.get("Pod", f"{STRANDED}-1-1")
     every = [*names, pair]
-    with without_node(world, worker["spec"]["nodeName"]), changing_its_mind(world, every, dice, seconds=4.0):
+    with without_node(world, worker["spec"]["nodeName"]), changing_images(world, every, dice, seconds=4.0):
         lose_pods(world, cluster, dice)
         # Kubernetes waits 40 s for a lost node to return.
         world.gone_or_replaced("Pod", name_of(worker), worker["metadata"]["uid"], seconds=300)
-        roll_to_the_end(world, [STRANDED], "server:1")
-    roll_to_the_end(world, every, "server:last", seconds=300)
+        roll_out_completely(world, [STRANDED], "server:1")
+    roll_out_completely(world, every, "server:last", seconds=300)
     assert manager.is_running
-    assert_left_alone(record, OF_ANOTHER)
+    assert_left_alone(record, FOREIGN_SET)
     played = judge(record, world.namespace, [*names, STRANDED], pair)
     leaders = dict(groups_of(played[STRANDED]))
-    assert len(leaders[1]) == 2, "the group of the worker was recreated, once"
+    assert len(leaders[1]) == 2, "the group of the worker was recreated exactly once"
 
 
 def test_webhook_outage_while_pods_are_created(
@@ -77,15 +77,15 @@ def test_webhook_outage_while_pods_are_created(
     with rolling_out(world, [*names, pair]):
         time.sleep(dice.uniform(1, 2))
         stage.deployment.point_webhooks_at(*pick_ports(1))
-        eventually("a pod is asked for in vain", lambda: pods_refused(record), seconds=300)
+        eventually("a pod creation is rejected", lambda: pod_was_rejected(record), seconds=300)
         time.sleep(WEBHOOKS_AWAY_SECONDS)
         stage.deployment.point_webhooks(manager)
-    roll_to_the_end(world, [*names, pair], "server:last")
+    roll_out_completely(world, [*names, pair], "server:last")
     played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names))
 
 
-def pods_refused(record: Record) -> bool:
+def pod_was_rejected(record: Record) -> bool:
     creations = [entry for entry in record.entries() if entry.resource == "pods" and entry.verb == "create"]
     return any(not entry.is_done for entry in creations)
 

@@ -24,7 +24,7 @@ from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from test.integration.chaos.endpoint import Endpoint
 from test.integration.chaos.invariants import hash_violations
-from test.integration.chaos.load import create_fleet, create_pair, floors_of, roll_to_the_end, rolling_out
+from test.integration.chaos.load import create_fleet, create_pair, floors_of, roll_out_completely, rolling_out
 from test.integration.chaos.record import Record
 from test.integration.chaos.verdict import assert_never_below_the_budget, assert_one_acts, judge, now
 from tools.deployment import NAMESPACE, ManagerProcess
@@ -99,7 +99,7 @@ def acting(
 def test_repeated_kills_of_the_manager(
     stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random
 ) -> None:
-    """The other manager takes over in the middle of any action."""
+    """Another manager takes over in the middle of any action."""
     # If a client disappears before its write is answered, the audit log shows a failure in any case. The
     # proxy waits for the answer.
     with stage.proxy() as proxy:
@@ -116,7 +116,7 @@ def test_repeated_kills_of_the_manager(
                 victim.kill()
                 dead.add(identity)
                 victim.start()
-        roll_to_the_end(world, [*names, pair], "server:last")
+        roll_out_completely(world, [*names, pair], "server:last")
     played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names))
     assert_one_acts(record, world.namespace, managers, SHORT_DEADLINE)
@@ -164,17 +164,19 @@ def test_a_frozen_leader_does_not_write_after_failover(
         endpoint.managers = (standby,)
         with stopped(frozen):
             thawed_at = time.monotonic() + FROZEN_SECONDS
-            eventually("the other takes over", lambda: acting(world.api, managers)[0] is standby, seconds=300)
+            eventually(
+                "the standby takes over", lambda: acting(world.api, managers)[0] is standby, seconds=300
+            )
             time.sleep(max(0.0, thawed_at - time.monotonic()))
         # The resumed manager has queued work and unread events.
         time.sleep(dice.uniform(1, 3))
-    roll_to_the_end(world, [*names, pair], "server:last")
+    roll_out_completely(world, [*names, pair], "server:last")
     assert frozen.is_running
     # The resumed manager is a candidate again, and works.
     endpoint.managers = (frozen,)
     assert standby.stop() == 0
     assert acting(world.api, [frozen])[0] is frozen
-    roll_to_the_end(world, [*names, pair], "server:after")
+    roll_out_completely(world, [*names, pair], "server:after")
     played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names))
     assert_one_acts(record, world.namespace, managers, DEADLINE)
@@ -203,7 +205,7 @@ def test_managers_with_skewed_clocks(
         for hours in JUMPS_HOURS:
             skew.write_text(str(hours * 3600))
             time.sleep(dice.uniform(2, 4))
-    roll_to_the_end(world, names, "server:last")
+    roll_out_completely(world, names, "server:last")
     played = judge(record, world.namespace, names)
     assert_never_below_the_budget(played, began, floors_of(names))
     # After a jump back by hours, a group that loses workers again does not wait for hours.

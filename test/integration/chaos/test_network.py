@@ -20,7 +20,7 @@ from test.harness.fault_proxy import (
 from test.harness.proxied import Stage
 from test.harness.waiting import eventually
 from test.harness.world import World
-from test.integration.chaos.load import create_fleet, create_pair, floors_of, roll_to_the_end, rolling_out
+from test.integration.chaos.load import create_fleet, create_pair, floors_of, roll_out_completely, rolling_out
 from test.integration.chaos.record import Record
 from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
 
@@ -62,8 +62,8 @@ def test_rejected_writes_and_interrupted_watches(
         proxy.rule = unreliable_connection(dice)
         proxy.cut_streams()
         with rolling_out(world, [*names, pair]):
-            eventually("enough has gone wrong", often(proxy.seen.get), seconds=300)
-        roll_to_the_end(world, [*names, pair], "server:last")
+            eventually("every kind of fault has happened often enough", often(proxy.seen.get), seconds=300)
+        roll_out_completely(world, [*names, pair], "server:last")
         assert manager.is_running
     played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names))

@@ -21,7 +21,7 @@ from test.integration.chaos.record import KINDS, Change, Record
 from test.integration.chaos.replay import Frame, Step, groups_of, steps_of
 from tools.deployment import NAMESPACE, ManagerProcess
 
-_TOLD = 40
+_DESCRIBED_STEPS = 40
 
 
 def judge(
@@ -42,7 +42,11 @@ def judge(
         broken = violations(name, steps)
         if broken:
             first = min(violation.position for violation in broken)
-            print(f"{name}, until the first promise was broken:", *told(name, steps[: first + 1]), sep="\n  ")
+            print(
+                f"{name}, until the first promise was broken:",
+                *describe_steps(name, steps[: first + 1]),
+                sep="\n  ",
+            )
         messages += [
             f"{name} at {steps[violation.position].entry.at:%H:%M:%S.%f}: {violation.what}"
             for violation in broken
@@ -81,16 +85,16 @@ def _broken_of(name: str, changes: Iterable[Change]) -> list[str]:
     return [f"{name} at {steps[violation.position].at:.3f}: {violation.what}" for violation in broken]
 
 
-def told(name: str, steps: Sequence[Step]) -> list[str]:
+def describe_steps(name: str, steps: Sequence[Step]) -> list[str]:
     """Describe the last steps: the client, the write and the state of the set afterwards."""
     return [
         f"{step.entry.at:%H:%M:%S.%f} {step.entry.user.rpartition(':')[2]} {step.entry.verb} "
-        f"{step.entry.resource} {step.entry.name} → {_shown(name, step.after)}"
-        for step in steps[-_TOLD:]
+        f"{step.entry.resource} {step.entry.name} → {_describe(name, step.after)}"
+        for step in steps[-_DESCRIBED_STEPS:]
     ]
 
 
-def _shown(name: str, frame: Frame) -> str:
+def _describe(name: str, frame: Frame) -> str:
     leaders, parts = frame.statefulsets.get(name), []
     if leaders is not None:
         parts.append(f"{leaders.key[:4]} replicas {leaders.replicas} partition {leaders.partition}:")
@@ -120,7 +124,9 @@ def assert_never_below_the_budget(
     short = [name for name, least in fewest.items() if least is None or least < floors[name]]
     for name in short:
         worst = _worst(played[name], since, deaths)
-        print(f"{name}, until the worst moment:", *told(name, played[name][: worst + 1]), sep="\n  ")
+        print(
+            f"{name}, until the worst moment:", *describe_steps(name, played[name][: worst + 1]), sep="\n  "
+        )
     if short:
         pytest.fail(f"groups that served at the worst moment: {fewest}, promised were {floors}")
 

@@ -14,7 +14,7 @@ from lws.cli import main
 
 
 @dataclass(frozen=True)
-class Said:
+class Result:
     """The result of a command."""
 
     code: int
@@ -48,16 +48,16 @@ class Caller:
     kubeconfig: Path
     namespace: str | None
 
-    def __call__(self, *arguments: str, stdin: str | None = None) -> Said:
+    def __call__(self, *arguments: str, stdin: str | None = None) -> Result:
         """Run a command to its end."""
         options = [] if self.namespace is None else ["-n", self.namespace]
         variables = {"KUBECONFIG": str(self.kubeconfig)}
         result = CliRunner(env=variables).invoke(_Program(), [*arguments, *options], input=stdin)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
-        return Said(result.exit_code, result.stdout, result.stderr)
+        return Result(result.exit_code, result.stdout, result.stderr)
 
-    def well(self, *arguments: str, stdin: str | None = None) -> Said:
+    def succeed(self, *arguments: str, stdin: str | None = None) -> Result:
         """Run a command that must succeed."""
         result = self(*arguments, stdin=stdin)
         assert result.code == 0, result

@@ -41,7 +41,7 @@ def add(world: World, like: Object, name: str, changes: Object, metadata: Object
     world.create({**revision, "metadata": {**described, "name": name, **metadata}})
 
 
-def refused(lws: Caller, *arguments: str, opening: str = "error") -> str:
+def error_of(lws: Caller, *arguments: str, opening: str = "error") -> str:
     """Return the one sentence of the error."""
     result = lws(*arguments)
     # In `diff`, as in kubectl's, 1 means a difference.
@@ -51,23 +51,27 @@ def refused(lws: Caller, *arguments: str, opening: str = "error") -> str:
     return result.err.removeprefix(f"{opening}: ").rstrip("\n")
 
 
-def test_names_and_numbers(world: World, lws: Caller, demo: Callable[[], object]) -> None:
+def test_unknown_names_and_revisions_are_reported(
+    world: World, lws: Caller, demo: Callable[[], object]
+) -> None:
     before = demo()
     for command in ("history", "diff", "undo", "restart", "pause", "resume", "status"):
-        why = refused(lws, command, "lws/demmo", opening=NOT_FOUND)
+        why = error_of(lws, command, "lws/demmo", opening=NOT_FOUND)
         assert why == (
             f'leaderworkersets.leaderworkerset.x-k8s.io "demmo" not found in namespace "{world.namespace}"; '
             f"did you mean demo?"
         )
     for command, option in (("history", "--revision"), ("diff", "--to"), ("undo", "--to-revision")):
-        assert refused(lws, command, "demo", option, "7") == "set demo has no revision 7: there is 1, 2"
+        assert error_of(lws, command, "demo", option, "7") == "set demo has no revision 7: there is 1, 2"
     elsewhere = Caller(lws.kubeconfig, "kube-system")
-    why = refused(elsewhere, "status", "demo", opening=NOT_FOUND)
+    why = error_of(elsewhere, "status", "demo", opening=NOT_FOUND)
     assert why.endswith("there is none; choose another namespace with -n")
     assert demo() == before
 
 
-def test_broken_revisions(world: World, lws: Caller, demo: Callable[[], object]) -> None:
+def test_broken_revisions_are_reported_and_not_used(
+    world: World, lws: Caller, demo: Callable[[], object]
+) -> None:
     before, (first, second) = demo(), revisions_of(world, "demo")
     # The set's current revision stays the newest; otherwise the controller would raise its number.
     world.patch("ControllerRevision", name_of(second), {"revision": 20})
@@ -95,13 +99,13 @@ def test_broken_revisions(world: World, lws: Caller, demo: Callable[[], object])
         "5": "revision 5 cannot be used: ControllerRevision demo-shared-5 contains other data",
         "9": "ControllerRevision demo-orphan-9 (revision 9) has no owner",
     }.items():
-        assert why in refused(lws, "undo", "demo", "--to-revision", number)
-        assert why in refused(lws, "history", "demo", "--revision", number)
-        assert why in refused(lws, "diff", "demo", "--from", number, "--to", number)
+        assert why in error_of(lws, "undo", "demo", "--to-revision", number)
+        assert why in error_of(lws, "history", "demo", "--revision", number)
+        assert why in error_of(lws, "diff", "demo", "--from", number, "--to", number)
     assert demo() == before
 
 
-def test_rights(
+def test_missing_permissions_are_reported(
     cluster: ClusterAccess, world: World, lws: Caller, demo: Callable[[], object], tmp_path: Path
 ) -> None:
     before = demo()
@@ -113,12 +117,12 @@ def test_rights(
     nobody = Caller(cluster.kubeconfig_for_service_account(world.namespace, "nobody"), None)
     viewer = Caller(cluster.kubeconfig_for_service_account(world.namespace, "viewer"), None)
 
-    why = refused(nobody, "history", "demo", opening=FORBIDDEN)
+    why = error_of(nobody, "history", "demo", opening=FORBIDDEN)
     assert 'cannot get resource "leaderworkersets"' in why
     assert "ask an administrator of the cluster for the role view" in why
-    eventually("the role is in force", lambda: viewer("status", "demo"), lambda result: result.code == 0)
-    assert "settled" in viewer.well("status", "demo").lines
-    assert len(viewer.well("history", "demo").lines) == 4
+    eventually("the role takes effect", lambda: viewer("status", "demo"), lambda result: result.code == 0)
+    assert "settled" in viewer.succeed("status", "demo").lines
+    assert len(viewer.succeed("history", "demo").lines) == 4
     text = json.dumps(a_set("demo", replicas=1))
     for arguments in (
         ("undo", "demo"),
@@ -126,7 +130,7 @@ def test_rights(
         ("restart", "demo"),
         ("pause", "demo"),
     ):
-        assert 'cannot patch resource "leaderworkersets"' in refused(viewer, *arguments, opening=FORBIDDEN)
+        assert 'cannot patch resource "leaderworkersets"' in error_of(viewer, *arguments, opening=FORBIDDEN)
     result = viewer("plan", "-f", "-", stdin=text)
     assert (result.code, result.out) == (1, "")
     assert 'cannot patch resource "leaderworkersets"' in result.err
@@ -137,24 +141,24 @@ def test_rights(
     path = tmp_path / "impersonating.yaml"
     path.touch(mode=0o600)
     path.write_text(json.dumps(config))
-    why = refused(Caller(path, world.namespace), "undo", "demo", opening=FORBIDDEN)
+    why = error_of(Caller(path, world.namespace), "undo", "demo", opening=FORBIDDEN)
     assert f'User "system:serviceaccount:{world.namespace}:viewer" cannot patch' in why
     assert demo() == before
 
 
-def test_no_cluster(world: World, lws: Caller) -> None:
+def test_an_unreachable_cluster_is_reported(world: World, lws: Caller) -> None:
     config = json.loads(world.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json"))
     config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9"
     path = lws.kubeconfig.parent / "nowhere.yaml"
     path.touch(mode=0o600)
     path.write_text(json.dumps(config))
     began = time.monotonic()
-    assert refused(Caller(path, "default"), "status", "demo", opening=NO_ANSWER).startswith("GET ")
+    assert error_of(Caller(path, "default"), "status", "demo", opening=NO_ANSWER).startswith("GET ")
     # Retries would take minutes.
     assert time.monotonic() - began < 60
 
     manifest = json.dumps(a_set("demo", replicas=2))
-    result = Caller(path, None).well("plan", "-f", "-", "--steps", stdin=manifest)
+    result = Caller(path, None).succeed("plan", "-f", "-", "--steps", stdin=manifest)
     assert "without a cluster only creation can be planned" in result.err
     assert result.lines[1].startswith("new: 2 groups of 2 pods, 4 in all")
     assert [line[0] for line in result.lines if line[:1].isdigit()] == ["1", "2", "3"]

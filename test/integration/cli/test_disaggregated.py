@@ -1,4 +1,4 @@
-"""Commands on a running DisaggregatedSet: each one works, and predictions come true."""
+"""Every command works on a running DisaggregatedSet, and predictions come true."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ def settle(lws: Caller) -> None:
     assert result.code == 0, result
 
 
-def test_every_command(world: World, lws: Caller) -> None:
+def test_every_command_works_on_a_disaggregatedset(world: World, lws: Caller) -> None:
     world.create(manifest("server:1"))
     settle(lws)
-    data = lws.well("status", NAME, "-o", "json").data
+    data = lws.succeed("status", NAME, "-o", "json").data
     assert [(role["name"], role["updatedAndReady"]) for role in data["roles"]] == [
         ("prefill", 2),
         ("decode", 1),
     ]
     key = data["key"]
-    assert lws.well("key", NAME).out == f"llm\t{key}\n"
+    assert lws.succeed("key", NAME).out == f"llm\t{key}\n"
     # The status of a LeaderWorkerSet may come slightly later than that of the set which sees its pods.
     every = partial(lws, "status", "-o", "name")
-    named = eventually("all are settled", every, lambda result: result.code == 0)
+    named = eventually("all sets are settled", every, lambda result: result.code == 0)
     assert named.lines[-1] == FULL_NAME
-    assert lws.well("status").lines[-1].split()[:4] == [NAME, "1", "3/3", "3"]
+    assert lws.succeed("status").lines[-1].split()[:4] == [NAME, "1", "3/3", "3"]
 
     # The prediction for an apply comes true.
     text = json.dumps(manifest("server:2"))
-    (planned,) = lws.well("plan", "-f", "-", "--steps", "-o", "json", stdin=text).data["items"]
+    (planned,) = lws.succeed("plan", "-f", "-", "--steps", "-o", "json", stdin=text).data["items"]
     assert planned["restarts"] == {"prefill": 2, "decode": 1}
-    assert counts(world) == {key: {"prefill": 2, "decode": 1}}, "nothing is changed by looking"
+    assert counts(world) == {key: {"prefill": 2, "decode": 1}}, "a plan changes nothing"
     followed = Following(world.api, world.path(SET), f"{NAME_LABEL}=llm", world.ended)
     world.patch(KIND, "llm", {"spec": manifest("server:2")["spec"]})
     settle(lws)
@@ -85,35 +85,37 @@ def test_every_command(world: World, lws: Caller) -> None:
     assert counts(world) == planned["steps"][-1]["groups"]
 
     # While the set is paused, no rollout begins.
-    assert lws.well("pause", NAME).out == f"{FULL_NAME} paused\n"
+    assert lws.succeed("pause", NAME).out == f"{FULL_NAME} paused\n"
     refused = lws("restart", NAME)
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.endswith(f"resume it first (resume {NAME}), then restart it\n")
     now = counts(world)
     world.patch(KIND, "llm", {"spec": {"roles": manifest("server:3")["spec"]["roles"]}})
     paused = "the rollout is paused"
-    result = eventually("it waits", lambda: lws("status", NAME), lambda result: paused in result.out)
+    result = eventually("the rollout waits", lambda: lws("status", NAME), lambda result: paused in result.out)
     assert result.code == 1
-    ahead = lws.well("plan", NAME, "--steps")
+    ahead = lws.succeed("plan", NAME, "--steps")
     assert ahead.lines[-1] == "and then waits for slice 0: the rollout is paused"
-    stays("no LeaderWorkerSet is made", lambda: counts(world), 1.5)
+    stays("no LeaderWorkerSet is created", lambda: counts(world), 1.5)
     assert counts(world) == now
-    assert lws.well("resume", "dset/llm", "-o", "name").out == f"{FULL_NAME}\n"
+    assert lws.succeed("resume", "dset/llm", "-o", "name").out == f"{FULL_NAME}\n"
     settle(lws)
     assert now.keys().isdisjoint(counts(world))
 
-    assert lws.well("restart", NAME).out == f"{FULL_NAME} restarted\n"
+    assert lws.succeed("restart", NAME).out == f"{FULL_NAME} restarted\n"
     settle(lws)
-    (*_, last) = lws.well("history", NAME).lines
+    (*_, last) = lws.succeed("history", NAME).lines
     assert last.count("annotation kubectl.kubernetes.io/restartedAt added") == 2
 
-    assert lws.well("undo", NAME, "--to-revision", "1").lines[0] == f"{FULL_NAME} rolled back to revision 1"
+    assert (
+        lws.succeed("undo", NAME, "--to-revision", "1").lines[0] == f"{FULL_NAME} rolled back to revision 1"
+    )
     settle(lws)
     assert counts(world) == {key: {"prefill": 2, "decode": 1}}
     assert lws("diff", NAME).code == 1
-    number = lws.well("status", NAME, "-o", "json").data["revision"]
+    number = lws.succeed("status", NAME, "-o", "json").data["revision"]
     skipped = f"{FULL_NAME} skipped rollback (current template already matches revision {number})\n"
-    assert lws.well("undo", NAME, "--to-revision", str(number)).out == skipped
+    assert lws.succeed("undo", NAME, "--to-revision", str(number)).out == skipped
     unknown = lws("status", "disaggregatedset/lml")
     assert (unknown.code, unknown.out) == (1, "")
     assert unknown.err.endswith("did you mean llm?\n")

@@ -14,7 +14,7 @@ from test.integration.cli.terminal import in_terminal
 CAUSE = "kubernetes.io/change-cause"
 
 
-def test_three_rollouts_and_who_runs_on_what(world: World, lws: Caller) -> None:
+def test_history_shows_three_rollouts_and_their_groups(world: World, lws: Caller) -> None:
     world.create(a_set("demo", replicas=3, rolloutStrategy=rolling(maxUnavailable=3)))
     settle(world, "demo")
     for number in (2, 3):
@@ -26,7 +26,7 @@ def test_three_rollouts_and_who_runs_on_what(world: World, lws: Caller) -> None:
     settle(world, "demo", updated=1)
 
     keys = [labels_of(revision)[REVISION_LABEL] for revision in revisions_of(world, "demo")]
-    table = [line.split(maxsplit=3) for line in lws.well("history", "demo").lines[2:]]
+    table = [line.split(maxsplit=3) for line in lws.succeed("history", "demo").lines[2:]]
     assert [(number, key) for number, key, _, _ in table] == [(str(n), key) for n, key in enumerate(keys, 1)]
     rows = [" ".join(rest.split()) for *_, rest in table]
     assert rows == [
@@ -36,18 +36,18 @@ def test_three_rollouts_and_who_runs_on_what(world: World, lws: Caller) -> None:
         "1 (2) canary of server:4 worker template container server image: server:3 → server:4",
     ]
 
-    data = lws.well("history", "demo", "-o", "json").data["revisions"]
+    data = lws.succeed("history", "demo", "-o", "json").data["revisions"]
     assert [revision["groups"] for revision in data] == [[], [], [0, 1], [2]]
     assert [revision["wanted"] for revision in data] == [False, False, False, True]
     assert [revision.get("changeCause") for revision in data] == [None, None, None, "canary of server:4"]
 
-    (revision,) = yaml.safe_load(lws.well("history", "demo", "--revision", "2", "-o", "yaml").out)[
+    (revision,) = yaml.safe_load(lws.succeed("history", "demo", "--revision", "2", "-o", "yaml").out)[
         "revisions"
     ]
     assert revision["name"] == name_of(revisions_of(world, "demo")[1])
     worker = revision["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     assert worker["spec"]["containers"][0]["image"] == "server:2"
-    in_full = lws.well("history", "demo", "--revision", "3").out
+    in_full = lws.succeed("history", "demo", "--revision", "3").out
     assert "Groups:       2 (0-1)" in in_full
     assert "image: server:3" in in_full
 
@@ -57,7 +57,7 @@ def test_three_rollouts_and_who_runs_on_what(world: World, lws: Caller) -> None:
     assert headline == f"revision 1 ({keys[0]}) → revision 3 ({keys[2]})"
     assert lines == ["worker template container server image: server:1 → server:3"]
     assert lws("diff", "demo").lines[1:] == ["worker template container server image: server:3 → server:4"]
-    assert lws.well("diff", "demo", "--from", "4", "--to", "4").lines[1:] == [
+    assert lws.succeed("diff", "demo", "--from", "4", "--to", "4").lines[1:] == [
         "no difference that a pod depends on"
     ]
 
@@ -82,7 +82,7 @@ def test_a_wide_terminal_shows_both_templates_side_by_side(world: World, lws: Ca
     assert output.splitlines()[1:] == ["worker template container server image: server:1 → server:2"]
 
 
-def test_the_namespace_is_that_of_the_context(world: World, lws: Caller) -> None:
+def test_the_namespace_is_taken_from_the_context(world: World, lws: Caller) -> None:
     world.create(a_set("demo", replicas=0))
     settle(world, "demo")
     kubeconfig = yaml.safe_load(lws.kubeconfig.read_text())

@@ -74,7 +74,7 @@ def write_defaults(world: World, lws: Object) -> None:
             templates[part] = defaulted(world, templates[part], claims)
 
 
-def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Caller) -> None:
+def test_applying_the_examples_again_restarts_nothing(world: World, lws: Caller) -> None:
     every = [name for path in SETS for name in names_in(path)]
     world.kubectl("apply", *(argument for path in SETS for argument in ("-f", str(path))))
     others = {name: manager for name in every if (manager := other_manager(world.get(SET, name)))}
@@ -98,15 +98,15 @@ def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Calle
             left_alone.get(name, NOTHING),
         )
     ]
-    assert lws.well("plan", "-f", "-", stdin=text).lines == nothing
+    assert lws.succeed("plan", "-f", "-", stdin=text).lines == nothing
     for name in every:
         world.update(SET, name, partial(write_defaults, world))
-    lines = lws.well("plan", "-f", "-", stdin=text).lines
+    lines = lws.succeed("plan", "-f", "-", stdin=text).lines
     assert lines[1::2] == nothing[1::2]
     stays("no revision is recorded", lambda: {name: len(revisions_of(world, name)) for name in every}, 1)
 
 
-def test_nor_do_those_of_disaggregatedsets(world: World, lws: Caller) -> None:
+def test_applying_the_disaggregated_examples_again_restarts_nothing(world: World, lws: Caller) -> None:
     """Only the sets: other objects of an example need clusters with more APIs."""
     sets = [
         document
@@ -118,15 +118,17 @@ def test_nor_do_those_of_disaggregatedsets(world: World, lws: Caller) -> None:
     names = [document["metadata"]["name"] for document in sets]
     for name in names:
         stored = partial(world.get, DISAGGREGATED_KIND, name)
-        eventually("it is recorded", stored, lambda now: (now.get("status") or {}).get("updateRevision"))
-    lines = lws.well("plan", "-f", "-", stdin=yaml.safe_dump_all(sets)).lines
+        eventually(
+            "the revision is recorded", stored, lambda now: (now.get("status") or {}).get("updateRevision")
+        )
+    lines = lws.succeed("plan", "-f", "-", stdin=yaml.safe_dump_all(sets)).lines
     assert lines[0::2] == [f"disaggregatedset.disaggregatedset.x-k8s.io/{name} unchanged" for name in names]
     assert lines[1::2] == [NOTHING] * len(names)
 
 
-def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
+def test_a_predicted_rollout_happens(world: World, lws: Caller) -> None:
     manifest = a_set("demo", replicas=3, rolloutStrategy=rolling(partition=1))
-    result = lws.well("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
+    result = lws.succeed("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
     assert result.lines[1].startswith("new: 3 groups of 2 pods, 6 in all, under key ")
     world.kubectl("apply", "-f", "-", input=manifest)
     settle(world, "demo")
@@ -134,7 +136,7 @@ def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
     stored = world.get(SET, "demo")
 
     manifest["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "server:2"
-    result = lws.well("plan", "-f", "-", "--steps", stdin=yaml.safe_dump(manifest))
+    result = lws.succeed("plan", "-f", "-", "--steps", stdin=yaml.safe_dump(manifest))
     assert result.lines[:4] == [
         "leaderworkerset.leaderworkerset.x-k8s.io/demo would be changed",
         "groups 1 to 2 restart, by a rollout, one at a time",
@@ -149,7 +151,7 @@ def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
     )
     steps = [line.split()[0] for line in result.lines[6:]]
     assert steps == ["1", "2", "3"]
-    (data,) = lws.well("plan", "-f", "-", "--steps", "-o", "json", stdin=yaml.safe_dump(manifest)).data[
+    (data,) = lws.succeed("plan", "-f", "-", "--steps", "-o", "json", stdin=yaml.safe_dump(manifest)).data[
         "items"
     ]
     assert (data["action"], data["restarts"], len(data["steps"])) == ("configured", [1, 2], 3)
@@ -160,17 +162,17 @@ def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
     settle(world, "demo", updated=2)
     after = {index: uids_of_group(world, "demo", index) for index in range(3)}
     assert [index for index in range(3) if before[index] != after[index]] == [1, 2]
-    assert lws.well("plan", "-f", "-", stdin=yaml.safe_dump(manifest)).lines[1] == NOTHING
+    assert lws.succeed("plan", "-f", "-", stdin=yaml.safe_dump(manifest)).lines[1] == NOTHING
 
 
-def test_edits_that_take_effect_at_once(world: World, lws: Caller) -> None:
+def test_edits_without_a_rollout_are_predicted(world: World, lws: Caller) -> None:
     manifest = a_set("demo", replicas=2)
     world.kubectl("apply", "-f", "-", input=manifest)
     settle(world, "demo")
     pods = pod_uids(world, "demo")
     manifest["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
     manifest["spec"]["replicas"] = 3
-    result = lws.well("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
+    result = lws.succeed("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
     assert result.lines[1:] == [
         "no pod is restarted",
         "  group 2 will be created",
@@ -182,7 +184,7 @@ def test_edits_that_take_effect_at_once(world: World, lws: Caller) -> None:
     assert pods.items() <= pod_uids(world, "demo").items()
 
 
-def test_what_nobody_says_any_more_goes(world: World, lws: Caller) -> None:
+def test_the_removal_of_a_field_is_predicted(world: World, lws: Caller) -> None:
     manifest = a_set("demo", replicas=1)
     container = manifest["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
     container["terminationGracePeriodSeconds"] = 1
@@ -190,14 +192,14 @@ def test_what_nobody_says_any_more_goes(world: World, lws: Caller) -> None:
     settle(world, "demo")
     del container["terminationGracePeriodSeconds"]
     text = yaml.safe_dump(manifest)
-    assert lws.well("plan", "-f", "-", stdin=text).lines[1] == "group 0 restarts, by a rollout"
+    assert lws.succeed("plan", "-f", "-", stdin=text).lines[1] == "group 0 restarts, by a rollout"
     # Another field manager applied it, and its fields stay.
-    result = lws.well("plan", "-f", "-", "--server-side", "--force-conflicts", stdin=text)
+    result = lws.succeed("plan", "-f", "-", "--server-side", "--force-conflicts", stdin=text)
     assert result.lines[1] == NOTHING
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"replicaz": 1}, 'unknown field "spec.replicaz"'),
         ({"replicas": -1}, "spec.replicas"),
@@ -205,26 +207,26 @@ def test_what_nobody_says_any_more_goes(world: World, lws: Caller) -> None:
     ],
     ids=["unknown field", "schema", "webhook"],
 )
-def test_what_would_be_refused(world: World, lws: Caller, change: Object, said: str) -> None:
+def test_a_rejection_is_predicted(world: World, lws: Caller, change: Object, message: str) -> None:
     manifest = yaml.safe_dump(a_set("demo", **change))
     refused = lws("plan", "-f", "-", stdin=manifest)
     assert (refused.code, refused.out) == (1, "")
-    assert said in refused.err
+    assert message in refused.err
     assert len(refused.err) < 500
 
 
-def test_conflicts_of_a_server_side_apply(world: World, lws: Caller) -> None:
+def test_conflicts_of_a_server_side_apply_are_reported(world: World, lws: Caller) -> None:
     manifest = a_set("demo", replicas=0)
     world.kubectl("apply", "--server-side", "--field-manager=flux", "-f", "-", input=manifest)
     text = yaml.safe_dump({**manifest, "spec": {**manifest["spec"], **new_image("server:2")["spec"]}})
     refused = lws("plan", "-f", "-", "--server-side", stdin=text)
     assert refused.code == 1
     assert 'conflicts with "flux"' in refused.err
-    forced = lws.well("plan", "-f", "-", "--server-side", "--force-conflicts", stdin=text)
+    forced = lws.succeed("plan", "-f", "-", "--server-side", "--force-conflicts", stdin=text)
     assert forced.lines[1] == "no pod is restarted"
 
 
-def test_the_wrong_namespace(world: World, lws: Caller) -> None:
+def test_a_wrong_namespace_is_reported(world: World, lws: Caller) -> None:
     manifest = a_set("demo")
     manifest["metadata"]["namespace"] = "elsewhere"
     refused = lws("plan", "-f", "-", stdin=yaml.safe_dump(manifest))

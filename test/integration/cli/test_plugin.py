@@ -42,7 +42,7 @@ def shell(cluster: ClusterAccess, tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_kubectl_lws(world: World, shell: dict[str, str]) -> None:
+def test_kubectl_runs_and_completes_the_plugin(world: World, shell: dict[str, str]) -> None:
     world.create(a_set("demo", replicas=1))
     settle(world, "demo")
 
@@ -119,4 +119,4 @@ def press_until(command: list[str], variables: dict[str, str], candidates: list[
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
         return done.stdout.splitlines()
 
-    eventually("the shell completes it", shown, lambda lines: lines == candidates)
+    eventually("the shell completes the command", shown, lambda lines: lines == candidates)

@@ -26,7 +26,7 @@ def test_restart_is_one_rollout_within_the_budget(world: World, lws: Caller) -> 
     settle(world, "demo")
     before, history = set(pod_uids(world, "demo").values()), History(world, "demo")
 
-    result = lws.well("restart", "demo")
+    result = lws.succeed("restart", "demo")
     assert result.out == f"{FULL_NAME} restarted\n"
     assert lws("status", "demo", "--watch", "--timeout", "170").code == 0
     settle(world, "demo")
@@ -37,18 +37,20 @@ def test_restart_is_one_rollout_within_the_budget(world: World, lws: Caller) -> 
     assert min(len(ready_groups(frame)) for frame in frames) >= 1
     assert max(len(existing_groups(frame)) for frame in frames) == 2
     assert len(revisions_of(world, "demo")) == 2
-    (*_, last) = lws.well("history", "demo").lines
+    (*_, last) = lws.succeed("history", "demo").lines
     assert last.count("annotation kubectl.kubernetes.io/restartedAt added") == 2
 
 
-def test_pause_stops_a_rollout_and_resume_lets_it_go_on(world: World, lws: Caller) -> None:
+def test_pause_stops_a_rollout_and_resume_continues_it(world: World, lws: Caller) -> None:
     """The partition lets only one group be replaced, so that a late pause still has an effect."""
     world.create(a_set("demo", rolloutStrategy=rolling(partition=1)))
     settle(world, "demo")
     world.patch(SET, "demo", new_image("server:2"))
-    eventually("it has begun", lambda: images_of(world, "demo"), lambda now: {"server:2"} in now.values())
+    eventually(
+        "the rollout has begun", lambda: images_of(world, "demo"), lambda now: {"server:2"} in now.values()
+    )
 
-    assert lws.well("pause", "demo").out.endswith("/demo paused\n")
+    assert lws.succeed("pause", "demo").out.endswith("/demo paused\n")
     world.patch(SET, "demo", new_budget(partition=0))
     again = lws("pause", "demo")
     assert (again.code, again.err) == (1, "error: set demo is already paused\n")
@@ -60,16 +62,16 @@ def test_pause_stops_a_rollout_and_resume_lets_it_go_on(world: World, lws: Calle
         data = lws("status", "demo", "-o", "json").data
         return {group["leader"] for group in data["groups"]}
 
-    eventually("what was begun is finished", ready, lambda now: now == {"Ready"})
+    eventually("the group that was being updated is ready", ready, lambda now: now == {"Ready"})
     stays("no other group is updated", lambda: images_of(world, "demo"), 1.5)
     result = lws("status", "demo")
     assert result.code == 1
     assert "paused: no group is updated before `resume`" in result.lines
     assert result.lines[-1] == "waits for the rollout to be resumed"
     world.kubectl("scale", "lws", "demo", "--replicas=3")
-    eventually("scaling goes on", lambda: len(leaders_of(world, "demo")), lambda count: count == 3)
+    eventually("scaling continues", lambda: len(leaders_of(world, "demo")), lambda count: count == 3)
 
-    assert lws.well("resume", "lws/demo", "-o", "name").out == f"{FULL_NAME}\n"
+    assert lws.succeed("resume", "lws/demo", "-o", "name").out == f"{FULL_NAME}\n"
     assert "paused" not in world.get(SET, "demo")["spec"]["rolloutStrategy"]
     again = lws("resume", "demo")
     assert (again.code, again.err) == (1, "error: set demo is not paused\n")
@@ -77,10 +79,10 @@ def test_pause_stops_a_rollout_and_resume_lets_it_go_on(world: World, lws: Calle
     assert set.union(*images_of(world, "demo").values()) == {"server:2"}
 
 
-def test_status_tells_what_it_waits_for(world: World, lws: Caller) -> None:
+def test_status_reports_what_a_set_waits_for(world: World, lws: Caller) -> None:
     world.create(a_set("demo", replicas=1))
     settle(world, "demo")
-    settled = lws.well("status", "demo")
+    settled = lws.succeed("status", "demo")
     assert settled.lines[-1] == "settled"
     (revision,) = revisions_of(world, "demo")
     assert settled.lines[1] == f"groups ready on revision 1 ({labels_of(revision)[REVISION_LABEL]}): 1 of 1"
@@ -89,7 +91,7 @@ def test_status_tells_what_it_waits_for(world: World, lws: Caller) -> None:
     homeless["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"no": "node"}
     world.patch(SET, "demo", homeless)
     waiting = eventually(
-        "the scheduler has said why",
+        "the scheduler has reported the reason",
         lambda: lws("status", "demo"),
         lambda result: "has no node" in result.out,
     )
@@ -112,18 +114,18 @@ def test_status_tells_what_it_waits_for(world: World, lws: Caller) -> None:
     eventually("the status gives the same reason, without the pod", reasons, are_same)
 
 
-def test_all_sets_in_all_namespaces(world: World, lws: Caller) -> None:
-    assert lws.well("status").err == f"No resources found in {world.namespace} namespace.\n"
+def test_status_lists_all_sets_in_all_namespaces(world: World, lws: Caller) -> None:
+    assert lws.succeed("status").err == f"No resources found in {world.namespace} namespace.\n"
     for name in ("demo", "other"):
         world.create(a_set(name, replicas=1))
         settle(world, name)
-    lines = [line.split()[:4] for line in lws.well("status").lines]
+    lines = [line.split()[:4] for line in lws.succeed("status").lines]
     assert lines[0] == ["NAME", "READY", "UPDATED", "REVISION"]
     assert sorted(lines[1:]) == [["demo", "1/1", "1", "1"], ["other", "1/1", "1", "1"]]
     everywhere = lws("status", "-A", "-o", "json").data["items"]
     in_namespace = {item["name"]: item for item in everywhere if item["namespace"] == world.namespace}
     assert sorted(in_namespace) == ["demo", "other"]
-    assert in_namespace["demo"] == lws.well("status", "demo", "-o", "json").data
-    wide = lws.well("status", "demo", "-o", "wide").lines[4].split()
+    assert in_namespace["demo"] == lws.succeed("status", "demo", "-o", "json").data
+    wide = lws.succeed("status", "demo", "-o", "wide").lines[4].split()
     assert wide[5:] == ["demo-0", world.get("Pod", "demo-0")["spec"]["nodeName"]]
-    assert FULL_NAME in lws.well("status", "-o", "name").lines
+    assert FULL_NAME in lws.succeed("status", "-o", "name").lines

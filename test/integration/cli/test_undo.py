@@ -30,23 +30,25 @@ def two_revisions(world: World, name: str, **spec: Any) -> None:
     settle(world, name)
 
 
-def test_in_the_middle_of_a_rollout_only_what_must_restarts(world: World, lws: Caller) -> None:
+def test_undo_during_a_rollout_restarts_only_updated_groups(world: World, lws: Caller) -> None:
     world.create(a_set("demo", replicas=4))
     settle(world, "demo")
     (first,) = revisions_of(world, "demo")
     key = labels_of(first)[REVISION_LABEL]
     broken = {"spec": {"leaderWorkerTemplate": {"workerTemplate": never_ready("server:2")}}}
     world.patch(SET, "demo", broken)
-    eventually("it is stuck", lambda: images_of(world, "demo"), lambda now: now.get(3) == {"server:2"})
+    eventually(
+        "the rollout is stuck", lambda: images_of(world, "demo"), lambda now: now.get(3) == {"server:2"}
+    )
     untouched = [uids_of_group(world, "demo", index) for index in range(3)]
 
     before = world.get(SET, "demo")
-    result = lws.well("undo", "demo", "--dry-run")
+    result = lws.succeed("undo", "demo", "--dry-run")
     assert "rolled back to revision 1 (server dry run)" in result.lines[0]
     assert result.lines[1] == "group 3 restarts, by a rollout; groups 0 to 2 stay as they are"
     assert world.get(SET, "demo")["spec"] == before["spec"]
 
-    result = lws.well("undo", "demo")
+    result = lws.succeed("undo", "demo")
     assert result.lines[0] == "leaderworkerset.leaderworkerset.x-k8s.io/demo rolled back to revision 1"
     assert lws("status", "demo", "--watch", "--timeout", "170").code == 0
     settle(world, "demo")
@@ -57,16 +59,18 @@ def test_in_the_middle_of_a_rollout_only_what_must_restarts(world: World, lws: C
     assert "lws-undo" in managers
 
 
-def test_to_a_revision_by_number_and_back_again(world: World, lws: Caller) -> None:
+def test_undo_to_a_numbered_revision_and_back_again(world: World, lws: Caller) -> None:
     two_revisions(world, "demo", replicas=1)
     change = {
         "metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE_LABEL}},
         "spec": {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}},
     }
     world.patch(SET, "demo", change)
-    eventually("it is recorded", lambda: len(revisions_of(world, "demo")), lambda count: count == 3)
+    eventually(
+        "the third revision is recorded", lambda: len(revisions_of(world, "demo")), lambda count: count == 3
+    )
 
-    lws.well("undo", "demo", "--to-revision", "1")
+    lws.succeed("undo", "demo", "--to-revision", "1")
     settle(world, "demo")
     now = world.get(SET, "demo")
     assert images_of(world, "demo") == {0: {"server:1"}}
@@ -76,30 +80,30 @@ def test_to_a_revision_by_number_and_back_again(world: World, lws: Caller) -> No
     number = max(revision["revision"] for revision in revisions_of(world, "demo"))
     (current,) = [
         revision
-        for revision in lws.well("history", "demo", "-o", "json").data["revisions"]
+        for revision in lws.succeed("history", "demo", "-o", "json").data["revisions"]
         if revision["wanted"]
     ]
     assert (current["revision"], current["groups"]) == (number, [0])
 
-    lws.well("undo", "demo")
+    lws.succeed("undo", "demo")
     settle(world, "demo")
     assert world.get(SET, "demo")["spec"]["networkConfig"] == {"subdomainPolicy": "UniquePerReplica"}
     assert len(revisions_of(world, "demo")) == count
 
 
-def test_it_warns_of_those_who_would_undo_it(world: World, lws: Caller) -> None:
+def test_undo_warns_about_other_field_managers(world: World, lws: Caller) -> None:
     manifest = a_set("demo", replicas=1)
     world.kubectl("apply", "--server-side", "--field-manager=flux", "-f", "-", input=manifest)
     settle(world, "demo")
     world.patch(SET, "demo", new_image("server:2"))
     settle(world, "demo")
-    result = lws.well("undo", "demo")
+    result = lws.succeed("undo", "demo")
     assert result.err.startswith("Warning: flux applies the template of this set: its next apply will undo")
     settle(world, "demo")
     assert images_of(world, "demo") == {0: {"server:1"}}
 
 
-def test_what_is_refused_or_skipped_changes_nothing(world: World, lws: Caller) -> None:
+def test_a_rejected_or_skipped_undo_changes_nothing(world: World, lws: Caller) -> None:
     two_revisions(world, "demo", replicas=1, rolloutStrategy=rolling(maxUnavailable=1))
     before = world.get(SET, "demo")["metadata"]["generation"], pod_uids(world, "demo")
 
@@ -114,7 +118,7 @@ def test_what_is_refused_or_skipped_changes_nothing(world: World, lws: Caller) -
     assert unknown.err.endswith("did you mean demo?\n")
     assert (world.get(SET, "demo")["metadata"]["generation"], pod_uids(world, "demo")) == before
 
-    lws.well("pause", "demo")
+    lws.succeed("pause", "demo")
     paused = lws("undo", "demo")
     assert (paused.code, paused.out) == (1, "")
     assert paused.err.startswith("error: set demo is paused: resume it first")

@@ -210,11 +210,11 @@ def test_scaling_beyond_the_name_limit_sets_a_condition(world: World) -> None:
     with pytest.raises(ApiError, match="are possible with replicas 11"):
         world.patch(SET, name, scaled_to(11))
     world.kubectl("scale", "lws", name, "--replicas=11")
-    failure = eventually("it says so", lambda: condition(world.get(SET, name), "ReplicaFailure"))
+    failure = eventually("the condition is set", lambda: condition(world.get(SET, name), "ReplicaFailure"))
     assert (failure["status"], failure["reason"]) == ("True", "NameTooLong")
     world.kubectl("scale", "lws", name, "--replicas=0")
     eventually(
-        "it is over",
+        "the condition is cleared",
         lambda: condition(world.get(SET, name), "ReplicaFailure"),
         lambda now: now.get("status") != "True",
     )

@@ -32,7 +32,9 @@ def test_a_deleted_leader_statefulset_is_recreated_with_the_same_key(world: Worl
 
     world.delete("StatefulSet", "lost")
     eventually(
-        "it is another one", lambda: world.uid("StatefulSet", "lost"), lambda now: now not in ("", uid)
+        "the StatefulSet is recreated",
+        lambda: world.uid("StatefulSet", "lost"),
+        lambda now: now not in ("", uid),
     )
     settle(world, "lost")
 
@@ -47,7 +49,9 @@ def test_pods_survive_an_orphaning_deletion_of_the_leader_statefulset(world: Wor
 
     world.delete("StatefulSet", "kept", "Orphan")
     eventually(
-        "it is another one", lambda: world.uid("StatefulSet", "kept"), lambda now: now not in ("", uid)
+        "the StatefulSet is recreated",
+        lambda: world.uid("StatefulSet", "kept"),
+        lambda now: now not in ("", uid),
     )
     settle(world, "kept")
 
@@ -61,7 +65,7 @@ def test_a_deleted_worker_statefulset_is_recreated_with_all_workers(world: World
 
     world.delete("StatefulSet", "worker-0")
     eventually(
-        "both workers are others",
+        "both workers are recreated",
         lambda: uids_of_group(world, "worker", 0),
         lambda now: len(now) == 3 and all(now[pod] != before[pod] for pod in ("worker-0-1", "worker-0-2")),
     )
@@ -82,7 +86,7 @@ def test_deleted_services_are_recreated_without_touching_pods(world: World) -> N
         world.delete("Service", name)
     for name, uid in services.items():
         world.gone_or_replaced("Service", name, uid)
-        eventually(f"Service {name} is back", partial(world.find, "Service", name))
+        eventually(f"Service {name} is recreated", partial(world.find, "Service", name))
 
     assert differences(before, specs(identities(world, "Pod", "StatefulSet", SET))) == []
     assert controller_of(world.get("Service", "shared"))["kind"] == SET
@@ -120,9 +124,11 @@ def test_worker_replicas_are_repaired_and_their_template_is_kept(world: World) -
 
     world.patch("StatefulSet", "hand-0", {"spec": {"template": {"spec": pod_template("by-hand:1")["spec"]}}})
     eventually(
-        "the pod follows", lambda: images_of(world, "hand"), lambda now: now[0] == {"server:1", "by-hand:1"}
+        "the pod has the new image",
+        lambda: images_of(world, "hand"),
+        lambda now: now[0] == {"server:1", "by-hand:1"},
     )
-    stays("the template is not ours to touch", lambda: images_of(world, "hand"), 2)
+    stays("the edited template is kept", lambda: images_of(world, "hand"), 2)
 
 
 def test_an_edited_leader_statefulset_is_repaired(world: World) -> None:
@@ -156,13 +162,13 @@ def test_children_do_not_carry_tool_labels_used_for_pruning(world: World) -> Non
     world.patch("StatefulSet", "claimed-0", {"spec": {"replicas": 3}})
     for name in ("claimed", "claimed-0"):
         eventually(
-            f"StatefulSet {name} has it no more",
+            f"StatefulSet {name} has no such label",
             partial(world.get, "StatefulSet", name),
             lambda now: label not in labels_of(now),
         )
     eventually("replicas are repaired", lambda: _replicas(world, "claimed-0"), lambda now: now == 1)
     settle(world, "claimed")
-    assert before.items() <= pod_uids(world, "claimed").items(), "nothing restarts for it"
+    assert before.items() <= pod_uids(world, "claimed").items(), "no pod is restarted"
 
 
 def _spec_of(world: World, service: str) -> object:

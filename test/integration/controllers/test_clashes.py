@@ -62,10 +62,10 @@ def _create_headless(
     return world.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
 
 
-def clash(world: World, name: str, words: str) -> dict[str, Any]:
+def wait_for_clash(world: World, name: str, words: str) -> dict[str, Any]:
     """Wait for the condition, and return it."""
     return eventually(
-        f"{name} says that {words} is in the way",
+        f"{name} reports the conflict with {words}",
         lambda: condition(world.get(SET, name), "ReplicaFailure"),
         lambda failure: failure.get("status") == "True" and words in failure["message"],
     )
@@ -90,7 +90,10 @@ def world(shared_world: World) -> World:
     shared_world.create(foreign_statefulset("taken"))
     shared_world.create(foreign_service("served"))
     shared_world.create(foreign_statefulset("led-0"))
-    eventually("strangers run", lambda: _ready(shared_world, "taken") and _ready(shared_world, "led-0"))
+    eventually(
+        "the foreign StatefulSets run",
+        lambda: _ready(shared_world, "taken") and _ready(shared_world, "led-0"),
+    )
     for manifest in (a_set("a", replicas=1), a_set("b-0", replicas=1), a_set("b", replicas=0)):
         shared_world.create(manifest)
     settle(shared_world, "a", "b-0", "b")
@@ -98,7 +101,7 @@ def world(shared_world: World) -> World:
 
 
 @pytest.fixture(scope="module")
-def strangers(world: World) -> dict[str, Any]:
+def foreign_objects(world: World) -> dict[str, Any]:
     """Return the conflicting objects as they were before the conflict, and create the sets."""
     before = {key: spec for key, spec in specs(identities(world)).items() if not key.endswith(" b")}
     for name in ("taken", "served", "led"):
@@ -108,34 +111,38 @@ def strangers(world: World) -> dict[str, Any]:
     return before
 
 
-def test_a_foreign_statefulset_is_left_alone_and_reported(world: World, strangers: dict[str, Any]) -> None:
-    failure = clash(world, "taken", "StatefulSet taken")
+def test_a_foreign_statefulset_is_left_alone_and_reported(
+    world: World, foreign_objects: dict[str, Any]
+) -> None:
+    failure = wait_for_clash(world, "taken", "StatefulSet taken")
     assert failure["reason"] == "NameClash"
     assert "StatefulSet taken exists and is not controlled by anything" in warning_of(world, "taken")
     assert condition(world.get(SET, "taken"), "Available").get("status") != "True"
 
 
-def test_a_foreign_service_is_left_alone_and_reported(world: World, strangers: dict[str, Any]) -> None:
-    failure = clash(world, "served", "Service served")
+def test_a_foreign_service_is_left_alone_and_reported(world: World, foreign_objects: dict[str, Any]) -> None:
+    failure = wait_for_clash(world, "served", "Service served")
     assert failure["reason"] == "NameClash"
     assert warning_of(world, "served") == failure["message"]
 
 
 def test_a_foreign_worker_statefulset_is_left_alone_and_reported(
-    world: World, strangers: dict[str, Any]
+    world: World, foreign_objects: dict[str, Any]
 ) -> None:
-    clash(world, "led", "StatefulSet led-0")
+    wait_for_clash(world, "led", "StatefulSet led-0")
     assert "StatefulSet led-0 exists and is not controlled by anything" in warning_of(world, "led")
 
 
-def test_sets_with_clashing_derived_names_do_not_interfere(world: World, strangers: dict[str, Any]) -> None:
+def test_sets_with_clashing_derived_names_do_not_interfere(
+    world: World, foreign_objects: dict[str, Any]
+) -> None:
     # `a` came first, so its workers have the name that the leaders of `a-0` need, and the set is rejected.
     with pytest.raises(
         ApiError, match="is the name of the StatefulSet or Service of group 0 of LeaderWorkerSet a"
     ):
         world.create(a_set("a-0", replicas=1))
     # `b-0` came first, so its leaders have the name that the workers of `b` need.
-    clash(world, "b", "StatefulSet b-0 exists and is controlled by LeaderWorkerSet b-0")
+    wait_for_clash(world, "b", "StatefulSet b-0 exists and is controlled by LeaderWorkerSet b-0")
 
 
 def test_an_equivalent_service_of_a_user_is_used_and_outlives_the_set(world: World) -> None:
@@ -147,7 +154,11 @@ def test_an_equivalent_service_of_a_user_is_used_and_outlives_the_set(world: Wor
     world.create(a_set("mine", replicas=1))
     world.create(a_set("own", replicas=1, networkConfig=unique))
     settle(world, "mine", "own")
-    stays("both Services", lambda: {name: world.get("Service", name)["metadata"] for name in before}, 2)
+    stays(
+        "both Services are unchanged",
+        lambda: {name: world.get("Service", name)["metadata"] for name in before},
+        2,
+    )
     for name in ("mine", "own"):
         assert not condition(world.get(SET, name), "ReplicaFailure")
         assert [event.note for event in events_of(world, name) if event.type == "Warning"] == []
@@ -163,26 +174,28 @@ def test_objects_with_only_the_name_label_are_not_adopted(world: World) -> None:
     uids = {kind: world.uid(kind, "copied") for kind in ("StatefulSet", "Service")}
     world.create(a_set("copied", replicas=1))
     for kind in uids:
-        clash(world, "copied", f"{kind} copied")
+        wait_for_clash(world, "copied", f"{kind} copied")
     assert [controller_of(world.get(kind, "copied")) for kind in uids] == [{}, {}]
     world.delete(SET, "copied", "Foreground")
     eventually("the set is gone", lambda: world.find(SET, "copied") is None, seconds=GONE_SECONDS)
     assert {kind: world.uid(kind, "copied") for kind in uids} == uids
 
 
-def test_foreign_objects_are_unchanged(world: World, strangers: dict[str, Any]) -> None:
+def test_foreign_objects_are_unchanged(world: World, foreign_objects: dict[str, Any]) -> None:
     for name in ("taken", "served", "b"):
-        clash(world, name, name)
+        wait_for_clash(world, name, name)
     world.patch(SET, "taken", new_image("server:2"))
     world.patch(SET, "b", new_image("server:2"))
-    eventually("both were looked at again", lambda: _observed(world, "taken") and _observed(world, "b"))
-    stays("what was there", lambda: _untouched(world, strangers), 2)
-    assert _untouched(world, strangers) == []
+    eventually("both sets are observed again", lambda: _observed(world, "taken") and _observed(world, "b"))
+    stays("the foreign objects do not change", lambda: _untouched(world, foreign_objects), 2)
+    assert _untouched(world, foreign_objects) == []
 
 
-def test_a_set_recovers_after_the_foreign_object_is_deleted(world: World, strangers: dict[str, Any]) -> None:
+def test_a_set_recovers_after_the_foreign_object_is_deleted(
+    world: World, foreign_objects: dict[str, Any]
+) -> None:
     for name in ("taken", "served", "b"):
-        clash(world, name, name)
+        wait_for_clash(world, name, name)
     world.delete("StatefulSet", "taken")
     world.delete("StatefulSet", "led-0")
     world.delete("Service", "served")

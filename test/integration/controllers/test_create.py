@@ -68,10 +68,12 @@ def world(shared_world: World) -> World:
     shared_world.kubectl("apply", "-f", "-", input=manifest)
     settle(shared_world, NAME)
 
-    def remembered() -> set[str]:
+    def recorded_members() -> set[str]:
         return set(shared_world.get(SET, NAME)["status"].get("members", {}))
 
-    eventually("every group is remembered", remembered, lambda now: now == set(map(str, GROUPS)))
+    eventually(
+        "the members of every group are recorded", recorded_members, lambda now: now == set(map(str, GROUPS))
+    )
     return shared_world
 
 
@@ -271,8 +273,10 @@ def test_events_of_the_creation(world: World, key: str) -> None:
         for leader in leaders
     ]
     count = len(expected) + len(workers)
-    events = eventually("all is told", lambda: events_of(world, NAME), lambda events: len(events) >= count)
-    assert sorted(events) == sorted([*expected, *workers]), "a few groups are told one by one"
+    events = eventually(
+        "all Events exist", lambda: events_of(world, NAME), lambda events: len(events) >= count
+    )
+    assert sorted(events) == sorted([*expected, *workers]), "each of a few groups has its own Event"
     assert (events[0], events[-1]) == (expected[0], expected[-1])
     for event in raw_events_of(world, NAME):
         assert event["reportingController"] == "leaderworkerset"

@@ -28,7 +28,7 @@ from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
 
 
-def nothing_is_left(world: World) -> None:
+def wait_until_nothing_is_left(world: World) -> None:
     # On a new cluster, the garbage collector takes half a minute to discover a new kind.
     eventually("nothing is left", lambda: sorted(identities(world)), lambda remaining: not remaining)
 
@@ -39,7 +39,7 @@ def test_all_children_of_a_deleted_set_are_deleted(world: World, propagation: st
     world.create(a_set("gone", networkConfig={"subdomainPolicy": policy}))
     settle(world, "gone")
     world.delete(SET, "gone", propagation)
-    nothing_is_left(world)
+    wait_until_nothing_is_left(world)
     assert all(event.type == "Normal" for event in events_of(world, "gone"))
 
 
@@ -47,12 +47,14 @@ def test_a_set_can_be_deleted_during_a_rollout(world: World) -> None:
     world.create(a_set("mid", replicas=3))
     settle(world, "mid")
     world.patch(SET, "mid", new_image("server:2"))
-    eventually("it has begun", lambda: images_of(world, "mid"), lambda now: {"server:2"} in now.values())
+    eventually(
+        "the rollout has begun", lambda: images_of(world, "mid"), lambda now: {"server:2"} in now.values()
+    )
     world.delete(SET, "mid", "Foreground")
-    nothing_is_left(world)
+    wait_until_nothing_is_left(world)
 
 
-def test_foreground_deletion_takes_workers_before_their_leader(world: World) -> None:
+def test_foreground_deletion_deletes_workers_before_their_leader(world: World) -> None:
     slow = pod_template(annotations={"localcluster/stops-after": "1"})
     leader = pod_template()
     world.create(a_set("order", replicas=1, size=2, workers=slow, group={"leaderTemplate": leader}))
@@ -60,7 +62,7 @@ def test_foreground_deletion_takes_workers_before_their_leader(world: World) -> 
     history = History(world, "order")
 
     world.delete(SET, "order", "Foreground")
-    nothing_is_left(world)
+    wait_until_nothing_is_left(world)
 
     def present(frame: Frame) -> set[str]:
         return set(frame)
@@ -100,7 +102,7 @@ def test_orphans_are_adopted_by_the_next_set_without_a_restart(world: World) -> 
 
     world.delete(SET, "adopted", "Orphan")
     eventually("the set is gone", lambda: world.find(SET, "adopted") is None)
-    stays("everything runs on", lambda: uids(identities(world)), 2)
+    stays("all objects are kept", lambda: uids(identities(world)), 2)
 
     world.create(manifest)
     settle(world, "adopted")
@@ -112,7 +114,7 @@ def test_orphans_are_adopted_by_the_next_set_without_a_restart(world: World) -> 
         children = [world.get("StatefulSet", "adopted"), world.get("Service", "adopted")]
         return {controller_of(child).get("uid", "") for child in (*children, *revisions_of(world, "adopted"))}
 
-    eventually("all of it is the new set's", owners, lambda now: now == {uid})
+    eventually("the new set owns all objects", owners, lambda now: now == {uid})
 
 
 def test_orphans_are_updated_by_a_next_set_with_another_template(world: World) -> None:
@@ -142,4 +144,4 @@ def test_a_set_scaled_into_an_empty_budget_can_be_labelled_rolled_and_deleted(wo
     assert images_of(world, "empty") == {0: {"server:2"}, 1: {"server:2"}}
     world.patch(SET, "empty", scaled_to(1))
     world.delete(SET, "empty", "Foreground")
-    nothing_is_left(world)
+    wait_until_nothing_is_left(world)

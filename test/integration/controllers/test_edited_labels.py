@@ -58,10 +58,18 @@ def test_edited_labels_and_annotations_are_repaired_and_no_pod_is_deleted(world:
                 "annotations": dict.fromkeys(annotation_keys, value),
             }
             world.patch(kind, name, {"metadata": edited})
-        eventually(f"all that became {value} is repaired", lambda: marks_of(world), lambda now: now == marks)
+        eventually(
+            f"labels and annotations set to {value} are repaired",
+            lambda: marks_of(world),
+            lambda now: now == marks,
+        )
 
     settle(world, "marked")
-    stays("nothing follows", lambda: differences(before, specs(identities(world, "Pod", "StatefulSet"))), 3)
+    stays(
+        "no other object changes",
+        lambda: differences(before, specs(identities(world, "Pod", "StatefulSet"))),
+        3,
+    )
     assert differences(before, specs(identities(world, "Pod", "StatefulSet"))) == []
 
 
@@ -73,7 +81,7 @@ def test_a_pod_released_by_its_statefulset_is_left_alone(world: World) -> None:
     for pod in ("released-0", "released-1-1"):
         world.patch("Pod", pod, {"metadata": {"labels": {NAME_LABEL: None}}})
         eventually(f"{pod} is released", partial(_owner, world, pod), lambda now: not now)
-    stays("no pod goes", lambda: {pod: world.uid("Pod", pod) for pod in before}, 3)
+    stays("no pod is deleted", lambda: {pod: world.uid("Pod", pod) for pod in before}, 3)
 
     for pod in ("released-0", "released-1-1"):
         world.patch("Pod", pod, {"metadata": {"labels": {NAME_LABEL: "released"}}})

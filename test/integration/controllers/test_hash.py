@@ -102,9 +102,9 @@ def test_a_new_leader_is_gated_until_its_former_group_is_gone(groups: World) -> 
         leaders = leaders_of(groups, "demo")
         return [name_of(pod) for pod in leaders if gate in (pod["spec"].get("schedulingGates") or ())]
 
-    (name,) = eventually("its successor is gated", gated, lambda now: len(now) == 1)
+    (name,) = eventually("the new leader is gated", gated, lambda now: len(now) == 1)
     eventually(
-        "users are told",
+        "an Event reports the delay",
         lambda: {event["reason"] for event in groups.list("Event") if event["regarding"]["name"] == name},
         lambda now: "GroupReplacementDeferred" in now,
     )
@@ -124,7 +124,7 @@ def test_groups_start_in_waves(world: World) -> None:
 
     first = [False, False, False, True, True]
     eventually("the first wave is admitted", started, lambda now: now == first)
-    stays("the others wait for it", started, 3)
+    stays("the other leaders stay gated", started, 3)
     ready = {"spec": {"leaderWorkerTemplate": {"workerTemplate": ready_again(pod_template("server:2"))}}}
     world.patch(SET, "demo", ready)
     settle(world, "demo")
@@ -173,13 +173,13 @@ def test_a_paused_set_whose_deployment_is_deleted_keeps_its_template(groups: Wor
     paused = {"rolloutStrategy": {"paused": True}}
     groups.patch(SET, "demo", {"spec": {**new_image("server:2")["spec"], **paused}})
     eventually(
-        "it is paused",
+        "the Deployment is paused",
         lambda: groups.get("Deployment", "demo")["spec"],
         lambda now: bool(now.get("paused")),
     )
     groups.delete("Deployment", "demo", propagation)
     eventually(
-        "there is another one, and it is paused",
+        "a paused Deployment is recreated",
         lambda: groups.find("Deployment", "demo"),
         lambda now: now is not None and now["metadata"]["uid"] != uid and bool(now["spec"].get("paused")),
     )
@@ -204,13 +204,13 @@ def test_a_paused_deployment_is_reported(groups: World) -> None:
     def failure() -> Object:
         return condition(groups.get(SET, "demo"), "ReplicaFailure")
 
-    eventually("the set says so", failure, lambda now: now.get("reason") == "DeploymentPaused")
+    eventually("the condition is set", failure, lambda now: now.get("reason") == "DeploymentPaused")
     groups.kubectl("rollout", "resume", "deployment", "demo")
     settle(groups, "demo")
     assert images_in(groups) == ["server:2"] * 2 and not failure()
 
 
-def kept_by(world: World) -> set[str]:
+def kept_pods(world: World) -> set[str]:
     """Return the names of pods with our finalizer."""
     pods_metadata = (pod["metadata"] for pod in world.list("Pod"))
     return {
@@ -230,7 +230,7 @@ def waiting_leaders(world: World) -> int:
 
 
 @pytest.mark.parametrize(
-    ("way_out", "policy"),
+    ("resolution", "policy"),
     [
         ("recovery", "Immediate"),
         ("revision", "PostTermination"),
@@ -242,7 +242,7 @@ def waiting_leaders(world: World) -> int:
     ],
 )
 def test_a_group_lineage_ends_at_upstreams_restart_limit(
-    world: World, pods: Pods, product: Product, way_out: str, policy: str
+    world: World, pods: Pods, product: Product, resolution: str, policy: str
 ) -> None:
     limit = {"maxGroupRestarts": 1, "restartBackoff": {"baseSeconds": 1}}
     world.create(a_hash_set("demo", group=limit, groupReplacementPolicy=policy))
@@ -250,7 +250,7 @@ def test_a_group_lineage_ends_at_upstreams_restart_limit(
     first, second = leaders_of(world, "demo")
     key = labels_of(first)[GROUP_INDEX_LABEL]
     pods.restart_container(world.namespace, f"{first['spec']['hostname']}-1", CONTAINER)
-    eventually("its group is recreated", lambda: keys_of(world, "demo"), lambda now: key not in now)
+    eventually("the group is recreated", lambda: keys_of(world, "demo"), lambda now: key not in now)
     settle(world, "demo")
     last = next(pod for pod in leaders_of(world, "demo") if name_of(pod) != name_of(second))
 
@@ -263,41 +263,47 @@ def test_a_group_lineage_ends_at_upstreams_restart_limit(
     worker = f"{last['spec']['hostname']}-1"
     pods.restart_container(world.namespace, worker, CONTAINER)
     of_group = {name_of(last), worker}
-    eventually("its successor ends", lambda: kept_by(world), lambda now: now == of_group)
+    eventually("the pods of the failed group are kept", lambda: kept_pods(world), lambda now: now == of_group)
     eventually(
-        "it is told",
+        "the set is degraded",
         lambda: condition(world.get(SET, "demo"), "Degraded"),
         lambda now: now.get("status") == "True",
     )
-    eventually("the next one waits for it", lambda: waiting_leaders(world), lambda now: now == 1)
-    stays("it waits", lambda: (kept_by(world), waiting_leaders(world)), 2)
-    if way_out.startswith("deletion"):
-        if way_out.endswith("unattended"):
+    eventually("the next leader is gated", lambda: waiting_leaders(world), lambda now: now == 1)
+    stays(
+        "the failed group is kept and the next leader stays gated",
+        lambda: (kept_pods(world), waiting_leaders(world)),
+        2,
+    )
+    if resolution.startswith("deletion"):
+        if resolution.endswith("unattended"):
             product.kill()
-        if "namespace" in way_out:
+        if "namespace" in resolution:
             world.cluster.kubectl("delete", "namespace", world.namespace, "--wait=false")
         else:
             world.delete(SET, "demo")
-        if way_out == "deletion unattended":
+        if resolution == "deletion unattended":
             eventually("the set is gone", lambda: world.find(SET, "demo"), lambda lws: lws is None)
-        elif way_out.endswith("unattended"):
+        elif resolution.endswith("unattended"):
             # The set is deleted after its pods.
-            eventually("kept pods are left", lambda: names_of_pods(world), lambda now: now == of_group)
+            eventually(
+                "only the kept pods are left", lambda: names_of_pods(world), lambda now: now == of_group
+            )
         product.ensure_running()
-        eventually("nothing is left", lambda: world.list("Pod"), lambda remaining: not remaining)
-        if "namespace" in way_out:
+        eventually("no pod is left", lambda: world.list("Pod"), lambda remaining: not remaining)
+        if "namespace" in resolution:
             name = ("get", "namespace", world.namespace, "--ignore-not-found", "-o", "name")
             eventually(
                 "the namespace is gone", lambda: world.cluster.kubectl(*name), lambda output: not output
             )
         return
-    if way_out == "scaling":
+    if resolution == "scaling":
         world.patch(SET, "demo", scaled_to(1))
-    elif way_out == "recovery":
+    elif resolution == "recovery":
         world.patch("Pod", name_of(last), {"metadata": {"annotations": {RECOVER_ANNOTATION: "true"}}})
     else:
         world.patch(SET, "demo", new_image("server:2"))
-    eventually("its pods are released", lambda: kept_by(world), lambda now: not now)
+    eventually("the pods of the failed group are released", lambda: kept_pods(world), lambda now: not now)
     settle(world, "demo")
     assert waiting_leaders(world) == 0 and counts() == {}
     assert condition(world.get(SET, "demo"), "Degraded")["status"] == "False"

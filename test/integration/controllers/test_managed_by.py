@@ -52,11 +52,11 @@ def dispatch(local: World, remote: World, name: str) -> None:
 
 def is_mirrored(local: World, remote: World, name: str) -> bool:
     dispatch(local, remote, name)
-    here_now, there_now = local.get(SET, name), remote.get(SET, name)
+    local_set, remote_set = local.get(SET, name), remote.get(SET, name)
     return bool(
-        here_now.get("status")
-        and here_now["status"] == there_now.get("status")
-        and here_now["status"].get("readyReplicas") == here_now["spec"]["replicas"]
+        local_set.get("status")
+        and local_set["status"] == remote_set.get("status")
+        and local_set["status"].get("readyReplicas") == local_set["spec"]["replicas"]
     )
 
 
@@ -78,25 +78,27 @@ def test_a_set_is_dispatched_to_another_cluster_and_its_status_is_mirrored(
     manifest = a_set("sent", 2, 2, managedBy=DISPATCHER, podDisruptionBudget={"maxUnavailableGroups": 1})
     stored = world.create(manifest)
     assert stored["spec"]["managedBy"] == DISPATCHER
-    assert stored["spec"]["startupPolicy"] == "LeaderCreated", "it is defaulted as any set"
+    assert stored["spec"]["startupPolicy"] == "LeaderCreated", "defaults apply as for any set"
     after_another_set(world, "first")
     assert "status" not in world.get(SET, "sent") and children_of(world, "sent") == []
 
-    eventually("it runs there and is reported here", lambda: is_mirrored(world, remote, "sent"), bool)
+    eventually(
+        "the set runs remotely and its status is copied", lambda: is_mirrored(world, remote, "sent"), bool
+    )
     settle(remote, "sent")
     world.patch(SET, "sent", {"spec": {"replicas": 3}})
-    eventually("it is scaled", lambda: is_mirrored(world, remote, "sent"), bool)
+    eventually("the set is scaled", lambda: is_mirrored(world, remote, "sent"), bool)
     written = world.get(SET, "sent")["status"]
     product.restart()
     after_another_set(world, "second")
-    assert world.get(SET, "sent")["status"] == written, "nobody has put anything back"
+    assert world.get(SET, "sent")["status"] == written, "the copied status is kept"
     assert children_of(world, "sent") == []
     assert [
         str(request) for request in audit.requests() if request.is_write and request.name.startswith("sent")
     ] == []
 
     world.delete(SET, "sent")
-    eventually("nothing holds it", lambda: world.find(SET, "sent"), lambda lws: lws is None)
+    eventually("the set is deleted", lambda: world.find(SET, "sent"), lambda lws: lws is None)
 
 
 @pytest.mark.parametrize("name", ["multikueue", "", "Acme.io/foo", "acme.io/" + "a" * 60])

@@ -56,7 +56,9 @@ def test_a_rollout_continues_after_the_manager_is_killed(world: World, product: 
 
     template = pod_template("server:2", {"localcluster/ready": "false"})
     world.patch(SET, "mid", {"spec": {"leaderWorkerTemplate": {"workerTemplate": template}}})
-    eventually("a group has it", lambda: images_of(world, "mid"), lambda now: {"server:2"} in now.values())
+    eventually(
+        "a group has the new image", lambda: images_of(world, "mid"), lambda now: {"server:2"} in now.values()
+    )
     product.kill()
     assert {"server:1"} in images_of(world, "mid").values()
     product.start()
@@ -68,7 +70,7 @@ def test_a_rollout_continues_after_the_manager_is_killed(world: World, product: 
                     pods.set_ready(world.namespace, name_of(pod), True)
         return unsettled(world, "mid")
 
-    eventually("all groups are there", helped, lambda why: not why)
+    eventually("all groups are settled", helped, lambda why: not why)
 
     assert images_of(world, "mid") == {index: {"server:2"} for index in range(4)}
     # If a manager dies between deleting a leader and lowering the partition, the group is recreated with its

@@ -12,7 +12,7 @@ from tools.localcluster import ApiError
 
 NAMES = ("one", "two", "three")
 # A write may be rejected while the namespace terminates, but the manager must not retry it again and again.
-MOST_REFUSALS_PER_SET = 12
+MOST_REJECTIONS_PER_SET = 12
 
 
 def test_no_errors_in_a_terminating_namespace(world: World, product: Product, audit: AuditLog) -> None:
@@ -35,7 +35,7 @@ def test_no_errors_in_a_terminating_namespace(world: World, product: Product, au
         for request in audit.requests()
         if request.namespace == world.namespace and request.code == 403
     ]
-    assert len(refused) <= MOST_REFUSALS_PER_SET * len(NAMES), "\n".join(map(str, refused))
+    assert len(refused) <= MOST_REJECTIONS_PER_SET * len(NAMES), "\n".join(map(str, refused))
 
 
 def _is_gone(world: World, path: str) -> bool:

@@ -53,7 +53,7 @@ def test_a_lost_group_below_the_partition_is_recreated_with_the_old_revision(wor
 
     world.delete("Pod", "as-it-was-0")
     eventually(
-        "the group is another one",
+        "the group is recreated",
         lambda: uids_of_group(world, "as-it-was", 0),
         lambda now: now.keys() == lost.keys() and not set(now.values()) & set(lost.values()),
     )

@@ -34,7 +34,7 @@ def nodes_of(pods: list[dict[str, Any]]) -> set[str]:
     return {pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
 
 
-def nothing_is_left(world: World, name: str) -> None:
+def wait_until_nothing_is_left(world: World, name: str) -> None:
     eventually(
         f"Jobs of {name} and their pods are gone",
         lambda: (jobs_of(world, name), pods_of_jobs(world, name)),
@@ -42,7 +42,7 @@ def nothing_is_left(world: World, name: str) -> None:
     )
 
 
-def held(world: World, name: str, nodes: int) -> None:
+def wait_for_prewarming(world: World, name: str, nodes: int) -> None:
     """Wait until the rollout waits for `nodes` nodes."""
     eventually(
         f"{name} waits for {nodes} nodes",
@@ -56,7 +56,7 @@ def test_the_rollout_starts_after_the_images_are_pulled(world: World) -> None:
     settle(world, "warm")
     before, homes = pod_uids(world, "warm"), nodes_of(pods_of(world, "warm"))
     world.patch(SET, "warm", new_image("server:2-pulls-3s"))
-    held(world, "warm", len(homes))
+    wait_for_prewarming(world, "warm", len(homes))
     warming = eventually(
         "each node has a pod", lambda: pods_of_jobs(world, "warm"), lambda p: nodes_of(p) == homes
     )
@@ -75,7 +75,7 @@ def test_the_rollout_starts_after_the_images_are_pulled(world: World) -> None:
     assert images_of(world, "warm") == {0: {"server:2-pulls-3s"}, 1: {"server:2-pulls-3s"}}
     (event,) = wait_for_events(world, "warm", "Prewarmed")
     assert event.note.startswith(f"{len(homes)} of {len(homes)} nodes are prewarmed for revision warm-")
-    nothing_is_left(world, "warm")
+    wait_until_nothing_is_left(world, "warm")
     assert "prewarm" not in world.get(SET, "warm")["status"]
     # The next rollout has no new image.
     world.patch(
@@ -90,13 +90,13 @@ def test_the_rollout_starts_at_the_deadline(world: World) -> None:
     settle(world, "late")
     before, homes = pod_uids(world, "late"), nodes_of(pods_of(world, "late"))
     world.patch(SET, "late", new_image(SLOW))
-    held(world, "late", len(homes))
+    wait_for_prewarming(world, "late", len(homes))
     assert pod_uids(world, "late") == before
     settle(world, "late")
     (event,) = wait_for_events(world, "late", "PrewarmIncomplete")
     assert (event.type, event.note[:5]) == ("Warning", "0 of ")
     assert "DeadlineExceeded" in event.note
-    nothing_is_left(world, "late")
+    wait_until_nothing_is_left(world, "late")
 
 
 def test_rejected_jobs_are_reported_and_do_not_block_the_rollout(world: World) -> None:
@@ -107,7 +107,7 @@ def test_rejected_jobs_are_reported_and_do_not_block_the_rollout(world: World) -
         settle(world, "refused")
         (event,) = wait_for_events(world, "refused", "PrewarmIncomplete")
     assert REFUSAL in event.note
-    nothing_is_left(world, "refused")
+    wait_until_nothing_is_left(world, "refused")
 
 
 def test_a_rollback_and_a_deletion_delete_the_jobs(world: World) -> None:
@@ -115,28 +115,28 @@ def test_a_rollback_and_a_deletion_delete_the_jobs(world: World) -> None:
     settle(world, "undone")
     before, homes = pod_uids(world, "undone"), nodes_of(pods_of(world, "undone"))
     world.patch(SET, "undone", new_image(SLOW))
-    held(world, "undone", len(homes))
+    wait_for_prewarming(world, "undone", len(homes))
     world.patch(SET, "undone", new_image("server:1"))
-    nothing_is_left(world, "undone")
+    wait_until_nothing_is_left(world, "undone")
     settle(world, "undone")
     assert pod_uids(world, "undone") == before
 
     world.patch(SET, "undone", new_image(SLOW))
-    eventually("there are pods", lambda: pods_of_jobs(world, "undone"), bool)
+    eventually("prewarming pods exist", lambda: pods_of_jobs(world, "undone"), bool)
     world.delete(SET, "undone")
-    nothing_is_left(world, "undone")
+    wait_until_nothing_is_left(world, "undone")
 
 
-def test_scaling_during_prewarming(world: World) -> None:
+def test_a_set_is_scaled_during_prewarming(world: World) -> None:
     world.create(a_warm_set("scaled", 1))
     settle(world, "scaled")
     before, homes = pod_uids(world, "scaled"), nodes_of(pods_of(world, "scaled"))
     world.patch(SET, "scaled", new_image(SLOW))
-    held(world, "scaled", len(homes))
+    wait_for_prewarming(world, "scaled", len(homes))
     world.patch(SET, "scaled", {"spec": {"replicas": 2}})
     eventually(
-        "a second group has come up",
+        "the second group is ready",
         lambda: world.get(SET, "scaled")["status"],
         lambda status: status.get("readyReplicas") == 2,
     )
-    stays("the first waits", lambda: before.items() <= pod_uids(world, "scaled").items(), 2)
+    stays("the first group is kept", lambda: before.items() <= pod_uids(world, "scaled").items(), 2)

@@ -16,7 +16,7 @@ from test.harness.world import World
 
 # The StatefulSet controller waits 5 ms, doubled after each rejection; after one more it would wait for 5
 # minutes. It writes 25 Events about one object, and then one every 5 minutes.
-REFUSALS = 16
+REJECTIONS = 16
 SOON = 60.0
 
 
@@ -32,12 +32,12 @@ def test_rejected_pods_are_retried_soon_after_they_are_allowed(world: World, aud
     for pod in ("tired-0-1", "tired-1"):
         world.delete("Pod", pod)
     for statefulset in ("tired-0", "tired"):
-        refuse_many_times(world, statefulset)
+        reject_many_times(world, statefulset)
     for statefulset in ("tired-0", "tired"):
         # By then the StatefulSet controller has finished the retries that it made before the longer waits.
-        eventually(f"{statefulset} is made to try again", partial(retried_at, world, statefulset))
+        eventually(f"the manager triggers a retry of {statefulset}", partial(retried_at, world, statefulset))
     world.kubectl("create", "serviceaccount", "runner")
-    eventually("all pods are there", lambda: pod_uids(world, "tired").keys(), uids.keys().__eq__, SOON)
+    eventually("all pods exist", lambda: pod_uids(world, "tired").keys(), uids.keys().__eq__, SOON)
 
     settle(world, "tired")
     assert pod_uids(world, "tired")["tired-0"] == uids["tired-0"]
@@ -51,20 +51,20 @@ def retried_at(world: World, statefulset: str) -> str | None:
     return annotations_of(world.get("StatefulSet", statefulset)).get(PODS_RETRIED_AT_ANNOTATION)
 
 
-def refuse_many_times(world: World, statefulset: str) -> None:
+def reject_many_times(world: World, statefulset: str) -> None:
     """Change the StatefulSet repeatedly; every change makes its controller try again, and fail."""
     numbers = itertools.count()
 
     def try_again() -> int:
-        tried = refusals(world, statefulset)
+        tried = rejections(world, statefulset)
         change = {"example.com/try": str(next(numbers))}
         world.patch("StatefulSet", statefulset, {"metadata": {"annotations": change}})
         return tried
 
-    eventually(f"{statefulset} was refused pods again and again", try_again, lambda tried: tried >= REFUSALS)
+    eventually(f"many pods of {statefulset} were rejected", try_again, lambda tried: tried >= REJECTIONS)
 
 
-def refusals(world: World, statefulset: str) -> int:
+def rejections(world: World, statefulset: str) -> int:
     events = [event for event in world.list("Event") if event["regarding"]["name"] == statefulset]
     return sum(times(event) for event in events if event["reason"] == "FailedCreate")
 

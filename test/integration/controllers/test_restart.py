@@ -30,7 +30,7 @@ from tools.deployment import NAMESPACE
 from tools.localcluster import Pods
 from tools.localcluster.pods import is_ready
 
-Trouble = Callable[[World, Pods, str], None]
+Failure = Callable[[World, Pods, str], None]
 
 
 def container_restart(world: World, pods: Pods, pod: str) -> None:
@@ -49,7 +49,7 @@ def eviction(world: World, pods: Pods, pod: str) -> None:
     pods.fail(world.namespace, pod, "Evicted")
 
 
-def recreated(world: World, name: str, index: int, before: dict[str, str]) -> None:
+def wait_until_recreated(world: World, name: str, index: int, before: dict[str, str]) -> None:
     """Wait until the group has the same pods by name, and none of them by UID."""
     eventually(
         f"group {index} was recreated",
@@ -59,7 +59,7 @@ def recreated(world: World, name: str, index: int, before: dict[str, str]) -> No
     settle(world, name)
 
 
-def restarts_told(world: World, name: str) -> list[Event]:
+def restart_events(world: World, name: str) -> list[Event]:
     return [event for event in events_of(world, name) if event.reason == "RecreateGroup"]
 
 
@@ -93,7 +93,7 @@ def of_policy(policy: str) -> dict[str, Any]:
 
 
 POLICIES = ["RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "annotation"]
-TROUBLES = [
+FAILURES = [
     pytest.param(container_restart, "g-1-2", id="container of a worker restarts"),
     pytest.param(container_restart, "g-1", id="container of the leader restarts"),
     pytest.param(init_container_restart, "g-1-1", id="init container restarts"),
@@ -106,7 +106,7 @@ TROUBLES = [
 REPLACED = "it was replaced by another pod of that name"
 ONE_OF_THEM = "it, or another worker as young as it, was replaced by another pod of that name"
 GONE = {"it is being deleted", REPLACED, ONE_OF_THEM}
-REASONS: dict[Trouble, set[str]] = {
+REASONS: dict[Failure, set[str]] = {
     container_restart: {f"container {CONTAINER} exited with code 1 (Error) and was restarted"},
     init_container_restart: {"container before exited with code 1 (Error) and was restarted"},
     deletion: GONE,
@@ -114,15 +114,15 @@ REASONS: dict[Trouble, set[str]] = {
 }
 
 
-@pytest.mark.parametrize(("trouble", "pod"), TROUBLES)
-def test_a_group_is_recreated_as_a_whole(world: World, pods: Pods, trouble: Trouble, pod: str) -> None:
+@pytest.mark.parametrize(("failure", "pod"), FAILURES)
+def test_a_group_is_recreated_as_a_whole(world: World, pods: Pods, failure: Failure, pod: str) -> None:
     workers = pod_template(initContainers=[{"name": "before", "image": "before:1"}])
     world.create(a_set("g", replicas=2, size=3, workers=workers))
     settle(world, "g")
     before, untouched = uids_of_group(world, "g", 1), uids_of_group(world, "g", 0)
 
-    trouble(world, pods, pod)
-    recreated(world, "g", 1, before)
+    failure(world, pods, pod)
+    wait_until_recreated(world, "g", 1, before)
 
     assert uids_of_group(world, "g", 0) == untouched
     (event,) = wait_for_events(world, "g", "RecreateGroup")
@@ -132,7 +132,7 @@ def test_a_group_is_recreated_as_a_whole(world: World, pods: Pods, trouble: Trou
         f"Worker pod {worker} failed, deleted leader pod g-1 to recreate group 1" for worker in named
     }
     assert event == Event("Normal", "RecreateGroup", "Delete", f"{note}: {why}", "Pod g-1")
-    assert why in REASONS[trouble]
+    assert why in REASONS[failure]
     assert restarts_of(world, "g").keys() == {"1"} and restarts_of(world, "g")["1"].startswith("1.1.")
 
 
@@ -145,11 +145,11 @@ def test_workers_of_a_lost_leader_are_recreated_under_every_policy(world: World,
 
     history = History(world, "led")
     world.delete("Pod", "led-0")
-    recreated(world, "led", 0, before)
+    wait_until_recreated(world, "led", 0, before)
 
-    assert history.early_workers() == [], "StatefulSets back off from names that are taken"
+    assert history.early_workers() == [], "StatefulSets back off if a name is still in use"
     assert uids_of_group(world, "led", 1) == untouched
-    assert restarts_told(world, "led") == []
+    assert restart_events(world, "led") == []
 
 
 def test_without_a_policy_only_the_lost_pod_is_recreated(world: World, pods: Pods) -> None:
@@ -159,17 +159,17 @@ def test_without_a_policy_only_the_lost_pod_is_recreated(world: World, pods: Pod
 
     container_restart(world, pods, "none-0")
     container_restart(world, pods, "none-0-2")
-    stays("restarts of containers are not ours", lambda: uids_of_group(world, "none", 0), 2)
+    stays("restarts of containers have no effect", lambda: uids_of_group(world, "none", 0), 2)
     deletion(world, pods, "none-0-1")
     eventually(
-        "the pod is another one",
+        "the pod is recreated",
         lambda: uids_of_group(world, "none", 0),
         lambda now: now.keys() == before.keys() and now != before,
     )
     settle(world, "none")
 
     assert {**uids_of_group(world, "none", 0), "none-0-1": ""} == {**before, "none-0-1": ""}
-    assert restarts_told(world, "none") == []
+    assert restart_events(world, "none") == []
 
 
 @pytest.mark.our_simulation
@@ -182,17 +182,17 @@ def test_restarts_during_the_start_count_only_under_recreate_group_on_pod_restar
     group = {**of_set.pop("group", {}), "leaderTemplate": pod_template()}
     world.create(a_set("young", replicas=1, size=2, workers=pending, group=group, **of_set))
     before = eventually(
-        "there are leader and worker", lambda: uids_of_group(world, "young", 0), lambda now: len(now) == 2
+        "leader and worker exist", lambda: uids_of_group(world, "young", 0), lambda now: len(now) == 2
     )
     eventually("the leader runs", lambda: world.get("Pod", "young-0")["status"]["phase"] == "Running")
 
     container_restart(world, pods, "young-0")
     if policy != "RecreateGroupOnPodRestart":
-        stays("the group may go on starting", lambda: uids_of_group(world, "young", 0), 2)
+        stays("the group is kept", lambda: uids_of_group(world, "young", 0), 2)
         pods.set_ready(world.namespace, "young-0-1", True)
         settle(world, "young")
-        assert uids_of_group(world, "young", 0) == before, "what happened during the start is forgiven"
-        assert restarts_told(world, "young") == []
+        assert uids_of_group(world, "young", 0) == before, "restarts during the start do not count"
+        assert restart_events(world, "young") == []
         container_restart(world, pods, "young-0")
 
     eventually(
@@ -214,24 +214,28 @@ def test_a_changed_policy_applies_at_once_and_restarts_nothing(world: World, pod
     assert uids_of_group(world, "turned", 0) == before
 
     container_restart(world, pods, "turned-0-1")
-    recreated(world, "turned", 0, before)
+    wait_until_recreated(world, "turned", 0, before)
     assert uids_of_group(world, "turned", 1) == untouched
 
 
 # --- Failures while no manager is active --------------------------------------------------------------------
 
 
-def test_a_worker_replaced_without_a_manager(world: World, product: Product) -> None:
+def test_a_group_is_recreated_after_a_worker_was_replaced_without_a_manager(
+    world: World, product: Product
+) -> None:
     world.create(a_set("away", replicas=2, size=3))
     settle(world, "away")
     before, untouched = uids_of_group(world, "away", 0), uids_of_group(world, "away", 1)
-    eventually("who belongs to it is remembered", lambda: set(members_of(world, "away")) == {"0", "1"})
+    eventually(
+        "the members of both groups are recorded", lambda: set(members_of(world, "away")) == {"0", "1"}
+    )
 
     product.stop()
     world.delete("Pod", "away-0-1")
     world.gone_or_replaced("Pod", "away-0-1", before["away-0-1"])
     product.start()
-    recreated(world, "away", 0, before)
+    wait_until_recreated(world, "away", 0, before)
 
     assert uids_of_group(world, "away", 1) == untouched
     (event,) = wait_for_events(world, "away", "RecreateGroup")
@@ -247,7 +251,9 @@ def test_a_worker_ready_again_before_a_manager_leads(world: World, product: Prod
     settle(world, "led")
     before, untouched = uids_of_group(world, "led", 0), uids_of_group(world, "led", 1)
     if policy != "None":
-        eventually("who belongs to it is remembered", lambda: set(members_of(world, "led")) == {"0", "1"})
+        eventually(
+            "the members of both groups are recorded", lambda: set(members_of(world, "led")) == {"0", "1"}
+        )
 
     product.stop()
     with lease_held_by_another(world):
@@ -266,11 +272,11 @@ def test_a_worker_ready_again_before_a_manager_leads(world: World, product: Prod
             world.patch(SET, "led", patch)
 
     if policy == "None":
-        eventually("the manager is back", lambda: set(members_of(world, "led")) == {"0", "1"})
+        eventually("the manager records members again", lambda: set(members_of(world, "led")) == {"0", "1"})
         settle(world, "led")
-        assert (uids_of_group(world, "led", 0), restarts_told(world, "led")) == (after, [])
+        assert (uids_of_group(world, "led", 0), restart_events(world, "led")) == (after, [])
     else:
-        recreated(world, "led", 0, after)
+        wait_until_recreated(world, "led", 0, after)
         (event,) = wait_for_events(world, "led", "RecreateGroup")
         note, _, why = event.note.partition(": ")
         assert note == "Worker pod led-0-2 failed, deleted leader pod led-0 to recreate group 0"
@@ -288,7 +294,7 @@ def test_repeated_failures_back_off(world: World, pods: Pods) -> None:
     for _ in range(3):
         before = uids_of_group(world, "again", 0)
         container_restart(world, pods, "again-0-1")
-        recreated(world, "again", 0, before)
+        wait_until_recreated(world, "again", 0, before)
         moments.append(int(restarts_of(world, "again")["0"].split(".")[2]))
 
     assert restarts_of(world, "again")["0"].startswith("3.3.")
@@ -313,7 +319,7 @@ def test_repeated_evictions_do_not_back_off(world: World) -> None:
     for worker in ("drained-0-1", "drained-0-2", "drained-0-1"):
         before = uids_of_group(world, "drained", 0)
         assert evict(world, worker)
-        recreated(world, "drained", 0, before)
+        wait_until_recreated(world, "drained", 0, before)
     assert restarts_of(world, "drained") == {}
     assert len(wait_for_events(world, "drained", "RecreateGroup", 3)) == 3
     assert not {event.reason for event in events_of(world, "drained")} & {
@@ -322,37 +328,37 @@ def test_repeated_evictions_do_not_back_off(world: World) -> None:
     }
 
 
-@pytest.mark.parametrize("way_out", ["limit", "leader", "revision"])
-def test_a_group_without_remaining_restarts_is_kept(world: World, pods: Pods, way_out: str) -> None:
+@pytest.mark.parametrize("resolution", ["limit", "leader", "revision"])
+def test_a_group_without_remaining_restarts_is_kept(world: World, pods: Pods, resolution: str) -> None:
     world.create(a_set("used", replicas=2, size=2, maxGroupRestarts=0))
     settle(world, "used")
     before, untouched = uids_of_group(world, "used", 0), uids_of_group(world, "used", 1)
 
     container_restart(world, pods, "used-0-1")
-    failed = eventually("it is told", lambda: condition(world.get(SET, "used"), "Failed"))
+    failed = eventually("the condition is set", lambda: condition(world.get(SET, "used"), "Failed"))
     assert (failed["status"], failed["reason"]) == ("True", "GroupRestartsExhausted")
     assert failed["message"].startswith("Group 0 has exceeded maxGroupRestarts")
     events = wait_for_events(world, "used", "GroupFailed")
     assert len(events) == 1 and events[0].note.startswith("group 0 failed and is left as it is for diagnosis")
-    stays("it is there for diagnosis", lambda: uids_of_group(world, "used", 0), 2)
-    assert restarts_told(world, "used") == []
+    stays("the group is kept", lambda: uids_of_group(world, "used", 0), 2)
+    assert restart_events(world, "used") == []
 
-    if way_out == "limit":
+    if resolution == "limit":
         world.patch(SET, "used", {"spec": {"maxGroupRestarts": 1}})
-    elif way_out == "leader":
+    elif resolution == "leader":
         world.delete("Pod", "used-0")
     else:
         world.patch(SET, "used", new_image("server:2"))
-    recreated(world, "used", 0, before)
+    wait_until_recreated(world, "used", 0, before)
     eventually(
-        "it is told that it is over", lambda: condition(world.get(SET, "used"), "Failed")["status"] == "False"
+        "the condition is cleared", lambda: condition(world.get(SET, "used"), "Failed")["status"] == "False"
     )
-    times = int(way_out == "limit")
+    times = int(resolution == "limit")
     assert len(wait_for_events(world, "used", "RecreateGroup", times)) == times
-    assert (uids_of_group(world, "used", 1) == untouched) is (way_out != "revision")
+    assert (uids_of_group(world, "used", 1) == untouched) is (resolution != "revision")
 
 
-def kept(world: World) -> set[str]:
+def kept_pods(world: World) -> set[str]:
     """Return the names of pods with our finalizer."""
     pods_metadata = (pod["metadata"] for pod in world.list("Pod"))
     return {
@@ -362,18 +368,18 @@ def kept(world: World) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("way_out", ["recovery", "revision", "scaling", "deletion"])
-def test_a_group_ends_at_upstreams_restart_limit(world: World, pods: Pods, way_out: str) -> None:
+@pytest.mark.parametrize("resolution", ["recovery", "revision", "scaling", "deletion"])
+def test_a_group_ends_at_upstreams_restart_limit(world: World, pods: Pods, resolution: str) -> None:
     world.create(a_set("ended", replicas=2, size=2, group={"maxGroupRestarts": 1, "restartBackoff": {}}))
     settle(world, "ended")
     before, untouched = uids_of_group(world, "ended", 1), uids_of_group(world, "ended", 0)
     container_restart(world, pods, "ended-1-1")
-    recreated(world, "ended", 1, before)
+    wait_until_recreated(world, "ended", 1, before)
     again = uids_of_group(world, "ended", 1)
     container_restart(world, pods, "ended-1-1")
-    eventually("its pods are kept", lambda: kept(world), lambda now: now == {"ended-1", "ended-1-1"})
+    eventually("its pods are kept", lambda: kept_pods(world), lambda now: now == {"ended-1", "ended-1-1"})
     degraded = eventually(
-        "it is told",
+        "the set is degraded",
         lambda: condition(world.get(SET, "ended"), "Degraded"),
         lambda now: now["status"] == "True",
     )
@@ -382,30 +388,30 @@ def test_a_group_ends_at_upstreams_restart_limit(world: World, pods: Pods, way_o
         "Normal",
         "Warning",
     }
-    stays("it has ended", lambda: uids_of_group(world, "ended", 1) == again, 2)
+    stays("the failed group is kept", lambda: uids_of_group(world, "ended", 1) == again, 2)
     (count,) = json.loads(
         world.get(SET, "ended")["metadata"]["annotations"][GROUP_RESTART_COUNTS_ANNOTATION]
     ).values()
     assert count == 1
 
-    if way_out == "deletion":
+    if resolution == "deletion":
         world.delete(SET, "ended")
-        eventually("nothing is left", lambda: world.list("Pod"), lambda remaining: not remaining)
+        eventually("no pod is left", lambda: world.list("Pod"), lambda remaining: not remaining)
         return
-    if way_out == "scaling":
+    if resolution == "scaling":
         world.patch(SET, "ended", {"spec": {"replicas": 1}})
-        eventually("it is gone", lambda: uids_of_group(world, "ended", 1), lambda uids: not uids)
-    elif way_out == "recovery":
+        eventually("the group is deleted", lambda: uids_of_group(world, "ended", 1), lambda uids: not uids)
+    elif resolution == "recovery":
         world.patch("Pod", "ended-1", {"metadata": {"annotations": {RECOVER_ANNOTATION: "true"}}})
-        recreated(world, "ended", 1, again)
+        wait_until_recreated(world, "ended", 1, again)
     else:
         world.patch(SET, "ended", new_image("server:2"))
-        recreated(world, "ended", 1, again)
+        wait_until_recreated(world, "ended", 1, again)
     eventually(
-        "it is told that it is over",
+        "the condition is cleared",
         lambda: condition(world.get(SET, "ended"), "Degraded")["status"] == "False",
     )
-    assert (uids_of_group(world, "ended", 0) == untouched) is (way_out != "revision")
+    assert (uids_of_group(world, "ended", 0) == untouched) is (resolution != "revision")
 
 
 def test_an_ended_group_does_not_block_namespace_deletion(world: World, pods: Pods) -> None:
@@ -413,7 +419,7 @@ def test_an_ended_group_does_not_block_namespace_deletion(world: World, pods: Po
     world.create(a_set("lone", replicas=1, size=2, group={"maxGroupRestarts": 0}))
     settle(world, "lone")
     container_restart(world, pods, "lone-0-1")
-    eventually("its pods are kept", lambda: kept(world), lambda now: now == {"lone-0", "lone-0-1"})
+    eventually("its pods are kept", lambda: kept_pods(world), lambda now: now == {"lone-0", "lone-0-1"})
     world.cluster.kubectl("delete", "namespace", world.namespace, "--wait=false")
     name = ("get", "namespace", world.namespace, "--ignore-not-found", "-o", "name")
     eventually("the namespace is gone", lambda: world.cluster.kubectl(*name), lambda output: not output)
@@ -434,9 +440,9 @@ def test_restarts_of_exempt_containers_do_not_count(world: World, pods: Pods) ->
     for pod in ("spared-0", "spared-0-1"):
         for container in ("log", "side"):
             pods.restart_container(world.namespace, pod, container)
-    stays("they may restart", lambda: uids_of_group(world, "spared", 0), 2)
+    stays("the group is kept", lambda: uids_of_group(world, "spared", 0), 2)
     container_restart(world, pods, "spared-0-1")
-    recreated(world, "spared", 0, before)
+    wait_until_recreated(world, "spared", 0, before)
     (event,) = wait_for_events(world, "spared", "RecreateGroup")
     assert event.note.endswith(f"container {CONTAINER} exited with code 1 (Error) and was restarted")
 
@@ -448,9 +454,11 @@ def test_worker_replicas_are_repaired_without_a_restart(world: World) -> None:
 
     for _ in range(2):
         world.patch("StatefulSet", "hand-0", {"spec": {"replicas": 3}})
-        eventually("it is repaired", lambda: world.get("StatefulSet", "hand-0")["spec"]["replicas"] == 1)
-        eventually("what came on top is gone", lambda: uids_of_group(world, "hand", 0) == before)
+        eventually(
+            "replicas are repaired", lambda: world.get("StatefulSet", "hand-0")["spec"]["replicas"] == 1
+        )
+        eventually("the additional pod is deleted", lambda: uids_of_group(world, "hand", 0) == before)
     settle(world, "hand")
 
     assert uids_of_group(world, "hand", 0) == before
-    assert restarts_told(world, "hand") == [] and restarts_of(world, "hand") == {}
+    assert restart_events(world, "hand") == [] and restarts_of(world, "hand") == {}

@@ -53,5 +53,5 @@ def test_revision_keys_equal_those_of_upstream(shared_world: World, key: str) ->
         "spec": {"replicas": 0, "leaderWorkerTemplate": VECTORS[key]},
     }
     shared_world.kubectl("apply", "-f", "-", input=manifest)
-    (revision,) = eventually("there is a revision", lambda: revisions_of(shared_world, name))
+    (revision,) = eventually("a revision exists", lambda: revisions_of(shared_world, name))
     assert (name_of(revision), labels_of(revision)[REVISION_LABEL]) == (f"{name}-{key}-1", key)

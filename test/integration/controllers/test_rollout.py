@@ -113,10 +113,12 @@ def test_old_workers_never_join_a_new_leader(world: World) -> None:
     assert images_of(world, "apart") == {index: {"server:2"} for index in range(3)}
     assert history.overlaps() == []
     gated = {name for frame in history.pods() for name, pod in frame.items() if gate_of(pod)}
-    assert gated == {f"apart-{index}" for index in range(3)}, "their workers take five seconds longer to stop"
+    assert gated == {f"apart-{index}" for index in range(3)}, (
+        "leaders wait for workers that take five seconds to stop"
+    )
 
 
-def test_old_workers_never_join_a_leader_recreated_by_others(world: World) -> None:
+def test_old_workers_never_join_a_leader_recreated_by_another_client(world: World) -> None:
     slow = pod_template(annotations={"localcluster/stops-after": "1"})
     world.create(a_set("lost", replicas=1, size=3, workers=slow))
     settle(world, "lost")
@@ -125,7 +127,7 @@ def test_old_workers_never_join_a_leader_recreated_by_others(world: World) -> No
 
     world.delete("Pod", "lost-0")
     eventually(
-        "there is another leader",
+        "the leader is recreated",
         lambda: world.find("Pod", "lost-0"),
         lambda pod: pod is not None and pod["metadata"]["uid"] != former,
     )
@@ -134,7 +136,7 @@ def test_old_workers_never_join_a_leader_recreated_by_others(world: World) -> No
     assert history.overlaps() == []
 
 
-def test_a_rollout_is_recorded_and_announced(world: World) -> None:
+def test_a_rollout_is_recorded_and_reported(world: World) -> None:
     world.create(a_set("told", replicas=2))
     settle(world, "told")
     (first,) = revisions_of(world, "told")
@@ -153,7 +155,7 @@ def test_a_rollout_is_recorded_and_announced(world: World) -> None:
     assert conditions == {"Available": "True", **false}
 
     events = eventually(
-        "the last step is told",
+        "the last Event exists",
         lambda: events_of(world, "told"),
         lambda events: any(event.note == "Updating replica 0" for event in events),
     )
@@ -204,7 +206,7 @@ def test_successive_changes_converge_to_the_newest(world: World) -> None:
 
     for image in ("server:2", "server:3", "server:4"):
         world.patch(SET, "often", new_image(image))
-        eventually("a group has it", partial(has_image, world, "often", image))
+        eventually("a group has the new image", partial(has_image, world, "often", image))
     settle(world, "often")
 
     assert images_of(world, "often") == {index: {"server:4"} for index in range(3)}
@@ -242,8 +244,12 @@ def test_a_broken_update_stops_at_its_budget_and_can_be_fixed(world: World) -> N
 
     broken = {"spec": {"leaderWorkerTemplate": {"workerTemplate": never_ready("server:2")}}}
     world.patch(SET, "broken", broken)
-    eventually("a group has it", lambda: images_of(world, "broken"), lambda now: now.get(2) == {"server:2"})
-    stays("no other group is given up", lambda: images_of(world, "broken"), 3)
+    eventually(
+        "a group has the new image",
+        lambda: images_of(world, "broken"),
+        lambda now: now.get(2) == {"server:2"},
+    )
+    stays("no other group is updated", lambda: images_of(world, "broken"), 3)
 
     fixed = {"spec": {"leaderWorkerTemplate": {"workerTemplate": ready_again(pod_template("server:3"))}}}
     world.patch(SET, "broken", fixed)
@@ -254,13 +260,13 @@ def test_a_broken_update_stops_at_its_budget_and_can_be_fixed(world: World) -> N
     assert [len(history.leaders()[index]) for index in range(3)] == [2, 2, 3]
 
 
-def test_scaling_during_a_rollout(world: World) -> None:
+def test_a_set_is_scaled_during_a_rollout(world: World) -> None:
     world.create(a_set("both", replicas=3))
     settle(world, "both")
     history = History(world, "both")
 
     world.patch(SET, "both", new_image("server:2"))
-    eventually("it has begun", lambda: has_image(world, "both", "server:2"))
+    eventually("the rollout has begun", lambda: has_image(world, "both", "server:2"))
     world.kubectl("scale", "lws", "both", "--replicas=4")
     settle(world, "both")
 
@@ -274,7 +280,7 @@ def test_a_rollout_continues_after_an_orphaning_deletion_of_the_leader_statefuls
     history, uid = History(world, "torn"), world.uid("StatefulSet", "torn")
 
     world.patch(SET, "torn", new_image("server:2"))
-    eventually("it has begun", lambda: has_image(world, "torn", "server:2"))
+    eventually("the rollout has begun", lambda: has_image(world, "torn", "server:2"))
     world.delete("StatefulSet", "torn", "Orphan")
     world.gone_or_replaced("StatefulSet", "torn", uid)
     settle(world, "torn")
@@ -298,7 +304,7 @@ def test_groups_lost_with_the_leader_statefulset_keep_their_revision(world: Worl
     world.delete("StatefulSet", "canary")
     world.gone_or_replaced("StatefulSet", "canary", uid)
     eventually(
-        "every pod is another one",
+        "every pod is recreated",
         lambda: set(pod_uids(world, "canary").values()),
         lambda now: not now & set(before.values()),
     )

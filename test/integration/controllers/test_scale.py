@@ -53,14 +53,16 @@ def test_scaling_down_deletes_the_highest_groups(world: World) -> None:
 
     assert pod_uids(world, "down") == {pod: before[pod] for pod in ("down-0", "down-0-1")}
     statefulsets = eventually(
-        "workers go with their leaders", lambda: world.list("StatefulSet"), lambda all: len(all) == 2
+        "worker StatefulSets are deleted with their leaders",
+        lambda: world.list("StatefulSet"),
+        lambda all: len(all) == 2,
     )
     assert names_of(statefulsets) == {"down", "down-0"}
     note = "deleting surge replicas from down-1 to down-2"
-    eventually("it is told", lambda: notes_of(world, "down"), lambda notes: note in notes)
+    eventually("an Event reports the deletion", lambda: notes_of(world, "down"), lambda notes: note in notes)
 
 
-def test_scale_to_zero_and_back(world: World) -> None:
+def test_a_set_scales_to_zero_and_back(world: World) -> None:
     world.create(a_set("none", replicas=0))
     settle(world, "none")
     world.patch(SET, "none", scaled_to(1))

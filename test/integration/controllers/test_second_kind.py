@@ -36,15 +36,17 @@ async def test_a_fleet_manages_its_set(world: World, cluster: ClusterAccess) -> 
     with _defined(world):
         async with _managed(cluster):
             world.api.create(path, make_fleet("f", 2, world.namespace))
-            await _eventually("its set is ready", ready, lambda count: count == 2)
+            await _eventually("the set is ready", ready, lambda count: count == 2)
             world.patch(SET, "f", {"spec": {"replicas": 5}})
-            await _eventually("its size is repaired", lambda: _replicas(world), lambda count: count == 2)
+            await _eventually(
+                "the size of the set is repaired", lambda: _replicas(world), lambda count: count == 2
+            )
             world.api.merge(f"{path}/f", {"spec": {"replicas": 3}})
-            await _eventually("it has grown", ready, lambda count: count == 3)
-            events = await _eventually("an Event", lambda: _events_of_fleets(world), bool)
+            await _eventually("the set is scaled up", ready, lambda count: count == 3)
+            events = await _eventually("an Event exists", lambda: _events_of_fleets(world), bool)
             assert [event["reason"] for event in events] == ["Launched"]
             world.api.delete(f"{path}/f")
-            await _eventually("its set is gone", lambda: world.find(SET, "f"), lambda lws: not lws)
+            await _eventually("the set is deleted", lambda: world.find(SET, "f"), lambda lws: not lws)
 
 
 def _replicas(world: World) -> int:

@@ -33,7 +33,7 @@ def status_of(world: World, name: str) -> dict[str, Any]:
 def failure(world: World, name: str, reason: str) -> str:
     """Wait until ReplicaFailure has this reason, and return its message."""
     reported = eventually(
-        f"{name} says {reason}",
+        f"{name} reports {reason}",
         lambda: condition(world.get(SET, name), "ReplicaFailure"),
         lambda reported: (reported.get("status"), reported.get("reason")) == ("True", reason),
     )
@@ -47,12 +47,12 @@ def test_a_set_without_progress_is_stalled_and_reported_once(world: World) -> No
         return dict(status_of(world, "stuck").get("groups", {}).get("counts", {}))
 
     hold_unready(world, "stuck", 4)
-    eventually("the manager has seen it", counts, lambda now: now == {"NotReady": 2})
+    eventually("the status counts both groups", counts, lambda now: now == {"NotReady": 2})
     # Set only now, because the steps above take an unknown time.
     world.patch(SET, "stuck", {"spec": {"progressDeadlineSeconds": 4}})
 
     stalled = eventually(
-        "it is stalled",
+        "the set is stalled",
         lambda: condition(world.get(SET, "stuck"), "Stalled"),
         lambda now: now.get("status") == "True",
     )
@@ -71,7 +71,7 @@ def test_a_set_without_progress_is_stalled_and_reported_once(world: World) -> No
 
 
 @pytest.mark.our_simulation
-def test_a_set_is_never_stalled_without_a_deadline_nor_while_its_pods_are_gated(world: World) -> None:
+def test_a_set_is_not_stalled_without_a_deadline_or_while_its_pods_are_gated(world: World) -> None:
     """The pods of the set without a deadline get a node and stay unready there."""
     gated = never_ready(schedulingGates=[{"name": "example.com/quota"}])
     never = never_ready()
@@ -82,38 +82,38 @@ def test_a_set_is_never_stalled_without_a_deadline_nor_while_its_pods_are_gated(
     def stall_of(name: str) -> str:
         return str(condition(world.get(SET, name), "Stalled").get("status", ""))
 
-    eventually("both pods are there", lambda: len(pods_of(world, "gated")), lambda count: count == 2)
-    eventually("the deadline of another set is over", lambda: stall_of("measure"), "True".__eq__)
+    eventually("both pods exist", lambda: len(pods_of(world, "gated")), lambda count: count == 2)
+    eventually("the set with a deadline is stalled", lambda: stall_of("measure"), "True".__eq__)
     assert (stall_of("free"), stall_of("gated")) == ("", "")
 
     for pod in pods_of(world, "gated"):
         world.patch("Pod", name_of(pod), {"spec": {"schedulingGates": None}})
-    eventually("the clock has begun when they had nodes", lambda: stall_of("gated"), "True".__eq__)
+    eventually("the set is stalled after its pods have nodes", lambda: stall_of("gated"), "True".__eq__)
     placed = max(condition(pod, "PodScheduled")["lastTransitionTime"] for pod in pods_of(world, "gated"))
     stalled_at = condition(world.get(SET, "gated"), "Stalled")["lastTransitionTime"]
     waited = datetime.fromisoformat(stalled_at) - datetime.fromisoformat(placed)
-    assert waited >= timedelta(seconds=1), "two seconds, of which each moment is cut off to whole ones"
+    assert waited >= timedelta(seconds=1), "the deadline is two seconds, and times are in whole seconds"
 
     world.patch(SET, "measure", {"spec": {"progressDeadlineSeconds": None}})
-    eventually("without the deadline it goes", lambda: stall_of("measure"), "".__eq__)
+    eventually("the condition is removed with the deadline", lambda: stall_of("measure"), "".__eq__)
 
 
-def test_the_members_of_complete_groups_are_remembered(world: World) -> None:
+def test_the_members_of_complete_groups_are_recorded(world: World) -> None:
     world.create(a_set("kept", replicas=2, size=3))
     settle(world, "kept")
     before = members(world, "kept")
-    eventually("they are remembered", lambda: status_of(world, "kept").get("members"), before.__eq__)
+    eventually("the members are recorded", lambda: status_of(world, "kept").get("members"), before.__eq__)
 
     old = uids_of_group(world, "kept", 1)
     world.delete("Pod", "kept-1-2")
     eventually(
-        "the group is another one",
+        "the group is recreated",
         lambda: uids_of_group(world, "kept", 1),
         lambda now: len(now) == 3 and not set(now.values()) & set(old.values()),
     )
     settle(world, "kept")
     after = members(world, "kept")
-    eventually("the new ones are remembered", lambda: status_of(world, "kept").get("members"), after.__eq__)
+    eventually("the new members are recorded", lambda: status_of(world, "kept").get("members"), after.__eq__)
     assert (after["0"], after["1"] != before["1"]) == (before["0"], True)
 
 
@@ -139,20 +139,22 @@ def members(world: World, name: str) -> dict[str, str]:
 def test_an_emptied_restored_or_edited_status_is_repaired_at_once(world: World) -> None:
     """A user may do this with `kubectl patch --subresource=status`, or with a tool that restores a backup."""
     world.create(a_set("told", replicas=1))
-    early = eventually("it is said that it begins", lambda: status_of(world, "told"))
+    early = eventually("the first status is written", lambda: status_of(world, "told"))
     settle(world, "told")
-    expected = told_in(world, "told")
+    expected = recomputed_status(world, "told")
     assert expected["hpaPodSelector"]
     foreign = {**condition(world.get(SET, "told"), "Available"), "type": "example.com/Checked"}
     emptied = dict.fromkeys([*expected, "members", "lastProgressTime"])
     for edit in (None, emptied, emptied | early, {"hpaPodSelector": "a=b", "conditions": [foreign]}):
         patch = json.dumps({"status": edit})
         world.kubectl("patch", "lws", "told", "--subresource=status", "--type=merge", "-p", patch)
-        eventually(f"right after {patch}", lambda: told_in(world, "told"), expected.__eq__)
+        eventually(
+            f"the status is repaired after {patch}", lambda: recomputed_status(world, "told"), expected.__eq__
+        )
     assert condition(world.get(SET, "told"), "example.com/Checked")["status"] == "True"
 
 
-def told_in(world: World, name: str) -> dict[str, Any]:
+def recomputed_status(world: World, name: str) -> dict[str, Any]:
     """Return the part of the status that a pass recomputes.
 
     It has no records, no times, and only our true conditions.
@@ -173,7 +175,7 @@ def test_an_exceeded_quota_is_reported(world: World) -> None:
 
     world.kubectl("delete", "quota", "few")
     settle(world, "many")
-    eventually("it is over", lambda: not condition(world.get(SET, "many"), "ReplicaFailure"))
+    eventually("the condition is cleared", lambda: not condition(world.get(SET, "many"), "ReplicaFailure"))
 
 
 def test_rejected_writes_are_reported(world: World) -> None:
@@ -185,7 +187,7 @@ def test_rejected_writes_are_reported(world: World) -> None:
 
     world.kubectl("delete", "quota", "one")
     settle(world, "led")
-    eventually("it is over", lambda: not condition(world.get(SET, "led"), "ReplicaFailure"))
+    eventually("the condition is cleared", lambda: not condition(world.get(SET, "led"), "ReplicaFailure"))
 
 
 def test_a_missing_service_account_is_reported(world: World) -> None:
@@ -194,7 +196,7 @@ def test_a_missing_service_account_is_reported(world: World) -> None:
 
     world.kubectl("create", "serviceaccount", "nobody")
     settle(world, "alone")
-    eventually("it is over", lambda: not condition(world.get(SET, "alone"), "ReplicaFailure"))
+    eventually("the condition is cleared", lambda: not condition(world.get(SET, "alone"), "ReplicaFailure"))
 
 
 def test_rejected_deletions_are_reported_and_the_rollout_continues_afterwards(world: World) -> None:
@@ -207,7 +209,7 @@ def test_rejected_deletions_are_reported_and_the_rollout_continues_afterwards(wo
         message = failure(world, "frozen", "AdmissionDenied")
         assert message.startswith("cannot delete Pod frozen-1: ") and REFUSAL in message
         reasons = eventually(
-            "groups say what holds them up",
+            "the groups report what blocks them",
             lambda: [
                 group["reason"] for group in status_of(world, "frozen").get("groups", {}).get("unsettled", ())
             ],
@@ -218,7 +220,7 @@ def test_rejected_deletions_are_reported_and_the_rollout_continues_afterwards(wo
     settle(world, "frozen", updated=2)
 
     eventually(
-        "there is nothing in the way any more",
+        "the condition is cleared",
         lambda: condition(world.get(SET, "frozen"), "ReplicaFailure").get("status") != "True",
     )
     (event,) = wait_for_events(world, "frozen", "AdmissionDenied")

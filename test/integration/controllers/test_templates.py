@@ -53,7 +53,9 @@ def test_workers_wait_for_a_ready_leader_with_leader_ready(world: World, pods: P
         a_set("late", replicas=1, size=3, group={"leaderTemplate": leader}, startupPolicy="LeaderReady")
     )
     eventually("the leader runs", lambda: _phase(world, "late-0"), lambda phase: phase == "Running")
-    stays("no workers while the leader is not ready", lambda: names_of(world.list("StatefulSet")), 2)
+    stays(
+        "no workers are created while the leader is not ready", lambda: names_of(world.list("StatefulSet")), 2
+    )
     assert names_of(pods_of(world, "late")) == {"late-0"}
 
     history = History(world, "late")
@@ -96,7 +98,9 @@ def test_a_changed_subdomain_policy_starts_a_rollout(world: World) -> None:
     world.patch(SET, "moves", {"spec": {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}})
     settle(world, "moves")
     own = {"moves-0", "moves-1"}
-    eventually("nobody shares a Service", lambda: names_of(world.list("Service")), lambda now: now == own)
+    eventually(
+        "only Services of groups exist", lambda: names_of(world.list("Service")), lambda now: now == own
+    )
     assert {pod["spec"]["subdomain"] for pod in pods_of(world, "moves")} == {"moves-0", "moves-1"}
 
     world.patch(SET, "moves", {"spec": {"networkConfig": {"subdomainPolicy": "Shared"}}})

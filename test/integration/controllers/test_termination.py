@@ -19,7 +19,7 @@ from test.harness.world import SET, World
 SLOW = pod_template(annotations={"localcluster/stops-after": "3"})
 PARALLEL: dict[str, Any] = {"podTerminationPolicy": "Parallel"}
 NAME = "end"
-Way = Callable[[World], None]
+Action = Callable[[World], None]
 
 
 def delete_the_leader(world: World) -> None:
@@ -51,7 +51,7 @@ def is_leader(pod: dict[str, Any]) -> bool:
     return labels_of(pod)[WORKER_INDEX_LABEL] == "0"
 
 
-def are_ended_together(frames: list[Frame], former: set[str]) -> bool:
+def are_terminated_together(frames: list[Frame], former: set[str]) -> bool:
     """Report whether the leader still existed when the last of its workers was terminated."""
 
     def is_together(frame: Frame) -> bool:
@@ -61,38 +61,38 @@ def are_ended_together(frames: list[Frame], former: set[str]) -> bool:
     return any(is_together(frame) for frame in frames)
 
 
-def gone(world: World, former: set[str]) -> None:
+def wait_until_gone(world: World, former: set[str]) -> None:
     eventually(
         "all former pods are gone", lambda: set(pod_uids(world, NAME).values()), lambda now: not now & former
     )
 
 
-@pytest.mark.parametrize("go", [delete_the_leader, drain_the_leader, scale_down, delete_the_set])
+@pytest.mark.parametrize("action", [delete_the_leader, drain_the_leader, scale_down, delete_the_set])
 @pytest.mark.parametrize("identity", ["Ordinal", "Hash"])
-def test_workers_are_terminated_with_their_leader(world: World, go: Way, identity: str) -> None:
+def test_workers_are_terminated_with_their_leader(world: World, action: Action, identity: str) -> None:
     world.create(a_set(NAME, 1, 3, workers=SLOW, groupIdentity=identity, **PARALLEL))
     settle(world, NAME)
     history, former = History(world, NAME), set(pod_uids(world, NAME).values())
 
-    go(world)
-    gone(world, former)
+    action(world)
+    wait_until_gone(world, former)
 
-    assert are_ended_together(history.pods(), former)
-    if go in (delete_the_leader, drain_the_leader):
+    assert are_terminated_together(history.pods(), former)
+    if action in (delete_the_leader, drain_the_leader):
         settle(world, NAME)
         assert len(pods_of(world, NAME)) == 3
         if identity == "Ordinal":
             assert history.early_workers() == []
 
 
-@pytest.mark.parametrize("go", [delete_the_leader, delete_the_set])
-def test_default_termination_policy(world: World, go: Way) -> None:
+@pytest.mark.parametrize("action", [delete_the_leader, delete_the_set])
+def test_workers_are_terminated_after_their_leader_by_default(world: World, action: Action) -> None:
     world.create(a_set(NAME, 1, 3, workers=SLOW, podTerminationPolicy="Default"))
     settle(world, NAME)
     history, former = History(world, NAME), set(pod_uids(world, NAME).values())
-    go(world)
-    gone(world, former)
-    assert not are_ended_together(history.pods(), former)
+    action(world)
+    wait_until_gone(world, former)
+    assert not are_terminated_together(history.pods(), former)
 
 
 def test_a_rollout_terminates_all_pods_of_a_hash_group_at_once(world: World) -> None:
@@ -100,9 +100,9 @@ def test_a_rollout_terminates_all_pods_of_a_hash_group_at_once(world: World) -> 
     settle(world, NAME)
     history, former = History(world, NAME), set(pod_uids(world, NAME).values())
     roll_out(world)
-    gone(world, former)
+    wait_until_gone(world, former)
     settle(world, NAME)
-    assert are_ended_together(history.pods(), former)
+    assert are_terminated_together(history.pods(), former)
 
 
 def test_a_changed_policy_touches_no_pod_and_outlives_the_set(world: World) -> None:
@@ -114,10 +114,10 @@ def test_a_changed_policy_touches_no_pod_and_outlives_the_set(world: World) -> N
     def noted() -> str | None:
         return annotations_of(world.get("StatefulSet", f"{NAME}-0")).get(POD_TERMINATION_POLICY_ANNOTATION)
 
-    eventually("it is noted on the worker StatefulSet", noted, lambda note: note == "Parallel")
+    eventually("the worker StatefulSet has the annotation", noted, lambda note: note == "Parallel")
     settle(world, NAME)
     assert pod_uids(world, NAME) == before
     history = History(world, NAME)
     delete_the_set(world)
-    gone(world, set(before.values()))
-    assert are_ended_together(history.pods(), set(before.values()))
+    wait_until_gone(world, set(before.values()))
+    assert are_terminated_together(history.pods(), set(before.values()))

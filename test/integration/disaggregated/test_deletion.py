@@ -15,7 +15,7 @@ from test.harness.waiting import eventually
 from test.harness.world import SET, World
 
 Object = dict[str, Any]
-MADE = (SET, "Service", SCALER_KIND, "ControllerRevision")
+CREATED_KINDS = (SET, "Service", SCALER_KIND, "ControllerRevision")
 
 
 def manifest(image: str = "server:1") -> Object:
@@ -27,14 +27,14 @@ def created(world: World) -> Object:
     """Create a set and wait until it is settled with its Services."""
     stored = world.create(manifest())
     settle(world, "pd")
-    eventually("it has Services", lambda: len(world.list("Service", NAME_LABEL)), lambda n: n == 2)
+    eventually("both Services exist", lambda: len(world.list("Service", NAME_LABEL)), lambda n: n == 2)
     return stored
 
 
-def made(world: World) -> dict[str, Object]:
+def created_objects(world: World) -> dict[str, Object]:
     """Return the objects that a set creates itself."""
     selector = OWN_REVISIONS.format("pd")
-    return {f"{kind} {name_of(obj)}": obj for kind in MADE for obj in world.list(kind, selector)}
+    return {f"{kind} {name_of(obj)}": obj for kind in CREATED_KINDS for obj in world.list(kind, selector)}
 
 
 def uids(objects: dict[str, Object]) -> dict[str, str]:
@@ -46,11 +46,11 @@ def pods(world: World) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-def test_nothing_is_left_of_one_that_is_deleted_in_a_rollout(world: World, propagation: str) -> None:
+def test_all_children_of_a_set_deleted_during_a_rollout_are_deleted(world: World, propagation: str) -> None:
     watch = Watch(world)
     created(world)
     world.patch(KIND, "pd", new_roles(manifest("server:2")["spec"]["roles"]))
-    eventually("it rolls", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
+    eventually("the rollout has begun", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
     world.delete(KIND, "pd", propagation)
     eventually(
         "nothing is left", lambda: remaining_objects(world, "pd"), lambda remaining: not remaining, SECONDS
@@ -58,27 +58,27 @@ def test_nothing_is_left_of_one_that_is_deleted_in_a_rollout(world: World, propa
     assert world.find(KIND, "pd") is None
 
 
-def test_what_is_orphaned_runs_on_and_is_adopted(world: World) -> None:
+def test_orphaned_children_keep_running_and_are_adopted(world: World) -> None:
     before = created(world)
-    running, expected = pods(world), uids(made(world))
+    running, expected = pods(world), uids(created_objects(world))
     world.delete(KIND, "pd", "Orphan")
     world.gone_or_replaced(KIND, "pd", before["metadata"]["uid"])
-    orphans = made(world)
+    orphans = created_objects(world)
     assert uids(orphans) == expected
     assert not any(map(controller_of, orphans.values()))
     again = world.create(manifest())
     settle(world, "pd")
     eventually(
-        "all are adopted",
-        lambda: {controller_of(child).get("uid") for child in made(world).values()},
+        "all children are adopted",
+        lambda: {controller_of(child).get("uid") for child in created_objects(world).values()},
         lambda owners: owners == {again["metadata"]["uid"]},
         SECONDS,
     )
-    assert uids(made(world)) == expected
+    assert uids(created_objects(world)) == expected
     assert pods(world) == running
 
 
-def test_what_is_orphaned_is_adopted_and_rolled_by_a_set_that_wants_something_else(world: World) -> None:
+def test_orphaned_children_are_adopted_and_updated_by_a_set_with_another_template(world: World) -> None:
     before = created(world)
     world.delete(KIND, "pd", "Orphan")
     world.gone_or_replaced(KIND, "pd", before["metadata"]["uid"])
@@ -90,24 +90,24 @@ def test_what_is_orphaned_is_adopted_and_rolled_by_a_set_that_wants_something_el
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-def test_one_of_the_same_name_at_once(world: World, propagation: str) -> None:
+def test_a_set_recreated_at_once_has_new_children(world: World, propagation: str) -> None:
     before = created(world)
-    former = uids(made(world))
+    former = uids(created_objects(world))
     world.delete(KIND, "pd", propagation)
     world.gone_or_replaced(KIND, "pd", before["metadata"]["uid"])
     again = world.create(manifest())
     eventually(
-        "nothing is left of the former",
-        lambda: set(uids(made(world)).values()) & set(former.values()),
+        "no child of the former set is left",
+        lambda: set(uids(created_objects(world)).values()) & set(former.values()),
         lambda remaining: not remaining,
         SECONDS,
     )
     settle(world, "pd")
-    owners = {controller_of(child).get("uid") for child in made(world).values()}
+    owners = {controller_of(child).get("uid") for child in created_objects(world).values()}
     assert owners == {again["metadata"]["uid"]}
 
 
-def test_one_of_the_same_name_with_other_roles_at_once(world: World) -> None:
+def test_a_set_recreated_at_once_may_have_other_roles(world: World) -> None:
     created(world)
     world.delete(KIND, "pd")
     world.create(a_disaggregated_set("pd", [*roles(1, 2, "server:2"), a_role("proxy", 1)]))

@@ -67,7 +67,7 @@ def is_over(status: dict[str, Any]) -> bool:
 
 
 def available(world: World, name: str) -> dict[str, Any]:
-    return eventually("it is available", lambda: world.get(KIND, name), is_available, seconds=SECONDS)
+    return eventually("the set is available", lambda: world.get(KIND, name), is_available, seconds=SECONDS)
 
 
 def test_a_set_is_created_scaled_rolled_and_deleted(world: World) -> None:
@@ -78,7 +78,7 @@ def test_a_set_is_created_scaled_rolled_and_deleted(world: World) -> None:
     children = {f"pd-0-{key}-{role}" for role in ("prefill", "decode")}
     assert names_of(world.list(SET)) == children
     services = eventually(
-        "each has its Service",
+        "each role has its Service",
         lambda: names_of(world.list("Service", NAME_LABEL)),
         lambda names: len(names) == 2,
         seconds=SECONDS,
@@ -89,24 +89,34 @@ def test_a_set_is_created_scaled_rolled_and_deleted(world: World) -> None:
 
     world.kubectl("scale", "dsrs", "pd-prefill", "--replicas=3")
     scaled = {key: {"prefill": 3, "decode": 2}}
-    eventually("it is scaled", lambda: counts(world, "pd"), lambda now: now == scaled, seconds=SECONDS)
+    eventually("the role is scaled", lambda: counts(world, "pd"), lambda now: now == scaled, seconds=SECONDS)
     available(world, "pd")
 
     # This changes every pod: old ones are deleted as new ones are created.
     world.patch(KIND, "pd", {"spec": a_disaggregated_set("pd", "server:2")["spec"]})
-    eventually("it is rolled", lambda: key in counts(world, "pd"), lambda exists: not exists, seconds=SECONDS)
+    eventually(
+        "the old revision has no groups",
+        lambda: key in counts(world, "pd"),
+        lambda exists: not exists,
+        seconds=SECONDS,
+    )
     available(world, "pd")
     (new,) = counts(world, "pd")
     assert counts(world, "pd") == {new: {"prefill": 3, "decode": 2}}
-    eventually("it says that it is over", lambda: world.get(KIND, "pd")["status"], is_over, seconds=SECONDS)
+    eventually(
+        "the status reports the end of the rollout",
+        lambda: world.get(KIND, "pd")["status"],
+        is_over,
+        seconds=SECONDS,
+    )
     images = {pod["spec"]["containers"][0]["image"] for pod in world.list("Pod", f"{NAME_LABEL}=pd")}
     assert images == {"server:2"}
 
     world.delete(KIND, "pd")
-    eventually("nothing is left", lambda: left(world), lambda names: not names, seconds=SECONDS)
+    eventually("nothing is left", lambda: remaining_objects(world), lambda names: not names, seconds=SECONDS)
 
 
-def left(world: World) -> set[str]:
+def remaining_objects(world: World) -> set[str]:
     """Return the objects with the label of a DisaggregatedSet."""
     kinds = (SET, SCALER_KIND, "Service", "Pod")
     return {name_of(obj) for kind in kinds for obj in world.list(kind, NAME_LABEL)}
@@ -121,7 +131,7 @@ def without_definition(world: World, product: Product) -> Iterator[None]:
     product.ensure_running()
 
 
-def test_a_tool_that_prunes_by_a_label_finds_it_on_no_child(world: World) -> None:
+def test_children_do_not_carry_tool_labels_used_for_pruning(world: World) -> None:
     label, role = "kro.run/owned", a_role("decode", 1)
     role["metadata"] = {"labels": {label: "true", "team": "a"}, "annotations": {label: "true"}}
     prefill = a_role("prefill", 1)
@@ -136,7 +146,7 @@ def test_a_tool_that_prunes_by_a_label_finds_it_on_no_child(world: World) -> Non
     assert [label in child["metadata"].get("annotations", {}) for child in children] == [False]
 
 
-def test_without_its_definition_leaderworkersets_go_on_and_it_is_served_once_it_comes(
+def test_leaderworkersets_are_reconciled_while_the_disaggregatedset_crd_is_missing(
     world: World, product: Product, without_definition: None
 ) -> None:
     world.create(a_set("plain", 1, 1))
@@ -147,7 +157,7 @@ def test_without_its_definition_leaderworkersets_go_on_and_it_is_served_once_it_
     settle(world, "plain")
     text = json.dumps(definitions()[KIND])
     world.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
-    eventually("it is taken", lambda: _created(world), bool, seconds=SECONDS)
+    eventually("the set can be created", lambda: _created(world), bool, seconds=SECONDS)
     available(world, "late")
 
 

@@ -75,53 +75,59 @@ Loss = Callable[[Rollout], None]
 
 
 def child(which: int, role: str) -> Loss:
-    def lose(it: Rollout) -> None:
-        name = f"{it.name}-0-{it.keys[which]}-{role}"
-        it.children.add(name)
-        it.world.delete(SET, name)
+    def lose(rollout: Rollout) -> None:
+        name = f"{rollout.name}-0-{rollout.keys[which]}-{role}"
+        rollout.children.add(name)
+        rollout.world.delete(SET, name)
 
     return lose
 
 
 def service(which: int, role: str) -> Loss:
-    return lambda it: it.world.delete("Service", f"{it.name}-0-{it.keys[which]}-{role}-prv")
-
-
-def scaler(it: Rollout) -> None:
-    it.world.delete(SCALER_KIND, f"{it.name}-prefill")
-
-
-def revision(which: int) -> Loss:
-    return lambda it: _delete_all(
-        it, "ControllerRevision", f"{OWN_REVISIONS.format(it.name)},{REVISION_LABEL}={it.keys[which]}"
+    return lambda rollout: rollout.world.delete(
+        "Service", f"{rollout.name}-0-{rollout.keys[which]}-{role}-prv"
     )
 
 
-def _delete_all(it: Rollout, kind: str, selector: str) -> None:
-    for obj in it.world.list(kind, selector):
-        it.world.delete(kind, name_of(obj))
+def scaler(rollout: Rollout) -> None:
+    rollout.world.delete(SCALER_KIND, f"{rollout.name}-prefill")
 
 
-def annotations(it: Rollout) -> None:
-    for lws in children_of(it.world, it.name):
-        it.world.patch(SET, name_of(lws), {"metadata": {"annotations": {INITIAL_REPLICAS_ANNOTATION: None}}})
+def revision(which: int) -> Loss:
+    return lambda rollout: _delete_all(
+        rollout,
+        "ControllerRevision",
+        f"{OWN_REVISIONS.format(rollout.name)},{REVISION_LABEL}={rollout.keys[which]}",
+    )
+
+
+def _delete_all(rollout: Rollout, kind: str, selector: str) -> None:
+    for obj in rollout.world.list(kind, selector):
+        rollout.world.delete(kind, name_of(obj))
+
+
+def annotations(rollout: Rollout) -> None:
+    for lws in children_of(rollout.world, rollout.name):
+        rollout.world.patch(
+            SET, name_of(lws), {"metadata": {"annotations": {INITIAL_REPLICAS_ANNOTATION: None}}}
+        )
 
 
 def status(*fields: str) -> Loss:
     """Return a loss of these fields of the status, or of all fields."""
 
-    def lose(it: Rollout) -> None:
-        current = it.world.get(KIND, it.name).get("status") or {}
-        path = f"{it.world.path(KIND, it.name)}/status"
-        it.world.api.merge(path, {"status": dict.fromkeys(fields or current)})
+    def lose(rollout: Rollout) -> None:
+        current = rollout.world.get(KIND, rollout.name).get("status") or {}
+        path = f"{rollout.world.path(KIND, rollout.name)}/status"
+        rollout.world.api.merge(path, {"status": dict.fromkeys(fields or current)})
 
     return lose
 
 
-def memory(it: Rollout) -> None:
+def memory(rollout: Rollout) -> None:
     """Lose all records at once."""
-    annotations(it)
-    status()(it)
+    annotations(rollout)
+    status()(rollout)
 
 
 LOSSES: dict[str, Loss] = {
@@ -164,50 +170,52 @@ def rolled(shared_world: World) -> Iterator[dict[str, Rollout]]:
 def scale(world: World, name: str) -> None:
     """Scale as an autoscaler does."""
     path = f"{world.path(SCALER_KIND, f'{name}-prefill')}/scale"
-    eventually("it has its scaler", lambda: world.find(SCALER_KIND, f"{name}-prefill"))
+    eventually("the scaler exists", lambda: world.find(SCALER_KIND, f"{name}-prefill"))
     world.api.merge(path, {"spec": {"replicas": PREFILL}})
 
 
 def roll(world: World, watch: Watch, name: str) -> Rollout:
     """Roll out another image, with a loss at each step, until all is settled."""
-    it = Rollout(world, watch, name)
+    rollout = Rollout(world, watch, name)
     (old,) = watch.counts(name)[0]
     world.patch(KIND, name, new_roles(manifest(name, "server:2")["spec"]["roles"]))
-    _, new = eventually("both are recorded", lambda: keys_of(world, name), lambda keys: len(keys) == 2)
-    it.keys = old, new
+    _, new = eventually(
+        "both revisions are recorded", lambda: keys_of(world, name), lambda keys: len(keys) == 2
+    )
+    rollout.keys = old, new
     seen: list[Counts] = []
-    eventually(f"{name} is over", lambda: lose_at_each_step(it, seen), bool, SECONDS)
+    eventually(f"{name} is rolled out", lambda: lose_at_each_step(rollout, seen), bool, SECONDS)
     settle(world, name)
-    return it
+    return rollout
 
 
-def lose_at_each_step(it: Rollout, seen: list[Counts]) -> bool:
+def lose_at_each_step(rollout: Rollout, seen: list[Counts]) -> bool:
     """Cause a loss at new counts, and report whether nothing of the old revision is left.
 
     seen: the counts at which a loss has happened.
     """
-    now = it.watch.counts(it.name)
+    now = rollout.watch.counts(rollout.name)
     if now not in seen and len(seen) < MOST_LOSSES:
         seen.append(now)
         try:
-            LOSSES[it.name](it)
-            it.losses.append(now)
+            LOSSES[rollout.name](rollout)
+            rollout.losses.append(now)
         except ApiError as refusal:
             if refusal.status != NOT_FOUND:
                 raise
-    return it.keys[OLD] not in now[0]
+    return rollout.keys[OLD] not in now[0]
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_what_is_lost_at_each_step_of_a_rollout_costs_no_promise(
+def test_a_loss_at_each_step_of_a_rollout_violates_no_guarantee(
     rolled: dict[str, Rollout], name: str
 ) -> None:
-    it = rolled[name]
-    assert len(it.losses) >= LEAST_LOSSES.get(name, LEAST_OF_WHAT_IS_ALWAYS_THERE), it.losses
-    revisions = it.keys if name.endswith("revision") else ()
-    it.watch.judge(name, {*it.children, *revisions})
-    assert images_of(it.world, name) == {"prefill": {"server:2"}, "decode": {"server:2"}}
-    assert it.watch.counts(name) == {0: {it.keys[NEW]: {"prefill": PREFILL, "decode": DECODE}}}
-    services = names_of(it.world.list("Service", f"{NAME_LABEL}={name}"))
-    assert services >= {f"{name}-0-{it.keys[NEW]}-{role}-prv" for role in ("prefill", "decode")}
-    assert keys_of(it.world, name)[-1] == it.keys[NEW]
+    rollout = rolled[name]
+    assert len(rollout.losses) >= LEAST_LOSSES.get(name, LEAST_OF_WHAT_IS_ALWAYS_THERE), rollout.losses
+    revisions = rollout.keys if name.endswith("revision") else ()
+    rollout.watch.judge(name, {*rollout.children, *revisions})
+    assert images_of(rollout.world, name) == {"prefill": {"server:2"}, "decode": {"server:2"}}
+    assert rollout.watch.counts(name) == {0: {rollout.keys[NEW]: {"prefill": PREFILL, "decode": DECODE}}}
+    services = names_of(rollout.world.list("Service", f"{NAME_LABEL}={name}"))
+    assert services >= {f"{name}-0-{rollout.keys[NEW]}-{role}-prv" for role in ("prefill", "decode")}
+    assert keys_of(rollout.world, name)[-1] == rollout.keys[NEW]

@@ -39,7 +39,7 @@ def paused(is_paused: bool) -> dict[str, Any]:
     return {"spec": {"rolloutStrategy": {"paused": is_paused}}}
 
 
-def test_what_is_served_is_what_is_listed_and_follows_the_cluster(
+def test_served_metrics_equal_the_documented_ones_and_follow_the_cluster(
     world: World, product: Product, scraper: Scraper
 ) -> None:
     set_labels = {"namespace": world.namespace, "leaderworkerset": "served"}
@@ -70,7 +70,7 @@ def test_what_is_served_is_what_is_listed_and_follows_the_cluster(
             scrape.value(f"{start}rollout_in_progress", **set_labels) == 1
             and scrape.value("lws_disaggregatedset_rollout_in_progress", **pair_labels) == 1
         ),
-        "two rollouts are shown",
+        "two rollouts are reported",
     )
     expect_every_series(rolling)
     assert rolling.value(f"{start}revision_changes_total", **set_labels) == 1
@@ -113,7 +113,7 @@ def test_what_is_served_is_what_is_listed_and_follows_the_cluster(
                 for labels in (set_labels, pair_labels)
             )
         ),
-        "the series of what is gone are gone",
+        "the series of deleted sets are removed",
     )
 
 
@@ -134,6 +134,6 @@ def expect_every_series(scrape: Scrape) -> None:
         assert {sample.labels["controller"] for sample in scrape.families[name].samples} == expected
 
 
-def test_nobody_reads_metrics_without_a_token(product: Product, scraper: Scraper) -> None:
+def test_metrics_require_a_token(product: Product, scraper: Scraper) -> None:
     with pytest.raises(OSError, match="401"):
         Scraper("").read(product.manager)

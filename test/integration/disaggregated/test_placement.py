@@ -41,14 +41,14 @@ def placed(name: str, kind: str, image: str = "server:1", *, slices: int = 1, **
     return a_disaggregated_set(name, of, slices=slices, placementPolicy=topology)
 
 
-def test_slices_of_a_set_have_zones_of_their_own_and_keep_them_in_a_rollout(world: World) -> None:
+def test_each_slice_has_its_own_zone_and_keeps_it_during_a_rollout(world: World) -> None:
     watch = Watch(world)
     world.create(placed("pd", "ExclusiveSlice", slices=2))
     world.create(placed("other", "ExclusiveSlice"))
     settle(world, "pd", "other")
     before = zones_of(world)
     assert [len(zones) for zones in before.values()] == [1, 1, 1]
-    assert before["pd", "0"] != before["pd", "1"], "the other set may be in either"
+    assert before["pd", "0"] != before["pd", "1"], "the other set may share either zone"
     world.patch(KIND, "pd", {"spec": placed("pd", "ExclusiveSlice", "server:2", slices=2)["spec"]})
     settle(world, "pd")
     # New pods of a slice go to the zone of its old ones.
@@ -56,7 +56,7 @@ def test_slices_of_a_set_have_zones_of_their_own_and_keep_them_in_a_rollout(worl
     watch.judge("pd")
 
 
-def test_a_set_has_zones_that_no_other_has(world: World) -> None:
+def test_sets_with_exclusive_topology_share_no_zone(world: World) -> None:
     for name in ("pd", "other"):
         world.create(placed(name, "ExclusiveTopology"))
     settle(world, "pd", "other")
@@ -66,7 +66,7 @@ def test_a_set_has_zones_that_no_other_has(world: World) -> None:
 
 
 @pytest.mark.parametrize("strength", ["Required", "Preferred"])
-def test_a_slice_that_finds_no_zone_is_told_or_runs_elsewhere(world: World, strength: str) -> None:
+def test_a_slice_without_a_free_zone_is_reported_or_runs_elsewhere(world: World, strength: str) -> None:
     """There are two zones for three slices."""
     manifest = placed("pd", "ExclusiveSlice", slices=3, strength=strength)
     world.create(manifest)
@@ -75,7 +75,10 @@ def test_a_slice_that_finds_no_zone_is_told_or_runs_elsewhere(world: World, stre
         return
     waiting = [f"slice {index}: role" for index in "012"]
     (reported,) = eventually(
-        "one is told", lambda: [text for text in waiting if text in pending(world, "pd")], is_one, SECONDS
+        "one slice is reported",
+        lambda: [text for text in waiting if text in pending(world, "pd")],
+        is_one,
+        SECONDS,
     )
     homeless = [f"slice {index}: role" for (_, index), zones in zones_of(world).items() if not zones]
     assert homeless == [reported]
@@ -88,12 +91,12 @@ def is_one(messages: list[str]) -> bool:
 
 
 def pending(world: World, name: str) -> str:
-    """Return what the status says that the set waits for."""
+    """Return what the set waits for, from its status."""
     status = world.get(KIND, name).get("status") or {}
     return "; ".join(message for message in status.get("pending", ()) if "wait for nodes" in message)
 
 
-def hungry(image: str, **budget: Any) -> list[Object]:
+def roles_filling_a_zone(image: str, **budget: Any) -> list[Object]:
     """Return roles of which decode fills a zone: eight GPUs of each of its nodes."""
     spec = {"containers": [{"name": "server", "image": image, "resources": {"limits": {GPU: "8"}}}]}
     return [
@@ -105,16 +108,16 @@ def hungry(image: str, **budget: Any) -> list[Object]:
 NODES_OF_A_ZONE = 4
 
 
-def test_a_surge_without_room_is_told_with_its_role_and_a_smaller_budget_helps(world: World) -> None:
+def test_a_surge_without_room_is_reported_and_a_smaller_budget_helps(world: World) -> None:
     watch = Watch(world)
     policy = {"type": "ExclusiveSlice", "topology": ZONE_LABEL}
-    of = a_disaggregated_set("pd", hungry("server:1"), placementPolicy=policy)
+    of = a_disaggregated_set("pd", roles_filling_a_zone("server:1"), placementPolicy=policy)
     world.create(of)
     settle(world, "pd")
-    world.patch(KIND, "pd", new_roles(hungry("server:2")))
+    world.patch(KIND, "pd", new_roles(roles_filling_a_zone("server:2")))
     why = "slice 0: role decode"
-    eventually("it is told", lambda: pending(world, "pd"), lambda message: why in message, SECONDS)
-    world.patch(KIND, "pd", new_roles(hungry("server:2", maxUnavailable=1, maxSurge=0)))
+    eventually("the role is reported", lambda: pending(world, "pd"), lambda message: why in message, SECONDS)
+    world.patch(KIND, "pd", new_roles(roles_filling_a_zone("server:2", maxUnavailable=1, maxSurge=0)))
     settle(world, "pd")
-    eventually("it is told no more", lambda: pending(world, "pd"), lambda why: not why)
+    eventually("nothing is reported any more", lambda: pending(world, "pd"), lambda why: not why)
     watch.judge("pd")

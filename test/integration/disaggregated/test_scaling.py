@@ -83,7 +83,7 @@ def total(counted: Counts, role: str) -> int:
     return sum(of.get(role, 0) for by_key in counted.values() for of in by_key.values())
 
 
-def test_an_autoscaler_scales_a_role_at_rest_and_in_a_rollout(world: World, metrics: None) -> None:
+def test_an_autoscaler_scales_a_role_before_and_during_a_rollout(world: World, metrics: None) -> None:
     watch = Watch(world)
     set_queue(world, 3)
     world.create(a_disaggregated_set("pd", roles(2, 1)))
@@ -91,34 +91,38 @@ def test_an_autoscaler_scales_a_role_at_rest_and_in_a_rollout(world: World, metr
     # From then on, the number in the spec is ignored.
     external = [a_role("prefill", 2), a_role("decode", None)]
     world.patch(KIND, "pd", new_roles(external))
-    eventually("it has its scaler", lambda: world.find(SCALER_KIND, "pd-decode"))
+    eventually("the scaler exists", lambda: world.find(SCALER_KIND, "pd-decode"))
     assert world.get(SCALER_KIND, "pd-decode")["spec"]["replicas"] == 1
     world.create(an_autoscaler("pd", "pd-decode"))
-    eventually("up", lambda: total(counts(world, "pd"), "decode"), lambda now: now == 3, SECONDS)
+    eventually(
+        "the role is scaled up", lambda: total(counts(world, "pd"), "decode"), lambda now: now == 3, SECONDS
+    )
     settle(world, "pd")
     (old,) = counts(world, "pd")[0]
 
     world.patch(KIND, "pd", new_roles([a_role("prefill", 2, "server:2"), a_role("decode", None, "server:2")]))
-    eventually("it rolls", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
+    eventually("the rollout has begun", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
     set_queue(world, 1)
-    eventually("it is over", lambda: watch.counts("pd")[0], lambda now: old not in now, SECONDS)
-    eventually("down", lambda: total(counts(world, "pd"), "decode"), lambda now: now == 1, SECONDS)
+    eventually("the rollout is over", lambda: watch.counts("pd")[0], lambda now: old not in now, SECONDS)
+    eventually(
+        "the role is scaled down", lambda: total(counts(world, "pd"), "decode"), lambda now: now == 1, SECONDS
+    )
     settle(world, "pd")
     watch.judge("pd")
     scaling = condition(world.get(HPA, "pd"), "ScalingActive")
     assert (scaling["status"], scaling["reason"]) == ("True", "ValidMetricFound"), scaling
 
 
-WISHES = [(4, 5), (1, 1), (3, 6), (5, 2), (2, 3)]
+SCALES = [(4, 5), (1, 1), (3, 6), (5, 2), (2, 3)]
 """Desired groups of prefill, by the set, and of decode, by its scaler."""
-MOST_WISHES = 6
+MOST_SCALES = 6
 
 
 @pytest.mark.parametrize("slices", [1, 3])
-def test_scaling_acts_at_each_step_of_a_rollout(world: World, slices: int) -> None:
+def test_scaling_takes_effect_at_each_step_of_a_rollout(world: World, slices: int) -> None:
     watch = Watch(world)
     world.create(a_disaggregated_set("pd", roles(2, None), slices=slices))
-    eventually("it has its scaler", lambda: world.find(SCALER_KIND, "pd-decode"))
+    eventually("the scaler exists", lambda: world.find(SCALER_KIND, "pd-decode"))
     scale(world, "pd-decode", 3 * slices)
     settle(world, "pd")
     (old,) = keys_of(world, "pd")
@@ -126,16 +130,16 @@ def test_scaling_acts_at_each_step_of_a_rollout(world: World, slices: int) -> No
     world.patch(KIND, "pd", new_roles(roles(2, None, "server:2"), **strategy))
     seen: list[Counts] = []
 
-    def wish_at_each_step() -> bool:
+    def scale_at_each_step() -> bool:
         now = watch.counts("pd")
-        if now not in seen and len(seen) < MOST_WISHES:
+        if now not in seen and len(seen) < MOST_SCALES:
             seen.append(now)
-            prefill, decode = WISHES[len(seen) % len(WISHES)]
+            prefill, decode = SCALES[len(seen) % len(SCALES)]
             scale(world, "pd-decode", decode * slices)
             world.patch(KIND, "pd", new_roles(roles(prefill, None, "server:2")))
         return all(old not in of_slice for of_slice in now.values())
 
-    eventually("it is over", wish_at_each_step, bool, SECONDS)
+    eventually("the rollout is over", scale_at_each_step, bool, SECONDS)
     scale(world, "pd-decode", 2 * slices + 1)
     world.patch(KIND, "pd", new_roles(roles(3, None, "server:2")))
     settle(world, "pd")
@@ -147,12 +151,12 @@ def test_scaling_acts_at_each_step_of_a_rollout(world: World, slices: int) -> No
 
 
 @pytest.mark.parametrize(("kind", "name"), [(KIND, "pd"), (SCALER_KIND, "pd-prefill")])
-def test_a_status_that_is_emptied_or_edited_is_put_right_at_once(world: World, kind: str, name: str) -> None:
+def test_an_emptied_or_edited_status_is_repaired_at_once(world: World, kind: str, name: str) -> None:
     """Without the selector in a scaler's status, autoscalers do nothing."""
     world.create(a_disaggregated_set("pd", [a_role("prefill", None), a_role("decode", 1)]))
     settle(world, "pd")
 
-    def told() -> Object:
+    def recomputed_status() -> Object:
         status = world.get(kind, name).get("status") or {}
         true = {
             condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"
@@ -162,30 +166,30 @@ def test_a_status_that_is_emptied_or_edited_is_put_right_at_once(world: World, k
             "conditions": true,
         }
 
-    expected = told()
+    expected = recomputed_status()
     selector = expected["selector"]
     for edit in (None, {"selector": None}, {"observedGeneration": 0, "selector": "a=b"}):
         patch = json.dumps({"status": edit})
         world.kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", patch)
-        eventually(f"right after {patch}", told, expected.__eq__)
-    assert selector and told()["selector"] == selector
+        eventually(f"the status is repaired after {patch}", recomputed_status, expected.__eq__)
+    assert selector and recomputed_status()["selector"] == selector
 
 
-def test_a_role_changes_hands_at_rest_and_in_a_rollout(world: World) -> None:
+def test_a_role_gets_and_loses_its_scaler_before_and_during_a_rollout(world: World) -> None:
     watch = Watch(world)
     world.create(a_disaggregated_set("pd", roles(2, 3)))
     settle(world, "pd")
     world.patch(KIND, "pd", new_roles([a_role("prefill", 2), a_role("decode", None)]))
-    scaler = eventually("it has its scaler", lambda: world.find(SCALER_KIND, "pd-decode"))
-    assert scaler is not None and scaler["spec"]["replicas"] == 3, "as many as there were"
+    scaler = eventually("the scaler exists", lambda: world.find(SCALER_KIND, "pd-decode"))
+    assert scaler is not None and scaler["spec"]["replicas"] == 3, "the scaler keeps the number of groups"
     scale(world, "pd-decode", 4)
     settle(world, "pd")
 
     world.patch(KIND, "pd", new_roles(roles(2, 2, "server:2")))
-    eventually("it has none", lambda: world.find(SCALER_KIND, "pd-decode"), lambda obj: obj is None)
-    eventually("it rolls", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
+    eventually("the scaler is deleted", lambda: world.find(SCALER_KIND, "pd-decode"), lambda obj: obj is None)
+    eventually("the rollout has begun", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
     world.patch(KIND, "pd", new_roles([a_role("prefill", None, "server:2"), a_role("decode", 2, "server:2")]))
-    eventually("the other has one", lambda: world.find(SCALER_KIND, "pd-prefill"))
+    eventually("the other role has a scaler", lambda: world.find(SCALER_KIND, "pd-prefill"))
     settle(world, "pd")
     (key,) = counts(world, "pd")[0]
     assert counts(world, "pd") == {0: {key: {"prefill": 2, "decode": 2}}}

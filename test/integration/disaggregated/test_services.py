@@ -25,7 +25,7 @@ Object = dict[str, Any]
 GROUPS = {"prefill": 2, "decode": 2, "router": 1}
 ROLES = frozenset(GROUPS)
 SLICES = ("0", "1")
-DRAWER = "test.example.com/decode"
+NODE_LABEL = "test.example.com/decode"
 # Services of a revision are written one right after the other, and so are the counts of its last groups.
 # Creation times of the API server are in whole seconds.
 TRANSITION_SECONDS = 5.0
@@ -36,7 +36,7 @@ def node(world: World, api: Api) -> Iterator[str]:
     """The name of a node on which no pod is placed at first."""
     name = name_of(api.get("/api/v1/nodes")["items"][0])
     yield name
-    api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {DRAWER: None}}})
+    api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {NODE_LABEL: None}}})
 
 
 def keys_of_services(world: World, name: str) -> set[str]:
@@ -46,7 +46,7 @@ def keys_of_services(world: World, name: str) -> set[str]:
     }
 
 
-def made_within(world: World, name: str) -> dict[str, float]:
+def creation_seconds(world: World, name: str) -> dict[str, float]:
     """Return, for each slice, the seconds from its first Service to its last.
 
     Only one revision has Services at that time.
@@ -73,9 +73,9 @@ def in_each_slice(key: str) -> set[tuple[str, str]]:
     return {(index, key) for index in SLICES}
 
 
-def all_roles(image: str, drawer: bool = False) -> list[Object]:
+def all_roles(image: str, needs_node: bool = False) -> list[Object]:
     """Return all roles. drawer: whether decode waits for a node."""
-    pod = {"nodeSelector": {DRAWER: "open"}} if drawer else {}
+    pod = {"nodeSelector": {NODE_LABEL: "open"}} if needs_node else {}
     return [a_role(name, count, image, **(pod if name == "decode" else {})) for name, count in GROUPS.items()]
 
 
@@ -88,33 +88,41 @@ def foreign_services(name: str, key: str) -> Iterator[Object]:
         yield {**manifest, "spec": spec}
 
 
-def test_a_router_never_sees_half_of_a_revision(world: World, api: Api, node: str) -> None:
+def test_a_router_never_sees_an_incomplete_revision(world: World, api: Api, node: str) -> None:
     watch, router = Watch(world), Router(world, "pd")
     world.create(a_disaggregated_set("pd", all_roles("server:1"), slices=len(SLICES)))
     settle(world, "pd")
     (old,) = keys_of(world, "pd")
     eventually(
-        "it answers", lambda: router.views()[-1].whole(ROLES), lambda complete: complete == in_each_slice(old)
+        "the router sees the complete revision",
+        lambda: router.views()[-1].whole(ROLES),
+        lambda complete: complete == in_each_slice(old),
     )
     begun = len(router.views())
     foreign = [world.create(manifest) for manifest in foreign_services("pd", old)]
 
     # The new prefill and router become ready, but the new decode finds no node.
-    world.patch(KIND, "pd", new_roles(all_roles("server:2", drawer=True)))
-    eventually("both are recorded", lambda: keys_of(world, "pd"), lambda keys: len(keys) == 2)
+    world.patch(KIND, "pd", new_roles(all_roles("server:2", needs_node=True)))
+    eventually("both revisions are recorded", lambda: keys_of(world, "pd"), lambda keys: len(keys) == 2)
     new = keys_of(world, "pd")[-1]
     part = [{"prefill": 1, "decode": 0, "router": 1}] * len(SLICES)
-    eventually("the new one is a half", lambda: ready_of(world, new), lambda ready: ready == part, SECONDS)
+    eventually(
+        "the new revision is incomplete", lambda: ready_of(world, new), lambda ready: ready == part, SECONDS
+    )
     assert keys_of_services(world, "pd") == {old}
     assert router.views()[-1].whole(ROLES) == in_each_slice(old)
 
-    api.merge(f"/api/v1/nodes/{node}", {"metadata": {"labels": {DRAWER: "open"}}})
+    api.merge(f"/api/v1/nodes/{node}", {"metadata": {"labels": {NODE_LABEL: "open"}}})
     settle(world, "pd")
     eventually(
-        "Services lead to the new one", lambda: keys_of_services(world, "pd"), lambda keys: keys == {new}
+        "only the new revision has Services",
+        lambda: keys_of_services(world, "pd"),
+        lambda keys: keys == {new},
     )
     eventually(
-        "it answers", lambda: router.views()[-1].whole(ROLES), lambda complete: complete == in_each_slice(new)
+        "the router sees the complete new revision",
+        lambda: router.views()[-1].whole(ROLES),
+        lambda complete: complete == in_each_slice(new),
     )
     watch.judge("pd")
     check_transitions(world, watch, router, begun)
@@ -130,12 +138,12 @@ def check_transitions(world: World, watch: Watch, router: Router, begun: int) ->
     """
     views = router.views()
     complete = [{index for index, _ in view.whole(ROLES)} for view in views[begun - 1 :]]
-    assert all(slices == {*SLICES} for slices in complete), "requests could not be served"
+    assert all(slices == {*SLICES} for slices in complete), "some slice had no complete revision"
     emptied = watch.emptied("pd")
-    assert emptied and set(made_within(world, "pd")) == {*SLICES}
+    assert emptied and set(creation_seconds(world, "pd")) == {*SLICES}
     first = {revision: min(version for version, _ in of) for revision, of in emptied.items()}
     assert broken_revisions(views, ROLES, first) == []
     for of in emptied.values():
         assert len(of) == len(ROLES)
         assert max(at for _, at in of) - min(at for _, at in of) < TRANSITION_SECONDS
-    assert max(made_within(world, "pd").values()) <= TRANSITION_SECONDS
+    assert max(creation_seconds(world, "pd").values()) <= TRANSITION_SECONDS

@@ -26,7 +26,7 @@ def slices_of_services(world: World) -> set[str]:
     return {labels_of(service)[SLICE_LABEL] for service in world.list("Service", f"{NAME_LABEL}=pd")}
 
 
-def test_slices_come_and_go_at_rest(world: World) -> None:
+def test_slices_of_a_settled_set_are_added_and_removed(world: World) -> None:
     watch = Watch(world)
     world.create(a_disaggregated_set("pd", roles(2, 1)))
     settle(world, "pd")
@@ -35,16 +35,18 @@ def test_slices_come_and_go_at_rest(world: World) -> None:
     settle(world, "pd")
     assert counts(world, "pd") == {index: {key: {"prefill": 2, "decode": 1}} for index in range(3)}
     eventually(
-        "each has Services", lambda: slices_of_services(world), lambda slices: slices == {"0", "1", "2"}
+        "each slice has Services", lambda: slices_of_services(world), lambda slices: slices == {"0", "1", "2"}
     )
     world.patch(KIND, "pd", with_slices(1))
     settle(world, "pd")
-    eventually("one has", lambda: slices_of_services(world), lambda slices: slices == {"0"})
+    eventually(
+        "only the first slice has Services", lambda: slices_of_services(world), lambda slices: slices == {"0"}
+    )
     assert uids(world, 0) == first
     watch.judge("pd")
 
 
-def test_slices_that_come_in_a_pause_have_the_revision_of_the_others(world: World) -> None:
+def test_slices_added_during_a_pause_have_the_revision_of_the_others(world: World) -> None:
     world.create(a_disaggregated_set("pd", roles(1, 1)))
     settle(world, "pd")
     (old,) = keys_of(world, "pd")
@@ -53,16 +55,19 @@ def test_slices_that_come_in_a_pause_have_the_revision_of_the_others(world: Worl
     world.patch(KIND, "pd", roles_and_pause)
     one_each = {old: {"prefill": 1, "decode": 1}}
     eventually(
-        "two slices", lambda: counts(world, "pd"), lambda now: now == {0: one_each, 1: one_each}, SECONDS
+        "both slices have groups",
+        lambda: counts(world, "pd"),
+        lambda now: now == {0: one_each, 1: one_each},
+        SECONDS,
     )
-    stays("nothing begins", lambda: counts(world, "pd"), 2)
+    stays("no rollout begins", lambda: counts(world, "pd"), 2)
     assert images_of(world, "pd") == {"prefill": {"server:1"}, "decode": {"server:1"}}
     world.patch(KIND, "pd", {"spec": {"rolloutStrategy": {"paused": False}}})
     settle(world, "pd")
     assert images_of(world, "pd") == {"prefill": {"server:2"}, "decode": {"server:2"}}
 
 
-def test_slices_come_and_go_in_a_rollout(world: World) -> None:
+def test_slices_are_added_and_removed_during_a_rollout(world: World) -> None:
     """New slices have the new revision from the beginning; the rollout of the first one continues."""
     watch = Watch(world)
     world.create(a_disaggregated_set("pd", roles(3, 2)))
@@ -70,14 +75,19 @@ def test_slices_come_and_go_in_a_rollout(world: World) -> None:
     (old,) = keys_of(world, "pd")
     world.patch(KIND, "pd", new_roles(roles(3, 2, "server:2")))
     began = {"prefill": 1, "decode": 1}
-    eventually("a step", lambda: list(watch.counts("pd")[0].values()), lambda now: began in now, SECONDS)
+    eventually(
+        "the rollout has made a step",
+        lambda: list(watch.counts("pd")[0].values()),
+        lambda now: began in now,
+        SECONDS,
+    )
     world.patch(KIND, "pd", with_slices(3))
-    eventually("it has three", lambda: watch.counts("pd"), lambda now: len(now) == 3, SECONDS)
+    eventually("the set has three slices", lambda: watch.counts("pd"), lambda now: len(now) == 3, SECONDS)
     new = keys_of(world, "pd")[-1]
     assert {key for index in (1, 2) for key in counts(world, "pd").get(index, {})} <= {new}
-    assert old in counts(world, "pd")[0], "the first one is still under way"
+    assert old in counts(world, "pd")[0], "the first slice is still in its rollout"
     eventually(
-        "all serve",
+        "the new slices have all groups",
         lambda: watch.counts("pd"),
         lambda now: all(now[index].get(new) == {"prefill": 3, "decode": 2} for index in (1, 2)),
         SECONDS,
@@ -89,14 +99,19 @@ def test_slices_come_and_go_in_a_rollout(world: World) -> None:
     watch.judge("pd")
 
 
-def test_a_slice_that_comes_back_before_its_pods_are_gone(world: World) -> None:
+def test_a_slice_can_be_added_again_before_its_pods_are_gone(world: World) -> None:
     watch = Watch(world)
     world.create(a_disaggregated_set("pd", roles(2, 1), slices=2))
     settle(world, "pd")
     (key,), first = keys_of(world, "pd"), uids(world, 0)
     for count in (1, 2, 1, 2):
         world.patch(KIND, "pd", with_slices(count))
-        eventually("it is seen", lambda: watch.counts("pd"), lambda now, n=count: len(now) == n, SECONDS)
+        eventually(
+            "the number of slices is observed",
+            lambda: watch.counts("pd"),
+            lambda now, n=count: len(now) == n,
+            SECONDS,
+        )
     settle(world, "pd")
     assert counts(world, "pd") == {index: {key: {"prefill": 2, "decode": 1}} for index in range(2)}
     assert uids(world, 0) == first

@@ -21,8 +21,8 @@ from test.harness.groups import name_of
 from test.harness.product import Product
 from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World, a_namespace
-from test.integration.disaggregated.original import Original
-from test.integration.takeover.lease import held_by_the_original
+from test.integration.disaggregated.upstream import UpstreamController
+from test.integration.takeover.lease import lease_held_by_upstream
 from test.unit.stories.test_disaggregated_takeover import (
     DRIFTED,
     EXAMPLES,
@@ -50,7 +50,7 @@ ROLLING = {"rolling-1": ("v0.9.0", 1), "rolling-4": ("v0.10.0", 4), "rolling-6":
 
 
 @dataclass(frozen=True)
-class Taken:
+class Takeover:
     """One state.
 
     before, after: versions of objects that must not change. written: the manager's writes.
@@ -75,31 +75,31 @@ def versions(world: World) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[dict[str, Taken]]:
+def takeovers(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[dict[str, Takeover]]:
     audit = AuditLog(local_cluster.audit_log)
     with ExitStack() as stack, ThreadPoolExecutor(PLAYERS) as players:
         worlds = {
             name: stack.enter_context(a_namespace(local_cluster, f"t-taken-{name}"))
             for name in (*RESTS, *ROLLING)
         }
-        originals = {name: Original(world) for name, world in worlds.items()}
+        controllers = {name: UpstreamController(world) for name, world in worlds.items()}
         for name, state in RESTS.items():
-            state.leave(originals[name])
+            state.leave(controllers[name])
         for name, (version, at) in ROLLING.items():
-            leave_in_rollout(originals[name], version, EXAMPLES[0], at)
-        list(players.map(Original.bring_up, originals.values()))
-        with held_by_the_original(api, product):
-            list(players.map(Original.control, originals.values()))
+            leave_in_rollout(controllers[name], version, EXAMPLES[0], at)
+        list(players.map(UpstreamController.bring_up, controllers.values()))
+        with lease_held_by_upstream(api, product):
+            list(players.map(UpstreamController.control, controllers.values()))
             watches = {name: Watch(world) for name, world in worlds.items()}
             before = {name: versions(world) for name, world in worlds.items()}
             audit.mark()
         for name in RESTS:
             eventually(f"{name} is taken over", lambda name=name: has_history(worlds[name]), seconds=SECONDS)
         resting = [worlds[name] for name in RESTS]
-        stays("nothing happens any more", lambda: [versions(world) for world in resting], QUIET_SECONDS)
+        stays("no object changes any more", lambda: [versions(world) for world in resting], QUIET_SECONDS)
         writes = [request for request in audit.requests() if request.is_write]
         yield {
-            name: Taken(
+            name: Takeover(
                 world,
                 watches[name],
                 before[name],
@@ -115,23 +115,23 @@ def has_history(world: World) -> bool:
 
 
 @pytest.mark.parametrize("name", RESTS)
-def test_what_rests_is_recorded_and_left_alone(taken: dict[str, Taken], name: str) -> None:
-    it = taken[name]
-    assert it.after == it.before
-    written = sorted(request.resource for request in it.written if request.resource != "events")
-    assert written == ["controllerrevisions", "disaggregatedsets/status"], list(map(str, it.written))
-    settle(it.world, NAME)
-    it.watch.judge(NAME)
+def test_a_settled_set_is_recorded_and_left_alone(takeovers: dict[str, Takeover], name: str) -> None:
+    takeover = takeovers[name]
+    assert takeover.after == takeover.before
+    written = sorted(request.resource for request in takeover.written if request.resource != "events")
+    assert written == ["controllerrevisions", "disaggregatedsets/status"], list(map(str, takeover.written))
+    settle(takeover.world, NAME)
+    takeover.watch.judge(NAME)
 
 
 @pytest.mark.parametrize("name", ROLLING)
-def test_a_rollout_goes_on_with_the_next_step(taken: dict[str, Taken], name: str) -> None:
-    it = taken[name]
-    settle(it.world, NAME)
+def test_a_rollout_continues_with_the_next_step(takeovers: dict[str, Takeover], name: str) -> None:
+    takeover = takeovers[name]
+    settle(takeover.world, NAME)
     _, at = ROLLING[name]
-    old, new = keys_of(it.world, NAME)
-    assert rows(it.watch, old, new) == EXAMPLES[0].rows[at:]
-    it.watch.judge(NAME)
+    old, new = keys_of(takeover.world, NAME)
+    assert rows(takeover.watch, old, new) == EXAMPLES[0].rows[at:]
+    takeover.watch.judge(NAME)
 
 
 def rows(watch: Watch, old: str, new: str) -> list[Any]:
@@ -151,16 +151,16 @@ def rows(watch: Watch, old: str, new: str) -> list[Any]:
     return [entry for entry in result if entry in expected]
 
 
-def test_legacy_children_make_room_for_slices_and_go_with_them(taken: dict[str, Taken]) -> None:
-    it = taken["legacy"]
-    (key,) = keys_of(it.world, NAME)
-    it.world.patch(KIND, NAME, {"spec": {"slices": 3}})
-    settle(it.world, NAME)
+def test_legacy_children_are_replaced_when_slices_are_added(takeovers: dict[str, Takeover]) -> None:
+    takeover = takeovers["legacy"]
+    (key,) = keys_of(takeover.world, NAME)
+    takeover.world.patch(KIND, NAME, {"spec": {"slices": 3}})
+    settle(takeover.world, NAME)
     of_slice = {key: {"prefill": 2, "decode": 3}}
-    assert counts(it.world, NAME) == {0: of_slice, 1: of_slice, 2: of_slice}
+    assert counts(takeover.world, NAME) == {0: of_slice, 1: of_slice, 2: of_slice}
     legacy = {f"{NAME}-{key}-prefill", f"{NAME}-{key}-decode"}
-    assert not legacy & {name_of(lws) for lws in it.world.list(SET)}
-    it.world.patch(KIND, NAME, {"spec": {"slices": 1}})
-    settle(it.world, NAME)
-    assert counts(it.world, NAME) == {0: of_slice}
-    it.watch.judge(NAME, lost=legacy)
+    assert not legacy & {name_of(lws) for lws in takeover.world.list(SET)}
+    takeover.world.patch(KIND, NAME, {"spec": {"slices": 1}})
+    settle(takeover.world, NAME)
+    assert counts(takeover.world, NAME) == {0: of_slice}
+    takeover.watch.judge(NAME, lost=legacy)

@@ -26,7 +26,7 @@ def set_with_budget(name: str, max_unavailable_groups: int | None = None, **spec
 def slow_stopping_template(ready_after: str) -> dict[str, Any]:
     """Return a template of pods that take 5 s to stop, like real containers.
 
-    So the manager hears of an eviction before the pod is gone.
+    So the manager observes an eviction before the pod is gone.
     """
     annotations = {"localcluster/ready-after": ready_after, "localcluster/stops-after": "5"}
     return pod_template(annotations=annotations)

@@ -40,7 +40,7 @@ class Gate:
         return self._sent(Call("POST", self.world.path(kind), obj, query=DRY))
 
     def replace(self, obj: Mapping[str, Any], kind: str) -> Object | None:
-        """Update the stored object, whatever its version is.
+        """Update the stored object in any version.
 
         Return the object that would be stored, or None if it is rejected.
         """

@@ -89,7 +89,7 @@ def test_sets_are_rejected_or_can_be_planned(gate: Gate, manifest: Object) -> No
     if stored is None:
         return
     again = gate.create(sendable(stored), SET)
-    assert again is not None, "what was stored is refused"
+    assert again is not None, "the stored object is rejected"
     assert sendable(again) == sendable(stored)
     plan(SetSnapshot(lws=stored, now=datetime.now(UTC)))
 
@@ -102,7 +102,7 @@ def test_updates_are_refused_or_stable(gate: Gate, name: str, manifest: Object) 
     stored = gate.replace({**before, "spec": manifest["spec"], "metadata": metadata}, SET)
     if stored is not None:
         again = gate.replace({**stored, "metadata": metadata}, SET)
-        assert again is not None, "what was stored is refused"
+        assert again is not None, "the stored object is rejected"
         assert again["spec"] == stored["spec"]
 
 
@@ -112,7 +112,7 @@ def test_pods_are_rejected_or_get_their_identity(gate: Gate, manifest: Object) -
     stored = gate.create(manifest, "Pod")
     if stored is not None:
         again = gate.create(sendable(stored), "Pod")
-        assert again is not None, "what was stored is refused"
+        assert again is not None, "the stored object is rejected"
         assert sendable(again) == sendable(stored)
 
 
@@ -122,7 +122,7 @@ def test_disaggregated_sets_are_refused_or_stable(gate: Gate, manifest: Object) 
     stored = gate.create(manifest, DISAGGREGATED)
     if stored is not None:
         again = gate.create(sendable(stored), DISAGGREGATED)
-        assert again is not None, "what was stored is refused"
+        assert again is not None, "the stored object is rejected"
         assert sendable(again) == sendable(stored)
 
 
@@ -144,11 +144,11 @@ def test_accepted_sets_become_ready_or_report_a_reason(world: World) -> None:
         _wait_for_words(world, names)
         complaints |= {name: _complaint(world, name) for name in names}
         world.kubectl("delete", "lws", "--all", "--wait=false")
-        eventually("all are gone", lambda: _mortal_pods(world), lambda pods: not pods, seconds=300)
+        eventually("all pods are gone", lambda: _mortal_pods(world), lambda pods: not pods, seconds=300)
     wrong = {name: why for name, why in complaints.items() if why}
     print(*(f"{name}: {why}" for name, why in wrong.items()), sep="\n")
     # On a busy machine, some correct sets have been stalled temporarily.
-    assert 0 < len(wrong) < RUN, "too few of one kind to prove anything"
+    assert 0 < len(wrong) < RUN, "either all sets or none report a problem"
 
 
 def _mortal_pods(world: World) -> list[str]:
@@ -200,7 +200,7 @@ def _wait_for_words(world: World, names: list[str]) -> None:
         reasons = {name: unsettled(world, name) for name in names if not _complaint(world, name)}
         return {name: why for name, why in reasons.items() if why}
 
-    eventually("each set is at rest or says what it lacks", silent, lambda reasons: not reasons, seconds=600)
+    eventually("each set is settled or reports a reason", silent, lambda reasons: not reasons, seconds=600)
 
 
 def _complaint(world: World, name: str) -> str:

@@ -34,7 +34,7 @@ def test_the_pod_group_of_a_group_is_recreated_and_deleted_with_it(world: World)
     settle(world, "gang")
     # A manager that has just started checks for the API again after a while.
     groups = eventually(
-        "every group has one", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"}
+        "every group has a PodGroup", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"}
     )
     assert groups["1"]["spec"] == {
         "minMember": 3,
@@ -47,7 +47,7 @@ def test_the_pod_group_of_a_group_is_recreated_and_deleted_with_it(world: World)
     name = groups["1"]["metadata"]["name"]
     world.delete("PodGroup", name)
     eventually(
-        "it comes back",
+        "the PodGroup is recreated",
         lambda: world.uid("PodGroup", name),
         lambda now: now not in ("", groups["1"]["metadata"]["uid"]),
     )
@@ -57,7 +57,7 @@ def test_the_pod_group_of_a_group_is_recreated_and_deleted_with_it(world: World)
     world.gone_or_replaced("Pod", "gang-0", leader)
     settle(world, "gang")
     again = eventually(
-        "the new group has one",
+        "the new group has a PodGroup",
         lambda: pod_groups(world).get("0"),
         lambda now: now is not None and now["metadata"]["uid"] != groups["0"]["metadata"]["uid"],
     )
@@ -67,7 +67,7 @@ def test_the_pod_group_of_a_group_is_recreated_and_deleted_with_it(world: World)
     world.patch(SET, "gang", {"spec": {"leaderWorkerTemplate": {"size": 2}}})
     settle(world, "gang")
     eventually(
-        "every group has one of its own size",
+        "every PodGroup has the new size",
         lambda: sorted(pod_group["spec"]["minMember"] for pod_group in world.list("PodGroup")),
         lambda now: now == [2, 2],
     )

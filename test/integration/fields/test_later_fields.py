@@ -42,7 +42,7 @@ def test_a_set_stored_with_an_unknown_field_is_left_alone_and_reported(world: Wo
     elsewhere = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [world.namespace]}
     validate(world, {"matchExpressions": [elsewhere]})
     try:
-        eventually("stored, as the original stored it", lambda: is_created(world, scheduled), bool)
+        eventually("the set is stored without validation", lambda: is_created(world, scheduled), bool)
     finally:
         validate(world, {})
     eventually(
@@ -59,7 +59,7 @@ def test_a_set_stored_with_an_unknown_field_is_left_alone_and_reported(world: Wo
             return "cannot remove scheduling after creation" in str(error)
         return False
 
-    eventually("validated again", is_refused, bool)
+    eventually("the webhook validates again", is_refused, bool)
     world.patch(SET, "scheduled", {"metadata": {"labels": {"team": "a"}}, "spec": {"replicas": 2}})
     assert world.get(SET, "scheduled")["spec"]["scheduling"] == {"replica": {}}
     for kind in ("StatefulSet", "Service", "ControllerRevision", "Pod"):
@@ -87,7 +87,7 @@ def test_a_set_with_a_field_of_a_later_crd_is_left_alone(world: World, product: 
     try:
         # Open streams show objects by the CRD from the time of their start.
         product.restart()
-        eventually("stored as it is written", is_stored, bool)
+        eventually("the set is stored with its field", is_stored, bool)
         eventually(
             "the status reports the unknown field",
             lambda: condition(world.get(SET, "later"), "ReplicaFailure").get("message", ""),

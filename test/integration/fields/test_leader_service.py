@@ -1,4 +1,4 @@
-"""Clients reach the leaders through the Service that a set requests, whatever happens to either."""
+"""Clients reach the leaders through the Service that a set requests, also after both have changed."""
 
 from __future__ import annotations
 
@@ -29,16 +29,20 @@ def test_endpoints_of_the_leader_service_after_scaling_down(world: World) -> Non
     world.create(a_set("served", 3, 2, leaderService={"ports": [{"port": 80, "targetPort": 8080}]}))
     settle(world, "served")
     leaders = {"served-0", "served-1", "served-2"}
-    eventually("all leaders are reached", lambda: backends(world), lambda now: now == leaders, seconds=120)
+    eventually(
+        "the Service has all leaders", lambda: backends(world), lambda now: now == leaders, seconds=120
+    )
 
     world.patch("Service", SERVICE, {"spec": {"selector": {"app": "other"}}})
     world.patch(SET, "served", {"spec": {"leaderService": {"ports": [{"port": 81}]}}})
-    eventually("it is as asked for", lambda: ports(world), lambda now: now == [81], seconds=120)
-    eventually("it leads to leaders", lambda: backends(world), lambda now: now == leaders, seconds=120)
+    eventually("the Service has the new port", lambda: ports(world), lambda now: now == [81], seconds=120)
+    eventually(
+        "the Service has all leaders again", lambda: backends(world), lambda now: now == leaders, seconds=120
+    )
     uid = world.uid("Service", SERVICE)
     world.delete("Service", SERVICE)
     world.gone_or_replaced("Service", SERVICE, uid, seconds=120)
-    eventually("it comes back", lambda: world.find("Service", SERVICE), bool, seconds=120)
+    eventually("the Service is recreated", lambda: world.find("Service", SERVICE), bool, seconds=120)
 
     cost = {"controller.kubernetes.io/pod-deletion-cost": "-1"}
     world.patch("Pod", "served-0", {"metadata": {"annotations": cost}})
@@ -50,4 +54,6 @@ def test_endpoints_of_the_leader_service_after_scaling_down(world: World) -> Non
     assert all(event.note.startswith("Scaling down removes served-2, because") for event in events)
 
     world.patch(SET, "served", {"spec": {"leaderService": None}})
-    eventually("it goes", lambda: world.find("Service", SERVICE), lambda now: now is None, seconds=120)
+    eventually(
+        "the Service is deleted", lambda: world.find("Service", SERVICE), lambda now: now is None, seconds=120
+    )

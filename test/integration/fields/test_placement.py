@@ -77,7 +77,7 @@ def test_exclusive_placement_of_groups_and_subgroups_and_a_new_topology(world: W
     world.patch(SET, "apart", {"metadata": {"annotations": anywhere}})
     # The partition keeps group 0 on its revision; an annotation does not bypass it.
     eventually(
-        "group 1 is new",
+        "only group 1 is recreated",
         lambda: {name for name, uid in pod_uids(world, "apart").items() if before.get(name) == uid},
         lambda same: same == {name for name in before if name.startswith("apart-0")},
     )
@@ -102,7 +102,7 @@ def test_a_leader_is_scheduled_on_any_node_after_its_former_group_is_deleted(
     try:
         world.kubectl("delete", "pod", "moved-0", "--force", "--grace-period=0")
         eventually("a new leader is gated", lambda: is_gated(world, "moved-0", leader))
-        eventually("its former worker goes", lambda: is_terminating(world.get("Pod", "moved-0-1")))
+        eventually("the former worker is terminating", lambda: is_terminating(world.get("Pod", "moved-0-1")))
         assert is_gated(world, "moved-0", leader)
         world.patch("Pod", "moved-0-1", {"metadata": {"finalizers": None}})
         world.gone_or_replaced("Pod", "moved-0-1", worker)
@@ -155,7 +155,7 @@ def test_preferred_node_return(world: World, returns: NodeReturn) -> None:
 
     world.delete("Pod", "back-0")
     eventually(
-        "group 0 is new",
+        "only group 0 is recreated",
         lambda: {name for name, uid in pod_uids(world, "back").items() if before.get(name) != uid},
         lambda new: new == {"back-0", "back-0-1", "back-0-2"},
     )
@@ -200,7 +200,7 @@ def full(world: World, node: str) -> dict[str, Any]:
 def blocked(world: World, name: str, pod: str, node: str) -> dict[str, Any]:
     """Wait for the condition that a pod waits for its node, and return it."""
     return eventually(
-        "the set says so",
+        "the condition is set",
         lambda: condition(world.get(SET, name), REPLICA_FAILURE) or {},
         lambda failure: (
             failure.get("reason") == "NodeReturnBlocked" and f"{pod} to node {node}" in failure["message"]

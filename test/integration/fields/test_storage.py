@@ -46,7 +46,7 @@ def test_claims_of_workers_outlive_their_group_and_are_deleted_with_the_set(worl
     for claim in world.list("PersistentVolumeClaim"):
         assert labels_of(claim)["tier"] == "fast"
         assert claim["metadata"]["annotations"]["note"] == "kept"
-    eventually("the set owns them", lambda: owners(world), lambda now: now == {(SET,)})
+    eventually("the set owns the claims", lambda: owners(world), lambda now: now == {(SET,)})
 
     world.delete("Pod", "keeper-0-1")
     world.gone_or_replaced("Pod", "keeper-0", pods["keeper-0"])
@@ -61,7 +61,7 @@ def test_claims_of_workers_outlive_their_group_and_are_deleted_with_the_set(worl
 def test_a_retention_policy_changed_to_retain_keeps_the_claims_of_workers(world: World) -> None:
     world.create(with_claims("spared", "Delete"))
     settle(world, "spared")
-    eventually("the set owns them", lambda: owners(world), lambda now: now == {(SET,)})
+    eventually("the set owns the claims", lambda: owners(world), lambda now: now == {(SET,)})
     template = {RETENTION: {"whenDeleted": "Retain"}}
     world.patch(SET, "spared", {"spec": {"leaderWorkerTemplate": template}})
-    eventually("nobody owns them", lambda: owners(world), lambda now: now == {()})
+    eventually("the claims have no owner", lambda: owners(world), lambda now: now == {()})

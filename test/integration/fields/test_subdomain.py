@@ -32,7 +32,9 @@ def test_the_subdomain_policy_can_be_changed_and_changed_back(world: World) -> N
 
     world.patch(SET, "net", {"spec": UNIQUE})
     settle(world, "net")
-    eventually("nobody shares a Service", lambda: services(world), lambda now: now == {"net-0", "net-1"})
+    eventually(
+        "only Services of groups exist", lambda: services(world), lambda now: now == {"net-0", "net-1"}
+    )
     assert subdomains(world, "net") == {
         "net-0": "net-0",
         "net-0-1": "net-0",
@@ -42,9 +44,9 @@ def test_the_subdomain_policy_can_be_changed_and_changed_back(world: World) -> N
     assert addresses(world, "net") == {f"net-{i}.net-{i}.{world.namespace}" for i in (0, 1)}
 
     world.delete("Service", "net-1")
-    eventually("it comes back", lambda: services(world), lambda now: now == {"net-0", "net-1"})
+    eventually("the Service is recreated", lambda: services(world), lambda now: now == {"net-0", "net-1"})
 
     world.patch(SET, "net", {"spec": SHARED})
     settle(world, "net")
-    eventually("all share one", lambda: services(world), lambda now: now == {"net"})
+    eventually("only the shared Service exists", lambda: services(world), lambda now: now == {"net"})
     assert set(subdomains(world, "net").values()) == {"net"}

@@ -1,6 +1,6 @@
 """Simulate nodes with kwok as its guide describes: its own stages and nodes, no kubelet.
 
-Pods are running and ready at once, whatever their annotations say.
+Pods are running and ready at once and ignore their annotations.
 """
 
 from __future__ import annotations

@@ -23,8 +23,7 @@ NODE, PODS = f"/api/v1/nodes/{REAL}", "/api/v1/namespaces/default/pods"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 OURS = ("ours-0", "ours-1", "ours-2")
 GATED = (
-    f"{CONTROLLERS}/test_status.py"
-    "::test_a_set_is_never_stalled_without_a_deadline_nor_while_its_pods_are_gated"
+    f"{CONTROLLERS}/test_status.py::test_a_set_is_not_stalled_without_a_deadline_or_while_its_pods_are_gated"
 )
 POLICY = f"{CONTROLLERS}/test_restart.py::test_without_a_policy_only_the_lost_pod_is_recreated"
 
@@ -63,7 +62,7 @@ def _real_node(cluster: LocalCluster) -> Iterator[None]:
     cluster.api.create(
         "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
     )
-    eventually("pods may be placed there", lambda: "taints" not in cluster.api.get(NODE)["spec"])
+    eventually("pods can be created", lambda: "taints" not in cluster.api.get(NODE)["spec"])
     yield
     cluster.api.delete(NODE)
 
@@ -81,21 +80,23 @@ def machine(cluster: LocalCluster, tmp_path: Path) -> dict[str, str]:
     return variables
 
 
-def test_pods_come_to_simulated_nodes_only_and_others_are_left_alone(cluster: LocalCluster) -> None:
+def test_pods_run_only_on_simulated_nodes_and_other_pods_are_left_alone(cluster: LocalCluster) -> None:
     api = cluster.api
     _create_pod(api, "theirs", nodeName=REAL, terminationGracePeriodSeconds=600)
     with simulated_nodes(cluster.kubeconfig, Options(nodes=2)):
         for name in OURS:
             _create_pod(api, name)
         for name in OURS:
-            eventually("it runs on one of ours", _state_of(api, name), lambda now: now[0] == "Running")
+            eventually(
+                "the pod runs on a simulated node", _state_of(api, name), lambda now: now[0] == "Running"
+            )
             assert _state_of(api, name)()[1] in ("node-0", "node-1")
-        assert _state_of(api, "theirs")() == ("Pending", REAL), "its kubelet does nothing"
+        assert _state_of(api, "theirs")() == ("Pending", REAL), "the other pod is not simulated"
         _claim(api)
         for name in (OURS[0], "theirs"):
             api.delete(f"{PODS}/{name}")
-        eventually("ours ends", _state_of(api, OURS[0]), lambda now: now[0] == "gone")
-        stays("theirs is left to its kubelet", _state_of(api, "theirs"), 2)
+        eventually("the simulated pod ends", _state_of(api, OURS[0]), lambda now: now[0] == "gone")
+        stays("the other pod is left to its kubelet", _state_of(api, "theirs"), 2)
     assert [node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"]] == [REAL]
     assert api.get("/apis/storage.k8s.io/v1/storageclasses")["items"] == []
     assert "unschedulable" not in api.get(NODE)["spec"]
@@ -103,14 +104,14 @@ def test_pods_come_to_simulated_nodes_only_and_others_are_left_alone(cluster: Lo
         api.delete(f"{PODS}/{name}", {"gracePeriodSeconds": 0})
 
 
-def test_tests_run_on_an_existing_cluster_that_asks_for_them(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_tests_run_on_simulated_nodes_of_an_existing_cluster(cluster: LocalCluster, tmp_path: Path) -> None:
     variables = {"CLUSTER": "existing", "NODES": "simulated", "KUBECONFIG": str(cluster.kubeconfig)}
     outcome = run_tests(tmp_path / "report.xml", variables, GATED)
     assert list(outcome.results.values()) == ["passed"], outcome.output
     _is_as_before(cluster.api)
 
 
-def test_tests_run_on_a_cluster_that_kind_makes(
+def test_tests_run_on_a_cluster_of_kind(
     cluster: LocalCluster, tmp_path: Path, machine: dict[str, str]
 ) -> None:
     outcome = run_tests(tmp_path / "report.xml", machine, GATED, POLICY)
@@ -149,7 +150,7 @@ def _claim(api: Api) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": room}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec}
     api.create(CLAIMS, claim)
-    eventually("it is bound", lambda: api.get(f"{CLAIMS}/data")["status"]["phase"], "Bound".__eq__)
+    eventually("the claim is bound", lambda: api.get(f"{CLAIMS}/data")["status"]["phase"], "Bound".__eq__)
     api.delete(f"{CLAIMS}/data")
     eventually(
         "no volume is left",

@@ -1,4 +1,4 @@
-"""The Kubernetes versions for these tests: their own scheduler places whole groups."""
+"""The Kubernetes versions for these tests: their own scheduler places complete groups."""
 
 from __future__ import annotations
 

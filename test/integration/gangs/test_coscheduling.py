@@ -51,7 +51,7 @@ def pod_groups(world: World) -> dict[str, Object]:
     return {labels_of(pod_group)[GROUP_INDEX_LABEL]: pod_group for pod_group in items}
 
 
-def test_pod_groups_come_and_go_with_their_api(world: World, product: Product) -> None:
+def test_pod_groups_are_created_only_while_their_api_is_served(world: World, product: Product) -> None:
     template = pod_template()
     template["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
     world.create(a_set("gang", 2, 2, workers=template, annotations=TIMEOUT))
@@ -62,7 +62,7 @@ def test_pod_groups_come_and_go_with_their_api(world: World, product: Product) -
     world.cluster.kubectl("apply", "-f", str(DEFINITION))
     world.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(DEFINITION))
     groups = eventually(
-        "every group has one", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"}
+        "every group has a PodGroup", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"}
     )
     assert groups["1"]["spec"] == {
         "minMember": 2,
@@ -75,7 +75,7 @@ def test_pod_groups_come_and_go_with_their_api(world: World, product: Product) -
 
     world.api.delete(path_of(world, groups["0"]["metadata"]["name"]))
     eventually(
-        "it comes back",
+        "the PodGroup is recreated",
         lambda: pod_groups(world).get("0", groups["0"])["metadata"]["uid"],
         lambda uid: uid != groups["0"]["metadata"]["uid"],
     )
@@ -84,4 +84,4 @@ def test_pod_groups_come_and_go_with_their_api(world: World, product: Product) -
     world.patch(SET, "gang", scaled_to(3))
     settle(world, "gang")
     now = pod_uids(world, "gang")
-    assert {pod: now[pod] for pod in uids} == uids, "no pod was touched by any of it"
+    assert {pod: now[pod] for pod in uids} == uids, "no pod was replaced"

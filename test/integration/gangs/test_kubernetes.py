@@ -80,11 +80,11 @@ def is_unschedulable(pod_group: Object) -> bool:
     )
 
 
-def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world: World) -> None:
+def test_a_surge_group_waits_until_there_is_room_for_all_its_pods(world: World) -> None:
     taker = {**pod_template(), "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "taker"}}
     taker["spec"]["containers"][0] |= A_WHOLE_NODE
     world.create(taker)
-    eventually("a node is taken", lambda: world.get("Pod", "taker")["spec"].get("nodeName"))
+    eventually("the pod has a node", lambda: world.get("Pod", "taker")["spec"].get("nodeName"))
 
     template = pod_template()
     template["spec"]["containers"][0] |= A_WHOLE_NODE
@@ -102,7 +102,7 @@ def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world
     change["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0] |= A_WHOLE_NODE
     world.patch(SET, "gang", change)
     eventually(
-        "the scheduler has tried to place the group on top",
+        "the scheduler has tried to place the surge group",
         lambda: pod_groups_of(world, 1),
         lambda groups: any(is_unschedulable(pod_group) for pod_group in groups),
     )
@@ -113,7 +113,7 @@ def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world
     settle(world, "gang")
     assert len(set(nodes_of(world, "gang", 0))) == 2
     remaining = eventually(
-        "there is no PodGroup but of the group that is there",
+        "only the PodGroup of the remaining group exists",
         lambda: set(pod_groups(world)),
         lambda names: pod_group_name_in(world, "gang") == {"0": names},
     )
@@ -145,9 +145,9 @@ def test_a_pod_that_needs_one_node_preempts_a_whole_group(world: World, high: st
     taker["spec"]["containers"][0] |= A_WHOLE_NODE
     taker["spec"]["priorityClassName"] = high
     world.create(taker)
-    eventually("it has a node", lambda: world.get("Pod", "taker")["spec"].get("nodeName"))
+    eventually("the pod has a node", lambda: world.get("Pod", "taker")["spec"].get("nodeName"))
     preempted = eventually(
-        "the scheduler has said whom it preempted",
+        "the scheduler reports the preempted pods",
         lambda: {
             event["regarding"]["name"] for event in world.list("Event") if event["reason"] == "Preempted"
         },
@@ -156,7 +156,7 @@ def test_a_pod_that_needs_one_node_preempts_a_whole_group(world: World, high: st
     assert preempted in ({"low-0", "low-0-1"}, {"low-1", "low-1-1"})
 
 
-def test_each_leader_has_its_own_which_stays_for_as_long_as_its_pods(world: World) -> None:
+def test_each_leader_has_its_own_pod_group_which_exists_as_long_as_its_pods(world: World) -> None:
     world.create(a_set("gang", 2, 2))
     settle(world, "gang")
     uids, former = pod_uids(world, "gang"), pod_groups(world)
@@ -180,7 +180,7 @@ def test_each_leader_has_its_own_which_stays_for_as_long_as_its_pods(world: Worl
     world.gone_or_replaced("Pod", "gang-1", uids["gang-1"])
     settle(world, "gang")
     remaining = eventually(
-        "every group has one, and no former one is left",
+        "only the PodGroups of both groups exist",
         lambda: set(pod_groups(world)),
         lambda names: set().union(*pod_group_name_in(world, "gang").values()) == names and len(names) == 2,
     )

@@ -64,12 +64,14 @@ def condition_of(world: World, name: str) -> tuple[str, str]:
     return (matching[0]["status"], matching[0]["reason"]) if matching else ("", "")
 
 
-MADE = ("True", "SchedulingPrerequisitesCreated")
+CREATED = ("True", "SchedulingPrerequisitesCreated")
 
 
-def is_made(world: World, name: str) -> None:
+def wait_until_created(world: World, name: str) -> None:
     eventually(
-        "it says what was created", lambda: condition_of(world, name), lambda reported: reported == MADE
+        "the condition reports the created objects",
+        lambda: condition_of(world, name),
+        lambda reported: reported == CREATED,
     )
 
 
@@ -86,7 +88,7 @@ def pod_groups_are(world: World, name: str) -> dict[str, Object]:
 def test_each_group_is_a_gang_of_its_own(world: World) -> None:
     world.create(a_set("gang", 2, 2, scheduling={"replica": {"disruptionMode": {"all": {}}}}))
     settle(world, "gang")
-    is_made(world, "gang")
+    wait_until_created(world, "gang")
     workload, lws = the_workload(world), world.get(SET, "gang")
     assert workload["metadata"]["ownerReferences"][0]["uid"] == lws["metadata"]["uid"]
     assert workload["spec"]["controllerRef"] == {
@@ -132,11 +134,11 @@ def test_each_group_is_a_gang_of_its_own(world: World) -> None:
     assert the_workload(world)["metadata"]["uid"] == workload["metadata"]["uid"]
 
 
-def test_the_example_comes_up_as_it_says(world: World) -> None:
+def test_the_example_becomes_ready_as_documented(world: World) -> None:
     example = find_example("scheduling")
     world.kubectl("apply", "-f", str(example.path))
     settle(world, "scheduling")
-    is_made(world, "scheduling")
+    wait_until_created(world, "scheduling")
     groups = pod_groups_are(world, "scheduling").values()
     assert len(groups) == 2
     lws = world.uid(SET, "scheduling")
@@ -148,11 +150,11 @@ def test_the_example_comes_up_as_it_says(world: World) -> None:
     assert [event["note"] for event in events if event["type"] == "Warning"] == []
 
 
-def test_leaders_and_workers_are_scheduled_apart(world: World) -> None:
+def test_leaders_and_workers_are_scheduled_separately(world: World) -> None:
     gang = {"schedulingPolicy": {"gang": {"minCount": 2}}}
     world.create(a_set("roles", 2, 3, scheduling={"replica": {"leader": {}, "worker": gang}}))
     settle(world, "roles")
-    is_made(world, "roles")
+    wait_until_created(world, "roles")
     templates = the_workload(world)["spec"]["podGroupTemplates"]
     assert {template["name"]: template["schedulingPolicy"] for template in templates} == {
         "leader": {"basic": {}},
@@ -166,10 +168,10 @@ def test_leaders_and_workers_are_scheduled_apart(world: World) -> None:
     assert "-0-leader-" in named["roles-0"] and "-0-worker-" in named["roles-0-1"]
 
 
-def test_a_set_that_is_one_gang_grows_and_shrinks_with_it(world: World) -> None:
+def test_the_pod_group_of_a_whole_set_is_scaled_with_it(world: World) -> None:
     world.create(a_set("whole", 2, 2, scheduling={"schedulingPolicy": {"gang": {}}}))
     settle(world, "whole")
-    is_made(world, "whole")
+    wait_until_created(world, "whole")
     workload = the_workload(world)
     name = f"{workload['metadata']['name']}-lws"
     groups = pod_groups_are(world, "whole")
@@ -203,10 +205,10 @@ def sizes(world: World, name: str) -> tuple[int, int]:
         (template,) = the_workload(world)["spec"]["podGroupTemplates"]
         return count_of(template), count_of(stored(world, "podgroups")[name]["spec"])
 
-    return eventually("both say how many pods there are", see, lambda counts: counts[0] == counts[1])
+    return eventually("Workload and PodGroup have the same size", see, lambda counts: counts[0] == counts[1])
 
 
-def test_a_whole_set_is_told_as_it_is_while_groups_grow(world: World) -> None:
+def test_the_pod_group_of_a_whole_set_follows_the_group_size(world: World) -> None:
     world.create(a_set("larger", 2, 2, scheduling={"schedulingPolicy": {"gang": {}}}))
     settle(world, "larger")
     name = f"{the_workload(world)['metadata']['name']}-lws"
@@ -217,10 +219,10 @@ def test_a_whole_set_is_told_as_it_is_while_groups_grow(world: World) -> None:
     assert set(pod_groups_are(world, "larger")) == {name}
 
 
-def test_hash_groups_have_theirs_and_nothing_is_left_of_those_that_go(world: World) -> None:
+def test_pod_groups_of_hash_groups_are_created_and_deleted_with_them(world: World) -> None:
     world.create(a_set("hashed", 2, 2, scheduling={}, groupIdentity="Hash"))
     settle(world, "hashed")
-    is_made(world, "hashed")
+    wait_until_created(world, "hashed")
     before = pod_groups_are(world, "hashed")
     assert len(before) == 2
     world.patch(SET, "hashed", new_image("server:2"))
@@ -236,12 +238,12 @@ def test_hash_groups_have_theirs_and_nothing_is_left_of_those_that_go(world: Wor
     )
 
 
-def test_a_gang_waits_as_a_whole(world: World) -> None:
+def test_no_pod_of_a_gang_is_scheduled_without_room_for_all(world: World) -> None:
     """There are four nodes with eight devices each, and a group needs five nodes."""
     template = pod_template()
     template["spec"]["containers"][0] |= {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
     world.create(a_set("large", 1, 5, workers=template, scheduling={}))
-    eventually("all pods are there", lambda: pods_of(world, "large"), lambda pods: len(pods) == 5)
+    eventually("all pods exist", lambda: pods_of(world, "large"), lambda pods: len(pods) == 5)
 
     def is_unschedulable() -> bool:
         return any(
@@ -250,14 +252,14 @@ def test_a_gang_waits_as_a_whole(world: World) -> None:
             for condition in (pod_group.get("status") or {}).get("conditions") or ()
         )
 
-    eventually("the scheduler has tried", is_unschedulable, bool)
+    eventually("the scheduler has tried to place the group", is_unschedulable, bool)
     assert [pod["spec"].get("nodeName") for pod in pods_of(world, "large")] == [None] * 5
 
 
-def test_what_others_do_to_its_objects_and_pods(world: World, product: Product) -> None:
+def test_deleted_workloads_pod_groups_and_pods_are_recreated(world: World, product: Product) -> None:
     world.create(a_set("rough", 2, 2, scheduling={}))
     settle(world, "rough")
-    is_made(world, "rough")
+    wait_until_created(world, "rough")
     uids, workload = pod_uids(world, "rough"), the_workload(world)
     path, named = f"{API}/{world.namespace}", pod_group_name_in(world, "rough")
 
@@ -265,12 +267,12 @@ def test_what_others_do_to_its_objects_and_pods(world: World, product: Product) 
     world.api.delete(f"{path}/workloads/{workload['metadata']['name']}")
     world.api.delete(f"{path}/podgroups/{named['rough-1']}")
     eventually(
-        "there is another Workload",
+        "the Workload is recreated",
         lambda: [obj["metadata"]["uid"] for obj in stored(world, "workloads").values()],
         lambda now: now and now != [workload["metadata"]["uid"]],
     )
     product.restart()
-    is_made(world, "rough")
+    wait_until_created(world, "rough")
     settle(world, "rough")
     assert pod_uids(world, "rough") == uids
 
@@ -291,12 +293,12 @@ def test_what_others_do_to_its_objects_and_pods(world: World, product: Product) 
     assert pod_uids(world, "rough")["rough-1"] == before["rough-1"]
 
 
-def test_what_kubernetes_does_not_store_is_told_and_no_pod_comes(world: World) -> None:
+def test_an_unsupported_constraint_is_reported_and_no_pod_is_created(world: World) -> None:
     """The feature gate TopologyAwareWorkloadScheduling is disabled."""
     rack = {"schedulingConstraints": {"topology": [{"key": "example.com/rack"}]}}
     world.create(a_set("racks", 1, 2, scheduling={"replica": rack}))
     eventually(
-        "it says what is missing",
+        "the condition reports the missing capability",
         lambda: condition_of(world, "racks"),
         lambda reported: reported == ("False", "UnsupportedProviderCapability"),
     )
@@ -304,7 +306,7 @@ def test_what_kubernetes_does_not_store_is_told_and_no_pod_comes(world: World) -
     assert world.list("Pod") == []
 
 
-def test_sets_without_the_field_are_gangs_as_before(world: World) -> None:
+def test_sets_without_scheduling_have_a_pod_group_for_each_leader(world: World) -> None:
     world.create(a_set("plain", 1, 2))
     settle(world, "plain")
     (pod_group,) = stored(world, "podgroups").values()

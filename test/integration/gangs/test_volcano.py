@@ -46,7 +46,7 @@ def stored(world: World) -> dict[str, Object]:
     return {pod_group["metadata"]["name"]: pod_group for pod_group in world.api.get(path_of(world))["items"]}
 
 
-def those_of_pods(world: World, name: str) -> dict[str, Object]:
+def wait_for_pod_groups(world: World, name: str) -> dict[str, Object]:
     """Wait until the PodGroups are exactly the ones that pods name, and return them."""
 
     def see() -> tuple[set[str], set[str]]:
@@ -57,11 +57,11 @@ def those_of_pods(world: World, name: str) -> dict[str, Object]:
 
 
 @pytest.mark.parametrize("identity", ["Ordinal", "Hash"])
-def test_the_set_owns_them_and_they_go_with_their_pods(world: World, identity: str) -> None:
+def test_the_set_owns_pod_groups_which_are_deleted_with_their_pods(world: World, identity: str) -> None:
     name = identity.lower()
     world.create(a_set(name, 2, 2, scheduling={}, groupIdentity=identity))
     settle(world, name)
-    groups = those_of_pods(world, name)
+    groups = wait_for_pod_groups(world, name)
     owner = {"kind": SET, "uid": world.uid(SET, name)}
     assert len(groups) == 2
     for pod_group in groups.values():
@@ -73,13 +73,13 @@ def test_the_set_owns_them_and_they_go_with_their_pods(world: World, identity: s
     uid = groups[lost]["metadata"]["uid"]
     world.api.delete(path_of(world, lost))
     eventually(
-        "it comes back",
+        "the PodGroup is recreated",
         lambda: stored(world).get(lost, groups[lost])["metadata"]["uid"],
         lambda now: now != uid,
     )
     for label in (GROUP_INDEX_LABEL, NAME_LABEL):
         world.api.merge(path_of(world, lost), {"metadata": {"labels": {label: None}}})
-        eventually("so does its label", lambda: labels_of(stored(world)[lost]), lambda now: label in now)  # noqa: B023
+        eventually("the label is restored", lambda: labels_of(stored(world)[lost]), lambda now: label in now)  # noqa: B023
 
     # The group of a failed worker is recreated.
     index, before = labels_of(groups[lost])[GROUP_INDEX_LABEL], pod_uids(world, name)
@@ -91,14 +91,14 @@ def test_the_set_owns_them_and_they_go_with_their_pods(world: World, identity: s
     world.delete("Pod", worker)
     world.gone_or_replaced("Pod", leader, before[leader])
     settle(world, name)
-    assert len(those_of_pods(world, name)) == 2
+    assert len(wait_for_pod_groups(world, name)) == 2
 
     world.patch(SET, name, new_image("server:2"))
     settle(world, name)
-    after = those_of_pods(world, name)
+    after = wait_for_pod_groups(world, name)
     assert len(after) == 2 and after.keys().isdisjoint(groups)
     world.patch(SET, name, scaled_to(1))
     settle(world, name)
-    assert len(those_of_pods(world, name)) == 1
+    assert len(wait_for_pod_groups(world, name)) == 1
     world.delete(SET, name)
-    eventually("none is left", lambda: stored(world), lambda remaining: not remaining)
+    eventually("no PodGroup is left", lambda: stored(world), lambda remaining: not remaining)

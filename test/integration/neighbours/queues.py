@@ -49,7 +49,11 @@ def make_queue(world: World, resource: str, quota: str, check: str = "", **flavo
         "spec": {"clusterQueue": name},
     }
     world.create(local)
-    eventually("the queue admits", lambda: world.get("LocalQueue", "queue"), lambda now: holds(now, "Active"))
+    eventually(
+        "the queue admits Workloads",
+        lambda: world.get("LocalQueue", "queue"),
+        lambda now: holds(now, "Active"),
+    )
 
 
 def holds(obj: Object, kind: str) -> bool:
@@ -57,7 +61,7 @@ def holds(obj: Object, kind: str) -> bool:
     return any((condition["type"], condition["status"]) == (kind, "True") for condition in conditions)
 
 
-def asking(amount: str, resource: str = "cpu", **template: Any) -> Object:
+def pod_requesting(amount: str, resource: str = "cpu", **template: Any) -> Object:
     """Return a pod that requests this amount."""
     pod = pod_template(**template)
     pod["spec"]["containers"][0]["resources"] = {"limits": {resource: amount}, "requests": {resource: amount}}
@@ -72,7 +76,7 @@ def queued(
     labels: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Object:
-    manifest = a_set(name, replicas, size, **{"workers": asking(cpu), **more})
+    manifest = a_set(name, replicas, size, **{"workers": pod_requesting(cpu), **more})
     manifest["metadata"]["labels"] = {**QUEUE, **(labels or {})}
     return manifest
 

@@ -112,15 +112,15 @@ def queue(world: World, remote: World, worker: LocalCluster) -> World:
     return world
 
 
-def runs_there(local: World, remote: World, name: str) -> Object:
+def wait_until_dispatched(local: World, remote: World, name: str) -> Object:
     """Wait until the set runs on the worker cluster, with each group admitted on both; return its copy."""
     eventually(
-        f"{name} is at rest there",
+        f"{name} is settled on the worker cluster",
         lambda: unsettled(remote, name) if remote.find(SET, name) else "it is not there",
         lambda why: not why,
     )
     admitted = eventually(
-        f"the Workloads of {name} are admitted here, too",
+        f"the Workloads of {name} are admitted on the manager cluster",
         lambda: workloads(local, name),
         lambda now: (
             now.keys() == {"0", "1"} and all(holds(workload, "Admitted") for workload in now.values())
@@ -134,7 +134,7 @@ def runs_there(local: World, remote: World, name: str) -> Object:
     return copy
 
 
-def goes(local: World, remote: World, name: str) -> None:
+def delete_and_wait(local: World, remote: World, name: str) -> None:
     """Delete the set, and wait until nothing is left on either cluster."""
     local.delete(SET, name)
     eventually(
@@ -155,11 +155,11 @@ def after_another_set(world: World, name: str) -> None:
     settle(world, name)
 
 
-def test_a_managed_set_is_dispatched_and_leaves_nothing_to_our_manager_here(
+def test_a_dispatched_set_is_not_reconciled_on_the_manager_cluster(
     queue: World, remote: World, audit: AuditLog
 ) -> None:
     queue.create(queued("sent", replicas=2, managedBy=MULTIKUEUE, maxGroupRestarts=3))
-    copy = runs_there(queue, remote, "sent")
+    copy = wait_until_dispatched(queue, remote, "sent")
     lws = queue.get(SET, "sent")
     # Kueue 0.17.0 knows the fields of upstream 0.8.
     assert lws["spec"] == {**copy["spec"], "managedBy": MULTIKUEUE, "maxGroupRestarts": 3}
@@ -174,13 +174,17 @@ def test_a_managed_set_is_dispatched_and_leaves_nothing_to_our_manager_here(
         str(request) for request in audit.requests() if request.is_write and request.name.startswith("sent")
     ]
     assert written == [] and pods_of(queue, "sent") == []
-    goes(queue, remote, "sent")
+    delete_and_wait(queue, remote, "sent")
 
 
-def test_the_pods_of_a_set_without_the_field_wait_here(queue: World, remote: World) -> None:
+def test_pods_of_a_set_without_managed_by_are_gated_on_the_manager_cluster(
+    queue: World, remote: World
+) -> None:
     queue.create(queued("both", replicas=2))
-    runs_there(queue, remote, "both")
-    waiting = eventually("its pods are here, too", lambda: pods_of(queue, "both"), lambda now: len(now) == 6)
+    wait_until_dispatched(queue, remote, "both")
+    waiting = eventually(
+        "the pods exist on the manager cluster", lambda: pods_of(queue, "both"), lambda now: len(now) == 6
+    )
     for pod in waiting:
         assert ADMISSION in [gate["name"] for gate in pod["spec"]["schedulingGates"]], name_of(pod)
-    goes(queue, remote, "both")
+    delete_and_wait(queue, remote, "both")

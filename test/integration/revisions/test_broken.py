@@ -37,7 +37,7 @@ def a_revision(world: World, name: str, number: int) -> dict[str, Any]:
     return {**revision, "data": running["data"]}
 
 
-def test_a_broken_revision_is_told_once_and_stops_nothing(world: World, product: Product) -> None:
+def test_a_broken_revision_is_reported_once_and_blocks_nothing(world: World, product: Product) -> None:
     world.create(a_set(NAME, replicas=1))
     settle(world, NAME)
     before = pod_uids(world, NAME)
@@ -59,7 +59,7 @@ def test_a_broken_revision_is_told_once_and_stops_nothing(world: World, product:
     now = pod_uids(world, NAME)
     assert {pod: now[pod] for pod in before} == before
     eventually(
-        "each manager tells each broken revision once",
+        "each manager reports each broken revision once",
         lambda: [event.related for event in events_of(world, NAME) if event.reason == "BrokenRevision"],
         lambda related: Counter(related) == {"ControllerRevision broken": 2, "ControllerRevision raw": 2},
     )

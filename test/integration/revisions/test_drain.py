@@ -43,15 +43,15 @@ def group(image: str, size: int, subgroup: int, annotations: dict[str, str] | No
     }
 
 
-def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
+def test_a_group_drained_before_its_update_is_recreated_with_its_own_revision(
     world: World, local_cluster: LocalCluster
 ) -> None:
-    former = roll_until_it_is_stuck(world)
+    former = start_stuck_rollout(world)
     before = {index: uids_of_group(world, NAME, index) for index in (0, 1)}
 
     hit = drain(world, local_cluster, "web-0")
 
-    came_back(world, former, before, hit)
+    assert_recreated(world, former, before, hit)
     good = group("3", 3, 1)
     good["leaderTemplate"]["metadata"] = {"annotations": dict.fromkeys(NEVER_READY)}
     world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": good}})
@@ -61,23 +61,23 @@ def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
     assert subdomains == {f"{NAME}-{index}" for index in range(3)}
 
 
-def test_a_revision_that_nothing_gets_ready_on_inherits_no_group_that_is_lost(world: World) -> None:
-    former = roll_until_it_is_stuck(world)
+def test_a_lost_group_is_not_recreated_with_a_revision_that_never_becomes_ready(world: World) -> None:
+    former = start_stuck_rollout(world)
     before = {index: uids_of_group(world, NAME, index) for index in (0, 1)}
     nodes = {name_of(node) for node in world.api.get("/api/v1/nodes")["items"]}
 
     with cordoned(world, nodes):
         world.kubectl("delete", "pods", *(f"{NAME}-{index}" for index in before))
         eventually(
-            "the controller knows",
+            "the status has no ready group",
             lambda: world.get(SET, NAME)["status"],
             lambda now: not now.get("readyReplicas"),
         )
 
-    came_back(world, former, before, {uid for group in before.values() for uid in group.values()})
+    assert_recreated(world, former, before, {uid for group in before.values() for uid in group.values()})
 
 
-def roll_until_it_is_stuck(world: World) -> str:
+def start_stuck_rollout(world: World) -> str:
     """Start a rollout of three groups, the last of which never becomes ready. Return the former key."""
     world.create(a_set(NAME, replicas=3, group=group("1", 2, 1)))
     settle(world, NAME)
@@ -85,11 +85,15 @@ def roll_until_it_is_stuck(world: World) -> str:
     stuck = group("2", 3, 1, NEVER_READY)
     network = {"subdomainPolicy": "UniquePerReplica"}
     world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": stuck, "networkConfig": network}})
-    eventually("it is stuck", lambda: images_of(world, NAME), lambda now: "leader-2" in now.get(2, ()))
+    eventually(
+        "the rollout is stuck", lambda: images_of(world, NAME), lambda now: "leader-2" in now.get(2, ())
+    )
     return former
 
 
-def came_back(world: World, former: str, before: Mapping[int, Mapping[str, str]], hit: Set[str]) -> None:
+def assert_recreated(
+    world: World, former: str, before: Mapping[int, Mapping[str, str]], hit: Set[str]
+) -> None:
     """Wait for the groups, and check that each is completely as it was.
 
     before: UIDs of each group's pods by name. hit: UIDs of pods that have to be replaced.
@@ -104,7 +108,7 @@ def came_back(world: World, former: str, before: Mapping[int, Mapping[str, str]]
         current = {name: pods.get(name) for group in before.values() for name in group}
         return {name: pod for name, pod in current.items() if not pod or not is_back(pod)}
 
-    eventually("both groups are whole again", missing, lambda now: now == {})
+    eventually("both groups are complete again", missing, lambda now: now == {})
     for index in before:
         if not hit & set(before[index].values()):
             assert uids_of_group(world, NAME, index) == before[index]

@@ -150,7 +150,7 @@ def test_roles_are_equal_if_and_only_if_each_is_stored_equal(oracle: Oracle, dat
     assert roles(stored) == roles(templates)
 
 
-def test_both_answers_came_up(oracle: Oracle) -> None:
+def test_both_verdicts_occurred(oracle: Oracle) -> None:
     """Otherwise the property above would have shown little."""
     if not oracle.seen:
         pytest.skip("needs the examples of the test above")

@@ -33,7 +33,7 @@ SETS = {
 }
 
 
-def test_a_thousand_passes_over_sets_at_rest_write_nothing(
+def test_a_thousand_passes_over_settled_sets_write_nothing(
     world: World, product: Product, local_cluster: LocalCluster, audit: AuditLog
 ) -> None:
     for manifest in SETS.values():
@@ -52,7 +52,7 @@ def test_a_thousand_passes_over_sets_at_rest_write_nothing(
     rounds = 0
     while sum(passes().values()) - sum(began.values()) < PASSES:
         rounds += 1
-        assert rounds < PASSES, "a change of a set leads to no pass"
+        assert rounds < PASSES, "a change of a set triggers no pass"
         for name in SETS:
             world.patch(SET, name, {"metadata": {"annotations": {NOTE: f"{rounds}"}}})
     ended = passes()

@@ -46,15 +46,15 @@ def worlds(cluster: ClusterAccess, product: Product) -> Iterator[list[World]]:
         for world in worlds:
             settle(world, NAME)
             # The last write of a new set, which must not count for the rollout.
-            eventually("who belongs to it is remembered", partial(remembered, world))
+            eventually("the members of both groups are recorded", partial(members_recorded, world))
         yield worlds
 
 
-def remembered(world: World) -> bool:
+def members_recorded(world: World) -> bool:
     return set((world.get(SET, NAME).get("status") or {}).get("members") or {}) == {"0", "1"}
 
 
-def test_a_manager_that_dies_at_any_write_leaves_nothing_double(
+def test_a_manager_killed_at_any_write_leaves_no_duplicates(
     worlds: list[World], product: Product, local_cluster: LocalCluster
 ) -> None:
     product.stop()
@@ -63,11 +63,13 @@ def test_a_manager_that_dies_at_any_write_leaves_nothing_double(
     histories = [History(world, NAME) for world in worlds]
     with stage.proxy() as proxy:
         manager = stage.start(proxy=proxy)
-        eventually("it leads", lambda: "held by this manager" in manager.log_path.read_text())
+        eventually("the manager is active", lambda: "held by this manager" in manager.log_path.read_text())
         proxy.rule = rule
         for world in worlds:
             world.patch(SET, NAME, new_image("server:2"))
-        eventually("no set lives on", lambda: alive(worlds, rule), lambda names: not names, seconds=300)
+        eventually(
+            "no set is written any more", lambda: alive(worlds, rule), lambda names: not names, seconds=300
+        )
         manager.kill()
     spent = [world.namespace in rule.spent for world in worlds]
     print(
@@ -75,7 +77,7 @@ def test_a_manager_that_dies_at_any_write_leaves_nothing_double(
     )
     # Revision, leaders, worker StatefulSets, checkpoint and status, for each of two groups. The number of
     # further writes depends on how many status updates are combined.
-    assert all(spent[:LEAST_WRITES]), "each of these was the last one once"
+    assert all(spent[:LEAST_WRITES]), "each of these was once the last write"
     # Recorded once, before any write depends on it.
     assert [len(numbers_of(world)) for world in worlds] == [1] + [2] * (MOST_WRITES - 1)
 

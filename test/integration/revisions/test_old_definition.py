@@ -77,7 +77,7 @@ def keeps(world: World) -> bool:
     return "revisionHistoryLimit" in world.api.create(path, manifest)["spec"]
 
 
-def test_defaults_hold_and_nothing_is_written_for_ever(
+def test_defaults_apply_and_dropped_fields_are_not_written_again(
     old_definition: None, world: World, audit: AuditLog
 ) -> None:
     # A client that knows the new fields sends them.
@@ -87,7 +87,7 @@ def test_defaults_hold_and_nothing_is_written_for_ever(
         world.patch(SET, NAME, new_image(f"server:{number}"))
         settle(world, NAME)
     assert images_of(world, NAME) == {0: {"server:3"}, 1: {"server:3"}}
-    assert len(revisions_of(world, NAME)) == 3, "the default limit holds"
+    assert len(revisions_of(world, NAME)) == 3, "the default limit applies"
     assert world.get(SET, NAME)["status"].keys() == KNOWN["status"]
 
     wait_until_quiet(world, audit)

@@ -1,4 +1,4 @@
-"""Each template has exactly one revision, whatever fails while it is recorded and rolled out."""
+"""Each template has exactly one revision, also if its recording or rollout fails."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def numbers_of(world: World) -> list[int]:
 
 
 @pytest.mark.local_only
-def test_twelve_refused_applies_leave_one_revision(world: World, product: Product, audit: AuditLog) -> None:
+def test_twelve_rejected_applies_leave_one_revision(world: World, product: Product, audit: AuditLog) -> None:
     """Six in a row, and six more by a new manager."""
     world.create(a_set(NAME))
     settle(world, NAME)
@@ -58,15 +58,18 @@ def test_twelve_refused_applies_leave_one_revision(world: World, product: Produc
 
     with statefulsets_refused(world, NAME):
         world.patch(SET, NAME, new_image("server:2"))
-        eventually("six applies are refused", refused, lambda count: count >= 6)
+        eventually("six applies are rejected", refused, lambda count: count >= 6)
         product.restart()
-        eventually("twelve applies are refused", refused, lambda count: count >= 12)
+        eventually("twelve applies are rejected", refused, lambda count: count >= 12)
         assert numbers_of(world) == [1, 2]
         assert pod_uids(world, NAME) == before
-        eventually("it is told", lambda: [note for note in notes_of(world, NAME) if REFUSAL in note])
+        eventually(
+            "an Event reports the rejection",
+            lambda: [note for note in notes_of(world, NAME) if REFUSAL in note],
+        )
         # The former template is requested again: nothing was done, and nothing has to be done.
         world.patch(SET, NAME, new_image("server:1"))
-        eventually("it is the newest", lambda: numbers_of(world), lambda now: now == [2, 3])
+        eventually("the former revision is the newest", lambda: numbers_of(world), lambda now: now == [2, 3])
     settle(world, NAME)
     assert pod_uids(world, NAME) == before
 
@@ -147,25 +150,27 @@ def test_a_revision_whose_name_is_taken_gets_the_next_free_name_and_the_same_key
     )
 
 
-def test_the_history_of_a_set_that_cannot_move_is_bounded(world: World) -> None:
+def test_the_history_of_a_paused_set_is_bounded(world: World) -> None:
     """The set is paused: no rollout completes, and every edit is a revision."""
     world.create(a_set(NAME, replicas=1, revisionHistoryLimit=2))
     settle(world, NAME)
     world.patch(SET, NAME, {"spec": {"rolloutStrategy": {"paused": True}}})
     for number in range(2, 9):
         world.patch(SET, NAME, new_image(f"server:{number}"))
-        eventually(f"revision {number} is there", lambda: numbers_of(world)[-1], number.__eq__)
+        eventually(f"revision {number} exists", lambda: numbers_of(world)[-1], number.__eq__)
     # The running revision, the target revision, and two others.
-    eventually("only so many are kept", lambda: numbers_of(world), lambda now: now == [1, 6, 7, 8])
+    eventually(
+        "only revisions within the limit are kept", lambda: numbers_of(world), lambda now: now == [1, 6, 7, 8]
+    )
     assert images_of(world, NAME) == {0: {"server:1"}}
 
     world.patch(SET, NAME, {"spec": {"rolloutStrategy": {"paused": False}}})
     settle(world, NAME)
-    eventually("what ran is of no more use", lambda: numbers_of(world), lambda now: now == [6, 7, 8])
+    eventually("the unused revision is deleted", lambda: numbers_of(world), lambda now: now == [6, 7, 8])
 
 
-@pytest.mark.parametrize("has_seal", [True, False], ids=["sealed", "as the original writes it"])
-def test_edited_revisions_are_repaired_and_move_no_group(world: World, has_seal: bool) -> None:
+@pytest.mark.parametrize("has_seal", [True, False], ids=["sealed", "as upstream writes it"])
+def test_edited_revisions_are_repaired_and_restart_no_group(world: World, has_seal: bool) -> None:
     """Two revisions run: one gets the key of the other, which gets an unknown key and a topology."""
     world.create(a_set(NAME, revisionHistoryLimit=0, rolloutStrategy=rolling(partition=0)))
     settle(world, NAME)
@@ -192,8 +197,8 @@ def test_edited_revisions_are_repaired_and_move_no_group(world: World, has_seal:
             annotations_of(revision)[EXCLUSIVE_TOPOLOGY_ANNOTATION] for revision in revisions
         )
 
-    eventually("all is repaired", as_recorded)
-    stays("nothing else changes", lambda: specs(identities(world, "Pod", "StatefulSet", "Service")), 3)
+    eventually("both revisions are repaired", as_recorded)
+    stays("no other object changes", lambda: specs(identities(world, "Pod", "StatefulSet", "Service")), 3)
     assert differences(before, specs(identities(world, "Pod", "StatefulSet", "Service"))) == []
     assert numbers_of(world) == [1, 2]
     related = {event.related for event in wait_for_events(world, NAME, "RevisionEdited", count=2)}
@@ -211,18 +216,20 @@ def image_patch(image: str) -> dict[str, Any]:
     return {"spec": {"leaderWorkerTemplate": {"workerTemplate": workers}}}
 
 
-def test_a_revision_that_somebody_deletes_is_recorded_again_and_no_pod_notices(world: World) -> None:
+def test_a_deleted_revision_is_recreated_without_affecting_pods(world: World) -> None:
     world.create(a_set(NAME))
     settle(world, NAME)
     (lost,) = revisions_of(world, NAME)
     before = specs(identities(world, "Pod", "StatefulSet", "Service"))
     world.delete("ControllerRevision", name_of(lost))
     world.gone_or_replaced("ControllerRevision", name_of(lost), lost["metadata"]["uid"])
-    (again,) = eventually("it is there again", lambda: revisions_of(world, NAME), lambda now: len(now) == 1)
+    (again,) = eventually(
+        "the revision is recreated", lambda: revisions_of(world, NAME), lambda now: len(now) == 1
+    )
     assert labels_of(again) == labels_of(lost)
     assert again["data"] == lost["data"]
     stays(
-        "nothing else changes",
+        "no other object changes",
         lambda: differences(before, specs(identities(world, "Pod", "StatefulSet", "Service"))),
         3,
     )
@@ -237,7 +244,7 @@ def test_a_revision_gets_its_name_label_back(world: World, label: str | None) ->
     before = specs(identities(world, "Pod", "StatefulSet", "Service"))
     world.patch("ControllerRevision", name_of(revision), {"metadata": {"labels": {NAME_LABEL: label}}})
     eventually(
-        "the label is back",
+        "the label is restored",
         lambda: labels_of(world.get("ControllerRevision", name_of(revision))).get(NAME_LABEL),
         lambda now: now == NAME,
     )
@@ -245,7 +252,7 @@ def test_a_revision_gets_its_name_label_back(world: World, label: str | None) ->
     assert differences(before, specs(identities(world, "Pod", "StatefulSet", "Service"))) == []
 
 
-def test_what_no_pod_depends_on_takes_effect_at_once_and_is_recorded_with_the_next_revision(
+def test_fields_without_effect_on_pods_apply_at_once_and_are_recorded_with_the_next_revision(
     world: World,
 ) -> None:
     world.create(a_set(NAME, group={"volumeClaimTemplates": [CLAIM]}))
@@ -256,7 +263,7 @@ def test_what_no_pod_depends_on_takes_effect_at_once_and_is_recorded_with_the_ne
     live = {"restartPolicy": "None", "persistentVolumeClaimRetentionPolicy": retention}
     world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": live}})
     eventually(
-        "the StatefulSet of leaders has it",
+        "the leader StatefulSet has the policy",
         lambda: world.get("StatefulSet", NAME)["spec"]["persistentVolumeClaimRetentionPolicy"] == retention,
     )
     world.delete("Pod", f"{NAME}-1-1")
@@ -275,7 +282,7 @@ def test_what_no_pod_depends_on_takes_effect_at_once_and_is_recorded_with_the_ne
     assert {key: second[key] for key in live} == live
 
 
-def test_revisions_that_groups_run_on_are_kept_whatever_the_limit(world: World) -> None:
+def test_revisions_in_use_are_kept_beyond_the_limit(world: World) -> None:
     world.create(a_set(NAME, replicas=3, revisionHistoryLimit=0))
     settle(world, NAME)
     for number, partition in ((2, 1), (3, 2)):
@@ -287,6 +294,6 @@ def test_revisions_that_groups_run_on_are_kept_whatever_the_limit(world: World) 
 
     world.patch(SET, NAME, {"spec": {"rolloutStrategy": rolling(partition=0)}})
     settle(world, NAME)
-    eventually("only what runs is kept", lambda: numbers_of(world), lambda now: now == [3])
+    eventually("only the running revision is kept", lambda: numbers_of(world), lambda now: now == [3])
     status = world.get(SET, NAME)["status"]
     assert status["currentRevision"] == status["updateRevision"] == name_of(revisions_of(world, NAME)[0])

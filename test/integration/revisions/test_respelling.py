@@ -108,10 +108,10 @@ def test_nothing_restarts(world: World, write: Callable[[World], None]) -> None:
         lws = world.get(SET, NAME)
         return bool(lws["status"]["observedGeneration"] == lws["metadata"]["generation"])
 
-    eventually("the manager has seen it", is_seen)
+    eventually("the manager has observed the set", is_seen)
     settle(world, NAME)
     # Some of these cause no write of the manager, so give it time to do something wrong.
-    stays("the same pods are there", lambda: pod_uids(world, NAME), 1.0)
+    stays("no object is replaced", lambda: pod_uids(world, NAME), 1.0)
     after = specs(identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision"))
     assert differences(before, after) == []
     assert len(revisions_of(world, NAME)) == 1

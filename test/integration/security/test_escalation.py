@@ -1,6 +1,6 @@
 """A stolen token of the manager gives no further permissions.
 
-The API server is asked for them, and requests are tried. The manager can create StatefulSets, Deployments and
+The test asks the API server for them and tries requests. The manager can create StatefulSets, Deployments and
 Jobs in every namespace, and so pods of every ServiceAccount there, like any controller of workloads;
 docs/reference/permissions.md says so.
 """
@@ -57,7 +57,7 @@ def attempt(cluster: ClusterAccess, stolen: Path, *arguments: str, input: str | 
     return ""
 
 
-def test_nothing_that_leads_further_is_allowed(cluster: ClusterAccess, stolen: Path) -> None:
+def test_no_permission_allows_an_escalation(cluster: ClusterAccess, stolen: Path) -> None:
     reviews = [
         {
             "apiVersion": "authorization.k8s.io/v1",
@@ -72,7 +72,7 @@ def test_nothing_that_leads_further_is_allowed(cluster: ClusterAccess, stolen: P
     assert [answer["spec"] for answer in answers if answer["status"]["allowed"]] == []
 
 
-def test_of_all_secrets_its_own_is_readable_by_name(cluster: ClusterAccess, stolen: Path) -> None:
+def test_only_the_secret_of_the_manager_is_readable(cluster: ClusterAccess, stolen: Path) -> None:
     cluster.kubectl("create", "secret", "generic", "another", f"-n={NAMESPACE}", "--from-literal=a=b")
     cluster.kubectl("create", "secret", "generic", SECRET, "-n=default", "--from-literal=a=b")
     try:
@@ -91,7 +91,7 @@ def test_of_all_secrets_its_own_is_readable_by_name(cluster: ClusterAccess, stol
         cluster.kubectl("delete", "secret", SECRET, "-n=default")
 
 
-def test_what_is_tried_all_the_same_is_refused(cluster: ClusterAccess, stolen: Path) -> None:
+def test_attempted_escalations_are_rejected(cluster: ClusterAccess, stolen: Path) -> None:
     account = f"--serviceaccount={NAMESPACE}:{SERVICE_ACCOUNT}"
     role = ["patch", "clusterrole", "lws-manager-role", "--type=json"]
     every = '[{"op":"add","path":"/rules/-","value":{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}}]'

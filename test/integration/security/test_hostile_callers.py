@@ -40,7 +40,7 @@ def trusting() -> ssl.SSLContext:
     return context
 
 
-async def sent(port: int, pending: Iterator[bytes]) -> Counter[int]:
+async def send_bodies(port: int, pending: Iterator[bytes]) -> Counter[int]:
     """Return how many bodies were answered with each status."""
     statuses: Counter[int] = Counter()
     connector = aiohttp.TCPConnector(ssl=trusting())
@@ -56,30 +56,32 @@ async def sent(port: int, pending: Iterator[bytes]) -> Counter[int]:
     return statuses
 
 
-def test_ten_thousand_bodies_are_answered_and_forgotten(product: Product) -> None:
+def test_ten_thousand_bodies_do_not_grow_the_memory(product: Product) -> None:
     port = product.manager.webhook_port
-    asyncio.run(sent(port, bodies(1, 1_000)))
+    asyncio.run(send_bodies(port, bodies(1, 1_000)))
     before = resident(product)
-    statuses = asyncio.run(sent(port, bodies(2, BODIES)))
+    statuses = asyncio.run(send_bodies(port, bodies(2, BODIES)))
     growth = resident(product) - before
     print(f"{before:.0f} MB, {growth:+.1f} MB after {BODIES} bodies: {dict(statuses)}")
     assert statuses.total() == BODIES
     assert statuses.keys() <= {200, 400}, statuses
-    assert statuses[400] > BODIES / 5 and statuses[200] > BODIES / 50, "both kinds were among them"
+    assert statuses[400] > BODIES / 5 and statuses[200] > BODIES / 50, (
+        "accepted and rejected bodies were among them"
+    )
     assert growth < BODIES_MB
     assert "Traceback" not in product.log()
 
 
 REQUEST = b"POST /mutate--v1-pod HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 SLOW = {
-    "says nothing": (False, b""),
+    "sends nothing": (False, b""),
     "stops after the handshake": (True, b""),
     "stops within the head": (True, REQUEST[:-20]),
     "stops within the body": (True, REQUEST + b"Content-Length: 8000000\r\n\r\n" + b"x" * 200_000),
 }
 
 
-def gone(writer: asyncio.StreamWriter) -> None:
+def abort(writer: asyncio.StreamWriter) -> None:
     """Abort the connection without a close message."""
     writer.close()
     writer.transport.abort()
@@ -88,10 +90,10 @@ def gone(writer: asyncio.StreamWriter) -> None:
 async def flood(port: int, kind: str, held: AsyncExitStack) -> int:
     """Open 2,000 connections that stay open, and return how many were accepted."""
     speaks, words = SLOW[kind]
-    let_in = 0
+    accepted = 0
 
     async def caller() -> None:
-        nonlocal let_in
+        nonlocal accepted
         try:
             _, writer = await asyncio.open_connection(
                 "127.0.0.1",
@@ -101,16 +103,16 @@ async def flood(port: int, kind: str, held: AsyncExitStack) -> int:
             )
         except OSError:
             return
-        held.callback(gone, writer)
-        let_in += 1
+        held.callback(abort, writer)
+        accepted += 1
         writer.write(words)
 
     await asyncio.gather(*(caller() for _ in range(CALLERS)))
-    return let_in
+    return accepted
 
 
 @pytest.mark.parametrize("kind", list(SLOW))
-def test_two_thousand_slow_callers_keep_nobody_waiting(product: Product, world: World, kind: str) -> None:
+def test_two_thousand_slow_callers_do_not_block_others(product: Product, world: World, kind: str) -> None:
     port, name = product.manager.webhook_port, "meanwhile"
 
     async def attacked() -> tuple[float, float]:
@@ -123,17 +125,17 @@ def test_two_thousand_slow_callers_keep_nobody_waiting(product: Product, world: 
                 "it is ready",
                 lambda: world.get(SET, name).get("status", {}).get("readyReplicas") == 2,
             )
-            let_in = await flooding
-            assert let_in > CALLERS / 20
-            return resident(product), let_in
+            accepted = await flooding
+            assert accepted > CALLERS / 20
+            return resident(product), accepted
 
     with descriptors(2 * CALLERS + 500):
         before = resident(product)
-        first, let_in = asyncio.run(attacked())
+        first, accepted = asyncio.run(attacked())
         world.delete(SET, name)
         name = "again"
         second, _ = asyncio.run(attacked())
-    print(f"{kind}: {before:.0f} → {first:.0f} → {second:.0f} MB, {let_in:.0f} of {CALLERS} let in")
+    print(f"{kind}: {before:.0f} → {first:.0f} → {second:.0f} MB, {accepted:.0f} of {CALLERS} let in")
     assert first - before < CALLERS_MB
     assert second - first < AGAIN_MB
     assert "Traceback" not in product.log()

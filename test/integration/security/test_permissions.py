@@ -21,7 +21,7 @@ from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from tools.localcluster import ClusterAccess, LocalCluster, Pods
 
-Right = tuple[str, str, str]
+Permission = tuple[str, str, str]
 """(API group, resource with subresource, verb)"""
 
 BLOCKED_OWNERS = {
@@ -49,21 +49,21 @@ deletion of its owner, and for changing owners.
 """
 
 
-def granted(cluster: ClusterAccess) -> set[Right]:
+def granted(cluster: ClusterAccess) -> set[Permission]:
     """Return the permissions in all roles that are bound to the manager."""
     user = {"kind": "ServiceAccount", "name": MANAGER.rpartition(":")[2], "namespace": "lws-system"}
-    result: set[Right] = set()
+    result: set[Permission] = set()
     for kind in ("clusterrolebindings", "rolebindings"):
         for binding in everything(cluster, kind):
             if user in [{key: subject.get(key) for key in user} for subject in binding.get("subjects", [])]:
                 name, namespace = binding["roleRef"]["name"], binding["metadata"].get("namespace", "")
                 where = ("-n", namespace) if binding["roleRef"]["kind"] == "Role" else ()
                 output = cluster.kubectl("get", binding["roleRef"]["kind"], name, *where, "-o", "json")
-                result |= set(rights(json.loads(output)["rules"]))
+                result |= set(permissions_in(json.loads(output)["rules"]))
     return result
 
 
-def rights(rules: Iterable[dict[str, Any]]) -> Iterator[Right]:
+def permissions_in(rules: Iterable[dict[str, Any]]) -> Iterator[Permission]:
     for rule in rules:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
@@ -76,7 +76,7 @@ def everything(cluster: ClusterAccess, kind: str) -> list[dict[str, Any]]:
     return items
 
 
-def used(requests: Iterable[Request]) -> set[Right]:
+def used(requests: Iterable[Request]) -> set[Permission]:
     return {(request.group, request.resource, request.verb) for request in requests if request.code < 400}
 
 
@@ -107,13 +107,13 @@ def play_a_set(world: World, pods: Pods) -> None:
     settle(world, "all")
     before = labels_of(world.get("Pod", "all-1-1"))
     world.kubectl("label", "pod", "all-1-1", "leaderworkerset.sigs.k8s.io/worker-index=7", "--overwrite")
-    eventually("its label is repaired", lambda: labels_of(world.get("Pod", "all-1-1")) == before)
+    eventually("the label is repaired", lambda: labels_of(world.get("Pod", "all-1-1")) == before)
     world.kubectl("label", "statefulset", "all", "leaderworkerset.sigs.k8s.io/name-", "--overwrite")
     orphan(world, "StatefulSet", "all-0")
     world.patch(SET, "all", scaled_to(1))
     settle(world, "all")
     world.delete(SET, "all", "Orphan")
-    eventually("it is gone", lambda: world.find(SET, "all") is None)
+    eventually("the set is deleted", lambda: world.find(SET, "all") is None)
     world.create(manifest)
     settle(world, "all")
     world.patch(SET, "all", {"spec": {"podDisruptionBudget": None, "leaderService": None}})
@@ -143,7 +143,7 @@ def orphan(world: World, kind: str, name: str) -> None:
     owned = world.get(kind, name)["metadata"]["ownerReferences"]
     world.patch(kind, name, {"metadata": {"ownerReferences": None}})
     eventually(
-        f"{name} has its owner again",
+        f"{name} is adopted",
         lambda: world.get(kind, name)["metadata"].get("ownerReferences") == owned,
     )
 
@@ -157,31 +157,31 @@ def play_a_disaggregated_set(world: World) -> None:
         return words.get("Available") == "True" and words.get("Progressing") != "True"
 
     world.create(a_disaggregated_set(name, roles(1, None)))
-    eventually("both roles serve", has_rolled)
+    eventually("both roles are available", has_rolled)
     (scaler,) = world.list("DisaggregatedSetRoleScaler")
     orphan(world, "DisaggregatedSetRoleScaler", scaler["metadata"]["name"])
     world.patch("DisaggregatedSet", name, new_roles(roles(1, None, "server:2")))
-    eventually("its old children are gone", lambda: len(world.list(SET)) <= 3)
+    eventually("the old children are deleted", lambda: len(world.list(SET)) <= 3)
     world.patch("DisaggregatedSet", name, new_roles(roles(1, 1, "server:2")))
-    eventually("its scaler is gone", lambda: not world.list("DisaggregatedSetRoleScaler"))
+    eventually("the scaler is deleted", lambda: not world.list("DisaggregatedSetRoleScaler"))
 
 
-def play_a_refusal(world: World) -> None:
+def play_a_rejection(world: World) -> None:
     """Cause a rejection that the Events of a StatefulSet report."""
     world.create(a_set("refused", workers=pod_template(serviceAccountName="nobody")))
     eventually(
-        "its Events were read",
+        "the manager has read the Events",
         lambda: "nobody" in json.dumps(world.get(SET, "refused").get("status", {})),
     )
 
 
-def test_every_permission_is_used_or_asked_for(
+def test_every_permission_is_used_or_required(
     world: World, product: Product, cluster: ClusterAccess, local_cluster: LocalCluster, pods: Pods
 ) -> None:
     log = AuditLog(local_cluster.audit_log)
     with a_scraper(cluster, "auditor") as scraper:
         scraper.scrape(product.manager)
-    play_a_refusal(world)
+    play_a_rejection(world)
     play_a_disaggregated_set(world)
     play_a_set(world, pods)
     play_hash_groups(world)
@@ -193,13 +193,13 @@ def test_every_permission_is_used_or_asked_for(
     requests = log.requests(agent="lws/")
     permitted, seen = granted(cluster), used(requests)
     assert permitted >= NEVER_SENT
-    assert sorted(seen - permitted - everybody_may(seen)) == []
+    assert sorted(seen - permitted - allowed_to_everyone(seen)) == []
     assert sorted(permitted - seen - NEVER_SENT - OF_GANGS - OF_CLASHES - OF_SHARDS) == []
     assert sorted(NEVER_SENT & seen) == []
     refused = [str(request) for request in requests if request.code == 403 and "cannot" in request.message]
     assert refused == []
 
 
-def everybody_may(seen: set[Right]) -> set[Right]:
+def allowed_to_everyone(seen: set[Permission]) -> set[Permission]:
     """Return the requests for discovery and versions, which are not resources."""
     return {right for right in seen if right[1].startswith("/")}

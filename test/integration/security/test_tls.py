@@ -39,7 +39,7 @@ FORWARD_SECRET = ("ECDHE-", "DHE-")
 WEAK = ("NULL", "RC4", "DES", "MD5", "EXP", "ADH", "AECDH", "PSK", "SRP", "CAMELLIA", "SEED", "ARIA", "IDEA")
 
 
-def speaks(port: int, version: str, ciphers: str = "ALL:COMPLEMENTOFALL") -> str:
+def negotiated_cipher(port: int, version: str, ciphers: str = "ALL:COMPLEMENTOFALL") -> str:
     """Return the negotiated cipher of a client with only this version and these ciphers, or ""."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -69,33 +69,33 @@ def ports(product: Product) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("which", ["webhooks", "metrics"])
-def test_nothing_older_than_tls_1_2_is_spoken(product: Product, which: str) -> None:
+def test_versions_below_tls_1_2_are_rejected(product: Product, which: str) -> None:
     port = ports(product)[which]
     with pytest.warns(DeprecationWarning):
-        old = {version: speaks(port, version) for version in OLD}
+        old = {version: negotiated_cipher(port, version) for version in OLD}
     assert old == dict.fromkeys(OLD, "")
-    assert all(speaks(port, version) for version in NEW)
+    assert all(negotiated_cipher(port, version) for version in NEW)
 
 
 @pytest.mark.parametrize("which", ["webhooks", "metrics"])
-def test_every_cipher_that_is_spoken_keeps_the_past_secret(product: Product, which: str) -> None:
+def test_every_accepted_cipher_has_forward_secrecy(product: Product, which: str) -> None:
     port = ports(product)[which]
     tried = offered()
-    accepted = [name for name in tried if speaks(port, "TLSv1_2", name)]
+    accepted = [name for name in tried if negotiated_cipher(port, "TLSv1_2", name)]
     print(which, len(tried), accepted)
     assert accepted
-    assert any("NULL" in name for name in tried) and "AES128-SHA" in tried, "weak ones were tried"
+    assert any("NULL" in name for name in tried) and "AES128-SHA" in tried, "weak ciphers were tried"
     assert [name for name in accepted if not name.startswith(FORWARD_SECRET)] == []
     assert [name for name in accepted if any(word in name for word in WEAK)] == []
 
 
-def test_the_scan_would_find_what_is_old(tmp_path: Path) -> None:
+def test_the_scan_would_find_old_versions_and_ciphers(tmp_path: Path) -> None:
     with an_old_server(tmp_path) as port, pytest.warns(DeprecationWarning):
-        assert speaks(port, "TLSv1")
-        assert speaks(port, "TLSv1_2", "AES128-SHA") == "AES128-SHA"
+        assert negotiated_cipher(port, "TLSv1")
+        assert negotiated_cipher(port, "TLSv1_2", "AES128-SHA") == "AES128-SHA"
 
 
-def test_who_shows_the_certificate_of_cert_manager_is_called_after_it_is_switched_off(
+def test_a_replica_with_cert_managers_certificate_is_called_after_it_is_disabled(
     product: Product, cluster: ClusterAccess, tmp_path: Path
 ) -> None:
     """The mutating webhooks call the first manager with certificates of its own.
@@ -105,10 +105,10 @@ def test_who_shows_the_certificate_of_cert_manager_is_called_after_it_is_switche
     """
     product.stop()
     host = cluster.host_address
-    former = made_by_cert_manager(host)
-    put(cluster, former)
+    former = cert_manager_key_pair(host)
+    write_as_cert_manager(cluster, former)
     try:
-        with a_replica_of_before(former, host, tmp_path) as port:
+        with former_replica(former, host, tmp_path) as port:
             product.start()
             kind, name = CONFIGURATIONS[1]
             stored = json.loads(cluster.kubectl("get", kind, name, "-o", "json"))
@@ -122,7 +122,9 @@ def test_who_shows_the_certificate_of_cert_manager_is_called_after_it_is_switche
             ]
             cluster.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
             probe = json.dumps(a_set("probe"))
-            refused = eventually("both are trusted", lambda: refusal(cluster, probe), lambda why: not why)
+            refused = eventually(
+                "both webhooks are trusted", lambda: refusal(cluster, probe), lambda why: not why
+            )
             assert [refused, refusal(cluster, probe)] == ["", ""]
     finally:
         product.deployment.point_webhooks(product.manager)
@@ -136,7 +138,7 @@ def refusal(cluster: ClusterAccess, manifest: str) -> str:
     return ""
 
 
-def made_by_cert_manager(address: str) -> KeyPair:
+def cert_manager_key_pair(address: str) -> KeyPair:
     key, now, nobody = rsa.generate_private_key(65537, 2048), datetime.now(UTC), x509.Name([])
     names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
     certificate = (
@@ -154,7 +156,7 @@ def made_by_cert_manager(address: str) -> KeyPair:
     return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private)
 
 
-def put(cluster: ClusterAccess, former: KeyPair) -> None:
+def write_as_cert_manager(cluster: ClusterAccess, former: KeyPair) -> None:
     """Write Secret and configurations as cert-manager and its injector leave them."""
     certificate, key = (base64.b64encode(part).decode() for part in (former.certificate, former.key))
     data = {"ca.crt": certificate, "ca.key": None, "tls.crt": certificate, "tls.key": key}
@@ -186,7 +188,7 @@ class _Admitting(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def a_replica_of_before(key_pair: KeyPair, host: str, directory: Path) -> Iterator[int]:
+def former_replica(key_pair: KeyPair, host: str, directory: Path) -> Iterator[int]:
     pair = directory / "former.pem"
     pair.write_bytes(key_pair.certificate + key_pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

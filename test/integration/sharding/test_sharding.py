@@ -59,7 +59,7 @@ def share(api: Api, managers: Sequence[ManagerProcess]) -> list[set[int]]:
     def is_even(shares: list[set[int]]) -> bool:
         return set().union(*shares) == set(range(SHARDS)) and len({len(shards) for shards in shares}) == 1
 
-    return eventually(f"{len(managers)} managers share the work", held, is_even, PATIENCE)
+    return eventually(f"{len(managers)} managers share the shards", held, is_even, PATIENCE)
 
 
 def start(stage: Stage, endpoint: Endpoint) -> tuple[ManagerProcess, ManagerProcess]:
@@ -71,24 +71,24 @@ def start(stage: Stage, endpoint: Endpoint) -> tuple[ManagerProcess, ManagerProc
     return first, second
 
 
-def everywhere(worlds: Iterable[World], work: Callable[[World], object]) -> None:
+def for_each_world(worlds: Iterable[World], work: Callable[[World], object]) -> None:
     for world in worlds:
         work(world)
 
 
-def rolled_out(world: World, image: str) -> None:
+def wait_until_rolled_out(world: World, image: str) -> None:
     """Wait until every group has the image."""
     settle(world, "web", seconds=PATIENCE)
     assert images_of(world, "web") == {index: {image} for index in range(3)}
 
 
-def under_way(world: World, image: str) -> None:
+def wait_until_rollout_begins(world: World, image: str) -> None:
     """Wait until some groups have the image."""
 
     def see() -> bool:
         return {image} in images_of(world, "web").values()
 
-    eventually(f"{image} arrives in {world.namespace}", see, seconds=PATIENCE)
+    eventually(f"all groups in {world.namespace} have {image}", see, seconds=PATIENCE)
 
 
 def assert_never_two(
@@ -102,7 +102,9 @@ def assert_never_two(
         in_namespace = [
             entry for entry in entries if entry.namespace == world.namespace and entry.resource != "events"
         ]
-        assert any(entry.credential in names for entry in in_namespace), f"nobody wrote to {world.namespace}"
+        assert any(entry.credential in names for entry in in_namespace), (
+            f"no manager wrote to {world.namespace}"
+        )
         of_shard = [entry for entry in entries if entry.resource == LEASES and entry.name == lease]
         messages += writes_out_of_turn([*in_namespace, *of_shard], names, world.namespace, DURATION)
         for credential, name in names.items():
@@ -119,56 +121,56 @@ def began(cluster: LocalCluster, worlds: list[World]) -> tuple[Path, int]:
     return cluster.audit_log, cluster.audit_log.stat().st_size
 
 
-def test_the_other_takes_over_from_one_that_is_killed_in_the_middle_of_a_rollout(
+def test_another_manager_takes_over_when_one_is_killed_during_a_rollout(
     stage: Stage, endpoint: Endpoint, worlds: list[World], began: tuple[Path, int]
 ) -> None:
     managers = first, second = start(stage, endpoint)
     api = worlds[0].api
-    everywhere(worlds, lambda world: world.create(a_set("web", replicas=3)))
-    everywhere(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
+    for_each_world(worlds, lambda world: world.create(a_set("web", replicas=3)))
+    for_each_world(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
     lost, _ = share(api, managers)
 
-    everywhere(worlds, lambda world: world.patch(SET, "web", new_image("server:2")))
-    under_way(worlds[min(lost)], "server:2")
+    for_each_world(worlds, lambda world: world.patch(SET, "web", new_image("server:2")))
+    wait_until_rollout_begins(worlds[min(lost)], "server:2")
     first.kill()
-    everywhere(worlds, lambda world: rolled_out(world, "server:2"))
+    for_each_world(worlds, lambda world: wait_until_rolled_out(world, "server:2"))
     assert share(api, [second]) == [set(range(SHARDS))]
     assert_never_two(list(entries_of(*began)), worlds, managers)
 
 
-def test_one_that_hangs_writes_nothing_to_what_the_other_has_taken_and_gets_a_share_again(
+def test_a_hanging_manager_does_not_write_after_failover_and_gets_shards_again(
     stage: Stage, endpoint: Endpoint, worlds: list[World], began: tuple[Path, int]
 ) -> None:
-    managers = hangs, healthy = start(stage, endpoint)
+    managers = hanging, healthy = start(stage, endpoint)
     api, images = worlds[0].api, cycle(["server:2", "server:3"])
-    everywhere(worlds, lambda world: world.create(a_set("web", replicas=3)))
-    everywhere(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
+    for_each_world(worlds, lambda world: world.create(a_set("web", replicas=3)))
+    for_each_world(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
     lost, _ = share(api, managers)
 
     image = next(images)
-    everywhere(worlds, lambda world: world.patch(SET, "web", new_image(image)))
-    under_way(worlds[min(lost)], image)
+    for_each_world(worlds, lambda world: world.patch(SET, "web", new_image(image)))
+    wait_until_rollout_begins(worlds[min(lost)], image)
     endpoint.managers = (healthy,)
-    hangs.send_signal(signal.SIGSTOP)
+    hanging.send_signal(signal.SIGSTOP)
     try:
-        everywhere(worlds, lambda world: rolled_out(world, image))
+        for_each_world(worlds, lambda world: wait_until_rolled_out(world, image))
         assert share(api, [healthy]) == [set(range(SHARDS))]
         # The stopped manager finds the missed changes in its streams when it resumes.
         image = next(images)
-        everywhere(worlds, lambda world: world.patch(SET, "web", new_image(image)))
+        for_each_world(worlds, lambda world: world.patch(SET, "web", new_image(image)))
     finally:
-        hangs.send_signal(signal.SIGCONT)
+        hanging.send_signal(signal.SIGCONT)
     share(api, managers)
-    everywhere(worlds, lambda world: rolled_out(world, image))
+    for_each_world(worlds, lambda world: wait_until_rolled_out(world, image))
     # The manager answers webhooks again, and is active for the shards that it holds.
     image = next(images)
-    everywhere(worlds, lambda world: world.patch(SET, "web", new_image(image)))
-    everywhere(worlds, lambda world: rolled_out(world, image))
-    assert hangs.is_running and healthy.is_running
+    for_each_world(worlds, lambda world: world.patch(SET, "web", new_image(image)))
+    for_each_world(worlds, lambda world: wait_until_rolled_out(world, image))
+    assert hanging.is_running and healthy.is_running
     assert_never_two(list(entries_of(*began)), worlds, managers)
 
 
-def test_renewals_wait_for_no_other_manager_where_the_api_server_is_slow(
+def test_managers_keep_their_shards_when_requests_for_leases_are_slow(
     stage: Stage, endpoint: Endpoint, worlds: list[World], began: tuple[Path, int]
 ) -> None:
     with stage.proxy() as proxy:
@@ -179,10 +181,10 @@ def test_renewals_wait_for_no_other_manager_where_the_api_server_is_slow(
             manager.wait_ready()
         shares = share(worlds[0].api, managers)
         lost = losses(managers)
-        everywhere(worlds, lambda world: world.create(a_set("web", replicas=3)))
-        everywhere(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
+        for_each_world(worlds, lambda world: world.create(a_set("web", replicas=3)))
+        for_each_world(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
         stays(
-            "who holds which",
+            "the managers keep their shards",
             lambda: [shards_of(worlds[0].api, manager) for manager in (first, second)],
             15.0,
         )

@@ -1,1 +1,1 @@
-"""Sets that another controller created, and what happens to them when ours takes over."""
+"""Sets that another controller created, and what happens to them when our controller takes over."""

@@ -1,4 +1,4 @@
-"""The commands of the page about revisions work and print what the page says.
+"""The commands of the page about revisions work and print what the page shows.
 
 A fenced `console` block after the line `<!-- tested -->` is run: every `$ ` starts a command. The page shows
 lines of its output, in order; `…` stands for any text, also for whole lines, and blanks for any blanks.
@@ -36,7 +36,7 @@ class Command:
     """One command, and the lines of its output that the page shows."""
 
     text: str
-    shown: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
 
 def commands_of(page: str) -> Iterator[list[Command]]:
@@ -46,10 +46,10 @@ def commands_of(page: str) -> Iterator[list[Command]]:
         for line in block.splitlines():
             if line.startswith("$ "):
                 commands.append(Command(line[2:]))
-            elif line.startswith("    ") and not commands[-1].shown:
+            elif line.startswith("    ") and not commands[-1].lines:
                 commands[-1].text += f"\n{line}"
             else:
-                commands[-1].shown.append(line)
+                commands[-1].lines.append(line)
         yield commands
 
 
@@ -94,7 +94,7 @@ def shell(cluster: ClusterAccess, world: World, tmp_path: Path) -> dict[str, str
     return variables
 
 
-def test_the_commands_of_the_page(shell: dict[str, str], tmp_path: Path) -> None:
+def test_the_commands_print_what_the_page_shows(shell: dict[str, str], tmp_path: Path) -> None:
     blocks = list(commands_of(PAGE.read_text(encoding="utf-8")))
     assert len(blocks) >= 5
     for commands in blocks:
@@ -106,16 +106,16 @@ def test_the_commands_of_the_page(shell: dict[str, str], tmp_path: Path) -> None
                 continue
             run = partial(run_in, shell, tmp_path, setting + command.text)
             done = run()
-            if _LOOKS.match(command.text) and not is_shown(done.stdout, command.shown):
+            if _LOOKS.match(command.text) and not is_shown(done.stdout, command.lines):
                 # Readers are slower than a test, so the shown output may need some time.
                 done = eventually(
-                    command.text, run, lambda now, lines=command.shown: is_shown(now.stdout, lines)
+                    command.text, run, lambda now, lines=command.lines: is_shown(now.stdout, lines)
                 )
             # To fix the page, one has to see what it should say.
             print(f"$ {command.text}\n{done.stdout}{done.stderr}")
             # As in `kubectl diff`, 1 means a difference.
             assert done.returncode == (1 if _DIFF.match(command.text) else 0), command.text
-            assert is_shown(done.stdout, command.shown), command.shown
+            assert is_shown(done.stdout, command.lines), command.lines
 
 
 def run_in(shell: dict[str, str], directory: Path, text: str) -> subprocess.CompletedProcess[str]:
@@ -131,7 +131,7 @@ def run_in(shell: dict[str, str], directory: Path, text: str) -> subprocess.Comp
 
 
 @pytest.mark.parametrize(
-    ("output", "shown", "expected"),
+    ("output", "lines", "expected"),
     [
         ("a  b\n", ["a b"], True),
         ("a b", ["a b"], True),
@@ -145,5 +145,5 @@ def run_in(shell: dict[str, str], directory: Path, text: str) -> subprocess.Comp
         ("anything\n", [], False),
     ],
 )
-def test_how_lines_are_compared(output: str, shown: list[str], expected: bool) -> None:
-    assert is_shown(output, shown) is expected
+def test_output_is_compared_with_shown_lines(output: str, lines: list[str], expected: bool) -> None:
+    assert is_shown(output, lines) is expected

@@ -29,8 +29,8 @@ from test.harness.manifests import a_set, new_image
 from test.harness.product import Product
 from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
-from test.integration.takeover.lease import held_by_the_original
-from test.integration.takeover.original import Original
+from test.integration.takeover.lease import lease_held_by_upstream
+from test.integration.takeover.upstream import UpstreamController
 from test.unit.compat.states import load
 from tools.localcluster import Api, ClusterAccess
 
@@ -39,19 +39,19 @@ CHILDREN = ("Pod", "StatefulSet", "Service")
 
 
 @pytest.mark.parametrize("name", ["at-rest-v0.7", "at-rest-without-history"])
-def test_orphans_of_the_original_controller_are_taken_up(
+def test_orphans_of_upstreams_controller_are_adopted(
     world: World, api: Api, product: Product, name: str
 ) -> None:
     """The set is deleted with --cascade=orphan and created again before our manager becomes active."""
     state = load(name, world.namespace)
-    with held_by_the_original(api, product):
-        original = Original(world, state)
-        original.play()
+    with lease_held_by_upstream(api, product):
+        controller = UpstreamController(world, state)
+        controller.play()
         before = identities(world, *CHILDREN)
         world.kubectl("delete", "lws", "web", "--cascade=orphan")
-        eventually("nothing has an owner", lambda: _owned(world), lambda owned: not owned)
-        original.create(state.lws)
-    eventually("the set has its objects", lambda: len(_owned(world)), lambda count: count >= 3)
+        eventually("no object has an owner", lambda: _owned(world), lambda owned: not owned)
+        controller.create(state.lws)
+    eventually("the set owns its objects", lambda: len(_owned(world)), lambda count: count >= 3)
     settle(world, "web")
     assert uids(identities(world, *CHILDREN)) == uids(before)
     assert [identity.generation for identity in identities(world, "StatefulSet").values()] == [1, 1, 1]
@@ -67,7 +67,7 @@ def _owned(world: World) -> list[str]:
     return [name_of(child) for child in children if controller_of(child).get("kind") == SET]
 
 
-async def test_an_orphan_is_not_taken_from_whoever_was_faster_and_keeps_its_other_owners(
+async def test_an_orphan_with_a_new_controller_is_not_adopted_and_other_owners_are_kept(
     cluster: ClusterAccess, world: World
 ) -> None:
     """Both changes happen between the plan of an adoption and its write; the manager is not involved."""

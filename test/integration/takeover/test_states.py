@@ -23,8 +23,8 @@ from test.harness.history import Frame, History, ready_groups
 from test.harness.product import Product
 from test.harness.waiting import eventually
 from test.harness.world import SET, World, a_namespace
-from test.integration.takeover.lease import held_by_the_original
-from test.integration.takeover.original import Original
+from test.integration.takeover.lease import lease_held_by_upstream
+from test.integration.takeover.upstream import UpstreamController
 from test.unit.compat.states import State, load, names
 from tools.localcluster import Api, LocalCluster
 
@@ -46,7 +46,7 @@ OURS_TO_WRITE = {"leaderworkersets/status", "events", "leases", "controllerrevis
 
 
 @dataclass(frozen=True)
-class Taken:
+class Takeover:
     """One state, before and after the takeover.
 
     steps: partition and replicas of the leader StatefulSet in order, the first from before. frames: all pods,
@@ -84,7 +84,7 @@ def identity(obj: Object) -> tuple[Any, ...]:
 
 
 @pytest.fixture(scope="module")
-def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[dict[str, Taken]]:
+def takeovers(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[dict[str, Takeover]]:
     """Every state, taken over `WATCHED_SECONDS` ago."""
     audit = AuditLog(local_cluster.audit_log)
     with ExitStack() as stack, ThreadPoolExecutor(PLAYERS) as players:
@@ -92,9 +92,9 @@ def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[d
             name: stack.enter_context(a_namespace(local_cluster, f"t-{_dashed(name)}")) for name in names()
         }
         states = {name: load(name, world.namespace) for name, world in worlds.items()}
-        with held_by_the_original(api, product):
-            originals = [Original(worlds[name], states[name]) for name in names()]
-            for played in [players.submit(original.play) for original in originals]:
+        with lease_held_by_upstream(api, product):
+            controllers = [UpstreamController(worlds[name], states[name]) for name in names()]
+            for played in [players.submit(controller.play) for controller in controllers]:
                 played.result()
             for name, state in states.items():
                 for index in state.unready:
@@ -104,14 +104,16 @@ def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[d
             audit.mark()
         for name, world in worlds.items():
             eventually(
-                f"{name} was taken over", lambda world=world: _status(world).get("updateRevision"), seconds=60
+                f"{name} is taken over", lambda world=world: _status(world).get("updateRevision"), seconds=60
             )
         for name in NEXT_STEPS:
-            eventually(f"{name} goes on", histories[name].leader_specs, lambda specs: len(specs) > 1)
+            eventually(
+                f"{name} makes the next step", histories[name].leader_specs, lambda specs: len(specs) > 1
+            )
         time.sleep(WATCHED_SECONDS)
         requests = audit.requests()
         yield {
-            name: Taken(
+            name: Takeover(
                 world=world,
                 state=states[name],
                 history=histories[name],
@@ -154,10 +156,10 @@ def untouched(kind: str) -> Callable[[dict[str, Object]], dict[str, tuple[Any, .
 
 
 @pytest.mark.parametrize("name", names())
-def test_the_state_is_what_the_api_server_makes_of_it(taken: dict[str, Taken], name: str) -> None:
+def test_the_stored_objects_equal_the_described_ones(takeovers: dict[str, Takeover], name: str) -> None:
     """Otherwise these files would describe a state that never existed."""
-    it = taken[name]
-    described, actual = it.state.leaders, it.before["StatefulSet web"]
+    takeover = takeovers[name]
+    described, actual = takeover.state.leaders, takeover.before["StatefulSet web"]
     # The states are from clusters whose StatefulSets lack maxUnavailable.
     update = actual["spec"]["updateStrategy"]
     rolling = {key: value for key, value in update["rollingUpdate"].items() if key != "maxUnavailable"}
@@ -166,112 +168,118 @@ def test_the_state_is_what_the_api_server_makes_of_it(taken: dict[str, Taken], n
         assert actual["metadata"][part] == described["metadata"][part]
     (applied,) = [entry for entry in actual["metadata"]["managedFields"] if entry["operation"] == "Apply"]
     owned = dict(described["metadata"]["managedFields"][0]["fieldsV1"])
-    uid = it.before[f"{SET} web"]["metadata"]["uid"]
+    uid = takeover.before[f"{SET} web"]["metadata"]["uid"]
     owned["f:metadata"] = {**owned["f:metadata"], "f:ownerReferences": {f'k:{{"uid":"{uid}"}}': {}}}
     assert applied["fieldsV1"] == owned
     defaults = {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination"}
-    assert it.before[f"{SET} web"]["spec"] == {**defaults, **it.state.lws["spec"]}
-    keys = {name_of(pod): labels_of(pod)[REVISION_LABEL] for pod in it.state.of_kind("Pod")}
-    pods = [obj for title, obj in it.before.items() if title.startswith("Pod ")]
+    assert takeover.before[f"{SET} web"]["spec"] == {**defaults, **takeover.state.lws["spec"]}
+    keys = {name_of(pod): labels_of(pod)[REVISION_LABEL] for pod in takeover.state.of_kind("Pod")}
+    pods = [obj for title, obj in takeover.before.items() if title.startswith("Pod ")]
     assert {name_of(pod): labels_of(pod)[REVISION_LABEL] for pod in pods} == keys
 
 
 @pytest.mark.parametrize("name", AT_REST)
-def test_at_rest_nothing_changes_but_history_and_status(taken: dict[str, Taken], name: str) -> None:
-    it = taken[name]
+def test_only_history_and_status_of_a_settled_set_change(takeovers: dict[str, Takeover], name: str) -> None:
+    takeover = takeovers[name]
     for kind in ("Pod", "StatefulSet", "Service", SET):
-        assert untouched(kind)(it.after) == untouched(kind)(it.before)
-    assert {request.resource for request in it.written} <= OURS_TO_WRITE, it.written
-    assert all(request.code < 300 for request in it.written), it.written
-    revisions = {title for title in it.before if title.startswith("ControllerRevision ")}
-    assert revisions <= it.after.keys()
-    assert len(it.after.keys() - it.before.keys()) == (1 if "without-history" in name else 0)
-    warned = {event.reason for event in events_of(it.world, "web") if event.type != "Normal"}
+        assert untouched(kind)(takeover.after) == untouched(kind)(takeover.before)
+    assert {request.resource for request in takeover.written} <= OURS_TO_WRITE, takeover.written
+    assert all(request.code < 300 for request in takeover.written), takeover.written
+    revisions = {title for title in takeover.before if title.startswith("ControllerRevision ")}
+    assert revisions <= takeover.after.keys()
+    assert len(takeover.after.keys() - takeover.before.keys()) == (1 if "without-history" in name else 0)
+    warned = {event.reason for event in events_of(takeover.world, "web") if event.type != "Normal"}
     # These StatefulSets specify that the PVCs of workers are deleted with their group.
     assert warned == ({"ClaimsGoWithGroups"} if "with-claims" in name else set())
 
 
 @pytest.mark.parametrize("name", AT_REST)
-def test_at_rest_the_status_names_what_runs(taken: dict[str, Taken], name: str) -> None:
-    it = taken[name]
-    status = it.after[f"{SET} web"]["status"]
-    key = labels_of(it.after["StatefulSet web"])[REVISION_LABEL]
-    update = it.after[f"ControllerRevision {status['updateRevision']}"]
+def test_the_status_of_a_settled_set_names_the_running_revision(
+    takeovers: dict[str, Takeover], name: str
+) -> None:
+    takeover = takeovers[name]
+    status = takeover.after[f"{SET} web"]["status"]
+    key = labels_of(takeover.after["StatefulSet web"])[REVISION_LABEL]
+    update = takeover.after[f"ControllerRevision {status['updateRevision']}"]
     assert labels_of(update)[REVISION_LABEL] == key
     if name != "at-rest-canary":
         assert status["currentRevision"] == status["updateRevision"]
-    described = it.state.lws["status"]
+    described = takeover.state.lws["status"]
     counters = ("replicas", "readyReplicas", "updatedReplicas", "hpaPodSelector")
     assert {counter: status[counter] for counter in counters} == {
         counter: described[counter] for counter in counters
     }
 
 
-def test_a_recorded_revision_reads_back_to_the_byte(taken: dict[str, Taken]) -> None:
+def test_a_recorded_revision_is_read_back_byte_for_byte(takeovers: dict[str, Takeover]) -> None:
     """Upstream would compare the text itself, not its meaning."""
-    it, original = taken["at-rest-without-history"], load("at-rest-v0.10").revisions[0]
-    (revision,) = revisions_of(it.world, "web")
-    path = it.world.path("ControllerRevision", name_of(revision))
-    text = it.world.kubectl("get", "--raw", path)
-    assert serialised(original["data"]) in text
+    takeover, recorded = takeovers["at-rest-without-history"], load("at-rest-v0.10").revisions[0]
+    (revision,) = revisions_of(takeover.world, "web")
+    path = takeover.world.path("ControllerRevision", name_of(revision))
+    text = takeover.world.kubectl("get", "--raw", path)
+    assert serialised(recorded["data"]) in text
 
 
 @pytest.mark.parametrize(
     ("name", "first"),
     NEXT_STEPS.items(),
 )
-def test_mid_rollout_the_next_step_is_made(
-    taken: dict[str, Taken], name: str, first: list[tuple[int, int]]
+def test_a_rollout_continues_with_the_next_step(
+    takeovers: dict[str, Takeover], name: str, first: list[tuple[int, int]]
 ) -> None:
-    it = taken[name]
-    assert it.steps[:2] == first
-    partitions = [partition for partition, _ in it.steps[1:]]
+    takeover = takeovers[name]
+    assert takeover.steps[:2] == first
+    partitions = [partition for partition, _ in takeover.steps[1:]]
     assert partitions == sorted(partitions, reverse=True)
     # Groups on the target revision are not replaced again, and the others only within the budget.
-    stays = [index for index in it.updated if index < it.steps[-1][1] and name != "mid-rollout-recorded"]
-    assert it.pods_of(stays, it.after) == it.pods_of(stays, it.before)
-    assert min(len(ready_groups(frame)) for frame in it.frames) >= 3
+    stays = [
+        index
+        for index in takeover.updated
+        if index < takeover.steps[-1][1] and name != "mid-rollout-recorded"
+    ]
+    assert takeover.pods_of(stays, takeover.after) == takeover.pods_of(stays, takeover.before)
+    assert min(len(ready_groups(frame)) for frame in takeover.frames) >= 3
 
 
-def test_mid_rollout_a_step_is_waited_for(taken: dict[str, Taken]) -> None:
-    it = taken["mid-rollout-waiting"]
-    assert it.steps == [(1, 5)]
-    assert it.pods_of(range(5), it.after) == it.pods_of(range(5), it.before)
+def test_a_rollout_waits_for_its_current_step(takeovers: dict[str, Takeover]) -> None:
+    takeover = takeovers["mid-rollout-waiting"]
+    assert takeover.steps == [(1, 5)]
+    assert takeover.pods_of(range(5), takeover.after) == takeover.pods_of(range(5), takeover.before)
 
 
 @pytest.fixture(scope="module")
-def finished(taken: dict[str, Taken], local_cluster: LocalCluster) -> dict[str, Taken]:
+def finished(takeovers: dict[str, Takeover], local_cluster: LocalCluster) -> dict[str, Takeover]:
     """All sets, settled."""
-    for it in taken.values():
-        for index in it.state.unready:
-            local_cluster.pods.set_ready(it.world.namespace, f"web-{index}", True)
-    for it in taken.values():
-        settle(it.world, "web", updated=2 if it.state.name == "at-rest-canary" else None)
-    return taken
+    for takeover in takeovers.values():
+        for index in takeover.state.unready:
+            local_cluster.pods.set_ready(takeover.world.namespace, f"web-{index}", True)
+    for takeover in takeovers.values():
+        settle(takeover.world, "web", updated=2 if takeover.state.name == "at-rest-canary" else None)
+    return takeovers
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name.startswith("mid-rollout")])
-def test_mid_rollout_it_goes_on_to_its_end(finished: dict[str, Taken], name: str) -> None:
-    it = finished[name]
-    assert images_of(it.world, "web") == {index: {"server:2"} for index in range(4)}
-    once = it.updated if name != "mid-rollout-recorded" else {4}
-    leaders = it.history.leaders()
+def test_a_rollout_is_completed(finished: dict[str, Takeover], name: str) -> None:
+    takeover = finished[name]
+    assert images_of(takeover.world, "web") == {index: {"server:2"} for index in range(4)}
+    once = takeover.updated if name != "mid-rollout-recorded" else {4}
+    leaders = takeover.history.leaders()
     assert {index: len(uids) for index, uids in leaders.items()} == {
         index: 1 if index in once else 2 for index in range(5)
     }
 
 
-def test_an_edit_that_nobody_saw_is_rolled_out(finished: dict[str, Taken]) -> None:
-    it = finished["edited-without-history"]
-    assert images_of(it.world, "web") == {0: {"server:1", "server:2"}, 1: {"server:1", "server:2"}}
-    assert {len(uids) for uids in it.history.leaders().values()} == {2}
-    running, target = revisions_of(it.world, "web")
+def test_an_unrecorded_edit_is_rolled_out(finished: dict[str, Takeover]) -> None:
+    takeover = finished["edited-without-history"]
+    assert images_of(takeover.world, "web") == {0: {"server:1", "server:2"}, 1: {"server:1", "server:2"}}
+    assert {len(uids) for uids in takeover.history.leaders().values()} == {2}
+    running, target = revisions_of(takeover.world, "web")
     keys = [labels_of(revision)[REVISION_LABEL] for revision in (running, target)]
-    assert keys[0] == labels_of(it.state.leaders)[REVISION_LABEL]
-    assert keys[1] == labels_of(it.world.get("StatefulSet", "web"))[REVISION_LABEL]
+    assert keys[0] == labels_of(takeover.state.leaders)[REVISION_LABEL]
+    assert keys[1] == labels_of(takeover.world.get("StatefulSet", "web"))[REVISION_LABEL]
 
 
 @pytest.mark.parametrize("name", AT_REST)
-def test_in_the_end_nothing_at_rest_was_restarted(finished: dict[str, Taken], name: str) -> None:
-    it = finished[name]
-    assert untouched("Pod")(_objects(it.world)) == untouched("Pod")(it.before)
+def test_no_pod_of_a_settled_set_is_restarted(finished: dict[str, Takeover], name: str) -> None:
+    takeover = finished[name]
+    assert untouched("Pod")(_objects(takeover.world)) == untouched("Pod")(takeover.before)

@@ -57,22 +57,26 @@ ROLLING = {
 }
 
 
-def test_nothing_restarts_and_rollouts_go_on(world: World, product: Product, tmp_path: Path) -> None:
+def test_an_upgrade_restarts_nothing_and_continues_rollouts(
+    world: World, product: Product, tmp_path: Path
+) -> None:
     previous = previous_product(tmp_path)
     print(f"from commit {previous.commit}")
     product.stop()
     upgrade(product.deployment, previous.chart)
     former = previous.start(product.deployment)
-    bring_about(world)
+    create_sets(world)
     assert former.stop() == 0
-    eventually("Kubernetes has come to rest", lambda: is_still(world))
+    eventually("no object changes any more", lambda: is_still(world))
     before = standing(world)
     created = {name: spec_of(world, name) for name in (*AT_REST, *ROLLING)}
 
     upgrade(product.deployment, CHART)
     product.start()
     eventually(
-        "ours acts", lambda: "held by this manager" in product.manager.log_path.read_text(), seconds=60
+        "the new manager is active",
+        lambda: "held by this manager" in product.manager.log_path.read_text(),
+        seconds=60,
     )
     time.sleep(WATCHED_SECONDS)
     assert differing(before, standing(world)) == []
@@ -93,7 +97,7 @@ def test_nothing_restarts_and_rollouts_go_on(world: World, product: Product, tmp
         assert [int(revision["revision"]) for revision in revisions_of(world, name)] == [1, 2, 3]
 
 
-def bring_about(world: World) -> None:
+def create_sets(world: World) -> None:
     """Create sets of all sorts, some of them in a rollout that cannot continue by itself."""
     every = {**AT_REST, **ROLLING}
     # The groups of this set need exclusive nodes, and none may be left once the other sets exist.
@@ -117,9 +121,9 @@ def bring_about(world: World) -> None:
             f"{name} is stuck",
             lambda name=name, moving=moving: images_of(world, name).get(moving) == {"server:2"},
         )
-        eventually("its pods are there", lambda name=name: len(pods_of(world, name)) >= 6)
+        eventually(f"the pods of {name} exist", lambda name=name: len(pods_of(world, name)) >= 6)
     world.patch(SET, "paused", {"spec": {"rolloutStrategy": {"paused": True}}})
-    eventually("the last write is done", lambda: is_still(world))
+    eventually("no object changes any more", lambda: is_still(world))
 
 
 def is_still(world: World) -> bool:

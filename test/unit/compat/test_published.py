@@ -36,20 +36,20 @@ class Pinned:
 PINNED = [
     Pinned(
         "Deployment lws-controller-manager, container manager, label control-plane=controller-manager",
-        f"{E2E}::test_the_manager_is_where_their_tests_look_for_it",
+        f"{E2E}::test_the_manager_has_the_names_that_upstreams_tests_use",
     ),
-    Pinned("a LeaderWorkerSet for each role", f"{E2E}::test_names_labels_services_and_the_end"),
-    Pinned("pods carry labels of users and of the set", f"{E2E}::test_names_labels_services_and_the_end"),
-    Pinned("labels of a role reach its set", f"{E2E}::test_names_labels_services_and_the_end"),
-    Pinned("portless Services with ready endpoints", f"{E2E}::test_names_labels_services_and_the_end"),
+    Pinned("a LeaderWorkerSet for each role", f"{E2E}::test_names_labels_services_and_deletion"),
+    Pinned("pods carry labels of users and of the set", f"{E2E}::test_names_labels_services_and_deletion"),
+    Pinned("labels of a role reach its set", f"{E2E}::test_names_labels_services_and_deletion"),
+    Pinned("portless Services with ready endpoints", f"{E2E}::test_names_labels_services_and_deletion"),
     Pinned(
         "deleted: no LeaderWorkerSet",
-        f"{E2E}::test_names_labels_services_and_the_end",
+        f"{E2E}::test_names_labels_services_and_deletion",
         120,
         "SETS_GONE",
     ),
-    Pinned("deleted: no Service", f"{E2E}::test_names_labels_services_and_the_end", 30, "SERVICES_GONE"),
-    Pinned("deleted: no pod", f"{E2E}::test_names_labels_services_and_the_end", 120, "PODS_GONE"),
+    Pinned("deleted: no Service", f"{E2E}::test_names_labels_services_and_deletion", 30, "SERVICES_GONE"),
+    Pinned("deleted: no pod", f"{E2E}::test_names_labels_services_and_deletion", 120, "PODS_GONE"),
     Pinned(
         "(10,2) to (6,8) and (4,4) without surge: first, last, and never too many", f"{E2E}::test_a_rollout"
     ),
@@ -69,18 +69,23 @@ PINNED = [
     ),
     Pinned("one revision alone at the end", f"{E2E}::test_a_rollout", 240, "ALONE"),
     Pinned(
-        "A to B to C: B goes before A, and C stays", f"{E2E}::test_a_rollout_that_is_overtaken", 240, "ALONE"
+        "A to B to C: B goes before A, and C stays",
+        f"{E2E}::test_a_second_change_during_a_rollout",
+        240,
+        "ALONE",
     ),
     Pinned(
         "roles added, removed, renamed: the old revision is drained",
-        f"{E2E}::test_roles_come_and_go_in_steps",
+        f"{E2E}::test_roles_are_added_and_removed_in_steps",
         240,
         "DRAINED",
     ),
-    Pinned("a removed role has no groups", f"{E2E}::test_roles_come_and_go_in_steps", 120, "ROLE_GONE"),
-    Pinned("the scale of a fresh scaler", f"{E2E}::test_a_scaler_has_a_scale_before_anybody_writes_one"),
-    Pinned("kubectl scale acts", f"{E2E}::test_a_scaler_has_a_scale_before_anybody_writes_one"),
-    Pinned("the scaler goes with its set", f"{E2E}::test_a_scaler_has_a_scale_before_anybody_writes_one"),
+    Pinned(
+        "a removed role has no groups", f"{E2E}::test_roles_are_added_and_removed_in_steps", 120, "ROLE_GONE"
+    ),
+    Pinned("the scale of a fresh scaler", f"{E2E}::test_a_scaler_has_a_scale_before_its_first_update"),
+    Pinned("kubectl scale acts", f"{E2E}::test_a_scaler_has_a_scale_before_its_first_update"),
+    Pinned("the scaler goes with its set", f"{E2E}::test_a_scaler_has_a_scale_before_its_first_update"),
     Pinned(
         "a foreign scaler is left alone",
         f"{UNIT}/children/test_scalers.py::test_wart_18_a_foreign_scaler_is_left_alone_and_named_once",

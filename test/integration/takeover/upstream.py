@@ -30,12 +30,12 @@ _SECONDS = 180.0
 
 
 @dataclass
-class Original:
+class UpstreamController:
     """Plays one state in one namespace."""
 
     world: World
     state: State
-    _given: dict[str, str] = field(default_factory=dict)
+    _actual_values: dict[str, str] = field(default_factory=dict)
 
     def play(self) -> None:
         """Create the objects of the state."""
@@ -46,33 +46,35 @@ class Original:
         for service in self._services():
             self.create(service)
         leaders, groups = self.state.leaders, self.state.lws["spec"]["replicas"]
-        partition, replicas = _told(leaders)
+        partition, replicas = _partition_and_replicas(leaders)
         key, former = labels_of(leaders)[REVISION_LABEL], self._former_template()
         if former is None:
             self._apply(leaders["spec"]["template"], partition, replicas)
-            self._tend(range(replicas), key)
+            self._create_workers(range(replicas), key)
         else:
             self._apply(former, 0, groups)
-            self._tend(range(groups), labels_of(former)[REVISION_LABEL])
+            self._create_workers(range(groups), labels_of(former)[REVISION_LABEL])
             self._apply(leaders["spec"]["template"], groups, replicas)
-            self._tend(range(groups, replicas), key)
+            self._create_workers(range(groups, replicas), key)
             for index in reversed(range(partition, groups)):
                 self._apply(leaders["spec"]["template"], index, replicas)
-                self._tend([index], key)
+                self._create_workers([index], key)
         self._set_status()
 
-    def _tend(self, groups: Iterable[int], key: str) -> None:
+    def _create_workers(self, groups: Iterable[int], key: str) -> None:
         """Create the workers of every leader, and wait until all are ready."""
         for index in groups:
             name = f"web-{index}"
-            pod = eventually(f"leader {name} of {key}", partial(self._leader, index, key), seconds=_SECONDS)
-            self._given[f"uid-of-leader-{index}"] = pod["metadata"]["uid"]
-            self._given[f"zone-of-leader-{index}"] = self._zone_of(pod)
+            pod = eventually(
+                f"leader {name} of {key} has a node", partial(self._leader, index, key), seconds=_SECONDS
+            )
+            self._actual_values[f"uid-of-leader-{index}"] = pod["metadata"]["uid"]
+            self._actual_values[f"zone-of-leader-{index}"] = self._zone_of(pod)
             for obj in self.state.group(index, key):
                 if obj["kind"] != "Pod":
                     # The objects of the former leader are still being deleted.
                     see = partial(self.world.find, obj["kind"], name)
-                    eventually(f"no {obj['kind']} {name}", see, lambda now: now is None, _SECONDS)
+                    eventually(f"{obj['kind']} {name} is deleted", see, lambda now: now is None, _SECONDS)
                     self.create(obj)
         eventually("all pods are ready", self._unready, lambda now: not now, _SECONDS)
 
@@ -126,7 +128,7 @@ class Original:
         response = self.world.api.send(
             Call("PATCH", path, body, query, content_type="application/apply-patch+yaml")
         )
-        self._given["uid-of-leaders"] = response["metadata"]["uid"]
+        self._actual_values["uid-of-leaders"] = response["metadata"]["uid"]
 
     def create(self, obj: Object) -> Object:
         """Create one object as upstream would, with the current UIDs of its owners."""
@@ -139,7 +141,7 @@ class Original:
         created = json.loads(
             self.world.kubectl("create", "--field-manager=lws", "-o", "json", "-f", "-", input=body)
         )
-        self._given[obj["metadata"]["uid"]] = created["metadata"]["uid"]
+        self._actual_values[obj["metadata"]["uid"]] = created["metadata"]["uid"]
         return created
 
     def _set_status(self) -> None:
@@ -169,7 +171,7 @@ class Original:
     def _mapped(self, obj: Object) -> Object:
         """Return the object with the UIDs of the API server, and the zones of the scheduler."""
         text = json.dumps(obj)
-        for described, actual in self._given.items():
+        for described, actual in self._actual_values.items():
             text = text.replace(f'"{described}"', f'"{actual}"').replace(
                 f'\\"{described}\\"', f'\\"{actual}\\"'
             )
@@ -177,7 +179,7 @@ class Original:
         return mapped
 
 
-def _told(leaders: Object) -> tuple[int, int]:
+def _partition_and_replicas(leaders: Object) -> tuple[int, int]:
     return leaders["spec"]["updateStrategy"]["rollingUpdate"]["partition"], leaders["spec"]["replicas"]
 
 

@@ -21,14 +21,14 @@ _UID = "uid-of-the-set"
 
 
 @dataclass
-class Original:
+class UpstreamController:
     """Plays one state in one namespace."""
 
     world: World
     objects: list[Object] = field(default_factory=list)
 
     @property
-    def cluster(self) -> Original:
+    def cluster(self) -> UpstreamController:
         """Return the object that states are written to."""
         return self
 
@@ -63,10 +63,10 @@ class Original:
         for obj in self.objects:
             if obj["kind"] not in (KIND, SET):
                 self.world.create(_owned(obj, uid))
-                self._say(obj)
-        self._say(described)
+                self._write_status(obj)
+        self._write_status(described)
 
-    def _say(self, obj: Object) -> None:
+    def _write_status(self, obj: Object) -> None:
         if status := obj.get("status"):
             path = f"{self.world.path(obj['kind'], name_of(obj))}/status"
             self.world.api.merge(path, {"status": status})
