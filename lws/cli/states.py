@@ -208,16 +208,7 @@ def report_on(objects: SetObjects) -> StatusReport:
     history, assessment = set_history(objects.snapshot, objects.revisions), assess(objects.snapshot)
     rollout = assessment.rollout
     blocked_by = blocking_problem(objects.name, failure_of(objects.lws))
-    has_indices = rollout.deployment is None
-    summary = summarise(
-        rollout.groups,
-        rollout.replicas,
-        rollout.floor,
-        rollout.paused,
-        blocked_by,
-        has_indices,
-        bool(rollout.prewarming),
-    )
+    summary = summarise(rollout, blocked_by)
     is_settled = _is_settled(objects, assessment, summary)
     exposed = claims_at_risk(objects.lws, (group.worker_statefulset for group in objects.snapshot.groups))
     return StatusReport(

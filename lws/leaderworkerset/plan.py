@@ -231,22 +231,18 @@ def _status(
     status = set_status(
         snapshot.spec,
         StatusInput(
-            replicas=rollout.replicas,
+            rollout=rollout,
             now=snapshot.now,
-            floor=rollout.floor,
-            groups=rollout.groups,
             existing=int(leader_status.get("replicas") or 0) if is_ours else 0,
-            deployment=rollout.deployment,
             revisions=revisions,
             problems=tuple(problems),
             members=current_members(snapshot, ready),
-            rollout=_position_to_record(lws, revisions, step),
+            position=_position_to_record(lws, revisions, step),
             has_moved=step.has_moved,
             out_of_restarts=out_of_restarts(snapshot),
             exhausted=_exhausted(snapshot),
             scheduling=scheduling,
             prewarm=prewarm,
-            is_prewarming=bool(rollout.prewarming),
             waits=tuple(
                 wait
                 for group in snapshot.groups

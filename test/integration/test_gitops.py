@@ -16,12 +16,12 @@ from lws.disaggregatedset.status import disaggregated_status
 from lws.leaderworkerset.left_alone import plan_left_alone, unreadable
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
-from lws.leaderworkerset.status.status import StatusInput, set_status
+from lws.leaderworkerset.status.status import set_status
 from lws.runtime.actions import Object, Problem
 from test.unit.builders import NOW, make_set
 from test.unit.disaggregated import make_disaggregated
 from test.unit.lws.disaggregatedset.status.test_status import AT_REST
-from test.unit.stories.letters import groups
+from test.unit.lws.leaderworkerset.status.test_status import observed
 from tools.deployment import REPOSITORY
 from tools.localcluster.build import find_programs
 from tools.localcluster.progress import LinePrinter
@@ -38,16 +38,16 @@ def a_set(letters: str, then: str = "", floor: int = 0, **seen: Any) -> Object:
     lws: Object = make_set(replicas=4, generation=3, progressDeadlineSeconds=60)
     for look, now in ((letters, NOW), (then, LATER)):
         if look:
-            observed = StatusInput(4, now, floor, groups(look), existing=4, **seen)
-            lws = {**lws, "status": dict(set_status(SetSpec.of(lws), observed).intended)}
+            status = set_status(SetSpec.of(lws), observed(lws, look, now=now, floor=floor, **seen))
+            lws = {**lws, "status": dict(status.intended)}
     return lws
 
 
 def of_roles(minutes: int = 0, **seen: Any) -> Object:
     obj: Object = make_disaggregated()
     for minute in range(minutes + 1):
-        observed = replace(AT_REST, now=NOW + timedelta(minutes=minute, seconds=minute), deadline=60, **seen)
-        patch = disaggregated_status(obj, observed).patch or {}
+        roles = replace(AT_REST, now=NOW + timedelta(minutes=minute, seconds=minute), deadline=60, **seen)
+        patch = disaggregated_status(obj, roles).patch or {}
         obj = {**obj, "status": {**(obj.get("status") or {}), **patch}}
     return obj
 

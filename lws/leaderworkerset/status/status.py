@@ -20,7 +20,7 @@ from lws.kube.pods import NodeWait
 from lws.kube.quantities import is_integer, whole_number
 from lws.leaderworkerset.group_records import failed
 from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER
-from lws.leaderworkerset.rollout.groups import GroupState, LeaderDeployment
+from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, stalled_condition
@@ -73,40 +73,32 @@ class Revisions:
 class StatusInput:
     """Facts that determine a status.
 
-    replicas: number of desired groups.
-    floor: groups below this index keep their revision.
-    groups: states of all groups that have a leader pod.
+    rollout: the groups, and how far the rollout may go.
     existing: `status.replicas` of the leader StatefulSet; 0 without one.
     problems: problems of the set, worst first.
     members: the members to record of each group, by index.
-    rollout: the position to record; None to keep the stored position.
+    position: the position of the rollout to record; None to keep the stored one.
     has_moved: whether this pass moves the rollout.
     out_of_restarts: indices of groups that have used up `spec.maxGroupRestarts`.
     exhausted: indices of groups that have used up their restarts by upstream's rules.
     waits: waits for a node, of pods of groups that are not ready.
-    deployment: the Deployment of Hash groups; None for Ordinal groups.
     scheduling: the condition of `spec.scheduling`; None without that field.
     prewarm: the record of prewarming; empty without one.
-    is_prewarming: whether the rollout waits for nodes to be prewarmed.
     """
 
-    replicas: int
+    rollout: RolloutState
     now: datetime
-    floor: int = 0
-    groups: tuple[GroupState, ...] = ()
     existing: int = 0
     revisions: Revisions = Revisions()
     problems: tuple[Problem, ...] = ()
     members: Mapping[int, object] = field(default_factory=dict)
-    rollout: Mapping[str, Any] | None = None
+    position: Mapping[str, Any] | None = None
     has_moved: bool = False
     out_of_restarts: tuple[int, ...] = ()
     exhausted: tuple[int, ...] = ()
     waits: tuple[NodeWait, ...] = ()
-    deployment: LeaderDeployment | None = None
     scheduling: Condition | None = None
     prewarm: Mapping[str, Any] = field(default_factory=dict)
-    is_prewarming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +150,7 @@ def set_status(spec: SetSpec, observed: StatusInput) -> SetStatus:
     generation = lws["metadata"].get("generation", 0)
     scope = _scope(observed)
     blocked_by = blocking_problem(name_of(lws), "; ".join(problem.message for problem in observed.problems))
-    summary = summarise(
-        observed.groups,
-        observed.replicas,
-        observed.floor,
-        spec.paused,
-        blocked_by,
-        observed.deployment is None,
-        observed.is_prewarming,
-    )
+    summary = summarise(observed.rollout, blocked_by)
     pace = _pace(spec, observed, scope, summary)
     last_progress = pace.last_progress(stored)
     due_in = pace.due_in(last_progress)
@@ -220,20 +204,20 @@ def _recorded(stored: Mapping[str, Any], observed: StatusInput) -> dict[str, Any
     """Return facts that cannot be observed again: members, restarts, position of the rollout. Passes over
     groups count restarts. Restarts of groups that are no longer desired are removed here.
     """
-    restarts = stored.get("restarts") or {}
-    existing = {group.index for group in observed.groups} if restarts else set()
+    rollout, restarts = observed.rollout, stored.get("restarts") or {}
+    existing = {group.index for group in rollout.groups} if restarts else set()
     indices = {
         name: index for name in restarts if (index := whole_number(name, most=MOST_GROUP_NUMBER)) is not None
     }
-    end: float = observed.replicas
-    if observed.deployment is not None:
+    end: float = rollout.replicas
+    if rollout.deployment is not None:
         # A Hash group that is recreated gets another number, and takes over the restarts of its predecessor.
-        live = [group for group in observed.groups if not group.terminating]
-        is_complete = len(live) >= observed.replicas and not any(group.gate for group in live)
+        live = [group for group in rollout.groups if not group.terminating]
+        is_complete = len(live) >= rollout.replicas and not any(group.gate for group in live)
         end = 0 if is_complete else math.inf
     restarts = {name: restarts[name] for name, index in indices.items() if index in existing or index < end}
     members = {str(index): str(uids) for index, uids in sorted(observed.members.items())}
-    position = {"rollout": dict(observed.rollout)} if observed.rollout is not None else {}
+    position = {"rollout": dict(observed.position)} if observed.position is not None else {}
     return {"members": members, "restarts": restarts, **position}
 
 
@@ -244,8 +228,8 @@ def _counters(lws: Object, observed: StatusInput) -> dict[str, Any]:
         "updateRevision": observed.revisions.update,
         "collisionCount": observed.revisions.collisions,
     }
-    deployment = observed.deployment
-    ready = deployment.ready if deployment is not None else sum([group.ready for group in observed.groups])
+    deployment = observed.rollout.deployment
+    ready = deployment.ready if deployment is not None else len(observed.rollout.ready)
     return {
         "replicas": observed.existing,
         "readyReplicas": ready,
@@ -260,32 +244,34 @@ def _updated(observed: StatusInput) -> int:
     number until all desired groups are settled: otherwise Kueue considers the rollout complete and deletes
     the surge pods that still replace others.
     """
-    if observed.deployment is not None:
-        return observed.deployment.updated
-    updated, desired = sum([group.updated for group in observed.groups]), observed.replicas
-    settled = sum([group.settled for group in observed.groups if group.index < desired])
+    rollout = observed.rollout
+    if rollout.deployment is not None:
+        return rollout.deployment.updated
+    updated, desired = sum([group.updated for group in rollout.groups]), rollout.replicas
+    settled = sum([group.settled for group in rollout.groups if group.index < desired])
     is_surge_needed = observed.existing > desired and settled < desired
     return min(updated, desired - 1) if is_surge_needed else updated
 
 
 def _scope(observed: StatusInput) -> _Scope:
-    if (deployment := observed.deployment) is not None:
+    rollout, replicas = observed.rollout, observed.rollout.replicas
+    if (deployment := rollout.deployment) is not None:
         return _Scope(
-            replicas=observed.replicas,
+            replicas=replicas,
             ready=min(deployment.ready, deployment.updated),
             updated=deployment.updated,
             is_updating=not deployment.is_current or deployment.updated < deployment.replicas,
-            has_surplus=deployment.replicas > observed.replicas,
+            has_surplus=deployment.replicas > replicas,
         )
-    desired = [group for group in observed.groups if group.index < observed.replicas]
+    desired = [group for group in rollout.groups if group.index < replicas]
     ready = sum([group.ready for group in desired])
-    is_updating = any([group.outdated and group.index >= observed.floor for group in desired])
-    stopped = sum([index < observed.replicas for index in observed.exhausted])
+    is_updating = any([group.outdated and group.index >= rollout.floor for group in desired])
+    stopped = sum([index < replicas for index in observed.exhausted])
     ended = {*observed.exhausted, *observed.out_of_restarts}
     stuck = sum([not group.ready and group.index in ended for group in desired])
-    unready = observed.replicas - ready
+    unready = replicas - ready
     return _Scope(
-        replicas=observed.replicas,
+        replicas=replicas,
         ready=ready,
         updated=sum([group.updated for group in desired]),
         is_updating=is_updating,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any
@@ -76,27 +75,14 @@ def blocking_problem(name: str, problems: str) -> str:
     return match.group() if match is not None else ""
 
 
-def summarise(
-    groups: Iterable[GroupState],
-    replicas: int,
-    floor: int,
-    paused: bool,
-    blocked_by: str = "",
-    has_indices: bool = True,
-    prewarming: bool = False,
-) -> Summary:
-    """Summarise groups for the status.
-    replicas: number of desired groups. floor: groups below this index keep their revision. blocked_by: see
-    `blocking_problem`. has_indices: False for Hash groups, which have no name while they are missing.
-    prewarming: whether the rollout waits for images on nodes.
-    """
-    stopped = _PAUSED if paused else _PREWARMING if prewarming else ""
-    standings = _standings(groups, replicas, floor, stopped, blocked_by, has_indices)
+def summarise(rollout: RolloutState, blocked_by: str = "") -> Summary:
+    """Summarise the groups for the status. blocked_by: see `blocking_problem`."""
+    standings = _standings(rollout, blocked_by)
     counts = Counter([state for _, state, _, _ in standings])
     unsettled = [
         (_WORST_FIRST.index(state), index, state, reason, pod)
         for index, state, reason, pod in standings
-        if state != READY and not (state == OUTDATED and index < floor) and index >= 0
+        if state != READY and not (state == OUTDATED and index < rollout.floor) and index >= 0
     ]
     worst = (standing[1:] for standing in nsmallest(MOST_NAMED, unsettled))
     return Summary(dict(sorted(counts.items())), tuple(GroupStanding(*standing) for standing in worst))
@@ -104,23 +90,16 @@ def summarise(
 
 def group_standings(rollout: RolloutState, blocked_by: str = "") -> tuple[GroupStanding, ...]:
     """Return the state of every desired or existing group, by index. blocked_by: see `blocking_problem`."""
-    standings = _standings(
-        rollout.groups,
-        rollout.replicas,
-        rollout.floor,
-        _PAUSED if rollout.paused else _PREWARMING if rollout.prewarming else "",
-        blocked_by,
-        has_indices=rollout.deployment is None,
-    )
-    return tuple(GroupStanding(*standing) for standing in standings)
+    return tuple(GroupStanding(*standing) for standing in _standings(rollout, blocked_by))
 
 
 # Tuples, because only a few of a thousand groups become objects.
-def _standings(
-    groups: Iterable[GroupState], replicas: int, floor: int, stopped: str, blocked_by: str, has_indices: bool
-) -> list[tuple[int, str, str, str]]:
+def _standings(rollout: RolloutState, blocked_by: str) -> list[tuple[int, str, str, str]]:
     standings = []
-    by_index = {group.index: group for group in groups}
+    replicas, floor, has_indices = rollout.replicas, rollout.floor, rollout.deployment is None
+    stopped = _PAUSED if rollout.paused else _PREWARMING if rollout.prewarming else ""
+    by_index = {group.index: group for group in rollout.groups}
+    # Hash groups have no name while they are missing.
     missing = range(replicas) if has_indices else range(len(by_index) - replicas, 0)
     for index in sorted({*missing, *by_index}):
         group = by_index.get(index)

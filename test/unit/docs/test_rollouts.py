@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.rollout.state import Budget, RolloutState
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status import summary
 from lws_api.leaderworkerset.v1 import LeaderWorkerSet
@@ -54,11 +55,10 @@ def test_every_field_of_the_status_that_it_names_exists() -> None:
 
 
 def test_every_state_of_a_group_is_named() -> None:
-    states = {
-        group.state
-        for letters in ("rxtu-", "T")
-        for group in summary.summarise(groups(letters), len(letters), 0, False).unsettled
-    }
+    rollouts = [
+        RolloutState(len(letters), Budget(1, 0), groups=groups(letters)) for letters in ("rxtu-", "T")
+    ]
+    states = {group.state for rollout in rollouts for group in summary.summarise(rollout).unsettled}
     missing = [state for state in {*states, "Ready"} if f"`{state}`" not in text()]
     assert missing == []
 

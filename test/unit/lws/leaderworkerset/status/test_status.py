@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -51,8 +50,24 @@ def condition(fields: tuple[str, str, str, str], since: str = BEFORE, generation
 def status_of(letters: str, *stored: tuple[str, str, str, str], replicas: int = 4, **more: Any) -> SetStatus:
     conditions = [condition(fields) for fields in stored]
     lws = make_set(replicas=replicas, generation=3, status={"conditions": conditions} if stored else None)
-    seen = StatusInput(replicas=replicas, now=NOW, groups=groups(letters), existing=len(letters), **more)
-    return set_status(SetSpec.of(lws), seen)
+    return set_status(SetSpec.of(lws), observed(lws, letters, **more))
+
+
+def observed(
+    lws: dict[str, Any],
+    letters: str,
+    *,
+    existing: int | None = None,
+    now: datetime = NOW,
+    floor: int = 0,
+    **more: Any,
+) -> StatusInput:
+    """Return what a pass over these groups observes. existing: by default the number of letters. more: other
+    fields.
+    """
+    spec = SetSpec.of(lws)
+    rollout = RolloutState(spec.replicas, Budget(1, 0), floor, groups(letters), paused=spec.paused)
+    return StatusInput(rollout, now, existing=len(letters) if existing is None else existing, **more)
 
 
 def beside_degraded(status: SetStatus) -> list[Any]:
@@ -160,8 +175,8 @@ def test_type_status_and_reason_match_upstream_in_every_state(floor: int) -> Non
     for letters in ["uuuu", "RRRR", "rrrr", *states]:
         upstream_conditions(expected, letters, floor)
         lws = make_set(replicas=4, generation=3, status={"conditions": conditions} if conditions else None)
-        seen = StatusInput(replicas=4, now=NOW, floor=floor, groups=groups(letters), existing=4)
-        conditions = list(set_status(SetSpec.of(lws), seen).intended["conditions"])
+        status = set_status(SetSpec.of(lws), observed(lws, letters, floor=floor))
+        conditions = list(status.intended["conditions"])
         actual = {entry["type"]: (entry["status"], entry["reason"]) for entry in conditions}
         assert (actual.pop("Reconciling", None) is not None) is (actual["Progressing"][0] == "True")
         assert actual == expected, letters
@@ -189,7 +204,7 @@ def test_every_set_has_the_condition_degraded(
     expected: tuple[str, str, str, str],
 ) -> None:
     lws = make_set(replicas=4, generation=3, **restarts)
-    seen = StatusInput(4, NOW, groups=groups(letters), existing=4, out_of_restarts=out_of_restarts)
+    seen = observed(lws, letters, out_of_restarts=out_of_restarts)
     status = set_status(SetSpec.of(lws), seen)
     (degraded,) = (entry for entry in status.intended["conditions"] if entry["type"] == "Degraded")
     assert degraded == condition(expected, since=JUST_NOW)
@@ -211,7 +226,7 @@ def test_transition_times_change_only_with_the_status() -> None:
 def test_a_new_generation_alone_keeps_transition_times() -> None:
     stored = {"conditions": [condition(AVAILABLE, generation=2)]}
     lws = make_set(replicas=1, generation=3, status=stored)
-    status = set_status(SetSpec.of(lws), StatusInput(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    status = set_status(SetSpec.of(lws), observed(lws, "R"))
     assert beside_degraded(status) == [condition(AVAILABLE, generation=3)]
     assert status.announce == ()
 
@@ -219,14 +234,14 @@ def test_a_new_generation_alone_keeps_transition_times() -> None:
 def test_an_unfinished_update_has_the_new_generation() -> None:
     stored = {"conditions": [condition(PROGRESSING, generation=2), condition(UPDATING, generation=2)]}
     lws = make_set(replicas=2, generation=3, status=stored)
-    status = set_status(SetSpec.of(lws), StatusInput(replicas=2, now=NOW, groups=groups("uR"), existing=2))
+    status = set_status(SetSpec.of(lws), observed(lws, "uR"))
     assert beside_degraded(status) == [condition(PROGRESSING), condition(UPDATING)]
 
 
 def test_foreign_conditions_are_kept() -> None:
     foreign = condition(("example.com/Checked", "True", "Checked", "by hand"), generation=1)
     lws = make_set(replicas=1, generation=3, status={"conditions": [foreign]})
-    status = set_status(SetSpec.of(lws), StatusInput(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    status = set_status(SetSpec.of(lws), observed(lws, "R"))
     assert status.intended["conditions"][0] == foreign
 
 
@@ -269,7 +284,7 @@ def test_zero_counters_are_omitted() -> None:
 def test_an_unchanged_status_is_not_written() -> None:
     first = status_of("RRRR", PROGRESSING)
     lws = make_set(replicas=4, generation=3, status=dict(first.intended))
-    later = StatusInput(replicas=4, now=NOW + timedelta(hours=1), groups=groups("RRRR"), existing=4)
+    later = observed(lws, "RRRR", now=NOW + timedelta(hours=1))
     assert set_status(SetSpec.of(lws), later) == SetStatus(first.intended, None)
 
 
@@ -279,12 +294,12 @@ def test_the_patch_is_minimal() -> None:
         replicas=4, generation=3, status={**first.intended, "remembered": {"by": "another client"}}
     )
     surge = {"name": "demo-4", "state": "NotReady", "reason": "leader pod is not ready"}
-    assert set_status(SetSpec.of(lws), StatusInput(4, NOW, groups=groups("RRRRu"), existing=5)).patch == {
+    assert set_status(SetSpec.of(lws), observed(lws, "RRRRu")).patch == {
         "replicas": 5,
         "updatedReplicas": 5,
         "groups": {"counts": {"NotReady": 1}, "unsettled": [surge]},
     }
-    emptied = set_status(SetSpec.of(lws), StatusInput(4, NOW, groups=groups("----"), existing=0)).patch
+    emptied = set_status(SetSpec.of(lws), observed(lws, "----", existing=0)).patch
     assert emptied is not None
     assert emptied["groups"]["counts"] == {"Ready": None, "Missing": 4}
     ignored = ("conditions", "groups", "lastProgressTime")
@@ -297,24 +312,20 @@ def test_the_patch_is_minimal() -> None:
 
 def test_an_edited_selector_is_repaired() -> None:
     lws = make_set(status={"hpaPodSelector": "mine=yes"})
-    assert set_status(SetSpec.of(lws), StatusInput(2, NOW)).intended["hpaPodSelector"] == SELECTOR
+    assert set_status(SetSpec.of(lws), observed(lws, "")).intended["hpaPodSelector"] == SELECTOR
 
 
 def test_revisions_are_recorded_and_kept() -> None:
     lws = make_set(status={"currentRevision": "demo-a-1", "updateRevision": "demo-a-1", "collisionCount": 2})
     revisions = Revisions(update="demo-b-2", collisions=3)
-    intended = set_status(SetSpec.of(lws), StatusInput(2, NOW, revisions=revisions)).intended
+    intended = set_status(SetSpec.of(lws), observed(lws, "", revisions=revisions)).intended
     assert (intended["currentRevision"], intended["updateRevision"], intended["collisionCount"]) == (
         "demo-a-1",
         "demo-b-2",
         3,
     )
-    assert (
-        "collisionCount"
-        not in set_status(
-            SetSpec.of(make_set()), StatusInput(2, NOW, revisions=Revisions(collisions=0))
-        ).intended
-    )
+    first = set_status(SetSpec.of(make_set()), observed(make_set(), "", revisions=Revisions(collisions=0)))
+    assert "collisionCount" not in first.intended
 
 
 @pytest.mark.parametrize(
@@ -383,9 +394,7 @@ def test_problems_are_reported_in_a_condition_while_they_exist() -> None:
     assert conditions_in(status) == [PROGRESSING, expected]
     assert status.announce == ()
     lws = make_set(replicas=4, generation=3, status=dict(status.intended))
-    assert conditions_in(set_status(SetSpec.of(lws), StatusInput(4, NOW, groups=groups("----")))) == [
-        PROGRESSING
-    ]
+    assert conditions_in(set_status(SetSpec.of(lws), observed(lws, "----"))) == [PROGRESSING]
 
 
 def test_messages_are_truncated_to_the_limit_of_the_api() -> None:
@@ -396,20 +405,18 @@ def test_messages_are_truncated_to_the_limit_of_the_api() -> None:
 # --- Records ------------------------------------------------------------------------------------------------
 
 
+MEMBERS = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
+
+
 def at_rest(**more: Any) -> dict[str, Any]:
     """Return a settled set of two groups with a written status, and further fields in it."""
-    members = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
-    seen = StatusInput(2, NOW, groups=groups("RR"), existing=2, members=members)
-    status = dict(set_status(SetSpec.of(make_set(generation=3)), seen).intended)
+    lws = make_set(generation=3)
+    status = dict(set_status(SetSpec.of(lws), observed(lws, "RR", members=MEMBERS)).intended)
     return make_set(generation=3, status={**status, **more})
 
 
-def patch_of(lws: dict[str, Any], letters: str = "RR", **more: Any) -> Any:
-    members = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
-    seen = StatusInput(
-        **{"replicas": 2, "now": NOW, "groups": groups(letters), "existing": 2, "members": members} | more
-    )
-    return set_status(SetSpec.of(lws), seen).patch
+def patch_of(lws: dict[str, Any], **more: Any) -> Any:
+    return set_status(SetSpec.of(lws), observed(lws, "RR", **{"members": MEMBERS, **more})).patch
 
 
 def test_members_are_written_with_the_counters() -> None:
@@ -431,11 +438,10 @@ def test_changed_members_are_written_at_once() -> None:
 
 def test_the_rollout_position_is_recorded_and_kept() -> None:
     position = {"revision": "demo-b-2", "partition": 1}
-    assert patch_of(at_rest(), rollout=position) == {"rollout": position}
+    assert patch_of(at_rest(), position=position) == {"rollout": position}
     assert patch_of(at_rest(rollout=position)) is None
-    assert patch_of(at_rest(rollout=position), rollout={**position, "partition": 0}) == {
-        "rollout": {"partition": 0}
-    }
+    moved = {**position, "partition": 0}
+    assert patch_of(at_rest(rollout=position), position=moved) == {"rollout": {"partition": 0}}
 
 
 def test_restarts_are_kept_while_the_group_is_desired() -> None:
@@ -458,7 +464,7 @@ def later(
     """Return the status of the next pass, with nothing between the passes but time."""
     fields = {"progressDeadlineSeconds": deadline} if deadline is not None else {}
     lws = make_set(replicas=4, generation=3, status=dict(status.intended), **fields, **spec)
-    seen = StatusInput(4, NOW + timedelta(seconds=seconds), groups=groups(letters), existing=4, waits=waits)
+    seen = observed(lws, letters, now=NOW + timedelta(seconds=seconds), waits=waits)
     return set_status(SetSpec.of(lws), seen)
 
 
@@ -578,7 +584,7 @@ def test_is_update_done(letters: str, replicas: int, floor: int, done: bool) -> 
 def test_unreadable_fields_are_removed_with_the_next_write() -> None:
     stored = {"conditions": None, "members": None, "restarts": None, "rollout": None, "replicas": None}
     lws = make_set(replicas=1, generation=3, status=stored)
-    status = set_status(SetSpec.of(lws), StatusInput(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    status = set_status(SetSpec.of(lws), observed(lws, "R"))
     assert status.patch is not None
     assert {field: status.patch[field] for field in ("members", "restarts", "rollout")} == dict.fromkeys(
         ("members", "restarts", "rollout")
@@ -591,7 +597,7 @@ def test_unreadable_fields_are_removed_with_the_next_write() -> None:
 )
 def test_restarts_of_invalid_indices_are_removed(index: str) -> None:
     lws = make_set(replicas=4, generation=3, status={"restarts": {index: "1.1.1.a", "3": "1.1.1.a"}})
-    status = set_status(SetSpec.of(lws), StatusInput(replicas=4, now=NOW, groups=groups("RRRR"), existing=4))
+    status = set_status(SetSpec.of(lws), observed(lws, "RRRR"))
     assert status.intended["restarts"] == {"3": "1.1.1.a"}
 
 
@@ -644,27 +650,25 @@ def test_conditions_of_a_set_with_a_stopped_group(
 def test_a_set_that_waits_for_nothing_else_is_stalled(deadline: int | None) -> None:
     """Our own limit stalls the set, too: tools that follow kstatus know no other failure."""
     lws = make_set(replicas=4, generation=3, maxGroupRestarts=2, progressDeadlineSeconds=deadline)
-    seen = StatusInput(4, NOW, groups=groups("RRRu"), existing=4, out_of_restarts=(3,))
-    status = set_status(SetSpec.of(lws), seen)
+    status = set_status(SetSpec.of(lws), observed(lws, "RRRu", out_of_restarts=(3,)))
     types = {entry["type"] for entry in status.intended["conditions"] if entry["status"] == "True"}
     assert types == {"Failed", "Progressing", "Stalled"}
     assert [event.reason for event in status.announce if event.reason == "Stalled"] == []
     figures = figures_of(lws, status.intended, 4, 1).numbers
     assert (figures["stalled", ""], figures["failed", ""]) == (False, 1), "one alert is enough"
     again = {**lws, "status": dict(status.intended)}
-    starting = set_status(SetSpec.of(again), replace(seen, groups=groups("RRuu")))
+    starting = set_status(SetSpec.of(again), observed(again, "RRuu", out_of_restarts=(3,)))
     true = {entry["type"] for entry in starting.intended["conditions"] if entry["status"] == "True"}
     assert true == {"Failed", "Progressing", "Reconciling"}, "another group starts"
-    mended = set_status(SetSpec.of(again), replace(seen, groups=groups("RRRR"), out_of_restarts=()))
+    mended = set_status(SetSpec.of(again), observed(again, "RRRR"))
     true = {entry["type"] for entry in mended.intended["conditions"] if entry["status"] == "True"}
     assert true == {"Available"}
 
 
 def test_a_set_that_is_stalled_by_its_deadline_is_not_reconciling() -> None:
     lws = make_set(replicas=2, generation=3, progressDeadlineSeconds=60)
-    seen = StatusInput(2, NOW, groups=groups("uu"), existing=2)
-    begun = {**lws, "status": dict(set_status(SetSpec.of(lws), seen).intended)}
-    later = set_status(SetSpec.of(begun), replace(seen, now=NOW + timedelta(seconds=61)))
+    begun = {**lws, "status": dict(set_status(SetSpec.of(lws), observed(lws, "uu")).intended)}
+    later = set_status(SetSpec.of(begun), observed(begun, "uu", now=NOW + timedelta(seconds=61)))
     true = {entry["type"] for entry in later.intended["conditions"] if entry["status"] == "True"}
     assert true == {"Progressing", "Stalled"}
 

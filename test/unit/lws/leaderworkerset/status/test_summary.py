@@ -15,7 +15,7 @@ BUDGET = Budget(unavailable=1, surge=0)
 
 
 def summary_of(letters: str, replicas: int, floor: int = 0, paused: bool = False) -> tuple[object, list[str]]:
-    summary = summarise(groups(letters), replicas, floor, paused)
+    summary = summarise(RolloutState(replicas, BUDGET, floor, groups(letters), paused=paused))
     return summary.counts, [f"{standing.state} {standing}" for standing in summary.unsettled]
 
 
@@ -72,13 +72,14 @@ def test_a_paused_rollout_is_the_reason() -> None:
     ],
 )
 def test_reason_of_an_unsettled_group(group: GroupState, reason: str) -> None:
-    assert [standing.reason for standing in summarise([group], 1, 0, False).unsettled] == [reason]
-    outdated = replace(group, outdated=True)
-    assert [standing.state for standing in summarise([outdated], 1, 0, False).unsettled] == ["Broken"]
+    rollout = RolloutState(1, BUDGET, groups=(group,))
+    assert [standing.reason for standing in summarise(rollout).unsettled] == [reason]
+    outdated = replace(rollout, groups=(replace(group, outdated=True),))
+    assert [standing.state for standing in summarise(outdated).unsettled] == ["Broken"]
 
 
 def test_the_summary_of_a_large_set_is_bounded() -> None:
-    stored = summarise(groups("u" * 5000), 5000, 0, False).stored("demo")
+    stored = summarise(RolloutState(5000, BUDGET, groups=groups("u" * 5000))).stored("demo")
     assert stored["counts"] == {"NotReady": 5000}
     assert [entry["name"] for entry in stored["unsettled"]] == [
         f"demo-{index}" for index in range(MOST_NAMED)
@@ -86,17 +87,17 @@ def test_the_summary_of_a_large_set_is_bounded() -> None:
 
 
 def test_empty_fields_are_omitted() -> None:
-    assert summarise(groups("R"), 1, 0, False).stored("demo") == {"counts": {"Ready": 1}}
-    assert summarise((), 0, 0, False).stored("demo") == {}
+    at_rest = RolloutState(1, BUDGET, groups=groups("R"))
+    assert summarise(at_rest).stored("demo") == {"counts": {"Ready": 1}}
+    assert summarise(RolloutState(0, BUDGET)).stored("demo") == {}
 
 
 def test_a_rejected_step_is_the_reason_of_outdated_groups() -> None:
     held_up = blocking_problem("demo", "cannot create Service demo: no; cannot delete Pod demo-1: not now")
     assert held_up == "cannot delete Pod demo-1"
     reason = f"the rollout is blocked, the API server rejects the next step: {held_up}"
-    assert [standing.reason for standing in summarise(groups("rr"), 2, 0, False, held_up).unsettled] == [
-        reason
-    ] * 2
+    rollout = RolloutState(2, BUDGET, groups=groups("rr"))
+    assert [standing.reason for standing in summarise(rollout, held_up).unsettled] == [reason] * 2
     rollout = RolloutState(1, BUDGET, floor=1, groups=groups("rr"))
     reasons = ["keeps its revision: below partition 1", "surge group: deleted when the rollout completes"]
     assert [standing.reason for standing in group_standings(rollout, held_up)] == reasons
@@ -152,5 +153,4 @@ def test_reasons_of_all_groups(rollout: RolloutState, reasons: list[str]) -> Non
 def test_the_status_has_the_same_reasons_as_commands(letters: str, paused: bool) -> None:
     """Commands show all groups: each group in the status has the same reason in both."""
     rollout = RolloutState(len(letters), BUDGET, groups=groups(letters), paused=paused)
-    summary = summarise(rollout.groups, rollout.replicas, rollout.floor, rollout.paused)
-    assert set(summary.unsettled) <= set(group_standings(rollout))
+    assert set(summarise(rollout).unsettled) <= set(group_standings(rollout))
