@@ -6,14 +6,14 @@ planned in a file of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from lws import timing
-from lws.kube.conditions import Condition, is_true, moment_of
-from lws.kube.metadata import is_controlled_by, is_terminating, uid_of
+from lws.kube.conditions import is_true, moment_of
+from lws.kube.metadata import is_terminating
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.assessment import Assessment, assess, recorded_position
@@ -34,7 +34,6 @@ from lws.leaderworkerset.children.leader_deployment import (
 from lws.leaderworkerset.children.leader_statefulset import LeaderStep, plan_leaders, plan_retries
 from lws.leaderworkerset.children.services import plan_leader_service, plan_service
 from lws.leaderworkerset.children.workload import plan_scheduling
-from lws.leaderworkerset.group_records import current_members, out_of_restarts
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
 from lws.leaderworkerset.restart_counts import InvalidCounts, counts_in, pruned
 from lws.leaderworkerset.rollout.state import RolloutState
@@ -120,9 +119,19 @@ def plan(snapshot: SetSnapshot) -> Plan:
     if ownership in (Ownership.OURS, Ownership.ABSENT):
         upkeep.append(plan_pruning(snapshot, target, () if is_done else _recorded_names(snapshot.lws)))
     revisions = _revisions_to_report(snapshot, target, step, is_done)
-    prewarm = {} if is_done else _prewarm_record(snapshot, assessment)
-    status = _status(snapshot, rollout, problems, revisions, step, scheduling.condition, prewarm)
-    status = replace(status, announce=(*status.announce, *prewarmed(snapshot, assessment.prewarming)))
+    observed = StatusInput(
+        snapshot,
+        rollout,
+        revisions,
+        problems,
+        position=_position_to_record(snapshot.lws, revisions, step),
+        has_moved=step.has_moved,
+        scheduling=scheduling.condition,
+        prewarm={} if is_done else _prewarm_record(snapshot, assessment),
+    )
+    status = set_status(observed)
+    announce = (*_taken_over(snapshot, revisions), *prewarmed(snapshot, assessment.prewarming))
+    status = replace(status, announce=(*status.announce, *announce))
     waits = (status.due_in, recheck_lost_nodes(snapshot), recheck_barred_pods(snapshot))
     own = Plan(
         sequences=tuple(upkeep),
@@ -133,7 +142,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
         ),
         again_after=soonest((*waits, snapshot.recheck_after, _unseen_pods(snapshot, rollout.ready))),
         standing=_standing(status),
-        figures=_figures(snapshot, rollout.ready, status),
+        figures=_figures(observed, status),
     )
     waiting_for = next((child.waiting_for for child in children if child.waiting_for), "")
     return replace(merge_plans(*children, own), waiting_for=waiting_for)
@@ -159,10 +168,6 @@ def _restart_counts(
     return (merge,) if merge is not None else (), ()
 
 
-def _exhausted(snapshot: SetSnapshot) -> tuple[int, ...]:
-    return tuple([group.index for group in snapshot.groups if group.is_exhausted])
-
-
 def _standing(status: SetStatus) -> frozenset[str]:
     conditions = status.intended.get("conditions")
     states = {
@@ -172,10 +177,10 @@ def _standing(status: SetStatus) -> frozenset[str]:
     return frozenset(state for state, holds in states.items() if holds)
 
 
-def _figures(snapshot: SetSnapshot, ready: Collection[int], status: SetStatus) -> Figures:
-    failed = len(out_of_restarts(snapshot)) + len(_exhausted(snapshot))
+def _figures(observed: StatusInput, status: SetStatus) -> Figures:
+    snapshot, failed = observed.snapshot, len(observed.out_of_restarts) + len(observed.exhausted)
     figures = figures_of(snapshot.lws, status.intended, snapshot.spec.replicas, failed)
-    return replace(figures, groups=starts_of(snapshot.groups, ready))
+    return replace(figures, groups=starts_of(snapshot.groups, observed.rollout.ready))
 
 
 def _desired_groups(rollout: RolloutState) -> int:
@@ -213,45 +218,6 @@ def _recorded_names(lws: Object) -> tuple[str, ...]:
     """Return the revisions from which a leader StatefulSet lost in this rollout would be recreated."""
     position, current = recorded_position(lws), (lws.get("status") or {}).get("currentRevision")
     return (*((position.revision,) if position is not None else ()), str(current or ""))
-
-
-def _status(
-    snapshot: SetSnapshot,
-    rollout: RolloutState,
-    problems: Sequence[Problem],
-    revisions: Revisions,
-    step: LeaderStep,
-    scheduling: Condition | None,
-    prewarm: Mapping[str, Any],
-) -> SetStatus:
-    lws = snapshot.lws
-    leader_status = (snapshot.leaders or {}).get("status") or {}
-    is_ours = snapshot.leaders is not None and is_controlled_by(snapshot.leaders, uid_of(lws))
-    ready = rollout.ready
-    status = set_status(
-        snapshot.spec,
-        StatusInput(
-            rollout=rollout,
-            now=snapshot.now,
-            existing=int(leader_status.get("replicas") or 0) if is_ours else 0,
-            revisions=revisions,
-            problems=tuple(problems),
-            members=current_members(snapshot, ready),
-            position=_position_to_record(lws, revisions, step),
-            has_moved=step.has_moved,
-            out_of_restarts=out_of_restarts(snapshot),
-            exhausted=_exhausted(snapshot),
-            scheduling=scheduling,
-            prewarm=prewarm,
-            waits=tuple(
-                wait
-                for group in snapshot.groups
-                if group.waits and group.index not in ready
-                for wait in group.waits
-            ),
-        ),
-    )
-    return replace(status, announce=(*status.announce, *_taken_over(snapshot, revisions)))
 
 
 def _prewarm_record(snapshot: SetSnapshot, assessment: Assessment) -> Mapping[str, Any]:

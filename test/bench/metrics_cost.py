@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from lws.leaderworkerset import plan as set_plan
 from lws.leaderworkerset.assessment.assessment import assess
-from lws.leaderworkerset.status.status import SetStatus
+from lws.leaderworkerset.status.status import SetStatus, StatusInput
 from lws.registrations import REGISTRATIONS
 from lws.runtime.actions import Key
 from lws.runtime.endpoints.metrics import Metrics
@@ -71,12 +71,13 @@ def of_any_pass() -> float:
 def of_a_set() -> float:
     """Measure what a pass over a set computes for metrics in addition."""
     snapshot = settled(make_set(replicas=GROUPS, size=SIZE))
-    groups, status = assess(snapshot).groups, SetStatus(snapshot.lws["status"], None)
+    observed = StatusInput(snapshot, assess(snapshot).rollout)
+    status = SetStatus(snapshot.lws["status"], None)
     workloads, key = _served().workloads, Key("set", snapshot.lws["metadata"]["namespace"], "demo")
 
     def once() -> None:
         set_plan._standing(status)
-        workloads.observe(key, set_plan._figures(snapshot, groups, status))
+        workloads.observe(key, set_plan._figures(observed, status))
 
     return shortest(once)
 

@@ -15,7 +15,6 @@ import yaml
 from lws.disaggregatedset.status import disaggregated_status
 from lws.leaderworkerset.left_alone import plan_left_alone, unreadable
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.status import set_status
 from lws.runtime.actions import Object, Problem
 from test.unit.builders import NOW, make_set
@@ -38,7 +37,7 @@ def a_set(letters: str, then: str = "", floor: int = 0, **seen: Any) -> Object:
     lws: Object = make_set(replicas=4, generation=3, progressDeadlineSeconds=60)
     for look, now in ((letters, NOW), (then, LATER)):
         if look:
-            status = set_status(SetSpec.of(lws), observed(lws, look, now=now, floor=floor, **seen))
+            status = set_status(observed(lws, look, now=now, floor=floor, **seen))
             lws = {**lws, "status": dict(status.intended)}
     return lws
 

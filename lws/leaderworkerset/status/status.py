@@ -10,19 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
-from lws.kube.metadata import name_of
+from lws.kube.metadata import is_controlled_by, name_of, uid_of
 from lws.kube.patches import merge_patch
 from lws.kube.pods import NodeWait
 from lws.kube.quantities import is_integer, whole_number
-from lws.leaderworkerset.group_records import failed
+from lws.leaderworkerset.group_records import current_members, failed, out_of_restarts
 from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER
 from lws.leaderworkerset.rollout.state import RolloutState
-from lws.leaderworkerset.snapshot import GroupFacts
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, stalled_condition
 from lws.leaderworkerset.status.summary import READY, Summary, blocking_problem, summarise
 from lws.runtime.actions import ROLLING, Announce, Figures, Object, Problem, Reference, Tally
@@ -69,36 +69,52 @@ class Revisions:
     collisions: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# No slots: derived facts are cached.
+@dataclass(frozen=True)
 class StatusInput:
-    """Facts that determine a status.
+    """What a pass has observed and decided, as far as it determines the status.
 
     rollout: the groups, and how far the rollout may go.
-    existing: `status.replicas` of the leader StatefulSet; 0 without one.
     problems: problems of the set, worst first.
-    members: the members to record of each group, by index.
     position: the position of the rollout to record; None to keep the stored one.
     has_moved: whether this pass moves the rollout.
-    out_of_restarts: indices of groups that have used up `spec.maxGroupRestarts`.
-    exhausted: indices of groups that have used up their restarts by upstream's rules.
-    waits: waits for a node, of pods of groups that are not ready.
     scheduling: the condition of `spec.scheduling`; None without that field.
     prewarm: the record of prewarming; empty without one.
     """
 
+    snapshot: SetSnapshot
     rollout: RolloutState
-    now: datetime
-    existing: int = 0
     revisions: Revisions = Revisions()
     problems: tuple[Problem, ...] = ()
-    members: Mapping[int, object] = field(default_factory=dict)
     position: Mapping[str, Any] | None = None
     has_moved: bool = False
-    out_of_restarts: tuple[int, ...] = ()
-    exhausted: tuple[int, ...] = ()
-    waits: tuple[NodeWait, ...] = ()
     scheduling: Condition | None = None
     prewarm: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def existing(self) -> int:
+        """`status.replicas` of the leader StatefulSet or Deployment of the set; 0 without one."""
+        leaders = self.snapshot.leaders
+        if leaders is None or not is_controlled_by(leaders, uid_of(self.snapshot.lws)):
+            return 0
+        return int((leaders.get("status") or {}).get("replicas") or 0)
+
+    @cached_property
+    def out_of_restarts(self) -> tuple[int, ...]:
+        """Indices of groups that have used up `spec.maxGroupRestarts`."""
+        return out_of_restarts(self.snapshot)
+
+    @cached_property
+    def exhausted(self) -> tuple[int, ...]:
+        """Indices of groups that have used up their restarts by upstream's rules."""
+        return tuple([group.index for group in self.snapshot.groups if group.is_exhausted])
+
+    @property
+    def waits(self) -> tuple[NodeWait, ...]:
+        """Waits for a node, of pods of groups that are not ready."""
+        waiting = [group for group in self.snapshot.groups if group.waits]
+        ready = self.rollout.ready
+        return tuple(wait for group in waiting if group.index not in ready for wait in group.waits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +159,15 @@ class _Scope:
         return (AVAILABLE,) if is_available else (PROGRESSING,)
 
 
-def set_status(spec: SetSpec, observed: StatusInput) -> SetStatus:
+def set_status(observed: StatusInput) -> SetStatus:
     """Build the whole status, because conditions that depend on each other change together."""
-    lws = spec.lws
+    lws = observed.snapshot.lws
     stored: Mapping[str, Any] = lws.get("status") or {}
     generation = lws["metadata"].get("generation", 0)
     scope = _scope(observed)
     blocked_by = blocking_problem(name_of(lws), "; ".join(problem.message for problem in observed.problems))
     summary = summarise(observed.rollout, blocked_by)
-    pace = _pace(spec, observed, scope, summary)
+    pace = _pace(observed, scope, summary)
     last_progress = pace.last_progress(stored)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
@@ -183,15 +199,15 @@ def set_status(spec: SetSpec, observed: StatusInput) -> SetStatus:
     return SetStatus(intended, patch, announce, due_in or None)
 
 
-def _pace(spec: SetSpec, observed: StatusInput, scope: _Scope, summary: Summary) -> Pace:
-    lws, deadline = spec.lws, spec.progress_deadline
+def _pace(observed: StatusInput, scope: _Scope, summary: Summary) -> Pace:
+    lws, deadline = observed.snapshot.lws, observed.snapshot.spec.progress_deadline
     stored = lws.get("status") or {}
     return Pace(
         deadline=timedelta(seconds=deadline) if deadline is not None else None,
-        now=observed.now,
+        now=observed.snapshot.now,
         is_progressing=PROGRESSING in scope.true_conditions,
         was_progressing=is_true(stored.get("conditions"), PROGRESSING),
-        is_paused=spec.paused,
+        is_paused=observed.rollout.paused,
         has_moved=observed.has_moved
         or observed.prewarm != (stored.get("prewarm") or {})
         or stored.get("observedGeneration") != lws["metadata"].get("generation", 0),
@@ -216,7 +232,8 @@ def _recorded(stored: Mapping[str, Any], observed: StatusInput) -> dict[str, Any
         is_complete = len(live) >= rollout.replicas and not any(group.gate for group in live)
         end = 0 if is_complete else math.inf
     restarts = {name: restarts[name] for name, index in indices.items() if index in existing or index < end}
-    members = {str(index): str(uids) for index, uids in sorted(observed.members.items())}
+    current = current_members(observed.snapshot, rollout.ready)
+    members = {str(index): str(uids) for index, uids in sorted(current.items())}
     position = {"rollout": dict(observed.position)} if observed.position is not None else {}
     return {"members": members, "restarts": restarts, **position}
 

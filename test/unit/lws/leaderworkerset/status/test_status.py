@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
@@ -10,11 +12,13 @@ from typing import Any
 import pytest
 
 from lws.kube.pods import NodeWait
+from lws.leaderworkerset.group_records import KEPT, Members, Restarts, record_patch
 from lws.leaderworkerset.rollout.state import Budget, RolloutState
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.status.status import Revisions, SetStatus, StatusInput, figures_of, set_status
 from lws.runtime.actions import Problem
-from test.unit.builders import NOW, make_set
+from lws_api.leaderworkerset.v1 import RESTART_BUDGET_EXHAUSTED_ANNOTATION, RESTART_BUDGET_FINALIZER
+from test.unit.builders import KEY, NOW, make_group, make_leader_pod, make_leader_statefulset, make_set
 from test.unit.stories.letters import groups
 
 BEFORE = "2026-02-01T00:00:00Z"
@@ -50,7 +54,7 @@ def condition(fields: tuple[str, str, str, str], since: str = BEFORE, generation
 def status_of(letters: str, *stored: tuple[str, str, str, str], replicas: int = 4, **more: Any) -> SetStatus:
     conditions = [condition(fields) for fields in stored]
     lws = make_set(replicas=replicas, generation=3, status={"conditions": conditions} if stored else None)
-    return set_status(SetSpec.of(lws), observed(lws, letters, **more))
+    return set_status(observed(lws, letters, **more))
 
 
 def observed(
@@ -60,14 +64,42 @@ def observed(
     existing: int | None = None,
     now: datetime = NOW,
     floor: int = 0,
-    **more: Any,
+    facts: Iterable[GroupFacts] = (),
+    waits: tuple[NodeWait, ...] = (),
+    exhausted: Iterable[int] = (),
+    out_of_restarts: Iterable[int] = (),
+    **decided: Any,
 ) -> StatusInput:
-    """Return what a pass over these groups observes. existing: by default the number of letters. more: other
-    fields.
+    """Return what a pass over these groups observes and decides.
+
+    existing: number of groups in the status of the leader StatefulSet; by default the number of letters.
+    waits: those of the pods of the last group.
+    exhausted: groups that have used up their restarts by upstream's rules.
+    out_of_restarts: groups that have used up `spec.maxGroupRestarts`.
     """
-    spec = SetSpec.of(lws)
+    known = [*facts, *map(exhausted_group, exhausted)]
+    known += [replace(make_group(index=len(letters) - 1), waits=waits)] if waits else []
+    for index in out_of_restarts:
+        lws = with_restarts_used_up(lws, index)
+        known.append(make_group(index=index))
+    count = len(letters) if existing is None else existing
+    leaders = make_leader_statefulset(lws, status={"replicas": count})
+    snapshot = SetSnapshot(lws, now, leaders=leaders, groups=tuple(known))
+    spec = snapshot.spec
     rollout = RolloutState(spec.replicas, Budget(1, 0), floor, groups(letters), paused=spec.paused)
-    return StatusInput(rollout, now, existing=len(letters) if existing is None else existing, **more)
+    return StatusInput(snapshot, rollout, **decided)
+
+
+def exhausted_group(index: int) -> GroupFacts:
+    group = make_group(index=index, annotations={RESTART_BUDGET_EXHAUSTED_ANNOTATION: "true"})
+    group.leader["metadata"]["finalizers"] = [RESTART_BUDGET_FINALIZER]
+    return group
+
+
+def with_restarts_used_up(lws: dict[str, Any], index: int) -> dict[str, Any]:
+    record = record_patch(index, make_leader_pod(index=index), Restarts(2, key=KEY), KEPT)
+    spec = {**lws["spec"], "maxGroupRestarts": 2}
+    return {**lws, "spec": spec, "status": {**lws.get("status", {}), **record}}
 
 
 def beside_degraded(status: SetStatus) -> list[Any]:
@@ -175,7 +207,7 @@ def test_type_status_and_reason_match_upstream_in_every_state(floor: int) -> Non
     for letters in ["uuuu", "RRRR", "rrrr", *states]:
         upstream_conditions(expected, letters, floor)
         lws = make_set(replicas=4, generation=3, status={"conditions": conditions} if conditions else None)
-        status = set_status(SetSpec.of(lws), observed(lws, letters, floor=floor))
+        status = set_status(observed(lws, letters, floor=floor))
         conditions = list(status.intended["conditions"])
         actual = {entry["type"]: (entry["status"], entry["reason"]) for entry in conditions}
         assert (actual.pop("Reconciling", None) is not None) is (actual["Progressing"][0] == "True")
@@ -190,25 +222,22 @@ REPORTED_BY_FAILED = (
 
 
 @pytest.mark.parametrize(
-    ("letters", "restarts", "out_of_restarts", "expected"),
+    ("letters", "out_of_restarts", "expected"),
     [
-        pytest.param("RRRR", {}, (), AS_EXPECTED, id="healthy"),
-        pytest.param("----", {}, (), AS_EXPECTED, id="no pod yet"),
-        pytest.param("RRRu", {"maxGroupRestarts": 2}, (3,), REPORTED_BY_FAILED, id="our own limit"),
+        pytest.param("RRRR", (), AS_EXPECTED, id="healthy"),
+        pytest.param("----", (), AS_EXPECTED, id="no pod yet"),
+        pytest.param("RRRu", (3,), REPORTED_BY_FAILED, id="our own limit"),
     ],
 )
 def test_every_set_has_the_condition_degraded(
-    letters: str,
-    restarts: dict[str, Any],
-    out_of_restarts: tuple[int, ...],
-    expected: tuple[str, str, str, str],
+    letters: str, out_of_restarts: tuple[int, ...], expected: tuple[str, str, str, str]
 ) -> None:
-    lws = make_set(replicas=4, generation=3, **restarts)
-    seen = observed(lws, letters, out_of_restarts=out_of_restarts)
-    status = set_status(SetSpec.of(lws), seen)
+    lws = make_set(replicas=4, generation=3)
+    status = set_status(observed(lws, letters, out_of_restarts=out_of_restarts))
     (degraded,) = (entry for entry in status.intended["conditions"] if entry["type"] == "Degraded")
     assert degraded == condition(expected, since=JUST_NOW)
-    again = set_status(SetSpec.of({**lws, "status": dict(status.intended)}), seen)
+    lws = {**lws, "status": dict(status.intended)}
+    again = set_status(observed(lws, letters, out_of_restarts=out_of_restarts))
     assert (again.patch, again.announce) == (None, ())
 
 
@@ -226,7 +255,7 @@ def test_transition_times_change_only_with_the_status() -> None:
 def test_a_new_generation_alone_keeps_transition_times() -> None:
     stored = {"conditions": [condition(AVAILABLE, generation=2)]}
     lws = make_set(replicas=1, generation=3, status=stored)
-    status = set_status(SetSpec.of(lws), observed(lws, "R"))
+    status = set_status(observed(lws, "R"))
     assert beside_degraded(status) == [condition(AVAILABLE, generation=3)]
     assert status.announce == ()
 
@@ -234,14 +263,14 @@ def test_a_new_generation_alone_keeps_transition_times() -> None:
 def test_an_unfinished_update_has_the_new_generation() -> None:
     stored = {"conditions": [condition(PROGRESSING, generation=2), condition(UPDATING, generation=2)]}
     lws = make_set(replicas=2, generation=3, status=stored)
-    status = set_status(SetSpec.of(lws), observed(lws, "uR"))
+    status = set_status(observed(lws, "uR"))
     assert beside_degraded(status) == [condition(PROGRESSING), condition(UPDATING)]
 
 
 def test_foreign_conditions_are_kept() -> None:
     foreign = condition(("example.com/Checked", "True", "Checked", "by hand"), generation=1)
     lws = make_set(replicas=1, generation=3, status={"conditions": [foreign]})
-    status = set_status(SetSpec.of(lws), observed(lws, "R"))
+    status = set_status(observed(lws, "R"))
     assert status.intended["conditions"][0] == foreign
 
 
@@ -285,7 +314,7 @@ def test_an_unchanged_status_is_not_written() -> None:
     first = status_of("RRRR", PROGRESSING)
     lws = make_set(replicas=4, generation=3, status=dict(first.intended))
     later = observed(lws, "RRRR", now=NOW + timedelta(hours=1))
-    assert set_status(SetSpec.of(lws), later) == SetStatus(first.intended, None)
+    assert set_status(later) == SetStatus(first.intended, None)
 
 
 def test_the_patch_is_minimal() -> None:
@@ -294,12 +323,12 @@ def test_the_patch_is_minimal() -> None:
         replicas=4, generation=3, status={**first.intended, "remembered": {"by": "another client"}}
     )
     surge = {"name": "demo-4", "state": "NotReady", "reason": "leader pod is not ready"}
-    assert set_status(SetSpec.of(lws), observed(lws, "RRRRu")).patch == {
+    assert set_status(observed(lws, "RRRRu")).patch == {
         "replicas": 5,
         "updatedReplicas": 5,
         "groups": {"counts": {"NotReady": 1}, "unsettled": [surge]},
     }
-    emptied = set_status(SetSpec.of(lws), observed(lws, "----", existing=0)).patch
+    emptied = set_status(observed(lws, "----", existing=0)).patch
     assert emptied is not None
     assert emptied["groups"]["counts"] == {"Ready": None, "Missing": 4}
     ignored = ("conditions", "groups", "lastProgressTime")
@@ -312,19 +341,19 @@ def test_the_patch_is_minimal() -> None:
 
 def test_an_edited_selector_is_repaired() -> None:
     lws = make_set(status={"hpaPodSelector": "mine=yes"})
-    assert set_status(SetSpec.of(lws), observed(lws, "")).intended["hpaPodSelector"] == SELECTOR
+    assert set_status(observed(lws, "")).intended["hpaPodSelector"] == SELECTOR
 
 
 def test_revisions_are_recorded_and_kept() -> None:
     lws = make_set(status={"currentRevision": "demo-a-1", "updateRevision": "demo-a-1", "collisionCount": 2})
     revisions = Revisions(update="demo-b-2", collisions=3)
-    intended = set_status(SetSpec.of(lws), observed(lws, "", revisions=revisions)).intended
+    intended = set_status(observed(lws, "", revisions=revisions)).intended
     assert (intended["currentRevision"], intended["updateRevision"], intended["collisionCount"]) == (
         "demo-a-1",
         "demo-b-2",
         3,
     )
-    first = set_status(SetSpec.of(make_set()), observed(make_set(), "", revisions=Revisions(collisions=0)))
+    first = set_status(observed(make_set(), "", revisions=Revisions(collisions=0)))
     assert "collisionCount" not in first.intended
 
 
@@ -394,7 +423,7 @@ def test_problems_are_reported_in_a_condition_while_they_exist() -> None:
     assert conditions_in(status) == [PROGRESSING, expected]
     assert status.announce == ()
     lws = make_set(replicas=4, generation=3, status=dict(status.intended))
-    assert conditions_in(set_status(SetSpec.of(lws), observed(lws, "----"))) == [PROGRESSING]
+    assert conditions_in(set_status(observed(lws, "----"))) == [PROGRESSING]
 
 
 def test_messages_are_truncated_to_the_limit_of_the_api() -> None:
@@ -405,35 +434,38 @@ def test_messages_are_truncated_to_the_limit_of_the_api() -> None:
 # --- Records ------------------------------------------------------------------------------------------------
 
 
-MEMBERS = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
+FIRST, SECOND = make_group(index=0), make_group(index=1)
+
+
+def members_of(group: GroupFacts) -> str:
+    return str(Members.of(group.uid, group.worker_uids))
 
 
 def at_rest(**more: Any) -> dict[str, Any]:
     """Return a settled set of two groups with a written status, and further fields in it."""
     lws = make_set(generation=3)
-    status = dict(set_status(SetSpec.of(lws), observed(lws, "RR", members=MEMBERS)).intended)
+    status = dict(set_status(observed(lws, "RR", facts=(FIRST, SECOND))).intended)
     return make_set(generation=3, status={**status, **more})
 
 
-def patch_of(lws: dict[str, Any], **more: Any) -> Any:
-    return set_status(SetSpec.of(lws), observed(lws, "RR", **{"members": MEMBERS, **more})).patch
+def patch_of(lws: dict[str, Any], facts: Iterable[GroupFacts] = (FIRST, SECOND), **more: Any) -> Any:
+    return set_status(observed(lws, "RR", facts=facts, **more)).patch
 
 
 def test_members_are_written_with_the_counters() -> None:
-    assert at_rest()["status"]["members"] == {"0": "aaaaaaaa-bbbbbbbb", "1": "cccccccc-dddddddd"}
+    assert at_rest()["status"]["members"] == {"0": members_of(FIRST), "1": members_of(SECOND)}
     assert patch_of(at_rest()) is None
 
 
 def test_removing_records_causes_no_separate_write() -> None:
-    members = {0: "aaaaaaaa-bbbbbbbb"}
-    assert patch_of(at_rest(), members=members) is None
-    assert patch_of(at_rest(), members={}) is None
-    assert patch_of(at_rest(), members=members, existing=1) == {"replicas": 1, "members": {"1": None}}
+    assert patch_of(at_rest(), facts=(FIRST,)) is None
+    assert patch_of(at_rest(), facts=()) is None
+    assert patch_of(at_rest(), facts=(FIRST,), existing=1) == {"replicas": 1, "members": {"1": None}}
 
 
 def test_changed_members_are_written_at_once() -> None:
-    members = {0: "aaaaaaaa-bbbbbbbb", 1: "eeeeeeee-ffffffff"}
-    assert patch_of(at_rest(), members=members) == {"members": {"1": "eeeeeeee-ffffffff"}}
+    other = make_group(index=1, uid="another")
+    assert patch_of(at_rest(), facts=(FIRST, other)) == {"members": {"1": members_of(other)}}
 
 
 def test_the_rollout_position_is_recorded_and_kept() -> None:
@@ -464,8 +496,7 @@ def later(
     """Return the status of the next pass, with nothing between the passes but time."""
     fields = {"progressDeadlineSeconds": deadline} if deadline is not None else {}
     lws = make_set(replicas=4, generation=3, status=dict(status.intended), **fields, **spec)
-    seen = observed(lws, letters, now=NOW + timedelta(seconds=seconds), waits=waits)
-    return set_status(SetSpec.of(lws), seen)
+    return set_status(observed(lws, letters, now=NOW + timedelta(seconds=seconds), waits=waits))
 
 
 def stall_of(status: SetStatus) -> tuple[str, str] | None:
@@ -584,7 +615,7 @@ def test_is_update_done(letters: str, replicas: int, floor: int, done: bool) -> 
 def test_unreadable_fields_are_removed_with_the_next_write() -> None:
     stored = {"conditions": None, "members": None, "restarts": None, "rollout": None, "replicas": None}
     lws = make_set(replicas=1, generation=3, status=stored)
-    status = set_status(SetSpec.of(lws), observed(lws, "R"))
+    status = set_status(observed(lws, "R"))
     assert status.patch is not None
     assert {field: status.patch[field] for field in ("members", "restarts", "rollout")} == dict.fromkeys(
         ("members", "restarts", "rollout")
@@ -597,7 +628,7 @@ def test_unreadable_fields_are_removed_with_the_next_write() -> None:
 )
 def test_restarts_of_invalid_indices_are_removed(index: str) -> None:
     lws = make_set(replicas=4, generation=3, status={"restarts": {index: "1.1.1.a", "3": "1.1.1.a"}})
-    status = set_status(SetSpec.of(lws), observed(lws, "RRRR"))
+    status = set_status(observed(lws, "RRRR"))
     assert status.intended["restarts"] == {"3": "1.1.1.a"}
 
 
@@ -649,26 +680,26 @@ def test_conditions_of_a_set_with_a_stopped_group(
 @pytest.mark.parametrize("deadline", [None, 60])
 def test_a_set_that_waits_for_nothing_else_is_stalled(deadline: int | None) -> None:
     """Our own limit stalls the set, too: tools that follow kstatus know no other failure."""
-    lws = make_set(replicas=4, generation=3, maxGroupRestarts=2, progressDeadlineSeconds=deadline)
-    status = set_status(SetSpec.of(lws), observed(lws, "RRRu", out_of_restarts=(3,)))
+    lws = make_set(replicas=4, generation=3, progressDeadlineSeconds=deadline)
+    status = set_status(observed(lws, "RRRu", out_of_restarts=(3,)))
     types = {entry["type"] for entry in status.intended["conditions"] if entry["status"] == "True"}
     assert types == {"Failed", "Progressing", "Stalled"}
     assert [event.reason for event in status.announce if event.reason == "Stalled"] == []
     figures = figures_of(lws, status.intended, 4, 1).numbers
     assert (figures["stalled", ""], figures["failed", ""]) == (False, 1), "one alert is enough"
     again = {**lws, "status": dict(status.intended)}
-    starting = set_status(SetSpec.of(again), observed(again, "RRuu", out_of_restarts=(3,)))
+    starting = set_status(observed(again, "RRuu", out_of_restarts=(3,)))
     true = {entry["type"] for entry in starting.intended["conditions"] if entry["status"] == "True"}
     assert true == {"Failed", "Progressing", "Reconciling"}, "another group starts"
-    mended = set_status(SetSpec.of(again), observed(again, "RRRR"))
+    mended = set_status(observed(again, "RRRR"))
     true = {entry["type"] for entry in mended.intended["conditions"] if entry["status"] == "True"}
     assert true == {"Available"}
 
 
 def test_a_set_that_is_stalled_by_its_deadline_is_not_reconciling() -> None:
     lws = make_set(replicas=2, generation=3, progressDeadlineSeconds=60)
-    begun = {**lws, "status": dict(set_status(SetSpec.of(lws), observed(lws, "uu")).intended)}
-    later = set_status(SetSpec.of(begun), observed(begun, "uu", now=NOW + timedelta(seconds=61)))
+    begun = {**lws, "status": dict(set_status(observed(lws, "uu")).intended)}
+    later = set_status(observed(begun, "uu", now=NOW + timedelta(seconds=61)))
     true = {entry["type"] for entry in later.intended["conditions"] if entry["status"] == "True"}
     assert true == {"Progressing", "Stalled"}
 
