@@ -138,27 +138,22 @@ def _upkeep(targets: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
 
 def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course], planned: Plan) -> Plan:
     snapshot, spec = targets.snapshot, targets.spec
-    obj = snapshot.obj
+    obj, desired = snapshot.obj, targets.in_all()
     problems = problems_of(snapshot, planned.problems)
     rolling = frozenset(step.index for step in steps if step.is_rolling)
     status = disaggregated_status(
-        obj,
         ObservedRoles(
-            now=snapshot.now,
-            desired=targets.in_all(),
-            children=snapshot.children,
-            key=target.key,
-            update=target.name,
+            snapshot,
+            spec,
+            target,
+            desired,
             current=_current(snapshot, target, bool(rolling)),
-            collisions=target.collisions or (obj.get("status") or {}).get("collisionCount") or 0,
             rolling=rolling,
             rollouts={str(step.index): step.memory.stored for step in steps if step.memory is not None},
             pending=_pending(targets, target, steps),
             problems=problems,
             waiting_for=planned.waiting_for,
-            is_paused=spec.paused,
-            deadline=spec.progress_deadline,
-        ),
+        )
     )
     stored = obj.get("status") or {}
     completed = (events.rollout_completed(obj, target.key),) if _has_ended(stored, target, rolling) else ()
@@ -181,7 +176,7 @@ def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course
         announce=problem_events(obj, problems),
         again_after=soonest((status.due_in, recheck_after(snapshot.children), refusals_end)),
         standing=frozenset(word for word, holds in standing if holds),
-        figures=figures_of(obj["metadata"]["name"], target.name, targets.in_all(), status, bool(rolling)),
+        figures=figures_of(obj["metadata"]["name"], target.name, desired, status, bool(rolling)),
     )
 
 

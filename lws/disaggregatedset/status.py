@@ -16,6 +16,8 @@ from typing import Any
 
 from lws import timing
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.spec import DisaggregatedSpec
+from lws.disaggregatedset.target import TargetRevision
 from lws.kube.conditions import Condition, find, is_true
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset.events import problems as problem_events
@@ -23,7 +25,7 @@ from lws.leaderworkerset.left_alone import reported, unreadable
 from lws.leaderworkerset.status import status
 from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, rejection_problem
 from lws.leaderworkerset.status.status import AVAILABLE, PROGRESSING
-from lws.runtime.actions import ROLLING, Announce, Figures, Object, Plan, Problem
+from lws.runtime.actions import ROLLING, Announce, Figures, Plan, Problem
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 
@@ -38,32 +40,26 @@ _PROGRESS = frozenset({"roleStatuses", "sliceStatuses", "slices", LAST_PROGRESS,
 
 @dataclass(frozen=True, slots=True)
 class ObservedRoles:
-    """The facts from which a status is built.
+    """What a pass has observed and decided, as far as it determines the status.
 
     desired: role → groups over all slices, in the order of the spec; None if no number is specified.
-    key, update: the key and the name of the target revision.
     current: the name of the previous revision.
     rolling: the indices of slices in a rollout.
     rollouts: the records of these rollouts, by index.
     pending: edits that wait for the next revision, and delayed rollouts.
     waiting_for: what has to happen next, in words.
-    deadline: seconds without progress after which the set counts as stalled; None for never.
     """
 
-    now: datetime
+    snapshot: DisaggregatedSnapshot
+    spec: DisaggregatedSpec
+    target: TargetRevision
     desired: Mapping[str, int | None]
-    children: Sequence[ChildFacts] = ()
-    key: str = ""
-    update: str = ""
     current: str = ""
-    collisions: int = 0
     rolling: frozenset[int] = frozenset()
     rollouts: Mapping[str, Any] = field(default_factory=dict)
     pending: Sequence[str] = ()
     problems: Sequence[Problem] = ()
     waiting_for: str = ""
-    is_paused: bool = False
-    deadline: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +82,18 @@ class DisaggregatedStatus:
     roles: tuple[RoleCounts, ...] = ()
 
 
-def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedStatus:
+def disaggregated_status(observed: ObservedRoles) -> DisaggregatedStatus:
     """Build the status of a set after one pass."""
+    obj = observed.snapshot.obj
     stored: Mapping[str, Any] = obj.get("status") or {}
     generation = obj["metadata"].get("generation", 0)
-    counts = role_counts(observed.desired, observed.children, observed.key)
+    counts = role_counts(observed.desired, observed.snapshot.children, observed.target.key)
     is_reached = all(
         count.existing == count.ready == count.updated == observed.desired[count.name] for count in counts
     )
     # Children of a former revision may still exist although they have no groups.
     is_available = is_reached and not observed.rolling
-    pace = _pace(obj, observed, is_available)
+    pace = _pace(observed, is_available)
     last_progress = pace.last_progress(stored)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
@@ -108,7 +105,7 @@ def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedS
         "roleStatuses": [count.stored for count in counts],
         "conditions": conditions,
         LAST_PROGRESS: last_progress,
-        **_additions(obj, observed),
+        **_additions(stored, observed),
     }
     # Zeros are omitted, as upstream stores them.
     intended = {name: value for name, value in {**stored, **fields}.items() if value}
@@ -128,15 +125,16 @@ def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any], slices: int) -
     return status.can_wait(stored, patch, _PROGRESS) and not has_shrunk
 
 
-def _additions(obj: Object, observed: ObservedRoles) -> dict[str, Any]:
-    slices = {child.slice_index for child in observed.children if child.existing}
+def _additions(stored: Mapping[str, Any], observed: ObservedRoles) -> dict[str, Any]:
+    snapshot, target = observed.snapshot, observed.target
+    slices = {child.slice_index for child in snapshot.children if child.existing}
     return {
         "currentRevision": observed.current,
-        "updateRevision": observed.update,
-        "collisionCount": observed.collisions,
+        "updateRevision": target.name,
+        "collisionCount": target.collisions or stored.get("collisionCount"),
         "slices": len(slices),
-        "selector": f"{NAME_LABEL}={obj['metadata']['name']},{WORKER_INDEX_LABEL}=0",
-        "sliceStatuses": slice_counts(observed.children, observed.key, observed.rolling),
+        "selector": f"{NAME_LABEL}={snapshot.obj['metadata']['name']},{WORKER_INDEX_LABEL}=0",
+        "sliceStatuses": slice_counts(snapshot.children, target.key, observed.rolling),
         "rollouts": dict(observed.rollouts),
         "pending": _bounded(observed.pending),
     }
@@ -148,18 +146,19 @@ def _bounded(lines: Sequence[str]) -> list[str]:
     return [*lines[:_MOST_PENDING], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _pace(obj: Object, observed: ObservedRoles, is_available: bool) -> Pace:
-    stored = obj.get("status") or {}
+def _pace(observed: ObservedRoles, is_available: bool) -> Pace:
+    snapshot, deadline = observed.snapshot, observed.spec.progress_deadline
+    stored = snapshot.obj.get("status") or {}
     return Pace(
-        deadline=timedelta(seconds=observed.deadline) if observed.deadline is not None else None,
-        now=observed.now,
+        deadline=timedelta(seconds=deadline) if deadline is not None else None,
+        now=snapshot.now,
         is_progressing=not is_available,
         was_progressing=is_true(stored.get("conditions"), PROGRESSING),
-        is_paused=observed.is_paused,
-        has_moved=stored.get("observedGeneration") != obj["metadata"].get("generation", 0)
-        or has_come_closer(stored, observed.children, observed.key),
+        is_paused=observed.spec.paused,
+        has_moved=stored.get("observedGeneration") != snapshot.obj["metadata"].get("generation", 0)
+        or has_come_closer(stored, snapshot.children, observed.target.key),
         settled=0,
-        waits=tuple(wait for child in observed.children for wait in child.waits),
+        waits=tuple(wait for child in snapshot.children for wait in child.waits),
     )
 
 

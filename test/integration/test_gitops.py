@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +18,7 @@ from lws.leaderworkerset.status.status import set_status
 from lws.runtime.actions import Object, Problem
 from test.unit.builders import NOW, make_set
 from test.unit.disaggregated import make_disaggregated
-from test.unit.lws.disaggregatedset.status.test_status import AT_REST
+from test.unit.lws.disaggregatedset.status.test_status import observed as observed_roles
 from test.unit.lws.leaderworkerset.status.test_status import observed
 from tools.deployment import REPOSITORY
 from tools.localcluster.build import find_programs
@@ -43,12 +42,12 @@ def a_set(letters: str, then: str = "", floor: int = 0, **seen: Any) -> Object:
 
 
 def of_roles(minutes: int = 0, **seen: Any) -> Object:
-    obj: Object = make_disaggregated()
+    status: dict[str, Any] = {}
     for minute in range(minutes + 1):
-        roles = replace(AT_REST, now=NOW + timedelta(minutes=minute, seconds=minute), deadline=60, **seen)
-        patch = disaggregated_status(obj, roles).patch or {}
-        obj = {**obj, "status": {**(obj.get("status") or {}), **patch}}
-    return obj
+        now = NOW + timedelta(minutes=minute, seconds=minute)
+        patch = disaggregated_status(observed_roles(status, now=now, deadline=60, **seen)).patch or {}
+        status = {**status, **patch}
+    return make_disaggregated(status=status)
 
 
 def left_alone() -> Object:

@@ -8,7 +8,7 @@ import pytest
 
 from lws.disaggregatedset.tables import readable_status
 from test.unit.disaggregated import make_disaggregated
-from test.unit.lws.disaggregatedset.status.test_status import AT_REST, written
+from test.unit.lws.disaggregatedset.status.test_status import written
 
 
 @pytest.mark.parametrize(
@@ -25,14 +25,14 @@ from test.unit.lws.disaggregatedset.status.test_status import AT_REST, written
     ],
 )
 def test_what_cannot_be_read_counts_as_lost_and_is_written_anew(name: str, garbage: Any) -> None:
-    whole = written(AT_REST)
+    whole = written()
     stored = {**whole, name: garbage}
     read = readable_status(stored, make_disaggregated())
     assert read == {**whole, name: None}
-    assert written(AT_REST, read).get(name) == whole.get(name)
+    assert written(read).get(name) == whole.get(name)
 
 
 def test_what_can_be_read_stays_and_so_does_what_is_not_ours() -> None:
-    whole = {**written(AT_REST), "theirs": [None]}
+    whole = {**written(), "theirs": [None]}
     assert readable_status(whole, make_disaggregated()) == whole
     assert readable_status([7], make_disaggregated()) == {}

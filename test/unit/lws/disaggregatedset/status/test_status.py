@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from lws.disaggregatedset.spec import parse
 from lws.disaggregatedset.status import ObservedRoles, can_wait, disaggregated_status
+from lws.disaggregatedset.target import target_revision
 from lws.kube.patches import merge_patch
 from lws.kube.pods import NodeWait
 from lws.runtime.actions import Problem
@@ -20,22 +23,38 @@ REACHED = "All roles have reached their desired replica count, ready and updated
 UNDER_WAY = REACHED.replace("All", "Not all")
 DESIRED = {"prefill": 2, "decode": 1}
 OWNER = make_disaggregated()
-NEW, OLD = "1" * 8, "2" * 8
+TARGET = target_revision(DisaggregatedSnapshot(OWNER, NOW))
+NEW, OLD = TARGET.key, "2" * 8
 
 
 def facts(role: str, replicas: int, key: str = NEW, **more: Any) -> Any:
     return make_facts(OWNER, Identity(0, key, role), replicas, **more)
 
 
-AT_REST = ObservedRoles(
-    NOW, DESIRED, (facts("prefill", 2), facts("decode", 1)), NEW, f"demo-{NEW}-1", f"demo-{NEW}-1"
-)
+AT_REST = (facts("prefill", 2), facts("decode", 1))
 
 
-def written(observed: ObservedRoles, stored: Any = None) -> dict[str, Any]:
+def observed(
+    stored: Any = None,
+    *,
+    children: tuple[Any, ...] = AT_REST,
+    now: datetime = NOW,
+    desired: Mapping[str, int | None] = DESIRED,
+    deadline: int | None = None,
+    paused: bool = False,
+    **more: Any,
+) -> ObservedRoles:
+    """Return what a pass observes, by default of a set at rest. stored: the status. more: other fields."""
+    obj = make_disaggregated(
+        status=stored or {}, progressDeadlineSeconds=deadline, rolloutStrategy={"paused": paused}
+    )
+    snapshot = DisaggregatedSnapshot(obj, now, children)
+    return ObservedRoles(snapshot, parse(obj), TARGET, desired, TARGET.name, **more)
+
+
+def written(stored: Any = None, **seen: Any) -> dict[str, Any]:
     """Return the status after the pass."""
-    obj = make_disaggregated(status=stored or {})
-    patch = disaggregated_status(obj, observed).patch or {}
+    patch = disaggregated_status(observed(stored, **seen)).patch or {}
     after = {**(stored or {}), **patch}
     return {name: value for name, value in after.items() if value is not None}
 
@@ -53,14 +72,14 @@ def conditions(status: dict[str, Any]) -> list[tuple[str, str, str, str]]:
 
 
 def test_a_set_at_rest() -> None:
-    status = written(AT_REST)
+    status = written()
     assert conditions(status) == [("Available", "True", "AllRolesReady", REACHED)]
     assert status["observedGeneration"] == 1
     assert status["roleStatuses"] == [
         {"name": "prefill", "replicas": 2, "readyReplicas": 2, "updatedReplicas": 2},
         {"name": "decode", "replicas": 1, "readyReplicas": 1, "updatedReplicas": 1},
     ]
-    assert status["currentRevision"] == status["updateRevision"] == f"demo-{NEW}-1"
+    assert status["currentRevision"] == status["updateRevision"] == TARGET.name
     assert (status["slices"], status["selector"]) == (
         1,
         "disaggregatedset.x-k8s.io/name=demo,leaderworkerset.sigs.k8s.io/worker-index=0",
@@ -79,7 +98,7 @@ def test_a_set_at_rest() -> None:
             ],
         }
     ]
-    assert disaggregated_status(make_disaggregated(status=status), AT_REST).patch is None
+    assert disaggregated_status(observed(status)).patch is None
 
 
 @pytest.mark.parametrize(
@@ -95,51 +114,48 @@ def test_a_set_at_rest() -> None:
     ],
 )
 def test_a_set_under_way(children: Any) -> None:
-    status = written(replace(AT_REST, children=children))
+    status = written(children=children)
     assert conditions(status) == [("Progressing", "True", "RolloutInProgress", UNDER_WAY)]
 
 
 def test_a_removed_role_is_not_among_the_roles() -> None:
     """Upstream's status omits the role, too. The slices list its remaining groups."""
-    status = written(replace(AT_REST, children=(*AT_REST.children, facts("router", 1, OLD))))
+    status = written(children=(*AT_REST, facts("router", 1, OLD)))
     assert [each["name"] for each in status["roleStatuses"]] == ["prefill", "decode"]
     assert conditions(status)[0][:2] == ("Available", "True")
     assert "router" in str(status["sliceStatuses"])
 
 
 def test_a_set_of_which_a_former_revision_is_left_is_under_way_although_that_has_no_groups() -> None:
-    status = written(replace(AT_REST, rolling=frozenset({0})))
+    status = written(rolling=frozenset({0}))
     assert conditions(status) == [("Progressing", "True", "RolloutInProgress", UNDER_WAY)]
 
 
 def test_the_deadline_does_not_count_while_pods_wait_for_nodes() -> None:
-    begun = written(replace(AT_REST, children=(), deadline=60))
-    obj, later = make_disaggregated(status=begun), NOW + timedelta(seconds=600)
-    homeless = replace(facts("prefill", 2, ready=0, is_settled=False), waits=(NodeWait(NOW),))
-    waiting = replace(AT_REST, children=(homeless,), deadline=60, now=later)
-    status = disaggregated_status(obj, waiting)
+    begun = written(children=(), deadline=60)
+    homeless = facts("prefill", 2, ready=0, is_settled=False, waits=(NodeWait(NOW),))
+    waiting: dict[str, Any] = {"children": (homeless,), "deadline": 60, "now": NOW + timedelta(seconds=600)}
+    status = disaggregated_status(observed(begun, **waiting))
     assert (status.due_in, status.is_stalled) == (60.0, False)
     stalled = {**begun, "conditions": [{"type": "Stalled", "status": "True", "reason": "x", "message": ""}]}
-    after = dict(disaggregated_status(make_disaggregated(status=stalled), waiting).patch or {})
+    after = written(stalled, **waiting)
     (said,) = (each for each in after["conditions"] if each["type"] == "Stalled")
     assert (said["status"], said["reason"]) == ("False", "PodsUnscheduled")
 
 
 def test_a_role_that_nobody_says_a_number_for_is_never_available() -> None:
-    status = written(replace(AT_REST, desired={"prefill": 2, "decode": None}))
+    status = written(desired={"prefill": 2, "decode": None})
     assert conditions(status)[0][0] == "Progressing"
 
 
 def test_a_set_that_wants_nothing_is_available() -> None:
-    status = written(replace(AT_REST, desired={"prefill": 0, "decode": 0}, children=()))
+    status = written(desired={"prefill": 0, "decode": 0}, children=())
     assert status["roleStatuses"] == [{"name": "prefill"}, {"name": "decode"}]
     assert conditions(status)[0][0] == "Available" and "slices" not in status
 
 
 def test_a_condition_that_held_turns_with_the_other_one() -> None:
-    before = written(AT_REST)
-    later = replace(AT_REST, children=(), now=NOW + timedelta(seconds=5))
-    status = written(later, before)
+    status = written(written(), children=(), now=NOW + timedelta(seconds=5))
     assert conditions(status) == [
         ("Available", "False", "RolloutInProgress", UNDER_WAY),
         ("Progressing", "True", "RolloutInProgress", UNDER_WAY),
@@ -149,54 +165,54 @@ def test_a_condition_that_held_turns_with_the_other_one() -> None:
 
 def test_conditions_of_others_stay() -> None:
     other = {"type": "Paid", "status": "True", "reason": "Yes", "message": "", "lastTransitionTime": "x"}
-    assert other in written(AT_REST, {"conditions": [other]})["conditions"]
+    assert other in written({"conditions": [other]})["conditions"]
 
 
 def test_what_stands_in_the_way_is_told_as_long_as_it_does() -> None:
     problems = (Problem("QuotaExceeded", "role prefill: no"), Problem("NameClash", "role decode: taken"))
-    status = written(replace(AT_REST, problems=problems))
+    status = written(problems=problems)
     failure = ("ReplicaFailure", "True", "QuotaExceeded", "role prefill: no; role decode: taken")
     assert failure in conditions(status)
-    assert len(conditions(written(AT_REST, status))) == 1
+    assert len(conditions(written(status))) == 1
 
 
 def test_a_deadline_that_passes_is_told_once_with_what_is_waited_for() -> None:
-    begun = written(replace(AT_REST, children=(), deadline=60))
+    begun = written(children=(), deadline=60)
     assert begun["lastProgressTime"] == "2026-03-01T12:00:00Z"
-    obj = make_disaggregated(status=begun)
-    waiting = replace(AT_REST, children=(), deadline=60, waiting_for="prefill of slice 0 to be ready")
-    assert disaggregated_status(obj, replace(waiting, now=NOW + timedelta(seconds=10))).due_in == 50.0
-    late = disaggregated_status(obj, replace(waiting, now=NOW + timedelta(seconds=60)))
+    waiting: dict[str, Any] = {"children": (), "deadline": 60}
+    waiting |= {"waiting_for": "prefill of slice 0 to be ready"}
+    early = disaggregated_status(observed(begun, **waiting, now=NOW + timedelta(seconds=10)))
+    assert early.due_in == 50.0
+    late = disaggregated_status(observed(begun, **waiting, now=NOW + timedelta(seconds=60)))
     said = "No progress for 60 s; prefill of slice 0 to be ready"
     assert [(each.reason, each.type, each.note) for each in late.announce] == [("Stalled", "Warning", said)]
     assert late.due_in is None and late.patch is not None
     stalled = {**begun, **late.patch}
     assert ("Stalled", "True", "ProgressDeadlineExceeded", said) in conditions(stalled)
-    again = disaggregated_status(make_disaggregated(status=stalled), replace(waiting, now=NOW))
-    assert not again.announce
-    paused = written(replace(waiting, is_paused=True), stalled)
+    assert not disaggregated_status(observed(stalled, **waiting)).announce
+    paused = written(stalled, **waiting, paused=True)
     assert ("Stalled", "False", "RolloutPaused", "The rollout is paused") in conditions(paused)
 
 
 def test_what_is_remembered_of_rollouts_is_written_and_forgotten() -> None:
     memory = {"0": {"revision": NEW, "initialReplicas": {"demo-0-22222222-decode": 1}}}
-    status = written(replace(AT_REST, rollouts=memory, pending=("networkConfig of role decode",)))
+    status = written(rollouts=memory, pending=("networkConfig of role decode",))
     assert (status["rollouts"], status["pending"]) == (memory, ["networkConfig of role decode"])
-    after = written(AT_REST, status)
+    after = written(status)
     assert "rollouts" not in after and "pending" not in after
 
 
 @pytest.mark.parametrize(("count", "last"), [(20, "line 20"), (21, "and 1 more"), (1000, "and 980 more")])
 def test_what_waits_and_finds_no_room_is_counted(count: int, last: str) -> None:
     lines = [f"line {number}" for number in range(1, count + 1)]
-    pending = written(replace(AT_REST, pending=lines))["pending"]
+    pending = written(pending=lines)["pending"]
     assert pending[:20] == lines[:20] and pending[-1] == last and len(pending) <= 21
 
 
 def test_numbers_can_wait_and_verdicts_cannot() -> None:
-    before = written(replace(AT_REST, children=(facts("prefill", 1), facts("decode", 1))))
-    more = written(replace(AT_REST, children=(facts("prefill", 2, ready=1), facts("decode", 1))), before)
-    done = written(AT_REST, before)
+    before = written(children=(facts("prefill", 1), facts("decode", 1)))
+    more = written(before, children=(facts("prefill", 2, ready=1), facts("decode", 1)))
+    done = written(before)
     assert can_wait(before, merge_patch(before, more) or {}, 1)
     assert not can_wait(before, merge_patch(before, done) or {}, 1)
 
@@ -209,6 +225,6 @@ def test_that_the_last_slice_too_many_is_gone_is_told_at_once() -> None:
 def test_slices_in_a_rollout_are_told_first_where_there_is_no_room_for_all() -> None:
     roles = [f"role-{index}" for index in range(10)]
     children = tuple(make_facts(OWNER, Identity(index, NEW, role)) for index in range(30) for role in roles)
-    many = replace(AT_REST, desired=dict.fromkeys(roles, 30), children=children, rolling=frozenset({29}))
-    indices = [each["index"] for each in written(many)["sliceStatuses"]]
+    status = written(desired=dict.fromkeys(roles, 30), children=children, rolling=frozenset({29}))
+    indices = [each["index"] for each in status["sliceStatuses"]]
     assert indices == [*range(19), 29]
