@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from typing import Any
 
@@ -23,8 +23,14 @@ from lws.kube.patches import merge_patch
 from lws.leaderworkerset.events import problems as problem_events
 from lws.leaderworkerset.left_alone import reported, unreadable
 from lws.leaderworkerset.status import status
-from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, rejection_problem
-from lws.leaderworkerset.status.status import AVAILABLE, PROGRESSING
+from lws.leaderworkerset.status.problems import (
+    LAST_PROGRESS,
+    PROGRESSING,
+    STALLED,
+    Pace,
+    rejection_problem,
+)
+from lws.leaderworkerset.status.status import AVAILABLE
 from lws.runtime.actions import ROLLING, Announce, Figures, Plan, Problem
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
@@ -94,7 +100,7 @@ def disaggregated_status(observed: ObservedRoles) -> DisaggregatedStatus:
     # Children of a former revision may still exist although they have no groups.
     is_available = is_reached and not observed.rolling
     pace = _pace(observed, is_available)
-    last_progress = pace.last_progress(stored)
+    last_progress = pace.last_progress(obj)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
     desired = (*_conditions(before, is_available), *status.failure(observed.problems))
@@ -147,16 +153,14 @@ def _bounded(lines: Sequence[str]) -> list[str]:
 
 
 def _pace(observed: ObservedRoles, is_available: bool) -> Pace:
-    snapshot, deadline = observed.snapshot, observed.spec.progress_deadline
+    snapshot = observed.snapshot
     stored = snapshot.obj.get("status") or {}
     return Pace(
-        deadline=timedelta(seconds=deadline) if deadline is not None else None,
+        deadline=observed.spec.progress_deadline,
         now=snapshot.now,
         is_progressing=not is_available,
-        was_progressing=is_true(stored.get("conditions"), PROGRESSING),
         is_paused=observed.spec.paused,
-        has_moved=stored.get("observedGeneration") != snapshot.obj["metadata"].get("generation", 0)
-        or has_come_closer(stored, snapshot.children, observed.target.key),
+        has_moved=has_come_closer(stored, snapshot.children, observed.target.key),
         settled=0,
         waits=tuple(wait for child in snapshot.children for wait in child.waits),
     )

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lws import timing
-from lws.kube.conditions import Condition, Rejection, moment_of, timestamp
+from lws.kube.conditions import Condition, Rejection, is_true, moment_of, timestamp
 from lws.kube.metadata import controller_of, name_of, uid_of
 from lws.kube.names import byte_length, tightest_derived_name
 from lws.kube.nodes import (
@@ -242,6 +242,7 @@ def _advice(stuck: StuckPod, policy: NodeLossPolicy) -> str:
 # nothing else depends on it. If the record is lost, the condition becomes true later.
 
 
+PROGRESSING = "Progressing"
 STALLED = "Stalled"
 
 LAST_PROGRESS = "lastProgressTime"
@@ -255,31 +256,32 @@ _LONG_WAIT = 10
 class Pace:
     """Progress of a set.
 
-    deadline: maximum time without progress; None for no limit. is_progressing: whether groups are being
-    created or replaced. was_progressing: whether they were at the last write of the status. is_paused:
-    whether the user has paused the rollout. has_moved: whether the spec has changed or the rollout takes a
-    step. settled: number of groups that are ready on the target revision. waits: waits for a node, of pods of
-    groups that are not ready.
+    deadline: maximum seconds without progress; None for no limit. is_progressing: whether groups are being
+    created or replaced. is_paused: whether the user has paused the rollout. has_moved: whether the rollout
+    takes a step. settled: number of groups that are ready on the target revision. waits: waits for a node, of
+    pods of groups that are not ready.
     """
 
-    deadline: timedelta | None
+    deadline: int | None
     now: datetime
     is_progressing: bool
-    was_progressing: bool
     is_paused: bool
     has_moved: bool
     settled: int
     waits: tuple[NodeWait, ...] = ()
 
-    def last_progress(self, stored: Mapping[str, Any]) -> str | None:
+    def last_progress(self, obj: Object) -> str | None:
         """Return the moment to record (RFC 3339); None if nothing has happened yet. Progress is more settled
-        groups than before. A step, a changed spec, and the first group that is not ready after all were
-        settled also restart the clock.
+        groups than the status of `obj`, the set, shows. A step, a changed spec, and the first group that is
+        not ready after all were settled also restart the clock.
         """
+        stored: Mapping[str, Any] = obj.get("status") or {}
         recorded: str | None = stored.get(LAST_PROGRESS)
+        was_progressing = is_true(stored.get("conditions"), PROGRESSING)
+        has_moved = self.has_moved or stored.get("observedGeneration") != obj["metadata"].get("generation", 0)
         # Upstream does not write these counts. An empty status has no settled groups.
         groups = stored.get("groups") if stored else {}
-        has_begun = self.is_progressing and (not self.was_progressing or self.has_moved or not recorded)
+        has_begun = self.is_progressing and (not was_progressing or has_moved or not recorded)
         has_more = groups is not None and self.settled > int((groups.get("counts") or {}).get("Ready") or 0)
         return timestamp(self.now) if has_begun or has_more else recorded
 
@@ -297,23 +299,24 @@ class Pace:
         if self.deadline is None or not self.is_progressing or self.is_paused or moment is None:
             return None
         if self.lacks_nodes:
-            return self.deadline.total_seconds()
+            return float(self.deadline)
         scheduled = (wait.until for wait in self._long_waits() if wait.until is not None)
-        return max(0.0, (max((moment, *scheduled)) + self.deadline - self.now).total_seconds())
+        due = max((moment, *scheduled)) + timedelta(seconds=self.deadline)
+        return max(0.0, (due - self.now).total_seconds())
 
     def _long_waits(self) -> Iterator[NodeWait]:
         """Yield waits that explain missing progress. A repeatedly recreated group has short waits too."""
-        for wait in self.waits:
-            if self.deadline and (wait.until or self.now) - wait.since > self.deadline / _LONG_WAIT:
-                yield wait
+        if self.deadline:
+            longest = timedelta(seconds=self.deadline / _LONG_WAIT)
+            yield from (wait for wait in self.waits if (wait.until or self.now) - wait.since > longest)
 
 
-def stalled_condition(pace: Pace, deadline: timedelta, due_in: float | None, why: str) -> Condition:
+def stalled_condition(pace: Pace, due_in: float | None, why: str) -> Condition:
     """Return the condition Stalled. due_in: seconds until the deadline; 0 if it is overdue, None if none
     applies. why: the groups that are not ready, each with its reason.
     """
     if due_in == 0:
-        message = f"No progress for {deadline.total_seconds():.0f} s; {why}"
+        message = f"No progress for {pace.deadline} s; {why}"
         return Condition(STALLED, True, "ProgressDeadlineExceeded", message)
     if not pace.is_progressing:
         return Condition(STALLED, False, "AtRest", "No group is being created or replaced")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -23,13 +22,12 @@ from lws.leaderworkerset.group_records import current_members, failed, out_of_re
 from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
-from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED, Pace, stalled_condition
+from lws.leaderworkerset.status.problems import LAST_PROGRESS, PROGRESSING, STALLED, Pace, stalled_condition
 from lws.leaderworkerset.status.summary import READY, Summary, blocking_problem, summarise
 from lws.runtime.actions import ROLLING, Announce, Figures, Object, Problem, Reference, Tally
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, WORKER_INDEX_LABEL
 
 AVAILABLE = "Available"
-PROGRESSING = "Progressing"
 UPDATE_IN_PROGRESS = "UpdateInProgress"
 REPLICA_FAILURE = "ReplicaFailure"
 DEGRADED = "Degraded"
@@ -168,7 +166,7 @@ def set_status(observed: StatusInput) -> SetStatus:
     blocked_by = blocking_problem(name_of(lws), "; ".join(problem.message for problem in observed.problems))
     summary = summarise(observed.rollout, blocked_by)
     pace = _pace(observed, scope, summary)
-    last_progress = pace.last_progress(stored)
+    last_progress = pace.last_progress(lws)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
     desired = (*_conditions(before, scope), _degraded(observed), *failure(observed.problems))
@@ -200,17 +198,14 @@ def set_status(observed: StatusInput) -> SetStatus:
 
 
 def _pace(observed: StatusInput, scope: _Scope, summary: Summary) -> Pace:
-    lws, deadline = observed.snapshot.lws, observed.snapshot.spec.progress_deadline
-    stored = lws.get("status") or {}
+    snapshot = observed.snapshot
+    prewarm_before = (snapshot.lws.get("status") or {}).get("prewarm") or {}
     return Pace(
-        deadline=timedelta(seconds=deadline) if deadline is not None else None,
-        now=observed.snapshot.now,
+        deadline=snapshot.spec.progress_deadline,
+        now=snapshot.now,
         is_progressing=PROGRESSING in scope.true_conditions,
-        was_progressing=is_true(stored.get("conditions"), PROGRESSING),
         is_paused=observed.rollout.paused,
-        has_moved=observed.has_moved
-        or observed.prewarm != (stored.get("prewarm") or {})
-        or stored.get("observedGeneration") != lws["metadata"].get("generation", 0),
+        has_moved=observed.has_moved or observed.prewarm != prewarm_before,
         settled=summary.counts.get(READY, 0),
         waits=observed.waits,
     )
@@ -363,7 +358,7 @@ def conditions_after(
     by_type = {condition.type: condition for condition in desired}
     is_due = due_in == 0 or find(before, STALLED) is not None
     if STALLED not in by_type and pace.deadline is not None and is_due:
-        by_type[STALLED] = stalled_condition(pace, pace.deadline, due_in, "; ".join(reasons)[:_LONGEST_NOTE])
+        by_type[STALLED] = stalled_condition(pace, due_in, "; ".join(reasons)[:_LONGEST_NOTE])
     conditions: Sequence[Mapping[str, Any]] = before
     for condition in by_type.values():
         conditions = with_condition(conditions, condition, generation, pace.now)

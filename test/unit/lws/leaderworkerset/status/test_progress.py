@@ -10,20 +10,18 @@ import pytest
 
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset.status.problems import Pace, stalled_condition
-from test.unit.builders import NOW
+from test.unit.builders import NOW, make_set
 
 JUST_NOW, BEFORE = "2026-03-01T12:00:00Z", "2026-03-01T11:55:00Z"
-PACE = Pace(
-    deadline=timedelta(seconds=600),
-    now=NOW,
-    is_progressing=True,
-    was_progressing=True,
-    is_paused=False,
-    has_moved=False,
-    settled=2,
-)
-TEN_MINUTES = timedelta(seconds=600)
-STORED = {"lastProgressTime": BEFORE, "groups": {"counts": {"Ready": 2}}}
+PACE = Pace(deadline=600, now=NOW, is_progressing=True, is_paused=False, has_moved=False, settled=2)
+PROGRESSING = [{"type": "Progressing", "status": "True"}]
+STORED = {
+    "lastProgressTime": BEFORE,
+    "groups": {"counts": {"Ready": 2}},
+    "conditions": PROGRESSING,
+    "observedGeneration": 1,
+}
+AFTER_REST = {**STORED, "conditions": []}
 
 
 def waited(since: float, until: float | None = None) -> NodeWait:
@@ -39,30 +37,29 @@ def waited(since: float, until: float | None = None) -> NodeWait:
         pytest.param({}, STORED, BEFORE, id="no change"),
         pytest.param({"settled": 3}, STORED, JUST_NOW, id="one more group is settled"),
         pytest.param({"settled": 1}, STORED, BEFORE, id="one less is no progress"),
-        pytest.param({"has_moved": True}, STORED, JUST_NOW, id="a step, or a new spec"),
-        pytest.param({"was_progressing": False}, STORED, JUST_NOW, id="the first trouble after rest"),
-        pytest.param({"is_progressing": False, "was_progressing": False}, STORED, BEFORE, id="at rest"),
+        pytest.param({"has_moved": True}, STORED, JUST_NOW, id="a step"),
+        pytest.param({}, {**STORED, "observedGeneration": 0}, JUST_NOW, id="a new spec"),
+        pytest.param({}, AFTER_REST, JUST_NOW, id="the first trouble after rest"),
+        pytest.param({"is_progressing": False}, AFTER_REST, BEFORE, id="at rest"),
         pytest.param({"is_progressing": False, "settled": 3}, STORED, JUST_NOW, id="it has come to rest"),
         pytest.param({}, {}, JUST_NOW, id="status lost"),
-        pytest.param({}, {"groups": STORED["groups"]}, JUST_NOW, id="the time lost"),
+        pytest.param({}, {**STORED, "lastProgressTime": None}, JUST_NOW, id="the time lost"),
         pytest.param({"is_progressing": False, "settled": 0}, {}, None, id="no groups wanted"),
         pytest.param({"is_progressing": False}, {}, JUST_NOW, id="all ready by the first status"),
         pytest.param({"is_progressing": False}, {"readyReplicas": 2}, None, id="at rest, status not kept"),
-        pytest.param(
-            {"settled": 1}, {"lastProgressTime": BEFORE, "groups": {}}, JUST_NOW, id="the first group"
-        ),
+        pytest.param({"settled": 1}, {**STORED, "groups": {}}, JUST_NOW, id="the first group"),
     ],
 )
 def test_last_progress(pace: dict[str, Any], stored: dict[str, Any], last: str | None) -> None:
-    assert replace(PACE, **pace).last_progress(stored) == last
+    assert replace(PACE, **pace).last_progress(make_set(status=stored)) == last
 
 
 @pytest.mark.parametrize(
     ("pace", "last", "due_in"),
     [
         pytest.param({}, BEFORE, 300, id="half of it is over"),
-        pytest.param({"deadline": timedelta(seconds=300)}, BEFORE, 0, id="it is over"),
-        pytest.param({"deadline": timedelta(seconds=1)}, BEFORE, 0, id="overdue for long"),
+        pytest.param({"deadline": 300}, BEFORE, 0, id="it is over"),
+        pytest.param({"deadline": 1}, BEFORE, 0, id="overdue for long"),
         pytest.param({"is_progressing": False}, BEFORE, None, id="at rest"),
         pytest.param({"is_paused": True}, BEFORE, None, id="paused"),
         pytest.param({}, None, None, id="nothing known"),
@@ -87,7 +84,7 @@ def test_due_in(pace: dict[str, Any], last: str | None, due_in: float | None) ->
 
 
 def test_the_condition_contains_the_waiting_reason() -> None:
-    condition = stalled_condition(PACE, TEN_MINUTES, 0, "group 3: workers are not ready")
+    condition = stalled_condition(PACE, 0, "group 3: workers are not ready")
     assert (condition.is_true, condition.reason) == (True, "ProgressDeadlineExceeded")
     assert condition.message == "No progress for 600 s; group 3: workers are not ready"
 
@@ -102,8 +99,6 @@ def test_the_condition_contains_the_waiting_reason() -> None:
     ],
 )
 def test_a_false_condition_has_a_reason(pace: dict[str, Any], due_in: float | None, reason: str) -> None:
-    condition = stalled_condition(
-        replace(PACE, **pace), TEN_MINUTES, due_in, "group 3: workers are not ready"
-    )
+    condition = stalled_condition(replace(PACE, **pace), due_in, "group 3: workers are not ready")
     assert (condition.is_true, condition.reason) == (False, reason)
     assert "group 3" not in condition.message
