@@ -31,13 +31,14 @@ from lws.leaderworkerset.children.leader_deployment import (
     plan_node_loss,
     plan_succession,
 )
-from lws.leaderworkerset.children.leader_statefulset import LeaderStep, plan_leaders, plan_retries
+from lws.leaderworkerset.children.leader_statefulset import LeaderStep, plan_retries, plan_statefulset
 from lws.leaderworkerset.children.services import plan_leader_service, plan_service
-from lws.leaderworkerset.children.workload import plan_scheduling
+from lws.leaderworkerset.children.workload import SchedulingStep, plan_scheduling
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
 from lws.leaderworkerset.restart_counts import InvalidCounts, counts_in, pruned
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import leaders_kind
 from lws.leaderworkerset.status.problems import (
     STALLED,
     barred_pods,
@@ -74,6 +75,7 @@ from lws.runtime.actions import (
     merge_plans,
     soonest,
 )
+from lws.runtime.children import Child, plan_obstacle
 from lws_api.leaderworkerset.v1 import GROUP_RESTART_COUNTS_ANNOTATION
 
 
@@ -88,11 +90,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     assessment = assess(snapshot)
     ownership, target, rollout = assessment.ownership, assessment.target, assessment.rollout
     scheduling = plan_scheduling(snapshot)
-    if scheduling.is_first:
-        step = LeaderStep(Plan(waiting_for=scheduling.plan.waiting_for or "the Workload to be created"))
-    else:
-        plan_step = plan_leaders if rollout.deployment is None else plan_deployment
-        step = plan_step(snapshot, assessment)
+    step = _plan_leaders(snapshot, assessment, scheduling)
     is_done = ownership == Ownership.OURS and rollout.is_done
     services = (plan_service(snapshot, is_done), plan_leader_service(snapshot))
     children: tuple[Plan, ...] = (
@@ -146,6 +144,18 @@ def plan(snapshot: SetSnapshot) -> Plan:
     )
     waiting_for = next((child.waiting_for for child in children if child.waiting_for), "")
     return replace(merge_plans(*children, own), waiting_for=waiting_for)
+
+
+def _plan_leaders(snapshot: SetSnapshot, assessment: Assessment, scheduling: SchedulingStep) -> LeaderStep:
+    if scheduling.is_first:
+        return LeaderStep(Plan(waiting_for=scheduling.plan.waiting_for or "the Workload to be created"))
+    former = f"the former leader {leaders_kind(snapshot.lws)}"
+    blocked = plan_obstacle(snapshot.owner, Child(assessment.ownership, snapshot.leaders, former))
+    if blocked is not None:
+        return LeaderStep(blocked)
+    if assessment.rollout.deployment is None:
+        return plan_statefulset(snapshot, assessment)
+    return LeaderStep(plan_deployment(snapshot, assessment))
 
 
 def _restart_counts(

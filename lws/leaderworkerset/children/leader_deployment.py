@@ -8,24 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lws.kube import patches
-from lws.kube.metadata import annotations_of, labels_of, missing_labels, name_of
+from lws.kube.metadata import annotations_of, labels_of, name_of
 from lws.kube.nodes import node_of
 from lws.kube.ownership import Ownership
 from lws.kube.pods import has_ended, has_gate
 from lws.leaderworkerset import events, fields
 from lws.leaderworkerset.assessment.assessment import Assessment, recorded_former
-from lws.leaderworkerset.children.leader_statefulset import (
-    LeaderStep,
-    is_fought_over,
-    is_kept,
-    take_off_tool_keys,
-)
+from lws.leaderworkerset.children.leader_statefulset import paths_to_apply, take_off_tool_keys
 from lws.leaderworkerset.group_records import KEPT, inherited_restarts, mark_of, out_of_restarts
 from lws.leaderworkerset.pod_identity import group_id, group_name, hash_host_name, is_leader
 from lws.leaderworkerset.restart_counts import Counts, count_key
 from lws.leaderworkerset.revisions.history import restore
-from lws.leaderworkerset.rollout.groups import FIELD_MANAGER
 from lws.leaderworkerset.rollout.replacement import (
     Leader,
     admit,
@@ -47,7 +40,6 @@ from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.problems import force_delete, is_forced, stuck_on_lost_nodes
 from lws.leaderworkerset.templates.objects import build_leader_deployment
 from lws.runtime.actions import Apply, Delete, Merge, Object, Plan, Problem, Reference
-from lws.runtime.children import Child, plan_obstacle
 from lws_api.leaderworkerset.identity import GroupReplacementPolicy
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
@@ -57,18 +49,11 @@ from lws_api.leaderworkerset.v1 import (
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     RESTART_BUDGET_EXHAUSTED_ANNOTATION,
-    REVISION_LABEL,
 )
 
 
-def plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
+def plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     """Record the target revision, then create or update the Deployment."""
-    child = Child(assessment.ownership, snapshot.leaders, "the former leader Deployment")
-    blocked = plan_obstacle(snapshot.owner, child)
-    return LeaderStep(blocked if blocked is not None else _plan_deployment(snapshot, assessment))
-
-
-def _plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     lws, stored, spec, target = snapshot.lws, snapshot.leaders, snapshot.spec, assessment.target
     is_paused, former = spec.paused, None
     if is_paused and not snapshot.has_replica_sets:
@@ -82,10 +67,8 @@ def _plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
         failure = events.failed_leaders(lws, "create")
         create = Apply(intent, why="the set has no leaders yet", announce=announce, failure=failure)
         return Plan(((*target.actions, create),))
-    paths = patches.changed_paths(intent, stored, FIELD_MANAGER, is_kept)
-    lost = missing_labels(stored, {key: labels_of(intent)[key] for key in (NAME_LABEL, REVISION_LABEL)})
     updates: tuple[Apply | Merge, ...] = ()
-    if paths and (lost or not is_fought_over(snapshot, stored, intent)):
+    if paths := paths_to_apply(snapshot, stored, intent):
         why = f"changed: {', '.join('.'.join(path) for path in paths[:5])}"
         failure = events.failed_leaders(lws, "update")
         apply = Apply(intent, why=why, uid=stored["metadata"]["uid"], failure=failure)

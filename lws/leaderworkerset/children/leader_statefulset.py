@@ -61,7 +61,6 @@ from lws.runtime.actions import (
     Tally,
     soonest,
 )
-from lws.runtime.children import Child, plan_obstacle
 from lws_api.leaderworkerset.v1 import NAME_LABEL, PODS_RETRIED_AT_ANNOTATION, REVISION_LABEL
 
 _TEMPLATE, _STRATEGY = ("spec", "template"), ("spec", "updateStrategy")
@@ -76,19 +75,11 @@ class LeaderStep:
     has_moved: bool = False
 
 
-def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
+def plan_statefulset(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
     """Plan the next step of the leader StatefulSet."""
-    child = Child(assessment.ownership, snapshot.leaders, "the former leader StatefulSet")
-    blocked = plan_obstacle(snapshot.owner, child)
-    return (
-        LeaderStep(blocked) if blocked is not None else _roll(snapshot, assessment.target, assessment.rollout)
-    )
-
-
-def _roll(snapshot: SetSnapshot, choice: TargetRevision, state: RolloutState) -> LeaderStep:
     lws, leaders, position_recorded = snapshot.lws, snapshot.leaders, recorded_position(snapshot.lws)
-    stored = state.statefulset
-    rollout = plan_rollout(state)
+    choice, state = assessment.target, assessment.rollout
+    stored, rollout = state.statefulset, plan_rollout(state)
     if leaders is None or stored is None:
         created = _create_leaders(snapshot, choice, rollout)
         return LeaderStep(Plan(((*choice.actions, created),), waiting_for=rollout.waiting_for))
@@ -183,10 +174,8 @@ def _apply_leaders(
     lws = snapshot.lws
     update = RollingUpdate(rollout.partition, rollout.replicas, statefulset_max_unavailable(snapshot.spec))
     intent = build_leader_statefulset(snapshot.spec, choice.key, update, stored)
-    paths = patches.changed_paths(intent, stored, FIELD_MANAGER, is_kept)
-    # Without these labels, no watch would select the StatefulSet, or it would count as another revision.
-    lost = missing_labels(stored, {key: labels_of(intent)[key] for key in (NAME_LABEL, REVISION_LABEL)})
-    if not paths or (not lost and is_fought_over(snapshot, stored, intent)):
+    paths = paths_to_apply(snapshot, stored, intent)
+    if not paths:
         return ()
     why = rollout.why or f"changed: {', '.join('.'.join(path) for path in paths[:5])}"
     is_begun = key_of_template(stored) == choice.key
@@ -229,12 +218,20 @@ def _beside_template(
     return patches.merge_patch_of(intent, paths)
 
 
-def is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bool:
-    """Return whether this intent has been applied before and the stored spec has not changed since."""
-    return snapshot.applied == (patches.digest(intent), stored["metadata"].get("generation", 0))
+def paths_to_apply(snapshot: SetSnapshot, stored: Object, intent: Object) -> Sequence[patches.Path]:
+    """Return the paths at which to change the stored StatefulSet or Deployment; none if this intent has been
+    applied before and the stored spec has not changed since, because applying it again would not help.
+    """
+    paths = patches.changed_paths(intent, stored, FIELD_MANAGER, _is_kept)
+    # Without these labels, no watch would select the object, or it would count as another revision.
+    lost = missing_labels(stored, {key: labels_of(intent)[key] for key in (NAME_LABEL, REVISION_LABEL)})
+    if not paths or lost:
+        return paths
+    applied = (patches.digest(intent), stored["metadata"].get("generation", 0))
+    return paths if snapshot.applied != applied else ()
 
 
-def is_kept(path: patches.Path) -> bool:
+def _is_kept(path: patches.Path) -> bool:
     """Return whether the path is a label or annotation of a deployment tool that earlier releases copied, and
     which is kept until the next rollout.
     """
