@@ -55,15 +55,16 @@ class Members:
 
 def recorded_members(lws: Object, index: int) -> Members | None:
     """Return the recorded members of the group with this index; None if there is no readable record."""
-    return _read(_stored(lws).get(str(index)))
+    return _members(_records(lws, "members").get(str(index)))
 
 
-def _stored(lws: Object) -> Mapping[str, object]:
-    stored = (lws.get("status") or {}).get("members")
+def _records(lws: Object, field: str) -> Mapping[str, Any]:
+    """Return the stored records of groups, by index; empty if they are unreadable."""
+    stored = (lws.get("status") or {}).get(field)
     return stored if isinstance(stored, Mapping) else {}
 
 
-def _read(text: object) -> Members | None:
+def _members(text: object) -> Members | None:
     return _parsed(text) if isinstance(text, str) else None
 
 
@@ -83,11 +84,10 @@ def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, 
     """
     if snapshot.spec.restart_policy == RestartPolicy.NONE:
         return {}
-    stored = _stored(snapshot.lws)
+    stored = _records(snapshot.lws, "members")
     current: dict[int, Members] = {}
     for group in snapshot.groups:
-        uid, text = group.uid, stored.get(str(group.index))
-        before = _parsed(text) if isinstance(text, str) else None
+        uid, before = group.uid, _members(stored.get(str(group.index)))
         if before is not None and before.leader == _hash(uid):
             current[group.index] = before
         elif group.index in ready and group.is_complete:
@@ -142,8 +142,7 @@ class Restarts:
 
 def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
     """Return the restarts of the group with this index that count on the revision with this key."""
-    stored = (lws.get("status") or {}).get("restarts")
-    text = stored.get(str(index)) if isinstance(stored, Mapping) else None
+    text = _records(lws, "restarts").get(str(index))
     match = _RECORD.fullmatch(text) if isinstance(text, str) else None
     if match is None or match[4] != key:
         # A new revision may fix the failure, so it starts with no restarts.
@@ -162,13 +161,12 @@ def inherited_restarts(
     groups had other numbers. The records with the most restarts are moved first.
     live: numbers of groups that keep their records. admitted: number and revision key of each new group.
     """
-    stored = (lws.get("status") or {}).get("restarts")
-    records = stored if isinstance(stored, Mapping) else {}
+    records = _records(lws, "restarts")
     free: dict[str, list[tuple[int, str]]] = {}
-    for number, text in records.items():
+    for former, text in records.items():
         match = _RECORD.fullmatch(text) if isinstance(text, str) else None
-        if match is not None and whole_number(number, most=MOST_GROUP_NUMBER) not in live:
-            free.setdefault(match[4], []).append((-int(match[1]), number))
+        if match is not None and whole_number(former, most=MOST_GROUP_NUMBER) not in live:
+            free.setdefault(match[4], []).append((-int(match[1]), former))
     patch: dict[str, str | None] = {}
     for number, key in admitted:
         if str(number) not in records and (left := sorted(free.get(key, ()))):
