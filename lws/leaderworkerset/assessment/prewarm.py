@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache, cached_property
 from typing import Any
@@ -75,7 +75,7 @@ class Prewarming:
     is_over: bool
     needs: Mapping[str, Need]
     ended: frozenset[str] = frozenset()
-    failed: Mapping[str, str] | None = None
+    failed: Mapping[str, str] = field(default_factory=dict)
     stored: Mapping[str, Any] | None = None
 
     @cached_property
@@ -280,7 +280,7 @@ def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: Target
     left = state.deadline - snapshot.now
     running = [job for job in facts.jobs if name_of(job) in names and not has_ended(job)]
     # A Job whose pods are rejected pulls nothing, so it does not count towards `parallelism`.
-    pulling = [job for job in running if names[name_of(job)] not in (state.failed or {})]
+    pulling = [job for job in running if names[name_of(job)] not in state.failed]
     existing = {name_of(job) for job in facts.jobs}
     missing = [(name, node) for name, node in names.items() if name not in existing]
     for name, node in missing[: max(0, settings.parallelism - len(pulling))]:
@@ -301,7 +301,7 @@ def prewarmed(snapshot: SetSnapshot, state: Prewarming | None) -> tuple[Announce
     """Announce the end of prewarming. The Event is written once, with the status that records the end."""
     if state is None or not state.is_over or not state.needs or snapshot.prewarm is None:
         return ()
-    failed = dict(state.failed or {})
+    failed = dict(state.failed)
     failed |= {
         node: "DeadlineExceeded" for node in state.needs if node not in state.ended and node not in failed
     }
