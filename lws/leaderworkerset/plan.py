@@ -6,7 +6,7 @@ planned in a file of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,6 @@ from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.assessment import Assessment, assess, recorded_position
 from lws.leaderworkerset.assessment.prewarm import plan_prewarm, prewarmed, recorded_prewarming
 from lws.leaderworkerset.assessment.target_revision import (
-    TargetRevision,
     former_revision,
     plan_pruning,
     plan_revision_repairs,
@@ -66,7 +65,6 @@ from lws.leaderworkerset.templates.claims import claims_at_risk, plan_owners
 from lws.runtime.actions import (
     Announce,
     Figures,
-    Merge,
     Object,
     Plan,
     Problem,
@@ -88,65 +86,18 @@ def plan(snapshot: SetSnapshot) -> Plan:
     if problem is not None:
         return plan_left_alone(snapshot, problem)
     assessment = assess(snapshot)
-    ownership, target, rollout = assessment.ownership, assessment.target, assessment.rollout
     scheduling = plan_scheduling(snapshot)
-    step = _plan_leaders(snapshot, assessment, scheduling)
-    is_done = ownership == Ownership.OURS and rollout.is_done
-    services = (plan_service(snapshot, is_done), plan_leader_service(snapshot))
-    children: tuple[Plan, ...] = (
-        scheduling.plan,
-        step.plan,
-        *services,
-        plan_disruption_budget(snapshot, assessment.groups),
-        plan_retries(snapshot),
-        plan_returns(snapshot),
-        plan_prewarm(snapshot, assessment.prewarming, target),
-    )
-    if rollout.deployment is not None:
-        children += (
-            plan_ended(snapshot, assessment),
-            plan_node_loss(snapshot),
-            plan_succession(snapshot, assessment),
-        )
-    blocking = (problem for child in children for problem in child.problems)
-    pruning, unreadable = _restart_counts(snapshot, rollout, target.key if is_done else "")
-    of_nodes = (*lost_nodes(snapshot), *barred_pods(snapshot))
-    problems = problems_of(snapshot, [*blocking, *of_nodes, *unreadable])
-    upkeep = [plan_revision_repairs(snapshot, target), pruning]
-    upkeep.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
-    if ownership in (Ownership.OURS, Ownership.ABSENT):
-        upkeep.append(plan_pruning(snapshot, target, () if is_done else _recorded_names(snapshot.lws)))
-    revisions = _revisions_to_report(snapshot, target, step, is_done)
-    observed = StatusInput(
-        snapshot,
-        rollout,
-        revisions,
-        problems,
-        position=_position_to_record(snapshot.lws, revisions, step),
-        has_moved=step.has_moved,
-        scheduling=scheduling.condition,
-        prewarm={} if is_done else _prewarm_record(snapshot, assessment),
-    )
-    status = set_status(observed)
-    announce = (*_taken_over(snapshot, revisions), *prewarmed(snapshot, assessment.prewarming))
-    status = replace(status, announce=(*status.announce, *announce))
-    waits = (status.due_in, recheck_lost_nodes(snapshot), recheck_barred_pods(snapshot))
-    own = Plan(
-        sequences=tuple(upkeep),
-        statuses=_status_writes(snapshot, status, rollout),
-        announce=(
-            *events.problems(snapshot.lws, problems),
-            *events.broken_revisions(snapshot.lws, snapshot.revisions),
-        ),
-        again_after=soonest((*waits, snapshot.recheck_after, _unseen_pods(snapshot, rollout.ready))),
-        standing=_standing(status),
-        figures=_figures(observed, status),
-    )
+    leaders = _plan_leaders(snapshot, assessment, scheduling)
+    children = (scheduling.plan, leaders.plan, *_children(snapshot, assessment))
+    upkeep = merge_plans(*_upkeep(snapshot, assessment))
+    problems = problems_of(snapshot, _encountered(snapshot, children, upkeep))
+    status = _plan_status(snapshot, assessment, scheduling, leaders, problems)
     waiting_for = next((child.waiting_for for child in children if child.waiting_for), "")
-    return replace(merge_plans(*children, own), waiting_for=waiting_for)
+    return replace(merge_plans(*children, upkeep, status), waiting_for=waiting_for)
 
 
 def _plan_leaders(snapshot: SetSnapshot, assessment: Assessment, scheduling: SchedulingStep) -> LeaderStep:
+    """Plan the next step of the leader StatefulSet or Deployment, or what it has to wait for."""
     if scheduling.is_first:
         return LeaderStep(Plan(waiting_for=scheduling.plan.waiting_for or "the Workload to be created"))
     former = f"the former leader {leaders_kind(snapshot.lws)}"
@@ -158,24 +109,93 @@ def _plan_leaders(snapshot: SetSnapshot, assessment: Assessment, scheduling: Sch
     return LeaderStep(plan_deployment(snapshot, assessment))
 
 
-def _restart_counts(
-    snapshot: SetSnapshot, rollout: RolloutState, only_key: str
-) -> tuple[tuple[Merge, ...], tuple[Problem, ...]]:
-    """Plan the removal of restart counts that are no longer needed, or report that the counts are unreadable.
-    Counts of deleted groups are removed and, unless `only_key` is empty, counts of revisions with other keys.
-    Counts of Hash groups are handed to their successors instead: see `plan_succession`.
+def _children(snapshot: SetSnapshot, assessment: Assessment) -> Iterator[Plan]:
+    """Plan the other children, and what to do about pods that their controllers do not handle."""
+    yield plan_service(snapshot, assessment.is_done)
+    yield plan_leader_service(snapshot)
+    yield plan_disruption_budget(snapshot, assessment.groups)
+    yield plan_retries(snapshot)
+    yield plan_returns(snapshot)
+    yield plan_prewarm(snapshot, assessment.prewarming, assessment.target)
+    if assessment.rollout.deployment is not None:
+        yield plan_ended(snapshot, assessment)
+        yield plan_node_loss(snapshot)
+        yield plan_succession(snapshot, assessment)
+
+
+def _upkeep(snapshot: SetSnapshot, assessment: Assessment) -> Iterator[Plan]:
+    """Plan the repair and removal of records: revisions, restart counts, and owners of PVCs."""
+    lws, target = snapshot.lws, assessment.target
+    yield Plan((plan_revision_repairs(snapshot, target),))
+    yield _plan_restart_counts(snapshot, assessment)
+    yield Plan((plan_owners(lws, (group.index for group in snapshot.groups), snapshot.claims),))
+    if assessment.ownership in (Ownership.OURS, Ownership.ABSENT):
+        yield Plan((plan_pruning(snapshot, target, () if assessment.is_done else _recorded_names(lws)),))
+
+
+def _encountered(snapshot: SetSnapshot, children: Iterable[Plan], upkeep: Plan) -> Iterator[Problem]:
+    """Yield the problems that this pass has encountered, worst first."""
+    for child in children:
+        yield from child.problems
+    yield from lost_nodes(snapshot)
+    yield from barred_pods(snapshot)
+    yield from upkeep.problems
+
+
+def _plan_status(
+    snapshot: SetSnapshot,
+    assessment: Assessment,
+    scheduling: SchedulingStep,
+    leaders: LeaderStep,
+    problems: tuple[Problem, ...],
+) -> Plan:
+    """Plan the status, Events and metrics of the set, and when to check again if nothing changes."""
+    rollout, revisions = assessment.rollout, _revisions_to_report(snapshot, assessment, leaders)
+    observed = StatusInput(
+        snapshot,
+        rollout,
+        revisions,
+        problems,
+        position=_position_to_record(snapshot.lws, revisions, leaders),
+        has_moved=leaders.has_moved,
+        scheduling=scheduling.condition,
+        prewarm=_prewarm_record(snapshot, assessment),
+    )
+    status = set_status(observed)
+    announce = (*_taken_over(snapshot, revisions), *prewarmed(snapshot, assessment.prewarming))
+    status = replace(status, announce=(*status.announce, *announce))
+    waits = (status.due_in, recheck_lost_nodes(snapshot), recheck_barred_pods(snapshot))
+    return Plan(
+        statuses=_status_writes(snapshot, status, rollout),
+        announce=(
+            *events.problems(snapshot.lws, problems),
+            *events.broken_revisions(snapshot.lws, snapshot.revisions),
+        ),
+        again_after=soonest((*waits, snapshot.recheck_after, _unseen_pods(snapshot, rollout.ready))),
+        standing=_standing(status),
+        figures=_figures(observed, status),
+    )
+
+
+def _plan_restart_counts(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
+    """Remove restart counts that are no longer needed, or report that the counts are unreadable. Counts of
+    deleted groups are removed and, after a rollout, counts of other revisions. Counts of Hash groups are
+    handed to their successors instead: see `plan_succession`.
     """
+    lws, rollout = snapshot.lws, assessment.rollout
+    only_key = assessment.target.key if assessment.is_done else ""
     try:
-        is_hash, counts = rollout.deployment is not None, counts_in(snapshot.lws)
-        merge = pruned(snapshot.lws, _desired_groups(rollout), only_key) if counts and not is_hash else None
+        if not counts_in(lws) or rollout.deployment is not None:
+            return Plan()
+        merge = pruned(lws, _desired_groups(rollout), only_key)
     except InvalidCounts as error:
         message = (
             f"{error}: fix or remove the annotation {GROUP_RESTART_COUNTS_ANNOTATION} of the set; until "
             "then, failed groups are not recreated"
         )
         problem = Problem("InvalidRestartCounts", message, action="Read")
-        return (), (problem,) if snapshot.spec.counts_restarts else ()
-    return (merge,) if merge is not None else (), ()
+        return Plan(problems=(problem,) if snapshot.spec.counts_restarts else ())
+    return Plan(((merge,),) if merge is not None else ())
 
 
 def _standing(status: SetStatus) -> frozenset[str]:
@@ -213,14 +233,12 @@ def _status_writes(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutSta
     return (Status(Reference.to(lws), patch, status.announce, *delays, before=stored),)
 
 
-def _revisions_to_report(
-    snapshot: SetSnapshot, target: TargetRevision, step: LeaderStep, is_done: bool
-) -> Revisions:
+def _revisions_to_report(snapshot: SetSnapshot, assessment: Assessment, leaders: LeaderStep) -> Revisions:
     """Return the revisions for the status; none if this pass does not record the target revision first."""
-    (first, *_) = step.plan.sequences or ((),)
+    target, (first, *_) = assessment.target, leaders.plan.sequences or ((),)
     if first[: len(target.actions)] != target.actions:
         return Revisions()
-    current = target.name if is_done else former_revision(snapshot, target)
+    current = target.name if assessment.is_done else former_revision(snapshot, target)
     return Revisions(current, target.name, target.collisions)
 
 
@@ -231,6 +249,9 @@ def _recorded_names(lws: Object) -> tuple[str, ...]:
 
 
 def _prewarm_record(snapshot: SetSnapshot, assessment: Assessment) -> Mapping[str, Any]:
+    """Return the value of `status.prewarm`; empty if nothing has to be recorded."""
+    if assessment.is_done:
+        return {}
     if assessment.prewarming is not None:
         return assessment.prewarming.record(snapshot.now)
     if snapshot.spec.prewarm is None:
@@ -252,10 +273,10 @@ def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, 
     return (events.claims_at_risk(snapshot.lws, at_risk),) if at_risk else ()
 
 
-def _position_to_record(lws: Object, revisions: Revisions, step: LeaderStep) -> Mapping[str, Any] | None:
+def _position_to_record(lws: Object, revisions: Revisions, leaders: LeaderStep) -> Mapping[str, Any] | None:
     """Return the unrecorded position of a rollout that another controller began; None if there is none."""
-    position = step.position
-    if position is None or step.has_moved or position == recorded_position(lws):
+    position = leaders.position
+    if position is None or leaders.has_moved or position == recorded_position(lws):
         return None
     current = revisions.current or (lws.get("status") or {}).get("currentRevision")
     return position.stored if current != position.revision else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from lws.history.revision import usable
@@ -33,7 +34,8 @@ from lws.leaderworkerset.spec import has_hash_groups
 from lws.runtime.actions import Merge, Object, Reference
 
 
-@dataclass(frozen=True, slots=True)
+# No slots: `is_done` is cached.
+@dataclass(frozen=True)
 class Assessment:
     """State of a set as its planner sees it.
     ownership: ownership of the StatefulSet with the name of the set. target: the target revision, recorded or
@@ -50,6 +52,11 @@ class Assessment:
     def groups(self) -> tuple[GroupState, ...]:
         """Groups that have a leader pod."""
         return self.rollout.groups
+
+    @cached_property
+    def is_done(self) -> bool:
+        """Whether the leaders belong to the set, and every desired group is ready on the target revision."""
+        return self.ownership == Ownership.OURS and self.rollout.is_done
 
 
 def initial_rollout(snapshot: SetSnapshot, assessment: Assessment) -> Beginning | None:
