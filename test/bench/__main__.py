@@ -44,32 +44,32 @@ SERVING = "serving"
 
 def main() -> int:
     """Measure one shape after the other; store each result as soon as it is complete."""
-    given = _arguments()
-    directory: Path = given.results
+    arguments = _arguments()
+    directory: Path = arguments.results
     directory.mkdir(parents=True, exist_ok=True)
-    if given.page_only:
+    if arguments.page_only:
         write_pages(directory)
         return 0
     say = clocked()
-    for text in given.shapes or (*DEFAULT, PACED):
+    for text in arguments.shapes or (*DEFAULT, PACED):
         if is_paced(text):
-            _measure_paced(given, text, say)
+            _measure_paced(arguments, text, say)
             continue
         if text == SERVING:
-            _measure_serving(given, say)
+            _measure_serving(arguments, say)
             continue
         if is_paired(text):
-            _measure_paired(given, parse_paired(text), say)
+            _measure_paired(arguments, parse_paired(text), say)
             continue
         shape = parse(text)
-        path = directory / f"{'against-' if given.against else ''}{shape.name}.json"
-        if given.resume and path.exists() and json.loads(path.read_text())["commit"] == commit():
+        path = directory / f"{'against-' if arguments.against else ''}{shape.name}.json"
+        if arguments.resume and path.exists() and json.loads(path.read_text())["commit"] == commit():
             say(f"shape {shape.label}: there is a result of this commit")
             continue
         say(f"shape {shape.label}")
-        result = _measured(given, shape, say)
+        result = _measured(arguments, shape, say)
         # A profiled process is slower.
-        if not given.profile:
+        if not arguments.profile:
             keep_before(path)
             path.write_text(json.dumps(result, indent=1) + "\n")
         _print(result)
@@ -78,34 +78,34 @@ def main() -> int:
     return 0
 
 
-def _measure_paired(given: argparse.Namespace, shape: PairedShape, say: Callable[[str], None]) -> None:
-    path = given.results / f"{shape.name}.json"
-    if given.resume and path.exists() and json.loads(path.read_text())["commit"] == commit():
+def _measure_paired(arguments: argparse.Namespace, shape: PairedShape, say: Callable[[str], None]) -> None:
+    path = arguments.results / f"{shape.name}.json"
+    if arguments.resume and path.exists() and json.loads(path.read_text())["commit"] == commit():
         say(f"shape {shape.name}: there is a result of this commit")
         return
     say(f"shape {shape.name}")
-    result = measure_paired(PairedOrder(shape, not given.no_floor, say))
+    result = measure_paired(PairedOrder(shape, not arguments.no_floor, say))
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(columns([HEAD_OF_PAIRED, *paired_rows(result)]))
     print(columns(list(judged(paired_verdicts(result)))), flush=True)
-    if given.results == RESULTS:
+    if arguments.results == RESULTS:
         write_pages()
 
 
-def _measure_paced(given: argparse.Namespace, text: str, say: Callable[[str], None]) -> None:
+def _measure_paced(arguments: argparse.Namespace, text: str, say: Callable[[str], None]) -> None:
     say(f"rollouts of slow pods: {text}")
-    result = measure_paced(PacedOrder(parse_cases(text), given.against, say))
-    keep(given.results, result)
-    for found in filter(None, (result["against"], result["cases"])):
-        print(columns([HEAD_OF_PACED, *paced_rows(found)]), flush=True)
-    if given.results == RESULTS:
+    result = measure_paced(PacedOrder(parse_cases(text), arguments.against, say))
+    keep(arguments.results, result)
+    for cases in filter(None, (result["against"], result["cases"])):
+        print(columns([HEAD_OF_PACED, *paced_rows(cases)]), flush=True)
+    if arguments.results == RESULTS:
         write_pages()
 
 
-def _measure_serving(given: argparse.Namespace, say: Callable[[str], None]) -> None:
-    path = given.results / RESULT_OF_SERVING
+def _measure_serving(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
+    path = arguments.results / RESULT_OF_SERVING
     result = json.loads(path.read_text()) if path.exists() else {}
-    if given.real_node:
+    if arguments.real_node:
         inside = [sys.executable, "-m", "test.bench.serving_node", str(path)]
         subprocess.run([sys.executable, "-m", "tools.realnode", *inside], check=True)
         result = json.loads(path.read_text())
@@ -113,16 +113,16 @@ def _measure_serving(given: argparse.Namespace, say: Callable[[str], None]) -> N
         result |= measure_serving(say)
         path.write_text(json.dumps(result, indent=1) + "\n")
     print(columns([HEAD_OF_SERVING, *serving_rows(result)]), flush=True)
-    if given.results == RESULTS:
+    if arguments.results == RESULTS:
         write_pages()
 
 
-def _measured(given: argparse.Namespace, shape: Shape, say: Callable[[str], None]) -> Result:
-    phases = tuple(given.phases.split(",")) if given.phases else ()
+def _measured(arguments: argparse.Namespace, shape: Shape, say: Callable[[str], None]) -> Result:
+    phases = tuple(arguments.phases.split(",")) if arguments.phases else ()
     crowd = _CROWD if shape.name == _CROWDED else 0
-    foreign = crowd if given.foreign is None else given.foreign
-    order = Order(shape, given.against, None, phases, not given.no_floor, foreign, say)
-    if not given.profile:
+    foreign = crowd if arguments.foreign is None else arguments.foreign
+    order = Order(shape, arguments.against, None, phases, not arguments.no_floor, foreign, say)
+    if not arguments.profile:
         return measure(order)
     with tempfile.TemporaryDirectory() as stacks:
         prefix = Path(stacks) / "stacks"
@@ -133,12 +133,12 @@ def _measured(given: argparse.Namespace, shape: Shape, say: Callable[[str], None
 
 def _print(result: Result) -> None:
     print(columns([HEAD, *rows([result])]))
-    told = [
-        (each.measure, f"{each.figure:.3g}", f"≤ {each.bound:g}")
-        for each in verdicts(result)
-        if not each.holds
+    missed = [
+        (verdict.measure, f"{verdict.figure:.3g}", f"≤ {verdict.bound:g}")
+        for verdict in verdicts(result)
+        if not verdict.holds
     ]
-    print(columns([("missed", "", ""), *told]) if told else "every figure is reached", flush=True)
+    print(columns([("missed", "", ""), *missed]) if missed else "every figure is reached", flush=True)
 
 
 def _arguments() -> argparse.Namespace:

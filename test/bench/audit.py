@@ -37,19 +37,19 @@ class Asked:
     @property
     def events(self) -> int:
         """Return the number of Events written."""
-        return sum(count for what, count in self.requests.items() if is_write(what) and _EVENTS in what)
+        return sum(count for request, count in self.requests.items() if is_write(request) and _EVENTS in request)
 
     @property
     def writes(self) -> int:
         """Return the number of writes, without Events, the Lease and reviews."""
         return sum(
-            count for what, count in self.requests.items() if is_write(what) and not what.endswith(_APART)
+            count for request, count in self.requests.items() if is_write(request) and not request.endswith(_APART)
         )
 
     @property
     def lists(self) -> int:
         """Return the number of lists."""
-        return sum(count for what, count in self.requests.items() if what.startswith("list "))
+        return sum(count for request, count in self.requests.items() if request.startswith("list "))
 
 
 class AuditLog:
@@ -71,16 +71,16 @@ class AuditLog:
         pods: dict[str, float] = {}
         waits: list[float] = []
         for entry in self.entries(start, end, self._user, STATEFULSET_CONTROLLER):
-            user, what = entry["user"]["username"], what_of(entry)
+            user, request = entry["user"]["username"], what_of(entry)
             code = (entry.get("responseStatus") or {}).get("code", 0)
             if user == self._user:
-                requests[what] += 1
+                requests[request] += 1
                 if code >= 400:
-                    refused[f"{what} {code}"] += 1
+                    refused[f"{request} {code}"] += 1
             target = entry.get("objectRef") or {}
-            if user == STATEFULSET_CONTROLLER and what == "create pods" and code < 300:
+            if user == STATEFULSET_CONTROLLER and request == "create pods" and code < 300:
                 pods[target.get("name", "")] = seconds_of(entry["stageTimestamp"])
-            elif user == self._user and what == "create statefulsets" and target.get("name") in pods:
+            elif user == self._user and request == "create statefulsets" and target.get("name") in pods:
                 asked_at = seconds_of(entry["requestReceivedTimestamp"])
                 waits.append(max(0.0, asked_at - pods.pop(target["name"])))
         return Asked(dict(sorted(requests.items())), sorted(waits), dict(sorted(refused.items())))
@@ -90,10 +90,10 @@ class AuditLog:
         with self._path.open("rb") as log:
             log.seek(start)
             data = log.read() if end is None else log.read(end - start)
-        wanted = [word.encode() for word in words]
+        needles = [word.encode() for word in words]
         # The last line may be incomplete.
         lines = data[: data.rfind(b"\n") + 1].splitlines()
-        return [orjson.loads(line) for line in lines if any(word in line for word in wanted)]
+        return [orjson.loads(line) for line in lines if any(word in line for word in needles)]
 
 
 def what_of(entry: Mapping[str, Any]) -> str:
@@ -105,9 +105,9 @@ def what_of(entry: Mapping[str, Any]) -> str:
     return f"{entry['verb']} {'/'.join(filter(None, parts))}"
 
 
-def is_write(what: str) -> bool:
+def is_write(request: str) -> bool:
     """Report whether this is a write, Events included."""
-    return what.partition(" ")[0] in WRITING
+    return request.partition(" ")[0] in WRITING
 
 
 def seconds_of(stamp: str) -> float:

@@ -28,7 +28,7 @@ def charts(results: Sequence[Result], profile: Mapping[str, Any]) -> dict[str, s
         "cpu-per-group": bars(_per_group(results, "cpu_per_group", "CPU s per group", "s")),
         "reviews": bars(_reviews(results)),
     }
-    growing = [each for each in results if _is_growing(each["shape"])]
+    growing = [result for result in results if _is_growing(result["shape"])]
     if len(growing) > 1:
         drawn["growth"] = lines(_growth(growing))
     if profile:
@@ -42,9 +42,9 @@ def label(shape: str) -> str:
 
 
 def _phases(results: Iterable[Result], names: Iterable[str]) -> Iterable[tuple[Result, str, Result]]:
-    wanted = tuple(names)
+    phase_names = tuple(names)
     return (
-        (each, name, each["phases"][name]) for each in results for name in wanted if name in each["phases"]
+        (result, name, result["phases"][name]) for result in results for name in phase_names if name in result["phases"]
     )
 
 
@@ -54,33 +54,33 @@ def _seconds(results: Iterable[Result], title: str, names: Iterable[str]) -> Bar
         return phase["seconds"], *(floor.get("seconds") for floor in floors)
 
     values = {
-        f"{label(each['shape'])} {name}": row(each, name, phase)
-        for each, name, phase in _phases(results, names)
+        f"{label(result['shape'])} {name}": row(result, name, phase)
+        for result, name, phase in _phases(results, names)
     }
     return Bars(title, "s", _SERIES, values)
 
 
 def _per_group(results: Iterable[Result], field: str, measure: str, unit: str) -> Bars:
-    found = {
-        f"{label(each['shape'])} {name}": (each, name, phase)
-        for each, name, phase in _phases(results, _MOVING)
+    phases = {
+        f"{label(result['shape'])} {name}": (result, name, phase)
+        for result, name, phase in _phases(results, _MOVING)
     }
     limits = {
-        where: each.bound
-        for where, (result, name, _) in found.items()
-        for each in verdicts(result)
-        if each.measure == f"{measure}, {name}"
+        where: verdict.bound
+        for where, (result, name, _) in phases.items()
+        for verdict in verdicts(result)
+        if verdict.measure == f"{measure}, {name}"
     }
-    values = {where: (phase[field],) for where, (_, _, phase) in found.items()}
+    values = {where: (phase[field],) for where, (_, _, phase) in phases.items()}
     return Bars(measure[0].upper() + measure[1:], unit, ("the product",), values, limits)
 
 
 def _reviews(results: Iterable[Result]) -> Bars:
     values = {
-        f"{label(each['shape'])} {name}": [
+        f"{label(result['shape'])} {name}": [
             None if phase[who] is None else phase[who] * 1000 for who in _WAITERS
         ]
-        for each, name, phase in _phases(results, _MOVING)
+        for result, name, phase in _phases(results, _MOVING)
     }
     return Bars("What a review of a pod waits for, 99th percentile", "ms", tuple(_WAITERS.values()), values)
 

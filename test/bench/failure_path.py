@@ -62,7 +62,7 @@ class Echo:
     def start(self) -> None:
         """Watch from now on, until `stop`."""
         listed = self._api.get(self._pods)
-        self._seen = {each["metadata"]["uid"] for each in listed["items"]}
+        self._seen = {pod["metadata"]["uid"] for pod in listed["items"]}
         threading.Thread(
             target=self._follow, args=(listed["metadata"]["resourceVersion"],), daemon=True
         ).start()
@@ -94,7 +94,7 @@ class Echo:
 
 
 def _has_restarted(pod: dict[str, Any]) -> bool:
-    return any(each.get("restartCount") for each in pod.get("status", {}).get("containerStatuses") or ())
+    return any(status.get("restartCount") for status in pod.get("status", {}).get("containerStatuses") or ())
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,14 @@ class Waits:
 
         own: the manager's delay beyond the null controller's, computed for each event.
         """
-        own = [max(0.0, one - two) for one, two in zip(self.ours, self.null, strict=True)]
-        found: dict[str, float] = {"events": len(own)}
+        own = [max(0.0, ours - null) for ours, null in zip(self.ours, self.null, strict=True)]
+        result: dict[str, float] = {"events": len(own)}
         for name, values in (("ours", self.ours), ("null", self.null), ("own", own)):
             for share in (0.5, 0.99):
-                found[f"{name} p{100 * share:.0f}"] = 1000 * _quantile(values, share)
-        found["ratio p50"] = _quantile(self.ours, 0.5) / max(_quantile(self.null, 0.5), 1e-4)
-        found["ratio p99"] = _quantile(self.ours, 0.99) / max(_quantile(self.null, 0.99), 1e-4)
-        return found
+                result[f"{name} p{100 * share:.0f}"] = 1000 * _quantile(values, share)
+        result["ratio p50"] = _quantile(self.ours, 0.5) / max(_quantile(self.null, 0.5), 1e-4)
+        result["ratio p99"] = _quantile(self.ours, 0.99) / max(_quantile(self.null, 0.99), 1e-4)
+        return result
 
 
 def _quantile(values: list[float], share: float) -> float:
@@ -139,7 +139,7 @@ def measure(
             say(f"create: {phases.all['create']():.1f} s")
             meter = Meter(cluster, subject, say)
             meter.until_quiet()
-            place, began, echo = meter.audit.end, time.monotonic(), Echo(cluster)
+            start, began, echo = meter.audit.end, time.monotonic(), Echo(cluster)
             echo.start()
             if in_rollout:
                 with ThreadPoolExecutor(1) as pool:
@@ -152,11 +152,11 @@ def measure(
             meter.until_quiet()
             echo.stop()
             phases.close()
-            waits = waits_in(meter.audit, place)
-            found = {name: each.figures() for name, each in waits.items() if each.ours}
-        events = [each for path in Path(folder).glob("*.own") for each in own_time.read(path)]
+            waits = waits_in(meter.audit, start)
+            figures_by_name = {name: measured.figures() for name, measured in waits.items() if measured.ours}
+        events = [event for path in Path(folder).glob("*.own") for event in own_time.read(path)]
     kinds = {FAILED: own_time.FAILED, MADE: own_time.MADE}
-    return {name: figures | own_time.figures(events, kinds[name], began) for name, figures in found.items()}
+    return {name: figures | own_time.figures(events, kinds[name], began) for name, figures in figures_by_name.items()}
 
 
 def _fail(
@@ -175,8 +175,8 @@ def _fail(
         pods.restart_container(_NAMESPACE, f"{name}-1", _CONTAINER)
 
         def missing(name: str = name, former: str = former) -> str:
-            found = ledger.statefulsets.get(name)
-            is_there = found is not None and found.uid != former and found.is_ready
+            statefulset = ledger.statefulsets.get(name)
+            is_there = statefulset is not None and statefulset.uid != former and statefulset.is_ready
             return "" if is_there else f"{name} is not there again"
 
         ledger.wait(missing, _SECONDS)
@@ -191,14 +191,14 @@ def _add(cluster: LocalCluster, shape: Shape, times: int) -> None:
         cluster.api.merge(path, {"spec": {"replicas": group + 1}})
 
         def missing(name: str = group_name(0, group)) -> str:
-            found = ledger.statefulsets.get(name)
-            return "" if found is not None and found.is_ready else f"{name} is not there"
+            statefulset = ledger.statefulsets.get(name)
+            return "" if statefulset is not None and statefulset.is_ready else f"{name} is not there"
 
         ledger.wait(missing, _SECONDS)
     ledger.close()
 
 
-def waits_in(audit: AuditLog, place: int) -> dict[str, Waits]:
+def waits_in(audit: AuditLog, start: int) -> dict[str, Waits]:
     """Return the delays after each failure and each new leader in the log."""
     since: dict[tuple[str, str], float] = {}
     ours: dict[tuple[str, str], float] = {}
@@ -206,24 +206,24 @@ def waits_in(audit: AuditLog, place: int) -> dict[str, Waits]:
     gated: set[str] = set()
     # Writes of the record that must precede a deletion; the manager waits for their answers.
     remembering: list[tuple[float, float]] = []
-    for entry in audit.entries(place, None, MANAGER, STATEFULSET_CONTROLLER, _ECHO, "/status"):
+    for entry in audit.entries(start, None, MANAGER, STATEFULSET_CONTROLLER, _ECHO, "/status"):
         target, verb, user = entry.get("objectRef") or {}, entry["verb"], entry["user"]["username"]
-        name, what = target.get("name", ""), (verb, target.get("resource"), target.get("subresource"))
+        name, request = target.get("name", ""), (verb, target.get("resource"), target.get("subresource"))
         began = seconds_of(entry["requestReceivedTimestamp"])
         if entry.get("userAgent") == _ECHO:
             if verb == "get":
                 null.setdefault((FAILED if target.get("subresource") else MADE, name), began)
-        elif user == MANAGER and what == ("delete", "pods", None):
+        elif user == MANAGER and request == ("delete", "pods", None):
             ours.setdefault((FAILED, name), began)
-        elif user == MANAGER and what == ("patch", "pods", None):
+        elif user == MANAGER and request == ("patch", "pods", None):
             gated.add(name)
-        elif user == MANAGER and what == ("patch", "leaderworkersets", "status"):
+        elif user == MANAGER and request == ("patch", "leaderworkersets", "status"):
             remembering.append((began, seconds_of(entry["stageTimestamp"])))
-        elif user == MANAGER and what == ("create", "statefulsets", None):
+        elif user == MANAGER and request == ("create", "statefulsets", None):
             ours.setdefault((MADE, name), began)
-        elif user == STATEFULSET_CONTROLLER and what == ("create", "pods", None):
+        elif user == STATEFULSET_CONTROLLER and request == ("create", "pods", None):
             since.setdefault((MADE, name), seconds_of(entry["stageTimestamp"]))
-        elif what == ("patch", "pods", "status") and entry.get("userAgent") == "localcluster":
+        elif request == ("patch", "pods", "status") and entry.get("userAgent") == "localcluster":
             since.setdefault((FAILED, name.rpartition("-")[0]), seconds_of(entry["stageTimestamp"]))
     since = {key: at for key, at in since.items() if key[0] != MADE or key[1] not in gated}
     for key in ours.keys() & since.keys():
@@ -241,8 +241,8 @@ def _paired(kind: str, since: dict[Any, float], ours: dict[Any, float], null: di
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and print the figures."""
-    given = [*arguments, *("1x400x4", "100", "rest")[len(arguments) :]]
-    print(json.dumps(measure(parse(given[0]), int(given[1]), given[2] == "rollout"), indent=1))
+    values = [*arguments, *("1x400x4", "100", "rest")[len(arguments) :]]
+    print(json.dumps(measure(parse(values[0]), int(values[1]), values[2] == "rollout"), indent=1))
     return 0
 
 

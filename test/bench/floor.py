@@ -49,10 +49,10 @@ class Floor:
     @property
     def phases(self) -> dict[str, Callable[[], float]]:
         """Return the function of each phase, which returns its seconds."""
-        found = {"create": self._create, "rollout": self._roll, "scale": self._scale, "loss": self._lose}
+        runs = {"create": self._create, "rollout": self._roll, "scale": self._scale, "loss": self._lose}
         if self._shape.half == self._shape.groups:
-            del found["scale"]
-        return {**found, "delete": self._delete}
+            del runs["scale"]
+        return {**runs, "delete": self._delete}
 
     def close(self) -> None:
         self._ledger.close()
@@ -61,10 +61,10 @@ class Floor:
         began = time.monotonic()
         if self._has_services:
             services = [a_service(index) for index in range(self._shape.sets)]
-            for_each(services, lambda each: self._api.create(self._services, each))
-        made = [leaders(self._shape, index, OLD) for index in range(self._shape.sets)]
-        made += [workers(self._shape, *each, OLD) for each in self._all_groups()]
-        for_each(made, lambda each: self._api.create(self._statefulsets, each))
+            for_each(services, lambda service: self._api.create(self._services, service))
+        statefulsets = [leaders(self._shape, index, OLD) for index in range(self._shape.sets)]
+        statefulsets += [workers(self._shape, *group, OLD) for group in self._all_groups()]
+        for_each(statefulsets, lambda statefulset: self._api.create(self._statefulsets, statefulset))
         return self._until_ready() - began
 
     def _roll(self) -> float:
@@ -87,18 +87,18 @@ class Floor:
     def _scale(self) -> float:
         began = time.monotonic()
         former, self._groups = self._groups, self._shape.half
-        gone = [(index, group) for index in range(self._shape.sets) for group in range(self._groups, former)]
+        removed = [(index, group) for index in range(self._shape.sets) for group in range(self._groups, former)]
         patch = {"spec": {"replicas": self._groups}}
         names = [set_name(index) for index in range(self._shape.sets)]
         for_each(names, lambda name: self._api.merge(f"{self._statefulsets}/{name}", patch))
-        for_each(gone, lambda each: self._api.delete(f"{self._statefulsets}/{group_name(*each)}"))
+        for_each(removed, lambda group: self._api.delete(f"{self._statefulsets}/{group_name(*group)}"))
         self._until_ready()
         until_pods(self._api, self._pods, self._shape.sets * self._groups * self._shape.size)
         return time.monotonic() - began
 
     def _lose(self) -> float:
         began = time.monotonic()
-        self._replace([each for number, each in enumerate(self._all_groups()) if number % 10 == 0])
+        self._replace([group for number, group in enumerate(self._all_groups()) if number % 10 == 0])
         return time.monotonic() - began
 
     def _delete(self) -> float:
@@ -112,9 +112,9 @@ class Floor:
 
     def _replace(self, groups: list[tuple[int, int]]) -> None:
         """Delete workers, then leaders, then create new workers, as a foreground deletion does."""
-        before = {group_name(*each): self._ledger.statefulsets[group_name(*each)].uid for each in groups}
-        manner = {"propagationPolicy": "Foreground" if self._waits_for_pods else "Background"}
-        for_each(before, lambda name: self._api.delete(f"{self._statefulsets}/{name}", manner))
+        before = {group_name(*group): self._ledger.statefulsets[group_name(*group)].uid for group in groups}
+        options = {"propagationPolicy": "Foreground" if self._waits_for_pods else "Background"}
+        for_each(before, lambda name: self._api.delete(f"{self._statefulsets}/{name}", options))
         former = {name: self._leader(name)["uid"] for name in before}
         for_each(before, self._lose_leader)
         self._ledger.wait(
@@ -122,7 +122,7 @@ class Floor:
         )
         for_each(
             groups,
-            lambda each: self._api.create(self._statefulsets, workers(self._shape, *each, self._image)),
+            lambda group: self._api.create(self._statefulsets, workers(self._shape, *group, self._image)),
         )
         self._until_ready()
         for_each(former, lambda name: self._until_replaced(name, former[name]))
@@ -135,15 +135,15 @@ class Floor:
             if refusal.status != _NOT_FOUND:
                 raise
             return {"uid": "", "ready": ""}
-        conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions") or ()}
+        conditions = {condition["type"]: condition["status"] for condition in pod["status"].get("conditions") or ()}
         return {"uid": pod["metadata"]["uid"], "ready": conditions.get("Ready", "")}
 
     def _until_replaced(self, name: str, former: str) -> None:
         """Wait for the pod itself: the status of a StatefulSet may be older than the loss of its pod."""
         deadline = time.monotonic() + _PATIENCE
-        while (found := self._leader(name))["ready"] != "True" or found["uid"] == former:
+        while (pod := self._leader(name))["ready"] != "True" or pod["uid"] == former:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"leader pod {name} is not replaced: {found}")
+                raise TimeoutError(f"leader pod {name} is not replaced: {pod}")
             time.sleep(0.02)
 
     def _lose_leader(self, name: str) -> None:
@@ -154,15 +154,15 @@ class Floor:
                 raise
 
     def _until_ready(self) -> float:
-        wanted = {group_name(*each): self._shape.size - 1 for each in self._all_groups()}
-        wanted |= {set_name(index): self._groups for index in range(self._shape.sets)}
+        replicas = {group_name(*group): self._shape.size - 1 for group in self._all_groups()}
+        replicas |= {set_name(index): self._groups for index in range(self._shape.sets)}
 
         def missing() -> str:
-            known = self._ledger.statefulsets
-            if len(known) != len(wanted):
-                return f"{len(known)} of {len(wanted)} StatefulSets"
+            statefulsets = self._ledger.statefulsets
+            if len(statefulsets) != len(replicas):
+                return f"{len(statefulsets)} of {len(replicas)} StatefulSets"
             unready = [
-                name for name, each in known.items() if not each.is_ready or each.replicas != wanted.get(name)
+                name for name, statefulset in statefulsets.items() if not statefulset.is_ready or statefulset.replicas != replicas.get(name)
             ]
             return f"{len(unready)} StatefulSets are not ready: {unready[:3]}" if unready else ""
 
@@ -175,9 +175,9 @@ class Floor:
 def until_pods(api: Api, path: str, most: int = 0) -> None:
     """Wait until no more than `most` pods are left. Raise TimeoutError."""
     deadline = time.monotonic() + _PATIENCE
-    while (left := _count(api.get(f"{path}?limit=1"))) > most:
+    while (remaining := _count(api.get(f"{path}?limit=1"))) > most:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"pods do not go, {left} are left: {path}")
+            raise TimeoutError(f"pods do not go, {remaining} are left: {path}")
         time.sleep(0.1)
 
 

@@ -39,7 +39,7 @@ def verdicts(result: dict[str, Any]) -> list[Verdict]:
 
 def growth(results: Iterable[dict[str, Any]]) -> list[Verdict]:
     """Return the verdicts across results: four times the groups take about four times as long."""
-    rollouts = {each["shape"]: each["phases"].get("rollout") for each in results}
+    rollouts = {result["shape"]: result["phases"].get("rollout") for result in results}
     small = rollouts.get("1x100x4")
     larger = {groups: rollouts.get(f"1x{groups}x4") for groups in (400, 1000)}
     return [
@@ -74,7 +74,7 @@ def _costs(result: dict[str, Any]) -> Iterator[Verdict]:
         if name in phases and not (_is_of_one(result) and name == "rollout"):
             yield Verdict(f"CPU s per group, {name}", phases[name]["cpu_per_group"], bound)
     if shape.all_groups * shape.size <= _PODS:
-        yield Verdict("peak PSS in MB", max(each["peak_pss"] for each in phases.values()) / _MB, 110)
+        yield Verdict("peak PSS in MB", max(phase["peak_pss"] for phase in phases.values()) / _MB, 110)
     if "foreign" in result:
         added = result["foreign"]["pss_added"] / _MB
         yield Verdict(f"MB more beside {result['foreign']['objects']} objects of others", added, 3)

@@ -38,61 +38,61 @@ _AT_REST, _FAILURES = "1x20x4", 20
 def main() -> int:
     """Measure without the baseline, compare with the budget, and print the result."""
     budget, of_paired = budgets()
-    found = counts(measure(Order(parse("1x100x4"), phases=_PHASES, has_floor=False, say=_say)))
-    found |= counts_of_one(measure(Order(parse(_OF_ONE), phases=_PHASES, has_floor=False, say=_say)))
-    found |= counts_of_hash(measure(Order(parse(_HASH), phases=_PHASES, has_floor=False, say=_say)))
-    found |= ratios(measure_failures(parse(_AT_REST), _FAILURES, say=_say))
+    measured = counts(measure(Order(parse("1x100x4"), phases=_PHASES, has_floor=False, say=_say)))
+    measured |= counts_of_one(measure(Order(parse(_OF_ONE), phases=_PHASES, has_floor=False, say=_say)))
+    measured |= counts_of_hash(measure(Order(parse(_HASH), phases=_PHASES, has_floor=False, say=_say)))
+    measured |= ratios(measure_failures(parse(_AT_REST), _FAILURES, say=_say))
     paired = measure_paired(PairedOrder(parse_paired(_PAIRED), has_alone=False, say=_say))
     figures = [
-        *((name, found[name], most) for name, most in budget.items()),
+        *((name, measured[name], most) for name, most in budget.items()),
         *(
-            (name, each.figure, min(each.bound, of_paired.get(name, each.bound)))
-            for each in paired_counts(paired)
-            for name in (f"{_PAIRED}: {each.measure}",)
+            (name, verdict.figure, min(verdict.bound, of_paired.get(name, verdict.bound)))
+            for verdict in paired_counts(paired)
+            for name in (f"{_PAIRED}: {verdict.measure}",)
         ),
     ]
     (paced,) = measure_paced(PacedOrder(parse_cases(_PACED), say=_say))["cases"].values()
     # The other ratio includes seconds of the control plane; this one does not.
-    least = [each for each in paced_verdicts(paced) if each.measure == "utilisation"]
+    least = [verdict for verdict in paced_verdicts(paced) if verdict.measure == "utilisation"]
     lines = [(name, f"{had:.2f}", f"≤ {most:g}", _said(had <= most)) for name, had, most in figures]
     lines += [
-        (f"{_PACED}: {each.measure}", f"{each.figure:.3f}", f"≥ {each.least:g}", _said(each.holds))
-        for each in least
+        (f"{_PACED}: {verdict.measure}", f"{verdict.figure:.3f}", f"≥ {verdict.least:g}", _said(verdict.holds))
+        for verdict in least
     ]
     print(columns(lines))
-    return int(any(had > most for _, had, most in figures) or not all(each.holds for each in least))
+    return int(any(had > most for _, had, most in figures) or not all(verdict.holds for verdict in least))
 
 
 def budgets() -> tuple[dict[str, float], dict[str, float]]:
     """Return the limits of counts for LeaderWorkerSets, and for DisaggregatedSets."""
-    known: dict[str, float] = json.loads(BUDGET.read_text())
-    of_paired = {name: most for name, most in known.items() if name.startswith(f"{_PAIRED}: ")}
-    return {name: most for name, most in known.items() if name not in of_paired}, of_paired
+    budget: dict[str, float] = json.loads(BUDGET.read_text())
+    of_paired = {name: most for name, most in budget.items() if name.startswith(f"{_PAIRED}: ")}
+    return {name: most for name, most in budget.items() if name not in of_paired}, of_paired
 
 
 def counts(result: dict[str, Any]) -> dict[str, float]:
     """Return every figure that a budget may name."""
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for name, phase in result["phases"].items():
-        found[f"{name}: writes per group"] = phase["writes_per_group"]
+        totals[f"{name}: writes per group"] = phase["writes_per_group"]
         # Each step is a checkpoint and an apply. The number of steps depends on time.
         steps = phase["requests"].get("patch statefulsets", 0)
-        found[f"{name}: writes beside steps, per group"] = (phase["writes"] - 2 * steps) / phase["groups"]
-        found[f"{name}: steps per second"] = steps / phase["seconds"]
-        found[f"{name}: Events per group"] = phase["events_per_group"]
-        found[f"{name}: passes per group"] = sum(phase["passes"].values()) / phase["groups"]
-        found[f"{name}: objects listed"] = sum(phase["objects_listed"].values())
-    found["settled: writes"] = result["settled"]["writes"]
-    found["restart: writes"] = result["restart"]["writes"]
-    return found
+        totals[f"{name}: writes beside steps, per group"] = (phase["writes"] - 2 * steps) / phase["groups"]
+        totals[f"{name}: steps per second"] = steps / phase["seconds"]
+        totals[f"{name}: Events per group"] = phase["events_per_group"]
+        totals[f"{name}: passes per group"] = sum(phase["passes"].values()) / phase["groups"]
+        totals[f"{name}: objects listed"] = sum(phase["objects_listed"].values())
+    totals["settled: writes"] = result["settled"]["writes"]
+    totals["restart: writes"] = result["restart"]["writes"]
+    return totals
 
 
 def counts_of_one(result: dict[str, Any]) -> dict[str, float]:
     """Return the figures of sets of one group that a budget may name."""
     return {
-        f"{_OF_ONE}, {name}: {what} per set": phase[f"{what.lower()}_per_group"]
+        f"{_OF_ONE}, {name}: {kind} per set": phase[f"{kind.lower()}_per_group"]
         for name, phase in result["phases"].items()
-        for what in ("writes", "Events")
+        for kind in ("writes", "Events")
     }
 
 
@@ -106,7 +106,7 @@ def ratios(failures: dict[str, dict[str, float]]) -> dict[str, float]:
 
     They are medians, because a busy machine delays both.
     """
-    return {f"{name}, ÷ null controller": each["ratio p50"] for name, each in failures.items()}
+    return {f"{name}, ÷ null controller": delays["ratio p50"] for name, delays in failures.items()}
 
 
 def _said(holds: bool) -> str:

@@ -110,10 +110,10 @@ class Ledger:
         return f"/apis/{_GROUPS[kind]}{where}/{kind}"
 
     def _list(self, kind: str) -> str:
-        found = self._api.get(self._path(kind))
-        for item in found["items"]:
+        response = self._api.get(self._path(kind))
+        for item in response["items"]:
             self._take(kind, "ADDED", item)
-        return str(found["metadata"]["resourceVersion"])
+        return str(response["metadata"]["resourceVersion"])
 
     def _follow(self, kind: str, version: str) -> None:
         try:
@@ -122,19 +122,19 @@ class Ledger:
         except ApiError as refusal:
             self._failed = refusal
 
-    def _take(self, kind: str, what: str, obj: Mapping[str, Any]) -> None:
-        kept: dict[str, tuple[dict[str, Any], Callable[[Mapping[str, Any]], Any]]] = {
+    def _take(self, kind: str, event: str, obj: Mapping[str, Any]) -> None:
+        tables: dict[str, tuple[dict[str, Any], Callable[[Mapping[str, Any]], Any]]] = {
             STATEFULSETS: (self.statefulsets, _statefulset),
             SETS: (self.sets, _set),
             DISAGGREGATED: (self.disaggregated, _available_as),
         }
-        known, read = kept[kind]
+        facts_by_name, read = tables[kind]
         facts = read(obj)
         with self._news:
-            if what == "DELETED":
-                known.pop(obj["metadata"]["name"], None)
+            if event == "DELETED":
+                facts_by_name.pop(obj["metadata"]["name"], None)
             else:
-                known[obj["metadata"]["name"]] = facts
+                facts_by_name[obj["metadata"]["name"]] = facts
             self._news.notify_all()
 
 
@@ -168,5 +168,5 @@ def _available_as(obj: Mapping[str, Any]) -> int:
 
 
 def _says_available(status: Mapping[str, Any]) -> bool:
-    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
     return conditions.get("Available") == "True"

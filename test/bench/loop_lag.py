@@ -46,7 +46,7 @@ class LoopLag:
 
     def write(self, path: Path) -> None:
         """Write one sample per line."""
-        path.write_text("".join(f"{each.at} {each.waited} {each.own}\n" for each in self.samples))
+        path.write_text("".join(f"{sample.at} {sample.waited} {sample.own}\n" for sample in self.samples))
 
     def _ask(self) -> None:
         due = time.monotonic()
@@ -69,16 +69,16 @@ def read(path: Path) -> list[Lag]:
 
 def quantiles(samples: Iterable[Lag], began: float, ended: float) -> dict[str, float]:
     """Return quantiles in seconds of the samples that were due between two moments; empty without samples."""
-    within = [each for each in samples if began <= each.at <= ended]
+    within = [sample for sample in samples if began <= sample.at <= ended]
     if not within:
         return {}
-    found = {"samples": float(len(within))}
+    result = {"samples": float(len(within))}
     for name, values in (
-        ("waited", [each.waited for each in within]),
-        ("own", [each.own for each in within]),
+        ("waited", [sample.waited for sample in within]),
+        ("own", [sample.own for sample in within]),
     ):
-        found |= {f"{name}_p50": _quantile(values, 0.5), f"{name}_p99": _quantile(values, 0.99)}
-    return found
+        result |= {f"{name}_p50": _quantile(values, 0.5), f"{name}_p99": _quantile(values, 0.99)}
+    return result
 
 
 def _quantile(values: Sequence[float], share: float) -> float:

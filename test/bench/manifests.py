@@ -69,17 +69,17 @@ def a_service(index: int) -> Object:
 
 def leaders(shape: Shape, index: int, image: str) -> Object:
     """Return the StatefulSet of one set's leaders, which is rolled out by deleting its pods."""
-    made = _statefulset(set_name(index), shape.groups, pod_template(shape, image), {_SET: set_name(index)})
-    made["spec"]["updateStrategy"] = {"type": "OnDelete"}
-    return made
+    statefulset = _statefulset(set_name(index), shape.groups, pod_template(shape, image), {_SET: set_name(index)})
+    statefulset["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    return statefulset
 
 
 def workers(shape: Shape, index: int, group: int, image: str) -> Object:
     """Return the StatefulSet of one group's workers."""
     template = pod_template(shape, image)
-    made = _statefulset(group_name(index, group), shape.size - 1, template, {_SET: set_name(index)})
-    made["spec"]["ordinals"] = {"start": 1}
-    return made
+    statefulset = _statefulset(group_name(index, group), shape.size - 1, template, {_SET: set_name(index)})
+    statefulset["spec"]["ordinals"] = {"start": 1}
+    return statefulset
 
 
 def _statefulset(name: str, replicas: int, template: Object, also: Mapping[str, str]) -> Object:

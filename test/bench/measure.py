@@ -78,7 +78,7 @@ def _measure_floor(
     cluster: LocalCluster, order: Order, floor: Floor, title: str, phases: tuple[str, ...] = ()
 ) -> Result:
     """Measure one baseline. phases: names of phases, all if empty."""
-    found: Result = {}
+    measured: Result = {}
     for name, run in floor.phases.items():
         if order.phases and name not in (*order.phases, "create", "delete"):
             continue
@@ -86,10 +86,10 @@ def _measure_floor(
             continue
         before = control_plane_cpu(cluster)
         seconds = run()
-        found[name] = {"seconds": seconds, "control_plane_cpu": control_plane_cpu(cluster) - before}
+        measured[name] = {"seconds": seconds, "control_plane_cpu": control_plane_cpu(cluster) - before}
         order.say(f"{title} {name}: {seconds:.1f} s")
     floor.close()
-    return found
+    return measured
 
 
 class _Run:
@@ -103,25 +103,25 @@ class _Run:
         self._phases = Phases(cluster.api, order.shape, (_BENCH,), subject.check)
 
     def measure(self) -> Result:
-        found: dict[str, Result] = {}
+        phases: dict[str, Result] = {}
         extra: Result = {}
         for name, run in self._phases.all.items():
             if self._order.phases and name not in (*self._order.phases, "create"):
                 continue
             if name == "delete" and self._order.foreign:
                 extra["foreign"] = self._foreign()
-            found[name] = self._meter.phase(name, run, self._groups_of(name))
+            phases[name] = self._meter.phase(name, run, self._groups_of(name))
             if name == "create":
                 extra["settled"] = self._meter.settled()
                 extra["restart"] = self._meter.restart(self._subject)
         self._phases.close()
-        return {"phases": found, **extra}
+        return {"phases": phases, **extra}
 
     def _groups_of(self, phase: str) -> Callable[[], int]:
         """Return a function for the number of groups in a phase, to be called after the phase."""
         former = self._phases.groups
-        found = {"scale": lambda: former - self._phases.groups, "loss": lambda: self._phases.lost}
-        return found.get(phase, lambda: former)
+        counts = {"scale": lambda: former - self._phases.groups, "loss": lambda: self._phases.lost}
+        return counts.get(phase, lambda: former)
 
     def _foreign(self) -> Result:
         """Measure that foreign objects cost no memory: the server narrows streams by label."""

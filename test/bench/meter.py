@@ -96,24 +96,24 @@ class Meter:
         seconds = run()
         self.until_quiet()
         after, count = self.mark(), groups()
-        asked = self.audit.between(before.place, after.place)
+        requests_of_phase = self.audit.between(before.place, after.place)
         own, server = after.own.since(before.own), after.server.since(before.server)
         result = {
             "seconds": seconds,
             "groups": count,
-            **_told(asked, count),
+            **_told(requests_of_phase, count),
             "cpu": after.cpu - before.cpu,
             "cpu_per_group": (after.cpu - before.cpu) / count,
             "control_plane_cpu": after.control_plane - before.control_plane,
             "peak_pss": self._subject.peak.bytes,
             "passes": own.by("controller_runtime_reconcile_total", "controller"),
-            "objects_listed": objects_listed(server, asked.requests),
+            "objects_listed": objects_listed(server, requests_of_phase.requests),
             **quantiles("pod_webhook", partial(pod_webhook_quantile, server)),
             **quantiles("review", partial(review_quantile, own)),
             **quantiles("etcd", partial(etcd_quantile, server)),
         }
         self._say(
-            f"{name}: {seconds:.1f} s, {asked.writes / count:.2f} writes and {asked.events / count:.2f} "
+            f"{name}: {seconds:.1f} s, {requests_of_phase.writes / count:.2f} writes and {requests_of_phase.events / count:.2f} "
             f"Events per group, CPU {result['cpu_per_group']:.4f} s per group"
         )
         return result
@@ -123,25 +123,25 @@ class Meter:
         before = self.mark()
         time.sleep(_SETTLED_SECONDS)
         after = self.mark()
-        asked = self.audit.between(before.place, after.place)
+        measured = self.audit.between(before.place, after.place)
         share = (after.cpu - before.cpu) / (after.at - before.at)
-        self._say(f"settled: {asked.writes} writes, {share:.1%} of a core")
+        self._say(f"settled: {measured.writes} writes, {share:.1%} of a core")
         passes = after.own.since(before.own).by("controller_runtime_reconcile_total", "controller")
-        counts = {"writes": asked.writes, "events": asked.events, "lists": asked.lists}
-        return {**counts, "core": share, "passes": passes, "requests": asked.requests}
+        counts = {"writes": measured.writes, "events": measured.events, "lists": measured.lists}
+        return {**counts, "core": share, "passes": passes, "requests": measured.requests}
 
     def restart(self, subject: Subject) -> Result:
         """Measure a new process, which reconciles everything once and writes nothing."""
         subject.stop()
-        place, began = self.audit.end, time.monotonic()
+        start, began = self.audit.end, time.monotonic()
         ready = subject.start()
         first = subject.until_first_pass(began)
         time.sleep(_QUIET_SECONDS)
         self.until_quiet()
-        asked = self.audit.between(place)
+        measured = self.audit.between(start)
         cpu = subject.cpu
-        self._say(f"restart: first pass after {first:.1f} s, {asked.writes} writes")
-        counts = {"writes": asked.writes, "events": asked.events, "requests": asked.requests, "cpu": cpu}
+        self._say(f"restart: first pass after {first:.1f} s, {measured.writes} writes")
+        counts = {"writes": measured.writes, "events": measured.events, "requests": measured.requests, "cpu": cpu}
         return {"ready": ready, "first_pass": first, **counts}
 
     def mark(self) -> Mark:
@@ -154,10 +154,10 @@ class Meter:
         """Wait until writes stop; the ones after the end of a phase, such as a last status, belong to it."""
         deadline = time.monotonic() + _LONGEST_UNREST
         while time.monotonic() < deadline:
-            place = self.audit.end
+            start = self.audit.end
             time.sleep(_QUIET_SECONDS)
-            asked = self.audit.between(place)
-            if not asked.writes and not asked.events:
+            measured = self.audit.between(start)
+            if not measured.writes and not measured.events:
                 return
 
 
@@ -167,8 +167,8 @@ def objects_listed(server: Scrape, requests: Mapping[str, int]) -> dict[str, flo
     Only resources that the controller lists count, because other clients list pods of a node or namespace at
     any time.
     """
-    found = server.by("apiserver_cache_list_returned_objects_total", "resource")
-    return {resource: count for resource, count in found.items() if f"list {resource}" in requests}
+    counts = server.by("apiserver_cache_list_returned_objects_total", "resource")
+    return {resource: count for resource, count in counts.items() if f"list {resource}" in requests}
 
 
 def quantiles(name: str, of: Callable[[float], float | None]) -> Result:
@@ -176,16 +176,16 @@ def quantiles(name: str, of: Callable[[float], float | None]) -> Result:
     return {f"{name}_p50": of(0.5), f"{name}_p99": of(0.99)}
 
 
-def _told(asked: Asked, groups: int) -> Result:
-    waits = asked.waits
+def _told(measured: Asked, groups: int) -> Result:
+    waits = measured.waits
     return {
-        "requests": asked.requests,
-        "refused": asked.refused,
-        "writes": asked.writes,
-        "writes_per_group": asked.writes / groups,
-        "events": asked.events,
-        "events_per_group": asked.events / groups,
-        "lists": asked.lists,
+        "requests": measured.requests,
+        "refused": measured.refused,
+        "writes": measured.writes,
+        "writes_per_group": measured.writes / groups,
+        "events": measured.events,
+        "events_per_group": measured.events / groups,
+        "lists": measured.lists,
         "wait_p50": waits[len(waits) // 2] if waits else None,
         "wait_p99": waits[min(len(waits) - 1, int(len(waits) * 0.99))] if waits else None,
     }

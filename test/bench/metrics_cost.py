@@ -33,9 +33,9 @@ _TRIES = 4000
 
 def _served() -> Metrics:
     metrics = Metrics()
-    for each in REGISTRATIONS:
-        metrics.count(each.standings)
-        metrics.workloads.serve(each.series)
+    for registration in REGISTRATIONS:
+        metrics.count(registration.standings)
+        metrics.workloads.serve(registration.series)
     metrics.passes.serve(_CONTROLLERS.values(), 32)
     metrics.queue.serve(_CONTROLLERS)
     return metrics

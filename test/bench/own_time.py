@@ -82,7 +82,7 @@ class Recorder:
 
     def write(self, path: Path) -> None:
         """Write one event per line."""
-        lines = (f"{each.at} {each.kind} {each.name} {each.waited} {each.spent}\n" for each in self.found)
+        lines = (f"{event.at} {event.kind} {event.name} {event.waited} {event.spent}\n" for event in self.found)
         path.write_text("".join(lines))
 
 
@@ -137,8 +137,8 @@ def figures(events: Iterable[Own], kind: str, since: float) -> dict[str, float]:
 
     The result is empty without events.
     """
-    mine = [each for each in events if each.kind == kind and each.at >= since]
-    by_name = {"inside": [each.waited for each in mine], "inside, CPU": [each.spent for each in mine]}
+    mine = [event for event in events if event.kind == kind and event.at >= since]
+    by_name = {"inside": [event.waited for event in mine], "inside, CPU": [event.spent for event in mine]}
     return {
         f"{name} p{100 * share:.0f}": 1000 * sorted(values)[min(len(values) - 1, int(share * len(values)))]
         for name, values in by_name.items()
@@ -148,4 +148,4 @@ def figures(events: Iterable[Own], kind: str, since: float) -> dict[str, float]:
 
 
 def _has_restarted(pod: Mapping[str, Any]) -> bool:
-    return any(each.get("restartCount") for each in pod.get("status", {}).get("containerStatuses") or ())
+    return any(status.get("restartCount") for status in pod.get("status", {}).get("containerStatuses") or ())

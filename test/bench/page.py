@@ -69,8 +69,8 @@ def write_pages(results: Path = RESULTS, pictures: Path = PICTURES, pages: Seque
     pictures.mkdir(parents=True, exist_ok=True)
     for name, text in charts(ours, profile).items():
         (pictures / f"{name}.svg").write_text(text, encoding="utf-8")
-    judged = [(result["shape"], each) for result in ours for each in verdicts(result)]
-    judged += [("1x100x4", each) for each in growth(ours)]
+    judged = [(result["shape"], verdict) for result in ours for verdict in verdicts(result)]
+    judged += [("1x100x4", verdict) for verdict in growth(ours)]
     parts = {
         "upstream": _against_upstream(_read_if_there(results / UPSTREAM)),
         "figures": "\n\n".join([_ten(judged), _count(judged), _machines(ours), *_compared(ours, before)]),
@@ -96,8 +96,8 @@ def _read(directory: Path) -> list[Result]:
 
 
 def _read_if_there(path: Path) -> Result:
-    found: Result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return found
+    result: Result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return result
 
 
 def keep_before(path: Path) -> None:
@@ -116,16 +116,16 @@ def draw_flames(profiles: Iterable[Path], picture: Path) -> None:
 def _ten(judged: Judged) -> str:
     cells = []
     for measure in _SHOWN_FIGURES:
-        found = {shape: each for shape, each in judged if each.measure == measure}
-        if not found:
+        verdicts_by_shape = {shape: verdict for shape, verdict in judged if verdict.measure == measure}
+        if not verdicts_by_shape:
             continue
-        shown = found.get(_SHOWN, next(iter(found.values())))
+        example = verdicts_by_shape.get(_SHOWN, next(iter(verdicts_by_shape.values())))
         # Sets of one group have separate bounds.
-        alike = [each for each in found.values() if each.bound == shown.bound]
-        missed = sum(not each.holds for each in alike)
-        verdict = f"**missed** by {missed} of {len(alike)} shapes" if missed else "holds"
-        ends = dict.fromkeys(_short(end(each.figure for each in alike)) for end in (min, max))
-        cells.append((measure, _short(shown.figure), "–".join(ends), f"≤ {shown.bound:g}", verdict))
+        alike = [verdict for verdict in verdicts_by_shape.values() if verdict.bound == example.bound]
+        missed = sum(not verdict.holds for verdict in alike)
+        outcome = f"**missed** by {missed} of {len(alike)} shapes" if missed else "holds"
+        ends = dict.fromkeys(_short(end(verdict.figure for verdict in alike)) for end in (min, max))
+        cells.append((measure, _short(example.figure), "–".join(ends), f"≤ {example.bound:g}", outcome))
     return _markdown(("figure", _SHOWN, "all with this bound", "to reach", ""), cells)
 
 
@@ -144,39 +144,39 @@ def _against_upstream(measured: Result) -> str:
         runs[run["controller"]][f"{run['sets']}x{run['groups']}x{run['size']}{slow}"] = costs
     head, lines = ["shape"], []
     for shape, ours in runs["ours"].items():
-        ratios = {what: figure / runs["original"][shape][what] for what, figure in ours.items()}
+        ratios = {measure: figure / runs["original"][shape][measure] for measure, figure in ours.items()}
         head = ["shape", *ratios]
         lines.append([shape, *(f"{ratio:.2f}" for ratio in ratios.values())])
     return f"{_markdown(head, lines)}\n\n{measured['what']}"
 
 
 def _count(judged: Judged) -> str:
-    held = sum(each.holds for _, each in judged)
+    held = sum(verdict.holds for _, verdict in judged)
     others = "[The others](../design/performance.md#what-is-missed-and-why)."
     return f"Of all {len(judged)} figures with a bound, {held} hold. {others}"
 
 
 def _missed(judged: Judged) -> Iterator[str]:
-    found: dict[tuple[str, float], list[str]] = {}
-    for shape, each in judged:
-        if not each.holds:
-            found.setdefault((each.measure, each.bound), []).append(f"{_short(each.figure)} ({shape})")
-    for (measure, bound), figures in sorted(found.items()):
+    missed: dict[tuple[str, float], list[str]] = {}
+    for shape, verdict in judged:
+        if not verdict.holds:
+            missed.setdefault((verdict.measure, verdict.bound), []).append(f"{_short(verdict.figure)} ({shape})")
+    for (measure, bound), figures in sorted(missed.items()):
         yield f"- {measure}, ≤ {bound:g}: {', '.join(figures)}"
 
 
 def _machines(results: Sequence[Result]) -> str:
     kinds = dict.fromkeys(
         "{cores} cores shared with the control plane, {memory_gib} GiB, Python {python}".format(
-            **each["machine"]
+            **result["machine"]
         )
-        for each in results
+        for result in results
     )
     commits: dict[str, list[str]] = {}
     for result in results:
         commits.setdefault(result["commit"][:10], []).append(result["shape"])
     runs = ", ".join(f"{commit} ({', '.join(shapes)})" for commit, shapes in commits.items())
-    most = max((each["machine"]["others"] for each in results), default=0.0)
+    most = max((result["machine"]["others"] for result in results), default=0.0)
     text = f"Measured on {'; '.join(kinds)}; commits {runs}. Other work took {most:g} cores at most."
     if most <= _IDLE_CORES:
         return text
@@ -193,16 +193,16 @@ def _compared(results: Iterable[Result], before: Iterable[Result]) -> Iterator[s
         if name in result["phases"] and name in former.get(result["shape"], {})
     ]
     if pairs:
-        told = (
+        differences = (
             f"{title} by up to {max(abs(new[field] / old[field] - 1) for new, old in pairs):.0%}"
             for field, title in _COMPARED.items()
         )
-        yield f"Between two runs in a row, creations and rollouts differ in {', in '.join(told)}."
+        yield f"Between two runs in a row, creations and rollouts differ in {', in '.join(differences)}."
 
 
 def _markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    made = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines)]
-    return "\n".join(made)
+    rows = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines)]
+    return "\n".join(rows)
 
 
 def _short(figure: float) -> str:

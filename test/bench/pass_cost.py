@@ -55,7 +55,7 @@ class LargeSet:
         self._version, self._turn = 1000, 0
         images = ("app:1", "app:2")
         self._before, self._lws = (
-            make_set(replicas=groups, size=size, image=each, max_unavailable=_CHANGED) for each in images
+            make_set(replicas=groups, size=size, image=image, max_unavailable=_CHANGED) for image in images
         )
         self._keys = record(self._before).key, record(self._lws).key
         self.planned = Plan()
@@ -90,17 +90,17 @@ class LargeSet:
 
     def _leaders(self) -> dict[str, Any]:
         partition = self._groups // 2 if self._phase == "rollout" else 0
-        told = RollingUpdate(partition, self._groups, 1)
-        made = api_server.applied(build_leader_statefulset(SetSpec.of(self._lws), self._keys[1], told), _UID)
+        update = RollingUpdate(partition, self._groups, 1)
+        statefulset = api_server.applied(build_leader_statefulset(SetSpec.of(self._lws), self._keys[1], update), _UID)
         old, new = (statefulset_revision("demo", key) for key in self._keys)
-        made["status"] = {
-            "observedGeneration": made["metadata"]["generation"],
+        statefulset["status"] = {
+            "observedGeneration": statefulset["metadata"]["generation"],
             "replicas": self._groups,
             "availableReplicas": self._groups,
             "currentRevision": old if self._phase == "rollout" else new,
             "updateRevision": new,
         }
-        return made
+        return statefulset
 
     def _revision_of_leaders(self, key: str) -> dict[str, Any]:
         owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "demo", "uid": _UID}
@@ -130,20 +130,20 @@ class LargeSet:
         leader["metadata"]["uid"] += f"-{key}"
         workers = make_worker_statefulset(leader, ready=is_ready)
         pods = [make_worker_pod(workers, worker, ready=is_ready) for worker in range(1, self._size)]
-        for each in (leader, workers, *pods):
+        for obj in (leader, workers, *pods):
             self._version += 1
-            each["metadata"]["resourceVersion"] = str(self._version)
-            yield each
+            obj["metadata"]["resourceVersion"] = str(self._version)
+            yield obj
 
     def _settle(self) -> None:
         """Write a current status."""
         snapshot = _at_once(self._observer.observe_set("default", "demo", NOW))
-        found: Plan = plan(snapshot)
-        for status in found.statuses:
+        planned: Plan = plan(snapshot)
+        for status in planned.statuses:
             self._version += 1
-            kept = {**(self._lws.get("status") or {}), **status.patch}
+            written = {**(self._lws.get("status") or {}), **status.patch}
             metadata = {**self._lws["metadata"], "resourceVersion": str(self._version)}
-            self._lws = {**self._lws, "metadata": metadata, "status": kept}
+            self._lws = {**self._lws, "metadata": metadata, "status": written}
             self._store.put(self._lws)
 
     def _change(self) -> None:
@@ -151,16 +151,16 @@ class LargeSet:
         self._turn += 1
         first = self._groups // 2
         for index in range(first, first + (_CHANGED if self._phase != "at rest" else 1)):
-            for each in self._group(index, self._key(index), self._turn % 2 == 0):
-                self._store.put(each)
+            for obj in self._group(index, self._key(index), self._turn % 2 == 0):
+                self._store.put(obj)
 
 
 def measure(groups: int, size: int, phase: str) -> tuple[float, float]:
     """Return the milliseconds of one pass for reading and deciding."""
     subject = LargeSet(groups, size, phase)
     subject.pass_()
-    found = zip(*(subject.pass_() for _ in range(_PASSES)), strict=True)
-    read, decided = (statistics.quantiles(each, n=10)[0] for each in found)
+    passes = zip(*(subject.pass_() for _ in range(_PASSES)), strict=True)
+    read, decided = (statistics.quantiles(seconds, n=10)[0] for seconds in passes)
     return read, decided
 
 
@@ -184,7 +184,7 @@ def _profiled(act: Callable[[], object]) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and print the figures."""
-    shape = next((each for each in arguments if not each.startswith("-")), "500x4")
+    shape = next((argument for argument in arguments if not argument.startswith("-")), "500x4")
     groups, size = map(int, shape.split("x"))
     for phase in PHASES:
         read, decided = measure(groups, size, phase)

@@ -47,10 +47,10 @@ class Phases:
     @property
     def all(self) -> dict[str, Callable[[], float]]:
         """Return the function of each phase, in order."""
-        found = {"create": self._create, "rollout": self._roll, "scale": self._scale, "loss": self._lose}
+        phases = {"create": self._create, "rollout": self._roll, "scale": self._scale, "loss": self._lose}
         if self._shape.half == self._shape.groups:
-            del found["scale"]
-        return {**found, "delete": self._delete}
+            del phases["scale"]
+        return {**phases, "delete": self._delete}
 
     @property
     def groups(self) -> int:
@@ -91,7 +91,7 @@ class Phases:
         began = time.monotonic()
         lost = self._some()
         before = {name: self._ledger.statefulsets[name].uid for _, name in lost}
-        for_each(lost, lambda each: self._api.delete(f"{self._path('pods', each[0])}/{each[1]}"))
+        for_each(lost, lambda pod: self._api.delete(f"{self._path('pods', pod[0])}/{pod[1]}"))
         return self._until_done(before) - began
 
     def _delete(self) -> float:
@@ -99,8 +99,8 @@ class Phases:
         for_each(range(self._shape.sets), lambda index: self._api.delete(self._set(index)))
 
         def missing() -> str:
-            left = len(self._ledger.sets) + len(self._ledger.statefulsets)
-            return f"{left} sets and StatefulSets are left" if left else ""
+            remaining = len(self._ledger.sets) + len(self._ledger.statefulsets)
+            return f"{remaining} sets and StatefulSets are left" if remaining else ""
 
         self._ledger.wait(missing, _PATIENCE)
         self._until_pods(0)
@@ -125,16 +125,16 @@ class Phases:
         names |= dict.fromkeys(self._names(), self._groups)
 
         def missing() -> str:
-            known, wanted = self._ledger.statefulsets, names
+            statefulsets, expected = self._ledger.statefulsets, names
             if self._shape.is_hash:
                 # With Hash groups, leaders have no StatefulSet, and the names of workers are random.
                 count = self._shape.sets * self._groups
-                wanted = dict.fromkeys([*known][:count], self._shape.size - 1)
-                if len(known) < count:
-                    return f"{len(known)} of {count} StatefulSets"
-            if len(known) != len(wanted):
-                return f"{len(known)} of {len(wanted)} StatefulSets"
-            unready = [name for name, pods in wanted.items() if not self._is_ready(name, pods, former)]
+                expected = dict.fromkeys([*statefulsets][:count], self._shape.size - 1)
+                if len(statefulsets) < count:
+                    return f"{len(statefulsets)} of {count} StatefulSets"
+            if len(statefulsets) != len(expected):
+                return f"{len(statefulsets)} of {len(expected)} StatefulSets"
+            unready = [name for name, pods in expected.items() if not self._is_ready(name, pods, former)]
             if unready:
                 return f"{len(unready)} StatefulSets are not as wanted: {unready[:3]}"
             sets = [name for name in self._names() if not self._is_set_done(name)]
@@ -143,18 +143,18 @@ class Phases:
         return self._ledger.wait(missing, _PATIENCE)
 
     def _is_ready(self, name: str, pods: int, former: dict[str, str]) -> bool:
-        found = self._ledger.statefulsets.get(name)
+        statefulset = self._ledger.statefulsets.get(name)
         return (
-            found is not None
-            and found.is_ready
-            and found.image == self._image
-            and found.replicas == pods == found.updated
-            and found.uid != former.get(name)
+            statefulset is not None
+            and statefulset.is_ready
+            and statefulset.image == self._image
+            and statefulset.replicas == pods == statefulset.updated
+            and statefulset.uid != former.get(name)
         )
 
     def _is_set_done(self, name: str) -> bool:
-        found = self._ledger.sets.get(name)
-        return found is not None and found.replicas == self._groups and found.is_done
+        lws = self._ledger.sets.get(name)
+        return lws is not None and lws.replicas == self._groups and lws.is_done
 
     def _names(self) -> list[str]:
         return [set_name(index) for index in range(self._shape.sets)]

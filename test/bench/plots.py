@@ -34,7 +34,7 @@ class Bars:
 
 def bars(chart: Bars) -> str:
     """Return horizontal bars, each with its number."""
-    numbers = [each for row in chart.values.values() for each in row if each is not None]
+    numbers = [value for row in chart.values.values() for value in row if value is not None]
     longest = max([*numbers, *chart.limits.values()], default=1.0) or 1.0
     left = 2 * _MARGIN + max((text_width(label) for label in chart.values), default=0.0)
     scale = (_WIDTH - left - _NUMBERS) / longest
@@ -71,8 +71,8 @@ class Lines:
 
 def lines(chart: Lines) -> str:
     """Return each line with its last value, and a dashed line for growth in proportion to x."""
-    points = [each for row in chart.series.values() for each in row]
-    right, highest = (max(each[axis] for each in points) or 1.0 for axis in (0, 1))
+    points = [point for row in chart.series.values() for point in row]
+    right, highest = (max(point[axis] for point in points) or 1.0 for axis in (0, 1))
     ends = [f"{name} {row[0][1]:.3g} to {row[-1][1]:.3g} {chart.unit}" for name, row in chart.series.items()]
     canvas = Canvas(_WIDTH, chart.title, "; ".join(ends))
     canvas.text(_MARGIN, 26, chart.title, "f-text b")
@@ -87,11 +87,11 @@ def lines(chart: Lines) -> str:
         level = place(0, highest * step / _STEPS)[1]
         canvas.add("path", "n s-rule", d=f"M{_AXIS} {level}H{_WIDTH - _NUMBERS}")
         canvas.text(_AXIS - 8, level + 4, f"{highest * step / _STEPS:.3g}", "f-muted", "end")
-    for x in sorted({each[0] for each in points}):
+    for x in sorted({point[0] for point in points}):
         canvas.text(place(x, 0)[0], _TALL - 12, f"{x:g} {chart.x}", "f-muted", "middle")
     for row, colour in zip(chart.series.values(), _COLOURS, strict=False):
         (x, y), last = row[0], row[-1]
-        course = "L".join("{} {}".format(*place(*each)) for each in row)
+        course = "L".join("{} {}".format(*place(*point)) for point in row)
         # The proportional line ends at the edge of the plot.
         end = min(last[0], highest / y * x) if y else last[0]
         straight = "{} {}L{} {}".format(*place(x, y), *place(end, y * end / x))
@@ -105,7 +105,7 @@ def _ends(canvas: Canvas, ends: Sequence[tuple[tuple[float, float], str]]) -> No
     """Write the last value of each line next to its end, without overlaps."""
     lowest = float(_TALL)
     for ((x, y), words), colour in sorted(
-        zip(ends, _COLOURS, strict=False), reverse=True, key=lambda each: each[0][0][1]
+        zip(ends, _COLOURS, strict=False), reverse=True, key=lambda pair: pair[0][0][1]
     ):
         lowest = min(y + 4, lowest - LINE_HEIGHT + 2)
         canvas.text(x + 8, lowest, words, f"f-{colour}")
@@ -166,8 +166,8 @@ class _Frame:
             at.samples += samples
 
     def depth_above(self, fewest: float) -> int:
-        wide = [each for each in self.callees.values() if each.samples >= fewest]
-        return 1 + max((each.depth_above(fewest) for each in wide), default=0)
+        wide = [callee for callee in self.callees.values() if callee.samples >= fewest]
+        return 1 + max((callee.depth_above(fewest) for callee in wide), default=0)
 
 
 def _draw(canvas: Canvas, frame: _Frame, corner: tuple[float, float], scale: float) -> None:
@@ -178,8 +178,8 @@ def _draw(canvas: Canvas, frame: _Frame, corner: tuple[float, float], scale: flo
     bar = canvas.add("rect", "", x=left, y=top, width=width, height=_ROW - 1, fill=shade)
     canvas.hint(bar, f"{frame.name}: {frame.samples}")
     if width > 24:
-        shown = frame.name[: int(width / _LETTER)]
-        canvas.add("text", "", x=left + 2, y=top + 12, style="font-size:10px").text = shown
-    for callee in sorted(frame.callees.values(), key=lambda each: each.name):
+        label = frame.name[: int(width / _LETTER)]
+        canvas.add("text", "", x=left + 2, y=top + 12, style="font-size:10px").text = label
+    for callee in sorted(frame.callees.values(), key=lambda callee: callee.name):
         _draw(canvas, callee, (left, top - _ROW), scale)
         left += callee.samples * scale

@@ -24,12 +24,12 @@ def family(pid: int) -> list[int]:
         with suppress(OSError):
             fields = stat.read_text().rpartition(")")[2].split()
             children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found, rest = [], [pid]
-    while rest:
-        each = rest.pop()
-        found.append(each)
-        rest += children.get(each, [])
-    return found
+    result, pending = [], [pid]
+    while pending:
+        process = pending.pop()
+        result.append(process)
+        pending += children.get(process, [])
+    return result
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
@@ -38,7 +38,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     for pid in pids:
         with suppress(OSError):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += sum(int(each) for each in fields[11:15])
+            total += sum(int(ticks) for ticks in fields[11:15])
     return total / _TICKS
 
 
@@ -95,8 +95,8 @@ class Others:
 
 def _machine_seconds() -> float:
     """Return the CPU seconds of all processes since boot: user, nice, system, irq, softirq."""
-    fields = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-    return sum(fields[place] for place in (0, 1, 2, 5, 6)) / _TICKS
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    return sum(fields[index] for index in (0, 1, 2, 5, 6)) / _TICKS
 
 
 def _own_seconds() -> float:

@@ -53,9 +53,9 @@ for _ in range(int(sys.argv[2])):
 
 def a_review() -> bytes:
     """Return the review of a worker, with the fields that the API server adds before it calls webhooks."""
-    made = make_worker_pod()
-    fields = {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": _fields(made)}
-    made["metadata"]["managedFields"] = [fields]
+    pod = make_worker_pod()
+    fields = {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": _fields(pod)}
+    pod["metadata"]["managedFields"] = [fields]
     token = {
         "name": "kube-api-access",
         "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]},
@@ -71,34 +71,34 @@ def a_review() -> bytes:
         "imagePullPolicy": "IfNotPresent",
     }
     taints = ("not-ready", "unreachable")
-    made["spec"] = {
+    pod["spec"] = {
         "volumes": [token],
         "containers": [container],
         "restartPolicy": "Always",
         "dnsPolicy": "ClusterFirst",
         "serviceAccountName": "default",
         "securityContext": {},
-        "hostname": made["metadata"]["name"],
+        "hostname": pod["metadata"]["name"],
         "subdomain": "demo",
         "schedulerName": "default-scheduler",
         "tolerations": [
-            {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "tolerationSeconds": 300}
-            for each in taints
+            {"key": f"node.kubernetes.io/{taint}", "operator": "Exists", "tolerationSeconds": 300}
+            for taint in taints
         ],
         "priority": 0,
         "enableServiceLinks": True,
         "preemptionPolicy": "PreemptLowerPriority",
     }
-    made["status"] = {}
+    pod["status"] = {}
     request = {
         "uid": "b2f2bf0c-87e7-4d4c-a5d6-0d3a2aa7f3f5",
         "kind": {"group": "", "version": "v1", "kind": "Pod"},
         "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "name": made["metadata"]["name"],
-        "namespace": made["metadata"]["namespace"],
+        "name": pod["metadata"]["name"],
+        "namespace": pod["metadata"]["namespace"],
         "operation": "CREATE",
         "userInfo": {"username": "system:serviceaccount:kube-system:statefulset-controller"},
-        "object": made,
+        "object": pod,
         "oldObject": None,
         "dryRun": False,
         "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
@@ -137,40 +137,40 @@ class _Cost:
         obj = review["request"]["object"]
         patch = patch_of(obj, [lambda raw: pod.admitted(raw, "default")])
         assert patch, "a pod that gets nothing costs nothing"
-        found = {
+        costs = {
             "JSON of the request, checked": _median(lambda: review_in(self.body, PODS)),
             "decision and its patch": _median(
                 lambda: patch_of(obj, [lambda raw: pod.admitted(raw, "default")])
             ),
             "JSON of the patch": _median(lambda: base64.b64encode(orjson.dumps(patch))),
         }
-        for name, way in self.ways.items():
-            answered = functools.partial(reviewed, way, MUTATE_POD, PODS, self.body)
-            found[f"all of that, by {name}"] = run(_awaited(answered))
-        return found
+        for name, handler in self.ways.items():
+            answered = functools.partial(reviewed, handler, MUTATE_POD, PODS, self.body)
+            costs[f"all of that, by {name}"] = run(_awaited(answered))
+        return costs
 
     async def whole(self) -> dict[str, float]:
         """Measure with HTTP, TLS and metrics.
 
         The two take turns, so that other work on the machine affects both equally.
         """
-        made = renewed(Certificates(), ("127.0.0.1",), datetime.now(UTC))
-        assert made is not None
-        found: dict[str, list[float]] = {name: [] for name in self.ways}
+        renewal = renewed(Certificates(), ("127.0.0.1",), datetime.now(UTC))
+        assert renewal is not None
+        seconds_by_name: dict[str, list[float]] = {name: [] for name in self.ways}
         for round_ in range(_ROUNDS):
-            for name, way in self.ways.items():
-                spent = await self._served(made[0], way)
+            for name, handler in self.ways.items():
+                spent = await self._served(renewal[0], handler)
                 if round_:
-                    found[name].append(spent)
-        return {name: statistics.median(each) for name, each in found.items()}
+                    seconds_by_name[name].append(spent)
+        return {name: statistics.median(samples) for name, samples in seconds_by_name.items()}
 
-    async def _served(self, certificates: Certificates, way: Any) -> float:
+    async def _served(self, certificates: Certificates, handler: Any) -> float:
         tls, metrics = ServerTls(TlsSettings()), Metrics()
         tls.install(certificates.server.certificate, certificates.server.key)
         server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls, metrics.reviews)
         metrics.reviews.serve(ENDPOINTS, server.in_flight)
         serving = asyncio.create_task(server.run())
-        async with aclosing(server(way)) as opened:
+        async with aclosing(server(handler)) as opened:
             await anext(opened)
             await self._call(server.port or 0, _WARM)
             began = time.thread_time()
@@ -198,12 +198,12 @@ def _timed(act: Callable[[], object]) -> float:
 
 
 async def _awaited(act: Callable[[], Awaitable[object]]) -> float:
-    found = []
+    microseconds = []
     for _ in range(_REVIEWS):
         began = time.thread_time_ns()
         await act()
-        found.append((time.thread_time_ns() - began) / 1000)
-    return statistics.median(found)
+        microseconds.append((time.thread_time_ns() - began) / 1000)
+    return statistics.median(microseconds)
 
 
 def main() -> int:
@@ -213,10 +213,10 @@ def main() -> int:
     cost = _Cost()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         parts = cost.parts(runner.run)  # type: ignore[arg-type]
-        whole = runner.run(cost.whole())
+        reviews = runner.run(cost.whole())
     for name, spent in parts.items():
         print(f"{spent:5.0f} µs  {name}")
-    for name, spent in whole.items():
+    for name, spent in reviews.items():
         print(f"{spent:5.0f} µs  a whole review by HTTPS, by {name}")
     return 0
 

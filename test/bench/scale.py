@@ -88,8 +88,8 @@ class Load:
     @property
     def managers(self) -> int | None:
         """Return the smallest sufficient number of managers, or None if following alone exceeds one core."""
-        found = (count for count in range(1, _MOST_MANAGERS + 1) if self.core(count) <= _FULL)
-        return next(found, None)
+        counts = (count for count in range(1, _MOST_MANAGERS + 1) if self.core(count) <= _FULL)
+        return next(counts, None)
 
 
 def model_of(small: dict[str, Any], large: dict[str, Any]) -> Model:
@@ -113,14 +113,14 @@ def model_of(small: dict[str, Any], large: dict[str, Any]) -> Model:
 
 
 def _costs(measured: dict[str, Any], phase: str) -> Costs:
-    found, sets = measured["phases"][phase], measured["sets"]
-    streams = found["streams"].values()
-    acting, following = found["cpu"]
+    figures, sets = measured["phases"][phase], measured["sets"]
+    streams = figures["streams"].values()
+    acting, following = figures["cpu"]
     return Costs(
-        stream_events=sum(each["events"] for each in streams) / sets,
-        stream_bytes=sum(each["bytes"] for each in streams) / sets,
-        writes=found["writes"] / sets,
-        told=found["events"] / sets,
+        stream_events=sum(stream["events"] for stream in streams) / sets,
+        stream_bytes=sum(stream["bytes"] for stream in streams) / sets,
+        writes=figures["writes"] / sets,
+        told=figures["events"] / sets,
         acting=acting / sets,
         following=following / sets,
     )
@@ -207,17 +207,17 @@ def _fleet_rows(model: Model) -> Iterator[Sequence[str]]:
 
 
 def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(each)} |" for each in (head, ["---"] * len(head), *rows)]
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
 
 
 def write_page(page: Path, directory: Path) -> None:
     """Update the model in the page; text outside the marks stays."""
     results = sorted(
-        (json.loads(path.read_text()) for path in directory.glob("*.json")), key=lambda each: each["sets"]
+        (json.loads(path.read_text()) for path in directory.glob("*.json")), key=lambda result: result["sets"]
     )
     text = page_of(results[0], results[-1]) if len(results) > 1 else _UNMEASURED
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
+    before, _, remainder = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = remainder.partition(END)
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
 
 

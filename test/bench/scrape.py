@@ -20,17 +20,17 @@ class Scrape:
 
     def total(self, name: str, /, **labels: str) -> float:
         """Return the sum over all series of a name with these labels."""
-        wanted = frozenset(labels.items())
-        return sum(value for (its, has), value in self.series.items() if its == name and wanted <= has)
+        required = frozenset(labels.items())
+        return sum(value for (its, has), value in self.series.items() if its == name and required <= has)
 
     def by(self, name: str, label: str) -> dict[str, float]:
         """Return sums over all series of a name, by the values of one label."""
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         for (its, labels), value in self.series.items():
             key = dict(labels).get(label)
             if its == name and key is not None:
-                found[key] = found.get(key, 0.0) + value
-        return found
+                result[key] = result.get(key, 0.0) + value
+        return result
 
     def since(self, before: Scrape) -> Scrape:
         """Return the increase since an earlier scrape, for counters and histograms."""
@@ -41,10 +41,10 @@ class Scrape:
 
         The value is interpolated linearly between two buckets.
         """
-        wanted = frozenset(labels.items())
+        required = frozenset(labels.items())
         buckets: dict[float, float] = {}
         for (its, has), value in self.series.items():
-            if its == f"{name}_bucket" and wanted <= has:
+            if its == f"{name}_bucket" and required <= has:
                 bound = float(dict(has)["le"])
                 buckets[bound] = buckets.get(bound, 0.0) + value
         bounds = sorted(buckets)
@@ -65,8 +65,8 @@ def parse(text: str) -> Scrape:
     """Parse the text, without comments and values that are not numbers."""
     series = {}
     for line in text.splitlines():
-        found = _LINE.match(line)
-        if found is not None:
-            name, labels, value = found.groups()
+        match = _LINE.match(line)
+        if match is not None:
+            name, labels, value = match.groups()
             series[(name, frozenset(_LABEL.findall(labels or "")))] = float(value)
     return Scrape(series)

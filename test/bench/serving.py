@@ -242,21 +242,21 @@ def measured(
     cluster: LocalCluster, cases: Sequence[Case], watch: Watching, say: Callable[[str], None]
 ) -> Mapping[str, Any]:
     """Run the controller in a cluster, and measure each case without and with its field."""
-    others, found = Others(), {}
+    others, seconds_by_case = Others(), {}
     cluster.kubectl("create", "namespace", _NAMESPACE)
     with running(cluster, None) as subject:
         for case in cases:
             seconds = [_measured(cluster, subject, case, watch, is_on) for is_on in (False, True)]
             say(f"{case.what}: {seconds[0]:.1f} s without, {seconds[1]:.1f} s with")
-            found[case.what] = seconds
-    return {"commit": commit(), "machine": machine(others), "cases": found}
+            seconds_by_case[case.what] = seconds
+    return {"commit": commit(), "machine": machine(others), "cases": seconds_by_case}
 
 
 def serving_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield one row of cells for each case, with cases of the real node last."""
     cases = {**(result.get("cases") or {}), **((result.get(NODE) or {}).get("cases") or {})}
-    for what, seconds in cases.items():
-        yield (what, *(f"{each:.0f}" for each in seconds))
+    for case, seconds in cases.items():
+        yield (case, *(f"{value:.0f}" for value in seconds))
 
 
 def _measured(cluster: LocalCluster, subject: Subject, case: Case, watching: Watching, is_on: bool) -> float:

@@ -173,7 +173,7 @@ class _Registry(BaseHTTPRequestHandler):
         ballast = os.urandom(round(PULL * _BYTES_PER_SECOND))
         write_archive(SmallImage((tag,), Path(self.kit.programs["member"]), ballast=ballast), path)
         with tarfile.open(path) as archive:
-            files = {each.name: archive.extractfile(each) for each in archive.getmembers()}
+            files = {member.name: archive.extractfile(member) for member in archive.getmembers()}
             read = {name: file.read() for name, file in files.items() if file is not None}
         path.unlink()
         for name, blob in read.items():
@@ -188,9 +188,9 @@ class _Registry(BaseHTTPRequestHandler):
 def _serving_images(kit: Kit) -> Iterator[None]:
     _Registry.kit = kit
     # Without this file, containerd would use HTTPS.
-    told = kit.folder / "registries" / f"127.0.0.1:{_PORT}" / "hosts.toml"
-    told.parent.mkdir(parents=True)
-    told.write_text(f'server = "http://127.0.0.1:{_PORT}"\n')
+    hosts_file = kit.folder / "registries" / f"127.0.0.1:{_PORT}" / "hosts.toml"
+    hosts_file.parent.mkdir(parents=True)
+    hosts_file.write_text(f'server = "http://127.0.0.1:{_PORT}"\n')
     server = ThreadingHTTPServer(("127.0.0.1", _PORT), _Registry)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -204,9 +204,9 @@ def main(path: Path) -> int:
     """Add the figures to the result in `path`."""
     kit = read_kit()
     with RealCluster(kit) as cluster, _serving_images(kit):
-        found = measured(cluster, CASES, _Processes, clocked())
+        real = measured(cluster, CASES, _Processes, clocked())
     result = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({**result, NODE: found}, indent=1) + "\n")
+    path.write_text(json.dumps({**result, NODE: real}, indent=1) + "\n")
     return 0
 
 

@@ -62,10 +62,10 @@ LARGE = "1x1000x8"
 
 def parse(text: str) -> Shape:
     """Parse the name of a shape. Raise ValueError with the expected format."""
-    found = _SHAPE.fullmatch(text.strip())
-    if found is None:
+    match = _SHAPE.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"{text!r} is no shape: write sets x groups x pods, such as 1x400x4, or 400x4")
-    sets, groups, size, hash_, ending = found.groups()
+    sets, groups, size, hash_, ending = match.groups()
     shape = Shape(
         int(sets or 1), int(groups), int(size), is_hash=hash_ is not None, is_ending=ending is not None
     )

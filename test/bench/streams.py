@@ -41,17 +41,17 @@ class Taps:
         if self._lost:
             raise RuntimeError(self._lost)
         with self._lock:
-            found = {
+            counts = {
                 kind: {"events": self._events[kind], "bytes": self._bytes[kind]}
                 for kind in sorted(self._events)
             }
             self._events.clear()
             self._bytes.clear()
-        return found
+        return counts
 
     def list_bytes(self) -> int:
         """Return the bytes that a manager reads when it starts now."""
-        return sum(_size(self._api.send(Call("GET", each.path(), query=_query(each)))) for each in STREAMS)
+        return sum(_size(self._api.send(Call("GET", stream.path(), query=_query(stream)))) for stream in STREAMS)
 
     def close(self) -> None:
         """Stop following."""

@@ -156,8 +156,8 @@ def control_plane_cpu(cluster: LocalCluster) -> float:
 
 def pod_webhook_quantile(server: Scrape, share: float) -> float | None:
     """Return the seconds that the API server waited for the pod webhook."""
-    found = [webhook_quantile(server, share, webhook) for webhook in _POD_WEBHOOKS]
-    return max((each for each in found if each is not None), default=None)
+    quantiles = [webhook_quantile(server, share, webhook) for webhook in _POD_WEBHOOKS]
+    return max((quantile for quantile in quantiles if quantile is not None), default=None)
 
 
 def webhook_quantile(server: Scrape, share: float, webhook: str) -> float | None:

@@ -23,8 +23,8 @@ def commit() -> str:
 
     Called before the page is written, because that changes the tree too.
     """
-    asked = ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
-    return subprocess.run(asked, cwd=_REPOSITORY, capture_output=True, text=True, check=False).stdout.strip()
+    command = ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
+    return subprocess.run(command, cwd=_REPOSITORY, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def machine(others: Others) -> dict[str, Any]:

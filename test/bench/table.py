@@ -64,6 +64,6 @@ def _cells(name: str, phase: dict[str, Any], result: dict[str, Any]) -> Iterable
     yield f"{phase['cpu'] / phase['control_plane_cpu']:.3f}"
 
 
-def pair(one: float | None, two: float | None) -> str:
+def pair(first: float | None, second: float | None) -> str:
     """Return two figures in seconds as milliseconds."""
-    return "–" if one is None or two is None else f"{one * 1000:.0f} / {two * 1000:.0f}"
+    return "–" if first is None or second is None else f"{first * 1000:.0f} / {second * 1000:.0f}"

@@ -39,7 +39,7 @@ def measure(shape: Shape) -> dict[str, Any]:
         eventually("it acts", lambda: "held by this manager" in first.log_path.read_text(), seconds=60)
         following = deployment.manager("--zap-log-level=2").start().wait_ready()
         try:
-            found = _Run(cluster, shape, acting, following).measure()
+            measured = _Run(cluster, shape, acting, following).measure()
         finally:
             deployment.stop()
             acting.peak.close()
@@ -52,7 +52,7 @@ def measure(shape: Shape) -> dict[str, Any]:
             "python": platform.python_version(),
             "others": round(others.cores(), 2),
         },
-        **found,
+        **measured,
     }
 
 
@@ -66,17 +66,17 @@ class _Run:
     def measure(self) -> dict[str, Any]:
         audit, taps = AuditLog(self.cluster.audit_log, MANAGER), Taps(self.cluster.api)
         phases = Phases(self.cluster.api, self.shape, (_NAMESPACE,), self.acting.check)
-        empty, found = self._memory(), {}
+        empty, measured = self._memory(), {}
         for name in PHASES:
-            place, before = audit.end, self._cpu()
+            start, before = audit.end, self._cpu()
             taps.take()
             phases.all[name]()
             self._until_quiet(audit)
-            after, asked = self._cpu(), audit.between(place)
-            found[name] = {
+            after, requests = self._cpu(), audit.between(start)
+            measured[name] = {
                 "streams": taps.take(),
-                "writes": asked.writes,
-                "events": asked.events,
+                "writes": requests.writes,
+                "events": requests.events,
                 "cpu": [late - early for late, early in zip(after, before, strict=True)],
             }
             if name == "create":
@@ -84,7 +84,7 @@ class _Run:
         look = self._first_look()
         taps.close()
         phases.close()
-        return {"commit": commit(), "pss_empty": empty, "created": created, "phases": found, "look": look}
+        return {"commit": commit(), "pss_empty": empty, "created": created, "phases": measured, "look": look}
 
     def _first_look(self) -> dict[str, float]:
         """Return the CPU seconds of a pass over every set and group without work."""
@@ -112,8 +112,8 @@ class _Run:
     def _until_quiet(self, audit: AuditLog) -> None:
         deadline = time.monotonic() + _LONGEST_UNREST
         while time.monotonic() < deadline:
-            place = audit.end
+            start = audit.end
             time.sleep(_QUIET_SECONDS)
-            asked = audit.between(place)
-            if not asked.writes and not asked.events:
+            requests = audit.between(start)
+            if not requests.writes and not requests.events:
                 return

@@ -23,12 +23,12 @@ _RESULTS = RESULTS / "bill"
 
 def main() -> int:
     """Measure the shape and its baselines, or only the shape with each of the settings."""
-    given, say = _arguments(), clocked()
-    given.results.mkdir(parents=True, exist_ok=True)
-    for setting in given.settings or (USUAL,):
-        say(f"{given.shape.label}, settings: {setting}")
-        _measure(given.shape, setting, not given.settings, given.results, say)
-    if given.results == _RESULTS:
+    arguments, say = _arguments(), clocked()
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    for setting in arguments.settings or (USUAL,):
+        say(f"{arguments.shape.label}, settings: {setting}")
+        _measure(arguments.shape, setting, not arguments.settings, arguments.results, say)
+    if arguments.results == _RESULTS:
         write_pages()
     return 0
 

@@ -55,12 +55,12 @@ def costs(bill: Mapping[str, Any], groups: int, has_reviews: bool) -> dict[str, 
     counted: dict[str, float] = dict.fromkeys(PURPOSES, 0.0)
     weighed: dict[str, float] = dict.fromkeys(PURPOSES, 0.0)
     weights = _weights(bill)
-    for who, what, count, _ in bill["requests"]:
-        purpose = purpose_of(who, what)
+    for who, request, count, _ in bill["requests"]:
+        purpose = purpose_of(who, request)
         counted[purpose] += count
-        weighed[purpose] += count * weights(what)
+        weighed[purpose] += count * weights(request)
     if has_reviews:
-        counted[REVIEWED] = sum(count for _, what, count, _ in bill["requests"] if what == "create pods")
+        counted[REVIEWED] = sum(count for _, request, count, _ in bill["requests"] if request == "create pods")
         weighed[REVIEWED] = bill["profile"].get(REVIEWS, 0.0)
     total = sum(weighed.values())
     scale = bill["cpu"]["kube-apiserver"] / total if total else 0.0
@@ -70,9 +70,9 @@ def costs(bill: Mapping[str, Any], groups: int, has_reviews: bool) -> dict[str, 
     }
 
 
-def purpose_of(who: str, what: str) -> str:
+def purpose_of(who: str, request: str) -> str:
     """Return the purpose of a request."""
-    resource = what.partition(" ")[2]
+    resource = request.partition(" ")[2]
     if resource == "events":
         return EVENTS
     if who in _NAMING:
@@ -80,26 +80,26 @@ def purpose_of(who: str, what: str) -> str:
     if who == _COLLECTOR:
         return FOREGROUND
     if who == OURS:
-        return ELSE if resource == "leases" or not is_write(what) else DECIDED
+        return ELSE if resource == "leases" or not is_write(request) else DECIDED
     # Without a controller, the benchmark itself creates these StatefulSets and deletes these pods.
     if who in _RUNNING and "leases" not in resource:
         return PODS
-    return DECIDED if who == _BENCH and is_write(what) else ELSE
+    return DECIDED if who == _BENCH and is_write(request) else ELSE
 
 
 def _weights(bill: Mapping[str, Any]) -> Callable[[str], float]:
     """Return a function from the verb and kind of a request to its cost in the profile."""
     handled: Counter[str] = Counter()
     writes = 0.0
-    for _, what, count, _ in bill["requests"]:
-        handled[what.partition(" ")[0]] += count
-        writes += count if is_write(what) else 0
-    told = bill["profile"].get(WATCHES, 0.0) / writes if writes else 0.0
-    each = bill["profile"].get(OVERHEAD, 0.0) / sum(handled.values()) if handled else 0.0
+    for _, request, count, _ in bill["requests"]:
+        handled[request.partition(" ")[0]] += count
+        writes += count if is_write(request) else 0
+    per_watch = bill["profile"].get(WATCHES, 0.0) / writes if writes else 0.0
+    overhead = bill["profile"].get(OVERHEAD, 0.0) / sum(handled.values()) if handled else 0.0
 
-    def weight(what: str) -> float:
-        verb = what.partition(" ")[0]
+    def weight(request: str) -> float:
+        verb = request.partition(" ")[0]
         own = bill["profile"].get(verb, 0.0) / handled[verb] if verb in VERBS else 0.0
-        return each + own + (told if is_write(what) else 0.0)
+        return overhead + own + (per_watch if is_write(request) else 0.0)
 
     return weight

@@ -41,10 +41,10 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
 
 def seconds_by_block(profile: Mapping[Stack, float]) -> dict[str, float]:
     """Return the seconds of every block in the profile, the largest first."""
-    found: Counter[str] = Counter()
+    seconds_of: Counter[str] = Counter()
     for stack, seconds in profile.items():
-        found[block_of(stack)] += seconds  # type: ignore[assignment]
-    return dict(found.most_common())
+        seconds_of[block_of(stack)] += seconds  # type: ignore[assignment]
+    return dict(seconds_of.most_common())
 
 
 def block_of(stack: Stack) -> str:

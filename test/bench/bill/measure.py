@@ -60,19 +60,19 @@ class Task:
 def measure(task: Task) -> Result:
     """Start a cluster, measure, and stop the cluster."""
     options = Options(nodes=NODES, audit_policy=AUDIT_METADATA, extra_flags=task.flags)
-    others, found = Others(), {}
+    others, bills = Others(), {}
     with LocalCluster(options) as cluster:
         bill = _Bill(cluster, task)
         if task.has_floors:
             for name, (has_services, waits_for_pods) in _FLOORS.items():
                 namespace = _made(cluster, name)
                 floor = Floor(cluster.api, task.shape, namespace, has_services, waits_for_pods)
-                found[name] = bill.of(name, floor.phases)
+                bills[name] = bill.of(name, floor.phases)
                 floor.phases["delete"]()
                 floor.close()
         with running(cluster) as subject:
             phases = Phases(cluster.api, task.shape, (_made(cluster, OURS),), subject.check)
-            found[OURS] = bill.of(OURS, phases.all, subject)
+            bills[OURS] = bill.of(OURS, phases.all, subject)
             phases.close()
     return {
         "shape": task.shape.name,
@@ -80,7 +80,7 @@ def measure(task: Task) -> Result:
         "flags": {name: list(flags) for name, flags in task.flags.items()},
         "commit": commit(),
         "machine": machine(others),
-        "bills": found,
+        "bills": bills,
     }
 
 
@@ -103,20 +103,20 @@ class _Bill:
         """Return the bill of a rollout, after creating the set."""
         phases["create"]()
         self._until_quiet()
-        place, before = self._log.stat().st_size, self._cpu(subject)
+        start, before = self._log.stat().st_size, self._cpu(subject)
         profile: Counter[Stack] = Counter()
         with self._profiled(profile):
             seconds = phases["rollout"]()
             self._until_quiet()
         after = self._cpu(subject)
-        asked = requests.between(self._log, place, self._log.stat().st_size)
+        measured = requests.between(self._log, start, self._log.stat().st_size)
         cpu = {program: after[program] - before[program] for program in after}
         self._task.say(f"{name}: {seconds:.1f} s, API server {cpu['kube-apiserver']:.1f} CPU s")
         return {
             "seconds": seconds,
             "cpu": cpu,
             "requests": [
-                [who, what, each.count, round(each.seconds, 3)] for (who, what), each in sorted(asked.items())
+                [who, request, tally.count, round(tally.seconds, 3)] for (who, request), tally in sorted(measured.items())
             ],
             "profile": seconds_by_block(profile),
         }
@@ -124,8 +124,8 @@ class _Bill:
     def _cpu(self, subject: Subject | None) -> dict[str, float]:
         """Return the CPU seconds of each program since its start."""
         pids = {name: self._cluster.component(name).pid for name in COMPONENTS}
-        found = {name: cpu_seconds([pid]) for name, pid in pids.items() if pid is not None}
-        return found if subject is None else {**found, requests.OURS: subject.cpu}
+        cpu = {name: cpu_seconds([pid]) for name, pid in pids.items() if pid is not None}
+        return cpu if subject is None else {**cpu, requests.OURS: subject.cpu}
 
     @contextmanager
     def _profiled(self, into: Counter[Stack]) -> Iterator[None]:
@@ -155,13 +155,13 @@ class _Bill:
         """Wait until writes stop: the ones after the end of a phase belong to it, whoever sends them."""
         deadline = time.monotonic() + _LONGEST_UNREST
         while time.monotonic() < deadline:
-            place = self._log.stat().st_size
+            start = self._log.stat().st_size
             time.sleep(_QUIET_SECONDS)
-            if not _is_moving(self._log, place):
+            if not _is_moving(self._log, start):
                 return
 
 
-def _is_moving(log: Path, place: int) -> bool:
+def _is_moving(log: Path, start: int) -> bool:
     """Report whether an object of a kind that sets consist of has been written."""
-    asked = requests.between(log, place, log.stat().st_size)
-    return any(is_write(what) and what.split()[1].startswith(_MOVING) for _, what in asked)
+    measured = requests.between(log, start, log.stat().st_size)
+    return any(is_write(request) and request.split()[1].startswith(_MOVING) for _, request in measured)

@@ -23,10 +23,10 @@ Result = dict[str, Any]
 
 def section(results: Sequence[Result]) -> str:
     """Return the section of the report: the largest bill with its baselines, and all settings."""
-    whole = [each for each in results if BARE in each["bills"]]
-    if not whole:
+    complete = [result for result in results if BARE in result["bills"]]
+    if not complete:
         return _UNMEASURED
-    largest = max(whole, key=lambda each: int(each["groups"]))
+    largest = max(complete, key=lambda result: int(result["groups"]))
     parts = [
         f"A rollout of {parse(largest['shape']).label}, for each group:",
         _table(
@@ -42,7 +42,7 @@ def section(results: Sequence[Result]) -> str:
             _request_rows(largest),
         ),
     ]
-    tried = [each for each in results if each["setting"] in SETTINGS and BARE not in each["bills"]]
+    tried = [result for result in results if result["setting"] in SETTINGS and BARE not in result["bills"]]
     if tried:
         parts += [
             f"Settings, on rollouts of {parse(tried[0]['shape']).label}, each on a cluster of its own:",
@@ -68,34 +68,34 @@ def _whole_rows(result: Result) -> Iterator[tuple[str, ...]]:
         bill = result["bills"][name]
         ratios = (bill["seconds"] / floor["seconds"], sum(bill["cpu"].values()) / sum(floor["cpu"].values()))
         cpu = (f"{1000 * bill['cpu'][program] / groups:.0f}" for program in _PROGRAMS)
-        yield name, *(f"{each:.2f}" for each in ratios), f"{_count(bill) / groups:.1f}", *cpu
+        yield name, *(f"{ratio:.2f}" for ratio in ratios), f"{_count(bill) / groups:.1f}", *cpu
 
 
 def _purpose_rows(result: Result) -> Iterator[tuple[str, ...]]:
-    shown = {name: costs(result["bills"][name], result["groups"], name == OURS) for name in _WAYS}
+    costs_by_name = {name: costs(result["bills"][name], result["groups"], name == OURS) for name in _WAYS}
     for purpose in PURPOSES:
-        each = (found[purpose] for found in shown.values())
-        yield purpose, *(f"{cost.requests:.1f}, {cost.cpu:.0f} ms" for cost in each)
+        costs_of_purpose = (by_purpose[purpose] for by_purpose in costs_by_name.values())
+        yield purpose, *(f"{cost.requests:.1f}, {cost.cpu:.0f} ms" for cost in costs_of_purpose)
 
 
 def _request_rows(result: Result) -> Iterator[tuple[str, ...]]:
     groups = result["groups"]
     counts = {name: _by_what(result["bills"][name]) for name in _WAYS}
-    keys = {key for found in counts.values() for key in found}
-    for key in sorted(keys, key=lambda each: (-counts[OURS].get(each, 0.0), each)):
-        row = [found.get(key, 0.0) / groups for found in counts.values()]
+    keys = {key for requests in counts.values() for key in requests}
+    for key in sorted(keys, key=lambda key: (-counts[OURS].get(key, 0.0), key)):
+        row = [requests.get(key, 0.0) / groups for requests in counts.values()]
         if max(row) >= _FEWEST:
-            yield *key, *(f"{each:.1f}" for each in row)
+            yield *key, *(f"{value:.1f}" for value in row)
 
 
 def _setting_rows(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
     order = list(SETTINGS)
-    for each in sorted(results, key=lambda it: order.index(it["setting"])):
-        bill, groups = each["bills"][OURS], each["groups"]
+    for result in sorted(results, key=lambda it: order.index(it["setting"])):
+        bill, groups = result["bills"][OURS], result["groups"]
         naming = sum(count for (who, _), count in _by_what(bill).items() if who.startswith("endpoint"))
         collecting = sum(count for (who, _), count in _by_what(bill).items() if who == _COLLECTOR)
         yield (
-            TOLD[each["setting"]],
+            TOLD[result["setting"]],
             *(f"{1000 * bill['cpu'][program] / groups:.0f}" for program in _PROGRAMS[:3]),
             f"{_count(bill) / groups:.1f}",
             f"{naming / groups:.2f}",
@@ -104,7 +104,7 @@ def _setting_rows(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
 
 
 def _by_what(bill: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    return {(who, what): count for who, what, count, _ in bill["requests"]}
+    return {(who, request): count for who, request, count, _ in bill["requests"]}
 
 
 def _count(bill: Mapping[str, Any]) -> float:
@@ -112,8 +112,8 @@ def _count(bill: Mapping[str, Any]) -> float:
 
 
 def _machine(results: Sequence[Result]) -> str:
-    others = [each["machine"]["others"] for each in results]
-    commits = dict.fromkeys(each["commit"][:10] for each in results)
+    others = [result["machine"]["others"] for result in results]
+    commits = dict.fromkeys(result["commit"][:10] for result in results)
     return (
         f"Measured at commits {', '.join(commits)}, on 2 cores of which other work took "
         f"{min(others):g} to {max(others):g}. CPU is compared within one run."
@@ -121,4 +121,4 @@ def _machine(results: Sequence[Result]) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(each)} |" for each in (head, ["---"] * len(head), *rows))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))

@@ -37,16 +37,16 @@ def stacks(data: bytes) -> Counter[Stack]:
         elif number == _LOCATION:
             fields_of_place = list(_fields(_bytes(value)))
             lines = [dict(_fields(_bytes(line))) for its, line in fields_of_place if its == _LOCATION_LINES]
-            place = next(_number(each) for its, each in fields_of_place if its == _ID)
-            placed[place] = [_number(line[_LINE_FUNCTION]) for line in lines]
+            location = next(_number(number) for its, number in fields_of_place if its == _ID)
+            placed[location] = [_number(line[_LINE_FUNCTION]) for line in lines]
         elif number == _SAMPLE:
-            found = list(_fields(_bytes(value)))
+            sample = list(_fields(_bytes(value)))
             # In CPU profiles, the last value is in nanoseconds.
-            samples.append((_numbers(found, _SAMPLE_LOCATIONS), _numbers(found, _SAMPLE_VALUES)[-1]))
+            samples.append((_numbers(sample, _SAMPLE_LOCATIONS), _numbers(sample, _SAMPLE_VALUES)[-1]))
     result: Counter[Stack] = Counter()
     for places, nanoseconds in samples:
         # Innermost first: locations, each with its inlined functions.
-        functions = [names[named[each]] for place in places for each in placed[place]]
+        functions = [names[named[function]] for location in places for function in placed[location]]
         result[tuple(reversed(functions))] += nanoseconds * _NANO  # type: ignore[assignment]
     return result
 
@@ -73,16 +73,16 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _numbers(fields: list[tuple[int, int | bytes]], number: int) -> list[int]:
     """Return the values of a repeated field, packed or not."""
-    found: list[int] = []
+    numbers: list[int] = []
     for its, value in fields:
         if its == number and isinstance(value, bytes):
             at = 0
             while at < len(value):
-                each, at = _varint(value, at)
-                found.append(each)
+                decoded, at = _varint(value, at)
+                numbers.append(decoded)
         elif its == number:
-            found.append(_number(value))
-    return found
+            numbers.append(_number(value))
+    return numbers
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -40,14 +40,14 @@ def between(path: Path, start: int, end: int) -> Requests:
 
 def tally(entries: Iterable[Mapping[str, Any]]) -> Requests:
     """Count requests, except long-running ones, whose cost is part of the cost of writes."""
-    found: Requests = {}
+    requests: Requests = {}
     for entry in entries:
         if entry["verb"] in _LONG or entry.get("stage") == "ResponseStarted":
             continue
-        asked = found.setdefault((who(entry["user"]["username"]), what_of(entry)), Asked())
+        asked = requests.setdefault((who(entry["user"]["username"]), what_of(entry)), Asked())
         asked.count += 1
         asked.seconds += seconds_of(entry["stageTimestamp"]) - seconds_of(entry["requestReceivedTimestamp"])
-    return found
+    return requests
 
 
 def who(user: str) -> str:
@@ -59,4 +59,4 @@ def who(user: str) -> str:
 
 def writes(requests: Requests) -> int:
     """Return the number of requests that may have changed a watched object."""
-    return sum(asked.count for (_, what), asked in requests.items() if is_write(what))
+    return sum(asked.count for (_, request), asked in requests.items() if is_write(request))

@@ -21,27 +21,27 @@ _PATIENCE = 600.0
 
 def a_sliced_set(shape: PairedShape) -> Object:
     """Return a DisaggregatedSet with slices, whose last role has a scaler."""
-    made = a_disaggregated_set(shape, 0, OLD)
-    *roles, last = made["spec"]["roles"]
+    dset = a_disaggregated_set(shape, 0, OLD)
+    *roles, last = dset["spec"]["roles"]
     spec = {field: value for field, value in last["spec"].items() if field != "replicas"}
     scaled = {"name": last["name"], "scaling": {"mode": "External"}, "spec": spec}
-    return {**made, "spec": {"slices": SLICES, "roles": [*roles, scaled]}}
+    return {**dset, "spec": {"slices": SLICES, "roles": [*roles, scaled]}}
 
 
 def create_sliced(api: Api, shape: PairedShape, namespace: str, check: Callable[[], None]) -> float:
     """Create a set with slices and return the seconds. check: raises if the controller has ended."""
-    known = Ledger(api, namespace, SETS, DISAGGREGATED)
-    known.check = check
+    ledger = Ledger(api, namespace, SETS, DISAGGREGATED)
+    ledger.check = check
     began = time.monotonic()
     api.create(
         f"/apis/{disaggregatedset.API_VERSION}/namespaces/{namespace}/{DISAGGREGATED}", a_sliced_set(shape)
     )
 
     def missing() -> str:
-        if len(known.sets) != SLICES * shape.role_count:
-            return f"{len(known.sets)} sets"
-        return "" if known.disaggregated.get(disaggregated_name(0)) else "it is not available"
+        if len(ledger.sets) != SLICES * shape.role_count:
+            return f"{len(ledger.sets)} sets"
+        return "" if ledger.disaggregated.get(disaggregated_name(0)) else "it is not available"
 
-    known.wait(missing, _PATIENCE)
-    known.close()
+    ledger.wait(missing, _PATIENCE)
+    ledger.close()
     return time.monotonic() - began

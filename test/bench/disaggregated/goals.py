@@ -69,8 +69,8 @@ def _writes(name: str, phase: Result, expected: dict[str, int], statuses: int) -
     most = phase["most_of_a_set"]
     # A slow machine reports progress more often meanwhile.
     statuses += int(phase["seconds"] / timing.DISAGGREGATED_STATUS_SECONDS)
-    for what in sorted(expected):
-        yield Verdict(f"{what} of a set, {name}", most.get(what, 0), expected[what], True)
+    for request in sorted(expected):
+        yield Verdict(f"{request} of a set, {name}", most.get(request, 0), expected[request], True)
     yield Verdict(f"statuses of a set, {name}", most.get(_STATUSES, 0), statuses, True)
     yield Verdict(f"other writes of a set, {name}", _others(most, {*expected, _STATUSES}), 0, True)
 
@@ -84,7 +84,7 @@ def least_ratio(result: Result) -> float | None:
     if not alone or not least:
         return None
     alone_cpu = sum(alone[name]["cpu"] for name in ("create", "rollout", "delete"))
-    return float(1 + sum(each["cpu"] for each in least.values()) / alone_cpu)
+    return float(1 + sum(phase["cpu"] for phase in least.values()) / alone_cpu)
 
 
 def _on_creation(shape: PairedShape) -> dict[str, int]:
@@ -94,7 +94,7 @@ def _on_creation(shape: PairedShape) -> dict[str, int]:
 
 def _on_creation_of_slices(shape: PairedShape) -> dict[str, int]:
     """Return the expected writes. One role has a scaler, whose status is written twice."""
-    children = {what: count * SLICES for what, count in _on_creation(shape).items()}
+    children = {request: count * SLICES for request, count in _on_creation(shape).items()}
     scaler = {f"create {_SCALERS}": 1, f"patch {_SCALERS}/status": 2}
     return {**children, f"create {_REVISIONS}": 1, **scaler}
 
@@ -104,8 +104,8 @@ def _in_rollout(shape: PairedShape) -> dict[str, int]:
 
     There is one for each count that changes, and one for the baseline of each old child.
     """
-    gone = dict.fromkeys((f"delete {_SETS}", f"delete {_SERVICES}"), shape.role_count)
-    return {**_on_creation(shape), **gone, f"patch {_SETS}": shape.changes + shape.role_count}
+    deletions = dict.fromkeys((f"delete {_SETS}", f"delete {_SERVICES}"), shape.role_count)
+    return {**_on_creation(shape), **deletions, f"patch {_SETS}": shape.changes + shape.role_count}
 
 
 def _lists(phase: Result, seconds: float) -> int:
@@ -115,18 +115,18 @@ def _lists(phase: Result, seconds: float) -> int:
     Passes over LeaderWorkerSets list Events when pods are missing.
     """
     often = 3 + 3 * int(seconds / timing.COMPARE_SETS_SECONDS)
-    streams = (each for workload in _WORKLOADS for each in (workload.resource, *workload.children))
-    known = {f"list {each.plural}": often for each in streams} | {"list events": _ANY}
-    lists = {what: count for what, count in phase["requests"].items() if what.startswith("list ")}
-    return sum(max(0, count - known.get(what, 0)) for what, count in lists.items())
+    streams = (resource for workload in _WORKLOADS for resource in (workload.resource, *workload.children))
+    expected = {f"list {resource.plural}": often for resource in streams} | {"list events": _ANY}
+    lists = {request: count for request, count in phase["requests"].items() if request.startswith("list ")}
+    return sum(max(0, count - expected.get(request, 0)) for request, count in lists.items())
 
 
-def _others(most: dict[str, int], known: set[str]) -> int:
-    return sum(count for what, count in most.items() if what not in known and not what.endswith(" events"))
+def _others(most: dict[str, int], expected: set[str]) -> int:
+    return sum(count for request, count in most.items() if request not in expected and not request.endswith(" events"))
 
 
 def _events(most: dict[str, int]) -> int:
-    return sum(count for what, count in most.items() if what.endswith(" events"))
+    return sum(count for request, count in most.items() if request.endswith(" events"))
 
 
 def _ratios(result: Result) -> Iterator[Verdict]:
@@ -135,8 +135,8 @@ def _ratios(result: Result) -> Iterator[Verdict]:
         return
 
     def ratio(field: str, *names: str) -> float:
-        here, there = (sum(side[name][field] for name in names) for side in (phases, alone))
-        return float(here / there)
+        ours, baseline = (sum(side[name][field] for name in names) for side in (phases, alone))
+        return float(ours / baseline)
 
     yield Verdict("created and deleted, time ÷ alone", ratio("seconds", "create", "delete"), _TIME)
     group = alone["rollout"]["seconds_of_steps"][0]
@@ -144,7 +144,7 @@ def _ratios(result: Result) -> Iterator[Verdict]:
     yield Verdict("rollout, time ÷ (steps × one group)", rollout, _TIME)
     yield Verdict("rollout, time ÷ the same steps alone", ratio("seconds", "rollout"), _TIME)
     yield Verdict("CPU ÷ alone", ratio("cpu", "create", "rollout", "delete"), _COST)
-    memory = [max(each["peak_pss"] for each in side.values()) for side in (phases, alone)]
+    memory = [max(phase["peak_pss"] for phase in side.values()) for side in (phases, alone)]
     yield Verdict("peak PSS ÷ alone", memory[0] / memory[1], _COST)
 
 

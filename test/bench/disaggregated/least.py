@@ -53,18 +53,18 @@ async def _measure(kubeconfig: str, shape: PairedShape, namespace: str) -> dict[
     seen, source = Seen(namespace), Source(cluster)
     kinds = {DISAGGREGATED_SET.resource: "", **dict.fromkeys(DISAGGREGATED_SET.children, NAME_LABEL)}
     streams = [Informer(source, kind, label, seen) for kind, label in kinds.items()]
-    running = [asyncio.create_task(each.run()) for each in streams]
+    running = [asyncio.create_task(stream.run()) for stream in streams]
     try:
-        await asyncio.gather(*(each.listed.wait() for each in streams))
+        await asyncio.gather(*(stream.listed.wait() for stream in streams))
         sets = [a_disaggregated_set(shape, index, OLD) for index in range(shape.sets)]
-        for each in sets:
-            each["metadata"]["namespace"] = namespace
-        owners = [await cluster.create(each) for each in sets]
+        for dset in sets:
+            dset["metadata"]["namespace"] = namespace
+        owners = [await cluster.create(dset) for dset in sets]
         await seen.until(len(owners))
         client = Client(cluster, seen, shape)
         return {
-            "create": await client.play([client.create(each) for each in owners]),
-            "rollout": await client.play([client.roll(each) for each in owners]),
+            "create": await client.play([client.create(owner) for owner in owners]),
+            "rollout": await client.play([client.roll(owner) for owner in owners]),
         }
     finally:
         for task in running:
@@ -79,7 +79,7 @@ class Seen:
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
         self.store = Store(
-            lambda before, after: None, [table for each in REGISTRATIONS for table in each.reads]
+            lambda before, after: None, [table for registration in REGISTRATIONS for table in registration.reads]
         )
         self._events = 0
 
@@ -124,7 +124,7 @@ class Client:
         """Send the writes of each set in order, several sets at a time."""
         self.requests = self.told = 0
         slots, began = asyncio.Semaphore(_AT_ONCE), time.process_time()
-        await asyncio.gather(*(self._carry_out(each, slots) for each in sets))
+        await asyncio.gather(*(self._carry_out(dset, slots) for dset in sets))
         await self.seen.until(self.told)
         return {"requests": self.requests, "cpu": time.process_time() - began}
 
@@ -168,9 +168,9 @@ class Client:
         yield from self._statuses(owner, "rollout")
 
     def _made(self, owner: Object, image: str, key: str, number: int, replicas: int) -> Writes:
-        wanted = {**owner, "spec": a_disaggregated_set(self.shape, 0, image)["spec"]}
-        yield self.cluster.create(build_revision(owner, record(wanted), key, number))
-        for role in parse(wanted).roles:
+        dset = {**owner, "spec": a_disaggregated_set(self.shape, 0, image)["spec"]}
+        yield self.cluster.create(build_revision(owner, record(dset), key, number))
+        for role in parse(dset).roles:
             yield self.cluster.create(build_child(owner, role, None, (0, key), replicas))
             yield self.cluster.create(build_service(owner, Identity(0, key, role.name)))
 

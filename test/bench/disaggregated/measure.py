@@ -66,12 +66,12 @@ def measure_paired(order: PairedOrder) -> Result:
 def _least(cluster: LocalCluster, order: PairedOrder) -> Result:
     """Measure what the writes alone cost, without webhooks and without a manager."""
     cluster.kubectl("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "--all")
-    found = measure_least(str(cluster.kubeconfig), order.shape, _LEAST)
-    for name, each in found.items():
+    phases = measure_least(str(cluster.kubeconfig), order.shape, _LEAST)
+    for name, phase in phases.items():
         order.say(
-            f"writes without any decision, {name}: {each['requests']} requests, CPU {each['cpu']:.2f} s"
+            f"writes without any decision, {name}: {phase['requests']} requests, CPU {phase['cpu']:.2f} s"
         )
-    return found
+    return phases
 
 
 class _Run:
@@ -84,28 +84,28 @@ class _Run:
     def alone(self) -> Result:
         """Measure the other side with a separate process, so that its memory does not count here."""
         player = Alone(self._cluster.api, self._order.shape, _ALONE, self._subject.check)
-        found = {name: self._phase(f"alone, {name}", run) for name, run in player.phases.items()}
+        phases = {name: self._phase(f"alone, {name}", run) for name, run in player.phases.items()}
         player.close()
-        found["rollout"]["seconds_of_steps"] = player.seconds_of_steps
+        phases["rollout"]["seconds_of_steps"] = player.seconds_of_steps
         self._subject.stop()
         self._subject.start()
-        return found
+        return phases
 
     def paired(self) -> Result:
         player = Paired(self._cluster.api, self._order.shape, _PAIRED, self._subject.check)
-        found: dict[str, Result] = {}
+        phases: dict[str, Result] = {}
         for name, run in player.phases.items():
             if name == "delete":
                 break
-            found[name] = self._paired_phase(name, run)
+            phases[name] = self._paired_phase(name, run)
         settled = self._meter.settled()
         single = {}
         if self._order.has_alone:
             single = self._paired_phase("rollout of one set", partial(player.roll_one, OLD))
         restart = self._meter.restart(self._subject)
-        found["delete"] = self._paired_phase("delete", player.phases["delete"])
+        phases["delete"] = self._paired_phase("delete", player.phases["delete"])
         player.close()
-        return {"phases": found, "settled": settled, "single": single, "restart": restart}
+        return {"phases": phases, "settled": settled, "single": single, "restart": restart}
 
     def sliced(self) -> Result:
         """Measure slices after all other sets are deleted: only the set's name tells writes apart."""
@@ -119,15 +119,15 @@ class _Run:
 
     def _paired_phase(self, name: str, run: Callable[[], float]) -> Result:
         before = self._meter.mark()
-        found = self._phase(name, run)
+        phase = self._phase(name, run)
         after = self._meter.mark()
-        told = written(self._meter.audit, before.place, after.place)
+        writes = written(self._meter.audit, before.place, after.place)
         own, server = after.own.since(before.own), after.server.since(before.server)
         return {
-            **found,
-            "written": told.in_all,
-            "most_of_a_set": told.most,
-            "step_waits": told.waits,
+            **phase,
+            "written": writes.in_all,
+            "most_of_a_set": writes.most,
+            "step_waits": writes.waits,
             **quantiles("set_review", lambda share: review_quantile(own, share, _PATH)),
             **quantiles("set_webhook", lambda share: webhook_quantile(server, share, _WEBHOOK)),
         }

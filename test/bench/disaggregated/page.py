@@ -21,13 +21,13 @@ Result = dict[str, Any]
 
 def read_paired(directory: Path) -> list[Result]:
     """Return the stored results, the smallest first."""
-    found = [json.loads(path.read_text("utf-8")) for path in directory.glob("ds*.json")]
-    return sorted((each for each in found if is_paired(each["shape"])), key=lambda each: int(each["groups"]))
+    results = [json.loads(path.read_text("utf-8")) for path in directory.glob("ds*.json")]
+    return sorted((result for result in results if is_paired(result["shape"])), key=lambda result: int(result["groups"]))
 
 
 def paired_section(results: Sequence[Result]) -> str:
     """Return the section of the report."""
-    return "\n\n".join(part for each in results for part in _parts(each)) or _UNMEASURED
+    return "\n\n".join(part for result in results for part in _parts(result)) or _UNMEASURED
 
 
 def paired_rows(result: Result) -> Iterator[tuple[str, ...]]:
@@ -38,9 +38,9 @@ def paired_rows(result: Result) -> Iterator[tuple[str, ...]]:
         passes = phase["passes"].get("disaggregatedset", 0)
         yield (
             name,
-            *(_cell(each and each["seconds"]) for each in (phase, alone)),
-            *(_cell(each and each["cpu"]) for each in (phase, alone)),
-            *(_cell(each and each["peak_pss"] / 1e6) for each in (phase, alone)),
+            *(_cell(figures and figures["seconds"]) for figures in (phase, alone)),
+            *(_cell(figures and figures["cpu"]) for figures in (phase, alone)),
+            *(_cell(figures and figures["peak_pss"] / 1e6) for figures in (phase, alone)),
             _cell(sum(_written(phase).values()) / sets),
             _cell(passes / sets),
         )
@@ -48,8 +48,8 @@ def paired_rows(result: Result) -> Iterator[tuple[str, ...]]:
 
 def judged(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str, str]]:
     """Yield one row of cells for each figure with a bound."""
-    for each in verdicts:
-        yield each.measure, _cell(each.figure), f"≤ {each.bound:g}", "holds" if each.holds else "**missed**"
+    for verdict in verdicts:
+        yield verdict.measure, _cell(verdict.figure), f"≤ {verdict.bound:g}", "holds" if verdict.holds else "**missed**"
 
 
 def _parts(result: Result) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _least(result: Result) -> Iterator[str]:
     ratio = least_ratio(result)
     if ratio is None:
         return
-    cpu, requests = (sum(each[name] for each in result["least"].values()) for name in ("cpu", "requests"))
+    cpu, requests = (sum(phase[name] for phase in result["least"].values()) for name in ("cpu", "requests"))
     yield (
         f"A client that only sends the writes of passes over these sets, and takes in the answers and what "
         f"the streams bring of it, took {cpu:.3g} CPU s for {requests} requests, "
@@ -88,7 +88,7 @@ def _sets(result: Result) -> int:
 
 def _written(phase: Result) -> dict[str, int]:
     """Return the writes without Events."""
-    return {what: count for what, count in phase["written"].items() if not what.endswith(" events")}
+    return {request: count for request, count in phase["written"].items() if not request.endswith(" events")}
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

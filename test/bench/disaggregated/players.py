@@ -41,32 +41,32 @@ class _Player:
         self._ledger.close()
 
     def _until_gone(self) -> None:
-        known = self._ledger
+        ledger = self._ledger
 
         def missing() -> str:
-            left = len(known.sets) + len(known.statefulsets) + len(known.disaggregated)
-            return f"{left} sets and StatefulSets are left" if left else ""
+            remaining = len(ledger.sets) + len(ledger.statefulsets) + len(ledger.disaggregated)
+            return f"{remaining} sets and StatefulSets are left" if remaining else ""
 
-        known.wait(missing, _PATIENCE)
+        ledger.wait(missing, _PATIENCE)
         until_pods(self._api, self._pods)
 
     def _until_ready(self, sets: int, image: str | None = None) -> None:
         """Wait until `sets` LeaderWorkerSets have all groups ready. image: of all of them, None for any."""
-        known = self._ledger
+        ledger = self._ledger
 
         def missing() -> str:
-            if len(known.sets) != sets:
-                return f"{len(known.sets)} of {sets} sets"
-            moving = [name for name, each in known.sets.items() if each.replicas and not each.is_done]
+            if len(ledger.sets) != sets:
+                return f"{len(ledger.sets)} of {sets} sets"
+            moving = [name for name, lws in ledger.sets.items() if lws.replicas and not lws.is_done]
             if moving:
                 return f"{len(moving)} sets do not say that they are done: {moving[:3]}"
-            wanted = {name: pods for name in known.sets for name, pods in self._statefulsets(name)}
-            if known.statefulsets.keys() != wanted.keys():
-                return f"{len(known.statefulsets)} of {len(wanted)} StatefulSets"
-            unready = [name for name, pods in wanted.items() if not self._is_ready(name, pods, image)]
+            expected = {name: pods for name in ledger.sets for name, pods in self._statefulsets(name)}
+            if ledger.statefulsets.keys() != expected.keys():
+                return f"{len(ledger.statefulsets)} of {len(expected)} StatefulSets"
+            unready = [name for name, pods in expected.items() if not self._is_ready(name, pods, image)]
             return f"{len(unready)} StatefulSets are not as wanted: {unready[:3]}" if unready else ""
 
-        known.wait(missing, _PATIENCE)
+        ledger.wait(missing, _PATIENCE)
 
     def _statefulsets(self, name: str) -> Iterable[tuple[str, int]]:
         replicas = self._ledger.sets[name].replicas
@@ -74,8 +74,8 @@ class _Player:
         yield from ((f"{name}-{index}", self._shape.size - 1) for index in range(replicas))
 
     def _is_ready(self, name: str, pods: int, image: str | None) -> bool:
-        found = self._ledger.statefulsets[name]
-        return found.is_ready and found.replicas == pods and (image is None or found.image == image)
+        statefulset = self._ledger.statefulsets[name]
+        return statefulset.is_ready and statefulset.replicas == pods and (image is None or statefulset.image == image)
 
 
 class Paired(_Player):
@@ -99,8 +99,8 @@ class Paired(_Player):
 
     def _create(self) -> float:
         began = time.monotonic()
-        made = [a_disaggregated_set(self._shape, index, OLD) for index in range(self._shape.sets)]
-        for_each(made, lambda each: self._api.create(self._whole, each))
+        dsets = [a_disaggregated_set(self._shape, index, OLD) for index in range(self._shape.sets)]
+        for_each(dsets, lambda dset: self._api.create(self._whole, dset))
         self._until_available(OLD)
         return time.monotonic() - began
 
@@ -121,14 +121,14 @@ class Paired(_Player):
         self._generations[name] = changed["metadata"]["generation"]
 
     def _until_available(self, image: str | None = None) -> None:
-        known = self._ledger
+        ledger = self._ledger
 
         def missing() -> str:
-            asked = {name: self._generations.get(name, 1) for name in self._names()}
-            unready = [name for name, wanted in asked.items() if known.disaggregated.get(name, 0) < wanted]
+            generations = {name: self._generations.get(name, 1) for name in self._names()}
+            unready = [name for name, generation in generations.items() if ledger.disaggregated.get(name, 0) < generation]
             return f"{len(unready)} sets are not available: {unready[:3]}" if unready else ""
 
-        known.wait(missing, _PATIENCE)
+        ledger.wait(missing, _PATIENCE)
         self._until_ready(self._shape.sets * self._shape.role_count, image)
 
     def _names(self) -> list[str]:
@@ -178,22 +178,22 @@ class Alone(_Player):
 
     def _make(self, is_new: bool, replicas: int) -> None:
         image = _IMAGES[is_new]
-        made = [a_role_set(self._shape, name, replicas, image) for name in self._names(is_new)]
-        for_each(made, lambda each: self._api.create(self._sets, each))
-        names = [each["metadata"]["name"] for each in made]
+        sets = [a_role_set(self._shape, name, replicas, image) for name in self._names(is_new)]
+        for_each(sets, lambda lws: self._api.create(self._sets, lws))
+        names = [lws["metadata"]["name"] for lws in sets]
         self._ledger.wait(lambda: "" if self._ledger.sets.keys() >= {*names} else "sets", _PATIENCE)
 
     def _scale(self, counts: Mapping[tuple[bool, str], int]) -> None:
         sets = range(self._shape.sets)
-        wanted = {self._name(index, *key): count for key, count in counts.items() for index in sets}
+        replicas = {self._name(index, *key): count for key, count in counts.items() for index in sets}
         for_each(
-            wanted.items(),
-            lambda each: self._api.merge(f"{self._sets}/{each[0]}", {"spec": {"replicas": each[1]}}),
+            replicas.items(),
+            lambda item: self._api.merge(f"{self._sets}/{item[0]}", {"spec": {"replicas": item[1]}}),
         )
 
         def missing() -> str:
-            told = self._ledger.sets
-            return "" if all(told[name].replicas == count for name, count in wanted.items()) else "counts"
+            stored = self._ledger.sets
+            return "" if all(stored[name].replicas == count for name, count in replicas.items()) else "counts"
 
         self._ledger.wait(missing, _PATIENCE)
 

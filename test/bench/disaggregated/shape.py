@@ -74,10 +74,10 @@ def is_paired(text: str) -> bool:
 
 def parse(text: str) -> PairedShape:
     """Parse the name of a shape. Raise ValueError with the expected format."""
-    found = _SHAPE.fullmatch(text.strip())
-    if found is None:
+    match = _SHAPE.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"{text!r} is no shape: write sets x roles x groups x pods, such as {DEFAULT}")
-    shape = PairedShape(*map(int, found.groups()))
+    shape = PairedShape(*map(int, match.groups()))
     if not shape.sets or not shape.groups or shape.size < 2 or not 1 <= shape.role_count <= len(ROLES):
         most = len(ROLES)
         raise ValueError(f"{text!r}: at least one set and group, two pods in each, one to {most} roles")

@@ -37,16 +37,16 @@ class Written:
     @property
     def most(self) -> dict[str, int]:
         """Return the count of each write for the set that has most of it."""
-        names = sorted({what for each in self.by_set.values() for what in each})
-        return {what: max(each.get(what, 0) for each in self.by_set.values()) for what in names}
+        names = sorted({request for counts in self.by_set.values() for request in counts})
+        return {request: max(counts.get(request, 0) for counts in self.by_set.values()) for request in names}
 
     @property
     def in_all(self) -> dict[str, int]:
         """Return the count of each write over all sets."""
-        found: Counter[str] = Counter()
-        for each in self.by_set.values():
-            found.update(each)
-        return dict(sorted(found.items()))
+        total: Counter[str] = Counter()
+        for counts in self.by_set.values():
+            total.update(counts)
+        return dict(sorted(total.items()))
 
 
 def written(audit: AuditLog, start: int, end: int) -> Written:
@@ -56,17 +56,17 @@ def written(audit: AuditLog, start: int, end: int) -> Written:
 
 
 def _by_set(entries: Iterable[Entry]) -> dict[str, dict[str, int]]:
-    found: dict[str, Counter[str]] = {}
+    by_set: dict[str, Counter[str]] = {}
     for entry in entries:
         if entry["user"]["username"] == MANAGER and _is_of_set(entry):
-            found.setdefault(_set_of(entry), Counter())[what_of(entry)] += 1
-    return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}
+            by_set.setdefault(_set_of(entry), Counter())[what_of(entry)] += 1
+    return {name: dict(sorted(counts.items())) for name, counts in sorted(by_set.items())}
 
 
 def _is_of_set(entry: Entry) -> bool:
     """Report whether a pass over the DisaggregatedSet wrote it, and not a pass over its LeaderWorkerSets."""
     target = entry.get("objectRef") or {}
-    kind, name, part = (target.get(each) or "" for each in ("resource", "name", "subresource"))
+    kind, name, part = (target.get(key) or "" for key in ("resource", "name", "subresource"))
     if not is_write(what_of(entry)) or not _OF_SET.match(name):
         return False
     if kind == "leaderworkersets":
@@ -79,8 +79,8 @@ def _is_of_set(entry: Entry) -> bool:
 
 
 def _set_of(entry: Entry) -> str:
-    found = _OF_SET.match((entry.get("objectRef") or {}).get("name") or "")
-    return found[1] if found is not None else ""
+    match = _OF_SET.match((entry.get("objectRef") or {}).get("name") or "")
+    return match[1] if match is not None else ""
 
 
 def _waits(entries: Iterable[Entry]) -> Iterator[float]:
@@ -90,11 +90,11 @@ def _waits(entries: Iterable[Entry]) -> Iterator[float]:
     """
     changed: dict[str, float] = {}
     ours = ((_moment(entry), entry) for entry in entries if _set_of(entry))
-    for moment, entry in sorted(ours, key=lambda each: each[0]):
-        name, what = _set_of(entry), what_of(entry)
-        if what in _POD_CHANGES:
+    for moment, entry in sorted(ours, key=lambda item: item[0]):
+        name, request = _set_of(entry), what_of(entry)
+        if request in _POD_CHANGES:
             changed[name] = moment
-        elif what == _STEP and entry["user"]["username"] == MANAGER and name in changed:
+        elif request == _STEP and entry["user"]["username"] == MANAGER and name in changed:
             yield max(0.0, moment - changed.pop(name))
 
 

@@ -36,9 +36,9 @@ def main() -> int:
     say(f"{shape.label}: a cluster, and a manager")
     with tempfile.TemporaryDirectory() as directory, LocalCluster(Options(nodes=NODES)) as cluster:
         cluster.kubectl("create", "namespace", _NAMESPACE)
-        kept = Path(directory) / "kept.json"
+        report = Path(directory) / "kept.json"
         deployment = deployed(cluster, "--set", "replicaCount=1")
-        subject = Subject(cluster, deployment, profile=kept, runner="test.bench.memory.inside")
+        subject = Subject(cluster, deployment, profile=report, runner="test.bench.memory.inside")
         subject.start()
         phases = Phases(cluster.api, shape, (_NAMESPACE,), subject.check)
         try:
@@ -48,12 +48,12 @@ def main() -> int:
                 lines.append(_line(name, subject))
             # This comes last: inspecting all objects takes memory, which the process keeps.
             os.kill(subject.pids[0], signal.SIGUSR1)
-            eventually("it says what it keeps", kept.exists, seconds=60)
+            eventually("it says what it keeps", report.exists, seconds=60)
         finally:
             phases.close()
             subject.stop()
             subject.peak.close()
-        print(columns(lines), columns(_kinds(json.loads(kept.read_text()), shape)), sep="\n\n")
+        print(columns(lines), columns(_kinds(json.loads(report.read_text()), shape)), sep="\n\n")
     return 0
 
 
@@ -62,13 +62,13 @@ def _line(phase: str, subject: Subject) -> tuple[str, ...]:
     return (phase, f"{pss(pids) / _MB:.1f}", f"{heap(pids) / _MB:.1f}", str(sockets(pids)))
 
 
-def _kinds(kept: dict[str, list[int]], shape: Shape) -> list[tuple[str, ...]]:
+def _kinds(sizes: dict[str, list[int]], shape: Shape) -> list[tuple[str, ...]]:
     lines = [("kept of", "objects", "MB", "kB each", "kB for each group")]
-    for kind, (number, size) in sorted(kept.items(), key=lambda each: -each[1][1]):
+    for kind, (number, size) in sorted(sizes.items(), key=lambda item: -item[1][1]):
         if number or kind == LOOK_UPS:
-            each = f"{size / number / 1e3:.1f}" if number else "–"
+            per_object = f"{size / number / 1e3:.1f}" if number else "–"
             group = f"{size / shape.all_groups / 1e3:.1f}"
-            lines.append((kind, str(number), f"{size / _MB:.1f}", each, group))
+            lines.append((kind, str(number), f"{size / _MB:.1f}", per_object, group))
     return lines
 
 

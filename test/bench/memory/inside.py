@@ -21,18 +21,18 @@ def size_of(value: Any, seen: set[int]) -> int:
 
     Objects in `seen` are skipped, and all others are added to it, so that shared objects count once.
     """
-    total, rest = 0, [value]
-    while rest:
-        each = rest.pop()
-        if id(each) in seen:
+    total, pending = 0, [value]
+    while pending:
+        obj = pending.pop()
+        if id(obj) in seen:
             continue
-        seen.add(id(each))
-        total += sys.getsizeof(each)
-        if isinstance(each, dict):
-            rest += each.keys()
-            rest += each.values()
-        elif isinstance(each, (list, tuple, set, frozenset)):
-            rest += each
+        seen.add(id(obj))
+        total += sys.getsizeof(obj)
+        if isinstance(obj, dict):
+            pending += obj.keys()
+            pending += obj.values()
+        elif isinstance(obj, (list, tuple, set, frozenset)):
+            pending += obj
     return total
 
 
@@ -44,16 +44,16 @@ def main() -> None:
     from lws.runtime.store import Store
 
     def write(*_: object) -> None:
-        store = next(each for each in gc.get_objects() if type(each) is Store)
+        store = next(obj for obj in gc.get_objects() if type(obj) is Store)
         seen: set[int] = set()
-        found = {
-            kind: [number, sum(size_of(each, seen) for each in store.of_kind(kind))]
+        sizes = {
+            kind: [number, sum(size_of(obj, seen) for obj in store.of_kind(kind))]
             for kind, number in store.sizes().items()
         }
-        found[LOOK_UPS] = [0, sum(size_of(vars(each), seen) for each in vars(store)["_indices"])]
+        sizes[LOOK_UPS] = [0, sum(size_of(vars(index), seen) for index in vars(store)["_indices"])]
         # A reader that waits for the file finds it complete.
         half = output.with_suffix(".half")
-        half.write_text(json.dumps(found))
+        half.write_text(json.dumps(sizes))
         os.replace(half, output)
 
     signal.signal(signal.SIGUSR1, write)

@@ -71,19 +71,19 @@ def is_paced(text: str) -> bool:
 
 def parse_cases(text: str) -> list[Case]:
     """Parse the name of a case, or of all cases. Raise ValueError with the expected format."""
-    return [_parsed(each) for each in (DEFAULT if text.strip() == ALL else [text.strip()])]
+    return [_parsed(case_text) for case_text in (DEFAULT if text.strip() == ALL else [text.strip()])]
 
 
 def _parsed(text: str) -> Case:
-    found = _CASE.fullmatch(text)
-    if found is None or found[2] not in STARTUPS:
-        known = ", ".join(STARTUPS)
+    match = _CASE.fullmatch(text)
+    if match is None or match[2] not in STARTUPS:
+        startups = ", ".join(STARTUPS)
         raise ValueError(
-            f"{text!r} is no rollout of slow pods: write a shape and one of {known}, such as "
+            f"{text!r} is no rollout of slow pods: write a shape and one of {startups}, such as "
             "1x40x4-uniform, or 1x40x4-uniform-surge2"
         )
-    shape, surge = parse(found[1]), int(found[3] or 0)
+    shape, surge = parse(match[1]), int(match[3] or 0)
     if shape.sets != 1:
         raise ValueError(f"{text!r}: one set at a time")
     unavailable = 0 if surge else max(1, shape.groups // 10)
-    return Case(text, shape, STARTUPS[found[2]], unavailable, surge)
+    return Case(text, shape, STARTUPS[match[2]], unavailable, surge)

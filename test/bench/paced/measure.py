@@ -83,45 +83,45 @@ class _Rollout:
         )
         self._until_available()
         time.sleep(_QUIET_SECONDS)
-        found = self._rolled()
+        result = self._rolled()
         self._api.delete(self._set)
         until_pods(self._api, f"/api/v1/namespaces/{_NAMESPACE}/pods")
         self._say(
-            f"{case.name}: {found['seconds']:.1f} s, {found['of_ideal']:.3f} of the ideal, "
-            f"utilisation {found['utilisation']:.3f}, {found['turnaround']:.2f} s beside each start, "
-            f"{found['steps']} steps, {found['writes_per_group']:.2f} writes per group"
+            f"{case.name}: {result['seconds']:.1f} s, {result['of_ideal']:.3f} of the ideal, "
+            f"utilisation {result['utilisation']:.3f}, {result['turnaround']:.2f} s beside each start, "
+            f"{result['steps']} steps, {result['writes_per_group']:.2f} writes per group"
         )
-        return found
+        return result
 
     def _rolled(self) -> Result:
         case, turns = self._case, Turns(self._api, _NAMESPACE, self._case.set_name, NEW)
         turns.follow()
-        place, cpu, plane = self._audit.end, self._subject.cpu, control_plane_cpu(self._cluster)
+        start, cpu, plane = self._audit.end, self._subject.cpu, control_plane_cpu(self._cluster)
         began = time.monotonic()
         self._api.merge(self._set, case.rolled(NEW))
         turns.wait(case.shape.groups, _PATIENCE, self._subject.check)
         turns.close()
         time.sleep(_QUIET_SECONDS)
-        asked = self._audit.between(place)
-        steps = sum(count for what, count in asked.requests.items() if what == "patch statefulsets")
+        measured = self._audit.between(start)
+        steps = sum(count for request, count in measured.requests.items() if request == "patch statefulsets")
         groups = case.shape.groups
         return {
             **figures(case, turns.turns, began),
             "repeated": turns.repeated,
             "steps": steps,
-            "writes_per_group": asked.writes / groups,
+            "writes_per_group": measured.writes / groups,
             "cpu_per_group": (self._subject.cpu - cpu) / groups,
             "control_plane_cpu": control_plane_cpu(self._cluster) - plane,
         }
 
     def _until_available(self) -> None:
         deadline = time.monotonic() + _PATIENCE
-        while (found := self._api.get(self._set).get("status") or {}).get(
+        while (status := self._api.get(self._set).get("status") or {}).get(
             "readyReplicas"
         ) != self._case.shape.groups:
             self._subject.check()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{self._case.set_name} is not ready: {found}")
+                raise TimeoutError(f"{self._case.set_name} is not ready: {status}")
             time.sleep(0.2)
 
 

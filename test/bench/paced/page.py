@@ -55,30 +55,30 @@ def paced_section(path: Path) -> str:
 
 def paced_rows(cases: Mapping[str, Result]) -> Iterator[tuple[str, ...]]:
     """Yield one row of cells for each rollout."""
-    for name, each in cases.items():
+    for name, figures in cases.items():
         yield (
             name,
-            f"{each['seconds']:.1f}",
-            f"{each['ideal']:.1f}",
-            f"{each['of_ideal']:.3f}",
-            f"{each['utilisation']:.3f}",
-            f"{each['of_same_turns']:.3f}",
-            f"{each['turnaround']:.2f}",
-            f"{each['steps']}",
-            f"{each['writes_per_group']:.2f}",
-            f"{each['cpu_per_group']:.4f}",
+            f"{figures['seconds']:.1f}",
+            f"{figures['ideal']:.1f}",
+            f"{figures['of_ideal']:.3f}",
+            f"{figures['utilisation']:.3f}",
+            f"{figures['of_same_turns']:.3f}",
+            f"{figures['turnaround']:.2f}",
+            f"{figures['steps']}",
+            f"{figures['writes_per_group']:.2f}",
+            f"{figures['cpu_per_group']:.4f}",
         )
 
 
 def _missed(cases: Mapping[str, Result]) -> str:
-    judged = [(name, each) for name, figures in cases.items() for each in paced_verdicts(figures)]
+    judged = [(name, verdict) for name, figures in cases.items() for verdict in paced_verdicts(figures)]
     missed = [
-        f"- {name}, {each.measure}: {each.figure:.3f}, to reach ≥ {each.least:g}"
-        for name, each in judged
-        if not each.holds
+        f"- {name}, {verdict.measure}: {verdict.figure:.3f}, to reach ≥ {verdict.least:g}"
+        for name, verdict in judged
+        if not verdict.holds
     ]
-    said = f"Of {len(judged)} figures with a bound, {len(judged) - len(missed)} hold."
-    return "\n".join([f"{said} Missed:\n", *missed] if missed else [said])
+    summary = f"Of {len(judged)} figures with a bound, {len(judged) - len(missed)} hold."
+    return "\n".join([f"{summary} Missed:\n", *missed] if missed else [summary])
 
 
 def _machine(result: Result) -> str:

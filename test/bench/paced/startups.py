@@ -29,16 +29,16 @@ class Startup:
     @property
     def annotations(self) -> dict[str, str]:
         """Return the annotations of a pod template."""
-        return {ANNOTATION: ",".join(f"{each:g}s" for each in self.seconds)} if self.seconds else {}
+        return {ANNOTATION: ",".join(f"{delay:g}s" for delay in self.seconds)} if self.seconds else {}
 
     def of(self, pod: str) -> float:
         """Return the seconds of a pod of this name, by the same rule as tools/localcluster/stages.yaml."""
         if not self.seconds:
             return 0.0
-        place = 0
+        index = 0
         for letter in pod:
-            place = (place * 31 + ord(letter)) % _PLACES
-        return self.seconds[place % len(self.seconds)]
+            index = (index * 31 + ord(letter)) % _PLACES
+        return self.seconds[index % len(self.seconds)]
 
 
 def _shuffled(*seconds: float) -> tuple[float, ...]:
@@ -53,4 +53,4 @@ FIXED = Startup("fixed", "12 s each", (12.0,))
 UNIFORM = Startup("uniform", "8 to 16 s", _shuffled(*(8 + index / 4 for index in range(33))))
 TAIL = Startup("tail", "12 s, one in twenty 60 s", (*[12.0] * 19, 60.0))
 
-STARTUPS = {each.name: each for each in (INSTANT, FIXED, UNIFORM, TAIL)}
+STARTUPS = {startup.name: startup for startup in (INSTANT, FIXED, UNIFORM, TAIL)}

@@ -39,10 +39,10 @@ class Turns:
 
     def follow(self) -> None:
         """List, then watch in a thread until `close`."""
-        found = self._api.send(Call("GET", self._path, query=self._query))
-        for pod in found["items"]:
+        response = self._api.send(Call("GET", self._path, query=self._query))
+        for pod in response["items"]:
             self.take(pod)
-        version = str(found["metadata"]["resourceVersion"])
+        version = str(response["metadata"]["resourceVersion"])
         threading.Thread(target=self._watch, args=(version,), daemon=True).start()
 
     def close(self) -> None:
@@ -102,4 +102,4 @@ class Turns:
 
 def _is_ready(pod: Mapping[str, Any]) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

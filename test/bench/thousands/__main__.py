@@ -23,19 +23,19 @@ _RESULTS = RESULTS / "thousands"
 
 def main() -> int:
     """Measure one number of managers after the other; store each result as soon as it is complete."""
-    given, say = _arguments(), clocked()
-    given.results.mkdir(parents=True, exist_ok=True)
-    for shape in map(parse, given.shapes):
-        for managers in given.managers:
+    arguments, say = _arguments(), clocked()
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    for shape in map(parse, arguments.shapes):
+        for managers in arguments.managers:
             say(f"{shape.label}, {managers} acting")
             with tempfile.TemporaryDirectory() as directory:
                 profiles = Path(directory)
                 result = measure(Task(shape, managers, profiles, say))
                 if managers == 1 and shape.sets > 1:
                     draw_flames(profiles.glob("manager-0.*[0-9]"), PICTURES / "flames-thousands.svg")
-            path = given.results / f"{shape.name}-{managers}.json"
+            path = arguments.results / f"{shape.name}-{managers}.json"
             path.write_text(json.dumps(result, indent=1) + "\n")
-    if given.results == _RESULTS:
+    if arguments.results == _RESULTS:
         write_pages()
     return 0
 

@@ -33,13 +33,13 @@ def shares(stacks: Mapping[str, int]) -> dict[str, float]:
 
     Samples of imports and of the profiler itself do not count.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for stack, samples in stacks.items():
-        found[block_of(stack.split(";"))] += samples
+        counts[block_of(stack.split(";"))] += samples
     for name in _APART:
-        del found[name]
-    total = sum(found.values())
-    return {name: samples / total for name, samples in found.most_common()}
+        del counts[name]
+    total = sum(counts.values())
+    return {name: samples / total for name, samples in counts.most_common()}
 
 
 def block_of(frames: list[str]) -> str:

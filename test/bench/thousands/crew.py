@@ -31,13 +31,13 @@ class Crew:
     @property
     def cpu(self) -> float:
         """Return the CPU seconds of all since their starts."""
-        return sum(each.cpu for each in self.managers)
+        return sum(manager.cpu for manager in self.managers)
 
     def scrape(self) -> Scrape:
         """Return the sums of their metrics."""
         series: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
-        for each in self.managers:
-            for key, value in each.scrape().series.items():
+        for manager in self.managers:
+            for key, value in manager.scrape().series.items():
                 series[key] = series.get(key, 0.0) + value
         return Scrape(series)
 
@@ -45,8 +45,8 @@ class Crew:
         return self.managers[0].server_scrape()
 
     def check(self) -> None:
-        for each in self.managers:
-            each.check()
+        for manager in self.managers:
+            manager.check()
 
     def restart_first(self) -> float:
         """Restart the first manager; return the seconds until the new process is ready."""
@@ -64,7 +64,7 @@ class Crew:
             return
         eventually(
             "each has its share",
-            lambda: [len(_shards(each.scrape())) for each in self.managers],
+            lambda: [len(_shards(manager.scrape())) for manager in self.managers],
             lambda held: held == [1] * len(self.managers),
             seconds=_SHARE_SECONDS,
         )
@@ -74,7 +74,7 @@ class Crew:
         count = len(self.managers)
         if count == 1:
             return [groups * len(namespaces)]
-        held = [_shards(each.scrape()) for each in self.managers]
+        held = [_shards(manager.scrape()) for manager in self.managers]
         return [groups * sum(shard_of(name, count) in shards for name in namespaces) for shards in held]
 
     def share_reviews(self) -> None:
@@ -90,12 +90,12 @@ class _Peaks:
         self._crew = crew
 
     def reset(self) -> None:
-        for each in self._crew.managers:
-            each.peak.reset()
+        for manager in self._crew.managers:
+            manager.peak.reset()
 
     @property
     def bytes(self) -> int:
-        return sum(each.peak.bytes for each in self._crew.managers)
+        return sum(manager.peak.bytes for manager in self._crew.managers)
 
 
 class _Turns(list[ManagerProcess]):
@@ -122,10 +122,10 @@ def working(cluster: LocalCluster, count: int, profiles: Path) -> Iterator[Crew]
         Subject(cluster, deployment, profile=profiles / f"manager-{number}") for number in range(count)
     ]
     with ExitStack() as stack:
-        for each in managers:
-            each.start()
-            stack.callback(each.peak.close)
-            stack.callback(each.stop)
+        for manager in managers:
+            manager.start()
+            stack.callback(manager.peak.close)
+            stack.callback(manager.stop)
         endpoint = stack.enter_context(Endpoint(_Turns(deployment.managers))) if count > 1 else None
         crew = Crew(managers, endpoint)
         crew.share_reviews()
@@ -135,5 +135,5 @@ def working(cluster: LocalCluster, count: int, profiles: Path) -> Iterator[Crew]
 
 def _shards(scrape: Scrape) -> set[int]:
     """Return the shards that a manager holds; none if it is the only one."""
-    found = (re.search(r"-(\d+)$", name) for name, value in scrape.by(_HOLDS, "name").items() if value)
-    return {int(each[1]) for each in found if each is not None}
+    matches = (re.search(r"-(\d+)$", name) for name, value in scrape.by(_HOLDS, "name").items() if value)
+    return {int(match[1]) for match in matches if match is not None}

@@ -51,5 +51,5 @@ def bytes_of_a_pod(result: Result) -> float:
 
 def balance(result: Result) -> float:
     """Return the largest CPU time of a manager in a rollout, relative to the mean."""
-    each = result["phases"]["rollout"]["cpu_of_each"]
-    return float(max(each) * len(each) / sum(each))
+    cpu = result["phases"]["rollout"]["cpu_of_each"]
+    return float(max(cpu) * len(cpu) / sum(cpu))

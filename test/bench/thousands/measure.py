@@ -92,12 +92,12 @@ def _with_lags(result: Result, lags: list[Lag]) -> Result:
 
 
 def _stacks(profiles: Path) -> Counter[str]:
-    found: Counter[str] = Counter()
+    stacks: Counter[str] = Counter()
     for path in profiles.glob("manager-*[0-9]"):
         for line in path.read_text().splitlines():
             stack, _, count = line.rpartition(" ")
-            found[stack] += int(count)
-    return found
+            stacks[stack] += int(count)
+    return stacks
 
 
 class _Run:
@@ -109,39 +109,39 @@ class _Run:
 
     def measure(self) -> Result:
         shape = self._task.shape
-        found: Result = {"base_pss": self._memory(), "phases": {}}
+        result: Result = {"base_pss": self._memory(), "phases": {}}
         counts = {"create": shape.all_groups, "rollout": shape.all_groups, "loss": self._phases.lost}
         for name in _PHASES:
-            found["phases"][name] = self._phase(name, counts[name])
+            result["phases"][name] = self._phase(name, counts[name])
             if name == "create":
-                found["created_pss"] = self._memory()
-                found["groups_of_each"] = self._crew.groups_of_each(self._task.namespaces, shape.groups)
-                found["settled"] = self._meter.settled()
-                found["restart"] = self._restart()
+                result["created_pss"] = self._memory()
+                result["groups_of_each"] = self._crew.groups_of_each(self._task.namespaces, shape.groups)
+                result["settled"] = self._meter.settled()
+                result["restart"] = self._restart()
         self._phases.close()
-        return found
+        return result
 
     def _phase(self, name: str, groups: int) -> Result:
-        began, before = time.monotonic(), [each.cpu for each in self._crew.managers]
+        began, before = time.monotonic(), [manager.cpu for manager in self._crew.managers]
         measured = self._meter.phase(name, self._phases.all[name], lambda: groups)
-        after = [each.cpu for each in self._crew.managers]
-        each = [late - early for late, early in zip(after, before, strict=True)]
-        return {**measured, "cpu_of_each": each, "began": began, "ended": time.monotonic()}
+        after = [manager.cpu for manager in self._crew.managers]
+        cpu_of_each = [late - early for late, early in zip(after, before, strict=True)]
+        return {**measured, "cpu_of_each": cpu_of_each, "began": began, "ended": time.monotonic()}
 
     def _restart(self) -> Result:
         """Measure a new process in place of the first manager."""
-        first, began, place = self._crew.managers[0], time.monotonic(), self._meter.audit.end
-        found: Result = {"ready": self._crew.restart_first()}
+        first, began, start = self._crew.managers[0], time.monotonic(), self._meter.audit.end
+        result: Result = {"ready": self._crew.restart_first()}
         if len(self._crew.managers) == 1:
-            found["first_pass"] = first.until_first_pass(began)
-            found["all_passes"] = self._until_all_passes(began)
+            result["first_pass"] = first.until_first_pass(began)
+            result["all_passes"] = self._until_all_passes(began)
         self._crew.until_shared()
         self._meter.until_quiet()
-        asked = self._meter.audit.between(place)
-        found |= {"writes": asked.writes, "events": asked.events, "requests": asked.requests}
-        found |= {"cpu": first.cpu, "pss": first.peak.bytes, "settled_pss": pss(first.pids)}
-        self._task.say(f"restart: {found}")
-        return found
+        measured = self._meter.audit.between(start)
+        result |= {"writes": measured.writes, "events": measured.events, "requests": measured.requests}
+        result |= {"cpu": first.cpu, "pss": first.peak.bytes, "settled_pss": pss(first.pids)}
+        self._task.say(f"restart: {result}")
+        return result
 
     def _until_all_passes(self, began: float) -> float:
         """Return the seconds until as many passes have ended as there are sets and groups."""
@@ -154,4 +154,4 @@ class _Run:
 
     def _memory(self) -> list[int]:
         """Return the bytes of each manager."""
-        return [pss(each.pids) for each in self._crew.managers]
+        return [pss(manager.pids) for manager in self._crew.managers]

@@ -39,19 +39,19 @@ def section(results: Sequence[Result]) -> str:
     """Return the section of the report."""
     if not results:
         return _UNMEASURED
-    results = sorted(results, key=lambda each: (each["managers"], each["pods"], each["shape"]))
-    alone = [each for each in results if each["managers"] == 1]
-    reference = next((each for each in alone if each["shape"] == REFERENCE), None)
-    largest = max(alone, key=lambda each: int(each["pods"]))
+    results = sorted(results, key=lambda result: (result["managers"], result["pods"], result["shape"]))
+    alone = [result for result in results if result["managers"] == 1]
+    reference = next((result for result in alone if result["shape"] == REFERENCE), None)
+    largest = max(alone, key=lambda result: int(result["pods"]))
     judged = [
-        (each.measure, f"{each.figure:.3g}", f"≤ {each.bound:g}", "holds" if each.holds else "**missed**")
-        for each in verdicts(largest, reference)
+        (verdict.measure, f"{verdict.figure:.3g}", f"≤ {verdict.bound:g}", "holds" if verdict.holds else "**missed**")
+        for verdict in verdicts(largest, reference)
     ]
     blocks = ((name, f"{share:.0%}") for name, share in largest["blocks"].items())
     parts = [
         f"{parse(largest['shape']).label}, one manager:",
         _table(("figure", "measured", "to reach", ""), judged),
-        _table(_PHASES, (row for each in alone for row in _phase_rows(each))),
+        _table(_PHASES, (row for result in alone for row in _phase_rows(result))),
         "Where the CPU time goes, starts included:",
         _table(("block", "share"), blocks),
     ]
@@ -62,27 +62,27 @@ def section(results: Sequence[Result]) -> str:
 
 
 def _phase_rows(result: Result) -> Iterator[tuple[str, ...]]:
-    for name, each in result["phases"].items():
-        lag = each["loop"]
+    for name, phase in result["phases"].items():
+        lag = phase["loop"]
         yield (
             parse(result["shape"]).label,
             name,
-            f"{each['seconds']:.0f}",
-            f"{each['writes_per_group']:.2f}",
-            f"{each['events_per_group']:.2f}",
-            f"{each['cpu_per_group']:.4f}",
-            _pair(each["review_p50"], each["review_p99"]),
+            f"{phase['seconds']:.0f}",
+            f"{phase['writes_per_group']:.2f}",
+            f"{phase['events_per_group']:.2f}",
+            f"{phase['cpu_per_group']:.4f}",
+            _pair(phase["review_p50"], phase["review_p99"]),
             _pair(lag["waited_p50"], lag["waited_p99"]),
             _pair(lag["own_p50"], lag["own_p99"]),
-            f"{each['peak_pss'] / 1e6:.0f}",
+            f"{phase['peak_pss'] / 1e6:.0f}",
         )
 
 
 def _comparable(results: Iterable[Result]) -> list[Result]:
     """Return all results of shapes that were also measured with several managers."""
-    known = list(results)
-    shapes = {each["shape"] for each in known if each["managers"] > 1}
-    return [each for each in known if each["shape"] in shapes]
+    measured = list(results)
+    shapes = {result["shape"] for result in measured if result["managers"] > 1}
+    return [result for result in measured if result["shape"] in shapes]
 
 
 def _shared_row(result: Result) -> tuple[str, ...]:
@@ -101,10 +101,10 @@ def _shared_row(result: Result) -> tuple[str, ...]:
 
 def _machine(results: Iterable[Result]) -> str:
     runs = ", ".join(
-        f"{each['shape']} by {each['managers']}: {each['machine']['others']:g}" for each in results
+        f"{result['shape']} by {result['managers']}: {result['machine']['others']:g}" for result in results
     )
-    kinds = dict.fromkeys(f"{each['machine']['cores']} cores" for each in results)
-    commits = dict.fromkeys(each["commit"][:10] for each in results)
+    kinds = dict.fromkeys(f"{result['machine']['cores']} cores" for result in results)
+    commits = dict.fromkeys(result["commit"][:10] for result in results)
     return (
         f"Measured on {', '.join(kinds)} shared with the control plane, commits {', '.join(commits)}. Cores "
         f"that other work took meanwhile: {runs}. Where that is much, seconds mean nothing, and CPU seconds "
@@ -112,9 +112,9 @@ def _machine(results: Iterable[Result]) -> str:
     )
 
 
-def _pair(one: float, two: float) -> str:
-    return f"{1000 * one:.1f} / {1000 * two:.1f}"
+def _pair(first: float, second: float) -> str:
+    return f"{1000 * first:.1f} / {1000 * second:.1f}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(each)} |" for each in (head, ["---"] * len(head), *rows))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))

@@ -45,8 +45,8 @@ def test_requests_of_one_user_by_kind(tmp_path: Path) -> None:
         _line("somebody-else", "create", "pods"),
         '{"half": "a li',
     )
-    asked = log.between(0)
-    assert asked.requests == {
+    requests = log.between(0)
+    assert requests.requests == {
         "create events": 1,
         "create statefulsets": 1,
         "create tokenreviews": 1,
@@ -56,16 +56,16 @@ def test_requests_of_one_user_by_kind(tmp_path: Path) -> None:
         "patch leaderworkersets/status": 1,
         "update leases": 1,
     }
-    assert (asked.writes, asked.events, asked.lists) == (3, 1, 1)
-    assert asked.refused == {"delete pods 409": 1}
+    assert (requests.writes, requests.events, requests.lists) == (3, 1, 1)
+    assert requests.refused == {"delete pods 409": 1}
 
 
 def test_a_dry_run_is_no_write(tmp_path: Path) -> None:
     line = _line(US, "patch", "statefulsets", "a")
     log = _log(tmp_path, line, line.replace("/version?x=1", "/apis/apps/v1/statefulsets/a?dryRun=All"))
-    asked = log.between(0)
-    assert asked.requests == {"patch statefulsets": 1, "rehearse patch statefulsets": 1}
-    assert asked.writes == 1
+    requests = log.between(0)
+    assert requests.requests == {"patch statefulsets": 1, "rehearse patch statefulsets": 1}
+    assert requests.writes == 1
 
 
 def test_from_one_place_to_another(tmp_path: Path) -> None:

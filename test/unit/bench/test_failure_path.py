@@ -52,10 +52,10 @@ def test_each_event_is_followed_to_what_both_make_of_it(tmp_path: Path) -> None:
             ]
         )
     )
-    found = waits_in(AuditLog(path, US), 0)
-    assert [round(each, 6) for each in (*found[FAILED].ours, *found[FAILED].null)] == [0.006, 0.002]
-    assert [round(each, 6) for each in (*found[MADE].ours, *found[MADE].null)] == [0.008, 0.004]
-    figures = found[FAILED].figures()
+    waits = waits_in(AuditLog(path, US), 0)
+    assert [round(wait, 6) for wait in (*waits[FAILED].ours, *waits[FAILED].null)] == [0.006, 0.002]
+    assert [round(wait, 6) for wait in (*waits[MADE].ours, *waits[MADE].null)] == [0.008, 0.004]
+    figures = waits[FAILED].figures()
     assert {name: round(value, 3) for name, value in figures.items()} == {
         "events": 1,
         "ours p50": 6.0,

@@ -27,11 +27,11 @@ def _ledger(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_without_a_namespace_it_is_about_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ledger, "_follow", lambda *_: None)
-    asked: list[str] = []
+    paths: list[str] = []
     api: Any = _Api()
-    api.get = lambda path: asked.append(path) or {"items": [], "metadata": {"resourceVersion": "7"}}
+    api.get = lambda path: paths.append(path) or {"items": [], "metadata": {"resourceVersion": "7"}}
     Ledger(api, "", SETS)
-    assert asked == ["/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"]
+    assert paths == ["/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"]
 
 
 def test_a_set_is_available_as_the_generation_that_its_status_is_about(

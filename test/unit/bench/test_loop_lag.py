@@ -32,6 +32,6 @@ def test_samples_of_one_phase_only(tmp_path: Path) -> None:
     lag = LoopLag.__new__(LoopLag)
     lag.samples = [Lag(float(at), at / 100, at / 1000) for at in range(200)]
     lag.write(tmp_path / "lag")
-    found = quantiles(read(tmp_path / "lag"), 0.0, 99.0)
-    assert found == {"samples": 100, "waited_p50": 0.5, "waited_p99": 0.99, "own_p50": 0.05, "own_p99": 0.099}
+    result = quantiles(read(tmp_path / "lag"), 0.0, 99.0)
+    assert result == {"samples": 100, "waited_p50": 0.5, "waited_p99": 0.99, "own_p50": 0.05, "own_p99": 0.099}
     assert quantiles(lag.samples, 300.0, 400.0) == {}

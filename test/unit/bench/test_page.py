@@ -64,7 +64,7 @@ def _result(shape: str = "1x100x4", **phase: Any) -> dict[str, Any]:
 
 
 def _missed(result: dict[str, Any]) -> set[str]:
-    return {each.measure for each in verdicts(result) if not each.holds}
+    return {verdict.measure for verdict in verdicts(result) if not verdict.holds}
 
 
 def test_figures_beside_their_bounds() -> None:
@@ -95,8 +95,8 @@ def test_ten_times_the_groups_take_ten_times_as_long() -> None:
     results = [_result(shape) for shape in shapes]
     for result in results:
         result["phases"]["rollout"]["seconds"] = shapes[result["shape"]]
-    found = {each.measure: each.holds for each in growth(results)}
-    assert found == {"rollout, time(400) ÷ time(100)": False, "rollout, time(1000) ÷ time(100)": True}
+    holds = {verdict.measure: verdict.holds for verdict in growth(results)}
+    assert holds == {"rollout, time(400) ÷ time(100)": False, "rollout, time(1000) ÷ time(100)": True}
     assert growth(results[1:]) == []
 
 
@@ -106,7 +106,7 @@ def test_a_settled_cluster_that_is_written_to_is_told() -> None:
     result["restart"]["writes"] = 2
     assert {"writes in 10 s, settled", "writes after a restart, settled"} <= _missed(result)
     assert all(
-        each.is_count for each in verdicts(result) if "settled" in each.measure and "writes" in each.measure
+        verdict.is_count for verdict in verdicts(result) if "settled" in verdict.measure and "writes" in verdict.measure
     )
 
 
@@ -119,10 +119,10 @@ def test_a_row_for_each_phase() -> None:
 
 def test_the_guard_counts_what_its_budget_names() -> None:
     budget, _ = budgets()
-    found = counts(_result()) | counts_of_one(_result()) | counts_of_hash(_result())
-    found |= ratios({FAILED: {"ratio p50": 2.0}, MADE: {"ratio p50": 3.0}})
-    assert found.keys() >= budget.keys()
-    assert found["create: passes per group"] == 2.2 and found["rollout: objects listed"] == 3.0
+    measured = counts(_result()) | counts_of_one(_result()) | counts_of_hash(_result())
+    measured |= ratios({FAILED: {"ratio p50": 2.0}, MADE: {"ratio p50": 3.0}})
+    assert measured.keys() >= budget.keys()
+    assert measured["create: passes per group"] == 2.2 and measured["rollout: objects listed"] == 3.0
 
 
 def test_pages_report_and_plots_are_what_the_stored_results_say(tmp_path: Path) -> None:
@@ -134,14 +134,14 @@ def test_pages_report_and_plots_are_what_the_stored_results_say(tmp_path: Path) 
     assert [Path(page).read_text() for page in pages] == [page.read_text() for page in PAGES], again
     assert (results / REPORT).read_text() == (RESULTS / REPORT).read_text(), again
     drawn = {path.name: path.read_text() for path in pictures.glob("*.svg")}
-    kept = {path.name: path.read_text() for path in PICTURES.glob("*.svg") if "flames" not in path.name}
-    assert drawn == kept, again
+    stored = {path.name: path.read_text() for path in PICTURES.glob("*.svg") if "flames" not in path.name}
+    assert drawn == stored, again
 
 
 def test_pages_show_plots_that_exist() -> None:
     picture = re.compile(r"!\[[^]]{10,}\]\(\S+/([\w-]+\.svg)\)")
-    shown = {name for page in PAGES for name in picture.findall(page.read_text())}
-    assert shown and shown <= {path.name for path in PICTURES.glob("*.svg")}
+    linked = {name for page in PAGES for name in picture.findall(page.read_text())}
+    assert linked and linked <= {path.name for path in PICTURES.glob("*.svg")}
 
 
 def test_pages_are_written_between_their_marks(tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_pages_are_written_between_their_marks(tmp_path: Path) -> None:
     )
     (tmp_path / "1x100x4.json").write_text(json.dumps(_result()))
     (tmp_path / "50x4x8.json").write_text(json.dumps(_result("50x4x8")))
-    other = copy.deepcopy(_result()) | {"against": "theirs"}
-    (tmp_path / "against-1x100x4.json").write_text(json.dumps(other))
+    against = copy.deepcopy(_result()) | {"against": "theirs"}
+    (tmp_path / "against-1x100x4.json").write_text(json.dumps(against))
     write_pages(tmp_path, tmp_path, [page])
     written = page.read_text()
     assert written.startswith("before\n<!-- figures") and written.endswith("<!-- end -->\nafter\n")
@@ -185,10 +185,10 @@ def test_shares_are_drawn_of_the_stored_profile(tmp_path: Path) -> None:
 
 
 def test_a_busy_machine_is_told(tmp_path: Path) -> None:
-    for cores, told in ((0.04, False), (0.5, True)):
+    for cores, is_reported in ((0.04, False), (0.5, True)):
         result = _result()
         result["machine"]["others"] = cores
-        assert ("The machine was busy" in _figures(tmp_path, ("1x100x4.json", result))) is told
+        assert ("The machine was busy" in _figures(tmp_path, ("1x100x4.json", result))) is is_reported
 
 
 def test_a_flame_graph_of_the_process_that_worked_most(tmp_path: Path) -> None:
@@ -215,9 +215,9 @@ def test_two_runs_in_a_row_stand_side_by_side(tmp_path: Path) -> None:
     assert "two runs" not in _figures(tmp_path, ("1x100x4.json", _result()))
     keep_before(tmp_path / "1x100x4.json")
     keep_before(tmp_path / "1x400x4.json")
-    told = _figures(tmp_path, ("1x100x4.json", _result(seconds=6.0, writes_per_group=1.2)))
-    assert "in seconds by up to 20%, in CPU per group by up to 0%, in writes per group by up to 9%" in told
-    assert "| writes per group, create | 1.2 |" in told, "the figures are those of the new run"
+    text = _figures(tmp_path, ("1x100x4.json", _result(seconds=6.0, writes_per_group=1.2)))
+    assert "in seconds by up to 20%, in CPU per group by up to 0%, in writes per group by up to 9%" in text
+    assert "| writes per group, create | 1.2 |" in text, "the figures are those of the new run"
 
 
 def test_another_controller_is_not_run_twice(tmp_path: Path) -> None:
@@ -232,12 +232,12 @@ def test_growth_is_drawn_where_there_is_some(tmp_path: Path) -> None:
     _figures(tmp_path, ("1x100x4.json", small), ("50x4x8.json", _result("50x4x8")))
     assert not (tmp_path / "growth.svg").exists()
     large["phases"]["rollout"]["seconds"] = 90.0
-    told = _figures(tmp_path, ("1x400x4.json", large))
-    assert "- rollout, time(400) ÷ time(100), ≤ 4.4: 4.5 (1x100x4)" in told
+    text = _figures(tmp_path, ("1x400x4.json", large))
+    assert "- rollout, time(400) ÷ time(100), ≤ 4.4: 4.5 (1x100x4)" in text
     drawn = (tmp_path / "growth.svg").read_text()
     ElementTree.fromstring(drawn)
     assert all(
-        each in drawn for each in ("100 groups", "400 groups", "create 5 to 5 s", "rollout 20 to 90 s")
+        label in drawn for label in ("100 groups", "400 groups", "create 5 to 5 s", "rollout 20 to 90 s")
     )
 
 
@@ -258,10 +258,10 @@ def test_the_command_line_takes_what_make_gives_it(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(bench, "measure", measured)
     monkeypatch.setattr(bench, "commit", lambda: "a" * 40)
-    given = ["1x100x4", "--foreign=500", "--against=other --flag", "--resume", f"--results={tmp_path}"]
+    arguments = ["1x100x4", "--foreign=500", "--against=other --flag", "--resume", f"--results={tmp_path}"]
     for _ in range(2):
-        monkeypatch.setattr(sys, "argv", ["bench", *given])
+        monkeypatch.setattr(sys, "argv", ["bench", *arguments])
         assert bench.main() == 0
     (order,) = orders
     assert (order.foreign, order.against, order.has_floor) == (500, "other --flag", True)
-    assert [each.name for each in tmp_path.iterdir()] == ["against-1x100x4.json"], "the second time resumed"
+    assert [path.name for path in tmp_path.iterdir()] == ["against-1x100x4.json"], "the second time resumed"

@@ -23,4 +23,4 @@ def test_every_other_pass_meets_groups_that_have_become_ready(
 
 
 def test_both_halves_take_time() -> None:
-    assert all(each > 0 for each in measure(4, 2, "rollout"))
+    assert all(seconds > 0 for seconds in measure(4, 2, "rollout"))

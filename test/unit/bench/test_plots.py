@@ -8,25 +8,25 @@ from test.bench.plots import Bars, Lines, bars, flames, lines
 
 
 def _shapes(text: str, tag: str) -> list[ElementTree.Element]:
-    return [found for found in ElementTree.fromstring(text).iter() if found.tag.endswith(f"}}{tag}")]
+    return [element for element in ElementTree.fromstring(text).iter() if element.tag.endswith(f"}}{tag}")]
 
 
 def _place(text: str, words: str, axis: str) -> float:
-    return next(float(found.get(axis, "")) for found in _shapes(text, "text") if found.text == words)
+    return next(float(element.get(axis, "")) for element in _shapes(text, "text") if element.text == words)
 
 
 def test_bars_are_as_long_as_their_numbers() -> None:
     text = bars(Bars("Time", "s", ("one", "two"), {"a": (2.0, 1.0), "b <c>": (1234.0, None)}))
-    widths = [float(found.get("width", "")) for found in _shapes(text, "rect") if found.get("height") == "12"]
+    widths = [float(element.get("width", "")) for element in _shapes(text, "rect") if element.get("height") == "12"]
     drawn = sorted(widths)[-1]
     assert len(widths) == 5, "two in the legend, none where there is no number"
     assert drawn > 400 and min(widths) >= 1
-    assert {"2 s", "1,234 s", "b <c>", "one"} <= {found.text for found in _shapes(text, "text")}
+    assert {"2 s", "1,234 s", "b <c>", "one"} <= {element.text for element in _shapes(text, "text")}
 
 
 def test_a_figure_to_reach_is_marked_and_covers_no_number() -> None:
     text = bars(Bars("Writes", "", ("one",), {"a": (1.0,), "b": (4.0,)}, {"a": 2.0}))
-    marks = [found.get("d", "") for found in _shapes(text, "path") if found.get("class") == "n s-alert w"]
+    marks = [element.get("d", "") for element in _shapes(text, "path") if element.get("class") == "n s-alert w"]
     assert len(marks) == 2, "one in the legend"
     assert _place(text, "1", "x") > float(marks[1].split()[0][1:])
 
@@ -41,11 +41,11 @@ def test_lines_end_with_their_last_value_each_below_the_other() -> None:
     series = {"create": [(100.0, 5.0), (400.0, 20.0)], "cpu": [(100.0, 1.0), (400.0, 20.5)]}
     text = lines(Lines("Growth", "groups", "s", series))
     assert abs(_place(text, "20 s", "y") - _place(text, "20.5 s", "y")) >= 15
-    assert {"100 groups", "400 groups"} <= {found.text for found in _shapes(text, "text")}
-    assert len([found for found in _shapes(text, "path") if " d" in found.get("class", "")]) == 2
+    assert {"100 groups", "400 groups"} <= {element.text for element in _shapes(text, "text")}
+    assert len([element for element in _shapes(text, "path") if " d" in element.get("class", "")]) == 2
 
 
 def test_flames_are_as_wide_as_they_were_looked_at() -> None:
     text = flames([(("main", "<run>"), 60), (("main", "wait"), 30)], "CPU")
-    hints = [found.text for found in _shapes(text, "title")]
+    hints = [element.text for element in _shapes(text, "title")]
     assert {"all: 90", "<run>: 60", "wait: 30"} <= set(hints)

@@ -73,8 +73,8 @@ def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     write_page(page, tmp_path)
     assert page.read_text() == f"before\n{BEGIN}\n\n{_UNMEASURED}\n\n{END}\nafter\n"
-    for each in (SMALL, LARGE):
-        (tmp_path / f"{each['shape']}.json").write_text(json.dumps(each))
+    for result in (SMALL, LARGE):
+        (tmp_path / f"{result['shape']}.json").write_text(json.dumps(result))
     write_page(page, tmp_path)
     text = page.read_text()
     assert text.startswith(f"before\n{BEGIN}\n\nMeasured: 80 × 2 × 5") and text.endswith(f"{END}\nafter\n")

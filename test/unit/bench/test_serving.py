@@ -23,5 +23,5 @@ def test_a_set_differs_by_one_field(case: Case) -> None:
 
 def test_rows() -> None:
     assert list(serving_rows({})) == []
-    found = {"cases": {"a": [30.4, 5.1]}, NODE: {"cases": {"b": [20.0, 9.9]}}}
-    assert list(serving_rows(found)) == [("a", "30", "5"), ("b", "20", "10")]
+    result = {"cases": {"a": [30.4, 5.1]}, NODE: {"cases": {"b": [20.0, 9.9]}}}
+    assert list(serving_rows(result)) == [("a", "30", "5"), ("b", "20", "10")]

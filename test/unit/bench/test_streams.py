@@ -72,4 +72,4 @@ def test_a_stream_that_cannot_go_on_spoils_the_count() -> None:
 
 
 def test_the_streams_are_those_of_the_manager() -> None:
-    assert [each.plural for each in STREAMS][:3] == ["leaderworkersets", "statefulsets", "deployments"]
+    assert [stream.plural for stream in STREAMS][:3] == ["leaderworkersets", "statefulsets", "deployments"]

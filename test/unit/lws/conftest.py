@@ -20,9 +20,9 @@ WireKopf = Callable[..., Wired]
 
 
 def _made() -> Certificates:
-    made = renewed(Certificates(), ("127.0.0.1", "webhook.test"), datetime.now(UTC))
-    assert made is not None
-    return made[0]
+    renewal = renewed(Certificates(), ("127.0.0.1", "webhook.test"), datetime.now(UTC))
+    assert renewal is not None
+    return renewal[0]
 
 
 @pytest.fixture(scope="session")

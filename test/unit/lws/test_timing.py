@@ -55,13 +55,13 @@ def durations_in(source: str) -> list[int]:
 def _lines(node: ast.AST) -> Iterator[int]:
     if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        names = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        names = [name_node.id for target in targets for name_node in ast.walk(target) if isinstance(name_node, ast.Name)]
         is_named = any(name.isupper() and name.endswith(_NAMES) for name in names)
         if is_named and any(map(_is_number, ast.walk(node.value))):
             yield node.lineno
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        times = [each.value for each in node.keywords if name in _CALLS or "timeout" in (each.arg or "")]
+        times = [keyword.value for keyword in node.keywords if name in _CALLS or "timeout" in (keyword.arg or "")]
         times += node.args if name in _CALLS else []
         if any(map(_is_number, times)):
             yield node.lineno
@@ -72,12 +72,12 @@ def _is_number(node: ast.AST) -> bool:
 
 
 def test_no_time_stands_elsewhere() -> None:
-    found = {
+    constants = {
         path.relative_to(LWS).as_posix(): lines
         for path in sorted(LWS.rglob("*.py"))
         if path.name != "timing.py" and (lines := durations_in(path.read_text(encoding="utf-8")))
     }
-    assert found.keys() == ALLOWED.keys(), found
+    assert constants.keys() == ALLOWED.keys(), constants
 
 
 @pytest.mark.parametrize(

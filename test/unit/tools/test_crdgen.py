@@ -21,8 +21,8 @@ from tools.conformance.__main__ import read_table
 @cache
 def schema(kind: str = KIND) -> dict[str, Any]:
     versions = definitions()[kind]["spec"]["versions"]
-    found: dict[str, Any] = versions[0]["schema"]["openAPIV3Schema"]
-    return found
+    root: dict[str, Any] = versions[0]["schema"]["openAPIV3Schema"]
+    return root
 
 
 def at(path: str) -> dict[str, Any]:
@@ -85,11 +85,11 @@ def test_the_copy_in_the_chart_differs_only_in_being_kept_and_left_out_if_asked(
         (crdgen.ROOT / directory / f"{kind.plural}.yaml").read_text(encoding="utf-8")
         for directory in (crdgen.PACKAGE, crdgen.CHART)
     )
-    kept = "  {{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n"
-    assert chart.count(kept) == 1
+    block = "  {{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n"
+    assert chart.count(block) == 1
     optional = " .Values.enableDisaggregatedSet" if kind in crdgen.OPTIONAL else ""
     start = f"{{{{- if {'and ' if optional else ''}.Values.crds.enabled{optional} }}}}\n"
-    header, condition, body = chart.replace(kept, "").partition(start)
+    header, condition, body = chart.replace(block, "").partition(start)
     assert condition and body.endswith("{{- end }}\n")
     assert header + body.removesuffix("{{- end }}\n") == shipped
 
@@ -179,7 +179,7 @@ SCHEDULING_LEVELS = (
 for level in SCHEDULING_LEVELS:
     objects = ("", ".schedulingPolicy", ".schedulingPolicy.basic", ".schedulingPolicy.gang")
     objects += (".schedulingConstraints", ".disruptionMode", ".disruptionMode.single", ".disruptionMode.all")
-    CONSTRAINTS |= {f"{level}{each}": {"type": "object"} for each in objects}
+    CONSTRAINTS |= {f"{level}{suffix}": {"type": "object"} for suffix in objects}
     topology = f"{level}.schedulingConstraints.topology"
     CONSTRAINTS |= {
         f"{level}.schedulingPolicy.gang.minCount": {"type": "integer", "format": "int32", "minimum": 1},
@@ -207,8 +207,8 @@ for level in SCHEDULING_LEVELS[2:]:
 
 def test_fields_that_upstream_has_too() -> None:
     apart = ("description", "properties", "items")
-    made = {path: {key: value for key, value in at(path).items() if key not in apart} for path in CONSTRAINTS}
-    assert made == CONSTRAINTS
+    actual = {path: {key: value for key, value in at(path).items() if key not in apart} for path in CONSTRAINTS}
+    assert actual == CONSTRAINTS
 
 
 def test_every_other_field_is_listed_as_added() -> None:

@@ -169,8 +169,8 @@ def test_last_words_are_the_end_of_the_log(tmp_path: Path) -> None:
 
 
 def test_the_configuration_moves_to_this_host_and_keeps_the_rest() -> None:
-    found = host_configuration(CONFIGURATION, PORTS, {})
-    assert found == {
+    actual = host_configuration(CONFIGURATION, PORTS, {})
+    assert actual == {
         "apiVersion": "config.lws.x-k8s.io/v1alpha1",
         "kind": "Configuration",
         "leaderElection": {"leaderElect": True},
@@ -181,8 +181,8 @@ def test_the_configuration_moves_to_this_host_and_keeps_the_rest() -> None:
 
 
 def test_what_is_asked_for_replaces_whole_sections() -> None:
-    found = host_configuration(CONFIGURATION, PORTS, {"leaderElection": {"leaderElect": False}, "tls": {}})
-    assert found["leaderElection"] == {"leaderElect": False} and found["tls"] == {}
+    actual = host_configuration(CONFIGURATION, PORTS, {"leaderElection": {"leaderElect": False}, "tls": {}})
+    assert actual["leaderElection"] == {"leaderElect": False} and actual["tls"] == {}
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_webhooks_move_to_this_host(former: dict[str, Any], expected: list[tuple
     patch = webhook_patch([{"clientConfig": former}], 1)
     base = "/webhooks/0/clientConfig/"
     assert [
-        (each["op"], each["path"].removeprefix(base), *([each["value"]] if "value" in each else []))
-        for each in patch
+        (operation["op"], operation["path"].removeprefix(base), *([operation["value"]] if "value" in operation else []))
+        for operation in patch
     ] == expected
 
 
 def test_every_webhook_is_moved() -> None:
     hooks = [{"clientConfig": {"url": f"https://127.0.0.1:9/{n}"}} for n in range(3)]
-    assert [each["path"] for each in webhook_patch(hooks, 1)] == [
+    assert [operation["path"] for operation in webhook_patch(hooks, 1)] == [
         f"/webhooks/{n}/clientConfig/url" for n in range(3)
     ]
 
@@ -227,13 +227,13 @@ def test_a_manager_has_files_ports_and_rights_of_its_own(tmp_path: Path) -> None
     second = deployment.manager()
     assert first.log_path != second.log_path
     ports = [
-        port for each in (first, second) for port in (each.webhook_port, each.health_port, each.metrics_port)
+        port for manager in (first, second) for port in (manager.webhook_port, manager.health_port, manager.metrics_port)
     ]
     assert len(set(ports)) == 6
     assert first.environment == {"TMPDIR": str(tmp_path / "work"), "A": "b"}
     assert first.command[-1] == "--flag"
     assert f"--kubeconfig={tmp_path}/lws-system-lws-controller-manager.yaml" in first.command
-    (config,) = [each for each in first.command if each.startswith("--config=")]
+    (config,) = [argument for argument in first.command if argument.startswith("--config=")]
     written = yaml.safe_load(Path(config.partition("=")[2]).read_text())
     assert written["webhook"]["port"] == first.webhook_port
     assert deployment.managers == [first, second]

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         pytest.param(["demo", "NODE=typo"], "NODE=typo: leave it out", id="unknown-node"),
         pytest.param(["cluster", "NODE=typo"], "NODE=typo: leave it out", id="unknown-node-to-play-with"),
@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[3]
         ),
     ],
 )
-def test_what_would_show_something_else_is_refused_in_one_line(words: list[str], told: str) -> None:
+def test_what_would_show_something_else_is_refused_in_one_line(words: list[str], message: str) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     done = subprocess.run(["make", *words], cwd=ROOT, env=environment, capture_output=True, text=True)
     line, *by_make = done.stderr.splitlines()
-    assert done.returncode == 2 and line.startswith(told) and done.stdout == ""
-    assert all(each.startswith("make: ***") for each in by_make)
+    assert done.returncode == 2 and line.startswith(message) and done.stdout == ""
+    assert all(text.startswith("make: ***") for text in by_make)

@@ -141,18 +141,18 @@ def differences(table: Mapping[str, Mapping[str, str]], schemas: Mapping[str, An
     For each type of the table, its fields and their shapes are compared, as far as OpenAPI describes shapes.
     """
     by_kind = {name.rsplit(".", 1)[1]: schema for name, schema in schemas.items() if _is_ours(name)}
-    found = []
+    result = []
     for name, fields in table.items():
         properties = by_kind.get(name, {}).get("properties")
         if properties is None:
-            found.append(f"{name}: not in the OpenAPI document")
+            result.append(f"{name}: not in the OpenAPI document")
             continue
         for key in sorted(fields.keys() | properties.keys()):
-            known = fields[key].lstrip("*=?") if key in fields else "nothing"
+            expected = fields[key].lstrip("*=?") if key in fields else "nothing"
             seen = _openapi_shape(properties[key]) if key in properties else "nothing"
-            if known != seen:
-                found.append(f"{name}.{key}: {known} in the table, {seen} in the OpenAPI document")
-    return found
+            if expected != seen:
+                result.append(f"{name}.{key}: {expected} in the table, {seen} in the OpenAPI document")
+    return result
 
 
 def _is_ours(schema_name: str) -> bool:
@@ -174,8 +174,8 @@ def _openapi_shape(schema: Mapping[str, Any]) -> str:
 
 
 def test_the_committed_table_agrees_with_the_openapi_document_of_the_api_server() -> None:
-    found = differences(POD_TYPES, extract.read())
-    assert found == [
+    actual = differences(POD_TYPES, extract.read())
+    assert actual == [
         # No pod template or PVC template contains it, so it is not in the extract either.
         "StatefulSetPersistentVolumeClaimRetentionPolicy: not in the OpenAPI document"
     ]
@@ -186,7 +186,7 @@ def _schema(**properties: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("fields", "properties", "found"),
+    ("fields", "properties", "expected"),
     [
         ({"a": "*s"}, {"a": {"type": "string"}}, []),
         ({"a": "=[i]"}, {"a": {"type": "array", "items": {"type": "integer"}}}, []),
@@ -210,8 +210,8 @@ def _schema(**properties: Any) -> dict[str, Any]:
     ],
     ids=["equal", "equal list", "64 bits", "new field", "field gone", "map", "quantity"],
 )
-def test_differences(fields: dict[str, str], properties: dict[str, Any], found: list[str]) -> None:
-    assert differences({"Thing": fields}, _schema(**properties)) == found
+def test_differences(fields: dict[str, str], properties: dict[str, Any], expected: list[str]) -> None:
+    assert differences({"Thing": fields}, _schema(**properties)) == expected
 
 
 def test_the_committed_file_is_as_the_generator_writes_it_and_small() -> None:

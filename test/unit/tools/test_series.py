@@ -37,15 +37,15 @@ ORIGINAL = {
 
 
 def test_the_series_of_the_original_are_all_there_and_no_other_is_called_as_if_it_were() -> None:
-    found = {each.name: (each.type, *each.labels) for each in series_of(served()) if not each.is_ours}
-    assert found == ORIGINAL
+    actual = {series.name: (series.type, *series.labels) for series in series_of(served()) if not series.is_ours}
+    assert actual == ORIGINAL
 
 
 def test_names_follow_the_conventions_of_prometheus() -> None:
-    for each in series_of(served()):
-        assert (each.type == "counter") == each.name.endswith("_total"), each
-        assert each.type != "histogram" or each.name.endswith("_seconds"), each
-        assert each.documentation.endswith("."), each
+    for series in series_of(served()):
+        assert (series.type == "counter") == series.name.endswith("_total"), series
+        assert series.type != "histogram" or series.name.endswith("_seconds"), series
+        assert series.documentation.endswith("."), series
 
 
 def test_the_page_says_what_is_served() -> None:

@@ -11,11 +11,11 @@ from tools import size
 
 def test_a_closure_has_what_is_imported_by_others_too(tmp_path: Path) -> None:
     texts = {"a": "from b import c", "b": "import d", "b.c": "", "d": "import os", "e": "import a"}
-    known = {name: tmp_path / f"{name}.py" for name in texts}
+    paths = {name: tmp_path / f"{name}.py" for name in texts}
     for name, text in texts.items():
-        known[name].write_text(text)
-    assert size.closure(("a",), known) == {"a", "b.c"}
-    assert size.closure(("b",), known) == {"b", "d"}
+        paths[name].write_text(text)
+    assert size.closure(("a",), paths) == {"a", "b.c"}
+    assert size.closure(("b",), paths) == {"b", "d"}
 
 
 def test_every_path_begins_with_modules_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:

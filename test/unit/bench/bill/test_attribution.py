@@ -23,7 +23,7 @@ from test.bench.bill.requests import OURS, tally
 
 
 @pytest.mark.parametrize(
-    ("who", "what", "purpose"),
+    ("who", "request", "purpose"),
     [
         ("statefulset-controller", "create pods", PODS),
         ("kwok", "patch pods/status", PODS),
@@ -39,8 +39,8 @@ from test.bench.bill.requests import OURS, tally
         ("node-controller", "get nodes", ELSE),
     ],
 )
-def test_why_a_request_is_sent(who: str, what: str, purpose: str) -> None:
-    assert purpose_of(who, what) == purpose
+def test_why_a_request_is_sent(who: str, request: str, purpose: str) -> None:
+    assert purpose_of(who, request) == purpose
 
 
 def a_bill(**profile: float) -> dict[str, Any]:
@@ -58,14 +58,14 @@ def a_bill(**profile: float) -> dict[str, Any]:
 
 def test_each_verb_and_review_and_event_has_its_price() -> None:
     profile = {"create": 0.4, "update": 0.4, "get": 0.2, REVIEWS: 0.2, WATCHES: 0.8, OVERHEAD: 1.0, REST: 0.5}
-    found = costs(a_bill(**profile), groups=2, has_reviews=True)
+    costs_by_purpose = costs(a_bill(**profile), groups=2, has_reviews=True)
     # Each of the ten requests has an overhead of 0.1 s. The attributed parts sum to 3 s, half of the total of
     # 6 s, so each of them counts twice.
-    assert found[PODS].cpu == pytest.approx(1000 * 2 * (0.4 + 0.4 + 0.8 + 0.8) / 2)
-    assert found[FOREGROUND].cpu == pytest.approx(1000 * 2 * (0.2 + 0.2) / 2)
-    assert found[REVIEWED].cpu == pytest.approx(1000 * 2 * 0.2 / 2)
-    assert sum(each.cpu for each in found.values()) == pytest.approx(3000)
-    assert [found[each].requests for each in (PODS, FOREGROUND, REVIEWED)] == [4, 1, 2]
+    assert costs_by_purpose[PODS].cpu == pytest.approx(1000 * 2 * (0.4 + 0.4 + 0.8 + 0.8) / 2)
+    assert costs_by_purpose[FOREGROUND].cpu == pytest.approx(1000 * 2 * (0.2 + 0.2) / 2)
+    assert costs_by_purpose[REVIEWED].cpu == pytest.approx(1000 * 2 * 0.2 / 2)
+    assert sum(cost.cpu for cost in costs_by_purpose.values()) == pytest.approx(3000)
+    assert [costs_by_purpose[purpose].requests for purpose in (PODS, FOREGROUND, REVIEWED)] == [4, 1, 2]
 
 
 def test_without_webhooks_nobody_is_asked() -> None:
@@ -73,7 +73,7 @@ def test_without_webhooks_nobody_is_asked() -> None:
 
 
 def test_nothing_known_costs_nothing() -> None:
-    assert all(each.cpu == 0 for each in costs(a_bill(), groups=2, has_reviews=True).values())
+    assert all(cost.cpu == 0 for cost in costs(a_bill(), groups=2, has_reviews=True).values())
     assert tuple(costs(a_bill(), groups=2, has_reviews=True)) == PURPOSES
 
 
@@ -91,7 +91,7 @@ def _entry(verb: str, user: str, seconds: float, stage: str = "ResponseComplete"
 
 def test_requests_are_counted_by_who_and_what_but_streams_are_not() -> None:
     account = "system:serviceaccount:kube-system:statefulset-controller"
-    found = tally(
+    tallies = tally(
         [
             _entry("create", account, 0.25),
             _entry("create", account, 0.5),
@@ -99,6 +99,6 @@ def test_requests_are_counted_by_who_and_what_but_streams_are_not() -> None:
             _entry("get", "system:kube-scheduler", 1.0, "ResponseStarted"),
         ]
     )
-    assert {key: (each.count, each.seconds) for key, each in found.items()} == {
+    assert {key: (asked.count, asked.seconds) for key, asked in tallies.items()} == {
         ("statefulset-controller", "create pods"): (2, 0.75)
     }

@@ -10,11 +10,11 @@ from test.bench.bill.pprof import stacks
 
 
 def _varint(value: int) -> bytes:
-    made = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*made, value])
+    return bytes([*encoded, value])
 
 
 def _number(field: int, value: int) -> bytes:
@@ -31,7 +31,7 @@ def _function(number: int, name: int) -> bytes:
 
 
 def _location(number: int, *functions: int) -> bytes:
-    lines = (_message(4, _number(1, each), _number(2, 17)) for each in functions)
+    lines = (_message(4, _number(1, function), _number(2, 17)) for function in functions)
     return _message(4, _number(1, number), *lines)
 
 

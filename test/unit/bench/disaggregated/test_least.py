@@ -51,13 +51,13 @@ def test_it_sends_the_writes_that_are_allowed_to_a_set() -> None:
     owner = a_disaggregated_set(shape, 0, OLD)
     owner["metadata"] |= {"namespace": "least", "uid": "of-the-set"}
     created = asyncio.run(client.play([client.create(owner)]))
-    made = {"create ControllerRevision": 1, "create LeaderWorkerSet": 2, "create Service": 2}
-    assert +cluster.asked == {**made, "patch/status DisaggregatedSet": 2}
+    creations = {"create ControllerRevision": 1, "create LeaderWorkerSet": 2, "create Service": 2}
+    assert +cluster.asked == {**creations, "patch/status DisaggregatedSet": 2}
     assert created["requests"] == 7
     cluster.asked.clear()
     rolled = asyncio.run(client.play([client.roll(owner)]))
     assert +cluster.asked == {
-        **made,
+        **creations,
         "patch LeaderWorkerSet": 10,
         "patch/status DisaggregatedSet": 3,
         "delete LeaderWorkerSet": 2,

@@ -47,7 +47,7 @@ def _phase(seconds: float, most: dict[str, int], **more: Any) -> dict[str, Any]:
         "passes": {"disaggregatedset": 10.0, "pod": 99.0},
         "requests": {"list pods": 1},
         "most_of_a_set": most,
-        "written": {what: 2 * count for what, count in most.items()},
+        "written": {request: 2 * count for request, count in most.items()},
         "set_review_p99": 0.01,
         **more,
     }
@@ -55,7 +55,7 @@ def _phase(seconds: float, most: dict[str, int], **more: Any) -> dict[str, Any]:
 
 def _result(**more: Any) -> dict[str, Any]:
     phases = {"create": _phase(10.0, CREATED), "rollout": _phase(20.0, ROLLED), "delete": _phase(2.0, {})}
-    alone = {name: {**each, "peak_pss": 80e6} for name, each in phases.items()}
+    alone = {name: {**phase, "peak_pss": 80e6} for name, phase in phases.items()}
     alone["rollout"]["seconds_of_steps"] = [5.0, 4.0, 5.0, 4.0]
     return {
         "shape": "ds2x2x2x2",
@@ -75,7 +75,7 @@ def _result(**more: Any) -> dict[str, Any]:
 
 
 def _missed(result: dict[str, Any]) -> set[str]:
-    return {each.measure for each in paired_verdicts(result) if not each.holds}
+    return {verdict.measure for verdict in paired_verdicts(result) if not verdict.holds}
 
 
 def test_everything_is_reached() -> None:
@@ -83,7 +83,7 @@ def test_everything_is_reached() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "what", "measure"),
+    ("phase", "request", "measure"),
     [
         pytest.param("create", "create services", "create services of a set, create", id="service"),
         pytest.param("create", "patch disaggregatedsets/status", "statuses of a set, create", id="status"),
@@ -97,15 +97,15 @@ def test_everything_is_reached() -> None:
         ),
     ],
 )
-def test_one_write_too_many_is_told(phase: str, what: str, measure: str) -> None:
+def test_one_write_too_many_is_told(phase: str, request: str, measure: str) -> None:
     result = _result()
     most = result["phases"][phase]["most_of_a_set"]
-    result["phases"][phase]["most_of_a_set"] = {**most, what: most.get(what, 0) + 1}
+    result["phases"][phase]["most_of_a_set"] = {**most, request: most.get(request, 0) + 1}
     assert _missed(result) == {measure}
 
 
 @pytest.mark.parametrize(
-    ("what", "measure"),
+    ("request", "measure"),
     [
         pytest.param("create services", "create services of a set", id="service"),
         pytest.param("create disaggregatedsetrolescalers", None, id="scaler"),
@@ -113,9 +113,9 @@ def test_one_write_too_many_is_told(phase: str, what: str, measure: str) -> None
         pytest.param("patch leaderworkersets", "other writes of a set", id="other"),
     ],
 )
-def test_one_write_too_many_of_a_set_with_slices_is_told(what: str, measure: str | None) -> None:
-    result = _result(sliced=_phase(3.0, {**SLICED, what: SLICED.get(what, 0) + 1}))
-    assert _missed(result) == {f"{measure or f'{what} of a set'}, create with slices and a scaler"}
+def test_one_write_too_many_of_a_set_with_slices_is_told(request: str, measure: str | None) -> None:
+    result = _result(sliced=_phase(3.0, {**SLICED, request: SLICED.get(request, 0) + 1}))
+    assert _missed(result) == {f"{measure or f'{request} of a set'}, create with slices and a scaler"}
 
 
 def test_lists_of_streams_are_no_lists_of_passes() -> None:
@@ -178,7 +178,7 @@ def test_the_command_line_takes_their_shapes(monkeypatch: pytest.MonkeyPatch, tm
     for extra in ((), ("--resume",)):
         monkeypatch.setattr(sys, "argv", ["bench", "ds2x2x2x2", "--results", str(tmp_path), *extra])
         assert bench.main() == 0
-    assert [(each.shape.name, each.has_alone) for each in orders] == [("ds2x2x2x2", True)]
+    assert [(order.shape.name, order.has_alone) for order in orders] == [("ds2x2x2x2", True)]
     assert json.loads((tmp_path / "ds2x2x2x2.json").read_text()) == _result()
 
 
@@ -213,7 +213,7 @@ def test_the_guard_holds_them_to_what_was_reached(
     monkeypatch.setattr(guard, "measure_failures", lambda *_, **_given: {})
     monkeypatch.setattr(guard, "counts", lambda _: dict.fromkeys(guard.budgets()[0], 0.0))
     result = _result(alone={})
-    measured = {f"ds2x2x2x2: {each.measure}" for each in paired_verdicts(result)}
+    measured = {f"ds2x2x2x2: {verdict.measure}" for verdict in paired_verdicts(result)}
     assert guard.budgets()[1].keys() <= measured
     result["phases"]["rollout"]["most_of_a_set"] = {**ROLLED, "create events": events}
     result["phases"][phase]["passes"] = {"disaggregatedset": passes}

@@ -14,8 +14,8 @@ from test.harness.audit import MANAGER
 NODES = "system:node"
 
 
-def _line(what: str, name: str, at: float = 0.0, user: str = MANAGER) -> str:
-    verb, _, resource = what.partition(" ")
+def _line(request: str, name: str, at: float = 0.0, user: str = MANAGER) -> str:
+    verb, _, resource = request.partition(" ")
     kind, _, part = resource.partition("/")
     moment = f"2026-01-01T00:00:{at:09.6f}Z"
     entry = {
@@ -36,7 +36,7 @@ def _written(tmp_path: Path, *lines: str) -> Written:
 
 
 @pytest.mark.parametrize(
-    ("what", "name", "is_ours"),
+    ("request", "name", "is_ours"),
     [
         pytest.param("create leaderworkersets", "ds-7-0-0123abcd-decode", True, id="child"),
         pytest.param("patch leaderworkersets/status", "ds-7-0-0123abcd-decode", False, id="its-status"),
@@ -55,8 +55,8 @@ def _written(tmp_path: Path, *lines: str) -> Written:
         pytest.param("create leaderworkersets", "set-7", False, id="no-set-of-ours"),
     ],
 )
-def test_whose_writes_they_are(what: str, name: str, is_ours: bool, tmp_path: Path) -> None:
-    assert _written(tmp_path, _line(what, name)).by_set == ({"ds-7": {what: 1}} if is_ours else {})
+def test_whose_writes_they_are(request: str, name: str, is_ours: bool, tmp_path: Path) -> None:
+    assert _written(tmp_path, _line(request, name)).by_set == ({"ds-7": {request: 1}} if is_ours else {})
 
 
 def test_what_others_write_is_not_ours(tmp_path: Path) -> None:
@@ -65,13 +65,13 @@ def test_what_others_write_is_not_ours(tmp_path: Path) -> None:
 
 def test_sums_and_the_set_that_has_most(tmp_path: Path) -> None:
     names = ("ds-1-a", "ds-1-b", "ds-2-a")
-    found = _written(tmp_path, *(_line("create leaderworkersets", name) for name in names))
-    assert found.in_all == {"create leaderworkersets": 3}
-    assert found.most == {"create leaderworkersets": 2}
+    writes = _written(tmp_path, *(_line("create leaderworkersets", name) for name in names))
+    assert writes.in_all == {"create leaderworkersets": 3}
+    assert writes.most == {"create leaderworkersets": 2}
 
 
 def test_a_step_waits_since_the_last_pod_of_its_set(tmp_path: Path) -> None:
-    found = _written(
+    writes = _written(
         tmp_path,
         _line("patch leaderworkersets", "ds-1-a", at=1.0),
         _line("patch pods/status", "ds-1-a-0", at=2.0, user=NODES),
@@ -82,4 +82,4 @@ def test_a_step_waits_since_the_last_pod_of_its_set(tmp_path: Path) -> None:
         _line("delete pods", "ds-1-b-1", at=5.0, user=NODES),
         _line("patch leaderworkersets", "ds-1-a", at=5.25),
     )
-    assert found.waits == (0.25, 0.5)
+    assert writes.waits == (0.25, 0.5)

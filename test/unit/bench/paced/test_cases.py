@@ -56,13 +56,13 @@ def test_a_pod_takes_what_its_name_says() -> None:
 
 
 def test_one_in_twenty_is_slow() -> None:
-    found = Counter(TAIL.of(f"set-0-{index}") for index in range(400))
-    assert set(found) == {12.0, 60.0}
-    assert 15 <= found[60.0] <= 25
+    startups = Counter(TAIL.of(f"set-0-{index}") for index in range(400))
+    assert set(startups) == {12.0, 60.0}
+    assert 15 <= startups[60.0] <= 25
 
 
 def test_neighbours_differ() -> None:
-    found = [UNIFORM.of(f"set-0-{index}") for index in range(100)]
-    assert len(set(found)) > 25
-    assert (min(found), max(found)) == (8.0, 16.0)
-    assert 11.0 < sum(found) / len(found) < 13.0
+    startups = [UNIFORM.of(f"set-0-{index}") for index in range(100)]
+    assert len(set(startups)) > 25
+    assert (min(startups), max(startups)) == (8.0, 16.0)
+    assert 11.0 < sum(startups) / len(startups) < 13.0

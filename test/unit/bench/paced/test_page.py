@@ -45,7 +45,7 @@ def _section(directory: Path, result: dict[str, Any]) -> str:
 
 
 def test_what_is_missed_is_named(tmp_path: Path) -> None:
-    assert all(each.holds for each in paced_verdicts(figures()))
+    assert all(verdict.holds for verdict in paced_verdicts(figures()))
     text = _section(tmp_path, _result(one=figures(), two=figures(utilisation=0.86)))
     assert "Of 4 figures with a bound, 3 hold. Missed:\n\n- two, utilisation: 0.860, to reach ≥ 0.95" in text
     assert "hold." in _section(tmp_path, _result(one=figures()))
@@ -61,11 +61,11 @@ def test_two_controllers_stand_below_each_other(tmp_path: Path) -> None:
 def test_rollouts_of_one_commit_are_kept_together(tmp_path: Path) -> None:
     keep(tmp_path, _result(one=figures(), two=figures()))
     keep(tmp_path, _result(two=figures(seconds=90.0)))
-    found = json.loads((tmp_path / "paced.json").read_text())
-    assert {name: each["seconds"] for name, each in found["cases"].items()} == {"one": 100.0, "two": 90.0}
-    keep(tmp_path, {**_result(three=figures()), "commit": f"{found['commit']}+"})
-    kept = json.loads((tmp_path / "paced.json").read_text())
-    assert (list(kept["cases"]), kept["commit"]) == (["one", "two", "three"], found["commit"])
+    first = json.loads((tmp_path / "paced.json").read_text())
+    assert {name: case["seconds"] for name, case in first["cases"].items()} == {"one": 100.0, "two": 90.0}
+    keep(tmp_path, {**_result(three=figures()), "commit": f"{first['commit']}+"})
+    second = json.loads((tmp_path / "paced.json").read_text())
+    assert (list(second["cases"]), second["commit"]) == (["one", "two", "three"], first["commit"])
     keep(tmp_path, {**_result(two=figures()), "commit": "another"})
     assert list(json.loads((tmp_path / "paced.json").read_text())["cases"]) == ["two"]
 
@@ -80,8 +80,8 @@ def test_the_guard_holds_the_use_of_the_budget(
     monkeypatch.setattr(guard, "counts", lambda _: dict.fromkeys(json.loads(guard.BUDGET.read_text()), 0.0))
     monkeypatch.setattr(guard, "measure_paired", lambda _: {})
     monkeypatch.setattr(guard, "paired_counts", lambda _: ())
-    found = figures(utilisation=utilisation, of_ideal=0.1)
-    monkeypatch.setattr(guard, "measure_paced", lambda _: {"cases": {"one": found}})
+    bad = figures(utilisation=utilisation, of_ideal=0.1)
+    monkeypatch.setattr(guard, "measure_paced", lambda _: {"cases": {"one": bad}})
     assert guard.main() == code
     assert ("beyond the budget" in capsys.readouterr().out) is bool(code)
 
@@ -99,19 +99,19 @@ def test_the_guard_counts_steps_apart() -> None:
         "requests": {"patch statefulsets": 39},
     }
     none = {"writes": 0}
-    found = guard.counts({"phases": {"rollout": phase}, "settled": none, "restart": none})
-    assert found["rollout: writes beside steps, per group"] == pytest.approx(2.03)
-    assert found["rollout: steps per second"] == pytest.approx(0.75)
+    measured = guard.counts({"phases": {"rollout": phase}, "settled": none, "restart": none})
+    assert measured["rollout: writes beside steps, per group"] == pytest.approx(2.03)
+    assert measured["rollout: steps per second"] == pytest.approx(0.75)
     named = json.loads(guard.BUDGET.read_text())
-    assert {each for each in named if each.startswith("rollout")} <= found.keys()
+    assert {name for name in named if name.startswith("rollout")} <= measured.keys()
 
 
 def test_figures_of_turns() -> None:
     """Ten groups, one at a time: a turn is one second longer than a start, and a slot is idle for two."""
     (case,) = parse_cases("1x10x4-fixed")
-    turns = {index: Turn(15.0 * place, 15.0 * place + 13.0) for place, index in enumerate(case.order)}
-    found = figures_of(case, turns, 0.0)
-    assert (found["seconds"], found["ideal"], found["turnaround"]) == (148.0, 120.0, 1.0)
-    assert found["of_ideal"] == pytest.approx(120 / 148)
-    assert found["of_same_turns"] == pytest.approx(130 / 148)
-    assert found["utilisation"] == pytest.approx(13 / 15)
+    turns = {index: Turn(15.0 * turn, 15.0 * turn + 13.0) for turn, index in enumerate(case.order)}
+    result = figures_of(case, turns, 0.0)
+    assert (result["seconds"], result["ideal"], result["turnaround"]) == (148.0, 120.0, 1.0)
+    assert result["of_ideal"] == pytest.approx(120 / 148)
+    assert result["of_same_turns"] == pytest.approx(130 / 148)
+    assert result["utilisation"] == pytest.approx(13 / 15)

@@ -11,9 +11,9 @@ from test.bench.paced.turns import Turns
 from tools.localcluster.api import Api
 
 
-def _pod(uid: str, image: str, ready: bool = False, going: bool = False, index: int = 3) -> dict[str, Any]:
+def _pod(uid: str, image: str, ready: bool = False, terminating: bool = False, index: int = 3) -> dict[str, Any]:
     metadata: dict[str, Any] = {"uid": uid, "labels": {GROUP_INDEX_LABEL: str(index)}}
-    if going:
+    if terminating:
         metadata["deletionTimestamp"] = "2026-03-01T12:00:00Z"
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     spec = {"containers": [{"image": image}]}
@@ -37,8 +37,8 @@ def test_from_its_deletion_until_the_next_one_is_ready() -> None:
     watched = _Watched()
     watched.see(
         _pod("a", OLD, ready=True),
-        _pod("a", OLD, ready=True, going=True),
-        _pod("a", OLD, going=True),
+        _pod("a", OLD, ready=True, terminating=True),
+        _pod("a", OLD, terminating=True),
         _pod("b", NEW),
         _pod("b", NEW, ready=True),
         _pod("b", NEW, ready=True),
@@ -57,9 +57,9 @@ def test_one_on_top_is_taken_when_it_is_made() -> None:
 def test_what_comes_back_on_the_old_revision_goes_once_more() -> None:
     watched = _Watched()
     watched.see(
-        _pod("a", OLD, going=True),
+        _pod("a", OLD, terminating=True),
         _pod("b", OLD),
-        _pod("b", OLD, going=True),
+        _pod("b", OLD, terminating=True),
         _pod("c", NEW),
         _pod("c", NEW, ready=True),
     )

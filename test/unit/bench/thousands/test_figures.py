@@ -39,8 +39,8 @@ def result(shape: str, managers: int = 1, cpu: float = 0.01) -> dict[str, Any]:
     }
 
 
-def missed(found: dict[str, Any], reference: dict[str, Any] | None) -> list[str]:
-    return [each.measure for each in verdicts(found, reference) if not each.holds]
+def missed(measured: dict[str, Any], reference: dict[str, Any] | None) -> list[str]:
+    return [verdict.measure for verdict in verdicts(measured, reference) if not verdict.holds]
 
 
 def test_figures_that_are_reached() -> None:
@@ -63,14 +63,14 @@ def test_figures_that_are_reached() -> None:
     ],
 )
 def test_a_figure_that_is_missed(change: Any, measure: str) -> None:
-    found = result("10x500x4")
-    change(found)
-    (only,) = missed(found, result("1x400x4"))
+    measured = result("10x500x4")
+    change(measured)
+    (only,) = missed(measured, result("1x400x4"))
     assert only.startswith(measure)
 
 
 def test_several_are_not_compared_with_one() -> None:
-    assert not any("÷" in each.measure for each in verdicts(result("10x100x4", 2, 1.0), result("1x400x4")))
+    assert not any("÷" in verdict.measure for verdict in verdicts(result("10x100x4", 2, 1.0), result("1x400x4")))
 
 
 def test_balance_is_the_most_beside_the_mean() -> None:

@@ -25,9 +25,9 @@ ESTABLISHED = [{"type": "Established", "status": "True"}, {"type": "NamesAccepte
 @cache
 def certificates() -> Certificates:
     """Return certificates that are created once, because generating keys takes time."""
-    made = renewed(Certificates(), (f"{SERVICE}.{NAMESPACE}.svc",), NOW)
-    assert made is not None
-    return made[0]
+    renewal = renewed(Certificates(), (f"{SERVICE}.{NAMESPACE}.svc",), NOW)
+    assert renewal is not None
+    return renewal[0]
 
 
 def encoded(data: bytes) -> str:
@@ -35,9 +35,9 @@ def encoded(data: bytes) -> str:
 
 
 def definition(name: str) -> dict[str, Any]:
-    found = next(each for each in definitions().values() if each["metadata"]["name"] == name)
+    found_definition = next(candidate for candidate in definitions().values() if candidate["metadata"]["name"] == name)
     status = {"conditions": ESTABLISHED, "storedVersions": ["v1"]}
-    return {**copy.deepcopy(dict(found)), "status": status}
+    return {**copy.deepcopy(dict(found_definition)), "status": status}
 
 
 def configuration(index: int, name: str = "", namespace: str = NAMESPACE) -> dict[str, Any]:
@@ -74,13 +74,13 @@ def lease(**spec: Any) -> dict[str, Any]:
 
 
 def secret(certificate: bytes | None = None) -> dict[str, Any]:
-    shown = certificates().server.certificate if certificate is None else certificate
-    return {"kind": "Secret", "metadata": {"name": SECRET}, "data": {"tls.crt": encoded(shown)}}
+    served = certificates().server.certificate if certificate is None else certificate
+    return {"kind": "Secret", "metadata": {"name": SECRET}, "data": {"tls.crt": encoded(served)}}
 
 
 def healthy() -> Installation:
     """Return an installation as the chart and a manager create it."""
-    names = [each["metadata"]["name"] for each in definitions().values()]
+    names = [crd["metadata"]["name"] for crd in definitions().values()]
     return Installation(
         now=NOW,
         namespace=NAMESPACE,

@@ -44,8 +44,8 @@ def snapshot_of(
         now=NOW,
         leaders=leader if leader is not None else make_leader_statefulset(lws, key=record(lws).key),
         groups=groups,
-        revisions=tuple(parse(each) for each in revisions if is_ours(each, lws)),
-        live_keys=frozenset(record(each).key for each in running or [lws]),
+        revisions=tuple(parse(revision) for revision in revisions if is_ours(revision, lws)),
+        live_keys=frozenset(record(version).key for version in running or [lws]),
     )
 
 
@@ -53,7 +53,7 @@ def past(
     *states: Object, running: list[Object] | None = None, extra: list[Object] | None = None
 ) -> SetHistory:
     """Return the history of a set that went through these states, the last of which is current."""
-    revisions = [revision_of(each, number) for number, each in enumerate(states, start=1)] + (extra or [])
+    revisions = [revision_of(state, number) for number, state in enumerate(states, start=1)] + (extra or [])
     return set_history(snapshot_of(states[-1], revisions, running), revisions)
 
 
@@ -69,9 +69,9 @@ def found(
             worker_statefulset=group.worker_statefulset,
             revision=next(
                 (
-                    each
-                    for each in snapshot.revisions
-                    if each.key == group.leader["metadata"]["labels"].get(REVISION_LABEL)
+                    revision
+                    for revision in snapshot.revisions
+                    if revision.key == group.leader["metadata"]["labels"].get(REVISION_LABEL)
                 ),
                 None,
             ),
@@ -85,6 +85,6 @@ def found(
 def with_status(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
     """Return the snapshot with a status that the controller has written for its generation."""
     generation = snapshot.lws["metadata"]["generation"]
-    told = {"observedGeneration": generation, "conditions": [{"type": "Available", "status": "True"}]}
-    lws = {**snapshot.lws, "status": {**told, **status}}
+    reported = {"observedGeneration": generation, "conditions": [{"type": "Available", "status": "True"}]}
+    lws = {**snapshot.lws, "status": {**reported, **status}}
     return replace(snapshot, lws=lws)

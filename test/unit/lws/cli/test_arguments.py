@@ -55,9 +55,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def context(**params: Any) -> click.Context:
-    found = click.Context(click.Command("history"))
-    found.params = {"namespace": "team", **params}
-    return found
+    result = click.Context(click.Command("history"))
+    result.params = {"namespace": "team", **params}
+    return result
 
 
 def values(items: list[Any]) -> list[str]:
@@ -181,11 +181,11 @@ def test_the_type_and_the_name() -> None:
 
 @pytest.mark.parametrize("kind", ["dset", "DisaggregatedSet", "disaggregatedsets.disaggregatedset.x-k8s.io"])
 def test_disaggregated_sets(kind: str) -> None:
-    found = SetName().convert(f"{kind}/llm", None, None)
-    assert (found, found.kind.resource.kind) == ("llm", "DisaggregatedSet")
+    name = SetName().convert(f"{kind}/llm", None, None)
+    assert (name, name.kind.resource.kind) == ("llm", "DisaggregatedSet")
     plain = SetName().convert("llm", None, None)
     assert (plain, plain.kind.resource.kind) == ("llm", "LeaderWorkerSet")
-    assert SetName().convert(found, None, None) is found
+    assert SetName().convert(name, None, None) is name
 
 
 def test_the_options_say_which() -> None:

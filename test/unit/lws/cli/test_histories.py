@@ -16,61 +16,61 @@ A, B, C = sets("app:1", "app:2", "app:3")
 
 
 def test_what_the_set_asks_for_and_who_runs_what() -> None:
-    found = past(A, B, running=[A, B])
-    assert found.target is not None
-    assert (found.target.number, found.target.key) == (2, record(B).key)
-    assert found.groups == {record(A).key: (0,), record(B).key: (1,)}
-    assert list(found.complaints()) == []
+    history = past(A, B, running=[A, B])
+    assert history.target is not None
+    assert (history.target.number, history.target.key) == (2, record(B).key)
+    assert history.groups == {record(A).key: (0,), record(B).key: (1,)}
+    assert list(history.complaints()) == []
 
 
 def test_not_recorded_yet() -> None:
-    found = set_history(snapshot_of(B, [revision_of(A, 1)], [A, A]), [revision_of(A, 1)])
-    assert found.target is None
-    assert found.before(None).number == 1
+    history = set_history(snapshot_of(B, [revision_of(A, 1)], [A, A]), [revision_of(A, 1)])
+    assert history.target is None
+    assert history.before(None).number == 1
 
 
 def test_by_number() -> None:
-    found = past(A, B)
-    assert found.numbered(1).key == record(A).key
+    history = past(A, B)
+    assert history.numbered(1).key == record(A).key
     with pytest.raises(Refusal, match=r"set demo has no revision 7: there is 1, 2$"):
-        found.numbered(7)
+        history.numbered(7)
 
 
 def test_a_set_without_any() -> None:
-    found = set_history(snapshot_of(A, []), [])
+    history = set_history(snapshot_of(A, []), [])
     with pytest.raises(Refusal, match="no revision 1: there is none yet"):
-        found.numbered(1)
+        history.numbered(1)
     with pytest.raises(Refusal, match="no earlier revision"):
-        found.before(None)
+        history.before(None)
 
 
 def test_the_one_before_is_another_one() -> None:
     # Upstream leaves copies of a revision behind.
-    found = past(A, B, B)
-    assert found.before(found.target).number == 1
+    history = past(A, B, B)
+    assert history.before(history.target).number == 1
     with pytest.raises(Refusal, match="no earlier revision"):
-        found.before(found.numbered(1))
+        history.before(history.numbered(1))
 
 
 def test_the_one_before_skips_what_is_broken() -> None:
     broken = {**revision_of(B, 2), "data": None}
-    found = set_history(snapshot_of(C, [revision_of(A, 1), broken, revision_of(C, 3)]), [])
-    assert found.before(found.target).number == 1
+    history = set_history(snapshot_of(C, [revision_of(A, 1), broken, revision_of(C, 3)]), [])
+    assert history.before(history.target).number == 1
 
 
 def test_a_broken_one() -> None:
     broken = {**revision_of(A, 1), "data": {"spec": {}}}
-    found = past(B, extra=[broken | {"revision": 5}])
+    history = past(B, extra=[broken | {"revision": 5}])
     with pytest.raises(Refusal, match=r"revision 5 cannot be used: .* contains no leaderWorkerTemplate"):
-        found.numbered(5)
-    assert [each for each in found.complaints() if "contains no leaderWorkerTemplate" in each]
+        history.numbered(5)
+    assert [complaint for complaint in history.complaints() if "contains no leaderWorkerTemplate" in complaint]
 
 
 def test_two_of_one_number() -> None:
-    found = past(A, B, extra=[revision_of(C, 2)])
+    history = past(A, B, extra=[revision_of(C, 2)])
     with pytest.raises(Refusal, match=r"more than one revision has the number 2 \(demo-.*-2 and demo-.*-2\)"):
-        found.numbered(2)
-    (complaint,) = found.complaints()
+        history.numbered(2)
+    (complaint,) = history.complaints()
     assert "number 2" in complaint
 
 
@@ -79,40 +79,40 @@ def test_two_templates_of_one_key() -> None:
     twin["metadata"]["labels"][REVISION_LABEL] = record(A).key
     # An earlier release wrote this revision, so no checksum confirms its key.
     del twin["metadata"]["annotations"][SEAL_ANNOTATION]
-    found = past(A, B, extra=[twin])
+    history = past(A, B, extra=[twin])
     with pytest.raises(Refusal, match=f"different templates share the key {record(A).key}"):
-        found.numbered(1)
-    assert found.numbered(2).key == record(B).key
-    (complaint,) = found.complaints()
+        history.numbered(1)
+    assert history.numbered(2).key == record(B).key
+    (complaint,) = history.complaints()
     assert "share the key" in complaint
 
 
 def test_copies_of_one_template_under_one_key_are_no_trouble() -> None:
-    found = past(A, A, B)
-    assert found.numbered(1).key == found.numbered(2).key
-    assert list(found.complaints()) == []
+    history = past(A, A, B)
+    assert history.numbered(1).key == history.numbered(2).key
+    assert list(history.complaints()) == []
 
 
 def test_one_that_is_going() -> None:
-    going = revision_of(A, 1, deletionTimestamp="2026-01-01T00:00:00Z")
-    found = past(B, extra=[going | {"revision": 5}])
+    terminating = revision_of(A, 1, deletionTimestamp="2026-01-01T00:00:00Z")
+    history = past(B, extra=[terminating | {"revision": 5}])
     with pytest.raises(Refusal, match="revision 5 is being deleted"):
-        found.numbered(5)
+        history.numbered(5)
 
 
 def test_an_orphan_of_ours_is_part_of_the_history() -> None:
     orphan = revision_of(A, 1, ownerReferences=[])
-    found = set_history(snapshot_of(B, [orphan, revision_of(B, 2)]), [orphan, revision_of(B, 2)])
-    assert (found.numbered(1).is_orphan, found.strangers) == (True, ())
+    history = set_history(snapshot_of(B, [orphan, revision_of(B, 2)]), [orphan, revision_of(B, 2)])
+    assert (history.numbered(1).is_orphan, history.strangers) == (True, ())
 
 
 def test_an_orphan_whose_data_is_not_what_its_name_says() -> None:
     stranger = revision_of(C, 7, ownerReferences=[], name="demo-somebody-7")
-    found = past(A, B, extra=[stranger])
-    assert [each.number for each in found.revisions] == [1, 2]
+    history = past(A, B, extra=[stranger])
+    assert [revision.number for revision in history.revisions] == [1, 2]
     with pytest.raises(Refusal, match=r"demo-somebody-7 \(revision 7\) has no owner"):
-        found.numbered(7)
-    (complaint,) = found.complaints()
+        history.numbered(7)
+    (complaint,) = history.complaints()
     assert "demo-somebody-7" in complaint
 
 
@@ -132,6 +132,6 @@ def test_groups_whose_revision_is_gone() -> None:
 
 def test_change_causes() -> None:
     lws = make_set(annotations={CHANGE_CAUSE_ANNOTATION: "new model"})
-    found = past(A, lws | {"spec": B["spec"]})
-    assert list(found.causes.values()) == ["new model"]
-    assert found.causes == {found.numbered(2).name: "new model"}
+    history = past(A, lws | {"spec": B["spec"]})
+    assert list(history.causes.values()) == ["new model"]
+    assert history.causes == {history.numbered(2).name: "new model"}

@@ -30,8 +30,8 @@ def change(after: Object, before: Object = A, running: list[Object] | None = Non
     return impact(snapshot_of(before, HISTORY, running), after)
 
 
-def lines(what: Impact) -> list[str]:
-    return [line.text for line in impact_lines(what)]
+def lines(effect: Impact) -> list[str]:
+    return [line.text for line in impact_lines(effect)]
 
 
 def test_nothing_changes() -> None:
@@ -71,11 +71,11 @@ def test_a_revision_of_a_later_release_is_no_rollout() -> None:
 
 def test_of_a_set_of_another_controller_nothing_is_predicted() -> None:
     before, after = (
-        {**each, "spec": {**each["spec"], "managedBy": "example.com/another"}} for each in (A, B)
+        {**lws, "spec": {**lws["spec"], "managedBy": "example.com/another"}} for lws in (A, B)
     )
-    what = change({**after, "spec": {**after["spec"], "replicas": 9}}, before=before)
-    assert (what.restarts, what.recreated, list(what.added), list(what.removed)) == ((), {}, [], [])
-    assert what.template == (IMAGE.strip(),), "what is written is shown"
+    result = change({**after, "spec": {**after["spec"], "replicas": 9}}, before=before)
+    assert (result.restarts, result.recreated, list(result.added), list(result.removed)) == ((), {}, [], [])
+    assert result.template == (IMAGE.strip(),), "what is written is shown"
 
 
 def test_a_limit_of_restarts_takes_effect_at_once() -> None:
@@ -85,8 +85,8 @@ def test_a_limit_of_restarts_takes_effect_at_once() -> None:
 
 
 def test_when_workers_are_terminated_changes_at_once() -> None:
-    said = lines(change(make_set(image="app:1", replicas=4, podTerminationPolicy="Parallel")))
-    assert said == ["no pod is restarted", "  podTerminationPolicy added: Parallel (at once)"]
+    text = lines(change(make_set(image="app:1", replicas=4, podTerminationPolicy="Parallel")))
+    assert text == ["no pod is restarted", "  podTerminationPolicy added: Parallel (at once)"]
 
 
 def test_a_new_template() -> None:
@@ -100,8 +100,8 @@ def test_a_new_template() -> None:
 def test_back_to_what_some_groups_still_run() -> None:
     back = change(A, before=B, running=[A, A, B, B])
     assert (back.restarts, back.staying) == ((2, 3), (0, 1))
-    said = "groups 2 to 3 restart, by a rollout, one at a time; groups 0 to 1 stay as they are"
-    assert lines(back)[0] == said
+    expected = "groups 2 to 3 restart, by a rollout, one at a time; groups 0 to 1 stay as they are"
+    assert lines(back)[0] == expected
 
 
 def test_a_third_template_in_the_middle_of_a_rollout() -> None:
@@ -155,9 +155,9 @@ def test_a_partition_keeps_groups_back() -> None:
 def test_a_partition_that_is_lowered_lets_groups_go() -> None:
     before = make_set(image="app:2", replicas=4, partition=3)
     after = make_set(image="app:2", replicas=4, partition=1)
-    what = change(after, before, running=[A, A, A, B])
-    assert lines(what)[0] == "groups 1 to 2 restart, by a rollout, one at a time"
-    assert "  group 0 keeps its revision until the partition is lowered" in lines(what)
+    result = change(after, before, running=[A, A, A, B])
+    assert lines(result)[0] == "groups 1 to 2 restart, by a rollout, one at a time"
+    assert "  group 0 keeps its revision until the partition is lowered" in lines(result)
 
 
 def test_nodes_get_images_first() -> None:
@@ -196,8 +196,8 @@ def test_a_restart_policy_that_strikes_at_once() -> None:
         worker_statefulset=facts.worker_statefulset,
         worker_pods=(make_worker_pod(dict(facts.worker_statefulset), status=restarted),),
     )
-    what = impact(snapshot, after, recreated({0: group}, after))
-    assert lines(what)[:2] == [
+    result = impact(snapshot, after, recreated({0: group}, after))
+    assert lines(result)[:2] == [
         "group 0 restarts at once",
         "  group 0 is recreated at once: pod demo-0-1: container main ended and was restarted; the group is "
         "recreated as one",
@@ -218,6 +218,6 @@ def test_the_steps_start_where_the_controller_does() -> None:
     leader = make_leader_statefulset(A, key=record(A).key, partition=4)
     snapshot = with_status(snapshot_of(B, HISTORY, [A, A, A, B], leader=leader), **status)
     first = simulate(impact(snapshot, snapshot.lws).after.rollout).steps[0].rollout
-    (apply,) = (each for each in actions_of(plan(snapshot)) if isinstance(each, Apply))
+    (apply,) = (action for action in actions_of(plan(snapshot)) if isinstance(action, Apply))
     assert partition_of(apply.intent) == 2
     assert (first.partition, first.replicas) == (2, desired_replicas(apply.intent))

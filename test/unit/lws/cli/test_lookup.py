@@ -26,7 +26,7 @@ NOT_THERE = failure(404, "NotFound", 'leaderworkersets.leaderworkerset.x-k8s.io 
 
 def listed(*objects: dict[str, Any]) -> Any:
     """Return a page as the API server sends it, with items without kind and apiVersion."""
-    items = [{k: v for k, v in each.items() if k not in ("kind", "apiVersion")} for each in objects]
+    items = [{k: v for k, v in obj.items() if k not in ("kind", "apiVersion")} for obj in objects]
     return answer_json({"items": items, "metadata": {}})
 
 
@@ -35,7 +35,7 @@ def named(*names: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "there", "said"),
+    ("name", "existing", "message"),
     [
         ("dmeo", ["demo", "other"], '"dmeo" not found in namespace "team"; did you mean demo?'),
         ("x", ["demo", "other"], '"x" not found in namespace "team"; there is demo, other'),
@@ -43,11 +43,11 @@ def named(*names: str) -> Any:
         ("x", [f"set{i:02}" for i in range(12)], "set08, set09, …"),
     ],
 )
-async def test_an_unknown_name(talk: Talk, name: str, there: list[str], said: str) -> None:
-    talk.api.will(NOT_THERE, named(*there))
+async def test_an_unknown_name(talk: Talk, name: str, existing: list[str], message: str) -> None:
+    talk.api.will(NOT_THERE, named(*existing))
     with pytest.raises(Refusal) as refusal:
         await find(talk.session, NamedSet(name))
-    assert refusal.value.message.endswith(said)
+    assert refusal.value.message.endswith(message)
     assert refusal.value.opening == "Error from server (NotFound)"
     assert refusal.value.message.startswith("leaderworkersets.leaderworkerset.x-k8s.io ")
 
@@ -63,11 +63,11 @@ def world(*objects: dict[str, Any]) -> Answer:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         *_, plural, name = f"{request.path}/".split("/namespaces/team/")[1].split("/")[:2]
-        there = [each for each in objects if f"{each['kind'].lower()}s" == plural]
+        matching = [obj for obj in objects if f"{obj['kind'].lower()}s" == plural]
         if not name:
-            return await listed(*there)(request)
-        one = [each for each in there if each["metadata"]["name"] == name]
-        return await (answer_json(one[0]) if one else failure(404, "NotFound"))(request)
+            return await listed(*matching)(request)
+        same_name = [obj for obj in matching if obj["metadata"]["name"] == name]
+        return await (answer_json(same_name[0]) if same_name else failure(404, "NotFound"))(request)
 
     return answer
 
@@ -77,15 +77,15 @@ async def test_the_history_of_a_set(talk: Talk) -> None:
     lws["metadata"]["managedFields"] = [{"manager": "flux"}]
     key = record(lws).key
     group, leader = make_group(lws, 0, key=key), make_leader_statefulset(lws, key=key)
-    there = world(lws, revision_of(lws, 1), leader, dict(group.worker_statefulset or {}), dict(group.leader))
-    talk.api.will(*[there] * 20)
-    found = await leaders_of(talk.session, await find(talk.session, NamedSet("demo")))
-    assert [each.number for each in found.snapshot.revisions] == [1]
-    assert [each.index for each in found.snapshot.groups] == [0]
-    assert (found.name, found.groups, list(found.pods)) == ("demo", {}, ["demo-0"])
-    assert found.lws == lws, "whole: who wrote which field is asked by undo"
-    lists = [each for each in talk.api.requests if "labelSelector" in each.query]
-    assert [each.path.rpartition("/")[2] for each in lists] == ["controllerrevisions", "statefulsets", "pods"]
+    respond = world(lws, revision_of(lws, 1), leader, dict(group.worker_statefulset or {}), dict(group.leader))
+    talk.api.will(*[respond] * 20)
+    facts = await leaders_of(talk.session, await find(talk.session, NamedSet("demo")))
+    assert [revision.number for revision in facts.snapshot.revisions] == [1]
+    assert [group.index for group in facts.snapshot.groups] == [0]
+    assert (facts.name, facts.groups, list(facts.pods)) == ("demo", {}, ["demo-0"])
+    assert facts.lws == lws, "whole: who wrote which field is asked by undo"
+    lists = [request for request in talk.api.requests if "labelSelector" in request.query]
+    assert [request.path.rpartition("/")[2] for request in lists] == ["controllerrevisions", "statefulsets", "pods"]
     # The thousands of other workers are not needed here.
     assert lists[2].query["labelSelector"].endswith(",leaderworkerset.sigs.k8s.io/worker-index=0")
 
@@ -96,49 +96,49 @@ async def test_everything_about_a_set(talk: Talk) -> None:
     group, leader = make_group(lws, 0, key=key), make_leader_statefulset(lws, key=key)
     assert group.worker_statefulset is not None
     worker = make_worker_pod(dict(group.worker_statefulset))
-    there = world(
+    respond = world(
         lws, revision_of(lws, 1), leader, dict(group.worker_statefulset), dict(group.leader), worker
     )
-    talk.api.will(*[there] * 20)
-    found = await all_of(talk.session, lws)
-    assert sorted(found.pods) == ["demo-0", "demo-0-1"]
-    assert [pod["metadata"]["name"] for pod in found.groups[0].worker_pods] == ["demo-0-1"]
-    assert found.groups[0].revision is not None
+    talk.api.will(*[respond] * 20)
+    facts = await all_of(talk.session, lws)
+    assert sorted(facts.pods) == ["demo-0", "demo-0-1"]
+    assert [pod["metadata"]["name"] for pod in facts.groups[0].worker_pods] == ["demo-0-1"]
+    assert facts.groups[0].revision is not None
 
 
 async def test_what_nodes_would_tell_is_unknown_to_those_who_may_not_see_them(talk: Talk) -> None:
     """Exclusive placement depends on the leader's node, which the ClusterRole view cannot read."""
-    said = 'nodes "node-1" is forbidden: User "reader" cannot get resource "nodes"'
+    message = 'nodes "node-1" is forbidden: User "reader" cannot get resource "nodes"'
     lws = make_set(namespace="team", replicas=1)
     lws["metadata"]["annotations"] = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
     key = record(lws).key
     group, leader = make_group(lws, 0, key=key, ready=False), make_leader_statefulset(lws, key=key)
     pod = dict(group.leader)
     pod["spec"] = {**pod["spec"], "nodeName": "node-1"}
-    there = world(lws, revision_of(lws, 1), leader, pod)
+    respond = world(lws, revision_of(lws, 1), leader, pod)
 
     async def answer(request: web.Request) -> web.StreamResponse:
         is_node = request.path == "/api/v1/nodes/node-1"
-        return await (failure(403, "Forbidden", said) if is_node else there)(request)
+        return await (failure(403, "Forbidden", message) if is_node else respond)(request)
 
     talk.api.will(*[answer] * 40)
-    found = await all_of(talk.session, lws)
-    assert (found.groups, found.unknown) == ({}, {0: said})
-    report = report_on(found)
-    assert report.groups[0].why.endswith(f"what it waits for is unknown: {said}")
-    effect = impact(found.snapshot, lws, recreated(found.groups, lws), found.unknown)
+    facts = await all_of(talk.session, lws)
+    assert (facts.groups, facts.unknown) == ({}, {0: message})
+    report = report_on(facts)
+    assert report.groups[0].why.endswith(f"what it waits for is unknown: {message}")
+    effect = impact(facts.snapshot, lws, recreated(facts.groups, lws), facts.unknown)
     assert [line.text for line in impact_lines(effect)] == [
         "no pod is restarted, as far as is known",
-        f"  whether group 0 is recreated at once is unknown: {said}",
+        f"  whether group 0 is recreated at once is unknown: {message}",
     ]
 
 
 async def test_a_set_that_another_definition_let_through(talk: Talk) -> None:
     talk.api.will(world(BROKEN))
-    said = r"set demo cannot be read: spec.replicas is 'two'"
-    with pytest.raises(Refusal, match=said):
+    message = r"set demo cannot be read: spec.replicas is 'two'"
+    with pytest.raises(Refusal, match=message):
         await find(talk.session, NamedSet("demo"))
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(Refusal, match=message):
         await all_of(talk.session, BROKEN)
 
 

@@ -26,8 +26,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     def call(*arguments: str) -> tuple[Any, str, str]:
         with pytest.raises(SystemExit) as ended:
             main(arguments)
-        told = capsys.readouterr()
-        return ended.value.code, told.out, told.err
+        captured = capsys.readouterr()
+        return ended.value.code, captured.out, captured.err
 
     return call
 
@@ -68,7 +68,7 @@ def test_the_manager_starts_without_what_the_other_commands_need() -> None:
         "lws.cli",
         "lws.cli.commands",
     }
-    loaded = {each for each in done.stdout.split() if each.startswith("lws.cli") or each == "deepdiff"}
+    loaded = {module for module in done.stdout.split() if module.startswith("lws.cli") or module == "deepdiff"}
     assert loaded == needed
 
 
@@ -83,7 +83,7 @@ def test_the_version(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "code", "said"),
+    ("end", "code", "message"),
     [
         pytest.param(None, 0, "", id="done"),
         pytest.param(0, 0, "", id="done, and says so"),
@@ -104,10 +104,10 @@ def test_the_version(run: Run) -> None:
     ],
 )
 def test_how_it_ends(
-    end: BaseException | int | None, code: int, said: str, run: Run, fails: Callable[..., None]
+    end: BaseException | int | None, code: int, message: str, run: Run, fails: Callable[..., None]
 ) -> None:
     fails(end)
-    assert run("try") == (code, "", said)
+    assert run("try") == (code, "", message)
 
 
 def test_an_interrupt_is_no_traceback(run: Run, fails: Callable[..., None]) -> None:
@@ -117,7 +117,7 @@ def test_an_interrupt_is_no_traceback(run: Run, fails: Callable[..., None]) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["histroy"], "No such command 'histroy'"),
         (["key"], "either NAME or '-f' / '--filename' is required"),
@@ -126,10 +126,10 @@ def test_an_interrupt_is_no_traceback(run: Run, fails: Callable[..., None]) -> N
         (["manager", "--leader-elect=perhaps"], "'perhaps' is not a valid boolean"),
     ],
 )
-def test_what_was_asked_wrongly(arguments: list[str], said: str, run: Run) -> None:
+def test_what_was_asked_wrongly(arguments: list[str], message: str, run: Run) -> None:
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
-    assert said in err and "Traceback" not in err
+    assert message in err and "Traceback" not in err
 
 
 @pytest.mark.parametrize("spelling", ["-version", "--version", "--version=true"])

@@ -24,7 +24,7 @@ SET = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata:
 def names(text: str) -> list[str]:
     stream = io.BytesIO(text.encode())
     stream.name = "file.yaml"
-    return [each["metadata"]["name"] for each in sets_in(stream)]
+    return [lws["metadata"]["name"] for lws in sets_in(stream)]
 
 
 def test_all_documents_and_other_kinds() -> None:
@@ -66,8 +66,8 @@ def test_no_yaml() -> None:
 def test_scalars_are_read_as_kubectl_reads_them(written: str, read: object) -> None:
     stream = io.BytesIO(f"{SET % 'a'}value: {written}\n".encode())
     stream.name = "file.yaml"
-    (found,) = sets_in(stream)
-    assert (found["value"], type(found["value"])) == (read, type(read))
+    (document,) = sets_in(stream)
+    assert (document["value"], type(document["value"])) == (read, type(read))
 
 
 @pytest.mark.parametrize("items", ["5", "text", "{a: b}", "~", "[5, ~, [a]]"])
@@ -76,7 +76,7 @@ def test_items_that_are_no_list_of_objects(items: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ("!!binary aGVsbG8=", "file.yaml cannot be written as JSON: "),
         ("!!timestamp 2026-01-02", "file.yaml cannot be written as JSON: "),
@@ -87,8 +87,8 @@ def test_items_that_are_no_list_of_objects(items: str) -> None:
     ],
     ids=["binary", "date", "no date", "itself", "half a character", "nested"],
 )
-def test_what_json_cannot_say(value: str, said: str) -> None:
-    with pytest.raises(click.ClickException, match=said):
+def test_what_json_cannot_say(value: str, message: str) -> None:
+    with pytest.raises(click.ClickException, match=message):
         names(f"{SET % 'a'}value: {value}\n")
 
 

@@ -104,15 +104,15 @@ def test_files_and_pipes_are_utf_8_whatever_the_terminal_speaks(tmp_path: Path) 
         environment = {**os.environ, **encoding, "KUBECONFIG": str(tmp_path / "config")}
         done = [
             subprocess.run(
-                [sys.executable, "-m", "lws", *each],
+                [sys.executable, "-m", "lws", *command],
                 cwd=tmp_path,
                 env=environment,
                 capture_output=True,
                 check=False,
             )
-            for each in commands
+            for command in commands
         ]
-        printed.append([(each.stdout, each.stderr) for each in done])
+        printed.append([(process.stdout, process.stderr) for process in done])
     assert printed[0] == printed[1]
     assert "é".encode() in printed[0][0][0]
     assert b"https://127.0.0.1:1" in printed[0][1][1]

@@ -90,7 +90,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     assert len(out.splitlines()[2]) > 20
 
 
-@pytest.mark.parametrize("command", [[], *([each] for each in sorted(COMMANDS) if each != "manager")])
+@pytest.mark.parametrize("command", [[], *([name] for name in sorted(COMMANDS) if name != "manager")])
 def test_every_command_documents_its_exit_codes(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

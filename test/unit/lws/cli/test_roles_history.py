@@ -34,11 +34,11 @@ async def past_in(talk: Talk, *states: dict[str, Any]) -> RolesHistory:
 
     The set runs the last state but one; the first revision has a change cause.
     """
-    revisions = [revision_of(each, number) for number, each in enumerate(states, 1)]
+    revisions = [revision_of(state, number) for number, state in enumerate(states, 1)]
     revisions[0]["metadata"]["annotations"][CHANGE_CAUSE_ANNOTATION] = "the beginning"
-    children = [each.obj for each in children_of(states[-2], slices=2)]
-    for each in children:
-        each["metadata"]["ownerReferences"] = revisions[0]["metadata"]["ownerReferences"]
+    children = [child.obj for child in children_of(states[-2], slices=2)]
+    for child in children:
+        child["metadata"]["ownerReferences"] = revisions[0]["metadata"]["ownerReferences"]
     stranger = revision_of(make_dset(name="other"), 9)
     talk.api.will(*[world(states[-1], *revisions, *children, stranger)] * 3)
     return await roles_history(talk.session, await find(talk.session, LLM))
@@ -46,19 +46,19 @@ async def past_in(talk: Talk, *states: dict[str, Any]) -> RolesHistory:
 
 async def test_the_history(talk: Talk) -> None:
     past = await past_in(talk, A, B)
-    assert [each.number for each in past.revisions] == [1, 2]
+    assert [revision.number for revision in past.revisions] == [1, 2]
     assert past.target is past.revisions[1]
     assert past.groups_on(key_by_hash(A)) == {"prefill": 4, "decode": 4}, "over all slices"
     image = "worker template container main image: a → b"
     data = history_data(past, past.revisions, whole=False)["revisions"]
-    assert [each["changes"] for each in data] == [
+    assert [revision["changes"] for revision in data] == [
         ["the first revision"],
         [f"role prefill {image}", f"role decode {image}"],
     ]
-    assert [each.get("changeCause") for each in data] == ["the beginning", None]
-    assert [each["wanted"] for each in data] == [False, True]
-    (whole,) = history_data(past, past.revisions[:1], whole=True)["revisions"]
-    assert [each["name"] for each in whole["roles"]] == ["prefill", "decode"]
+    assert [revision.get("changeCause") for revision in data] == ["the beginning", None]
+    assert [revision["wanted"] for revision in data] == [False, True]
+    (entire,) = history_data(past, past.revisions[:1], whole=True)["revisions"]
+    assert [role["name"] for role in entire["roles"]] == ["prefill", "decode"]
 
 
 async def test_which_revision_is_meant(talk: Talk) -> None:
@@ -77,7 +77,7 @@ async def test_the_way_back(talk: Talk) -> None:
     assert returning(past, target) == {"decode": 2}, "as many as are left of it, in a slice"
     test, patch = roles_operations(past, past.obj, target)
     assert (test["op"], patch["path"]) == ("test", "/spec/roles")
-    assert [each["name"] for each in patch["value"]] == ["prefill", "decode"]
+    assert [role["name"] for role in patch["value"]] == ["prefill", "decode"]
 
 
 async def test_a_paused_set_is_let_go_on_first(talk: Talk) -> None:

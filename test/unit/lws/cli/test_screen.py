@@ -34,9 +34,9 @@ def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "130")
-    found = Terminal()
-    monkeypatch.setattr(sys, "stdout", found)
-    return found
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    return terminal
 
 
 def test_without_a_terminal_it_is_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,11 +55,11 @@ def test_without_a_terminal_it_is_plain_text(capsys: pytest.CaptureFixture[str])
 def test_on_a_terminal_there_is_colour_and_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_of(monkeypatch)
     screen.show(BLOCKS)
-    shown = terminal.getvalue()
-    assert "\x1b[1mset [demo]\x1b[0m" in shown
-    assert "\x1b[33m━━━━━━━━━━\x1b[0m" in shown
-    assert "\x1b[33mits turn\x1b[0m" in shown
-    assert "1 of 4" in shown
+    output = terminal.getvalue()
+    assert "\x1b[1mset [demo]\x1b[0m" in output
+    assert "\x1b[33m━━━━━━━━━━\x1b[0m" in output
+    assert "\x1b[33mits turn\x1b[0m" in output
+    assert "1 of 4" in output
     assert screen.is_wide()
 
 
@@ -83,14 +83,14 @@ def test_what_is_not_coloured_is_as_wide_as_its_text(
     assert terminal.getvalue() == f"WHY\n{'a' * 50}\n"
 
 
-@pytest.mark.parametrize(("no_color", "shown"), [("", "\x1b[33mWarning: a\x1b[0m\n"), ("1", "Warning: a\n")])
-def test_warnings_on_a_terminal(no_color: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("no_color", "expected"), [("", "\x1b[33mWarning: a\x1b[0m\n"), ("1", "Warning: a\n")])
+def test_warnings_on_a_terminal(no_color: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal_of(monkeypatch)
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("NO_COLOR", no_color)
     screen.warn("a")
-    assert terminal.getvalue() == shown
+    assert terminal.getvalue() == expected
 
 
 def test_a_narrow_terminal_is_not_wide(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from lws.runtime.errors import ApiError, ClusterError, Forbidden, Invalid, Unrea
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (Unreachable("GET /x: refused"), "Unable to connect to the server: GET /x: refused"),
         (ClusterError("kubeconfig a is not a file"), "error: kubeconfig a is not a file"),
@@ -32,9 +32,9 @@ from lws.runtime.errors import ApiError, ClusterError, Forbidden, Invalid, Unrea
         (ApiError(500, "", "no luck"), "Error from server: no luck"),
     ],
 )
-def test_words(error: ClusterError, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words(error: ClusterError, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     worded(error).show()
-    assert capsys.readouterr() == ("", f"{said}\n")
+    assert capsys.readouterr() == ("", f"{message}\n")
 
 
 def test_how_a_refusal_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,7 @@ async def test_the_status_was_written_meanwhile(talk: Talk, answer: Any) -> None
     talk.api.will(answer, answer_json(as_of("2")), answer, answer_json(as_of("3")), answer_json(as_of("4")))
     stored = await attempt(talk)
     assert stored["metadata"]["resourceVersion"] == "4"
-    patches = [each.body[0]["value"] for each in talk.api.requests if each.method == "PATCH"]
+    patches = [request.body[0]["value"] for request in talk.api.requests if request.method == "PATCH"]
     assert patches == ["1", "2", "3"]
 
 
@@ -61,7 +61,7 @@ async def test_somebody_changed_the_set(talk: Talk, fresh: dict[str, Any]) -> No
     talk.api.will(CONFLICT, answer_json(as_of("2", **fresh)))
     with pytest.raises(Refusal, match="set demo has changed since it was read"):
         await attempt(talk)
-    assert [each.method for each in talk.api.requests] == ["PATCH", "GET"]
+    assert [request.method for request in talk.api.requests] == ["PATCH", "GET"]
 
 
 async def test_a_status_that_never_rests(talk: Talk) -> None:
@@ -123,10 +123,10 @@ async def test_a_restart_of_one_role_warns(talk: Talk, capsys: pytest.CaptureFix
 
 async def test_an_undo_of_one_role_warns_too(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     owners = ROLE["metadata"]["ownerReferences"]
-    there = make_set(namespace="team", image="app:2")
-    there["metadata"]["ownerReferences"] = owners
+    lws = make_set(namespace="team", image="app:2")
+    lws["metadata"]["ownerReferences"] = owners
     former = revision_of(make_set(namespace="team"), 1)
-    talk.api.will(*[world(there, former, revision_of(there, 2))] * 20)
+    talk.api.will(*[world(lws, former, revision_of(lws, 2))] * 20)
     assert await _undo(talk.session, NamedSet("demo"), UndoOptions(1, dry_run=True, output="name")) == 0
     assert "`lws undo disaggregatedset/demo` applies to all roles" in capsys.readouterr().err
 

@@ -109,14 +109,14 @@ def test_claims_that_go_with_their_group() -> None:
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
     groups = tuple(
         replace(
-            each,
+            group,
             worker_statefulset={
-                **each.worker_statefulset,
-                "spec": {**each.worker_statefulset["spec"], **policy},
+                **group.worker_statefulset,
+                "spec": {**group.worker_statefulset["spec"], **policy},
             },
         )
-        for each in snapshot.groups
-        if each.worker_statefulset is not None
+        for group in snapshot.groups
+        if group.worker_statefulset is not None
     )
     (line,) = report_on(found(replace(snapshot, groups=groups), revisions)).at_risk
     assert line.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete, as upstream")
@@ -130,7 +130,7 @@ def test_a_group_waits_for_the_reason_that_the_status_gives() -> None:
         replace(snapshot, groups=(snapshot.groups[0], replace(snapshot.groups[1], leader=leader)))
     )
     written = plan(snapshot).statuses[0].patch["groups"]["unsettled"]
-    reasons = {each["name"]: each["reason"] for each in written}
+    reasons = {row["name"]: row["reason"] for row in written}
     assert reasons == {
         "demo-0": "waiting for its turn in the rollout",
         "demo-1": "leader pod is not ready",
@@ -207,8 +207,8 @@ def test_a_leader_that_is_not_ready(leader: dict[str, Any], why: str) -> None:
 
 def test_workers() -> None:
     leader = make_leader_pod(SET)
-    going = make_worker_pod(terminating=True)
-    assert obstacle(None, [leader, going], 2) == "pod demo-0-1 is being deleted"
+    worker = make_worker_pod(terminating=True)
+    assert obstacle(None, [leader, worker], 2) == "pod demo-0-1 is being deleted"
     assert obstacle(None, [leader], 4) == "3 pods yet to be created"
     assert obstacle(None, [leader], 2) == "1 pod yet to be created"
     unready = [make_worker_pod(index=index, ready=False) for index in (1, 2, 3)]

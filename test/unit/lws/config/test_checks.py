@@ -222,11 +222,11 @@ INVALID: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("part", "where", "what"), INVALID.values(), ids=INVALID.keys())
-def test_invalid_values(part: dict[str, Any], where: str, what: str) -> None:
+@pytest.mark.parametrize(("part", "where", "message_start"), INVALID.values(), ids=INVALID.keys())
+def test_invalid_values(part: dict[str, Any], where: str, message_start: str) -> None:
     ((path, message),) = mistakes(part)
     assert path == where
-    assert message.startswith(what)
+    assert message.startswith(message_start)
 
 
 def test_suites_that_this_openssl_cannot_serve(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,9 +44,9 @@ VALUES: dict[str, tuple[str, object, KeyPath, object]] = {
 
 @pytest.mark.parametrize(("name", "value", "path", "expected"), VALUES.values(), ids=VALUES.keys())
 def test_values(name: str, value: object, path: KeyPath, expected: object) -> None:
-    found = overrides({name: value})
-    assert found == {path: expected}
-    assert type(found[path]) is type(expected)
+    values = overrides({name: value})
+    assert values == {path: expected}
+    assert type(values[path]) is type(expected)
 
 
 def test_nothing_given_overrides_nothing() -> None:

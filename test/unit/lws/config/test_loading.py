@@ -35,14 +35,14 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("path", [None, ""])
 def test_without_a_file(path: str | None) -> None:
-    found = settings(path)
-    assert yaml.safe_load(found.effective)["leaderElection"]["leaseDuration"] == "15s"
+    loaded = settings(path)
+    assert yaml.safe_load(loaded.effective)["leaderElection"]["leaseDuration"] == "15s"
     defaults = Configuration.model_validate(yaml.safe_load(HEAD))
-    assert found == Settings(defaults, "lws-system", serves_webhooks=True)
-    assert found.tls == TlsSettings(ssl.TLSVersion.TLSv1_2, ())
-    assert (found.client_qps, found.shards) == (500.0, 1)
-    assert (found.gang_provider, found.workload_aware_scheduling) == (None, False)
-    assert found.policies == Policies(NodeLossPolicy(timedelta(minutes=5), force_delete=False))
+    assert loaded == Settings(defaults, "lws-system", serves_webhooks=True)
+    assert loaded.tls == TlsSettings(ssl.TLSVersion.TLSv1_2, ())
+    assert (loaded.client_qps, loaded.shards) == (500.0, 1)
+    assert (loaded.gang_provider, loaded.workload_aware_scheduling) == (None, False)
+    assert loaded.policies == Policies(NodeLossPolicy(timedelta(minutes=5), force_delete=False))
 
 
 def test_everything_in_a_file(config: Path) -> None:
@@ -71,19 +71,19 @@ sharding: {shards: 1}
 """
     )
     config.write_text(text, encoding="utf-8")
-    found = settings(str(config))
-    assert yaml.safe_load(found.effective) == yaml.safe_load(text)
-    assert found.tls == TlsSettings(ssl.TLSVersion.TLSv1_2, ("ECDHE-RSA-AES128-GCM-SHA256",))
-    assert (found.client_qps, found.shards) == (50.0, 1)
-    assert (found.gang_provider, found.workload_aware_scheduling) == ("volcano", True)
-    assert found.policies == Policies(NodeLossPolicy(timedelta(hours=1), force_delete=True))
+    loaded = settings(str(config))
+    assert yaml.safe_load(loaded.effective) == yaml.safe_load(text)
+    assert loaded.tls == TlsSettings(ssl.TLSVersion.TLSv1_2, ("ECDHE-RSA-AES128-GCM-SHA256",))
+    assert (loaded.client_qps, loaded.shards) == (50.0, 1)
+    assert (loaded.gang_provider, loaded.workload_aware_scheduling) == ("volcano", True)
+    assert loaded.policies == Policies(NodeLossPolicy(timedelta(hours=1), force_delete=True))
 
 
 def test_shards(config: Path) -> None:
     config.write_text(HEAD + "sharding: {shards: 4}\n", encoding="utf-8")
-    found = settings(str(config))
-    assert found.shards == 4
-    assert yaml.safe_load(found.effective)["sharding"] == {"shards": 4}
+    loaded = settings(str(config))
+    assert loaded.shards == 4
+    assert yaml.safe_load(loaded.effective)["sharding"] == {"shards": 4}
     # Absent unless configured.
     assert "sharding" not in yaml.safe_load(settings().effective)
 
@@ -109,7 +109,7 @@ def test_flags_that_were_given_win(config: Path) -> None:
         HEAD + 'metrics: {bindAddress: "0"}\nclientConnection: {qps: 1, burst: 2}\nleaderElection:\n',
         encoding="utf-8",
     )
-    found = settings(
+    loaded = settings(
         str(config),
         {
             "kube-api-qps": 3.0,
@@ -119,8 +119,8 @@ def test_flags_that_were_given_win(config: Path) -> None:
             "health-probe-bind-address": "",
         },
     )
-    configuration = found.configuration
-    assert (found.client_qps, configuration.client_connection.burst) == (3.0, 2)
+    configuration = loaded.configuration
+    assert (loaded.client_qps, configuration.client_connection.burst) == (3.0, 2)
     election = configuration.leader_election
     assert (election.leader_elect, election.lease_duration) == (False, timedelta(seconds=20))
     assert (configuration.metrics.bind_address, configuration.health.health_probe_bind_address) == (":5", "0")

@@ -38,13 +38,13 @@ def make_disaggregated(*roles: dict[str, Any], generation: int = 1, **spec: Any)
 
     spec: more fields of its spec.
     """
-    made = {
+    dset = {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": "llm", "namespace": "default", "uid": "uid-llm", "generation": generation},
         "spec": {"roles": list(roles) or [make_role("prefill"), make_role("decode")], **spec},
     }
-    return defaulted(made)
+    return defaulted(dset)
 
 
 @dataclass(frozen=True)

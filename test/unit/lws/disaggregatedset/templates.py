@@ -73,12 +73,12 @@ def _struct(chance: random.Random, name: str, depth: int) -> dict[str, Any]:
     ]
     chance.shuffle(fields)
     likely = 0.1 if name in _MANY else 0.6 if depth < 2 else 0.25
-    made = {
+    struct = {
         key: None if chance.random() < 0.05 else _value(chance, code.lstrip("*=?"), key, depth)
         for key, code in fields
         if chance.random() < likely
     }
-    return {**made, "unknown": {"to": "Go"}} if chance.random() < 0.05 else made
+    return {**struct, "unknown": {"to": "Go"}} if chance.random() < 0.05 else struct
 
 
 def _value(chance: random.Random, code: str, key: str, depth: int) -> Any:

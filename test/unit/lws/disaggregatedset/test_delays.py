@@ -19,10 +19,10 @@ GOING = "2026-03-01T12:00:00Z"
 
 
 def child(status: Any = None, replicas: int = 2, name: str = "c", **metadata: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 3}
-    given |= {"resourceVersion": "1", "labels": {SLICE_LABEL: "0", REVISION_LABEL: "aaaaaaaa"}}
-    made = {"apiVersion": CHILD_VERSION, "kind": "LeaderWorkerSet", "spec": {"replicas": replicas}}
-    return {**made, "metadata": {**given, "ownerReferences": [OWNER], **metadata}, "status": status or {}}
+    base_metadata: dict[str, Any] = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 3}
+    base_metadata |= {"resourceVersion": "1", "labels": {SLICE_LABEL: "0", REVISION_LABEL: "aaaaaaaa"}}
+    base = {"apiVersion": CHILD_VERSION, "kind": "LeaderWorkerSet", "spec": {"replicas": replicas}}
+    return {**base, "metadata": {**base_metadata, "ownerReferences": [OWNER], **metadata}, "status": status or {}}
 
 
 def available(status: str, **more: Any) -> dict[str, Any]:
@@ -47,16 +47,16 @@ def store_of(*objects: Any, roles: int = 2) -> Store:
     metadata = {"name": "demo", "namespace": "default", "uid": "u", "resourceVersion": "1"}
     owner = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"roles": [{}] * roles}}
     store = Store(lambda before, after: None, TABLES)
-    for each in (owner, *objects):
-        store.put(each)
+    for obj in (owner, *objects):
+        store.put(obj)
     return store
 
 
 def leaders(name: str, **status: int) -> dict[str, Any]:
     """Return the leader StatefulSet of a child."""
     metadata = {"name": name, "namespace": "default", "uid": f"s-{name}", "resourceVersion": "1"}
-    made = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": {}}
-    return {**made, "status": status}
+    statefulset = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": {}}
+    return {**statefulset, "status": status}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_statefulset_tells_sooner_that_a_group_is_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "there", "expected"),
+    ("replicas", "existing", "expected"),
     [
         pytest.param(1, 2, SOON, id="it is still to lose one"),
         pytest.param(1, 1, NOW, id="it has as many as it wants"),
@@ -150,9 +150,9 @@ def test_a_statefulset_tells_sooner_that_a_group_is_gone() -> None:
     ],
 )
 def test_groups_that_roles_lose_in_one_step_are_waited_for_together(
-    wanted: int, there: int | None, expected: float
+    replicas: int, existing: int | None, expected: float
 ) -> None:
-    this, sibling = child(READY, replicas=1), child(READY, replicas=wanted, name="d")
-    known = [this, sibling, leaders("c", replicas=1)]
-    store = store_of(*known, *([leaders("d", replicas=there)] if there is not None else []))
+    this, sibling = child(READY, replicas=1), child(READY, replicas=replicas, name="d")
+    objects = [this, sibling, leaders("c", replicas=1)]
+    store = store_of(*objects, *([leaders("d", replicas=existing)] if existing is not None else []))
     assert DisaggregatedRouting(store).delay_of_groups_gone(this) == expected

@@ -61,12 +61,12 @@ def test_one_alone_has_the_words_of_the_original(announce: Announce, reason: str
 def test_all_roles_of_a_step_are_told_together() -> None:
     step = [_scaled("prefill", 1, 2), _scaled("decode", 0, 1)]
     assert fold_key(step[0]) == fold_key(step[1])
-    told = combine(step)
-    assert told.note == (
+    combined = combine(step)
+    assert combined.note == (
         "Scaling up prefill LWS llm-0-new-prefill from 1 to 2 replicas, "
         "decode LWS llm-0-new-decode from 0 to 1 replicas"
     )
-    assert told.related == Reference.to(LLM)
+    assert combined.related == Reference.to(LLM)
 
 
 def test_steps_that_follow_each_other_closely_are_told_from_the_first_count_to_the_last() -> None:
@@ -82,8 +82,8 @@ def test_up_and_down_are_told_apart() -> None:
 
 
 def test_what_is_deleted_together_is_told_by_name() -> None:
-    gone = [events.deleted_drained(LLM, _child(role, 0, "old")) for role in ("prefill", "decode")]
-    assert combine(gone).note == "Deleted drained LWS llm-0-old-decode, llm-0-old-prefill"
+    deletions = [events.deleted_drained(LLM, _child(role, 0, "old")) for role in ("prefill", "decode")]
+    assert combine(deletions).note == "Deleted drained LWS llm-0-old-decode, llm-0-old-prefill"
 
 
 def test_a_rollout_that_ends_is_told_after_its_steps() -> None:

@@ -27,20 +27,20 @@ def condition(kind: str, status: str, since: str = LONG_AGO) -> dict[str, str]:
     return {"type": kind, "status": status, "lastTransitionTime": since}
 
 
-def a_child(made: str = LONG_AGO, *conditions: Mapping[str, str], **more: Any) -> dict[str, Any]:
+def a_child(created: str = LONG_AGO, *conditions: Mapping[str, str], **more: Any) -> dict[str, Any]:
     status = {"observedGeneration": 1, "conditions": list(conditions), **more.pop("status", {})}
     child = make_child(make_disaggregated(), PREFILL, 3, status=status)
-    child["metadata"]["creationTimestamp"] = made
+    child["metadata"]["creationTimestamp"] = created
     child["spec"] |= more
     return child
 
 
 def group(
-    child: dict[str, Any], index: int, made: str = LONG_AGO, is_ready: bool = False, **status: Any
+    child: dict[str, Any], index: int, created: str = LONG_AGO, is_ready: bool = False, **status: Any
 ) -> GroupFacts:
     facts = make_group(child, index, ready=is_ready)
     pod = dict(facts.leader)
-    metadata = {**pod["metadata"], "creationTimestamp": made}
+    metadata = {**pod["metadata"], "creationTimestamp": created}
     return replace(facts, leader={**pod, "metadata": metadata, "status": {**pod["status"], **status}})
 
 

@@ -24,7 +24,7 @@ CASES_PER_DIGEST = 100
 def specs(roles: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return role name → spec, with everything in it that the key must not depend on."""
     more = {"replicas": 7, "startupPolicy": "LeaderReady", "networkConfig": {"subdomainPolicy": "Shared"}}
-    return {each["name"]: {**more, "leaderWorkerTemplate": each["template"]} for each in roles}
+    return {role["name"]: {**more, "leaderWorkerTemplate": role["template"]} for role in roles}
 
 
 @pytest.mark.parametrize("case", VECTORS["named"], ids=lambda case: case["name"])
@@ -33,7 +33,7 @@ def test_the_key_is_that_of_the_original(case: dict[str, Any]) -> None:
 
 
 def test_the_text_is_that_of_the_original() -> None:
-    (case,) = [each for each in VECTORS["named"] if each["name"] == "one container"]
+    (case,) = [candidate for candidate in VECTORS["named"] if candidate["name"] == "one container"]
     role = (
         '"template":{"workerTemplate":{"metadata":{},"spec":{"containers":[{"name":"worker","image":'
         '"nginx:1.29.3","resources":{}}]}},"size":1,"restartPolicy":"RecreateGroupOnPodRestart"}}'

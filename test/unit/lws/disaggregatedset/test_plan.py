@@ -37,25 +37,25 @@ def test_nothing_is_made_before_what_is_wanted_is_recorded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slices", "left"),
+    ("slices", "remaining"),
     [pytest.param(2, 0, id="two are to be there"), pytest.param(1, 2, id="one is left of more")],
 )
-def test_where_there_are_several_slices_none_waits_for_another(slices: int, left: int) -> None:
+def test_where_there_are_several_slices_none_waits_for_another(slices: int, remaining: int) -> None:
     """One sequence for all slices would stop at the first failure in any of them. Revisions are already
     recorded.
     """
     former, obj = (
-        make_disaggregated(roles=[make_role(*each, image) for each in ROLES.items()], slices=slices)
+        make_disaggregated(roles=[make_role(*role, image) for role in ROLES.items()], slices=slices)
         for image in ("app:1", "app:2")
     )
     revision = recorded(former, 1)
-    children = tuple(make_facts(obj, Identity(index, revision.key, "prefill")) for index in range(left))
+    children = tuple(make_facts(obj, Identity(index, revision.key, "prefill")) for index in range(remaining))
     snapshot = DisaggregatedSnapshot(obj, NOW, children, revisions=(revision,), reread=obj)
     assert kinds(snapshot) == ["ControllerRevision"] and plan(snapshot).again_after == 0
     (sequence,) = plan(snapshot).sequences
-    made = recorded(obj, 2)
-    later = plan(replace(snapshot, revisions=(revision, made)))
-    of_slices = [{str(index_of(each)) for each in actions} for actions in later.sequences]
+    second = recorded(obj, 2)
+    later = plan(replace(snapshot, revisions=(revision, second)))
+    of_slices = [{str(index_of(action)) for action in actions} for actions in later.sequences]
     assert len(sequence) == 1 and all(len(indices) == 1 for indices in of_slices)
     assert len(set(chain(*of_slices))) > 1
 
@@ -79,16 +79,16 @@ def test_a_status_of_the_largest_set_has_room_in_etcd(revisions: int) -> None:
         make_disaggregated(name, [make_role(role, 900_000, image) for role in roles], slices=100)
         for image in images
     )
-    known = [recorded(each, number) for number, each in enumerate((*former, obj), start=1)]
+    recorded_revisions = [recorded(dset, number) for number, dset in enumerate((*former, obj), start=1)]
     children = tuple(
-        make_facts(obj, Identity(index, each.key, role), 900_000)
+        make_facts(obj, Identity(index, revision.key, role), 900_000)
         for index in range(100)
-        for each in known[:-1]
+        for revision in recorded_revisions[:-1]
         for role in roles
     )
-    (status,) = plan(DisaggregatedSnapshot(obj, NOW, children, revisions=tuple(known), reread=obj)).statuses
+    (status,) = plan(DisaggregatedSnapshot(obj, NOW, children, revisions=tuple(recorded_revisions), reread=obj)).statuses
     rollouts = status.patch["rollouts"]
-    assert sum(len(each["initialReplicas"]) for each in rollouts.values()) <= MOST_RECORDED
+    assert sum(len(counts["initialReplicas"]) for counts in rollouts.values()) <= MOST_RECORDED
     assert len(rollouts) == min(100, MOST_RECORDED // (10 * revisions))
     assert len(json.dumps(status.patch)) < 200 * 1024
     is_told = any("no room to remember" in line for line in status.patch.get("pending", ()))
@@ -97,7 +97,7 @@ def test_a_status_of_the_largest_set_has_room_in_etcd(revisions: int) -> None:
 
 def test_what_runs_unrecorded_is_recorded_before_anything_else_is_decided() -> None:
     former, obj = (
-        make_disaggregated(roles=[make_role(*each, image) for each in ROLES.items()])
+        make_disaggregated(roles=[make_role(*role, image) for role in ROLES.items()])
         for image in ("app:1", "app:2")
     )
     running = tuple(
@@ -106,7 +106,7 @@ def test_what_runs_unrecorded_is_recorded_before_anything_else_is_decided() -> N
     )
     snapshot = DisaggregatedSnapshot(obj, NOW, running, reread=obj)
     assert kinds(snapshot) == ["ControllerRevision"] * 2
-    assert [each.only_after_failure for each in plan(snapshot).statuses] == [True]
+    assert [status_write.only_after_failure for status_write in plan(snapshot).statuses] == [True]
     assert plan(snapshot).again_after == 0
 
 
@@ -116,14 +116,14 @@ def test_a_record_that_is_refused_holds_up_everything_and_is_told() -> None:
     snapshot = DisaggregatedSnapshot(obj, NOW, reread=obj, rejections=(refused,))
     assert len(plan(snapshot).sequences) == 1 and kinds(snapshot) == RECORDED_FIRST
     (status,) = plan(snapshot).statuses
-    (problem,) = [each for each in status.patch["conditions"] if each["type"] == "ReplicaFailure"]
+    (problem,) = [condition for condition in status.patch["conditions"] if condition["type"] == "ReplicaFailure"]
     assert (problem["reason"], problem["message"]) == ("QuotaExceeded", refused.message)
 
 
 def test_a_set_that_goes_or_cannot_be_read_is_left_alone() -> None:
-    going = make_disaggregated()
-    going["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
-    assert plan(DisaggregatedSnapshot(going, NOW)).is_empty
+    terminating = make_disaggregated()
+    terminating["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    assert plan(DisaggregatedSnapshot(terminating, NOW)).is_empty
     planned = plan(DisaggregatedSnapshot(make_disaggregated(), NOW, fault="spec.roles is 7, not a list"))
     assert not planned.sequences and "spec.roles is 7" in planned.waiting_for
     (status,) = planned.statuses
@@ -133,21 +133,21 @@ def test_a_set_that_goes_or_cannot_be_read_is_left_alone() -> None:
 def test_metrics_learn_which_sets_are_in_a_rollout_and_which_are_stalled() -> None:
     former, obj = (
         make_disaggregated(
-            roles=[make_role(*each, image) for each in ROLES.items()], progressDeadlineSeconds=60
+            roles=[make_role(*role, image) for role in ROLES.items()], progressDeadlineSeconds=60
         )
         for image in ("app:1", "app:2")
     )
     revisions = recorded(former, 1), recorded(obj, 2)
     old, new = (
-        tuple(make_facts(obj, Identity(0, each.key, role), count) for role, count in ROLES.items())
-        for each in revisions
+        tuple(make_facts(obj, Identity(0, revision.key, role), count) for role, count in ROLES.items())
+        for revision in revisions
     )
     rolled = DisaggregatedSnapshot(obj, NOW, new, revisions=revisions)
     assert plan(rolled).standing == frozenset()
     rolling = DisaggregatedSnapshot(obj, NOW, (*old, *new), revisions=revisions)
     assert plan(rolling).standing == {"InRollout"}
-    assert [figures(each).numbers["rolling", ""] for each in (rolled, rolling)] == [False, True]
-    unready = tuple(replace(each, ready=0, is_settled=False) for each in new)
+    assert [figures(snapshot).numbers["rolling", ""] for snapshot in (rolled, rolling)] == [False, True]
+    unready = tuple(replace(facts, ready=0, is_settled=False) for facts in new)
     (status,) = plan(DisaggregatedSnapshot(obj, NOW, unready, revisions=revisions)).statuses
     for seconds, expected in ((59, frozenset()), (60, {"Stalled"})):
         then = NOW + timedelta(seconds=seconds)
@@ -157,23 +157,23 @@ def test_metrics_learn_which_sets_are_in_a_rollout_and_which_are_stalled() -> No
 
 
 def figures(snapshot: DisaggregatedSnapshot) -> Figures:
-    found = plan(snapshot).figures
-    assert found is not None
-    return found
+    result = plan(snapshot).figures
+    assert result is not None
+    return result
 
 
 def test_metrics_show_the_groups_of_each_role() -> None:
     former, obj = (
-        make_disaggregated(roles=[make_role(*each, image) for each in ROLES.items()])
+        make_disaggregated(roles=[make_role(*role, image) for role in ROLES.items()])
         for image in ("app:1", "app:2")
     )
     revisions = recorded(former, 1), recorded(obj, 2)
     old, new = (
-        tuple(make_facts(obj, Identity(0, each.key, role), count) for role, count in ROLES.items())
-        for each in revisions
+        tuple(make_facts(obj, Identity(0, revision.key, role), count) for role, count in ROLES.items())
+        for revision in revisions
     )
-    found = figures(DisaggregatedSnapshot(obj, NOW, (*old, *new), revisions=revisions))
-    assert (found.kind, found.name, found.revision) == ("DisaggregatedSet", "demo", revisions[1].name)
+    row = figures(DisaggregatedSnapshot(obj, NOW, (*old, *new), revisions=revisions))
+    assert (row.kind, row.name, row.revision) == ("DisaggregatedSet", "demo", revisions[1].name)
     for role, count in ROLES.items():
-        numbers = [found.numbers[word, role] for word in ("desired", "existing", "ready", "updated")]
+        numbers = [row.numbers[word, role] for word in ("desired", "existing", "ready", "updated")]
         assert numbers == [count, 2 * count, 2 * count, count]

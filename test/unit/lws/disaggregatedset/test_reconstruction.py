@@ -35,15 +35,15 @@ POLICIES = [
 def rebuilt(
     obj: dict[str, Any], children: tuple[Child, ...], key: str = "", is_alone: bool = True
 ) -> Reconstruction[RolesRecord]:
-    found = reconstruct(obj, key or children[0].key, children, is_alone)
-    assert found is not None
-    return found
+    result = reconstruct(obj, key or children[0].key, children, is_alone)
+    assert result is not None
+    return result
 
 
 def test_what_runs_is_what_the_set_asks_for() -> None:
-    found = rebuilt(OLD, children_of(OLD))
-    assert (found.is_desired, found.guessed) == (True, "")
-    assert found.record.text == record(OLD).text
+    revision = rebuilt(OLD, children_of(OLD))
+    assert (revision.is_desired, revision.guessed) == (True, "")
+    assert revision.record.text == record(OLD).text
 
 
 @pytest.mark.parametrize("policy", [None, *POLICIES])
@@ -55,11 +55,11 @@ def test_an_old_revision_is_read_off_its_children_and_its_key_proves_it(
     old["spec"]["roles"][0]["spec"]["leaderWorkerTemplate"] |= copy.deepcopy(LEADER)
     if policy is not None:
         old["spec"]["placementPolicy"] = policy
-    found = rebuilt(NEW, children_of(old, slices), is_alone=False)
-    assert (found.is_desired, found.guessed) == (False, "")
-    assert found.record.forms == record(old).forms
-    assert key_of(found.record.roles) == key_by_hash(old)
-    assert found.record.placement == policy
+    revision = rebuilt(NEW, children_of(old, slices), is_alone=False)
+    assert (revision.is_desired, revision.guessed) == (False, "")
+    assert revision.record.forms == record(old).forms
+    assert key_of(revision.record.roles) == key_by_hash(old)
+    assert revision.record.placement == policy
 
 
 def test_affinity_of_users_stays() -> None:
@@ -68,65 +68,65 @@ def test_affinity_of_users_stays() -> None:
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     old["spec"]["roles"][0]["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["affinity"] = affinity
     old["spec"]["placementPolicy"] = POLICIES[1]
-    found = rebuilt(NEW, children_of(old))
-    assert found.guessed == ""
-    assert found.record.forms == record(old).forms
+    revision = rebuilt(NEW, children_of(old))
+    assert revision.guessed == ""
+    assert revision.record.forms == record(old).forms
 
 
 def test_legacy_children_without_slice() -> None:
     children = tuple(make_child(OLD, name, is_legacy=True) for name in ("prefill", "decode"))
     assert rebuilt(OLD, children).is_desired
-    found = rebuilt(NEW, children)
-    assert (found.guessed, found.record.forms) == ("", record(OLD).forms)
+    revision = rebuilt(NEW, children)
+    assert (revision.guessed, revision.record.forms) == ("", record(OLD).forms)
 
 
 def test_roles_in_another_order_and_roles_that_are_gone() -> None:
     old = make_dset(*OLD["spec"]["roles"], make_role("router"))
     children = children_of(old)
     turned = make_dset(*reversed(OLD["spec"]["roles"]))
-    found = rebuilt(turned, children, is_alone=False)
-    assert (found.is_desired, found.guessed) == (False, "")
-    assert list(found.record.roles) == ["prefill", "decode", "router"], "the order that hashes to the key"
+    revision = rebuilt(turned, children, is_alone=False)
+    assert (revision.is_desired, revision.guessed) == (False, "")
+    assert list(revision.record.roles) == ["prefill", "decode", "router"], "the order that hashes to the key"
 
 
 def test_the_order_of_roles_alone_is_no_change() -> None:
     turned = make_dset(*reversed(OLD["spec"]["roles"]))
     assert key_by_hash(turned) != key_by_hash(OLD)
-    found = rebuilt(turned, children_of(OLD))
-    assert (found.is_desired, found.guessed) == (True, "")
-    assert key_of(found.record.roles) == key_by_hash(OLD), "recorded in the order that the key proves"
+    revision = rebuilt(turned, children_of(OLD))
+    assert (revision.is_desired, revision.guessed) == (True, "")
+    assert key_of(revision.record.roles) == key_by_hash(OLD), "recorded in the order that the key proves"
 
 
 def test_a_label_of_users_that_the_set_has_overwritten_is_taken_from_the_set() -> None:
     obj = make_dset(make_role("prefill", labels={APP_LABEL: "mine"}), make_role("decode"))
     assert rebuilt(obj, children_of(obj)).record.text == record(obj).text
     # The hash of another library proves nothing.
-    found = rebuilt(obj, children_of(obj, key="0123abcd"))
-    assert (found.key, found.is_desired, found.guessed) == ("0123abcd", True, "")
-    assert found.record.text == record(obj).text, "the live spec, under the key that runs"
+    revision = rebuilt(obj, children_of(obj, key="0123abcd"))
+    assert (revision.key, revision.is_desired, revision.guessed) == ("0123abcd", True, "")
+    assert revision.record.text == record(obj).text, "the live spec, under the key that runs"
 
 
 def test_what_nothing_proves_is_guessed_and_says_so() -> None:
     old = make_dset(make_role("prefill", labels={APP_LABEL: "mine"}), make_role("decode"))
-    found = rebuilt(NEW, children_of(old))
-    assert not found.is_desired
-    assert "labels" in found.guessed
-    assert set(found.record.roles) == {"prefill", "decode"}
-    assert found.record.forms["decode"] == record(old).forms["decode"]
+    revision = rebuilt(NEW, children_of(old))
+    assert not revision.is_desired
+    assert "labels" in revision.guessed
+    assert set(revision.record.roles) == {"prefill", "decode"}
+    assert revision.record.forms["decode"] == record(old).forms["decode"]
 
 
 def test_a_lost_child_of_what_is_wanted() -> None:
     assert rebuilt(OLD, children_of(OLD)[:1]).record.text == record(OLD).text
-    found = rebuilt(OLD, children_of(OLD, key="0123abcd")[:1])
-    assert (found.is_desired, found.guessed) == (True, "the templates of decode")
-    assert found.record.text == record(OLD).text
+    revision = rebuilt(OLD, children_of(OLD, key="0123abcd")[:1])
+    assert (revision.is_desired, revision.guessed) == (True, "the templates of decode")
+    assert revision.record.text == record(OLD).text
 
 
 def test_a_role_that_was_added_while_another_key_runs_is_no_lost_child() -> None:
     more = make_dset(*OLD["spec"]["roles"], make_role("router"))
-    found = rebuilt(more, children_of(OLD), is_alone=False)
-    assert (found.is_desired, found.guessed) == (False, "")
-    assert list(found.record.roles) == ["prefill", "decode"]
+    revision = rebuilt(more, children_of(OLD), is_alone=False)
+    assert (revision.is_desired, revision.guessed) == (False, "")
+    assert list(revision.record.roles) == ["prefill", "decode"]
     drifted = rebuilt(more, children_of(OLD, key="0123abcd"), is_alone=False)
     assert not drifted.is_desired
     assert list(drifted.record.roles) == ["prefill", "decode"]
@@ -138,10 +138,10 @@ def test_what_a_child_says_of_itself_is_recorded_with_an_old_role() -> None:
     old["spec"]["roles"][0]["spec"]["startupPolicy"] = "LeaderReady"
     children = children_of(old)
     children[0].obj["metadata"]["annotations"][INITIAL_REPLICAS_ANNOTATION] = "2"
-    found = rebuilt(NEW, children)
-    assert found.record.metadata["prefill"] == {"labels": {"own": "x"}, "annotations": {"note": "y"}}
-    assert found.record.roles["prefill"]["startupPolicy"] == "LeaderReady"
-    assert "replicas" not in found.record.roles["prefill"]
+    revision = rebuilt(NEW, children)
+    assert revision.record.metadata["prefill"] == {"labels": {"own": "x"}, "annotations": {"note": "y"}}
+    assert revision.record.roles["prefill"]["startupPolicy"] == "LeaderReady"
+    assert "replicas" not in revision.record.roles["prefill"]
 
 
 def test_edits_that_roll_nothing_are_no_other_template() -> None:
@@ -149,8 +149,8 @@ def test_edits_that_roll_nothing_are_no_other_template() -> None:
     for role in live["spec"]["roles"]:
         role["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
         role["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["restartPolicy"] = "Always"
-    found = rebuilt(live, children_of(OLD))
-    assert (found.is_desired, found.guessed) == (True, "")
+    revision = rebuilt(live, children_of(OLD))
+    assert (revision.is_desired, revision.guessed) == (True, "")
 
 
 def test_children_that_cannot_be_read_show_nothing() -> None:
@@ -163,6 +163,6 @@ def test_children_that_cannot_be_read_show_nothing() -> None:
 
 def test_nothing_is_changed_in_place() -> None:
     children = children_of(OLD)
-    before = json.dumps([each.obj for each in children])
+    before = json.dumps([child.obj for child in children])
     rebuilt(NEW, children)
-    assert json.dumps([each.obj for each in children]) == before
+    assert json.dumps([child.obj for child in children]) == before

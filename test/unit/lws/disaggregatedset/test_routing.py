@@ -29,8 +29,8 @@ def make(kind: str, name: str = "x", owner: Any = None, label: str = "", **more:
 def a_store(*more: Any) -> Store:
     """Return a store with two sets."""
     store = Store(lambda before, after: None, TABLES)
-    for each in (make(KIND, "demo"), make(KIND, "other"), *more):
-        store.put(each)
+    for obj in (make(KIND, "demo"), make(KIND, "other"), *more):
+        store.put(obj)
     return store
 
 
@@ -67,11 +67,11 @@ def test_whoever_loses_an_object_is_woken_and_whoever_gets_it() -> None:
 @pytest.mark.parametrize("kind", ["LeaderWorkerSet", SCALER_KIND, "Service", "ControllerRevision"])
 def test_what_is_left_of_a_set_wakes_nobody(kind: str) -> None:
     """The garbage collector deletes the objects one by one, each with an event of its own."""
-    left = make(kind, owner=OWNED)
-    assert woken(left, None, Store(lambda before, after: None, TABLES)) == set()
-    going = make(KIND, "demo")
-    going["metadata"] |= {"deletionTimestamp": "2026-03-01T12:00:00Z", "resourceVersion": "2"}
-    assert woken(left, None, a_store(going)) == set()
+    remnant = make(kind, owner=OWNED)
+    assert woken(remnant, None, Store(lambda before, after: None, TABLES)) == set()
+    terminating = make(KIND, "demo")
+    terminating["metadata"] |= {"deletionTimestamp": "2026-03-01T12:00:00Z", "resourceVersion": "2"}
+    assert woken(remnant, None, a_store(terminating)) == set()
 
 
 LWS = "leaderworkerset.x-k8s.io/v1"

@@ -28,12 +28,12 @@ def test_status_and_spec_are_news_and_what_others_own_is_not(kind: str) -> None:
     before["metadata"]["managedFields"] = [{"manager": "kubectl"}]
     after = copy.deepcopy(before)
     after["metadata"] |= {"resourceVersion": "2", "managedFields": []}
-    kept = SHARED.trim(after)
-    assert kept["status"] == {"replicas": 1} == kept["spec"]
-    assert "managedFields" not in kept["metadata"]
-    assert SHARED.is_same(SHARED.trim(before), kept)
+    trimmed = SHARED.trim(after)
+    assert trimmed["status"] == {"replicas": 1} == trimmed["spec"]
+    assert "managedFields" not in trimmed["metadata"]
+    assert SHARED.is_same(SHARED.trim(before), trimmed)
     for change in ({"metadata": {**after["metadata"], "generation": 2}}, {"status": {}}):
-        assert not SHARED.is_same(kept, SHARED.trim({**after, **change}))
+        assert not SHARED.is_same(trimmed, SHARED.trim({**after, **change}))
 
 
 def test_the_counts_and_conditions_of_a_child_are_news() -> None:

@@ -31,8 +31,8 @@ from test.unit.lws.disaggregatedset.revisions.histories import (
 from test.unit.seeds import for_each_seed
 
 A, B, C, D = (
-    make_dset(make_role("prefill", image=f"app:{each}"), make_role("decode", image=f"app:{each}"))
-    for each in "abcd"
+    make_dset(make_role("prefill", image=f"app:{tag}"), make_role("decode", image=f"app:{tag}"))
+    for tag in "abcd"
 )
 KEY_A, KEY_B, KEY_C = map(key_by_hash, (A, B, C))
 
@@ -62,8 +62,8 @@ def test_equal_to_the_newest_is_nothing_to_record() -> None:
 
 def test_a_change_is_recorded_as_the_newest() -> None:
     target = target_revision(World(C, (recorded(A, 1), recorded(B, 7)), children_of(B)))
-    (found,) = created(target.actions)
-    assert (found.number, found.key, target.key) == (8, KEY_C, KEY_C)
+    (recorded_revision,) = created(target.actions)
+    assert (recorded_revision.number, recorded_revision.key, target.key) == (8, KEY_C, KEY_C)
     assert set(target.records) == {KEY_A, KEY_B, KEY_C}
     assert target.actions[0].why == "changed: role prefill, role decode"
 
@@ -84,13 +84,13 @@ def test_a_drifted_hash_keeps_the_key_that_was_recorded() -> None:
 
 
 def test_of_equal_revisions_the_one_that_runs_is_wanted() -> None:
-    one, other = recorded(A, 1, key="0000aaaa"), recorded(A, 2, key="0000bbbb")
+    first, second = recorded(A, 1, key="0000aaaa"), recorded(A, 2, key="0000bbbb")
     for key in ("0000aaaa", "0000bbbb"):
-        assert target_revision(World(A, (one, other), children_of(A, key=key))).key == key
+        assert target_revision(World(A, (first, second), children_of(A, key=key))).key == key
     both = children_of(A, key="0000aaaa") + children_of(A, key="0000bbbb")
-    assert target_revision(World(A, (one, other), both)).key == "0000bbbb", "the newest of them"
-    with_record = with_status(A, updateRevision=one.name)
-    assert target_revision(World(with_record, (one, other), both)).key == "0000aaaa", "what it was before"
+    assert target_revision(World(A, (first, second), both)).key == "0000bbbb", "the newest of them"
+    with_record = with_status(A, updateRevision=first.name)
+    assert target_revision(World(with_record, (first, second), both)).key == "0000aaaa", "what it was before"
 
 
 @pytest.mark.parametrize(
@@ -110,15 +110,15 @@ def test_two_templates_with_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatc
         assert target.key == f"{number:08x}"
         assert target.collisions == ((None, 1, 2)[number])
         revisions += tuple(created(target.actions))
-    assert [target_revision(World(each, revisions)).key for each in (A, B, C)] == [
+    assert [target_revision(World(dset, revisions)).key for dset in (A, B, C)] == [
         f"{n:08x}" for n in range(3)
     ]
 
 
 def test_a_key_behind_which_nothing_can_be_read_is_given_to_nothing_else() -> None:
     children = children_of(A, key=KEY_B)
-    for each in children:
-        each.obj["spec"]["leaderWorkerTemplate"] = None
+    for child in children:
+        child.obj["spec"]["leaderWorkerTemplate"] = None
     target = target_revision(World(B, (), children))
     assert target.key == key_of(record(B).roles, 1)
     assert target.collisions == 1
@@ -127,8 +127,8 @@ def test_a_key_behind_which_nothing_can_be_read_is_given_to_nothing_else() -> No
 def test_a_broken_revision_is_recorded_anew_from_what_runs() -> None:
     broken = read({**revision_of(A, 3), "data": {"spec": []}})
     target = target_revision(World(A, (broken,), children_of(A)))
-    (found,) = created(target.actions)
-    assert (found.number, found.key, target.key) == (4, KEY_A, KEY_A)
+    (recorded_revision,) = created(target.actions)
+    assert (recorded_revision.number, recorded_revision.key, target.key) == (4, KEY_A, KEY_A)
 
 
 def test_names_of_others_are_passed_over_and_users_hear_of_it() -> None:
@@ -148,15 +148,15 @@ def test_names_of_others_are_passed_over_and_users_hear_of_it() -> None:
 
 def test_an_orphan_is_adopted_before_it_is_used() -> None:
     orphans = (recorded(A, 1, ownerReferences=[]), recorded(B, 2, ownerReferences=[]))
-    world = World(A, orphans, orphans=tuple(each.obj for each in children_of(A)))
+    world = World(A, orphans, orphans=tuple(child.obj for child in children_of(A)))
     target = target_revision(world)
     (adopted,) = target.actions
     assert isinstance(adopted, SetOwner)
     assert (adopted.target, adopted.patch) == (orphans[0].reference, {"revision": 3})
     assert adopted.owner["uid"] == A["metadata"]["uid"]
-    ((rest,),) = plan_revision_repairs(world, target).sequences
-    assert isinstance(rest, SetOwner)
-    assert rest.target == orphans[1].reference
+    ((adoption,),) = plan_revision_repairs(world, target).sequences
+    assert isinstance(adoption, SetOwner)
+    assert adoption.target == orphans[1].reference
     waiting = World(A, orphans, is_alive=False)
     assert target_revision(waiting).actions == ()
     assert plan_revision_repairs(waiting, target).is_empty
@@ -164,25 +164,25 @@ def test_an_orphan_is_adopted_before_it_is_used() -> None:
 
 def test_history_of_what_runs_at_rest_is_one_write() -> None:
     target = target_revision(World(A, (), children_of(A, slices=3)))
-    (found,) = created(target.actions)
-    assert (found.key, found.number, found.generation) == (KEY_A, 1, 4)
-    assert (target.key, target.name, target.content.generation) == (KEY_A, found.name, 4)
-    assert target_revision(World(A, (found,), children_of(A, slices=3))).actions == ()
+    (recorded_revision,) = created(target.actions)
+    assert (recorded_revision.key, recorded_revision.number, recorded_revision.generation) == (KEY_A, 1, 4)
+    assert (target.key, target.name, target.content.generation) == (KEY_A, recorded_revision.name, 4)
+    assert target_revision(World(A, (recorded_revision,), children_of(A, slices=3))).actions == ()
 
 
 def test_history_of_what_runs_in_the_middle_of_a_rollout() -> None:
     target = target_revision(World(C, (), children_of(A) + children_of(B) + children_of(C)))
-    found = created(target.actions)
-    assert {each.key for each in found[:2]} == {KEY_A, KEY_B}
-    assert (found[-1].key, target.key) == (KEY_C, KEY_C), "the wanted one is the newest"
-    assert [each.number for each in found] == [1, 2, 3]
-    assert all(each.broken == "" for each in found)
+    history = created(target.actions)
+    assert {revision.key for revision in history[:2]} == {KEY_A, KEY_B}
+    assert (history[-1].key, target.key) == (KEY_C, KEY_C), "the wanted one is the newest"
+    assert [revision.number for revision in history] == [1, 2, 3]
+    assert all(revision.broken == "" for revision in history)
 
 
 def test_history_of_what_runs_before_a_change() -> None:
     target = target_revision(World(B, (), children_of(A)))
     old, new = created(target.actions)
-    assert [(each.key, each.number, each.generation) for each in (old, new)] == [
+    assert [(revision.key, revision.number, revision.generation) for revision in (old, new)] == [
         (KEY_A, 1, 4),
         (KEY_B, 2, None),
     ]
@@ -211,15 +211,15 @@ def test_what_is_guessed_is_a_warning() -> None:
 def test_a_lost_revision_of_the_target_is_made_anew_under_its_key() -> None:
     children = children_of(A, key="0123abcd")
     target = target_revision(World(A, (recorded(B, 5),), children))
-    (found,) = created(target.actions)
-    assert (found.key, found.number, target.key) == ("0123abcd", 6, "0123abcd")
+    (recorded_revision,) = created(target.actions)
+    assert (recorded_revision.key, recorded_revision.number, target.key) == ("0123abcd", 6, "0123abcd")
 
 
 def test_a_revision_that_is_being_deleted_is_recorded_anew_under_its_key() -> None:
     leaving = recorded(A, 1, deletionTimestamp="2026-01-02T00:00:00Z")
     target = target_revision(World(A, (leaving,), children_of(A)))
-    (found,) = created(target.actions)
-    assert (found.key, found.number) == (KEY_A, 2)
+    (recorded_revision,) = created(target.actions)
+    assert (recorded_revision.key, recorded_revision.number) == (KEY_A, 2)
 
 
 @for_each_seed(20)
@@ -233,20 +233,20 @@ def test_the_history_of_random_edits(seed: int) -> None:
         roles = [make_role(name, image=image) for name in ("prefill", "decode", "router")]
         chance.shuffle(roles)
         obj = make_dset(*roles)
-        world = World(obj, tuple(read(each) for each in objects.values()))
+        world = World(obj, tuple(read(revision) for revision in objects.values()))
         target = target_revision(world)
         assert keys.setdefault(image, target.key) == target.key
         assert len(target.actions) <= 1
         for action in target.actions:
             if isinstance(action, Create):
-                made = stored(dict(action.intent))
-                assert made["metadata"]["name"] not in objects
-                objects[made["metadata"]["name"]] = made
+                stored_revision = stored(dict(action.intent))
+                assert stored_revision["metadata"]["name"] not in objects
+                objects[stored_revision["metadata"]["name"]] = stored_revision
             else:
                 assert isinstance(action, Merge)
                 objects[action.target.name] |= action.patch
-        assert target_revision(World(obj, tuple(read(each) for each in objects.values()))).actions == ()
-        newest = max(objects.values(), key=lambda each: int(each["revision"]))
+        assert target_revision(World(obj, tuple(read(revision) for revision in objects.values()))).actions == ()
+        newest = max(objects.values(), key=lambda revision: int(revision["revision"]))
         assert newest["metadata"]["name"] == target.name
     assert len(set(keys.values())) == len(keys)
 
@@ -265,20 +265,20 @@ def test_labels_that_were_edited_are_repaired() -> None:
 def pruned(world: World, limit: int, recorded: Collection[str] = ()) -> list[int]:
     """Return the numbers of the deleted revisions."""
     plan = plan_pruning(world, target_revision(world), limit, recorded)
-    number = {each.reference: each.number for each in world.revisions}
-    deleted = [each for sequence in plan.sequences for each in sequence]
-    return [number[each.target] for each in deleted if isinstance(each, Delete)]
+    number = {revision.reference: revision.number for revision in world.revisions}
+    deleted = [action for sequence in plan.sequences for action in sequence]
+    return [number[action.target] for action in deleted if isinstance(action, Delete)]
 
 
 def test_pruning_keeps_what_runs_and_the_limit() -> None:
     revisions = tuple(recorded(obj, number) for number, obj in enumerate((A, B, C, D), 1))
     world = World(D, revisions, children_of(D))
-    for limit, gone in ((10, []), (2, [1]), (0, [1, 2, 3])):
-        assert pruned(world, limit) == gone
+    for limit, expected in ((10, []), (2, [1]), (0, [1, 2, 3])):
+        assert pruned(world, limit) == expected
     rolling = World(D, revisions, children_of(D) + children_of(A, slices=2)[2:])
     assert pruned(rolling, 0) == [2, 3], "also before all slices are on the target"
     assert pruned(rolling, 1) == [2]
-    adopting = World(D, revisions, children_of(D), orphans=tuple(each.obj for each in children_of(B)))
+    adopting = World(D, revisions, children_of(D), orphans=tuple(child.obj for child in children_of(B)))
     assert pruned(adopting, 0) == [1, 3]
 
 
@@ -295,8 +295,8 @@ def test_pruning_keeps_what_a_rollout_that_goes_on_began_with() -> None:
 def test_the_wanted_revision_is_never_pruned() -> None:
     for order in itertools.permutations((1, 2, 3)):
         revisions = tuple(recorded(obj, number) for obj, number in zip((A, B, C), order, strict=True))
-        for wanted in (A, B, C):
-            world = World(copy.deepcopy(wanted), revisions, children_of(wanted))
+        for current in (A, B, C):
+            world = World(copy.deepcopy(current), revisions, children_of(current))
             target = target_revision(world)
-            deleted = [each for sequence in plan_pruning(world, target, 0).sequences for each in sequence]
-            assert target.name not in {each.target.name for each in deleted if isinstance(each, Delete)}
+            deleted = [action for sequence in plan_pruning(world, target, 0).sequences for action in sequence]
+            assert target.name not in {action.target.name for action in deleted if isinstance(action, Delete)}

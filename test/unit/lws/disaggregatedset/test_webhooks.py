@@ -55,9 +55,9 @@ def make_set(**spec: Any) -> dict[str, Any]:
 
 def siblings(namespace: str) -> list[dict[str, Any]]:
     assert namespace == "default"
-    other = make_set()
-    other["spec"]["roles"][0] |= {"name": "a-prefill", "scaling": {"mode": "External"}}
-    return [other]
+    sibling = make_set()
+    sibling["spec"]["roles"][0] |= {"name": "a-prefill", "scaling": {"mode": "External"}}
+    return [sibling]
 
 
 def test_the_path_is_that_of_the_original() -> None:

@@ -25,8 +25,8 @@ def make_recorded(number: int, *, key: str = "", name: str = "", **fields: Any) 
     """Return a revision whose fields mostly follow from its number."""
     name = name or f"demo-{number}"
     reference = Reference("apps/v1", "ControllerRevision", "default", name, f"uid-{number}")
-    given = {"created": "2026-01-01T00:00:00Z", **fields}
-    return Revision(reference=reference, number=number, key=key or f"key-{number}", record=Nothing(), **given)
+    metadata = {"created": "2026-01-01T00:00:00Z", **fields}
+    return Revision(reference=reference, number=number, key=key or f"key-{number}", record=Nothing(), **metadata)
 
 
 def test_ties_of_number_go_by_creation_then_by_name() -> None:
@@ -62,16 +62,16 @@ def test_find() -> None:
 )
 def test_prunable(live: set[str], limit: int, expected: list[int]) -> None:
     recorded = [make_recorded(number) for number in (6, 3, 1, 2, 5, 4)]
-    found = prunable(recorded, {*live, "key-4"}, limit)
-    assert [each.number for each in found] == expected, "never the current 4 nor the newest 6, oldest first"
+    pruned = prunable(recorded, {*live, "key-4"}, limit)
+    assert [revision.number for revision in pruned] == expected, "never the current 4 nor the newest 6, oldest first"
 
 
 def test_broken_revisions_are_pruned_last_and_protect_no_key() -> None:
     recorded = [make_recorded(number) for number in range(1, 7)]
     recorded[1] = replace(recorded[1], broken="it is")
     recorded[3] = replace(recorded[3], broken="it is")
-    found = [[each.number for each in prunable(recorded, {"key-4"}, limit)] for limit in (4, 3, 2, 1, 0)]
-    assert found == [[1], [1, 3], [1, 3, 5], [1, 3, 5, 2], [1, 3, 5, 2, 4]]
+    pruned = [[revision.number for revision in prunable(recorded, {"key-4"}, limit)] for limit in (4, 3, 2, 1, 0)]
+    assert pruned == [[1], [1, 3], [1, 3, 5], [1, 3, 5, 2], [1, 3, 5, 2, 4]]
 
 
 def test_orphans_and_what_is_going_anyway_are_not_pruned() -> None:

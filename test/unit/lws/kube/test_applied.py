@@ -44,18 +44,18 @@ _UNTRACKED = {(), ("apiVersion",), ("kind",), ("metadata",)} | {
 def _fields(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the fieldsV1 of an apply of `value`."""
     if isinstance(value, dict):
-        found: dict[str, Any] = {} if path in _UNTRACKED or not value else {".": {}}
+        fields: dict[str, Any] = {} if path in _UNTRACKED or not value else {".": {}}
         for key, below in value.items():
             if (*path, key) in _UNTRACKED and key != "metadata":
                 continue
-            found[f"f:{key}"] = _fields(below, (*path, key))
-        return {} if found == {".": {}} else found
+            fields[f"f:{key}"] = _fields(below, (*path, key))
+        return {} if fields == {".": {}} else fields
     if isinstance(value, list) and path[-1] in _KEYS:
-        found = {".": {}} if path[-1] != "ownerReferences" else {}
+        fields = {".": {}} if path[-1] != "ownerReferences" else {}
         for element in value:
             keys = {key: element.get(key, _KEY_DEFAULTS.get(key)) for key in _KEYS[path[-1]]}
-            found[f"k:{json.dumps(keys, separators=(',', ':'))}"] = _fields(element, (*path, "[]"))
-        return found
+            fields[f"k:{json.dumps(keys, separators=(',', ':'))}"] = _fields(element, (*path, "[]"))
+        return fields
     return {}
 
 
@@ -487,7 +487,7 @@ def test_a_dropped_field_that_was_never_ours_is_a_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "actual"),
+    ("intended", "actual"),
     [
         pytest.param("0.5", "500m", id="fraction"),
         pytest.param(8, "8", id="number"),
@@ -496,8 +496,8 @@ def test_a_dropped_field_that_was_never_ours_is_a_difference() -> None:
         pytest.param("0.0001", "1m", id="rounded-up-to-thousandths"),
     ],
 )
-def test_quantities(wanted: Any, actual: Any) -> None:
-    intent = _changed(_set(*MAIN, "resources", "limits", "memory", wanted))
+def test_quantities(intended: Any, actual: Any) -> None:
+    intent = _changed(_set(*MAIN, "resources", "limits", "memory", intended))
     stored = _stored(_intent(), _set(*MAIN, "resources", "limits", "memory", actual))
     assert differences(intent, stored, MANAGER) == []
 
@@ -509,7 +509,7 @@ def test_only_fields_of_quantities_are_compared_as_quantities() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "actual"),
+    ("intended", "actual"),
     [
         pytest.param(True, "true", id="text-for-truth"),
         pytest.param(True, 1, id="number-for-truth"),
@@ -519,9 +519,9 @@ def test_only_fields_of_quantities_are_compared_as_quantities() -> None:
         pytest.param("x", {"a": 1}, id="mapping-for-text"),
     ],
 )
-def test_other_types_differ(wanted: Any, actual: Any) -> None:
+def test_other_types_differ(intended: Any, actual: Any) -> None:
     stored = _stored(_intent(), _set("spec", "extra", actual))
-    assert differences(_changed(_set("spec", "extra", wanted)), stored, MANAGER) == ["spec.extra"]
+    assert differences(_changed(_set("spec", "extra", intended)), stored, MANAGER) == ["spec.extra"]
 
 
 def test_tolerated_paths_may_stay_but_not_differ() -> None:
@@ -530,8 +530,8 @@ def test_tolerated_paths_may_stay_but_not_differ() -> None:
 
     stored = _stored(_intent())
     assert differences(_changed(_drop("metadata", "annotations", "note")), stored, MANAGER, is_note) == []
-    other = _changed(_set("metadata", "annotations", "note", "2"))
-    assert differences(other, stored, MANAGER, is_note) == ["metadata.annotations.note"]
+    changed = _changed(_set("metadata", "annotations", "note", "2"))
+    assert differences(changed, stored, MANAGER, is_note) == ["metadata.annotations.note"]
 
 
 def test_neither_side_is_changed() -> None:
@@ -548,10 +548,10 @@ def test_a_built_statefulset_at_rest_needs_no_apply() -> None:
 
 
 def test_digests_tell_intents_apart_but_not_spellings() -> None:
-    one = {"a": 1, "b": {"c": [1, 2], "d": "é"}}
-    assert digest(one) == digest({"b": {"d": "é", "c": [1, 2]}, "a": 1})
-    assert digest(one) != digest({"b": {"d": "é", "c": [2, 1]}, "a": 1})
-    assert len(digest(one)) == 16
+    intent = {"a": 1, "b": {"c": [1, 2], "d": "é"}}
+    assert digest(intent) == digest({"b": {"d": "é", "c": [1, 2]}, "a": 1})
+    assert digest(intent) != digest({"b": {"d": "é", "c": [2, 1]}, "a": 1})
+    assert len(digest(intent)) == 16
 
 
 TEMPLATE = ("spec", "template")
@@ -563,12 +563,12 @@ def test_what_a_closed_feature_gate_dropped_is_known() -> None:
         intent.pop(field, None)
     intent["metadata"].pop("managedFields", None)
     intent["spec"]["template"]["spec"]["newField"] = {"x": 1}
-    kept = api_server.applied(intent)
-    dropped = copy.deepcopy(kept)
+    stored = api_server.applied(intent)
+    dropped = copy.deepcopy(stored)
     del dropped["spec"]["template"]["spec"]["newField"]
     edited = copy.deepcopy(dropped)
     edited["metadata"]["managedFields"] = []
-    assert not was_dropped_below(intent, kept, MANAGER, TEMPLATE)
+    assert not was_dropped_below(intent, stored, MANAGER, TEMPLATE)
     assert was_dropped_below(intent, dropped, MANAGER, TEMPLATE)
     assert not was_dropped_below(intent, edited, MANAGER, TEMPLATE), "nobody owns it: somebody removed it"
     assert not was_dropped_below(intent, dropped, MANAGER, ("metadata",))

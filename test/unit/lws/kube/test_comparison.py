@@ -39,7 +39,7 @@ def _at(obj: Any, *path: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         ({"a": None, "b": {"c": None}}, {"b": {}}),
         ({"metadata": {}, "status": {}, "resources": {}}, {}),
@@ -54,10 +54,10 @@ def _at(obj: Any, *path: Any) -> Any:
     ],
     ids=repr,
 )
-def test_canonical(given: Any, expected: Any) -> None:
-    before = copy.deepcopy(given)
-    assert canonical(given) == expected
-    assert given == before
+def test_canonical(value: Any, expected: Any) -> None:
+    before = copy.deepcopy(value)
+    assert canonical(value) == expected
+    assert value == before
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ OTHER: dict[str, Any] = {"type": "Other", "status": "Unknown", "note": "kept as 
 
 
 @pytest.mark.parametrize(
-    ("wanted", "generation", "expected"),
+    ("condition", "generation", "expected"),
     [
         pytest.param(Condition("Ready", True, "Fine", "all is well"), 1, {}, id="equal"),
         pytest.param(
@@ -52,11 +52,11 @@ OTHER: dict[str, Any] = {"type": "Other", "status": "Unknown", "note": "kept as 
     ],
 )
 def test_an_existing_condition_is_set_in_its_place(
-    wanted: Condition, generation: int, expected: dict[str, Any]
+    condition: Condition, generation: int, expected: dict[str, Any]
 ) -> None:
     stored = [READY, OTHER]
     untouched = copy.deepcopy(stored)
-    assert with_condition(stored, wanted, generation, NOW) == [{**READY, **expected}, OTHER]
+    assert with_condition(stored, condition, generation, NOW) == [{**READY, **expected}, OTHER]
     assert stored == untouched
 
 

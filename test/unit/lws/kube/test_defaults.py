@@ -15,8 +15,8 @@ DIGEST = "@sha256:" + "0" * 64
 
 
 def test_a_pod_template_as_the_api_server_stores_it() -> None:
-    given = {"spec": {"containers": [{"name": "main", "image": "app:1"}]}}
-    assert STORED.write("PodTemplateSpec", given) == {
+    template = {"spec": {"containers": [{"name": "main", "image": "app:1"}]}}
+    assert STORED.write("PodTemplateSpec", template) == {
         "metadata": {},
         "spec": {
             "containers": [
@@ -71,7 +71,7 @@ def test_pull_policy_follows_the_tag(image: str | None, policy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "filled"),
+    ("kind", "unfilled", "filled"),
     [
         ("Probe", {"timeoutSeconds": 2}, {"periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}),
         ("Probe", {"periodSeconds": 5, "successThreshold": 2, "failureThreshold": 9}, {"timeoutSeconds": 1}),
@@ -100,9 +100,9 @@ def test_pull_policy_follows_the_tag(image: str | None, policy: str) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
-def test_filled_in(kind: str, given: dict[str, Any], filled: dict[str, Any]) -> None:
-    plain = Normaliser(POD_TYPES).write(kind, given)
-    assert STORED.write(kind, given) == {**plain, **filled}
+def test_filled_in(kind: str, unfilled: dict[str, Any], filled: dict[str, Any]) -> None:
+    plain = Normaliser(POD_TYPES).write(kind, unfilled)
+    assert STORED.write(kind, unfilled) == {**plain, **filled}
 
 
 def test_a_claim_template_as_the_api_server_stores_it() -> None:
@@ -116,7 +116,7 @@ def test_a_claim_template_as_the_api_server_stores_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "account"),
+    ("spec_fields", "account"),
     [
         ({"serviceAccount": "old"}, "old"),
         ({"serviceAccountName": "new"}, "new"),
@@ -125,22 +125,22 @@ def test_a_claim_template_as_the_api_server_stores_it() -> None:
     ],
     ids=["old field", "new field", "the new one wins", "none"],
 )
-def test_service_account_has_two_names(given: dict[str, str], account: str | None) -> None:
-    spec = STORED.write("PodSpec", given)
+def test_service_account_has_two_names(spec_fields: dict[str, str], account: str | None) -> None:
+    spec = STORED.write("PodSpec", spec_fields)
     assert (spec.get("serviceAccount"), spec.get("serviceAccountName")) == (account, account)
 
 
 def test_retired_annotations_are_removed_from_templates_without_touching_the_input() -> None:
     annotations = {"pod.beta.kubernetes.io/init-containers": "[]", "mine": "1"}
-    given = {"metadata": {"annotations": annotations}}
-    assert STORED.write("PodTemplateSpec", given)["metadata"] == {"annotations": {"mine": "1"}}
+    template = {"metadata": {"annotations": annotations}}
+    assert STORED.write("PodTemplateSpec", template)["metadata"] == {"annotations": {"mine": "1"}}
     assert annotations == {"pod.beta.kubernetes.io/init-containers": "[]", "mine": "1"}
     del annotations["mine"]
-    assert STORED.write("PodTemplateSpec", given)["metadata"] == {}
+    assert STORED.write("PodTemplateSpec", template)["metadata"] == {}
 
 
 @pytest.mark.parametrize(
-    "given",
+    "template",
     [
         {"metadata": "no object"},
         {"metadata": {"annotations": ["no", "object"]}},
@@ -149,8 +149,8 @@ def test_retired_annotations_are_removed_from_templates_without_touching_the_inp
     ],
     ids=["metadata", "annotations", "image", "quantity"],
 )
-def test_what_no_api_server_would_take_does_no_harm(given: dict[str, Any]) -> None:
-    written = STORED.write("PodTemplateSpec", given)
+def test_what_no_api_server_would_take_does_no_harm(template: dict[str, Any]) -> None:
+    written = STORED.write("PodTemplateSpec", template)
     assert STORED.write("PodTemplateSpec", written) == written
 
 

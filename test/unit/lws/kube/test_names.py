@@ -132,7 +132,7 @@ def test_a_name_with_room_fits_all_that_is_derived(highest_index: int) -> None:
         derived = [leader, name + revision_hash]
         if size > 1:
             derived += [f"{leader}-{size - 1}", leader + revision_hash]
-        assert max(len(each) for each in derived) == 63, f"size {size}"
+        assert max(len(derived_name) for derived_name in derived) == 63, f"size {size}"
 
 
 def test_byte_length_counts_utf8() -> None:
@@ -150,9 +150,9 @@ def test_byte_length_counts_utf8() -> None:
     ],
 )
 def test_dns1123_label(name: str, parts: list[str]) -> None:
-    found = dns1123_label_errors(name)
-    assert len(found) == len(parts)
-    assert all(message.startswith(part) for message, part in zip(found, parts, strict=True))
+    messages = dns1123_label_errors(name)
+    assert len(messages) == len(parts)
+    assert all(message.startswith(part) for message, part in zip(messages, parts, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,6 @@ def test_dns1123_label(name: str, parts: list[str]) -> None:
     ],
 )
 def test_label_key(key: str, parts: list[str]) -> None:
-    found = label_key_errors(key)
-    assert len(found) == len(parts)
-    assert all(message.startswith(part) for message, part in zip(found, parts, strict=True))
+    messages = label_key_errors(key)
+    assert len(messages) == len(parts)
+    assert all(message.startswith(part) for message, part in zip(messages, parts, strict=True))

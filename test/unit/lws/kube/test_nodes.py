@@ -51,7 +51,7 @@ def node(ready: str | None = "Unknown", away: float = 400, taint: str = "", crea
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("stored_node", "why"),
     [
         pytest.param(node("True"), None, id="it answers"),
         pytest.param(node("True", taint=OUT_OF_SERVICE_TAINT), None, id="it answers whatever its taints"),
@@ -63,13 +63,13 @@ def node(ready: str | None = "Unknown", away: float = 400, taint: str = "", crea
         pytest.param(None, "does not exist any more", id="gone"),
     ],
 )
-def test_what_is_wrong_with_a_node(found: Any, why: str | None) -> None:
-    loss = loss_of("n", found)
+def test_what_is_wrong_with_a_node(stored_node: Any, why: str | None) -> None:
+    loss = loss_of("n", stored_node)
     assert (loss.why if loss else None) == why
 
 
 @pytest.mark.parametrize(
-    ("one", "waits"),
+    ("stuck_pod", "waits"),
     [
         pytest.param(pod(overdue=None, grace=None), False, id="nobody deletes it"),
         pytest.param(pod(), True, id="deleted"),
@@ -77,8 +77,8 @@ def test_what_is_wrong_with_a_node(found: Any, why: str | None) -> None:
         pytest.param(pod(grace=None), False, id="no kubelet is asked"),
     ],
 )
-def test_who_waits_for_its_kubelet(one: Any, waits: bool) -> None:
-    assert waits_for_kubelet(one) is waits
+def test_who_waits_for_its_kubelet(stuck_pod: Any, waits: bool) -> None:
+    assert waits_for_kubelet(stuck_pod) is waits
 
 
 CASES = [
@@ -98,10 +98,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("one", "found", "is_held"), CASES)
-def test_what_a_lost_node_holds(one: Any, found: Any, is_held: bool) -> None:
-    held = stuck_pods([one], {"n": found}, NOW, POLICY)
-    assert [each.pod for each in held] == ([one] if is_held else [])
+@pytest.mark.parametrize(("pod", "node", "is_held"), CASES)
+def test_what_a_lost_node_holds(pod: Any, node: Any, is_held: bool) -> None:
+    held = stuck_pods([pod], {"n": node}, NOW, POLICY)
+    assert [stuck.pod for stuck in held] == ([pod] if is_held else [])
 
 
 def test_a_node_of_which_nothing_is_known_holds_nothing() -> None:
@@ -112,7 +112,7 @@ def test_only_what_kubernetes_does_not_collect_itself_is_ours_to_delete() -> Non
     nodes = {"silent": node(), "gone": None}
     pods = [pod(600, node="silent", name="b"), pod(600, node="gone", name="a")]
     held = stuck_pods(pods, nodes, NOW, POLICY)
-    assert [(each.pod["metadata"]["name"], each.loss.is_collected) for each in held] == [
+    assert [(stuck.pod["metadata"]["name"], stuck.loss.is_collected) for stuck in held] == [
         ("a", True),
         ("b", False),
     ]
@@ -153,7 +153,7 @@ ELSEWHERE = "does not match the node selector or affinity of the pod"
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("stored_node", "why"),
     [
         (None, "does not exist any more"),
         (node("Unknown"), "has not been ready since 2026-03-01T11:53:20Z"),
@@ -163,8 +163,8 @@ ELSEWHERE = "does not match the node selector or affinity of the pod"
         (ready_node(), ""),
     ],
 )
-def test_why_a_node_takes_no_pod(found: Any, why: str) -> None:
-    assert why_unfit("n", found, {}) == why
+def test_why_a_node_takes_no_pod(stored_node: Any, why: str) -> None:
+    assert why_unfit("n", stored_node, {}) == why
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("each", "matches"),
+    ("requirement", "matches"),
     [
         (expression("pool", "In", "a", "b"), True),
         (expression("pool", "In", "b"), False),
@@ -206,9 +206,9 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
         (expression("gpus", "About", "8"), False),
     ],
 )
-def test_what_an_affinity_matches(each: dict[str, Any], matches: bool) -> None:
+def test_what_an_affinity_matches(requirement: dict[str, Any], matches: bool) -> None:
     """One matching term is enough; an empty term matches nothing."""
-    terms = [{}, {"matchExpressions": [expression("disk", "Exists"), each]}, {"matchExpressions": [each]}]
+    terms = [{}, {"matchExpressions": [expression("disk", "Exists"), requirement]}, {"matchExpressions": [requirement]}]
     pod = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
     assert why_unfit("n", ready_node(), pod) == ("" if matches else ELSEWHERE)
 

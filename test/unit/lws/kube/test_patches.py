@@ -65,8 +65,8 @@ def test_what_a_merge_stores() -> None:
 
 
 def _patched(before: Any, after: Any) -> Any:
-    made = copy.deepcopy(list(json_patch(before, after)))
-    return jsonpatch.apply_patch(copy.deepcopy(before), made)
+    patch = copy.deepcopy(list(json_patch(before, after)))
+    return jsonpatch.apply_patch(copy.deepcopy(before), patch)
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def _patched(before: Any, after: Any) -> Any:
     ],
 )
 def test_json_patch(before: Any, after: Any, expected: list[tuple[str, str, Any]]) -> None:
-    made = list(json_patch(before, after))
-    assert [(each["op"], each["path"], each.get("value")) for each in made] == expected
+    patch = list(json_patch(before, after))
+    assert [(operation["op"], operation["path"], operation.get("value")) for operation in patch] == expected
     assert _patched(before, after) == after
 
 

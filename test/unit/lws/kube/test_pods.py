@@ -87,7 +87,7 @@ def restarted(name: str, count: int, **terminated: Any) -> dict[str, Any]:
 
 
 def test_restarted_containers() -> None:
-    found = restarted_containers(
+    ends = restarted_containers(
         pod(
             containerStatuses=[
                 restarted("main", 2, exitCode=137, reason="OOMKilled", finishedAt="t"),
@@ -96,7 +96,7 @@ def test_restarted_containers() -> None:
             initContainerStatuses=[restarted("init", 1)],
         )
     )
-    assert found == (ContainerEnd("init", is_first=True), ContainerEnd("main", 137, "OOMKilled", "t"))
+    assert ends == (ContainerEnd("init", is_first=True), ContainerEnd("main", 137, "OOMKilled", "t"))
 
 
 def test_a_sidecar_is_an_init_container_that_runs_on() -> None:
@@ -181,7 +181,7 @@ def conditioned(type_: str, status: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("deleted_pod", "why"),
     [
         pytest.param(pod(), "", id="none"),
         pytest.param(
@@ -201,12 +201,12 @@ def conditioned(type_: str, status: str, **more: Any) -> dict[str, Any]:
         pytest.param(pod(phase="Failed", reason="Evicted"), "", id="evicted for what it has done itself"),
     ],
 )
-def test_disruption_of(found: dict[str, Any], why: str) -> None:
-    assert disruption_of(found) == why
+def test_disruption_of(deleted_pod: dict[str, Any], why: str) -> None:
+    assert disruption_of(deleted_pod) == why
 
 
 @pytest.mark.parametrize(
-    ("found", "wait"),
+    ("pod", "wait"),
     [
         pytest.param(conditioned("Ready", "False"), None, id="no scheduler has looked at it"),
         pytest.param(
@@ -232,11 +232,11 @@ def test_disruption_of(found: dict[str, Any], why: str) -> None:
         pytest.param({**conditioned("PodScheduled", "False"), "metadata": {}}, None, id="nor since when"),
     ],
 )
-def test_wait_for_node(found: dict[str, Any], wait: NodeWait | None) -> None:
-    assert wait_for_node(found) == wait
+def test_wait_for_node(pod: dict[str, Any], wait: NodeWait | None) -> None:
+    assert wait_for_node(pod) == wait
 
 
 def test_a_deletion_was_asked_for_before_its_grace_period() -> None:
-    going = {"deletionTimestamp": "2026-03-01T12:00:30Z", "deletionGracePeriodSeconds": 30}
-    assert deletion_requested_at({"metadata": going}) == NOW
+    metadata = {"deletionTimestamp": "2026-03-01T12:00:30Z", "deletionGracePeriodSeconds": 30}
+    assert deletion_requested_at({"metadata": metadata}) == NOW
     assert deletion_requested_at({"metadata": {}}) is None

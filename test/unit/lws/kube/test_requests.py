@@ -10,8 +10,8 @@ from lws.kube.quantities import of_many, of_pod, total
 
 
 def container(restart: str = "", **requests: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {"resources": {"requests": requests}}
-    return made | ({"restartPolicy": restart} if restart else {})
+    result: dict[str, Any] = {"resources": {"requests": requests}}
+    return result | ({"restartPolicy": restart} if restart else {})
 
 
 GPU = "nvidia.com/gpu"
@@ -80,8 +80,8 @@ def test_of_pod(pod: dict[str, Any], expected: dict[str, str]) -> None:
 
 
 def test_total() -> None:
-    one = of_pod({"containers": [container(cpu="100m", memory="1Gi")]})
-    assert {name: str(amount) for name, amount in total([one] * 3).items()} == {
+    requests = of_pod({"containers": [container(cpu="100m", memory="1Gi")]})
+    assert {name: str(amount) for name, amount in total([requests] * 3).items()} == {
         "cpu": "300m",
         "memory": "3Gi",
     }
@@ -89,7 +89,7 @@ def test_total() -> None:
 
 
 def test_many_need_as_much_as_one_after_the_other() -> None:
-    one = of_pod({"containers": [container(cpu="0.1", memory="1Gi", disk="1e3", odd="1e999999999")]})
+    requests = of_pod({"containers": [container(cpu="0.1", memory="1Gi", disk="1e3", odd="1e999999999")]})
     for count in range(5):
-        row = {name: str(amount) for name, amount in total([one] * count).items()}
-        assert {name: str(amount) for name, amount in of_many(one, count).items()} == row
+        row = {name: str(amount) for name, amount in total([requests] * count).items()}
+        assert {name: str(amount) for name, amount in of_many(requests, count).items()} == row

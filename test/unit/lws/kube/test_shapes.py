@@ -67,7 +67,7 @@ def test_what_has_its_shape(value: Any) -> None:
         ({"name": ["x" * 100]}, "it.name is a list, not text"),
         ({"count": "x" * 100}, f"it.count is '{'x' * 38}…, not a whole number"),
     ],
-    ids=lambda each: str(each)[:40],
+    ids=lambda value: str(value)[:40],
 )
 def test_what_has_not(value: Any, fault: str) -> None:
     assert SHAPES.fault("Thing", value, "it") == fault
@@ -154,9 +154,9 @@ def template(container: dict[str, Any], **pod: Any) -> dict[str, Any]:
     ],
 )
 def test_numbers_that_no_typed_client_reads(value: Any, path: str, fault: str) -> None:
-    found = list(NUMBERS.faults("PodTemplateSpec", value, "t"))
-    assert [each[0] for each in found] == ([path] if path else [])
-    assert all(each[2].startswith(fault) for each in found)
+    faults = list(NUMBERS.faults("PodTemplateSpec", value, "t"))
+    assert [found_fault[0] for found_fault in faults] == ([path] if path else [])
+    assert all(found_fault[2].startswith(fault) for found_fault in faults)
 
 
 def test_values_are_counted_as_far_as_needed() -> None:

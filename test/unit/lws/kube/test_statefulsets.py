@@ -68,14 +68,14 @@ def test_a_status_without_observed_generation_is_judged_by_its_counters(
     status: dict[str, Any] | None, is_as_wanted: bool, is_all_there: bool, is_lacking: bool
 ) -> None:
     """observedGeneration is optional in the API."""
-    told = {field: value for field, value in (status or {}).items() if field != "observedGeneration"}
-    found = statefulset(told, replicas=3)
-    assert (is_observed(found), is_settled(found), is_short(found)) == (
+    counters = {field: value for field, value in (status or {}).items() if field != "observedGeneration"}
+    stored = statefulset(counters, replicas=3)
+    assert (is_observed(stored), is_settled(stored), is_short(stored)) == (
         is_as_wanted,
         is_all_there,
         is_lacking,
     )
-    assert not has_seen_template(found), "which template it has seen is more than counters say"
+    assert not has_seen_template(stored), "which template it has seen is more than counters say"
 
 
 def test_reports() -> None:

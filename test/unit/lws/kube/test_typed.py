@@ -58,7 +58,7 @@ def normaliser() -> Normaliser:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         pytest.param({}, {}, id="nothing"),
         pytest.param({key: None for key in TABLE["Outer"]}, {}, id="null is absent"),
@@ -100,18 +100,18 @@ def normaliser() -> Normaliser:
         pytest.param({"number": True}, {"number": True}, id="true is no number"),
     ],
 )
-def test_write(normaliser: Normaliser, given: dict[str, Any], expected: dict[str, Any]) -> None:
-    before = copy.deepcopy(given)
-    written = normaliser.write("Outer", given)
+def test_write(normaliser: Normaliser, value: dict[str, Any], expected: dict[str, Any]) -> None:
+    before = copy.deepcopy(value)
+    written = normaliser.write("Outer", value)
     # Compared as text, because True == 1 in Python.
     assert json.dumps(written, sort_keys=True) == json.dumps({**EMPTY, **expected}, sort_keys=True)
     assert normaliser.write("Outer", written) == written, "writing twice changes nothing"
-    assert given == before, "the input is never changed"
+    assert value == before, "the input is never changed"
 
 
 def test_a_read_only_mapping_is_written_like_a_dict(normaliser: Normaliser) -> None:
-    given = MappingProxyType({"maybe": MappingProxyType({"text": ""})})
-    assert normaliser.write("Outer", given)["maybe"] == {"deep": {}, "name": ""}
+    value = MappingProxyType({"maybe": MappingProxyType({"text": ""})})
+    assert normaliser.write("Outer", value)["maybe"] == {"deep": {}, "name": ""}
 
 
 def test_finish_sees_finished_structs_from_the_inside_out() -> None:

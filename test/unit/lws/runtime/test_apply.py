@@ -140,8 +140,8 @@ class _Bench:
 
     async def run(self, *sequences: tuple[Action, ...], **plan: Any) -> Outcome:
         cluster: Any = self.cluster
-        told = (self._put, self._applied, self._refused, self.taken.append, self.going, self._gone)
-        applier = Applier(cluster, self, WriteHooks(*told, succeeded=self._done))
+        hooks = (self._put, self._applied, self._refused, self.taken.append, self.going, self._gone)
+        applier = Applier(cluster, self, WriteHooks(*hooks, succeeded=self._done))
         return await applier.apply(Plan(sequences=sequences, owner=SET, **plan))
 
     @property
@@ -448,8 +448,8 @@ async def test_events_without_a_write_are_announced_too(bench: _Bench) -> None:
 )
 async def test_a_status_that_cannot_be_written(bench: _Bench, failure: ClusterError, is_error: bool) -> None:
     bench.cluster.failures["demo"] = failure
-    other = Status(_reference("other"), {})
-    outcome = await bench.run(statuses=(STATUS, other))
+    second = Status(_reference("other"), {})
+    outcome = await bench.run(statuses=(STATUS, second))
     assert outcome.errors == ([failure] if is_error else [])
     assert bench.diary == ["status demo", "status other"], "nothing is told of what was not written"
 
@@ -493,8 +493,8 @@ async def test_rejections_by_the_server_are_reported_to_users(
     outcome = await bench.run((action,))
     assert outcome.errors == [error]
     assert bench.refused == ([(action, error)] if is_reported else [])
-    told = [line for line in bench.diary if line.startswith("tell")]
-    assert told == ([f"tell: Failed to create x: {error.message}"] if is_reported else [])
+    events = [line for line in bench.diary if line.startswith("tell")]
+    assert events == ([f"tell: Failed to create x: {error.message}"] if is_reported else [])
 
 
 async def test_rejections_of_any_verb_are_recorded_for_the_status(bench: _Bench) -> None:
@@ -504,13 +504,13 @@ async def test_rejections_of_any_verb_are_recorded_for_the_status(bench: _Bench)
     bench.cluster.failures["merge d"] = Invalid(422, "Invalid", "m")
     adoption = SetOwner(_reference("d"), {"uid": "u-set"}, "because")
     refused = (_create("a"), _delete("b"), Merge(_reference("c"), {}, why="because"), adoption)
-    outcome = await bench.run(*((each,) for each in refused))
+    outcome = await bench.run(*((action,) for action in refused))
     assert len(outcome.errors) == 4 and bench.done == []
-    assert [action for action in refused if action not in [each for each, _ in bench.refused]] == []
+    assert [action for action in refused if action not in [recorded for recorded, _ in bench.refused]] == []
     assert not [line for line in bench.diary if line.startswith("tell")]
     bench.cluster.failures.clear()
     bench.refused.clear()
-    await bench.run(*((each,) for each in refused))
+    await bench.run(*((action,) for action in refused))
     assert [action for action in refused if action not in bench.done] == [] == bench.refused
 
 
@@ -549,12 +549,12 @@ async def test_a_rejected_status_of_another_object_is_reported_on_the_owner(benc
 async def test_a_rejected_status_is_not_reported_in_a_condition(bench: _Bench) -> None:
     bench.cluster.failures["status demo"] = Invalid(422, "Invalid", "m")
     await bench.run(statuses=(STATUS,))
-    told = "tell: cannot update the status of LeaderWorkerSet demo: m"
-    assert bench.diary == ["status demo", told]
+    message = "tell: cannot update the status of LeaderWorkerSet demo: m"
+    assert bench.diary == ["status demo", message]
     bench.diary.clear()
     memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
     await bench.run((memory, _delete("d")))
-    assert bench.diary == ["status demo", told] and bench.refused == []
+    assert bench.diary == ["status demo", message] and bench.refused == []
     bench.cluster.failures["status demo"] = Conflict(409, "Conflict", "m")
     bench.diary.clear()
     await bench.run(statuses=(STATUS,))
@@ -606,8 +606,8 @@ async def test_creates_of_existing_objects(bench: _Bench, existing: dict[str, An
 
 
 def _revision(text: str, **metadata: Any) -> dict[str, Any]:
-    made = _object("r", kind="ControllerRevision", labels={"key": "k"}, **metadata)
-    return {**made, "apiVersion": "apps/v1", "data": Verbatim(text)}
+    obj = _object("r", kind="ControllerRevision", labels={"key": "k"}, **metadata)
+    return {**obj, "apiVersion": "apps/v1", "data": Verbatim(text)}
 
 
 def _stored_revision(text: str, **metadata: Any) -> dict[str, Any]:
@@ -719,41 +719,41 @@ async def test_an_object_that_has_changed_is_not_deleted_if_its_version_counts(b
 
 
 @pytest.mark.parametrize(
-    ("found", "put"),
+    ("response", "put"),
     [
         pytest.param(NotFound(404, "NotFound", "gone"), [], id="deleted concurrently"),
         pytest.param(_object("a", uid="u-next"), [_object("a", uid="u-next")], id="recreated"),
     ],
 )
-async def test_a_recreated_object_counts_as_deleted(bench: _Bench, found: Any, put: Any) -> None:
+async def test_a_recreated_object_counts_as_deleted(bench: _Bench, response: Any, put: Any) -> None:
     bench.cluster.failures = {"delete Foreground a": ANOTHER_UID}
-    if isinstance(found, Exception):
-        bench.cluster.failures["get a"] = found
+    if isinstance(response, Exception):
+        bench.cluster.failures["get a"] = response
     else:
-        bench.cluster.answers["get a"] = found
+        bench.cluster.answers["get a"] = response
     outcome = await bench.run((_delete("a"), _create("b")))
     assert outcome.errors == [] and bench.put[:-1] == put, "the next plan must see the one that followed"
     assert bench.diary == ["delete Foreground a", "get a", "tell: deleted a", "create b", "tell: created b"]
 
 
 @pytest.mark.parametrize(
-    ("found", "is_told_by_the_read"),
+    ("response", "is_told_by_the_read"),
     [
         pytest.param(_object("a", uid="u-a"), False, id="same object"),
         pytest.param(Unreachable("refused"), True, id="unknown"),
     ],
 )
 async def test_a_conflict_does_not_mean_that_the_object_is_deleted(
-    bench: _Bench, found: Any, is_told_by_the_read: bool
+    bench: _Bench, response: Any, is_told_by_the_read: bool
 ) -> None:
     """A 409 may come from a webhook or a proxy, so a deletion that did not happen is retried."""
     bench.cluster.failures = {"delete Foreground a": ANOTHER_UID}
-    if isinstance(found, ClusterError):
-        bench.cluster.failures["get a"] = found
+    if isinstance(response, ClusterError):
+        bench.cluster.failures["get a"] = response
     else:
-        bench.cluster.answers["get a"] = found
+        bench.cluster.answers["get a"] = response
     outcome = await bench.run((_delete("a"), _create("b")))
-    assert outcome.errors == [found if is_told_by_the_read else ANOTHER_UID]
+    assert outcome.errors == [response if is_told_by_the_read else ANOTHER_UID]
     assert bench.diary == ["delete Foreground a", "get a"]
 
 

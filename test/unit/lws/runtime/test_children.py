@@ -31,10 +31,10 @@ OTHER = {**REFERENCE, "kind": "Thing", "name": "theirs", "uid": "u-9"}
 
 
 def child(*owners: Object, is_like_ours: bool = True, **metadata: Any) -> dict[str, Any]:
-    made = {"name": "demo", "namespace": "default", "uid": "u-1", "labels": {NAME_LABEL: "demo"}, **metadata}
-    made["ownerReferences"] = list(owners)
+    merged = {"name": "demo", "namespace": "default", "uid": "u-1", "labels": {NAME_LABEL: "demo"}, **metadata}
+    merged["ownerReferences"] = list(owners)
     shape = {"ports": []} if is_like_ours else {}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": made, **shape}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": merged, **shape}
 
 
 INTENT = child(REFERENCE)
@@ -84,7 +84,7 @@ CLASH = problem_of(NOTE, (Problem("NameClash", NOTE),))
 def test_examples_match_their_ownership() -> None:
     for ownership, stored in STORED.items():
         if ownership != Ownership.SUFFICIENT:
-            assert ownership_of(stored, REFERENCE["uid"], lambda each: "ports" in each, {"u-9"}) is ownership
+            assert ownership_of(stored, REFERENCE["uid"], lambda obj: "ports" in obj, {"u-9"}) is ownership
     assert set(STORED) == set(Ownership)
 
 
@@ -117,16 +117,16 @@ def test_an_unwanted_child(ownership: Ownership) -> None:
 
 @pytest.mark.parametrize("ownership", list(Ownership))
 def test_repairs_run_only_for_owned_children(ownership: Ownership) -> None:
-    asked: list[tuple[Object, Object]] = []
+    calls: list[tuple[Object, Object]] = []
 
     def repairs(stored: Object, intent: Object) -> Plan:
-        asked.append((stored, intent))
+        calls.append((stored, intent))
         return Plan(waiting_for="its kind")
 
     of_name = Child(ownership, STORED[ownership], "the former Service")
     planned = plan_child(owner(), of_name, CREATE, repairs)
     is_ours = ownership == Ownership.OURS
-    assert asked == ([(STORED[ownership], INTENT)] if is_ours else [])
+    assert calls == ([(STORED[ownership], INTENT)] if is_ours else [])
     assert (planned.waiting_for == "its kind") is is_ours
 
 
@@ -173,13 +173,13 @@ GIVEN = {
 
 def headless_service(**edited: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a Service as stored after an edit (None removes a field), and as created."""
-    made = {**child(REFERENCE), "spec": HEADLESS}
+    intent = {**child(REFERENCE), "spec": HEADLESS}
     spec = {field: value for field, value in {**HEADLESS, **GIVEN, **edited}.items() if value is not None}
-    return {**made, "spec": spec}, made
+    return {**intent, "spec": spec}, intent
 
 
-def repaired(stored: Object, made: Object) -> Plan:
-    return plan_child(owner(), Child(Ownership.OURS, stored, ""), Create(made, why=""), repair_service)
+def repaired(stored: Object, intent: Object) -> Plan:
+    return plan_child(owner(), Child(Ownership.OURS, stored, ""), Create(intent, why=""), repair_service)
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def repaired(stored: Object, made: Object) -> Plan:
 def test_an_edited_headless_service_is_repaired(
     edited: dict[str, Any], patch: dict[str, Any] | None, is_trimmed: bool
 ) -> None:
-    stored, made = headless_service(**edited)
-    planned = repaired(trim(stored) if is_trimmed else stored, made)
+    stored, intent = headless_service(**edited)
+    planned = repaired(trim(stored) if is_trimmed else stored, intent)
     if patch is None:
         assert planned == Plan()
         return
@@ -219,13 +219,13 @@ def test_an_edited_headless_service_is_repaired(
     assert isinstance(merge, Merge)
     assert merge.patch == {"spec": patch}
     assert merge.target.uid == "u-1"
-    assert repaired({**stored, "spec": with_merged(stored["spec"], patch)}, made) == Plan()
+    assert repaired({**stored, "spec": with_merged(stored["spec"], patch)}, intent) == Plan()
 
 
 @pytest.mark.parametrize("is_trimmed", [False, True], ids=["whole", "trimmed"])
 def test_a_service_with_a_cluster_ip_is_recreated(is_trimmed: bool) -> None:
-    stored, made = headless_service(clusterIP="10.0.0.9", ports=[{"port": 80}])
-    ((delete,),) = repaired(trim(stored) if is_trimmed else stored, made).sequences
+    stored, intent = headless_service(clusterIP="10.0.0.9", ports=[{"port": 80}])
+    ((delete,),) = repaired(trim(stored) if is_trimmed else stored, intent).sequences
     assert isinstance(delete, Delete)
     assert (delete.target.uid, delete.propagation) == ("u-1", "Background")
 

@@ -38,12 +38,12 @@ def test_events_of_a_terminating_group_can_wait(change: Change) -> None:
 
 
 def test_workers_that_terminate_with_their_leader_are_urgent() -> None:
-    going = make_leader_pod(terminating=True)
+    leader = make_leader_pod(terminating=True)
     note = {POD_TERMINATION_POLICY_ANNOTATION: "Parallel"}
-    terminating = make_worker_statefulset(going, terminating=True)
+    terminating = make_worker_statefulset(leader, terminating=True)
     for workers, delay in ((WORKERS, timing.AT_ONCE), (terminating, 2.0)):
         noted = {**workers, "metadata": {**workers["metadata"], "annotations": note}}
-        assert group_delay_of(LEADER, going, going, noted) == delay
+        assert group_delay_of(LEADER, leader, leader, noted) == delay
 
 
 @pytest.mark.parametrize(

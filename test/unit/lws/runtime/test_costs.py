@@ -39,12 +39,12 @@ def test_the_delay_of_a_key_is_fifty_times_the_duration_of_its_pass() -> None:
 
 def _core_taken(keys: int, duration: float, seconds: float = 60.0) -> float:
     """Return the share of a core that passes over `keys` keys use if each key is always due."""
-    load, taken, due = costs.PassLoad(), 0.0, dict.fromkeys(range(keys), 0.0)
+    load, used, due = costs.PassLoad(), 0.0, dict.fromkeys(range(keys), 0.0)
     while (now := min(due.values())) < seconds:
         key = min(due, key=due.__getitem__)
-        taken += duration
+        used += duration
         due[key] = now + min(load.delay_after(duration, now), timing.MAX_PASS_DELAY_SECONDS)
-    return taken / seconds
+    return used / seconds
 
 
 @pytest.mark.parametrize(("keys", "duration"), [(1, 0.0034), (1, 0.0067), (2, 0.0034)])

@@ -143,9 +143,9 @@ async def test_caches_are_cleared_when_the_lease_is_lost() -> None:
         assert engine._terms.passes_over("ns") == {}
         engine._gain(everywhere)
         passes = engine._terms.passes_over("ns")
-        for kind, each in passes.items():
-            for one, other in ((each.observe, former[kind].observe), (each.apply, former[kind].apply)):
-                assert one.__self__ is not other.__self__
+        for kind, pass_ in passes.items():
+            for current, previous in ((pass_.observe, former[kind].observe), (pass_.apply, former[kind].apply)):
+                assert current.__self__ is not previous.__self__
 
 
 @in_fake_time
@@ -159,12 +159,12 @@ async def test_only_caches_of_the_lost_shard_are_cleared() -> None:
     async with an_engine() as engine:
         engine._gain(of_one)
         engine._gain(of_two)
-        one, two = map(engine._terms.passes_over, ("one", "two"))
-        assert one is not two and engine._terms.passes_over("three") == {}
+        first, second = map(engine._terms.passes_over, ("one", "two"))
+        assert first is not second and engine._terms.passes_over("three") == {}
         engine._lose(of_one)
         engine._gain(of_one)
-        assert engine._terms.passes_over("two") is two
-        assert engine._terms.passes_over("one") not in (one, {})
+        assert engine._terms.passes_over("two") is second
+        assert engine._terms.passes_over("one") not in (first, {})
 
 
 @in_fake_time

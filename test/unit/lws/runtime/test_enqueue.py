@@ -62,13 +62,13 @@ def test_everything() -> None:
 
 
 def test_deleted_objects_are_passed_to_forget() -> None:
-    told: list[Any] = []
-    triggers = Triggers(_Queue(), lambda obj: None, told.append)  # type: ignore[arg-type]
-    made, other = ({**SERVICE, "metadata": {**SERVICE["metadata"], "uid": uid}} for uid in ("u-1", "u-2"))
-    triggers.on_change(None, made)
-    triggers.on_change(made, {**made, "spec": {}})
-    assert told == []
-    triggers.on_change(made, other)
-    assert told == [made], "another one has its name"
-    triggers.on_change(other, None)
-    assert told == [made, other]
+    forgotten: list[Any] = []
+    triggers = Triggers(_Queue(), lambda obj: None, forgotten.append)  # type: ignore[arg-type]
+    first, second = ({**SERVICE, "metadata": {**SERVICE["metadata"], "uid": uid}} for uid in ("u-1", "u-2"))
+    triggers.on_change(None, first)
+    triggers.on_change(first, {**first, "spec": {}})
+    assert forgotten == []
+    triggers.on_change(first, second)
+    assert forgotten == [first], "another one has its name"
+    triggers.on_change(second, None)
+    assert forgotten == [first, second]

@@ -25,7 +25,7 @@ def test_a_single_event_is_not_changed() -> None:
 def test_several_events_list_all_groups() -> None:
     assert combine([TWO, ONE]) == replace(ONE, note="Made demo-0 to demo-1", related=None)
     leaders = Reference("apps/v1", "StatefulSet", "ns", "demo", "u-3")
-    both = [replace(each, fold=Fold("Made {}", name, leaders)) for each, name in ((ONE, "d-0"), (TWO, "d-1"))]
+    both = [replace(event, fold=Fold("Made {}", name, leaders)) for event, name in ((ONE, "d-0"), (TWO, "d-1"))]
     assert combine(both).related == leaders
 
 
@@ -80,14 +80,14 @@ def test_a_single_change_is_not_changed() -> None:
 
 
 def test_changes_of_one_role_are_merged() -> None:
-    told = combine([_scaled("a", 1, 2), _scaled("a", 2, 3), _scaled("a", 3, 7)])
-    assert (told.note, told.related) == ("Scaling up a from 1 to 7 replicas", POD)
+    combined = combine([_scaled("a", 1, 2), _scaled("a", 2, 3), _scaled("a", 3, 7)])
+    assert (combined.note, combined.related) == ("Scaling up a from 1 to 7 replicas", POD)
 
 
 def test_changes_of_several_members_are_listed_in_order() -> None:
-    told = combine([_scaled("b", 1, 2), _scaled("a", 4, 6), _scaled("b", 2, 3)])
-    assert told.note == "Scaling up b from 1 to 3 replicas, a from 4 to 6 replicas"
-    assert told.related == SET
+    combined = combine([_scaled("b", 1, 2), _scaled("a", 4, 6), _scaled("b", 2, 3)])
+    assert combined.note == "Scaling up b from 1 to 3 replicas, a from 4 to 6 replicas"
+    assert combined.related == SET
 
 
 def test_the_first_ten_of_many_changes_are_listed() -> None:

@@ -410,9 +410,9 @@ async def test_a_final_event_follows_delayed_events_of_the_object() -> None:
 
 @in_fake_time
 async def test_events_repeated_by_every_pass_are_written_once() -> None:
-    said = replace(ANNOUNCE, related=POD, once=True)
+    announcement = replace(ANNOUNCE, related=POD, once=True)
     async with _recording() as (cluster, recorder):
-        await _announce(recorder, said, said, every=3600)
-        await _announce(recorder, replace(said, note="another"), said)
+        await _announce(recorder, announcement, announcement, every=3600)
+        await _announce(recorder, replace(announcement, note="another"), announcement)
     assert [event["note"] for event in cluster.events] == ["Created leader statefulset demo", "another"]
     assert cluster.patches == []

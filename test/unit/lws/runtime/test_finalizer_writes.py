@@ -35,8 +35,8 @@ class World:
 
     @property
     def finalizers(self) -> Any:
-        found = self.cluster.find("Pod", "demo-0")
-        return (found["metadata"].get("finalizers") or []) if found is not None else None
+        pod = self.cluster.find("Pod", "demo-0")
+        return (pod["metadata"].get("finalizers") or []) if pod is not None else None
 
 
 @pytest.mark.parametrize(

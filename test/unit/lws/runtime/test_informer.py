@@ -110,7 +110,7 @@ async def _bench(selector: str = "app") -> AsyncIterator[_Bench]:
 async def test_list_then_watch() -> None:
     async with _bench() as bench:
         assert not bench.informer.listed.is_set()
-        told = await bench.run(
+        calls = await bench.run(
             _page("a", "b", version=7),
             stream(
                 _event("ADDED", "c", 8),
@@ -121,7 +121,7 @@ async def test_list_then_watch() -> None:
             ),
         )
         assert bench.informer.listed.is_set()
-    assert told == [
+    assert calls == [
         ("put", "a"),
         ("put", "b"),
         ("retain", ["a", "b"], "7"),
@@ -158,10 +158,10 @@ async def test_without_a_selector_everything_is_asked_for() -> None:
 @in_fake_time
 async def test_pages_are_one_list() -> None:
     async with _bench() as bench:
-        told = await bench.run(
+        calls = await bench.run(
             _page("a", version=7, token="1"), _page("b", version=7, token="2"), _page("c", version=7)
         )
-    assert told == [("put", "a"), ("put", "b"), ("put", "c"), ("retain", ["a", "b", "c"], "7")]
+    assert calls == [("put", "a"), ("put", "b"), ("put", "c"), ("retain", ["a", "b", "c"], "7")]
 
 
 @in_fake_time
@@ -174,14 +174,14 @@ async def test_an_empty_list_is_reported_too() -> None:
 @in_fake_time
 async def test_an_interrupted_list_is_restarted_and_deletes_nothing() -> None:
     async with _bench() as bench:
-        told = await bench.run(
+        calls = await bench.run(
             _page("a", version=7, token="1"),
             failure(410, "Expired", "the continue token is too old"),
             _page("a", version=9, token="2"),
             _page("b", version=9),
         )
         assert [seen.query.get("continue") for seen in bench.api.requests[:4]] == [None, "1", None, "2"]
-    assert told == [("put", "a"), ("put", "a"), ("put", "b"), ("retain", ["a", "b"], "9")]
+    assert calls == [("put", "a"), ("put", "a"), ("put", "b"), ("retain", ["a", "b"], "9")]
 
 
 LONG = 5 * 2**20
@@ -201,8 +201,8 @@ LONG = 5 * 2**20
 async def test_lines_in_any_pieces(chunks: Any) -> None:
     lines = _event("ADDED", "b", 8) + _event("ADDED", "ü", 9) + _event("DELETED", "b", 10)
     async with _bench() as bench:
-        told = await bench.run(_page(version=7), stream(*chunks(lines)), seconds=30.0)
-    assert told[1:] == [("put", "b"), ("put", "ü"), ("drop", "b")]
+        calls = await bench.run(_page(version=7), stream(*chunks(lines)), seconds=30.0)
+    assert calls[1:] == [("put", "b"), ("put", "ü"), ("drop", "b")]
 
 
 @in_fake_time
@@ -210,9 +210,9 @@ async def test_lines_longer_than_any_buffer() -> None:
     line = _event("ADDED", "b", 8, spec={"long": "x" * LONG}) + _event("ADDED", "c", 9)
     pieces = [line[i : i + 2**20] for i in range(0, len(line), 2**20)]
     async with _bench() as bench:
-        told = await bench.run(_page(version=7), stream(*pieces))
+        calls = await bench.run(_page(version=7), stream(*pieces))
         assert bench.versions == ["list", "7", "9"]
-    assert told[1:] == [("put", "b"), ("put", "c")]
+    assert calls[1:] == [("put", "b"), ("put", "c")]
 
 
 @pytest.mark.parametrize(
@@ -241,9 +241,9 @@ async def test_lines_longer_than_any_buffer() -> None:
 @in_fake_time
 async def test_watches_resume_at_the_same_version(ending: Answer, resumes: list[str]) -> None:
     async with _bench() as bench:
-        told = await bench.run(_page("a", version=7), ending)
+        calls = await bench.run(_page("a", version=7), ending)
         assert bench.versions == resumes
-    assert ("retain", ["a"], "7") in told and ("put", "c") not in told
+    assert ("retain", ["a"], "7") in calls and ("put", "c") not in calls
 
 
 @pytest.mark.parametrize(
@@ -263,9 +263,9 @@ async def test_watches_resume_at_the_same_version(ending: Answer, resumes: list[
 @in_fake_time
 async def test_from_a_new_list(ending: Answer) -> None:
     async with _bench() as bench:
-        told = await bench.run(_page("a", version=7), ending, _page("c", version=30))
+        calls = await bench.run(_page("a", version=7), ending, _page("c", version=30))
         assert bench.versions == ["list", "7", "list", "30"]
-    assert told[-2:] == [("put", "c"), ("retain", ["c"], "30")]
+    assert calls[-2:] == [("put", "c"), ("retain", ["c"], "30")]
 
 
 @pytest.mark.parametrize("answer", [reset(), failure(500), failure(429), plain(200, "<html>")])
@@ -273,8 +273,8 @@ async def test_from_a_new_list(ending: Answer) -> None:
 async def test_a_list_that_fails_is_tried_again(answer: Answer) -> None:
     async with _bench() as bench:
         # The HTTP client itself retries a GET once on a broken connection.
-        told = await bench.run(answer, answer, _page("a", version=7))
-    assert told[-1] == ("retain", ["a"], "7")
+        calls = await bench.run(answer, answer, _page("a", version=7))
+    assert calls[-1] == ("retain", ["a"], "7")
 
 
 async def _attempts(*answers: Answer, seconds: float) -> list[float]:
@@ -344,14 +344,14 @@ async def test_retry_after_in_an_event_is_respected() -> None:
 @in_fake_time
 async def test_a_silent_watch_is_restarted() -> None:
     async with _bench() as bench:
-        told = await bench.run(
+        calls = await bench.run(
             _page("a", version=7),
             stream(80.0, _bookmark(8), 1000.0),
             stream(_event("ADDED", "b", 9), 50.0),
             seconds=180.0,
         )
         assert bench.versions == ["list", "7", "8"]
-    assert told[-1] == ("put", "b")
+    assert calls[-1] == ("put", "b")
 
 
 @in_fake_time
@@ -384,13 +384,13 @@ async def test_an_unavailable_server_is_not_a_dead_stream() -> None:
 @in_fake_time
 async def test_a_list_older_than_the_watch_means_that_etcd_was_restored() -> None:
     async with _bench() as bench:
-        told = await bench.run(
+        calls = await bench.run(
             _page("a", version=7),
             stream(_event("MODIFIED", "a", 90), _error(410, "Expired")),
             _page("a", "back from the dead", version=50),
         )
         assert bench.rollback.is_rolled_back
-    assert told == [("put", "a"), ("retain", ["a"], "7"), ("put", "a")], "nothing of it was taken in"
+    assert calls == [("put", "a"), ("retain", ["a"], "7"), ("put", "a")], "nothing of it was taken in"
 
 
 @in_fake_time
@@ -412,7 +412,7 @@ async def test_a_lagging_watch_does_not_mean_that_etcd_was_restored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "is_restored"),
+    ("stored", "is_restored"),
     [
         pytest.param(80, True, id="the list must contain it"),
         pytest.param(60, False, id="the known version"),
@@ -422,11 +422,11 @@ async def test_a_lagging_watch_does_not_mean_that_etcd_was_restored() -> None:
 )
 @in_fake_time
 async def test_an_older_object_in_a_newer_list_means_that_etcd_was_restored(
-    known: int, is_restored: bool
+    stored: int, is_restored: bool
 ) -> None:
     """An etcd restored as its documentation advises continues at a revision that was never reached."""
     async with _bench() as bench:
-        bench.sink.known["a"] = known
+        bench.sink.known["a"] = stored
         items = [_item("a", 60)]
         await bench.run(answer_json({"metadata": {"resourceVersion": "100"}, "items": items}))
         assert bench.rollback.is_rolled_back is is_restored

@@ -114,8 +114,8 @@ async def test_proxy_and_tls_name_are_the_same_for_ours_and_kopf(
             monkeypatch.setenv("HTTPS_PROXY", proxy.url)
             monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,.svc")
         api.will(answer_json({"gitVersion": "v1"}))
-        async with clients(configuration) as asks:
-            await asks[client]()
+        async with clients(configuration) as requests:
+            await requests[client]()
         assert proxy.asked == ["api.test:6443"]
         assert [seen.path for seen in api.requests] == ["/version"]
 
@@ -129,8 +129,8 @@ async def test_no_proxy_is_the_same_for_ours_and_kopf(
     async with serving(served(certificates, tmp_path)) as api:
         configuration = Configuration(host=api.url, ssl_ca_cert=authority(certificates, tmp_path))
         api.will(answer_json({"gitVersion": "v1"}))
-        async with clients(configuration) as asks:
-            await asks[client]()
+        async with clients(configuration) as requests:
+            await requests[client]()
         assert len(api.requests) == 1
 
 
@@ -141,9 +141,9 @@ async def test_a_certificate_of_another_name_is_refused_without_the_tls_name(
     async with serving(served(certificates, tmp_path)) as api, proxying(port_of(api)) as proxy:
         configuration = Configuration(host="https://api.test:6443", proxy=proxy.url)
         configuration.ssl_ca_cert = authority(certificates, tmp_path)
-        async with clients(configuration) as asks:
+        async with clients(configuration) as requests:
             with pytest.raises(Exception, match="CERTIFICATE_VERIFY_FAILED"):
-                await asks[client]()
+                await requests[client]()
         assert api.requests == []
 
 
@@ -167,13 +167,13 @@ async def test_a_new_ca_replaces_the_old_one(
         async with proxying(port_of(old)) as proxy:
             configuration.host = "https://api.test"
             configuration.proxy = proxy.url
-            async with clients(configuration) as asks:
-                await asks[client]()
+            async with clients(configuration) as requests:
+                await requests[client]()
                 authority(other_certificates, tmp_path)
                 with pytest.raises(Exception, match="CERTIFICATE_VERIFY_FAILED"):
-                    await asks[client]()
+                    await requests[client]()
                 proxy.port = port_of(new)
-                await asks[client]()
+                await requests[client]()
         assert (len(old.requests), len(new.requests)) == (1, 1)
 
 
@@ -186,11 +186,11 @@ async def test_a_partially_written_ca_is_ignored(
         path = authority(certificates, tmp_path)
         configuration = Configuration(host=api.url, ssl_ca_cert=path)
         api.will(*[answer_json({"gitVersion": "v1"})] * 2)
-        async with clients(configuration) as asks:
+        async with clients(configuration) as requests:
             Path(path).write_text("-----BEGIN CERT")
-            await asks[client]()
+            await requests[client]()
             Path(path).unlink()
-            await asks[client]()
+            await requests[client]()
 
 
 @pytest.mark.parametrize("client", ["ours", "kopf"])
@@ -206,9 +206,9 @@ async def test_after_a_refusal_credentials_are_loaded_once_and_sent(client: str)
         configuration = Configuration(host=api.url)
         await Renewal(load).begin(configuration)
         api.will(UNAUTHORIZED, answer_json({"gitVersion": "v1"}), answer_json({"gitVersion": "v1"}))
-        async with clients(configuration) as asks:
-            await asks[client]()
-            await asks[client]()
+        async with clients(configuration) as requests:
+            await requests[client]()
+            await requests[client]()
     assert [seen.headers["Authorization"] for seen in api.requests] == ["Bearer 1", "Bearer 2", "Bearer 2"]
 
 
@@ -221,9 +221,9 @@ async def test_a_second_refusal_is_an_error_for_us() -> None:
         configuration = Configuration(host=api.url)
         await Renewal(load).begin(configuration)
         api.will(UNAUTHORIZED, UNAUTHORIZED)
-        async with clients(configuration) as asks:
+        async with clients(configuration) as requests:
             with pytest.raises(ApiError) as error:
-                await asks["ours"]()
+                await requests["ours"]()
     assert error.value.status == 401 and len(api.requests) == 2
 
 
@@ -231,8 +231,8 @@ async def test_kopf_tries_again_after_any_number_of_refusals() -> None:
     """Without other credentials to try, kopf would end the process."""
     async with serving() as api:
         api.will(UNAUTHORIZED, answer_json({"gitVersion": "v1"}))
-        async with clients(Configuration(host=api.url)) as asks:
-            assert await asks["kopf"]() == {"gitVersion": "v1"}
+        async with clients(Configuration(host=api.url)) as requests:
+            assert await requests["kopf"]() == {"gitVersion": "v1"}
     assert len(api.requests) == 2
 
 
@@ -253,16 +253,16 @@ async def test_retry_after_is_capped_for_kopf(answer: Answer, monkeypatch: pytes
     monkeypatch.setattr(timing, "LONGEST_RETRY_AFTER_SECONDS", 0.01)
     async with serving() as api:
         api.will(answer, answer_json({"gitVersion": "v1"}))
-        async with clients(Configuration(host=api.url)) as asks, asyncio.timeout(5.0):
-            assert await asks["kopf"]() == {"gitVersion": "v1"}
+        async with clients(Configuration(host=api.url)) as requests, asyncio.timeout(5.0):
+            assert await requests["kopf"]() == {"gitVersion": "v1"}
 
 
 async def test_credentials_that_cannot_change_are_sent_once() -> None:
     async with serving() as api:
         api.will(UNAUTHORIZED)
-        async with clients(Configuration(host=api.url)) as asks:
+        async with clients(Configuration(host=api.url)) as requests:
             with pytest.raises(ApiError):
-                await asks["ours"]()
+                await requests["ours"]()
     assert len(api.requests) == 1
 
 
@@ -276,8 +276,8 @@ async def test_a_token_is_sent_for_any_spelling_of_the_server(
         configuration.ssl_ca_cert = authority(certificates, tmp_path)
         configuration.api_key["BearerToken"] = "bearer secret"
         api.will(answer_json({"gitVersion": "v1"}))
-        async with clients(configuration) as asks:
-            await asks[client]()
+        async with clients(configuration) as requests:
+            await requests[client]()
     assert [seen.headers.get("Authorization") for seen in api.requests] == ["bearer secret"]
 
 
@@ -286,8 +286,8 @@ async def test_a_token_is_sent_back_to_a_server_that_redirects_to_itself(client:
     async with serving() as api:
         configuration = Configuration(host=api.url, api_key={"BearerToken": "bearer secret"})
         api.will(answer_json({}, 302, {"Location": "/version/"}), answer_json({"gitVersion": "v1"}))
-        async with clients(configuration) as asks:
-            await asks[client]()
+        async with clients(configuration) as requests:
+            await requests[client]()
     assert [seen.headers.get("Authorization") for seen in api.requests] == ["bearer secret"] * 2
 
 
@@ -297,8 +297,8 @@ async def test_a_token_is_not_sent_to_where_the_api_server_redirects(client: str
         configuration = Configuration(host=api.url, api_key={"BearerToken": "Bearer secret"})
         api.will(answer_json({}, 302, {"Location": f"{stranger.url}/version"}))
         stranger.will(answer_json({"gitVersion": "v1"}))
-        async with clients(configuration) as asks:
-            await asks[client]()
+        async with clients(configuration) as requests:
+            await requests[client]()
     [seen] = stranger.requests
     assert "Authorization" not in seen.headers
 
@@ -307,8 +307,8 @@ async def test_a_token_is_not_sent_to_where_the_api_server_redirects(client: str
 async def test_a_token_from_a_file_that_ends_with_a_newline(client: str) -> None:
     async with serving() as api:
         api.will(answer_json({"gitVersion": "v1"}))
-        async with clients(Configuration(host=api.url, api_key={"BearerToken": "Bearer one\n"})) as asks:
-            await asks[client]()
+        async with clients(Configuration(host=api.url, api_key={"BearerToken": "Bearer one\n"})) as requests:
+            await requests[client]()
     assert [seen.headers["Authorization"] for seen in api.requests] == ["Bearer one"]
 
 
@@ -317,8 +317,8 @@ async def test_requests_impersonate_as_the_kubeconfig_says(client: str, tmp_path
     sent: list[list[tuple[str, str]]] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        asked = [(name, value) for name, value in request.headers.items() if name.startswith("Imp")]
-        sent.append(sorted(asked))
+        headers = [(name, value) for name, value in request.headers.items() if name.startswith("Imp")]
+        sent.append(sorted(headers))
         return await (UNAUTHORIZED if len(sent) == 1 else answer_json({"gitVersion": "v1"}))(request)
 
     (tmp_path / "token").write_text("one")
@@ -340,9 +340,9 @@ async def test_requests_impersonate_as_the_kubeconfig_says(client: str, tmp_path
         configuration = await load_configuration(str(tmp_path / "config"))
         (tmp_path / "token").write_text("two")
         api.will(answer, answer)
-        async with clients(configuration) as asks:
-            await asks[client]()
-    wanted = [
+        async with clients(configuration) as requests:
+            await requests[client]()
+    expected = [
         ("Impersonate-Extra-example.com%2Fwhy", "a"),
         ("Impersonate-Extra-example.com%2Fwhy", "b"),
         ("Impersonate-Extra-scopes", "é"),
@@ -351,23 +351,23 @@ async def test_requests_impersonate_as_the_kubeconfig_says(client: str, tmp_path
         ("Impersonate-Uid", "u-1"),
         ("Impersonate-User", "reader"),
     ]
-    assert sent == [wanted, wanted]
+    assert sent == [expected, expected]
 
 
 @pytest.mark.parametrize("token", ["one\r\nX-Remote-User: admin", "one\x00"])
 async def test_a_token_invalid_in_a_header_is_reported_and_not_sent(token: str) -> None:
     async with serving() as api:
         configuration = Configuration(host=api.url, api_key={"BearerToken": f"Bearer {token}"})
-        async with clients(configuration) as asks:
+        async with clients(configuration) as requests:
             with pytest.raises(Unreachable, match="the token contains invalid characters"):
-                await asks["ours"]()
+                await requests["ours"]()
     assert api.requests == []
 
 
 async def test_message_about_an_unreachable_server(unused_tcp_port: int) -> None:
-    async with clients(Configuration(host=f"https://127.0.0.1:{unused_tcp_port}")) as asks:
+    async with clients(Configuration(host=f"https://127.0.0.1:{unused_tcp_port}")) as requests:
         with pytest.raises(Unreachable) as caught:
-            await asks["ours"]()
+            await requests["ours"]()
     assert f"Cannot connect to host 127.0.0.1:{unused_tcp_port} [" in str(caught.value)
     assert "object at" not in str(caught.value)
 
@@ -387,12 +387,12 @@ async def test_a_request_does_not_wait_for_a_plugin_while_its_token_is_good() ->
         configuration = Configuration(host=api.url)
         await Renewal(load, lambda: now[0]).begin(configuration)
         api.will(*[answer_json({"gitVersion": "v1"})] * 3)
-        async with clients(configuration) as asks:
+        async with clients(configuration) as requests:
             now[0] = 900.0
-            await asks["ours"]()
+            await requests["ours"]()
             slow.set()
             now[0] = 1001.0
-            await asks["ours"]()
+            await requests["ours"]()
     sent = [seen.headers["Authorization"] for seen in api.requests]
     assert sent == ["Bearer at 0", "Bearer at 1001"]
 
@@ -409,7 +409,7 @@ async def test_expired_credentials_that_cannot_be_renewed() -> None:
         configuration = Configuration(host=api.url)
         await Renewal(load, lambda: now[0]).begin(configuration)
         now[0] = 11.0
-        async with clients(configuration) as asks:
+        async with clients(configuration) as requests:
             with pytest.raises(Unreachable, match="no credentials for the API server: the cloud is away"):
-                await asks["ours"]()
+                await requests["ours"]()
     assert api.requests == []

@@ -22,7 +22,7 @@ FOREIGN = {**OURS, "metadata": {**OURS["metadata"], "ownerReferences": [], "reso
 
 class FakeCluster:
     def __init__(self, *objects: dict[str, Any]) -> None:
-        self.objects = {(each["kind"], each["metadata"]["name"]): each for each in objects}
+        self.objects = {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
         self.asked: list[tuple[str, str]] = []
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ class FakeCluster:
 
 
 @pytest.mark.parametrize(
-    ("known", "live", "look", "found", "asked"),
+    ("stored", "live", "look", "expected", "reads"),
     [
         pytest.param(OURS, None, True, OURS, 0, id="ours"),
         pytest.param(FOREIGN, FOREIGN, False, FOREIGN, 1, id="a foreign object is read again"),
@@ -42,14 +42,14 @@ class FakeCluster:
         pytest.param(None, FOREIGN, False, None, 0, id="not requested"),
     ],
 )
-async def test_by_name(known: Any, live: Any, look: bool, found: Any, asked: int) -> None:
+async def test_by_name(stored: Any, live: Any, look: bool, expected: Any, reads: int) -> None:
     store, cluster = Store(lambda before, after: None, TABLES), FakeCluster(*filter(None, [live]))
-    if known is not None:
-        store.put(known)
+    if stored is not None:
+        store.put(stored)
     lookup = Lookup(cast(Cluster, cluster), store, NAME_LABEL)
-    assert await lookup.named("StatefulSet", "default", "demo", UID, look_when_absent=look) == found
-    assert len(cluster.asked) == asked
-    assert store.get("StatefulSet", "default", "demo") == found
+    assert await lookup.named("StatefulSet", "default", "demo", UID, look_when_absent=look) == expected
+    assert len(cluster.asked) == reads
+    assert store.get("StatefulSet", "default", "demo") == expected
 
 
 async def test_a_deleted_object_is_none() -> None:

@@ -81,8 +81,8 @@ class _Bench:
         """Return the results of passes as the metrics show them."""
         start = 'controller_runtime_reconcile_total{controller="leaderworkerset",result="'
         lines = self.metrics.text().decode().splitlines()
-        shown = [line.removeprefix(start) for line in lines if line.startswith(start)]
-        return [line.partition('"')[0] for line in shown if not line.endswith(" 0.0")]
+        values = [line.removeprefix(start) for line in lines if line.startswith(start)]
+        return [line.partition('"')[0] for line in values if not line.endswith(" 0.0")]
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ async def test_a_conflict_requeues_soon_without_an_error(
     bench.plan, bench.overtaken = Plan(sequences=((CREATE,),), again_after=after), True
     assert await bench.work() == Again(after=1.0)
     assert bench.results() == ["requeue_after"]
-    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
     bench.errors = [Unreachable("gone")]
     assert (await bench.work()).failed
 
@@ -273,22 +273,22 @@ async def test_set_passes_are_delayed_longer_with_many_sets(bench: _Bench) -> No
 async def test_pods_on_lost_nodes_are_counted_over_all_groups(bench: _Bench) -> None:
     def shown(series: str) -> float:
         (line,) = [
-            each for each in bench.metrics.text().decode().splitlines() if each.startswith(f"{series} ")
+            line for line in bench.metrics.text().decode().splitlines() if line.startswith(f"{series} ")
         ]
         return float(line.rpartition(" ")[2])
 
     loop = Loop(
         lambda namespace: {"group": Kind(bench.observe, bench.make_plan, bench.apply, "pod")}, bench.metrics
     )
-    one, two = Key("group", "ns", "demo-0"), Key("group", "ns", "demo-1")
+    first, second = Key("group", "ns", "demo-0"), Key("group", "ns", "demo-1")
     bench.plan = Plan(stuck_pods=2)
-    await loop.work(one)
+    await loop.work(first)
     bench.plan = Plan(sequences=((CREATE,),), stuck_pods=1)
-    await loop.work(two)
-    await loop.work(two)
+    await loop.work(second)
+    await loop.work(second)
     assert (shown("lws_pods_held_by_lost_nodes"), shown("lws_pods_deleted_by_force_total")) == (3, 2)
     bench.snapshot = None
-    await loop.work(one)
+    await loop.work(first)
     assert shown("lws_pods_held_by_lost_nodes") == 1
     bench.snapshot = object()
     await loop.work(Key("group", "elsewhere", "demo-0"))
@@ -353,18 +353,18 @@ async def test_keys_are_counted_by_state(bench: _Bench) -> None:
     bench.metrics.count(KeyState("fleet", word, f"fleets_{word.lower()}", word) for word in words)
     kinds = {"fleet": Kind(bench.observe, bench.make_plan, bench.apply, "fleet")}
     loop = Loop(lambda namespace: kinds, bench.metrics)
-    one, two = Key("fleet", "ns", "one"), Key("fleet", "elsewhere", "two")
+    first, second = Key("fleet", "ns", "one"), Key("fleet", "elsewhere", "two")
     bench.plan = Plan(standing=frozenset({"Late"}))
-    for key in (one, one, two):
+    for key in (first, first, second):
         await loop.work(key)
     assert shown() == ["fleets_late 2.0", "fleets_lost 0.0"]
     bench.plan = Plan(sequences=((CREATE,),), standing=frozenset({"Lost"}))
-    await loop.work(one)
+    await loop.work(first)
     assert shown() == ["fleets_late 1.0", "fleets_lost 1.0"]
     loop.forget(lambda namespace: namespace == "elsewhere")
     assert shown() == ["fleets_late 0.0", "fleets_lost 1.0"]
     bench.snapshot = None
-    await loop.work(one)
+    await loop.work(first)
     assert shown() == ["fleets_late 0.0", "fleets_lost 0.0"]
 
 
@@ -395,7 +395,7 @@ async def test_debug_lines_of_a_pass_say_which_it_is(bench: _Bench, caplog: pyte
         ": next pass when something changes"
     )
     first, second = seen[:4], seen[4:]
-    assert {each["pass"] for each in first} == {first[0]["pass"]} != {each["pass"] for each in second}
+    assert {line["pass"] for line in first} == {first[0]["pass"]} != {line["pass"] for line in second}
     assert first[0] == {
         "pass": first[0]["pass"],
         "controller": "leaderworkerset",
@@ -436,8 +436,8 @@ def test_a_pass_of_a_former_term_writes_nothing_in_the_next_one() -> None:
     may_write: list[Callable[[str], bool]] = []
     leads = [True]
 
-    def begin(asks: Callable[[str], bool]) -> Term:
-        may_write.append(asks)
+    def begin(permission: Callable[[str], bool]) -> Term:
+        may_write.append(permission)
         return Term({})
 
     terms = Terms(begin, lambda namespace: leads[0])
@@ -452,14 +452,14 @@ def test_a_pass_of_a_former_term_writes_nothing_in_the_next_one() -> None:
 
 
 def test_deleted_objects_are_forgotten() -> None:
-    told: list[Any] = []
-    terms = Terms(lambda asks: Term({}, forget=(told.append, told.append)), lambda namespace: True)
+    forgotten: list[Any] = []
+    terms = Terms(lambda asks: Term({}, forget=(forgotten.append, forgotten.append)), lambda namespace: True)
     obj = {"kind": "Pod", "metadata": {"name": "a", "namespace": "ns"}}
     terms.forget(obj)
     terms.begin(lambda namespace: namespace == "ns")
     terms.forget(obj)
     terms.forget({"kind": "Pod", "metadata": {"name": "a", "namespace": "elsewhere"}})
-    assert told == [obj, obj]
+    assert forgotten == [obj, obj]
 
 
 async def test_no_pass_without_the_lease(bench: _Bench) -> None:

@@ -67,8 +67,8 @@ async def test_a_long_api_server_outage_does_not_restart_the_manager(unused_tcp_
 async def test_debug_endpoints_are_off_by_default(unused_tcp_port_factory: Callable[[], int]) -> None:
     health, debug = unused_tcp_port_factory(), unused_tcp_port_factory()
     cluster = FakeApi(NOBODY).cluster()
-    asked = settings(health, debug=f"127.0.0.1:{debug}")
-    task = asyncio.create_task(Manager(asked, cluster, Metrics(), REGISTRATIONS).run())
+    with_debug = settings(health, debug=f"127.0.0.1:{debug}")
+    task = asyncio.create_task(Manager(with_debug, cluster, Metrics(), REGISTRATIONS).run())
     try:
         async with asyncio.timeout(30):
             status, text = await _first_answer(debug, "debug/queue")

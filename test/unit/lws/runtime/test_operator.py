@@ -99,7 +99,7 @@ async def test_nothing_of_kopf_outlives_it(monkeypatch: pytest.MonkeyPatch) -> N
     ours = asyncio.create_task(stream())
     with pytest.raises(RuntimeError, match="another kind"):
         await run_operator(registry_of(), build_settings(None), asyncio.Event(), lambda: None)
-    assert [each.done() for each in streams] == [True]
+    assert [stream.done() for stream in streams] == [True]
     assert not ours.done(), "passes go on"
     ours.cancel()
 

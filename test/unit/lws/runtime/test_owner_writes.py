@@ -39,8 +39,8 @@ class World:
         self.seen: list[Mapping[str, Any]] = []
 
     async def write(self, **action: Any) -> Mapping[str, Any]:
-        wanted = SetOwner(Reference.to(self.planned), action.pop("owner", OURS), "because", **action)
-        return await write_owner(cast(Cluster, self.cluster), wanted, self.seen.append)
+        set_owner = SetOwner(Reference.to(self.planned), action.pop("owner", OURS), "because", **action)
+        return await write_owner(cast(Cluster, self.cluster), set_owner, self.seen.append)
 
     def meanwhile(self, change: Change) -> None:
         """Make a change between the read and the write."""
@@ -53,8 +53,8 @@ class World:
 
     @property
     def owners(self) -> Any:
-        found = self.cluster.find("Service", "demo")
-        return found["metadata"].get("ownerReferences") if found else None
+        service = self.cluster.find("Service", "demo")
+        return service["metadata"].get("ownerReferences") if service else None
 
 
 @pytest.mark.parametrize(

@@ -408,22 +408,22 @@ async def test_drop_removes_waiting_keys() -> None:
 
 @in_fake_time
 async def test_keys_of_lost_shards_are_dropped() -> None:
-    work, taken = _Work(duration=1.0, says=lambda key: Again(after=2.0)), {"mine", "runs", "lost"}
-    queue = Queue(work, WINDOW, 8, _Meter(), taken.__contains__)
+    work, shards = _Work(duration=1.0, says=lambda key: Again(after=2.0)), {"mine", "runs", "lost"}
+    queue = Queue(work, WINDOW, 8, _Meter(), shards.__contains__)
     queue.open()
     for key in ("mine", "runs", "not mine"):
         queue.add(key)
     await asyncio.sleep(0.5)
     assert queue.is_running(lambda key: key == "runs") and not queue.is_running(lambda key: key == "lost")
     queue.add("runs")
-    taken.discard("runs")
+    shards.discard("runs")
     queue.drop_untaken()
     # The running pass ends, and no other follows.
     await asyncio.sleep(1.0)
     assert not queue.is_running(lambda key: key == "runs")
     queue.add("lost")
     await asyncio.sleep(2.0)
-    taken.discard("lost")
+    shards.discard("lost")
     queue.drop_untaken()
     await asyncio.sleep(10.0)
     assert work.moments("runs") == [0.0] and work.moments("not mine") == [] and len(work.moments("lost")) == 1

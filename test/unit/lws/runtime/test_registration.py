@@ -66,13 +66,13 @@ class World:
                 move()
 
     def get(self, kind: str, name: str = "f") -> dict[str, Any]:
-        found = self.cluster.find(kind, name)
-        assert found is not None
-        return found
+        obj = self.cluster.find(kind, name)
+        assert obj is not None
+        return obj
 
     @property
     def reasons(self) -> list[tuple[str, str]]:
-        return [(each.regarding.kind, each.reason) for each in self.manager.recorder.announced]
+        return [(event.regarding.kind, event.reason) for event in self.manager.recorder.announced]
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ async def test_an_engine_has_its_streams_and_no_others() -> None:
         engine = Engine(within)
         assert engine.checks().keys() >= streams
         assert len(engine.checks()) == (2 if registrations is ALONE else 11)
-        assert [each._reporter for each in engine._recorders] == [each.reporter for each in registrations]
+        assert [recorder._reporter for recorder in engine._recorders] == [registration.reporter for registration in registrations]
         await cluster.close()
 
 

@@ -22,12 +22,12 @@ def _service(**labels: str) -> dict[str, Any]:
 
 
 def test_fields_that_any_workload_reads_are_kept() -> None:
-    kept = SharedKinds([*TABLES, PORTS]).trim(
+    trimmed = SharedKinds([*TABLES, PORTS]).trim(
         _service(**{"app": "x", "leaderworkerset.sigs.k8s.io/name": "demo"})
     )
-    assert kept["spec"] == {"externalName": "x", "selector": {"a": "b"}}
-    assert kept["metadata"]["labels"] == {"app": "x", "leaderworkerset.sigs.k8s.io/name": "demo"}
-    assert kept["metadata"]["uid"] == "u"
+    assert trimmed["spec"] == {"externalName": "x", "selector": {"a": "b"}}
+    assert trimmed["metadata"]["labels"] == {"app": "x", "leaderworkerset.sigs.k8s.io/name": "demo"}
+    assert trimmed["metadata"]["uid"] == "u"
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_fields_that_any_workload_reads_are_kept() -> None:
 def test_a_change_for_any_workload_is_a_change(
     status: dict[str, Any], is_same: bool, is_same_for_all: bool
 ) -> None:
-    known = {"replicas": 2, "readyReplicas": 2}
-    before, after = (make_leader_statefulset(status=each) for each in (known, known | status))
+    counters = {"replicas": 2, "readyReplicas": 2}
+    before, after = (make_leader_statefulset(status=current) for current in (counters, counters | status))
     assert SharedKinds(TABLES).is_same(before, after) is is_same
     assert SharedKinds([*TABLES, COUNTS]).is_same(before, after) is is_same_for_all
 
@@ -53,10 +53,10 @@ def test_a_kind_that_only_another_workload_reads_has_no_other_table() -> None:
     table = StoredFields(
         "Fleet", (StoredField("metadata.name"), StoredField("metadata.resourceVersion", Wakes.NONE))
     )
-    one: dict[str, Any] = {"kind": "Fleet", "apiVersion": "example.com/v1", "spec": {"size": 1}}
+    fleet: dict[str, Any] = {"kind": "Fleet", "apiVersion": "example.com/v1", "spec": {"size": 1}}
     shared = SharedKinds([*TABLES, table])
     before, after = (
-        shared.trim({**one, "metadata": {"name": "a", "resourceVersion": version}}) for version in "12"
+        shared.trim({**fleet, "metadata": {"name": "a", "resourceVersion": version}}) for version in "12"
     )
     assert "spec" not in before and after["metadata"] == {"name": "a", "resourceVersion": "2"}
     assert shared.is_same(before, after)

@@ -61,8 +61,8 @@ def store(changes: Changes) -> Store:
 
 
 def _version(store: Store) -> int | None:
-    found = store.get("Pod", "ns", "a")
-    return int(found["metadata"]["resourceVersion"]) if found is not None else None
+    pod = store.get("Pod", "ns", "a")
+    return int(pod["metadata"]["resourceVersion"]) if pod is not None else None
 
 
 Step = Callable[[Store], None]
@@ -87,9 +87,9 @@ def _listed(as_of: int, *pods: dict[str, Any]) -> Step:
 
 def _not_found(store: Store) -> None:
     """Drop the known object itself, as after a live read that finds nothing."""
-    known = store.get("Pod", "ns", "a")
-    assert known is not None
-    store.drop(known)
+    pod = store.get("Pod", "ns", "a")
+    assert pod is not None
+    store.drop(pod)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_put_and_drop(store: Store, steps: list[Step], version: int | None, uid:
     for step in steps:
         step(store)
     assert _version(store) == version
-    found = store.get("Pod", "ns", "a")
-    assert (found["metadata"]["uid"] if found is not None else None) == uid
+    pod = store.get("Pod", "ns", "a")
+    assert (pod["metadata"]["uid"] if pod is not None else None) == uid
 
 
 def test_a_list_of_one_kind_does_not_affect_others(store: Store) -> None:
@@ -157,11 +157,11 @@ def test_a_list_of_one_kind_does_not_affect_others(store: Store) -> None:
 
 def test_a_list_with_a_selector_does_not_affect_other_objects(store: Store) -> None:
     store.put(_service(5, "s-1", "one"))
-    other = _service(5, "s-2", "two")
-    other["metadata"]["labels"] = {"leaderworkerset.sigs.k8s.io/other": "x"}
-    store.put(other)
+    service = _service(5, "s-2", "two")
+    service["metadata"]["labels"] = {"leaderworkerset.sigs.k8s.io/other": "x"}
+    store.put(service)
     store.retain("Service", set(), "9", other_labels={"leaderworkerset.sigs.k8s.io/other"})
-    assert [each["metadata"]["name"] for each in store.of_kind("Service")] == ["two"]
+    assert [obj["metadata"]["name"] for obj in store.of_kind("Service")] == ["two"]
 
 
 def test_an_index_contains_objects_stored_before_its_first_look_up(store: Store) -> None:
@@ -176,10 +176,10 @@ def test_which_changes_are_reported(store: Store, changes: Changes) -> None:
     store.put(_pod(6, phase="Failed"))
     store.put(_pod(9, "u-2"))
     store.drop(_pod(11, "u-2"))
-    told = [
+    reported = [
         tuple(obj and (obj["metadata"]["uid"], obj["status"]["phase"]) for obj in pair) for pair in changes
     ]
-    assert told == [
+    assert reported == [
         (None, ("u-1", "Running")),
         (("u-1", "Running"), ("u-1", "Failed")),
         (("u-1", "Failed"), ("u-2", "Running")),
@@ -227,8 +227,8 @@ def test_managed_fields_are_kept_but_trigger_no_pass(store: Store, changes: Chan
             }
         )
     assert len(changes) == 1
-    known = store.get("StatefulSet", "ns", "demo")
-    assert known is not None and known["metadata"]["managedFields"][0]["time"] == "6"
+    statefulset = store.get("StatefulSet", "ns", "demo")
+    assert statefulset is not None and statefulset["metadata"]["managedFields"][0]["time"] == "6"
 
 
 def test_the_deletion_of_an_unknown_object_is_not_reported(store: Store, changes: Changes) -> None:
@@ -260,11 +260,11 @@ def test_look_ups(store: Store) -> None:
 def test_owned_revisions_are_found_through_their_owners(store: Store) -> None:
     """The StatefulSet of each group has a revision that copies the labels of the set."""
     for name, owner in (("of-workers", "s-1"), ("orphan", "")):
-        made = {**_service(1, owner=owner or "x"), "kind": "ControllerRevision", "apiVersion": "apps/v1"}
-        made["metadata"] = {**made["metadata"], "name": name, "uid": f"u-{name}"}
+        revision = {**_service(1, owner=owner or "x"), "kind": "ControllerRevision", "apiVersion": "apps/v1"}
+        revision["metadata"] = {**revision["metadata"], "name": name, "uid": f"u-{name}"}
         if not owner:
-            del made["metadata"]["ownerReferences"]
-        store.put(made)
+            del revision["metadata"]["ownerReferences"]
+        store.put(revision)
     [orphan] = store.labelled(NAME_LABEL, "ns", "demo", "ControllerRevision")
     [owned] = store.controlled_by("s-1", "ControllerRevision")
     assert (orphan["metadata"]["name"], owned["metadata"]["name"]) == ("orphan", "of-workers")
@@ -302,10 +302,10 @@ def test_the_children_of_an_owner_are_the_identical_tuple_until_one_changes(stor
 
 
 def test_the_stored_object_is_a_copy(store: Store) -> None:
-    given = _whole(5)
-    before = copy.deepcopy(given)
-    store.put(given)
-    assert given == before and store.get("Pod", "ns", "a") != given
+    pod = _whole(5)
+    before = copy.deepcopy(pod)
+    store.put(pod)
+    assert pod == before and store.get("Pod", "ns", "a") != pod
 
 
 def test_deletions_are_remembered_for_a_limited_time(store: Store) -> None:
@@ -334,9 +334,9 @@ class _ApiServer:
         existing = self.objects.get(name)
         if existing is not None and self.draw.random() < 0.3:
             del self.objects[name]
-            gone = copy.deepcopy(existing)
-            gone["metadata"]["resourceVersion"] = str(self.revision)
-            self.events.append(("DELETED", gone))
+            deleted = copy.deepcopy(existing)
+            deleted["metadata"]["resourceVersion"] = str(self.revision)
+            self.events.append(("DELETED", deleted))
             return
         uid = existing["metadata"]["uid"] if existing is not None else f"uid-{self.revision}"
         owner = self.draw.choice([None, "p-1", "p-2"])
@@ -376,16 +376,16 @@ def test_against_a_naive_model(seed: int) -> None:
     draw = random.Random(seed)
     server = _ApiServer(draw)
     # What a listener knows from the calls of `on_change` alone.
-    told: dict[str, Object] = {}
+    model: dict[str, Object] = {}
 
     def on_change(before: Object | None, after: Object | None) -> None:
         name = (after or before or {})["metadata"]["name"]
         assert (before["metadata"]["uid"] if before else None) == (
-            told[name]["metadata"]["uid"] if name in told else None
+            model[name]["metadata"]["uid"] if name in model else None
         )
-        told.pop(name, None)
+        model.pop(name, None)
         if after is not None:
-            told[name] = after
+            model[name] = after
 
     store = Store(on_change, TABLES)
     newest: dict[str, int] = {}
@@ -413,11 +413,11 @@ def test_against_a_naive_model(seed: int) -> None:
                 uids = {obj["metadata"]["uid"] for obj in server.objects.values()}
                 store.retain("Service", uids, str(server.revision))
         for name, version in newest.items():
-            known = store.get("Service", "ns", name)
-            assert known is None or int(known["metadata"]["resourceVersion"]) >= version, (
+            stored = store.get("Service", "ns", name)
+            assert stored is None or int(stored["metadata"]["resourceVersion"]) >= version, (
                 "older than our own write"
             )
-        assert _same_as_model(store, told)
+        assert _same_as_model(store, model)
     for kind, obj in server.events:
         (store.drop if kind == "DELETED" else store.put)(obj)
     assert _same_as_model(store, server.objects)
@@ -452,7 +452,7 @@ def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
 
     def told(version: str, **metadata: Any) -> list[str]:
         store.put({**pod, "metadata": {**pod["metadata"], "resourceVersion": version, **metadata}})
-        return [each["metadata"]["name"] for each in store.terminating_pods(NAME_LABEL, "default", "demo")]
+        return [pod["metadata"]["name"] for pod in store.terminating_pods(NAME_LABEL, "default", "demo")]
 
     assert told("2") == []
     assert told("3", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
@@ -466,14 +466,14 @@ def _returning(version: int, uid: str, node: str = "", name: str = "a") -> dict[
     """A pod that must return to node-1. node: the one that it has."""
     owner = {"kind": "StatefulSet", "name": "s", "uid": "workers", "controller": True}
     annotations = {RETURNS_TO_ANNOTATION: "node-1"}
-    made = _pod(version, uid, name, annotations=annotations, ownerReferences=[owner])
+    pod = _pod(version, uid, name, annotations=annotations, ownerReferences=[owner])
     spec = {"affinity": with_required_node({}, "node-1")}
-    return {**made, "spec": {**spec, "nodeName": node} if node else spec}
+    return {**pod, "spec": {**spec, "nodeName": node} if node else spec}
 
 
 def _last_unbound(store: Store, name: str = "a") -> str:
-    found = store.last_unbound("workers", name)
-    return str(found["metadata"]["uid"]) if found is not None else ""
+    pod = store.last_unbound("workers", name)
+    return str(pod["metadata"]["uid"]) if pod is not None else ""
 
 
 def test_deleted_pods_that_never_had_a_node_are_recorded_for_a_while(store: Store) -> None:
@@ -505,10 +505,10 @@ def test_pods_that_need_not_return_displace_no_record_of_those_that_must(store: 
     store.put(_returning(1, "u-1"))
     store.drop(_returning(2, "u-1"))
     for number in range(1_001):
-        other, version = _returning(3 + 2 * number, f"other-{number}", name=f"other-{number}"), 4 + 2 * number
-        other["metadata"]["annotations"] = {}
-        store.put(other)
-        store.drop({**other, "metadata": {**other["metadata"], "resourceVersion": str(version)}})
+        pod, version = _returning(3 + 2 * number, f"other-{number}", name=f"other-{number}"), 4 + 2 * number
+        pod["metadata"]["annotations"] = {}
+        store.put(pod)
+        store.drop({**pod, "metadata": {**pod["metadata"], "resourceVersion": str(version)}})
     assert (_last_unbound(store), _last_unbound(store, "other-1000")) == ("u-1", "")
 
 
@@ -589,8 +589,8 @@ def test_the_node_of_the_last_pod_of_a_name(
             "uid": f"u-{states[:version].count(None)}",
         }
         how |= state
-        going = {key: how[key] for key in GOING if key in how}
-        pod = _pod(version, how["uid"], "demo-0-1", how["phase"], **going)
+        metadata = {key: how[key] for key in GOING if key in how}
+        pod = _pod(version, how["uid"], "demo-0-1", how["phase"], **metadata)
         pod["spec"] = {"nodeName": how["node"]} if how["node"] else {}
         pod["status"]["containerStatuses"] = [{"name": "main", "restartCount": how["restarts"]}]
         store.put(pod)

@@ -41,7 +41,7 @@ WHOLE = StoredFields(
 
 
 def _thing(**changes: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    obj: dict[str, Any] = {
         "apiVersion": "example.com/v1",
         "kind": "Thing",
         "metadata": {"uid": "u", "resourceVersion": "1", "labels": {"a": "b"}, "managedFields": [{}]},
@@ -51,14 +51,14 @@ def _thing(**changes: Any) -> dict[str, Any]:
     }
     for path, value in changes.items():
         *sections, name = path.split("__")
-        part = made
+        part = obj
         for section in sections:
             part = part[section]
         if value is None:
             del part[name]
         else:
             part[name] = value
-    return made
+    return obj
 
 
 def test_listed_fields_of_a_trimmed_kind_are_kept() -> None:

@@ -51,10 +51,10 @@ def met(obj: dict[str, Any]) -> tuple[Store, SetWrites]:
 
 def test_the_object_with_the_name_is_returned_until_it_is_deleted() -> None:
     store, memory = met(a_stranger())
-    (found,) = memory.taken.of_set(UID)
-    assert found["metadata"]["name"] == CREATE.intent["metadata"]["name"]
+    (obj,) = memory.taken.of_set(UID)
+    assert obj["metadata"]["name"] == CREATE.intent["metadata"]["name"]
     assert memory.taken.of_set("uid-of-another-set") == ()
-    store.drop(found)
+    store.drop(obj)
     assert memory.taken.of_set(UID) == ()
 
 
@@ -72,8 +72,8 @@ def test_names_of_other_kinds_are_not_recorded() -> None:
 def test_only_so_many_sets_are_remembered() -> None:
     store, memory = met(a_stranger())
     for number in range(5000):
-        other = make_set(f"set-{number}")
-        memory.taken.record(Create(build_revision(other, record(other), 1), why="because"))
+        lws = make_set(f"set-{number}")
+        memory.taken.record(Create(build_revision(lws, record(lws), 1), why="because"))
     assert memory.taken.of_set(UID) == ()
     assert store.of_kind("ControllerRevision")
 
@@ -84,9 +84,9 @@ class Api(FakeCluster):
     created: list[str]
 
     async def create(self, intent: Any) -> Any:
-        place = intent["kind"], intent["metadata"]["name"]
-        self.created.append(" ".join(place))
-        assert place in self.objects, "nothing else is missing"
+        key = intent["kind"], intent["metadata"]["name"]
+        self.created.append(" ".join(key))
+        assert key in self.objects, "nothing else is missing"
         raise AlreadyExists(409, "AlreadyExists", "there")
 
     async def apply(self, intent: Any, force: bool) -> Any:
@@ -145,22 +145,22 @@ async def test_a_create_whose_name_is_taken_is_tried_once_and_reported(
     }
     world.hide(api_server.stored(stranger, uid="u-9"))
     others = [make_worker_statefulset(pod), build_service("demo", "demo", {}, lws)]
-    for each in others:
-        if (each["kind"], each["metadata"]["name"]) != (kind, name):
-            world.show(api_server.stored(each))
+    for obj in others:
+        if (obj["kind"], obj["metadata"]["name"]) != (kind, name):
+            world.show(api_server.stored(obj))
     if kind == "PodGroup":
         world.gang = PROVIDERS["volcano"]
     world.cluster.__class__ = Api
-    api, told = cast(Api, world.cluster), Told()
+    api, events = cast(Api, world.cluster), Told()
     api.created = []
     memory = world.memory
     applier = Applier(
         cast(Cluster, api),
-        told,
+        events,
         WriteHooks(memory.put, memory.record_apply, lambda *_: None, memory.taken.record),
     )
     for _ in range(3):
         snapshot = await (world.of_set() if key == "set" else world.of_group())
         await applier.apply(plan_set(snapshot) if key == "set" else plan_group(snapshot))
     assert api.created.count(f"{kind} {name}") == 1
-    assert any(f"{kind} {name} exists and is not controlled by anything" in note for note in told)
+    assert any(f"{kind} {name} exists and is not controlled by anything" in note for note in events)

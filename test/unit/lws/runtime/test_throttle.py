@@ -119,8 +119,8 @@ def test_the_first_status_is_written_after_two_seconds_without_duplicate_events(
 
 
 def test_first_statuses_wait_longer_with_more_new_sets(throttle: Throttle) -> None:
-    for other in range(19):
-        target = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", f"u-{other}")
+    for number in range(19):
+        target = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", f"u-{number}")
         throttle.due(Plan(statuses=(Status(target, {}, is_first=True),)))
     assert throttle.due(_first()).again_after == 5.0
 
@@ -156,15 +156,15 @@ def test_an_earlier_pass_is_not_moved(throttle: Throttle) -> None:
 
 
 def test_sets_write_fewer_statuses_with_more_active_sets(throttle: Throttle, now: list[float]) -> None:
-    found = {}
+    delays = {}
     for moving in (1, 20, 60, 120, 200, 400):
-        for other in range(1, moving):
-            throttle.record_write({"kind": "LeaderWorkerSet", "metadata": {"uid": f"u-{other}"}})
+        for number in range(1, moving):
+            throttle.record_write({"kind": "LeaderWorkerSet", "metadata": {"uid": f"u-{number}"}})
         assert throttle.due(_status(can_wait=False)).statuses
         throttle.record_write(WRITTEN)
         now[0] += 1.0
-        found[moving] = throttle.due(_status()).again_after
-    assert found == {1: 4.0, 20: 4.0, 60: 14.0, 120: 29.0, 200: 49.0, 400: 59.0}
+        delays[moving] = throttle.due(_status()).again_after
+    assert delays == {1: 4.0, 20: 4.0, 60: 14.0, 120: 29.0, 200: 49.0, 400: 59.0}
     assert throttle.due(_status(can_wait=False)).statuses, "nobody waits for what is true"
 
 
@@ -196,11 +196,11 @@ def _step(**more: Any) -> Plan:
 
 def test_small_steps_wait_for_more_groups(throttle: Throttle, now: list[float]) -> None:
     _spend(throttle, STEPPED)
-    due = throttle.due(_step())
+    plan = throttle.due(_step())
     # Groups that the current partition covers already are replaced now.
-    assert due.sequences == ((COVERED,),)
-    assert due.again_after is not None
-    now[0] += due.again_after - 1e-7
+    assert plan.sequences == ((COVERED,),)
+    assert plan.again_after is not None
+    now[0] += plan.again_after - 1e-7
     assert throttle.due(_step()) == _step()
 
 
@@ -272,9 +272,9 @@ def test_records_of_deleted_objects_are_dropped(throttle: Throttle, now: list[fl
 
 def test_active_sets_of_all_shards_are_counted(now: list[float]) -> None:
     active = ActiveSets()
-    one, other = (Throttle(lambda: now[0], active=active) for _ in range(2))
+    first, second = (Throttle(lambda: now[0], active=active) for _ in range(2))
     for number in range(400):
-        other.record_write({**WRITTEN, "metadata": {"uid": f"u-{number}"}})
-    one.record_write(WRITTEN)
+        second.record_write({**WRITTEN, "metadata": {"uid": f"u-{number}"}})
+    first.record_write(WRITTEN)
     now[0] += 10.0
-    assert one.due(_status()).again_after is not None
+    assert first.due(_status()).again_after is not None

@@ -85,7 +85,7 @@ class World:
 
 
 @pytest.mark.parametrize(
-    ("listed", "shown", "agrees"),
+    ("listed", "stored", "agrees"),
     [
         pytest.param({}, {}, True, id="no sets"),
         pytest.param({"a": 5, "b": 7}, {"a": 5, "b": 7}, True, id="equal"),
@@ -97,9 +97,9 @@ class World:
 )
 @in_fake_time
 async def test_agreement_with_the_api_server(
-    listed: dict[str, int], shown: dict[str, int], agrees: bool
+    listed: dict[str, int], stored: dict[str, int], agrees: bool
 ) -> None:
-    world = World(FakeCluster(listed)).shown(**shown)
+    world = World(FakeCluster(listed)).shown(**stored)
     await world.run_for(0.01)
     assert world.stream.listed.is_set() is agrees
 
@@ -133,9 +133,9 @@ async def test_the_first_list_is_awaited_at_short_intervals_and_then_it_is_looke
     assert 5 <= len(world.cluster.asked_at) <= 20
     world.shown(a=5)
     await world.stream.listed.wait()
-    asked = len(world.cluster.asked_at)
+    before = len(world.cluster.asked_at)
     await asyncio.sleep(2.5 * INTERVAL)
-    assert len(world.cluster.asked_at) == asked + 2
+    assert len(world.cluster.asked_at) == before + 2
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -323,12 +323,12 @@ async def test_streams_of_children_are_narrowed_by_the_server() -> None:
 
 
 async def test_a_kind_of_two_workloads_has_a_stream_for_each_label() -> None:
-    one = Workload(Resource("example.com/v1", "One", "ones"), "example.com/one", (SERVICES, PODS))
+    first = Workload(Resource("example.com/v1", "One", "ones"), "example.com/one", (SERVICES, PODS))
     # Children of the second kind are workloads themselves, and come from kopf.
-    two = Workload(Resource("example.com/v1", "Two", "twos"), "example.com/two", (SERVICES, one.resource))
+    second = Workload(Resource("example.com/v1", "Two", "twos"), "example.com/two", (SERVICES, first.resource))
     source, store = Source(cast(Cluster, object())), Store(lambda before, after: None, TABLES)
-    informers = informers_of(source, store, [one, two])
-    assert {name: (each._query["labelSelector"], each._other_labels) for name, each in informers.items()} == {
+    informers = informers_of(source, store, [first, second])
+    assert {name: (informer._query["labelSelector"], informer._other_labels) for name, informer in informers.items()} == {
         "services": ("example.com/one", {"example.com/two"}),
         "services with example.com/two": ("example.com/two", {"example.com/one"}),
         "pods": ("example.com/one", set()),

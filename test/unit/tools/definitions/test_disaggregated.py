@@ -86,25 +86,25 @@ Nodes = Mapping[str, Mapping[str, Any]]
 
 @cache
 def originals() -> Mapping[str, Nodes]:
-    found: Mapping[str, Nodes] = json.loads(ORIGINAL.read_text(encoding="utf-8"))
-    return found
+    nodes: Mapping[str, Nodes] = json.loads(ORIGINAL.read_text(encoding="utf-8"))
+    return nodes
 
 
 def expected(kind: str) -> dict[str, Mapping[str, Any]]:
     """Return every node of upstream's CRD, with embedded templates expanded."""
-    found = dict(originals()[kind])
-    for place, name in EMBEDDED.items():
+    nodes = dict(originals()[kind])
+    for root, name in EMBEDDED.items():
         if kind == KIND:
-            found |= {f"{place}{path}": facts for path, facts in _with_containers(originals()[name]).items()}
-    return found
+            nodes |= {f"{root}{path}": facts for path, facts in _with_containers(originals()[name]).items()}
+    return nodes
 
 
 def _with_containers(template: Nodes) -> dict[str, Mapping[str, Any]]:
-    containers, found = ".spec.containers[]", dict(template)
+    containers, nodes = ".spec.containers[]", dict(template)
     for path in [path for path in template if path.startswith(containers)]:
         for other in (".spec.initContainers[]", ".spec.ephemeralContainers[]"):
-            found[other + path.removeprefix(containers)] = template[path]
-    return found
+            nodes[other + path.removeprefix(containers)] = template[path]
+    return nodes
 
 
 def nodes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -132,20 +132,20 @@ def ours(kind: str) -> dict[str, dict[str, Any]]:
 
 def is_added(path: str) -> bool:
     return LATER.search(path) is not None or any(
-        path == each or path.startswith((f"{each}.", f"{each}[", f"{each}{{")) for each in ADDED
+        path == field or path.startswith((f"{field}.", f"{field}[", f"{field}{{")) for field in ADDED
     )
 
 
 @pytest.mark.parametrize("kind", [KIND, SCALER_KIND])
 def test_every_node_is_that_of_the_original(kind: str) -> None:
-    wanted, made = expected(kind), ours(kind)
-    assert len(wanted) > {KIND: 2000, SCALER_KIND: 15}[kind]
+    expected_nodes, actual = expected(kind), ours(kind)
+    assert len(expected_nodes) > {KIND: 2000, SCALER_KIND: 15}[kind]
     relaxed = {
         path: {key: value for key, value in facts.items() if key not in RELAXED.get(path, ())}
         | LATER_UPSTREAM.get(path, {})
-        for path, facts in wanted.items()
+        for path, facts in expected_nodes.items()
     }
-    assert {path: made.get(path) for path in relaxed if made.get(path) != relaxed[path]} == {}
+    assert {path: actual.get(path) for path in relaxed if actual.get(path) != relaxed[path]} == {}
 
 
 @pytest.mark.parametrize("kind", [KIND, SCALER_KIND])
@@ -154,9 +154,9 @@ def test_nothing_else_is_added_than_what_is_listed(kind: str) -> None:
 
 
 def test_what_is_listed_is_there_and_what_upstream_writes_of_it_is_written() -> None:
-    made = ours(KIND)
-    assert made.keys() >= ADDED
-    written = {path: made[path]["default"] for path in made if is_added(path) and "default" in made[path]}
+    actual = ours(KIND)
+    assert actual.keys() >= ADDED
+    written = {path: actual[path]["default"] for path in actual if is_added(path) and "default" in actual[path]}
     assert written == {
         ".spec.roles[].spec.groupIdentity": "Ordinal",
         ".spec.roles[].spec.groupReplacementPolicy": "PostTermination",
@@ -185,7 +185,7 @@ def test_scalers_present_themselves_as_those_of_the_original() -> None:
         },
     }
     assert [
-        (each["name"], each["type"], each["jsonPath"]) for each in version["additionalPrinterColumns"]
+        (column["name"], column["type"], column["jsonPath"]) for column in version["additionalPrinterColumns"]
     ] == [
         ("Desired", "integer", ".spec.replicas"),
         ("Current", "integer", ".status.replicas"),
@@ -200,5 +200,5 @@ def test_wart_29_sets_have_columns_a_short_name_and_a_scale_of_slices() -> None:
     assert spec["names"]["shortNames"] == ["dset"]
     assert version["subresources"]["status"] == {}
     assert version["subresources"]["scale"]["specReplicasPath"] == ".spec.slices"
-    columns = [each["name"] for each in version["additionalPrinterColumns"]]
+    columns = [column["name"] for column in version["additionalPrinterColumns"]]
     assert columns == ["Available", "Slices", "Revision", "Age"]

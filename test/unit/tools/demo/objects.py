@@ -78,13 +78,13 @@ def make_group(index: int, size: int = 4, **changes: Any) -> list[dict[str, Any]
     return [
         make_pod(
             index,
-            each,
+            worker,
             size=size,
-            uid=f"{NAME}-{index}-{each}-uid{suffix}",
-            owner=f"workers-{index}-uid{suffix}" if each else "leaders-uid",
+            uid=f"{NAME}-{index}-{worker}-uid{suffix}",
+            owner=f"workers-{index}-uid{suffix}" if worker else "leaders-uid",
             **changes,
         )
-        for each in range(size)
+        for worker in range(size)
     ]
 
 
@@ -118,7 +118,7 @@ def make_set(replicas: int = 4, size: int = 4, **status: Any) -> dict[str, Any]:
             "readyReplicas": replicas,
             "updatedReplicas": replicas,
             "conditions": [
-                {"type": each, "status": str(each in conditions), "reason": f"{each}Reason"} for each in types
+                {"type": condition, "status": str(condition in conditions), "reason": f"{condition}Reason"} for condition in types
             ],
             **status,
         },
@@ -162,12 +162,12 @@ def make_children(pods: Sequence[Object]) -> list[dict[str, Any]]:
     """
     groups = {pod["metadata"]["labels"][GROUP_INDEX_LABEL] for pod in pods}
     owners = {pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods} - {"leaders-uid"}
-    made = [
-        make_statefulset(f"{NAME}-{group}", uid, f"{NAME}-{group}-0-{rest}", 3)
+    statefulsets = [
+        make_statefulset(f"{NAME}-{group}", uid, f"{NAME}-{group}-0-{incarnation}", 3)
         for uid in sorted(owners)
-        for _, group, rest in [uid.split("-", 2)]
+        for _, group, incarnation in [uid.split("-", 2)]
     ]
-    return [make_statefulset(NAME, "leaders-uid", SET_UID, len(groups)), *made]
+    return [make_statefulset(NAME, "leaders-uid", SET_UID, len(groups)), *statefulsets]
 
 
 def make_view(
@@ -177,11 +177,11 @@ def make_view(
 
     others: events, leases, revisions, statefulsets.
     """
-    found = list(pods) if pods is not None else [pod for index in range(4) for pod in make_group(index)]
+    objects = list(pods) if pods is not None else [pod for index in range(4) for pod in make_group(index)]
     record = Record()
     record.replace(Kind.SET, [lws if lws is not None else make_set()])
-    record.replace(Kind.POD, found)
-    record.replace(Kind.STATEFULSET, others.get("statefulsets", make_children(found)))
+    record.replace(Kind.POD, objects)
+    record.replace(Kind.STATEFULSET, others.get("statefulsets", make_children(objects)))
     record.replace(Kind.SERVICE, others.get("services", [make_service()]))
     record.replace(Kind.REVISION, others.get("revisions", [make_revision("old")]))
     record.replace(Kind.EVENT, others.get("events", []))

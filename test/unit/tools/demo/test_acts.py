@@ -66,10 +66,10 @@ def rolling(order: Sequence[int]) -> list[list[dict[str, Any]]]:
     moments = [OLD]
     for number in range(len(order)):
         done, now = order[:number], order[number]
-        rest = [index for index in range(4) if index not in (*done, now)]
+        remaining = [index for index in range(4) if index not in (*done, now)]
         fresh = groups(done, incarnation="-2", revision="new")
-        moments.append([*groups(rest), *fresh])
-        moments.append([*groups(rest), *fresh, *groups([now], incarnation="-2", revision="new")])
+        moments.append([*groups(remaining), *fresh])
+        moments.append([*groups(remaining), *fresh, *groups([now], incarnation="-2", revision="new")])
     return moments
 
 

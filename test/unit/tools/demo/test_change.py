@@ -51,11 +51,11 @@ def test_nothing_is_left_but_what_was_there() -> None:
     record = Record()
     record.replace(Kind.SERVICE, OLD.objects[Kind.SERVICE])
     record.replace(Kind.EVENT, OLD.objects[Kind.EVENT])
-    kept = {each["metadata"]["uid"] for each in OLD.objects[Kind.SERVICE]}
-    assert all(check.held for check in verify_gone(record.view(), kept))
+    uids = {service["metadata"]["uid"] for service in OLD.objects[Kind.SERVICE]}
+    assert all(check.held for check in verify_gone(record.view(), uids))
     failed = [check for check in verify_gone(record.view(), []) if not check.held]
     assert [check.actual for check in failed] == [NAME]
     record.replace(Kind.SET, [make_set()])
-    assert [check.claim for check in verify_gone(record.view(), kept) if not check.held] == [
+    assert [check.claim for check in verify_gone(record.view(), uids) if not check.held] == [
         "0 LeaderWorkerSets are left"
     ]

@@ -6,7 +6,7 @@ from tools.demo.check import equal, listed, none_of, same_members
 
 
 @pytest.mark.parametrize(
-    ("expected", "actual", "held", "found"),
+    ("expected", "actual", "held", "expected_actual"),
     [
         pytest.param(["a", "b"], ["b", "a"], True, "2", id="the same in another order"),
         pytest.param(["a", "b"], ["a"], False, "1, without b", id="one is missing"),
@@ -15,9 +15,9 @@ from tools.demo.check import equal, listed, none_of, same_members
         pytest.param(["a"], ["b"], False, "1, without a, with b", id="another one"),
     ],
 )
-def test_same_members(expected: list[str], actual: list[str], held: bool, found: str) -> None:
+def test_same_members(expected: list[str], actual: list[str], held: bool, expected_actual: str) -> None:
     check = same_members("claim", expected, actual)
-    assert (check.claim, check.held, check.actual) == ("claim", held, found)
+    assert (check.claim, check.held, check.actual) == ("claim", held, expected_actual)
 
 
 @pytest.mark.parametrize(

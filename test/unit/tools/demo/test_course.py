@@ -16,7 +16,7 @@ LEADERS = {
 
 
 def moment(*groups: list[dict[str, Any]]) -> Moment:
-    pods = (pod_of(each) for group in groups for each in group)
+    pods = (pod_of(pod) for group in groups for pod in group)
     return tuple(pod for pod in pods if pod is not None)
 
 
@@ -56,7 +56,7 @@ def test_workers_of_a_former_leader_do_not_make_a_group_ready() -> None:
     ],
 )
 def test_order_in_which_groups_are_updated(updated: list[list[int]], order: list[int]) -> None:
-    moments = [moment(*(make_group(index, revision="new") for index in each)) for each in updated]
+    moments = [moment(*(make_group(index, revision="new") for index in indices)) for indices in updated]
     check = verify_order(moments, "new", [3, 2, 1, 0])
     assert check.held == (order == [3, 2, 1, 0])
     assert check.actual == str(order)

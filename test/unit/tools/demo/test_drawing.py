@@ -17,10 +17,10 @@ from tools.localcluster import Progress
 NOW = time_of(CREATED) + timedelta(seconds=5)
 
 
-def drawn(what: RenderableType, width: int = 80) -> list[str]:
+def drawn(renderable: RenderableType, width: int = 80) -> list[str]:
     console = Console(file=StringIO(), width=width)
     with console.capture() as captured:
-        console.print(what)
+        console.print(renderable)
     return [line.rstrip() for line in captured.get().splitlines()]
 
 

@@ -34,9 +34,9 @@ def test_names(directory: Path) -> None:
 
 @pytest.mark.parametrize("name", ["engine/two", "engine/two.yaml"])
 def test_what_it_says(directory: Path, name: str) -> None:
-    found = find_example(name, directory)
-    assert (found.name, list(found.sets), found.least) == ("engine/two", ["a", "b"], {"b": 2})
-    assert found.comment == ("Two.", "", "  look")
+    example = find_example(name, directory)
+    assert (example.name, list(example.sets), example.least) == ("engine/two", ["a", "b"], {"b": 2})
+    assert example.comment == ("Two.", "", "  look")
 
 
 @pytest.mark.parametrize("name", ["three", "../one", ""])
@@ -46,26 +46,26 @@ def test_an_unknown_name_lists_those_that_there_are(directory: Path, name: str) 
 
 
 def test_every_example_can_be_shown() -> None:
-    found = [find_example(name) for name in example_names()]
+    examples = [find_example(name) for name in example_names()]
     assert all(
-        (each.sets or each.disaggregated) and "What to look at" in " ".join(each.comment) for each in found
+        (example.sets or example.disaggregated) and "What to look at" in " ".join(example.comment) for example in examples
     )
-    assert {path for path in EXAMPLES.rglob("*.yaml")} == {each.path for each in found}
+    assert {path for path in EXAMPLES.rglob("*.yaml")} == {example.path for example in examples}
 
 
 def test_what_a_plain_cluster_lacks_is_known() -> None:
-    needs = {name: each.needs for name in example_names() if (each := find_example(name)).needs}
+    needs = {name: example.needs for name in example_names() if (example := find_example(name)).needs}
     assert list(needs) == ["disaggregated/keda"]
     (definition,) = needs["disaggregated/keda"]
     assert "name: scaledobjects.keda.sh" in definition.read_text("utf-8")
 
 
 def test_sets_of_another_controller_are_not_waited_for() -> None:
-    found = find_example("managed-by")
-    assert (list(found.sets), found.left_alone) == (["managed-here"], ("managed-elsewhere",))
+    example = find_example("managed-by")
+    assert (list(example.sets), example.left_alone) == (["managed-here"], ("managed-elsewhere",))
 
 
 def test_sets_of_roles_and_what_autoscalers_leave_them() -> None:
-    found = find_example("disaggregated/hpa")
-    assert (list(found.sets), list(found.disaggregated)) == ([], ["scaled"])
-    assert found.least == {"scaled-decode": 2}
+    example = find_example("disaggregated/hpa")
+    assert (list(example.sets), list(example.disaggregated)) == ([], ["scaled"])
+    assert example.least == {"scaled-decode": 2}

@@ -39,7 +39,7 @@ def run(*views: View, **changes: Any) -> tuple[Result, SilentShow, FakeScene]:
 
 def test_an_example_comes_up() -> None:
     result, show, scene = run(a_view())
-    assert result.is_good and result.checks == 6, [each for each in show.checks if not each.held]
+    assert result.is_good and result.checks == 6, [check for check in show.checks if not check.held]
     assert show.steps == ["Example quickstart"]
     assert "What to look at: everything." in show.told
     assert scene.cluster.commands == [("--namespace", "default", "apply", "-f", str(FILE))]
@@ -62,11 +62,11 @@ def test_a_set_of_another_controller_has_nothing() -> None:
     result, _, _ = run(a_view(), alone=("elsewhere",))
     assert result.is_good and result.checks == 7
     view = a_view()
-    for kind, found in (
+    for kind, obj in (
         (Kind.SET, {"metadata": {"name": "elsewhere"}, "status": {"replicas": 2}}),
         (Kind.SERVICE, {"metadata": {"name": "elsewhere", "labels": {NAME_LABEL: "elsewhere"}}, "spec": {}}),
     ):
-        objects = {**view.objects, kind: (*view.objects[kind], found)}
+        objects = {**view.objects, kind: (*view.objects[kind], obj)}
         result, _, _ = run(View(objects, view.leaders), alone=("elsewhere",))
         assert result.failed == ("elsewhere, which another controller runs, has no children and no status",)
 

@@ -45,8 +45,8 @@ def test_a_pod_of_no_set_has_no_facts() -> None:
 
 
 def test_only_controllers_own() -> None:
-    found = {"metadata": {"ownerReferences": [{"uid": "a"}, {"uid": "b", "controller": True}]}}
-    assert owner_of(found) == "b"
+    obj = {"metadata": {"ownerReferences": [{"uid": "a"}, {"uid": "b", "controller": True}]}}
+    assert owner_of(obj) == "b"
     assert owner_of({"metadata": {}}) == ""
 
 
@@ -54,7 +54,7 @@ def test_a_set_and_its_conditions_by_type() -> None:
     facts = set_of(make_set(replicas=3, size=2, readyReplicas=2, true=["Progressing"]))
     assert (facts.replicas, facts.size, facts.pods, facts.ready, facts.updated) == (3, 2, 6, 2, 3)
     assert facts.conditions[0] == Condition("Available", False, "AvailableReason")
-    assert [each.type for each in facts.conditions] == ["Available", "Progressing", "UpdateInProgress"]
+    assert [condition.type for condition in facts.conditions] == ["Available", "Progressing", "UpdateInProgress"]
     assert facts.holds("Progressing") and not facts.holds("Available") and not facts.holds("Unknown")
 
 
@@ -82,10 +82,10 @@ def test_a_set_and_its_conditions_by_type() -> None:
     ],
 )
 def test_which_spec_a_status_is_about(status: dict[str, Any], observed: bool) -> None:
-    found = make_set()
-    found["metadata"]["generation"] = 2
-    found["status"] = status
-    assert set_of(found).is_observed == observed
+    lws = make_set()
+    lws["metadata"]["generation"] = 2
+    lws["status"] = status
+    assert set_of(lws).is_observed == observed
 
 
 def test_times_with_and_without_fractions() -> None:

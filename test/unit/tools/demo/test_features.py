@@ -30,19 +30,19 @@ def parts() -> dict[str, Any]:
         "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
     }
     pods = [pod for group in range(2) for pod in make_group(group)]
-    for place, pod in enumerate(pods):
-        group, subgroup = place // 4, place // 2 % 2
+    for number, pod in enumerate(pods):
+        group, subgroup = number // 4, number // 2 % 2
         pod["metadata"]["namespace"] = "default"
         pod["metadata"]["labels"] |= {
             v1.GROUP_KEY_LABEL: f"key-{group}",
             v1.SUBGROUP_INDEX_LABEL: str(subgroup),
             v1.SUBGROUP_KEY_LABEL: f"key-{group}-{subgroup}",
         }
-        pod["spec"] |= {"subdomain": f"{NAME}-{group}", "nodeName": f"node-{place // 2}"}
+        pod["spec"] |= {"subdomain": f"{NAME}-{group}", "nodeName": f"node-{number // 2}"}
         pod["spec"]["containers"][0]["env"] = [
             {"name": v1.LEADER_ADDRESS_ENV, "value": f"{NAME}-{group}.{NAME}-{group}.default"},
-            {"name": "TPU_WORKER_HOSTNAMES", "value": f"a-{place // 2},b-{place // 2}"},
-            {"name": "TPU_WORKER_ID", "value": str(place % 2)},
+            {"name": "TPU_WORKER_HOSTNAMES", "value": f"a-{number // 2},b-{number // 2}"},
+            {"name": "TPU_WORKER_ID", "value": str(number % 2)},
         ]
     services = [copy.deepcopy(make_service()) for _ in range(2)]
     for group, service in enumerate(services):
@@ -54,8 +54,8 @@ def parts() -> dict[str, Any]:
     return {"lws": lws, "pods": pods, "services": services, "claims": claims, "nodes": copy.deepcopy(NODES)}
 
 
-def failed(found: dict[str, Any]) -> list[str]:
-    return [check.claim for check in verify_features(Scenery(**found)) if not check.held]
+def failed(scenery: dict[str, Any]) -> list[str]:
+    return [check.claim for check in verify_features(Scenery(**scenery)) if not check.held]
 
 
 def test_a_set_as_it_should_be() -> None:
@@ -111,23 +111,23 @@ def test_a_set_as_it_should_be() -> None:
     ],
 )
 def test_what_is_wrong_is_seen(edit: Edit, claim: str) -> None:
-    found = parts()
-    edit(found)
-    assert any(claim in each for each in failed(found))
+    scenery = parts()
+    edit(scenery)
+    assert any(claim in failure for failure in failed(scenery))
 
 
 def test_leaders_may_be_in_no_subgroup() -> None:
-    found = parts()
-    template = found["lws"]["spec"]["leaderWorkerTemplate"]
+    scenery = parts()
+    template = scenery["lws"]["spec"]["leaderWorkerTemplate"]
     template["subGroupPolicy"] = {"subGroupSize": 3, "subGroupPolicyType": "LeaderExcluded"}
-    for pod in found["pods"]:
+    for pod in scenery["pods"]:
         labels = pod["metadata"]["labels"]
         del labels[v1.SUBGROUP_INDEX_LABEL]
         if labels[v1.WORKER_INDEX_LABEL] != "0":
             labels[v1.SUBGROUP_INDEX_LABEL] = "0"
-    assert not any("in subgroups" in claim for claim in failed(found))
-    del found["pods"][1]["metadata"]["labels"][v1.SUBGROUP_INDEX_LABEL]
-    assert any("workers of each group are in subgroups" in claim for claim in failed(found))
+    assert not any("in subgroups" in claim for claim in failed(scenery))
+    del scenery["pods"][1]["metadata"]["labels"][v1.SUBGROUP_INDEX_LABEL]
+    assert any("workers of each group are in subgroups" in claim for claim in failed(scenery))
 
 
 def test_of_features_that_are_not_used_nothing_is_said() -> None:

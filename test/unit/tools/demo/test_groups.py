@@ -11,8 +11,8 @@ from tools.demo.facts import Object, Pod, groups_of, pod_of
 LEADERS = {"workers-0-uid": "quickstart-0-0-uid", "workers-0-uid-new": "quickstart-0-0-uid-new"}
 
 
-def pods_of(found: Iterable[Object]) -> list[Pod]:
-    return [pod for pod in map(pod_of, found) if pod is not None]
+def pods_of(objects: Iterable[Object]) -> list[Pod]:
+    return [pod for pod in map(pod_of, objects) if pod is not None]
 
 
 def test_a_whole_group_is_ready() -> None:

@@ -10,18 +10,18 @@ from tools.demo.scene import holder, verify_definition, verify_webhooks
 
 
 @pytest.mark.parametrize(
-    ("holders", "found"),
+    ("holders", "expected"),
     [
         pytest.param([], "", id="no Lease"),
         pytest.param([""], "", id="released"),
         pytest.param(["", "me"], "me", id="held"),
     ],
 )
-def test_who_holds_the_lease(holders: list[str], found: str) -> None:
-    leases = [make_lease(each) for each in holders]
+def test_who_holds_the_lease(holders: list[str], expected: str) -> None:
+    leases = [make_lease(identity) for identity in holders]
     for number, lease in enumerate(leases):
         lease["metadata"]["uid"] = str(number)
-    assert holder(make_view(leases=leases)) == found
+    assert holder(make_view(leases=leases)) == expected
 
 
 def definition(version: str, served: bool, established: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def definition(version: str, served: bool, established: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("found", "held"),
+    ("obj", "held"),
     [
         pytest.param(definition("v1", True, "True"), True, id="served"),
         pytest.param(definition("v1", True, "False"), False, id="not established"),
@@ -41,12 +41,12 @@ def definition(version: str, served: bool, established: str) -> dict[str, Any]:
         pytest.param({**definition("v1", True, ""), "status": {}}, False, id="just made"),
     ],
 )
-def test_the_definition(found: dict[str, Any], held: bool) -> None:
-    assert verify_definition(found).held == held
+def test_the_definition(obj: dict[str, Any], held: bool) -> None:
+    assert verify_definition(obj).held == held
 
 
 def configuration(*clients: dict[str, Any]) -> dict[str, Any]:
-    return {"webhooks": [{"name": f"hook-{n}", "clientConfig": each} for n, each in enumerate(clients)]}
+    return {"webhooks": [{"name": f"hook-{n}", "clientConfig": client} for n, client in enumerate(clients)]}
 
 
 GOOD = {"url": "https://127.0.0.1:9443/mutate", "caBundle": "Q0E="}

@@ -30,14 +30,14 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 def test_the_presentation_decides(
     run: Callable[..., int], arguments: list[str], once: bool, code: int
 ) -> None:
-    asked: list[bool] = []
+    calls: list[bool] = []
 
     def present(once: bool) -> int:
-        asked.append(once)
+        calls.append(once)
         return code
 
     assert run(present, *arguments) == code
-    assert asked == [once]
+    assert calls == [once]
 
 
 def killed_by(number: signal.Signals, deeds: list[str]) -> Callable[[bool], int]:
@@ -72,22 +72,22 @@ def test_other_signals_clean_up_too(run: Callable[..., int], number: signal.Sign
 
 
 def test_signals_are_as_they_were(run: Callable[..., int]) -> None:
-    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     run(killed_by(signal.SIGINT, []))
-    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
 
 def test_an_example_is_found_by_its_name(
     run: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(lambda _: 0, "--example", "no-such") == 2
-    told = capsys.readouterr().err
-    assert "there is no example 'no-such'" in told and "claims, " in told
-    shown: list[str] = []
-    monkeypatch.setattr("tools.demo.presentation.present", lambda _, example: shown.append(example.name) or 0)
+    stderr = capsys.readouterr().err
+    assert "there is no example 'no-such'" in stderr and "claims, " in stderr
+    names: list[str] = []
+    monkeypatch.setattr("tools.demo.presentation.present", lambda _, example: names.append(example.name) or 0)
     monkeypatch.setattr(sys, "argv", ["demo", "--example", "vllm/native.yaml"])
     assert main() == 0
-    assert shown == ["vllm/native"]
+    assert names == ["vllm/native"]
 
 
 def test_unknown_arguments_are_refused(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,8 +62,8 @@ def test_a_port_is_no_tag() -> None:
 def test_the_patch_changes_the_image_only() -> None:
     (operation,) = json.loads(image_patch("a:2"))
     assert operation["op"] == "replace" and operation["value"] == "a:2"
-    found = yaml.safe_load(TEXT)
+    value = yaml.safe_load(TEXT)
     *path, last = operation["path"].strip("/").split("/")
     for step in path:
-        found = found[int(step) if step.isdigit() else step]
-    assert found[last] == "example.com:5000/pause:1"
+        value = value[int(step) if step.isdigit() else step]
+    assert value[last] == "example.com:5000/pause:1"

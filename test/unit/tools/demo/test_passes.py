@@ -32,17 +32,17 @@ def test_no_metrics_no_passes() -> None:
 
 
 def test_the_endpoint_is_asked_with_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Request] = []
+    requests: list[Request] = []
     (tmp_path / "metrics").write_text(TEXT)
 
     def answer(request: Request, **_: object) -> object:
-        asked.append(request)
+        requests.append(request)
         return addinfourl((tmp_path / "metrics").open("rb"), Message(), request.full_url, 200)
 
     monkeypatch.setattr("urllib.request.urlopen", answer)
     assert read_passes(8443, "secret")["pod"] == 7
-    assert asked[0].full_url == "https://127.0.0.1:8443/metrics"
-    assert asked[0].get_header("Authorization") == "Bearer secret"
+    assert requests[0].full_url == "https://127.0.0.1:8443/metrics"
+    assert requests[0].get_header("Authorization") == "Bearer secret"
 
 
 @pytest.mark.parametrize(

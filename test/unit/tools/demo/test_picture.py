@@ -29,10 +29,10 @@ def test_rows_of_groups() -> None:
         *make_group(3)[1:],
     ]
     picture = picture_of(make_view(pods), NOW)
-    shown = [
-        (each.index, each.revision, each.ready_workers, each.size, each.is_ready) for each in picture.groups
+    rows = [
+        (group.index, group.revision, group.ready_workers, group.size, group.is_ready) for group in picture.groups
     ]
-    assert shown == [
+    assert rows == [
         (0, "old", 3, 4, True),
         (1, "old", 2, 4, False),
         (2, "old", 0, 4, False),

@@ -13,8 +13,8 @@ from tools.demo.play import Play
 from tools.demo.structure import Goal
 
 
-def a_play(scene: FakeScene, show: SilentShow | None = None, kept: frozenset[str] = frozenset()) -> Play:
-    return Play(scene, show or SilentShow(), a_manifest(), Path("a.yaml"), kept)  # type: ignore[arg-type]
+def a_play(scene: FakeScene, show: SilentShow | None = None, uids: frozenset[str] = frozenset()) -> Play:
+    return Play(scene, show or SilentShow(), a_manifest(), Path("a.yaml"), uids)  # type: ignore[arg-type]
 
 
 def test_commands_are_shown_as_a_user_would_type_them() -> None:
@@ -66,23 +66,23 @@ def test_other_waits(wait: Callable[[Play], object], views: list[View], reached:
 
 def test_what_was_there_before_may_stay() -> None:
     view = make_view()
-    uids = frozenset(each["metadata"]["uid"] for found in view.objects.values() for each in found)
-    assert a_play(FakeScene([view], [view]), kept=uids).until_empty() is view
+    uids = frozenset(obj["metadata"]["uid"] for objects in view.objects.values() for obj in objects)
+    assert a_play(FakeScene([view], [view]), uids=uids).until_empty() is view
 
 
 def test_passes_are_read_until_there_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([{}, {"set": 1}, {"set": 1, "pod": 6}])
-    asked: list[tuple[int, str]] = []
+    calls: list[tuple[int, str]] = []
 
     def read(port: int, token: str) -> Mapping[str, int]:
-        asked.append((port, token))
+        calls.append((port, token))
         return next(answers)
 
     monkeypatch.setattr("tools.demo.play.read_passes", read)
     monkeypatch.setattr("tools.demo.play._SCRAPE_SECONDS", 0.0)
     scene = FakeScene([make_view()], workspace=tmp_path)
     assert a_play(scene).until_passes({"set": 1, "pod": 6}) == {"set": 1, "pod": 6}
-    assert asked == [(8443, "the-admins-token")] * 3
+    assert calls == [(8443, "the-admins-token")] * 3
 
 
 def test_passes_that_are_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

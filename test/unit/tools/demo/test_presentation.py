@@ -49,17 +49,17 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stage:
 
 
 @pytest.mark.parametrize(
-    ("result", "code", "said"),
+    ("result", "code", "lines"),
     [
         pytest.param(Result(3), 0, ["All 3 checks held."], id="good"),
         pytest.param(Result(3, ("a",)), 1, ["1 of 3 checks did not hold:", "a"], id="bad"),
         pytest.param(Result(0), 1, ["0 of 0 checks did not hold:"], id="nothing was checked"),
     ],
 )
-def test_once(result: Result, code: int, said: list[str], stage: Stage) -> None:
+def test_once(result: Result, code: int, lines: list[str], stage: Stage) -> None:
     stage.result = result
     assert present(once=True) == code
-    assert stage.show.told == ["", *said] and said == result.verdict
+    assert stage.show.told == ["", *lines] and lines == result.verdict
     assert stage.is_down and stage.show.closed == 1
 
 

@@ -4,8 +4,8 @@ from test.unit.tools.demo.objects import NAME, make_group, make_pod, make_set, m
 from tools.demo.facts import Kind, Object, Record
 
 
-def event(kind: str, found: Object) -> dict[str, object]:
-    return {"type": kind, "object": found}
+def event(kind: str, obj: Object) -> dict[str, object]:
+    return {"type": kind, "object": obj}
 
 
 def test_lists_and_events_make_a_view() -> None:

@@ -26,7 +26,7 @@ def a_service(child: dict[str, Any]) -> dict[str, Any]:
 
 
 CHILDREN = [a_child(index, role["name"]) for index in range(2) for role in ROLES]
-SERVICES = [a_service(each) for each in CHILDREN]
+SERVICES = [a_service(name) for name in CHILDREN]
 
 
 def a_view(sets: list[dict[str, Any]], services: list[dict[str, Any]]) -> View:
@@ -59,15 +59,15 @@ def test_what_is_missing_is_told(
 
 
 def test_it_is_whole_when_every_role_is_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {}
+    calls = {}
 
     def at_rest(_: View, name: str, least: int) -> bool:
-        asked[name] = least
+        calls[name] = least
         return name != "pd-1-k-decode"
 
     monkeypatch.setattr(roles, "is_at_rest", at_rest)
     assert not is_whole(a_view(CHILDREN, []), WRITTEN, {"pd-decode": 2})
-    assert asked["pd-0-k-decode"] == 2 and asked["pd-0-k-prefill"] == 0
-    one = {**WRITTEN, "spec": {"roles": ROLES}}
-    assert is_whole(a_view(CHILDREN[:2], []), one, {})
-    assert not is_whole(a_view(CHILDREN[:1], []), one, {})
+    assert calls["pd-0-k-decode"] == 2 and calls["pd-0-k-prefill"] == 0
+    dset = {**WRITTEN, "spec": {"roles": ROLES}}
+    assert is_whole(a_view(CHILDREN[:2], []), dset, {})
+    assert not is_whole(a_view(CHILDREN[:1], []), dset, {})

@@ -17,7 +17,7 @@ from tools.demo.scene import PLAIN, set_up
 from tools.localcluster import ComponentError
 
 KIND = f"leaderworkersets.{API_GROUP}"
-KINDS = "\n".join([KIND, *(f"{each.plural}.{each.group}" for each in (DISAGGREGATED_SET, ROLE_SCALER))])
+KINDS = "\n".join([KIND, *(f"{name.plural}.{name.group}" for name in (DISAGGREGATED_SET, ROLE_SCALER))])
 DEFINITION = {
     "spec": {"group": API_GROUP, "versions": [{"name": "v1", "served": True}]},
     "status": {"conditions": [{"type": "Established", "status": "True"}]},

@@ -25,12 +25,12 @@ WANTED = set_of(make_set())
 GROUPS = [pod for index in range(4) for pod in make_group(index)]
 
 
-def environment(view: View, wanted: SetFacts) -> list[Check]:
-    return verify_environment(view, wanted, "default")
+def environment(view: View, facts: SetFacts) -> list[Check]:
+    return verify_environment(view, facts, "default")
 
 
-def status(view: View, wanted: SetFacts) -> list[Check]:
-    return verify_status(wanted)
+def status(view: View, facts: SetFacts) -> list[Check]:
+    return verify_status(facts)
 
 
 @pytest.mark.parametrize("verify", [verify_pods, environment, verify_objects, status])
@@ -54,11 +54,11 @@ def test_claims_tell_numbers() -> None:
 
 
 def replaced(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    return [pod if each["metadata"]["name"] == pod["metadata"]["name"] else each for each in GROUPS]
+    return [pod if member["metadata"]["name"] == pod["metadata"]["name"] else member for member in GROUPS]
 
 
 @pytest.mark.parametrize(
-    ("verify", "view", "found"),
+    ("verify", "view", "actual"),
     [
         pytest.param(verify_pods, make_view(GROUPS[1:]), f"15, without {NAME}-0", id="a pod is missing"),
         pytest.param(
@@ -110,15 +110,15 @@ def replaced(pod: dict[str, Any]) -> list[dict[str, Any]]:
     ],
 )
 def test_what_is_wrong_is_found(
-    verify: Callable[[View, SetFacts], list[Check]], view: View, found: str
+    verify: Callable[[View, SetFacts], list[Check]], view: View, actual: str
 ) -> None:
     failed = [check for check in verify(view, WANTED) if not check.held]
     assert len(failed) == 1
-    assert failed[0].actual.startswith(found)
+    assert failed[0].actual.startswith(actual)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "status",
     [
         pytest.param({"readyReplicas": 3}, id="fewer ready"),
         pytest.param({"updatedReplicas": 3}, id="fewer up to date"),
@@ -126,6 +126,6 @@ def test_what_is_wrong_is_found(
         pytest.param({"observedGeneration": 0}, id="about an older spec"),
     ],
 )
-def test_a_status_that_says_otherwise(told: dict[str, Any]) -> None:
-    (check,) = verify_status(set_of(make_set(**told)))
+def test_a_status_that_says_otherwise(status: dict[str, Any]) -> None:
+    (check,) = verify_status(set_of(make_set(**status)))
     assert not check.held

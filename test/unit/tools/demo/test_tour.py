@@ -29,7 +29,7 @@ def act(*checks: Check, error: Exception | None = None) -> Act:
 
 
 def tour(monkeypatch: pytest.MonkeyPatch, *acts: Act) -> tuple[Result, SilentShow]:
-    titled = tuple((f"Step {number} of {{groups}} × {{size}}", each) for number, each in enumerate(acts))
+    titled = tuple((f"Step {number} of {{groups}} × {{size}}", act) for number, act in enumerate(acts))
     monkeypatch.setattr("tools.demo.tour.ACTS", titled)
     show = SilentShow()
     return run_tour(FakeScene([make_view()]), show), show  # type: ignore[arg-type]

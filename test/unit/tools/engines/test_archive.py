@@ -24,14 +24,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    found = list[Path]()
+    paths = list[Path]()
 
     def build(path: Path) -> None:
-        found.append(path)
+        paths.append(path)
         write_archive(path, {"engine": b"x"})
 
     monkeypatch.setattr(archive, "_build", build)
-    return found
+    return paths
 
 
 @pytest.mark.parametrize("name", archive.CONTEXT)
@@ -48,10 +48,10 @@ def test_it_is_built_for_each_content_of_its_files_and_one_is_kept(
 
 
 def test_a_broken_one_is_built_again(cache: Path, builds: list[Path]) -> None:
-    kept = archive.engines_archive()
-    kept.write_bytes(kept.read_bytes()[:100])
-    assert archive.engines_archive() == kept
-    assert builds == [kept, kept]
+    path = archive.engines_archive()
+    path.write_bytes(path.read_bytes()[:100])
+    assert archive.engines_archive() == path
+    assert builds == [path, path]
 
 
 def test_every_file_of_the_image_is_there() -> None:

@@ -36,9 +36,9 @@ def base(cache: Path, security: str = "a", architecture: str = "amd64") -> Debia
     return DebianBase(cache, architecture, fetch)
 
 
-def keep(made: DebianBase, content: bytes = b"root file system") -> Path:
+def keep(debian: DebianBase, content: bytes = b"root file system") -> Path:
     """Create the archive as if it had been built before."""
-    archive = made.archive(made.key())
+    archive = debian.archive(debian.key())
     archive.write_bytes(content)
     archive.with_suffix(".sha256").write_text(hashlib.sha256(content).hexdigest())
     return archive
@@ -90,24 +90,24 @@ def test_a_base_in_the_store_is_used_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_cached_archive_is_put_into_the_store_and_not_made_anew(tmp_path: Path) -> None:
-    made = base(tmp_path)
-    keep(made)
+    debian = base(tmp_path)
+    keep(debian)
     steps = Recorded(present=False)
-    add_to_builder(made, made.key(), BUILDER, steps)
+    add_to_builder(debian, debian.key(), BUILDER, steps)
     ((step, command),) = steps.ran
     assert (step, command[0]) == ("base: into the builder", "unshare")
-    assert f"--tag=localhost/lws-base:trixie-amd64-{made.key()}" in command
+    assert f"--tag=localhost/lws-base:trixie-amd64-{debian.key()}" in command
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".sha256", ".tar"]
 
 
 def test_a_truncated_archive_is_made_anew(tmp_path: Path) -> None:
-    made = base(tmp_path)
-    archive = keep(made)
+    debian = base(tmp_path)
+    archive = keep(debian)
     assert is_whole(archive)
     os.truncate(archive, 3)
     assert not is_whole(archive)
     steps = Making(present=False)
-    assert make_archive(made, made.key(), steps) == archive
+    assert make_archive(debian, debian.key(), steps) == archive
     commands = [command for _, command in steps.ran]
     assert "debootstrap" in commands[0] and {command[0] for command in commands[:-1]} == {"unshare"}
     assert archive.read_bytes() == b"made anew" and is_whole(archive)

@@ -23,7 +23,7 @@ def machine(installed: Sequence[str], *, silent: Sequence[str] = (), root: bool 
 
 
 @pytest.mark.parametrize(
-    ("here", "chosen"),
+    ("host", "chosen"),
     [
         pytest.param(machine(["docker", "podman", "buildah"]), "docker", id="all"),
         pytest.param(machine(["docker", "buildah"], silent=["docker info"]), "buildah", id="no-daemon"),
@@ -33,8 +33,8 @@ def machine(installed: Sequence[str], *, silent: Sequence[str] = (), root: bool 
         pytest.param(machine(["podman", "buildah"], root=False), "podman", id="rootless"),
     ],
 )
-def test_the_first_that_can_build_is_chosen(here: Machine, chosen: str) -> None:
-    assert choose_builder(here) == chosen
+def test_the_first_that_can_build_is_chosen(host: Machine, chosen: str) -> None:
+    assert choose_builder(host) == chosen
 
 
 def test_nothing_but_what_is_asked_for_is_chosen() -> None:
@@ -46,9 +46,9 @@ def test_nothing_but_what_is_asked_for_is_chosen() -> None:
 
 
 def test_a_refusal_says_in_one_line_what_each_lacks() -> None:
-    here = machine(["docker", "buildah"], silent=["docker info"], root=False)
+    host = machine(["docker", "buildah"], silent=["docker info"], root=False)
     with pytest.raises(LackingError) as refusal:
-        choose_builder(here)
+        choose_builder(host)
     assert str(refusal.value) == (
         "nothing here builds images (docker: no daemon answers; podman: not installed; "
         "buildah: needs root: `sudo make image`)"
@@ -70,18 +70,18 @@ def test_only_what_runs_here_is_built_and_the_rest_is_named() -> None:
 def test_an_emulator_makes_both_possible_and_the_own_platform_last(tmp_path: Path) -> None:
     """Both images get one name in the builder's store, and the machine's own platform has to remain there."""
     (tmp_path / "qemu-aarch64").touch()
-    here = Machine(architecture="x86_64", emulators=tmp_path)
-    assert choose_platforms(here) == (("linux/arm64", "linux/amd64"), {})
+    host = Machine(architecture="x86_64", emulators=tmp_path)
+    assert choose_platforms(host) == (("linux/arm64", "linux/amd64"), {})
 
 
 @pytest.mark.parametrize(
-    ("asked", "error"),
+    ("platforms", "error"),
     [
         ("linux/arm64", "linux/arm64 cannot be built: this machine"),
         ("linux/amd64,linux/arm64", "linux/arm64 cannot be built"),
         ("linux/s390x", "expected some of linux/amd64, linux/arm64"),
     ],
 )
-def test_a_platform_that_is_asked_for_must_be_possible(asked: str, error: str) -> None:
+def test_a_platform_that_is_asked_for_must_be_possible(platforms: str, error: str) -> None:
     with pytest.raises(ImageError, match=error):
-        choose_platforms(machine([]), asked)
+        choose_platforms(machine([]), platforms)

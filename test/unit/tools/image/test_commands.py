@@ -43,13 +43,13 @@ def test_a_base_that_was_made_here_is_not_looked_for_in_registries(name: str) ->
 
 
 def test_buildah_keeps_its_images_apart_and_asks_little_of_the_machine() -> None:
-    made = builder("buildah")
+    commands = builder("buildah")
     lines = [
-        made.build(BUILD),
-        made.save("x", Path("y")),
-        made.pull("x", "z"),
-        made.find("x"),
-        made.forget("x"),
+        commands.build(BUILD),
+        commands.save("x", Path("y")),
+        commands.pull("x", "z"),
+        commands.find("x"),
+        commands.forget("x"),
     ]
     apart = {"--root=/cache/store", "--runroot=/cache/scratch/run", "TMPDIR=/cache/scratch"}
     assert [

@@ -62,8 +62,8 @@ def test_it_is_built_once_and_few_are_kept(builds: list[Path], repository: Path,
         (repository / "lws" / "b.py").write_text(str(number))
         newest = current.current_archive()
     assert len(builds) == 6
-    kept = list((tmp_path / "cache").iterdir())
-    assert len(kept) == 6 and {newest, current.bill_beside(newest)} < set(kept) and first not in kept
+    images = list((tmp_path / "cache").iterdir())
+    assert len(images) == 6 and {newest, current.bill_beside(newest)} < set(images) and first not in images
 
 
 def test_a_broken_one_is_built_again(builds: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,9 +92,9 @@ def test_what_the_machine_lacks_is_found_out_before_a_build(monkeypatch: pytest.
 def test_one_image_is_built_for_this_machine_with_the_name_that_the_chart_asks_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[object, ...]] = []
+    calls: list[tuple[object, ...]] = []
     monkeypatch.setenv("IMAGE", "registry.example.com/lws:1")
     monkeypatch.setattr(current, "Machine", lambda: Machine(architecture="x86_64"))
-    monkeypatch.setattr(current, "build_all", lambda *given: asked.append(given[1:]) or [tmp_path])
+    monkeypatch.setattr(current, "build_all", lambda *given: calls.append(given[1:]) or [tmp_path])
     assert current._build() == tmp_path
-    assert asked == [("linux/amd64",)]
+    assert calls == [("linux/amd64",)]

@@ -26,8 +26,8 @@ def test_authorities_are_shown_where_the_build_finds_them(tmp_path: Path) -> Non
     (tmp_path / "ca.crt").write_text("authorities")
     secrets = write_secrets(tmp_path, LISTED.format(cert=tmp_path / "ca.crt"))
     assert secrets == {"authorities": tmp_path / "ca.crt", "pip.conf": tmp_path / "pip.conf"}
-    said = secrets["pip.conf"].read_text()
-    assert "cert = /run/secrets/authorities" in said and "index-url = https://two.example.com/simple" in said
+    content = secrets["pip.conf"].read_text()
+    assert "cert = /run/secrets/authorities" in content and "index-url = https://two.example.com/simple" in content
     assert secrets["pip.conf"].stat().st_mode & 0o077 == 0
 
 
@@ -38,5 +38,5 @@ def test_without_authorities_none_are_named(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_proxies_are_handed_on() -> None:
-    given = {"HTTPS_PROXY": "http://proxy:3128", "no_proxy": "", "PATH": "/bin"}
-    assert proxy_arguments(given) == {"HTTPS_PROXY": "http://proxy:3128"}
+    environment = {"HTTPS_PROXY": "http://proxy:3128", "no_proxy": "", "PATH": "/bin"}
+    assert proxy_arguments(environment) == {"HTTPS_PROXY": "http://proxy:3128"}

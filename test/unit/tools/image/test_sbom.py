@@ -23,9 +23,9 @@ def test_packages_of_python_and_debian_and_the_interpreter(tmp_path: Path) -> No
     image = read_image(write_archive(tmp_path / "lws.tar", FILES))
     document = json.loads(bill_of_materials(image, "localhost/lws", "0.1.0"))
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
-    whole = document["metadata"]["component"]
-    assert (whole["name"], whole["version"], whole["type"]) == ("localhost/lws", "0.1.0", "container")
-    assert sorted(each["purl"] for each in document["components"]) == [
+    component = document["metadata"]["component"]
+    assert (component["name"], component["version"], component["type"]) == ("localhost/lws", "0.1.0", "container")
+    assert sorted(package["purl"] for package in document["components"]) == [
         "pkg:deb/debian/libc6@2.41-12?arch=amd64",
         "pkg:generic/cpython@3.13.5",
         "pkg:pypi/kopf@1.45.2",
@@ -36,6 +36,6 @@ def test_packages_of_python_and_debian_and_the_interpreter(tmp_path: Path) -> No
 def test_licences_are_named_where_the_package_names_one(tmp_path: Path) -> None:
     image = read_image(write_archive(tmp_path / "lws.tar", FILES))
     document = json.loads(bill_of_materials(image, "localhost/lws", "0.1.0"))
-    licences = {each["name"]: each.get("licenses") for each in document["components"]}
+    licences = {component["name"]: component.get("licenses") for component in document["components"]}
     assert licences["pyyaml"] == [{"license": {"id": "MIT"}}]
     assert licences["kopf"] is None

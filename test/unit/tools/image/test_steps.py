@@ -37,7 +37,7 @@ def test_a_failure_is_one_line_and_names_the_log(tmp_path: Path) -> None:
     with pytest.raises(ImageError) as failure:
         steps.run("unpack", ["sh", "-c", "echo some; echo E: broken >&2; exit 3"])
     assert str(failure.value) == f"unpack failed: E: broken (all of it: {tmp_path / 'log'})"
-    assert [(each.step, each.finished) for each in (seen[0], seen[-1])] == [
+    assert [(progress.step, progress.finished) for progress in (seen[0], seen[-1])] == [
         ("first", False),
         ("unpack", False),
     ]

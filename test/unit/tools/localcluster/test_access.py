@@ -30,9 +30,9 @@ class ScriptedCluster(ClusterAccess):
         self.directory = directory
         ca = base64.b64encode(b"ca").decode()
         cluster = {"server": "https://127.0.0.1:1", "certificate-authority-data": ca}
-        shown = json.dumps({"clusters": [{"cluster": cluster}]})
+        configuration = json.dumps({"clusters": [{"cluster": cluster}]})
         script = directory / "kubectl"
-        script.write_text(KUBECTL.format(log=directory / "calls", shown=shown))
+        script.write_text(KUBECTL.format(log=directory / "calls", shown=configuration))
         script.chmod(0o755)
 
     @property
@@ -81,6 +81,6 @@ def test_caches_go_with_the_cluster_but_home_stays() -> None:
     variables = environment(Path("/k/admin.yaml"), Path("/w"))
     assert variables["KUBECONFIG"] == "/k/admin.yaml"
     assert "HOME" not in variables
-    kept = [value for name, value in variables.items() if name.startswith(("HELM_", "KUBECACHE"))]
-    assert len(kept) == 4
-    assert all(value.startswith("/w/") for value in kept)
+    paths = [value for name, value in variables.items() if name.startswith(("HELM_", "KUBECACHE"))]
+    assert len(paths) == 4
+    assert all(value.startswith("/w/") for value in paths)

@@ -76,8 +76,8 @@ def test_verbs(ca: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_stale_connection_is_opened_again(ca: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = http.client.RemoteDisconnected("closed by the server")
-    api, connection = connected(ca, monkeypatch, gone, Answer(200, {"ok": True}))
+    disconnect = http.client.RemoteDisconnected("closed by the server")
+    api, connection = connected(ca, monkeypatch, disconnect, Answer(200, {"ok": True}))
     assert api.get("/a") == {"ok": True}
     assert connection.closed == 1
 

@@ -63,8 +63,8 @@ def test_built_once_with_a_link_for_each_name(target: Target, calls: Path, tmp_p
         assert (directory / name).read_text() == "binary\n"
     assert ensure_built(target, tmp_path / "cache", seen.append) == directory
     assert calls.read_text().split() == ["list", "build"]
-    assert [each.step for each in seen if each.finished] == ["find Go", "download thing", "compile thing"]
-    assert all(each.fraction is None or 0 <= each.fraction <= 1 for each in seen)
+    assert [progress.step for progress in seen if progress.finished] == ["find Go", "download thing", "compile thing"]
+    assert all(progress.fraction is None or 0 <= progress.fraction <= 1 for progress in seen)
 
 
 def test_changed_module_is_built_again(target: Target, calls: Path, tmp_path: Path) -> None:
@@ -118,16 +118,16 @@ def test_interrupted_build_leaves_nothing(target: Target, calls: Path, tmp_path:
 
 
 def test_two_builds_side_by_side_do_the_work_once(target: Target, calls: Path, tmp_path: Path) -> None:
-    found: list[Path] = []
+    paths: list[Path] = []
     threads = [
-        threading.Thread(target=lambda: found.append(ensure_built(target, tmp_path / "cache", silent)))
+        threading.Thread(target=lambda: paths.append(ensure_built(target, tmp_path / "cache", silent)))
         for _ in range(2)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found[0] == found[1]
+    assert paths[0] == paths[1]
     assert calls.read_text().split() == ["list", "build"]
 
 
@@ -136,23 +136,23 @@ def test_supplied_binaries_come_first(tmp_path: Path, monkeypatch: pytest.Monkey
     supplied.touch(mode=0o755)
     built = tmp_path / "built"
     monkeypatch.setattr(build, "ensure_built", lambda target, cache, report: built)
-    found = find_programs(["etcd", "kwok"], silent, {"KUBEBUILDER_ASSETS": str(tmp_path)})
-    assert found == {"etcd": supplied, "kwok": built / "kwok"}
+    programs = find_programs(["etcd", "kwok"], silent, {"KUBEBUILDER_ASSETS": str(tmp_path)})
+    assert programs == {"etcd": supplied, "kwok": built / "kwok"}
 
 
 @pytest.mark.parametrize("there_already", [False, True], ids=["alone", "with the control plane"])
 def test_kwok_is_built_alone_where_no_control_plane_is(
     there_already: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Target] = []
-    monkeypatch.setattr(build, "ensure_built", lambda target, *_: asked.append(target) or tmp_path)
-    whole = target_of("kwok")
+    targets: list[Target] = []
+    monkeypatch.setattr(build, "ensure_built", lambda target, *_: targets.append(target) or tmp_path)
+    full = target_of("kwok")
     if there_already:
-        place = f"{whole.name}-{cache_key(whole, platform_name())}"
-        (tmp_path / "lws-localcluster" / place).mkdir(parents=True)
+        folder = f"{full.name}-{cache_key(full, platform_name())}"
+        (tmp_path / "lws-localcluster" / folder).mkdir(parents=True)
     environment = {"XDG_CACHE_HOME": str(tmp_path), "K8S": "of another version"}
     assert find_kwok(silent, environment) == tmp_path / "kwok"
-    assert asked == [whole if there_already else KWOK]
+    assert targets == [full if there_already else KWOK]
 
 
 def test_a_kwok_that_is_supplied_is_taken(tmp_path: Path) -> None:

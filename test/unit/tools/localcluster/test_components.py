@@ -36,9 +36,9 @@ def lines(options: Options) -> dict[str, list[str]]:
 
 
 def test_start_order_and_binaries() -> None:
-    found = lines(Options())
-    assert tuple(found) == PROGRAMS
-    assert [found[name][0] for name in PROGRAMS] == [f"/bin/{name}" for name in PROGRAMS]
+    command_lines = lines(Options())
+    assert tuple(command_lines) == PROGRAMS
+    assert [command_lines[name][0] for name in PROGRAMS] == [f"/bin/{name}" for name in PROGRAMS]
 
 
 @pytest.mark.parametrize(
@@ -102,20 +102,20 @@ def test_no_audit_log_unless_asked_for() -> None:
 
 
 def test_feature_gates_reach_those_that_know_them() -> None:
-    found = lines(Options(feature_gates={"MaxUnavailableStatefulSet": True, "Another": False}))
+    command_lines = lines(Options(feature_gates={"MaxUnavailableStatefulSet": True, "Another": False}))
     gates = "--feature-gates=Another=false,MaxUnavailableStatefulSet=true"
-    told = [name for name, line in found.items() if gates in line]
-    assert told == ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+    with_gates = [name for name, line in command_lines.items() if gates in line]
+    assert with_gates == ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
 
 
 def test_extra_flags_come_last() -> None:
-    found = lines(Options(extra_flags={"etcd": ["--log-level=debug"]}))
-    assert found["etcd"][-1] == "--log-level=debug"
+    command_lines = lines(Options(extra_flags={"etcd": ["--log-level=debug"]}))
+    assert command_lines["etcd"][-1] == "--log-level=debug"
 
 
 def test_node_grace_period() -> None:
-    found = lines(Options(node_grace_seconds=40))
-    assert "--node-monitor-grace-period=40s" in found["kube-controller-manager"]
+    command_lines = lines(Options(node_grace_seconds=40))
+    assert "--node-monitor-grace-period=40s" in command_lines["kube-controller-manager"]
 
 
 def test_kubeconfig_names_have_no_colon() -> None:
@@ -133,15 +133,15 @@ def test_every_program_has_a_health_address() -> None:
 
 
 def test_a_cluster_without_simulated_nodes_simulates_nothing() -> None:
-    found = lines(Options(nodes=0))
-    assert tuple(found) == tuple(name for name in PROGRAMS if name != "kwok")
+    command_lines = lines(Options(nodes=0))
+    assert tuple(command_lines) == tuple(name for name in PROGRAMS if name != "kwok")
     assert not Options(nodes=0).simulates
 
 
 def test_pods_of_a_real_node_reach_the_api_server_and_it_their_kubelet() -> None:
-    found = lines(Options(node_address="10.63.0.1"))
-    assert "kwok" not in found
-    server = found["kube-apiserver"]
+    command_lines = lines(Options(node_address="10.63.0.1"))
+    assert "kwok" not in command_lines
+    server = command_lines["kube-apiserver"]
     assert {"--bind-address=0.0.0.0", "--advertise-address=10.63.0.1"} <= set(server)
     assert f"--kubelet-client-certificate={PKI / 'client.crt'}" in server
     assert not any(flag.startswith("--endpoint-reconciler-type") for flag in server)

@@ -47,8 +47,8 @@ def test_ends_its_own_and_removes_the_directory_when_the_parent_is_gone(tmp_path
         subprocess.Popen([*SLEEP, str(state)], stdin=subprocess.PIPE) as ours,
         subprocess.Popen(SLEEP, stdin=subprocess.PIPE) as stranger,
     ):
-        told = f"{state}\n+{ours.pid}\n+{stranger.pid}\n"
-        subprocess.run([sys.executable, "-I", guard.__file__], input=told, text=True, check=True, timeout=120)
+        instructions = f"{state}\n+{ours.pid}\n+{stranger.pid}\n"
+        subprocess.run([sys.executable, "-I", guard.__file__], input=instructions, text=True, check=True, timeout=120)
         assert ours.wait(60) != 0
         assert stranger.poll() is None
     assert not state.exists()

@@ -11,9 +11,9 @@ from tools.localcluster.nodes import POOL_LABEL, ZONE_LABEL, build_node, is_read
 
 def test_pools_are_neighbours_and_take_turns_over_zones() -> None:
     labels = [build_node(index, zones=2, nodes_per_pool=2)["metadata"]["labels"] for index in range(6)]
-    assert [each[POOL_LABEL] for each in labels] == ["pool-0"] * 2 + ["pool-1"] * 2 + ["pool-2"] * 2
-    assert [each[ZONE_LABEL] for each in labels] == ["zone-0"] * 2 + ["zone-1"] * 2 + ["zone-0"] * 2
-    assert [each["kubernetes.io/hostname"] for each in labels] == [f"node-{index}" for index in range(6)]
+    assert [node[POOL_LABEL] for node in labels] == ["pool-0"] * 2 + ["pool-1"] * 2 + ["pool-2"] * 2
+    assert [node[ZONE_LABEL] for node in labels] == ["zone-0"] * 2 + ["zone-1"] * 2 + ["zone-0"] * 2
+    assert [node["kubernetes.io/hostname"] for node in labels] == [f"node-{index}" for index in range(6)]
 
 
 def test_accelerators() -> None:

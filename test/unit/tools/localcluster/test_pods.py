@@ -29,14 +29,14 @@ def test_is_ready(pod: dict[str, Any], expected: bool) -> None:
 
 
 def test_selector_is_quoted() -> None:
-    asked: list[str] = []
+    paths: list[str] = []
 
     def read(path: str) -> dict[str, Any]:
-        asked.append(path)
+        paths.append(path)
         return {"items": []}
 
     assert PodView(read).matching("team", "app=x,role in (a, b)") == []
-    assert asked == ["/api/v1/namespaces/team/pods?labelSelector=app%3Dx%2Crole+in+%28a%2C+b%29"]
+    assert paths == ["/api/v1/namespaces/team/pods?labelSelector=app%3Dx%2Crole+in+%28a%2C+b%29"]
 
 
 def test_waits_for_the_exact_number(monkeypatch: pytest.MonkeyPatch) -> None:

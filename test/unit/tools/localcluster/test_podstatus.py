@@ -34,8 +34,8 @@ def make_pod() -> dict[str, Any]:
 
 
 def conditions(patch: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    found = patch["status"]["conditions"]
-    return {each["type"]: (each["status"], each["lastTransitionTime"]) for each in found}
+    rows = patch["status"]["conditions"]
+    return {condition["type"]: (condition["status"], condition["lastTransitionTime"]) for condition in rows}
 
 
 def test_restart_counts_one_container_up() -> None:
@@ -86,7 +86,7 @@ def test_readiness_moves_the_transition_time_only_when_it_changes() -> None:
     assert conditions(with_readiness(make_pod(), True, NOW))["Ready"] == ("True", EARLIER)
     unready = with_readiness(make_pod(), False, NOW)
     assert conditions(unready)["Ready"] == ("False", NOW)
-    assert [each["ready"] for each in unready["status"]["containerStatuses"]] == [False, False]
+    assert [status["ready"] for status in unready["status"]["containerStatuses"]] == [False, False]
 
 
 def test_who_gets_ready_has_started() -> None:

@@ -27,9 +27,9 @@ class Stored(Api):
         self.calls: list[str] = []
 
     def get(self, path: str) -> dict[str, Any]:
-        nodes = [each for where, each in self.objects.items() if where.startswith(NODES)]
+        nodes = [obj for where, obj in self.objects.items() if where.startswith(NODES)]
         label = path.partition("?labelSelector=")[2]
-        return {"items": [each for each in nodes if not label or label in each["metadata"].get("labels", {})]}
+        return {"items": [node for node in nodes if not label or label in node["metadata"].get("labels", {})]}
 
     def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         self.objects[f"{path}/{body['metadata']['name']}"] = dict(body)
@@ -39,11 +39,11 @@ class Stored(Api):
         self.calls.append(path)
         node = self.objects[path]
         for part, values in (("spec", patch["spec"]), ("annotations", patch["metadata"]["annotations"])):
-            place = node[part] if part == "spec" else node["metadata"].setdefault(part, {})
+            fields = node[part] if part == "spec" else node["metadata"].setdefault(part, {})
             for key, value in values.items():
-                place.pop(key, None)
+                fields.pop(key, None)
                 if value is not None:
-                    place[key] = value
+                    fields[key] = value
         return node
 
     def delete(self, path: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def a_node(name: str, **spec: Any) -> dict[str, Any]:
 
 def cordoned(api: Stored) -> set[str]:
     return {
-        each["metadata"]["name"] for each in api.objects.values() if each.get("spec", {}).get("unschedulable")
+        obj["metadata"]["name"] for obj in api.objects.values() if obj.get("spec", {}).get("unschedulable")
     }
 
 
@@ -100,8 +100,8 @@ def test_nodes_come_with_a_class_for_their_volumes(monkeypatch: pytest.MonkeyPat
 
     def wait(is_true: Any, complaint: str, seconds: float) -> None:
         waits.append((is_true(), complaint))
-        for each in api.objects.values():
-            each["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+        for obj in api.objects.values():
+            obj["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
         api.objects[f"{NODES}/other"]["status"] = {}
         waits.append((is_true(), complaint))
 
@@ -112,6 +112,6 @@ def test_nodes_come_with_a_class_for_their_volumes(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_guard_knows_the_kubelet_by_its_kubeconfig() -> None:
-    found = kubelet_blueprint(Path("/state/kubeconfig.yaml"), Path("/state"))
-    assert (found.name, found.log) == (KUBELET, Path("/state/kubelet.log"))
-    assert list(found.command)[1:] == ["-m", "tools.localcluster.kubelet", "/state/kubeconfig.yaml"]
+    blueprint = kubelet_blueprint(Path("/state/kubeconfig.yaml"), Path("/state"))
+    assert (blueprint.name, blueprint.log) == (KUBELET, Path("/state/kubelet.log"))
+    assert list(blueprint.command)[1:] == ["-m", "tools.localcluster.kubelet", "/state/kubeconfig.yaml"]

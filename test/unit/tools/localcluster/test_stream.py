@@ -43,7 +43,7 @@ def event(kind: str, name: str, version: str) -> dict[str, Any]:
 
 def run(api: RecordedApi, metadata_only: bool = False) -> list[str]:
     seen: list[str] = []
-    stream = Stream(api, "/things", lambda each: seen.append(each["metadata"]["name"]), metadata_only)
+    stream = Stream(api, "/things", lambda obj: seen.append(obj["metadata"]["name"]), metadata_only)
     with pytest.raises(EndOfTest):
         stream.run()
     return seen
@@ -63,8 +63,8 @@ def test_list_then_changes_but_not_deletions_or_bookmarks() -> None:
 
 def test_lists_again_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    gone = ApiError(410, "too old resource version")
-    api = RecordedApi([make_object("a", "5")], [gone], [make_object("a", "5")], [EndOfTest()])
+    expired = ApiError(410, "too old resource version")
+    api = RecordedApi([make_object("a", "5")], [expired], [make_object("a", "5")], [EndOfTest()])
     assert run(api) == ["a", "a"]
 
 

@@ -44,12 +44,12 @@ def put_go(path: Path, version: str) -> Path:
 def test_path_first_then_the_wheel(
     on_path: str | None, in_wheel: str, used: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = {"wheel": put_go(tmp_path / "wheel" / "bin" / "go", in_wheel)}
+    paths = {"wheel": put_go(tmp_path / "wheel" / "bin" / "go", in_wheel)}
     if on_path:
-        found["path"] = put_go(tmp_path / "bin" / "go", on_path)
+        paths["path"] = put_go(tmp_path / "bin" / "go", on_path)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin" if on_path else str(tmp_path))
-    monkeypatch.setattr(toolchain, "_installed_wheel", lambda: found["wheel"])
-    assert find_go(tmp_path / "cache") == found[used]
+    monkeypatch.setattr(toolchain, "_installed_wheel", lambda: paths["wheel"])
+    assert find_go(tmp_path / "cache") == paths[used]
 
 
 def test_failed_installation_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

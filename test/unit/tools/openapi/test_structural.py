@@ -133,7 +133,7 @@ def test_atomic_lists(path: str) -> None:
 
 OF_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 CONTAIN_A_REFERENCE = (
-    *(f"spec.{kind}[].envFrom[].{each}" for kind in OF_CONTAINERS for each in ("configMapRef", "secretRef")),
+    *(f"spec.{kind}[].envFrom[].{field}" for kind in OF_CONTAINERS for field in ("configMapRef", "secretRef")),
     "spec.volumes[].configMap",
     "spec.volumes[].projected.sources[].configMap",
     "spec.volumes[].projected.sources[].secret",

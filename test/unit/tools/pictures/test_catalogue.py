@@ -33,11 +33,11 @@ def test_every_picture_has_words_for_those_who_cannot_see_it(name: str) -> None:
 
 def test_every_picture_is_shown_with_words_instead_of_it() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    shown = [
-        found for page in pages for found in re.findall(r"!\[(.*?)\]\(\S*?([\w-]+\.svg)\)", page.read_text())
+    links = [
+        link for page in pages for link in re.findall(r"!\[(.*?)\]\(\S*?([\w-]+\.svg)\)", page.read_text())
     ]
-    assert {name for _, name in shown} >= DRAWN.keys()
-    assert [name for words, name in shown if name in DRAWN and len(words) < 10] == []
+    assert {name for _, name in links} >= DRAWN.keys()
+    assert [name for words, name in links if name in DRAWN and len(words) < 10] == []
 
 
 def test_what_is_drawn_no_longer_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

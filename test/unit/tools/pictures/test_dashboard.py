@@ -38,7 +38,7 @@ def test_a_name_that_is_wider_than_its_panel_is_clipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "value", "shown"),
+    ("unit", "value", "label"),
     [
         ("bytes", 104_857_600.0, "100 MiB"),
         ("s", 864_000.0, "10 d"),
@@ -47,5 +47,5 @@ def test_a_name_that_is_wider_than_its_panel_is_clipped() -> None:
         ("ops", 1234.0, "1,234"),
     ],
 )
-def test_the_axis_speaks_in_the_unit_of_the_panel(unit: str, value: float, shown: str) -> None:
-    assert f">{shown}<" in drawn_dashboard(recording(unit, line=[[0.0, value]]))
+def test_the_axis_speaks_in_the_unit_of_the_panel(unit: str, value: float, label: str) -> None:
+    assert f">{label}<" in drawn_dashboard(recording(unit, line=[[0.0, value]]))

@@ -53,9 +53,9 @@ def test_every_story_is_read(path: object) -> None:
 
 def test_the_picture_shows_pods_events_and_seconds_that_matter() -> None:
     root = ElementTree.fromstring(drawn_failure(TEXT))
-    texts = [found.text or "" for found in root.iter() if found.tag.endswith("}text")]
+    texts = [element.text or "" for element in root.iter() if element.tag.endswith("}text")]
     assert LONG in " ".join(texts) and {"a worker <fails>", "group 1", "node 1", "0 s", "10 s"} <= set(texts)
     assert texts.count("0 s") == 1, "the same second is shown once"
-    kinds = [found.get("class") for found in root.iter() if found.tag.endswith("}circle")]
+    kinds = [element.get("class") for element in root.iter() if element.tag.endswith("}circle")]
     in_legend = 1
     assert kinds.count("f-new s-new") == 1 + in_legend and kinds.count("f-old") == 1 + in_legend

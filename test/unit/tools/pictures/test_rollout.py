@@ -21,11 +21,11 @@ def _drawn() -> ElementTree.Element:
 
 
 def _texts() -> list[str]:
-    return [found.text or "" for found in _drawn().iter() if found.tag.endswith("}text")]
+    return [element.text or "" for element in _drawn().iter() if element.tag.endswith("}text")]
 
 
 def _circles(kind: str) -> int:
-    return sum(found.tag.endswith("}circle") and found.get("class") == kind for found in _drawn().iter())
+    return sum(element.tag.endswith("}circle") and element.get("class") == kind for element in _drawn().iter())
 
 
 def test_words() -> None:
@@ -45,13 +45,13 @@ def test_every_group_has_its_sign() -> None:
 def test_nothing_stands_outside_of_the_picture() -> None:
     root = _drawn()
     width, height = float(root.get("width", "")), float(root.get("height", ""))
-    for found in root.iter():
-        if found.get("y"):
-            assert 0 < float(found.get("y", "")) < height
+    for element in root.iter():
+        if element.get("y"):
+            assert 0 < float(element.get("y", "")) < height
         for across in ("x", "cx"):
-            assert 0 <= float(found.get(across, 0)) < width
+            assert 0 <= float(element.get(across, 0)) < width
 
 
 def test_it_tells_the_story_to_screen_readers() -> None:
-    description = next(found.text or "" for found in _drawn().iter() if found.tag.endswith("}desc"))
+    description = next(element.text or "" for element in _drawn().iter() if element.tag.endswith("}desc"))
     assert WHY in description and "paused" in description

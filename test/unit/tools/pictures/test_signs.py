@@ -11,7 +11,7 @@ def _drawn(letter: str) -> list[tuple[str, str | None]]:
     canvas = Canvas(100, "title", "description")
     draw_sign(canvas, 10, 10, letter)
     root = ElementTree.fromstring(canvas.render(20))
-    return [(found.tag.rpartition("}")[2], found.get("class")) for found in list(root)[4:]]
+    return [(element.tag.rpartition("}")[2], element.get("class")) for element in list(root)[4:]]
 
 
 def test_every_state_has_a_sign_of_its_own() -> None:

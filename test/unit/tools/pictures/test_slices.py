@@ -20,7 +20,7 @@ def test_each_step_says_what_it_changes() -> None:
     root = ElementTree.fromstring(drawn_slice("a title", ROWS))
     assert root.findtext(f"{SVG}title") == "a title"
     assert root.findtext(f"{SVG}desc") == "new: a 1, b 1. old: a 1. new: a 2; old: a 0, b 0"
-    words = [each.text for each in root.iter(f"{SVG}text")]
+    words = [element.text for element in root.iter(f"{SVG}text")]
     steps = ["before the rollout", "new: a 1, b 1", "old: a 1", "new: a 2; old: a 0, b 0"]
-    assert [each for each in words if each in steps] == steps
+    assert [word for word in words if word in steps] == steps
     assert {"a", "b"} <= set(words)

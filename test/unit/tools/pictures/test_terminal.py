@@ -17,12 +17,12 @@ TEXT = (
 
 def _words() -> dict[str, ElementTree.Element]:
     root = ElementTree.fromstring(drawn_terminal(TEXT, "a title"))
-    return {found.text or "": found for found in root.iter() if found.tag.endswith("}text")}
+    return {element.text or "": element for element in root.iter() if element.tag.endswith("}text")}
 
 
 def test_words_keep_their_places_and_styles() -> None:
     words = _words()
-    assert {text: found.get("class") for text, found in words.items()} == {
+    assert {text: element.get("class") for text, element in words.items()} == {
         "2": "m f-new b",
         "Create it": "m f-text b",
         "$ run": "m f-muted",
@@ -30,12 +30,12 @@ def test_words_keep_their_places_and_styles() -> None:
         "●● 2/3": "m f-amber",
         "9s": "m f-text",
     }
-    columns = {text: round((float(found.get("x", "")) - 16) / 7.2) for text, found in words.items()}
+    columns = {text: round((float(element.get("x", "")) - 16) / 7.2) for text, element in words.items()}
     assert columns == {"2": 0, "Create it": 3, "$ run": 3, "a <b>": 10, "●● 2/3": 0, "9s": 9}
 
 
 def test_lines_are_below_each_other_and_empty_ones_take_room() -> None:
-    rows = {text: float(found.get("y", "")) for text, found in _words().items()}
+    rows = {text: float(element.get("y", "")) for text, element in _words().items()}
     assert rows["9s"] - rows["$ run"] == 2 * (rows["$ run"] - rows["2"]) > 0
 
 

@@ -40,7 +40,7 @@ def test_it_holds_the_program_and_starts_it(tmp_path: Path) -> None:
     }
     ((path, entry, content),) = image.files()
     assert (path, entry.mode, content) == ("pause", 0o755, b"\x7fELF pause")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["one.tar", "pause"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.tar", "pause"]
 
 
 def test_the_same_program_makes_the_same_bytes(tmp_path: Path) -> None:
@@ -57,9 +57,9 @@ def test_an_image_of_others_is_written_as_it_was_read(tmp_path: Path) -> None:
     image = read_image(tmp_path / "other.tar")
     assert (image.names, image.config, image.layers) == (("localhost/one:other",), config, tuple(layers))
     with tarfile.open(tmp_path / "other.tar") as tar:
-        listed = [tar.extractfile(each) for each in tar.getnames() if each.startswith("blobs")]
-        manifest = json.load(next(each for each in reversed(listed) if each))
-    assert {each["mediaType"] for each in manifest["layers"]} == {
+        listed = [tar.extractfile(name) for name in tar.getnames() if name.startswith("blobs")]
+        manifest = json.load(next(file for file in reversed(listed) if file))
+    assert {layer["mediaType"] for layer in manifest["layers"]} == {
         "application/vnd.oci.image.layer.v1.tar+gzip"
     }
 
@@ -77,10 +77,10 @@ def test_every_node_has_these_and_they_are_made_once(tmp_path: Path) -> None:
 def test_a_broken_one_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     programs = {name: program(tmp_path, name) for name in ("pause", "coredns", "member")}
     first, *_ = write_archives(programs, tmp_path / "cache")
-    whole = first.read_bytes()
-    first.write_bytes(whole[:100])
+    content = first.read_bytes()
+    first.write_bytes(content[:100])
     again, *_ = write_archives(programs, tmp_path / "cache")
-    assert again == first and again.read_bytes() == whole
+    assert again == first and again.read_bytes() == content
     assert "it is made again" in capsys.readouterr().out
 
 
@@ -89,4 +89,4 @@ def test_each_version_of_the_member_is_an_image_of_its_own(tmp_path: Path) -> No
     configs = [
         read_image(path).config["config"]["Labels"] for path in write_archives(programs, tmp_path / "cache")
     ]
-    assert [each["name"] for each in configs if each] == list(MEMBERS)
+    assert [config["name"] for config in configs if config] == list(MEMBERS)

@@ -21,20 +21,20 @@ class Hands:
 
 
 @pytest.mark.parametrize(
-    ("jump", "told"),
+    ("jump", "message"),
     [
         pytest.param(3600.0, "the clock jumped by 3600 s: start again", id="forwards"),
         pytest.param(-90.0, "the clock jumped by -90 s: start again", id="back"),
         pytest.param(4.0, "the kubelet is not ready", id="kept-by-a-daemon"),
     ],
 )
-def test_a_failure_after_a_jump_is_due_to_it(jump: float, told: str) -> None:
+def test_a_failure_after_a_jump_is_due_to_it(jump: float, message: str) -> None:
     hands = Hands()
     clock = Clock(lambda: hands.wall, lambda: hands.steady)
     hands.pass_by(240.0, jump)
     with pytest.raises((ComponentError, NodeError)) as error, clock.watched():
         raise ComponentError("the kubelet is not ready")
-    assert str(error.value) == told
+    assert str(error.value) == message
 
 
 def test_a_jump_that_does_no_harm_is_not_told() -> None:

@@ -29,7 +29,7 @@ def cgroup(path: Path, *children: str) -> None:
 def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove only folders: plain folders lack the file that lists the processes of a cgroup."""
     monkeypatch.setattr(
-        guard, "_remove_cgroups", lambda top: [os.rmdir(each) for each, _, _ in os.walk(top, topdown=False)]
+        guard, "_remove_cgroups", lambda top: [os.rmdir(folder) for folder, _, _ in os.walk(top, topdown=False)]
     )
 
 
@@ -44,11 +44,11 @@ def test_a_name_is_owned_as_long_as_its_process_lives() -> None:
 
 
 def test_only_those_without_an_owner_are_remains(temporary: Path) -> None:
-    living, gone = guard.node_name(os.getpid()), "lws-node-1-0"
-    for name in (living, gone, "somebody-else"):
+    living, dead = guard.node_name(os.getpid()), "lws-node-1-0"
+    for name in (living, dead, "somebody-else"):
         (temporary / name).mkdir()
         cgroup(temporary / "cgroup" / "cpu" / name)
-    assert list(guard.remains(temporary / "cgroup")) == [gone]
+    assert list(guard.remains(temporary / "cgroup")) == [dead]
 
 
 @pytest.mark.usefixtures("without_processes")
@@ -59,8 +59,8 @@ def test_cgroups_of_all_hierarchies_and_files_are_removed(temporary: Path) -> No
         cgroup(hierarchy / "other")
     (guard.state_of(name) / "containerd").mkdir(parents=True)
     guard.remove(name, root)
-    left = sorted(str(path.relative_to(temporary)) for path in temporary.rglob("*"))
-    assert left == [
+    remaining = sorted(str(path.relative_to(temporary)) for path in temporary.rglob("*"))
+    assert remaining == [
         "cgroup",
         "cgroup/cpu",
         "cgroup/cpu/other",

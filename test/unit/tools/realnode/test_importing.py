@@ -21,31 +21,31 @@ def archive(tmp_path: Path) -> Path:
     return write_archive(tmp_path / "lws.tar", {"manager": os.urandom(50_000)})
 
 
-def node(folder: Path, said: str) -> RealCluster:
+def node(folder: Path, stderr: str) -> RealCluster:
     """Return a node whose containerd client fails with these words."""
     client = folder / "ctr"
-    client.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    client.write_text(f"#!/bin/sh\necho '{stderr}' >&2\nexit 1\n")
     client.chmod(0o755)
     programs = {name: str(client) for name in ("ctr", "containerd-shim-runc-v2", "runc", "nft")}
     return RealCluster(Kit("lws-node-7-8", str(folder), True, programs, (), ()))
 
 
 def test_the_command_is_the_one_that_users_are_told(archive: Path, tmp_path: Path) -> None:
-    told = node(tmp_path, "")
+    message = node(tmp_path, "")
     (tmp_path / "ctr").write_text(f'#!/bin/sh\necho "$CONTAINERD_ADDRESS" "$@" > {tmp_path}/asked\n')
-    told.load(archive)
+    message.load(archive)
     (command,) = re.findall(r"`sudo ctr (.*) build/image/\S+\.tar`", README.read_text(encoding="utf-8"))
     assert (tmp_path / "asked").read_text() == f"{SOCKET} {command} {archive}\n"
 
 
 def test_a_disk_that_is_full(archive: Path, tmp_path: Path) -> None:
-    said = f"ctr: failed to extract layer: write {tmp_path}/x: no space left on device: unknown"
-    place = re.escape(str(tmp_path))
-    told = (
-        rf"^{place} has [\d.]+ GB free, and the images of {place}/lws\.tar need about [\d.]+ GB: free some,"
+    stderr = f"ctr: failed to extract layer: write {tmp_path}/x: no space left on device: unknown"
+    folder = re.escape(str(tmp_path))
+    message = (
+        rf"^{folder} has [\d.]+ GB free, and the images of {folder}/lws\.tar need about [\d.]+ GB: free some,"
     )
-    with pytest.raises(NodeError, match=told) as error:
-        node(tmp_path, said).load(archive)
+    with pytest.raises(NodeError, match=message) as error:
+        node(tmp_path, stderr).load(archive)
     assert "\n" not in str(error.value)
 
 

@@ -22,7 +22,7 @@ ASKED = ["--product", "--or-skip", "sh", "-c", f'test -n "${MISSING}" && echo "$
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def message_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the file in which the command records its message, on a machine that can run a node.
 
     There is no image yet.
@@ -36,7 +36,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_build_that_fails_is_no_reason_to_skip(
-    told: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    message_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> list[Path]:
         raise ImageError("build for linux/amd64 failed: no such file lws")
@@ -44,27 +44,27 @@ def test_a_build_that_fails_is_no_reason_to_skip(
     monkeypatch.setattr(current, "build_all", fail)
     assert main(ASKED) == 1
     assert capsys.readouterr().err == "error: build for linux/amd64 failed: no such file lws\n"
-    assert not told.exists()
+    assert not message_file.exists()
 
 
-def test_the_command_is_told_what_a_build_lacks(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_is_told_what_a_build_lacks(message_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = Machine(installed=lambda _: False, root=True, architecture="x86_64", emulators=Path("none"))
     monkeypatch.setattr(current, "Machine", lambda: bare)
     assert main(ASKED) == 0
-    assert told.read_text().startswith("nothing here builds images (docker: not installed;")
+    assert message_file.read_text().startswith("nothing here builds images (docker: not installed;")
 
 
-def test_the_command_is_told_what_a_node_lacks(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_is_told_what_a_node_lacks(message_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Path) -> SystemPrograms:
         raise MissingError("a real node needs root: run it by sudo")
 
     monkeypatch.setattr(preparation, "require_machine", refuse)
     assert main(ASKED) == 0
-    assert told.read_text() == "a real node needs root: run it by sudo\n"
+    assert message_file.read_text() == "a real node needs root: run it by sudo\n"
 
 
 def test_without_being_asked_to_skip_it_fails(
-    told: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    message_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(current, "Machine", lambda: Machine(installed=lambda _: False))
     assert main(["--product", "true"]) == 1

@@ -51,12 +51,12 @@ LACKING: dict[str, tuple[Callable[[Machine], Machine], str]] = {
 }
 
 
-@pytest.mark.parametrize(("lose", "told"), LACKING.values(), ids=LACKING)
+@pytest.mark.parametrize(("lose", "message"), LACKING.values(), ids=LACKING)
 def test_what_is_missing_and_what_to_do(
-    machine: Machine, tmp_path: Path, lose: Callable[[Machine], Machine], told: str
+    machine: Machine, tmp_path: Path, lose: Callable[[Machine], Machine], message: str
 ) -> None:
     (lacking,) = lacks(lose(machine), tmp_path)
-    assert told in lacking and "\n" not in lacking
+    assert message in lacking and "\n" not in lacking
 
 
 def test_all_that_is_missing_is_said_at_once(
@@ -70,7 +70,7 @@ def test_all_that_is_missing_is_said_at_once(
     with pytest.raises(MissingError) as error:
         preparation.require_machine(tmp_path, bare)
     words = ("needs root", "ip is not installed", "GB free", "GB free", "runc nftables: not installed")
-    assert [word in said for word, said in zip(words, str(error.value).split("; "), strict=False)] == [
+    assert [word in message for word, message in zip(words, str(error.value).split("; "), strict=False)] == [
         True
     ] * 5
 
@@ -114,7 +114,7 @@ def test_cgroup_v2(machine: Machine, tmp_path: Path) -> None:
 
 def test_whether_file_systems_can_be_laid_over_others_is_tried(machine: Machine, tmp_path: Path) -> None:
     tried: list[list[str]] = []
-    told = replace(machine, succeeds=lambda command: bool(tried.append(command)))
-    assert not can_overlay(tmp_path, told)
+    observed = replace(machine, succeeds=lambda command: bool(tried.append(command)))
+    assert not can_overlay(tmp_path, observed)
     assert tried[0][0] == "unshare" and "overlay" in tried[0]
     assert list(tmp_path.glob("tmp*")) == []

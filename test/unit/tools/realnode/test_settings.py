@@ -65,8 +65,8 @@ def test_every_file_is_written(tmp_path: Path) -> None:
 
 
 def test_ranges_do_not_meet() -> None:
-    services, pods = (ipaddress.ip_network(each) for each in (SERVICE_RANGE, network.POD_RANGE))
-    node, dns = (ipaddress.ip_address(each) for each in (network.NODE_ADDRESS, network.DNS_ADDRESS))
+    services, pods = (ipaddress.ip_network(cidr) for cidr in (SERVICE_RANGE, network.POD_RANGE))
+    node, dns = (ipaddress.ip_address(address) for address in (network.NODE_ADDRESS, network.DNS_ADDRESS))
     assert not services.overlaps(pods)
     assert node not in services and node not in pods
     assert dns in services
@@ -74,7 +74,7 @@ def test_ranges_do_not_meet() -> None:
 
 def test_dns_is_where_pods_look_for_it() -> None:
     objects = list(yaml.safe_load_all(Path(network.__file__).with_name("dns.yaml").read_text()))
-    kinds = {each["kind"]: each for each in objects}
+    kinds = {obj["kind"]: obj for obj in objects}
     assert kinds["Service"]["spec"]["clusterIP"] == network.DNS_ADDRESS
     (container,) = kinds["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert container["image"] == COREDNS

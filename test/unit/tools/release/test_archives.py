@@ -13,12 +13,12 @@ FILES = {"b/c": b"two", "a": b"one"}
 
 
 def test_an_archive_is_the_same_every_time_and_of_nobody() -> None:
-    made = archive(FILES, 1_700_000_000, frozenset({"a"}))
-    assert made == archive(dict(reversed(FILES.items())), 1_700_000_000, frozenset({"a"}))
-    assert made != archive(FILES, 1_700_000_001, frozenset({"a"}))
-    with tarfile.open(fileobj=io.BytesIO(made)) as tar:
+    content = archive(FILES, 1_700_000_000, frozenset({"a"}))
+    assert content == archive(dict(reversed(FILES.items())), 1_700_000_000, frozenset({"a"}))
+    assert content != archive(FILES, 1_700_000_001, frozenset({"a"}))
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         entries = tar.getmembers()
-    assert [(each.name, each.mode, each.mtime, each.uid, each.uname) for each in entries] == [
+    assert [(entry.name, entry.mode, entry.mtime, entry.uid, entry.uname) for entry in entries] == [
         ("a", 0o755, 1_700_000_000, 0, ""),
         ("b/c", 0o644, 1_700_000_000, 0, ""),
     ]

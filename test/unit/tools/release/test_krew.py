@@ -20,7 +20,7 @@ ARCHIVE = plugin({"lws_api-1.0.0-py3-none-any.whl": b"wheel"}, 1_700_000_000)
 
 def test_the_archive_holds_what_the_launcher_reads() -> None:
     with tarfile.open(fileobj=io.BytesIO(ARCHIVE)) as tar:
-        entries = {each.name: each.mode for each in tar.getmembers()}
+        entries = {member.name: member.mode for member in tar.getmembers()}
     assert entries == {
         "LICENSE": 0o644,
         PROGRAM: 0o755,
@@ -30,13 +30,13 @@ def test_the_archive_holds_what_the_launcher_reads() -> None:
 
 
 def test_the_manifest_names_archive_and_checksum() -> None:
-    said = yaml.safe_load(manifest("a.tar.gz", ARCHIVE, "1.0.0", "https://example.com/lws"))
-    (platform,) = said["spec"]["platforms"]
+    document = yaml.safe_load(manifest("a.tar.gz", ARCHIVE, "1.0.0", "https://example.com/lws"))
+    (platform,) = document["spec"]["platforms"]
     assert platform["uri"] == "https://example.com/lws/releases/download/v1.0.0/a.tar.gz"
     assert platform["sha256"] == hashlib.sha256(ARCHIVE).hexdigest()
-    assert (platform["bin"], said["metadata"]["name"], said["spec"]["version"]) == (PROGRAM, "lws", "v1.0.0")
+    assert (platform["bin"], document["metadata"]["name"], document["spec"]["version"]) == (PROGRAM, "lws", "v1.0.0")
     # krew's index rejects longer ones.
-    assert len(said["spec"]["shortDescription"]) <= 50
+    assert len(document["spec"]["shortDescription"]) <= 50
 
 
 @pytest.fixture

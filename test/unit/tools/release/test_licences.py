@@ -26,21 +26,21 @@ def test_every_locked_package_is_on_it() -> None:
 
 def test_the_controller_asks_pip_for_nothing_that_it_never_imports() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = {re.split(r"[<>=; ]", each)[0] for each in project["dependencies"]}
+    required = {re.split(r"[<>=; ]", requirement)[0] for requirement in project["dependencies"]}
     nodes = (node for path in (ROOT / "lws").rglob("*.py") for node in ast.walk(ast.parse(path.read_text())))
     modules = set()
     for node in nodes:
         if isinstance(node, ast.Import):
-            modules |= {each.name.partition(".")[0] for each in node.names}
+            modules |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             modules.add(node.module.partition(".")[0])
     owners = packages_distributions()
-    imported = {name.lower().replace("_", "-") for each in modules for name in owners.get(each, ())}
-    assert asked - imported - {"lws-api"} == set()
+    imported = {name.lower().replace("_", "-") for module in modules for name in owners.get(module, ())}
+    assert required - imported - {"lws-api"} == set()
 
 
 @pytest.mark.parametrize(
-    ("said", "classifiers", "licence"),
+    ("metadata", "classifiers", "licence"),
     [
         ({"License-Expression": "Apache-2.0 OR MIT", "License": "other"}, (), "Apache-2.0 OR MIT"),
         ({"License": "Apache 2.0"}, (), "Apache-2.0"),
@@ -53,9 +53,9 @@ def test_the_controller_asks_pip_for_nothing_that_it_never_imports() -> None:
     ],
 )
 def test_a_licence_is_read_wherever_packages_say_it(
-    said: dict[str, str], classifiers: tuple[str, ...], licence: str
+    metadata: dict[str, str], classifiers: tuple[str, ...], licence: str
 ) -> None:
-    assert expression("a", said, classifiers) == licence
+    assert expression("a", metadata, classifiers) == licence
 
 
 def test_a_package_that_does_not_say_it_is_an_error() -> None:

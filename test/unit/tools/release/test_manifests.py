@@ -18,7 +18,7 @@ def made(kind: str, name: str, **more: Any) -> dict[str, Any]:
 
 def test_the_namespace_comes_first_and_definitions_before_what_is_of_them() -> None:
     objects = [made("Service", "b"), made("CustomResourceDefinition", "a"), made("ConfigMap", "c")]
-    kinds = [(each["kind"], each["metadata"]["name"]) for each in plain(objects)]
+    kinds = [(obj["kind"], obj["metadata"]["name"]) for obj in plain(objects)]
     assert kinds == [
         ("Namespace", NAMESPACE),
         ("CustomResourceDefinition", "a"),
@@ -28,17 +28,17 @@ def test_the_namespace_comes_first_and_definitions_before_what_is_of_them() -> N
 
 
 def test_nothing_is_left_of_helm_and_nothing_else_goes() -> None:
-    kept = {"helm.sh/resource-policy": "keep"}
+    annotations = {"helm.sh/resource-policy": "keep"}
     template = {"metadata": {"labels": {"helm.sh/chart": "x", "control-plane": "controller-manager"}}}
-    given = made("Deployment", "a", spec={"template": template, "replicas": 2})
-    given["metadata"]["annotations"] = kept
-    _, bare = plain([given])
+    deployment = made("Deployment", "a", spec={"template": template, "replicas": 2})
+    deployment["metadata"]["annotations"] = annotations
+    _, bare = plain([deployment])
     assert bare["metadata"] == {"name": "a", "labels": {"app.kubernetes.io/name": "lws"}}
     assert bare["spec"] == {
         "template": {"metadata": {"labels": {"control-plane": "controller-manager"}}},
         "replicas": 2,
     }
-    assert given["metadata"]["annotations"] == kept, "what is given is not changed"
+    assert deployment["metadata"]["annotations"] == annotations, "what is given is not changed"
 
 
 def test_what_is_written_is_read_back_and_files_within_it_are_readable() -> None:
@@ -49,6 +49,6 @@ def test_what_is_written_is_read_back_and_files_within_it_are_readable() -> None
 
 
 def test_definitions_are_told_apart() -> None:
-    one, two = made("CustomResourceDefinition", "a"), made("Service", "b")
-    assert split([one, two]) == ([one], [two])
-    assert key(two) == ("v1", "Service", "", "b")
+    definition, service = made("CustomResourceDefinition", "a"), made("Service", "b")
+    assert split([definition, service]) == ([definition], [service])
+    assert key(service) == ("v1", "Service", "", "b")

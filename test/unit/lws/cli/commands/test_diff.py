@@ -66,10 +66,10 @@ NEW["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["
 
 
 def test_lines_have_the_colour_of_what_happened() -> None:
-    found = past(OLD, NEW)
-    old, new = found.revisions
-    there = {(line.text, line.style) for line in difference_lines(describe(old.record, new.record))}
-    assert there == {
+    history = past(OLD, NEW)
+    old, new = history.revisions
+    lines = {(line.text, line.style) for line in difference_lines(describe(old.record, new.record))}
+    assert lines == {
         ("worker template container main args added", "green"),
         ("worker template container main image: app:1 → app:2", "yellow"),
         ("worker template label new added: yes", "green"),
@@ -85,11 +85,11 @@ def test_headline() -> None:
 
 
 def test_side_by_side_shows_what_differs_and_a_little_around_it() -> None:
-    left = "\n".join(["a: 1", *(f"same{i}: x" for i in range(10)), "z: 1"])
+    before = "\n".join(["a: 1", *(f"same{i}: x" for i in range(10)), "z: 1"])
     right = "\n".join(["a: 2", *(f"same{i}: x" for i in range(10)), "z: 1", "new: 3"])
-    block = side_by_side(("old", "new"), (left, right))
+    block = side_by_side(("old", "new"), (before, right))
     assert isinstance(block, SideBySide)
-    texts = [(one.text if one else None, two.text if two else None) for one, two in block.rows]
+    texts = [(first.text if first else None, second.text if second else None) for first, second in block.rows]
     assert texts == [
         ("a: 1", "a: 2"),
         ("same0: x", "same0: x"),
@@ -100,7 +100,7 @@ def test_side_by_side_shows_what_differs_and_a_little_around_it() -> None:
         (None, "new: 3"),
     ]
     first, last = block.rows[0], block.rows[-1]
-    assert [each.style for each in first if each] == ["red", "green"]
+    assert [cell.style for cell in first if cell] == ["red", "green"]
     assert last[1] is not None
     assert last[1].style == "green"
 
@@ -109,9 +109,9 @@ def test_another_spelling_is_no_difference() -> None:
     spelled = make_set(image="app:1", template={"leaderTemplate": None})
     spelled["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["resources"] = {}
     history = past(OLD, spelled)
-    one, two = history.revisions
-    assert yaml_text(history.compared(one)) == yaml_text(history.compared(two))
-    assert list(difference_lines(describe(one.record, two.record))) == []
+    first, second = history.revisions
+    assert yaml_text(history.compared(first)) == yaml_text(history.compared(second))
+    assert list(difference_lines(describe(first.record, second.record))) == []
 
 
 def test_annotations_that_pods_depend_on_are_compared() -> None:

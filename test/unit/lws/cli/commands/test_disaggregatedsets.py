@@ -22,22 +22,22 @@ LLM = NamedSet("llm", KINDS[1])
 
 
 async def test_the_table(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
-    revisions = [revision_of(each, number) for number, each in enumerate((A, B), 1)]
+    revisions = [revision_of(state, number) for number, state in enumerate((A, B), 1)]
     talk.api.will(*[world(B, *revisions)] * 3)
     assert await show_history(talk.session, LLM, None, "wide") == 0
-    shown = capsys.readouterr().out
-    assert "DisaggregatedSet team/llm" in shown
-    assert key_by_hash(A) in shown
-    assert f"role prefill {IMAGE}" in " ".join(shown.split())
+    out = capsys.readouterr().out
+    assert "DisaggregatedSet team/llm" in out
+    assert key_by_hash(A) in out
+    assert f"role prefill {IMAGE}" in " ".join(out.split())
 
 
 async def test_one_revision_and_names(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     answer = world(A, revision_of(A, 1))
     talk.api.will(*[answer] * 6)
     assert await show_history(talk.session, LLM, 1, None) == 0
-    shown = capsys.readouterr().out
-    assert "Revision:     1 (what the set asks for)" in shown
-    assert "leaderWorkerTemplate:" in shown
+    out = capsys.readouterr().out
+    assert "Revision:     1 (what the set asks for)" in out
+    assert "leaderWorkerTemplate:" in out
     assert await show_history(talk.session, LLM, None, "name") == 0
     assert capsys.readouterr().out == f"controllerrevision.apps/llm-{key_by_hash(A)}-1\n"
 
@@ -53,9 +53,9 @@ async def test_the_difference(talk: Talk, capsys: pytest.CaptureFixture[str]) ->
     answer = world(B, revision_of(A, 1), revision_of(B, 2))
     talk.api.will(*[answer] * 6)
     assert await compare(talk.session, LLM, (None, None), None) == 1
-    shown = capsys.readouterr().out
-    assert f"revision 1 ({key_by_hash(A)}) → revision 2 ({key_by_hash(B)})" in shown
-    assert f"role decode {IMAGE}" in shown
+    out = capsys.readouterr().out
+    assert f"revision 1 ({key_by_hash(A)}) → revision 2 ({key_by_hash(B)})" in out
+    assert f"role decode {IMAGE}" in out
     assert await compare(talk.session, LLM, (1, 1), None) == 0
 
 
@@ -65,6 +65,6 @@ async def test_undo(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     assert await undo(talk.session, LLM, UndoOptions(None, dry_run=False, output=None)) == 0
     patch = talk.api.requests[-1]
     assert (patch.method, patch.query["fieldManager"]) == ("PATCH", "lws-undo")
-    assert [each["op"] for each in patch.body] == ["test", "replace", "replace"]
-    shown = capsys.readouterr().out
-    assert shown == "disaggregatedset.disaggregatedset.x-k8s.io/llm rolled back to revision 1\n"
+    assert [operation["op"] for operation in patch.body] == ["test", "replace", "replace"]
+    out = capsys.readouterr().out
+    assert out == "disaggregatedset.disaggregatedset.x-k8s.io/llm rolled back to revision 1\n"

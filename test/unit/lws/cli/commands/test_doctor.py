@@ -77,16 +77,16 @@ def stored(text: str = FILE) -> dict[str, Any]:
 
 def serve(
     talk: Talk,
-    there: dict[str, Any],
+    responses: dict[str, Any],
     allowed: Callable[[Any], bool] = lambda spec: True,
     user: str = "somebody",
 ) -> None:
-    """Answer every read from `there`, and access reviews by `allowed`."""
+    """Answer every read from `responses`, and access reviews by `allowed`."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
-            found = there.get(request.path)
-            return await (MISSING if found is None else answer_json(found))(request)
+            response = responses.get(request.path)
+            return await (MISSING if response is None else answer_json(response))(request)
         if request.path.endswith("/selfsubjectreviews"):
             return await answer_json({"status": {"userInfo": {"username": user}}})(request)
         spec = talk.api.requests[-1].body["spec"]
@@ -125,7 +125,7 @@ async def test_all_that_may_not_be_read_is_listed(talk: Talk, capsys: pytest.Cap
     talk.api.will(*[answer] * 100)
     code, data = await examined(talk, capsys)
     assert (code, data["findings"]) == (0, [])
-    needs = {each["needs"] for each in data["unchecked"]}
+    needs = {unchecked["needs"] for unchecked in data["unchecked"]}
     assert f"get secrets in namespace {NAMESPACE} (name {SECRET})" in needs
     assert "list mutatingwebhookconfigurations in the cluster" in needs
     assert "list leaderworkersets in all namespaces" in needs
@@ -134,31 +134,31 @@ async def test_all_that_may_not_be_read_is_listed(talk: Talk, capsys: pytest.Cap
 
 async def test_a_right_that_is_lacking(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     def allowed(spec: Any) -> bool:
-        asked = spec["resourceAttributes"]
-        return (asked["verb"], asked["resource"]) != ("delete", "pods")
+        attributes = spec["resourceAttributes"]
+        return (attributes["verb"], attributes["resource"]) != ("delete", "pods")
 
     serve(talk, stored(), allowed)
     code, data = await examined(talk, capsys)
-    (found,) = data["findings"]
-    assert (code, found["check"]) == (1, "permissions")
-    assert found["where"] == "ServiceAccount lws-system/lws-controller-manager"
-    assert found["what"] == "may not, in the cluster: delete pods"
+    (finding,) = data["findings"]
+    assert (code, finding["check"]) == (1, "permissions")
+    assert finding["where"] == "ServiceAccount lws-system/lws-controller-manager"
+    assert finding["what"] == "may not, in the cluster: delete pods"
 
 
 async def test_a_person_asks_for_the_manager(talk: Talk) -> None:
     serve(talk, stored())
     await permissions(Reader(talk.session.cluster), healthy())
-    asked = [each for each in talk.api.requests if each.path.endswith("accessreviews")]
-    assert {each.path.rpartition("/")[2] for each in asked} == {"subjectaccessreviews"}
-    assert {each.body["spec"]["user"] for each in asked} == {MANAGER}
-    assert f"system:serviceaccounts:{NAMESPACE}" in asked[0].body["spec"]["groups"]
+    reviews = [request for request in talk.api.requests if request.path.endswith("accessreviews")]
+    assert {review.path.rpartition("/")[2] for review in reviews} == {"subjectaccessreviews"}
+    assert {review.body["spec"]["user"] for review in reviews} == {MANAGER}
+    assert f"system:serviceaccounts:{NAMESPACE}" in reviews[0].body["spec"]["groups"]
 
 
 async def test_the_manager_asks_for_itself(talk: Talk) -> None:
     serve(talk, stored(), user=MANAGER)
     await permissions(Reader(talk.session.cluster), healthy())
-    asked = {each.path.rpartition("/")[2] for each in talk.api.requests}
-    assert asked == {"selfsubjectreviews", "selfsubjectaccessreviews"}
+    kinds = {request.path.rpartition("/")[2] for request in talk.api.requests}
+    assert kinds == {"selfsubjectreviews", "selfsubjectaccessreviews"}
 
 
 async def test_what_the_manager_has_been_given_is_read(talk: Talk) -> None:
@@ -166,22 +166,22 @@ async def test_what_the_manager_has_been_given_is_read(talk: Talk) -> None:
     facts = await read_installation(Reader(talk.session.cluster), None, NOW)
     assert not facts.configuration.internal_cert_management.enable
     assert list(facts.leases) == [LEASE, f"{LEASE}-0", f"{LEASE}-1"]
-    wanted = set(needed(facts))
-    assert not any(right.resource == "secrets" for right in wanted)
-    assert Right("get", "coordination.k8s.io", "leases", NAMESPACE, f"{LEASE}-1") in wanted
+    rights = set(needed(facts))
+    assert not any(right.resource == "secrets" for right in rights)
+    assert Right("get", "coordination.k8s.io", "leases", NAMESPACE, f"{LEASE}-1") in rights
 
 
 async def test_the_manager_of_a_chart_with_other_names_is_found(
     talk: Talk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    there = stored()
-    (deployment,) = there["/apis/apps/v1/deployments"]["items"]
+    responses = stored()
+    (deployment,) = responses["/apis/apps/v1/deployments"]["items"]
     deployment["metadata"]["name"] = "inference-controller-manager"
     deployment["metadata"]["labels"] |= {
         "app.kubernetes.io/name": "serving",
         "helm.sh/chart": "lws-2026.11.0",
     }
-    serve(talk, there)
+    serve(talk, responses)
     code, data = await examined(talk, capsys)
     assert (code, data["findings"]) == (0, [])
 
@@ -189,34 +189,34 @@ async def test_the_manager_of_a_chart_with_other_names_is_found(
 async def test_who_has_the_names_of_a_definition_is_found(
     talk: Talk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    there = stored()
+    responses = stored()
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    ours = there[f"{definitions}/leaderworkersets.leaderworkerset.x-k8s.io"]
+    ours = responses[f"{definitions}/leaderworkersets.leaderworkerset.x-k8s.io"]
     ours["status"]["conditions"] = [{"type": "NamesAccepted", "status": "False", "message": "taken"}]
-    other = {
+    definition = {
         "metadata": {"name": "mine"},
         "spec": {**ours["spec"], "names": {"plural": "mine", "kind": "Mine", "shortNames": ["lws"]}},
     }
-    there[definitions] = {"items": [ours, other]}
-    serve(talk, there)
+    responses[definitions] = {"items": [ours, definition]}
+    serve(talk, responses)
     code, data = await examined(talk, capsys)
-    (found,) = data["findings"]
-    assert (code, found["what"]) == (1, "is not NamesAccepted: taken")
-    assert "CustomResourceDefinition mine," in found["do"]
+    (finding,) = data["findings"]
+    assert (code, finding["what"]) == (1, "is not NamesAccepted: taken")
+    assert "CustomResourceDefinition mine," in finding["do"]
 
 
 async def test_a_set_that_cannot_be_read_is_a_finding(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
-    there = stored()
+    responses = stored()
     broken = make_set("a", namespace="team")
     broken["spec"]["replicas"] = "two"
-    there["/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"] = {"items": [broken]}
-    serve(talk, there)
+    responses["/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"] = {"items": [broken]}
+    serve(talk, responses)
     code, data = await examined(talk, capsys)
-    (found,) = data["findings"]
+    (finding,) = data["findings"]
     assert (code, data["unchecked"]) == (1, [])
-    assert (found["check"], found["where"]) == ("sets", "LeaderWorkerSet team/a")
-    assert "spec.replicas" in found["what"]
-    assert found["do"] == "correct it: kubectl edit -n team leaderworkerset a"
+    assert (finding["check"], finding["where"]) == ("sets", "LeaderWorkerSet team/a")
+    assert "spec.replicas" in finding["what"]
+    assert finding["do"] == "correct it: kubectl edit -n team leaderworkerset a"
 
 
 async def test_a_namespace_that_is_named_is_the_one(talk: Talk) -> None:
@@ -226,39 +226,39 @@ async def test_a_namespace_that_is_named_is_the_one(talk: Talk) -> None:
 
 
 def test_rights_are_asked_for_by_name() -> None:
-    wanted = set(needed(healthy()))
-    assert Right("update", "", "secrets", NAMESPACE, SECRET) in wanted
-    assert Right("create", "coordination.k8s.io", "leases", NAMESPACE) in wanted
+    rights = set(needed(healthy()))
+    assert Right("update", "", "secrets", NAMESPACE, SECRET) in rights
+    assert Right("create", "coordination.k8s.io", "leases", NAMESPACE) in rights
     patch = Right(
         "patch",
         "admissionregistration.k8s.io",
         "mutatingwebhookconfigurations",
         name="lws-mutating-webhook-configuration",
     )
-    assert patch in wanted
+    assert patch in rights
 
 
 def test_gangs_ask_for_rights_of_their_scheduler() -> None:
-    given = {
+    values = {
         "apiVersion": "config.lws.x-k8s.io/v1alpha1",
         "kind": "Configuration",
         "gangSchedulingManagement": {"schedulerProvider": "volcano"},
     }
-    facts = replace(healthy(), configuration=Configuration.model_validate(given))
+    facts = replace(healthy(), configuration=Configuration.model_validate(values))
     assert Right("create", "scheduling.volcano.sh", "podgroups") in set(needed(facts))
     assert Right("create", "scheduling.volcano.sh", "podgroups") not in set(needed(healthy()))
 
 
 def test_without_an_election_there_is_no_lease() -> None:
-    given = {
+    values = {
         "apiVersion": "config.lws.x-k8s.io/v1alpha1",
         "kind": "Configuration",
         "leaderElection": {"leaderElect": False},
     }
-    assert lease_names(Configuration.model_validate(given)) == ()
+    assert lease_names(Configuration.model_validate(values)) == ()
 
 
 def test_rights_that_cannot_be_known_without_the_file() -> None:
     facts: Installation = replace(healthy(), configuration_read=Denied("get configmaps"))
-    (found,) = module.check_permissions(facts)
-    assert getattr(found, "needs", "") == "get configmaps"
+    (unchecked,) = module.check_permissions(facts)
+    assert getattr(unchecked, "needs", "") == "get configmaps"

@@ -41,10 +41,10 @@ def results(facts: Installation) -> Iterator[Result]:
 
 def only(facts: Installation) -> Finding:
     """Return the only finding."""
-    (found,) = results(facts)
-    assert isinstance(found, Finding)
-    assert found.do and found.where
-    return found
+    (finding,) = results(facts)
+    assert isinstance(finding, Finding)
+    assert finding.do and finding.where
+    return finding
 
 
 def broken_definition(**changes: Any) -> Installation:
@@ -67,8 +67,8 @@ def test_a_missing_definition() -> None:
 
 def test_kinds_that_are_optional_may_be_missing() -> None:
     names = [name for name in healthy().definitions if name != SETS]
-    there = replace(healthy(), definitions={SETS: definition(SETS), **dict.fromkeys(names)})
-    assert list(results(there)) == []
+    facts = replace(healthy(), definitions={SETS: definition(SETS), **dict.fromkeys(names)})
+    assert list(results(facts)) == []
 
 
 def test_a_definition_whose_names_another_one_has() -> None:
@@ -83,11 +83,11 @@ def test_a_definition_whose_names_another_one_has() -> None:
         {"metadata": {"name": name}, "spec": {"group": group, "names": names}}
         for name, group in (("others.of.us", "leaderworkerset.x-k8s.io"), ("others.else", "else.io"))
     )
-    found = only(replace(facts, all_definitions=others))
-    assert found.do.startswith(
+    finding = only(replace(facts, all_definitions=others))
+    assert finding.do.startswith(
         "delete CustomResourceDefinition others.of.us, which has its names: all objects"
     )
-    assert "save what is needed" in found.do
+    assert "save what is needed" in finding.do
 
 
 @pytest.mark.parametrize(
@@ -103,40 +103,40 @@ def test_a_definition_whose_names_another_one_has() -> None:
     ],
 )
 def test_a_definition_that_is_not_ready_yet_is_waited_for(conditions: Any) -> None:
-    found = only(broken_definition(status={"conditions": conditions, "storedVersions": ["v1"]}))
-    assert found.what.startswith("is not ")
-    assert "delete" not in found.do
-    assert f"kubectl describe crd {SETS}" in found.do
+    finding = only(broken_definition(status={"conditions": conditions, "storedVersions": ["v1"]}))
+    assert finding.what.startswith("is not ")
+    assert "delete" not in finding.do
+    assert f"kubectl describe crd {SETS}" in finding.do
 
 
 def test_a_definition_of_another_release_lacks_fields() -> None:
     spec = copy.deepcopy(definition(SETS)["spec"])
     schema = spec["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["spec"]["properties"]["podDisruptionBudget"]
-    found = only(broken_definition(spec=spec))
-    assert "it lacks spec.podDisruptionBudget" in found.what
-    assert "crds.enabled=true" in found.do
+    finding = only(broken_definition(spec=spec))
+    assert "it lacks spec.podDisruptionBudget" in finding.what
+    assert "crds.enabled=true" in finding.do
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
+    ("change", "message"),
     [
         ({"served": False}, "does not serve version v1"),
         ({"storage": False}, "stores another version than v1"),
     ],
 )
-def test_a_definition_with_another_version(change: dict[str, Any], what: str) -> None:
+def test_a_definition_with_another_version(change: dict[str, Any], message: str) -> None:
     spec = copy.deepcopy(definition(SETS)["spec"])
     spec["versions"][0] |= change
-    assert only(broken_definition(spec=spec)).what == what
+    assert only(broken_definition(spec=spec)).what == message
 
 
 def test_a_definition_that_another_manager_converts() -> None:
     spec = {**definition(SETS)["spec"], "conversion": {"strategy": "Webhook"}}
     spec["versions"] = [*spec["versions"], {**spec["versions"][0], "name": "v2", "storage": False}]
-    found = only(broken_definition(spec=spec))
-    assert "convert" in found.what
-    assert f"kubectl patch crd {SETS} --type=json" in found.do
+    finding = only(broken_definition(spec=spec))
+    assert "convert" in finding.what
+    assert f"kubectl patch crd {SETS} --type=json" in finding.do
 
 
 def test_a_conversion_that_the_original_has_left_is_never_asked() -> None:
@@ -155,14 +155,14 @@ def test_a_definition_on_its_way_out() -> None:
 
 
 def test_no_webhooks() -> None:
-    found = only(replace(healthy(), validating=()))
-    assert found.where == "ValidatingWebhookConfiguration lws-validating-webhook-configuration"
+    finding = only(replace(healthy(), validating=()))
+    assert finding.where == "ValidatingWebhookConfiguration lws-validating-webhook-configuration"
 
 
 def test_webhooks_of_a_second_controller() -> None:
-    found = only(replace(healthy(), mutating=(configuration(0), configuration(0, name="other"))))
-    assert found.where == "MutatingWebhookConfiguration other"
-    assert "kubectl delete mutatingwebhookconfiguration other" in found.do
+    finding = only(replace(healthy(), mutating=(configuration(0), configuration(0, name="other"))))
+    assert finding.where == "MutatingWebhookConfiguration other"
+    assert "kubectl delete mutatingwebhookconfiguration other" in finding.do
 
 
 def test_webhooks_of_other_operators_are_none_of_ours() -> None:
@@ -178,8 +178,8 @@ def test_webhooks_that_are_passed_over() -> None:
 def test_webhooks_that_lead_elsewhere() -> None:
     client = configuration(1)["webhooks"][0]["clientConfig"]
     service = {"namespace": "old", "name": SERVICE}
-    found = only(with_hook(clientConfig={**client, "service": service}))
-    assert found.what.startswith(f"asks old/{SERVICE}, while")
+    finding = only(with_hook(clientConfig={**client, "service": service}))
+    assert finding.what.startswith(f"asks old/{SERVICE}, while")
 
 
 def test_a_bundle_that_trusts_nobody() -> None:
@@ -200,28 +200,28 @@ def test_a_bundle_of_another_ca() -> None:
 
 def test_a_certificate_that_is_over() -> None:
     over = replace(healthy(), now=NOW + timedelta(days=366), leases={})
-    found = [each for each in CHECKS["certificate"](over) if isinstance(each, Finding)]
-    assert found == list(results(over))
-    assert "valid only until" in found[0].what
+    findings = [result for result in CHECKS["certificate"](over) if isinstance(result, Finding)]
+    assert findings == list(results(over))
+    assert "valid only until" in findings[0].what
 
 
 def test_a_certificate_that_nobody_renews() -> None:
-    found = only(replace(healthy(), now=NOW + timedelta(days=360), leases={}))
-    assert found.what.startswith("its certificate ends in")
+    finding = only(replace(healthy(), now=NOW + timedelta(days=360), leases={}))
+    assert finding.what.startswith("its certificate ends in")
 
 
 def test_a_certificate_for_another_name() -> None:
-    other = renewed(Certificates(), ("other.svc",), NOW)
-    assert other is not None
-    found = [each for each in results(replace(healthy(), secret=secret(other[0].server.certificate)))]
+    renewal = renewed(Certificates(), ("other.svc",), NOW)
+    assert renewal is not None
+    findings = [result for result in results(replace(healthy(), secret=secret(renewal[0].server.certificate)))]
     assert any(
-        isinstance(each, Finding) and f"not for {SERVICE}.{NAMESPACE}.svc" in each.what for each in found
+        isinstance(finding, Finding) and f"not for {SERVICE}.{NAMESPACE}.svc" in finding.what for finding in findings
     )
 
 
-@pytest.mark.parametrize(("stored", "what"), [(None, "is missing"), ({"data": None}, "holds no certificate")])
-def test_no_certificate(stored: Any, what: str) -> None:
-    assert only(replace(healthy(), secret=stored)).what.startswith(what)
+@pytest.mark.parametrize(("stored", "message_start"), [(None, "is missing"), ({"data": None}, "holds no certificate")])
+def test_no_certificate(stored: Any, message_start: str) -> None:
+    assert only(replace(healthy(), secret=stored)).what.startswith(message_start)
 
 
 def test_no_service() -> None:
@@ -242,12 +242,12 @@ def test_a_manager_without_pods() -> None:
 
 
 def test_two_managers() -> None:
-    found = only(replace(healthy(), managers=(manager(), manager("old-lws"))))
-    assert found.where == "Deployments lws-system/lws-controller-manager, old-lws/lws-controller-manager"
+    finding = only(replace(healthy(), managers=(manager(), manager("old-lws"))))
+    assert finding.where == "Deployments lws-system/lws-controller-manager, old-lws/lws-controller-manager"
 
 
 @pytest.mark.parametrize(
-    ("stored", "what"),
+    ("stored", "message"),
     [
         (None, "is missing"),
         (a_lease(holderIdentity=""), "has no holder"),
@@ -255,8 +255,8 @@ def test_two_managers() -> None:
         (a_lease(renewTime="2026-03-01T11:50:00.000000Z"), "has not renewed it for 10m"),
     ],
 )
-def test_a_lease_that_nobody_keeps(stored: Any, what: str) -> None:
-    assert what in only(replace(healthy(), leases={LEASE: stored})).what
+def test_a_lease_that_nobody_keeps(stored: Any, message: str) -> None:
+    assert message in only(replace(healthy(), leases={LEASE: stored})).what
 
 
 def test_a_lease_that_is_late_by_what_clocks_differ_is_kept() -> None:
@@ -269,23 +269,23 @@ def test_an_api_server_that_is_too_old() -> None:
 
 
 def test_a_manager_of_another_release() -> None:
-    found = only(replace(healthy(), managers=(manager(version="2026.10.3"),)))
-    assert found.what.startswith("is version 2026.10.3, this command")
-    assert found.do.startswith("install the command of version 2026.10.3")
+    finding = only(replace(healthy(), managers=(manager(version="2026.10.3"),)))
+    assert finding.what.startswith("is version 2026.10.3, this command")
+    assert finding.do.startswith("install the command of version 2026.10.3")
 
 
 def test_the_original_has_no_command_of_its_version() -> None:
-    found = only(replace(healthy(), managers=(manager(version="v0.10.0"),)))
-    assert found.what.startswith("is upstream's controller, version v0.10.0")
-    assert "install the command" not in found.do
-    assert "docs/operations/handover.md" in found.do
+    finding = only(replace(healthy(), managers=(manager(version="v0.10.0"),)))
+    assert finding.what.startswith("is upstream's controller, version v0.10.0")
+    assert "install the command" not in finding.do
+    assert "docs/operations/handover.md" in finding.do
 
 
 def test_sets_that_need_the_same_names() -> None:
     sets = (make_set("a", replicas=2), make_set("a-1"), make_set("a-1", namespace="other"))
-    found = only(replace(healthy(), sets=sets))
-    assert found.where == "LeaderWorkerSet default/a-1"
-    assert "group 1 of LeaderWorkerSet a" in found.what
+    finding = only(replace(healthy(), sets=sets))
+    assert finding.where == "LeaderWorkerSet default/a-1"
+    assert "group 1 of LeaderWorkerSet a" in finding.what
 
 
 def test_what_may_not_be_read_is_said_with_the_permission() -> None:
@@ -303,10 +303,10 @@ def test_what_may_not_be_read_is_said_with_the_permission() -> None:
         leases={LEASE: denied},
         sets=denied,
     )
-    found = {name: list(check(facts)) for name, check in CHECKS.items()}
-    unchecked = [each for results in found.values() for each in results]
-    assert all(isinstance(each, Unchecked) and each.needs == "get it" for each in unchecked)
-    assert {name for name, results in found.items() if results} == {
+    by_check = {name: list(check(facts)) for name, check in CHECKS.items()}
+    unchecked = [result for results in by_check.values() for result in results]
+    assert all(isinstance(result, Unchecked) and result.needs == "get it" for result in unchecked)
+    assert {name for name, results in by_check.items() if results} == {
         "definitions",
         "manager",
         "webhooks",
@@ -347,21 +347,21 @@ def test_a_status_of_the_original_moved_with_its_newest_condition() -> None:
     moments = ["2026-03-01T11:50:30Z", None, "2026-02-01T11:50:30Z"]
     stored = {
         "metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"},
-        "status": {"conditions": [{"lastTransitionTime": each} for each in moments]},
+        "status": {"conditions": [{"lastTransitionTime": moment} for moment in moments]},
     }
     unmoved = standing(lastProgress=None)
     assert list(check_stuck("LeaderWorkerSet", unmoved, stored, NOW)) == []
-    (found,) = check_stuck("LeaderWorkerSet", unmoved, stored, NOW + timedelta(minutes=1))
-    assert found.what.startswith("has not moved for 10m")
+    (finding,) = check_stuck("LeaderWorkerSet", unmoved, stored, NOW + timedelta(minutes=1))
+    assert finding.what.startswith("has not moved for 10m")
 
 
 def test_a_set_that_does_not_move() -> None:
-    (found,) = stuck_findings()
-    assert found.where == "LeaderWorkerSet team/demo"
-    assert found.what == (
+    (finding,) = stuck_findings()
+    assert finding.where == "LeaderWorkerSet team/demo"
+    assert finding.what == (
         "has not moved for 60m: it waits for group 1 to be ready; pod demo-1: ImagePullBackOff"
     )
-    assert found.do == "kubectl lws status -n team leaderworkerset/demo"
+    assert finding.do == "kubectl lws status -n team leaderworkerset/demo"
 
 
 @pytest.mark.parametrize(

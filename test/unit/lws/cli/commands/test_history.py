@@ -42,60 +42,60 @@ def test_causes_have_a_column_where_there_are_any() -> None:
 def test_many_changes_are_cut_short_in_the_table_only() -> None:
     lws = make_set(image="app:2", size=4, replicas=3, networkConfig={"subdomainPolicy": "UniquePerReplica"})
     lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["labels"] = {"a": "b"}
-    found = past(A, lws)
-    lines = changes(found, found.numbered(2))
+    history = past(A, lws)
+    lines = changes(history, history.numbered(2))
     assert len(lines) == 4
-    assert history_table(found, NOW).rows[1][-1].text == "; ".join(lines[:3]) + "; and 1 more"
-    wide = history_table(found, NOW, wide=True)
+    assert history_table(history, NOW).rows[1][-1].text == "; ".join(lines[:3]) + "; and 1 more"
+    wide = history_table(history, NOW, wide=True)
     assert wide.columns == ("REVISION", "NAME", "KEY", "AGE", "GROUPS", "CHANGE")
-    assert [cells[1].text for cells in wide.rows] == [each.name for each in found.revisions]
+    assert [cells[1].text for cells in wide.rows] == [revision.name for revision in history.revisions]
     assert wide.rows[1][-1].text == "; ".join(lines)
 
 
 def test_what_changed() -> None:
     recorded_only = make_set(replicas=3, image="app:2", template={"restartPolicy": "None"})
     broken = {**revision_of(A, 5), "data": None}
-    found = past(A, B, recorded_only, extra=[broken])
-    said = [changes(found, each) for each in found.revisions]
-    assert said == [["the first revision"], [CHANGE], ["no change that affects pods"], []]
+    history = past(A, B, recorded_only, extra=[broken])
+    by_revision = [changes(history, revision) for revision in history.revisions]
+    assert by_revision == [["the first revision"], [CHANGE], ["no change that affects pods"], []]
 
 
 def test_a_history_whose_beginning_was_pruned() -> None:
-    found = past(B, extra=[])
-    assert changes(found, found.revisions[0]) == ["the first revision"]
+    history = past(B, extra=[])
+    assert changes(history, history.revisions[0]) == ["the first revision"]
     later = past(B, extra=[revision_of(A, 7)])
-    alone = [each for each in later.revisions if each.number == 7]
+    alone = [revision for revision in later.revisions if revision.number == 7]
     assert changes(replace(later, revisions=tuple(alone)), alone[0]) == ["the oldest one that is kept"]
 
 
 def test_a_broken_one_says_so() -> None:
-    found = past(A, extra=[{**revision_of(B, 2), "data": None}])
-    cell = history_table(found, NOW).rows[1][-1]
+    history = past(A, extra=[{**revision_of(B, 2), "data": None}])
+    cell = history_table(history, NOW).rows[1][-1]
     assert cell.text.startswith("broken: ControllerRevision demo-")
 
 
 def test_groups_on() -> None:
-    found = past(A, B, running=[A, B, A])
-    assert [found.groups_text(each.key) for each in found.revisions] == ["2 (0, 2)", "1 (1)"]
+    history = past(A, B, running=[A, B, A])
+    assert [history.groups_text(revision.key) for revision in history.revisions] == ["2 (0, 2)", "1 (1)"]
     assert past(A, B).groups_text(KEY_A) == "0"
 
 
 def test_one_revision_in_full() -> None:
-    found = past(A, B)
-    lines = list(plain(one_revision(found, found.numbered(2), NOW)))
+    history = past(A, B)
+    lines = list(plain(one_revision(history, history.numbered(2), NOW)))
     assert lines[0] == "Revision:     2 (what the set asks for)"
     assert f"Key:          {KEY_B}" in lines
     assert "Groups:       3 (0-2)" in lines
     assert "Change-cause: <none>" in lines
     assert lines[lines.index("Change:") + 1] == f"  {CHANGE}"
     assert lines[lines.index("Template:") + 1 :] == [
-        f"  {line}" for line in yaml_text(found.recorded(found.numbered(2))).splitlines()
+        f"  {line}" for line in yaml_text(history.recorded(history.numbered(2))).splitlines()
     ]
 
 
 def test_data() -> None:
-    found = past(A, B, running=[A, B, B])
-    data = history_data(found, found.revisions, whole=False)
+    history = past(A, B, running=[A, B, B])
+    data = history_data(history, history.revisions, whole=False)
     assert data["name"] == "demo"
     assert data["revisions"][1] == {
         "revision": 2,
@@ -106,20 +106,20 @@ def test_data() -> None:
         "groups": [1, 2],
         "changes": [CHANGE],
     }
-    (with_spec,) = history_data(found, [found.numbered(1)], whole=True)["revisions"]
+    (with_spec,) = history_data(history, [history.numbered(1)], whole=True)["revisions"]
     worker = with_spec["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     assert worker["spec"]["containers"][0]["image"] == "app:1"
     assert "$patch" not in with_spec["spec"]["leaderWorkerTemplate"]
 
 
 def test_data_of_a_broken_one() -> None:
-    found = past(A, extra=[{**revision_of(B, 2), "data": None}])
-    data = history_data(found, found.revisions, whole=True)["revisions"][1]
+    history = past(A, extra=[{**revision_of(B, 2), "data": None}])
+    data = history_data(history, history.revisions, whole=True)["revisions"][1]
     assert "contains no leaderWorkerTemplate" in data["broken"]
     assert "spec" not in data
 
 
 def test_a_template_comes_with_the_annotations_that_it_records() -> None:
     lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", "other": "x"})
-    found = past(lws)
-    assert found.recorded(found.revisions[0])["annotations"] == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+    history = past(lws)
+    assert history.recorded(history.revisions[0])["annotations"] == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}

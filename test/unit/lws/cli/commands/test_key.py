@@ -99,7 +99,7 @@ def test_every_set_of_a_file_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("original", "changed"),
     [
         pytest.param("replicas: 7", "replicas: 9", id="replicas"),
         pytest.param("LeaderReady", "LeaderCreated", id="startup policy"),
@@ -107,30 +107,30 @@ def test_every_set_of_a_file_in_order(tmp_path: Path) -> None:
         pytest.param("{name: tiny}", "{name: tiny, labels: {a: b}}", id="labels of the set"),
     ],
 )
-def test_what_is_no_part_of_a_key(one: str, other: str) -> None:
-    assert one in TINY
-    assert run("-f", "-", stdin=TINY.replace(one, other)).output == "tiny\t58b6956df9\n"
+def test_what_is_no_part_of_a_key(original: str, changed: str) -> None:
+    assert original in TINY
+    assert run("-f", "-", stdin=TINY.replace(original, changed)).output == "tiny\t58b6956df9\n"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.yaml")), ids=lambda path: path.stem)
 def test_examples_have_keys(path: Path) -> None:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    documents = [each for each in yaml.load_all(path.read_text(encoding="utf-8"), Loader=loader) if each]
-    names = [each["metadata"]["name"] for each in documents if each["kind"] in KINDS]
+    documents = [document for document in yaml.load_all(path.read_text(encoding="utf-8"), Loader=loader) if document]
+    names = [document["metadata"]["name"] for document in documents if document["kind"] in KINDS]
     result = run("-f", str(path))
     if not names:
         assert result.exit_code == 1
         return
     printed = [line.split("\t") for line in result.output.splitlines()]
     assert [name for name, _ in printed] == names
-    assert all(len(found) >= 8 for _, found in printed)
+    assert all(len(key) >= 8 for _, key in printed)
 
 
 SPEC = "spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: [{name: c, image: a, %s}]}}}}\n"
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "message"),
     [
         pytest.param(
             "",
@@ -161,15 +161,15 @@ SPEC = "spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: [{name
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_words(manifest: str, said: str) -> None:
+def test_what_is_wrong_is_said_in_words(manifest: str, message: str) -> None:
     result = run("-f", "-", stdin=manifest)
     assert result.exit_code == 1
-    assert said in result.stderr and not result.stdout
+    assert message in result.stderr and not result.stdout
     assert "Traceback" not in result.output
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         pytest.param([], "either NAME or '-f' / '--filename' is required", id="no file"),
         pytest.param(["demo", "-f", "-"], "either NAME or '-f' / '--filename'", id="both"),
@@ -180,10 +180,10 @@ def test_what_is_wrong_is_said_in_words(manifest: str, said: str) -> None:
         pytest.param(["-f", "-", "--date"], "--date", id="an option that is not there"),
     ],
 )
-def test_what_was_asked_wrongly(arguments: list[str], said: str) -> None:
+def test_what_was_asked_wrongly(arguments: list[str], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:

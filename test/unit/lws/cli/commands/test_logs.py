@@ -110,7 +110,7 @@ def test_encoders(options: LogOptions, is_json: bool, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("options", "shown"),
+    ("options", "expected"),
     [
         (LogOptions(), ["INFO", "WARN", "ERROR", "PANIC"]),
         (LogOptions(devel=True), ["DEBUG", "INFO", "WARN", "ERROR", "PANIC"]),
@@ -128,11 +128,11 @@ def test_encoders(options: LogOptions, is_json: bool, capsys: pytest.CaptureFixt
     ],
     ids=lambda value: value.level or f"devel={value.devel}" if isinstance(value, LogOptions) else "",
 )
-def test_what_is_shown(options: LogOptions, shown: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_shown(options: LogOptions, expected: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     configure(options)
     for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
         _log(level)
-    assert [line.split("\t")[1] for line in capsys.readouterr().err.splitlines()] == shown
+    assert [line.split("\t")[1] for line in capsys.readouterr().err.splitlines()] == expected
 
 
 @pytest.mark.parametrize(

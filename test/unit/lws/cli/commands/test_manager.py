@@ -58,9 +58,9 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
     def call(*arguments: str) -> tuple[object, str]:
         with pytest.raises(SystemExit) as ended:
             main(["manager", *arguments])
-        told = capfd.readouterr()
-        assert told.out == ""
-        return ended.value.code, told.err
+        captured = capfd.readouterr()
+        assert captured.out == ""
+        return ended.value.code, captured.err
 
     return call
 
@@ -72,12 +72,12 @@ def no_ports(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     return "--metrics-bind-address=0", "--health-probe-bind-address=0"
 
 
-def is_one_line(told: str) -> bool:
-    return told.count("\n") == 1 and told.endswith("\n")
+def is_one_line(message: str) -> bool:
+    return message.count("\n") == 1 and message.endswith("\n")
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "expected"),
     [
         pytest.param(["--no-such-flag=1"], "--no-such-flag", id="unknown"),
         pytest.param(["--kube-api-qps=fast"], "--kube-api-qps", id="no number"),
@@ -88,14 +88,14 @@ def is_one_line(told: str) -> bool:
         pytest.param(["manager"], "manager", id="an argument too many"),
     ],
 )
-def test_a_flag_that_cannot_be_read(flags: list[str], said: str, run: Run) -> None:
-    code, told = run(*flags)
+def test_a_flag_that_cannot_be_read(flags: list[str], expected: str, run: Run) -> None:
+    code, message = run(*flags)
     assert code == 2
-    assert said in told and is_one_line(told)
+    assert expected in message and is_one_line(message)
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "expected"),
     [
         pytest.param(["--leader-elect-lease-duration=soon"], "-lease-duration: must be", id="no duration"),
         pytest.param(
@@ -105,14 +105,14 @@ def test_a_flag_that_cannot_be_read(flags: list[str], said: str, run: Run) -> No
         pytest.param(["--leader-elect-resource-lock=endpoints"], "must be leases", id="another lock"),
     ],
 )
-def test_a_flag_that_cannot_be_meant(flags: list[str], said: str, run: Run) -> None:
-    code, told = run(*flags)
+def test_a_flag_that_cannot_be_meant(flags: list[str], expected: str, run: Run) -> None:
+    code, message = run(*flags)
     assert code == 1
-    assert said in told and is_one_line(told)
+    assert expected in message and is_one_line(message)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         pytest.param(f"{HEADER}webhooks: {{port: 1}}", "webhooks: no such key; did you mean", id="key"),
         pytest.param(f"{HEADER}webhook: {{prot: 1}}", "did you mean port?", id="key in a section"),
@@ -123,26 +123,26 @@ def test_a_flag_that_cannot_be_meant(flags: list[str], said: str, run: Run) -> N
         pytest.param("", "is empty", id="nothing"),
     ],
 )
-def test_a_configuration_that_cannot_be_used(content: str, said: str, run: Run, tmp_path: Path) -> None:
+def test_a_configuration_that_cannot_be_used(content: str, expected: str, run: Run, tmp_path: Path) -> None:
     path = tmp_path / "manager.yaml"
     path.write_text(content)
-    code, told = run(f"--config={path}")
+    code, message = run(f"--config={path}")
     assert code == 1
-    assert str(path) in told and said in told and is_one_line(told)
+    assert str(path) in message and expected in message and is_one_line(message)
 
 
 def test_each_mistake_has_a_line_of_its_own(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "manager.yaml"
     path.write_text(f"{HEADER}webhook: {{prot: 1, port: 70000}}")
-    code, told = run(f"--config={path}")
+    code, message = run(f"--config={path}")
     assert code == 1
-    assert len(told.splitlines()) == 2
+    assert len(message.splitlines()) == 2
 
 
 def test_a_configuration_that_is_not_there(run: Run, tmp_path: Path) -> None:
-    code, told = run(f"--config={tmp_path / 'missing.yaml'}")
+    code, message = run(f"--config={tmp_path / 'missing.yaml'}")
     assert code == 1
-    assert "check --config" in told and is_one_line(told)
+    assert "check --config" in message and is_one_line(message)
 
 
 @pytest.mark.parametrize("setting", ["webhook.port", "health.healthProbeBindAddress", "metrics.bindAddress"])
@@ -150,8 +150,8 @@ def test_a_port_that_is_taken(
     setting: str, run: Run, no_ports: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "manager.yaml"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         path.write_text(f"{HEADER}webhook: {{host: 127.0.0.1, port: {port}}}")
         flags = {
             "health.healthProbeBindAddress": f"--health-probe-bind-address=127.0.0.1:{port}",
@@ -159,10 +159,10 @@ def test_a_port_that_is_taken(
         }
         if setting == "webhook.port":
             monkeypatch.delenv("ENABLE_WEBHOOKS")
-        code, told = run(f"--config={path}", *no_ports, *filter(None, [flags.get(setting)]))
+        code, message = run(f"--config={path}", *no_ports, *filter(None, [flags.get(setting)]))
     assert code == 1
-    assert told.startswith(f"lws: {setting}: cannot listen on 127.0.0.1 port {port}: ")
-    assert is_one_line(told)
+    assert message.startswith(f"lws: {setting}: cannot listen on 127.0.0.1 port {port}: ")
+    assert is_one_line(message)
 
 
 def test_what_is_imported_is_not_searched_for_garbage(
@@ -177,9 +177,9 @@ def test_what_is_imported_is_not_searched_for_garbage(
 
 
 def test_no_cluster_at_all(run: Run, no_ports: tuple[str, ...]) -> None:
-    code, told = run(*no_ports)
+    code, message = run(*no_ports)
     assert code == 1
-    assert "no --kubeconfig or KUBECONFIG" in told and is_one_line(told)
+    assert "no --kubeconfig or KUBECONFIG" in message and is_one_line(message)
 
 
 @pytest.mark.parametrize(
@@ -199,17 +199,17 @@ def test_a_kubeconfig_that_cannot_be_used(
 ) -> None:
     path = tmp_path / "kubeconfig"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    code, told = run(f"--kubeconfig={path}", *no_ports)
+    code, message = run(f"--kubeconfig={path}", *no_ports)
     assert code == 1
-    assert str(path) in told and is_one_line(told)
+    assert str(path) in message and is_one_line(message)
 
 
 @pytest.mark.parametrize("kind", ["missing", "a directory"])
 def test_a_kubeconfig_that_is_no_file(kind: str, run: Run, no_ports: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path if kind == "a directory" else tmp_path / "missing"
-    code, told = run(f"--kubeconfig={path}", *no_ports)
+    code, message = run(f"--kubeconfig={path}", *no_ports)
     assert code == 1
-    assert f"{path} is not a file: check --kubeconfig or KUBECONFIG" in told and is_one_line(told)
+    assert f"{path} is not a file: check --kubeconfig or KUBECONFIG" in message and is_one_line(message)
 
 
 PARAMS = [
@@ -222,7 +222,7 @@ PARAMS = [
 
 
 @pytest.mark.parametrize(
-    ("given", "taken"),
+    ("arguments", "expected"),
     [
         pytest.param([], [], id="none"),
         pytest.param(["--config=x"], ["--config=x"], id="two-dashes"),
@@ -257,8 +257,8 @@ PARAMS = [
         pytest.param(["manager", "-config=x"], ["manager", "--config=x"], id="behind-a-subcommand"),
     ],
 )
-def test_spellings(given: list[str], taken: list[str]) -> None:
-    assert as_double_dashed(given, PARAMS) == taken
+def test_spellings(arguments: list[str], expected: list[str]) -> None:
+    assert as_double_dashed(arguments, PARAMS) == expected
 
 
 @pytest.mark.parametrize(

@@ -136,14 +136,14 @@ def test_a_new_set() -> None:
 def test_a_new_set_of_another_controller() -> None:
     lws = {**A, "spec": {**A["spec"], "managedBy": "kueue.x-k8s.io/multikueue"}}
     plan = created_set(lws, NOW, steps=True)
-    says = "kueue.x-k8s.io/multikueue runs this set (spec.managedBy)"
-    assert list(plain(plan.blocks)) == [f"new, and nothing happens: {says}"]
-    assert (plan.data["added"], plan.data["leftAlone"]) == ([], says)
+    message = "kueue.x-k8s.io/multikueue runs this set (spec.managedBy)"
+    assert list(plain(plan.blocks)) == [f"new, and nothing happens: {message}"]
+    assert (plan.data["added"], plan.data["leftAlone"]) == ([], message)
 
 
 async def test_a_set_of_another_controller_has_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = {"managedBy": "example.com/another"}
-    before, after = ({**each, "spec": {**each["spec"], **other}} for each in (A, B))
+    managed_by = {"managedBy": "example.com/another"}
+    before, after = ({**lws, "spec": {**lws["spec"], **managed_by}} for lws in (A, B))
 
     async def all_of(session: Any, lws: Any) -> Any:
         return found(snapshot_of(before, []), [])
@@ -151,8 +151,8 @@ async def test_a_set_of_another_controller_has_no_steps(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "all_of", all_of)
     for steps in (False, True):
         plan = await module._changed_set(None, before, after, steps)  # type: ignore[arg-type]
-        says = "nothing happens: example.com/another runs this set (spec.managedBy)"
-        assert list(plain(plan.blocks)) == [says] and "steps" not in plan.data
+        message = "nothing happens: example.com/another runs this set (spec.managedBy)"
+        assert list(plain(plan.blocks)) == [message] and "steps" not in plan.data
 
 
 async def test_a_set_that_the_controller_could_not_read_is_not_planned(talk: Talk) -> None:
@@ -201,7 +201,7 @@ def stored(spec: dict[str, Any], applied: Any = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("applied", "wanted", "now", "patch"),
+    ("applied", "spec", "now", "patch"),
     [
         pytest.param({"a": 1}, {"a": 1}, {"a": 1, "b": 2}, {}, id="a default that others set stays"),
         pytest.param({"a": 1}, {"a": 2}, {"a": 1, "b": 2}, {"a": 2}, id="changed"),
@@ -227,9 +227,9 @@ def stored(spec: dict[str, Any], applied: Any = None) -> dict[str, Any]:
         ),
     ],
 )
-def test_three_way(applied: Any, wanted: Any, now: Any, patch: Any) -> None:
-    found = apply_patch({"metadata": {"name": "a"}, "spec": wanted}, stored(now, applied))
-    assert found == ({"spec": patch} if patch else {})
+def test_three_way(applied: Any, spec: Any, now: Any, patch: Any) -> None:
+    actual = apply_patch({"metadata": {"name": "a"}, "spec": spec}, stored(now, applied))
+    assert actual == ({"spec": patch} if patch else {})
 
 
 def test_labels_that_are_no_longer_said_go() -> None:

@@ -32,8 +32,8 @@ def test_what_waits_comes_first_where_there_is_little_room() -> None:
     report = report_on_roles(replace(REST, children=(*REST.children[:-1], broken)))
     assert not report.is_settled
     lines = list(plain(status_blocks(report, most=2)))
-    shown = [line for line in lines if line[:1].isdigit()]
-    assert len(shown) == 2 and f"{broken.desired} of its groups are not ready" in shown[-1]
+    rows = [line for line in lines if line[:1].isdigit()]
+    assert len(rows) == 2 and f"{broken.desired} of its groups are not ready" in rows[-1]
     assert "and 4 more LeaderWorkerSets, 0 of them waiting" in lines
     assert lines[-1].startswith("waits for ")
 
@@ -52,7 +52,7 @@ def test_only_edits_are_said_to_wait_for_the_next_revision() -> None:
     obj = {**REST.obj, "status": {"pending": waiting}}
     lines = list(plain(status_blocks(report_on_roles(replace(REST, obj=obj)))))
     edit = "spec.placementPolicy waits for the next revision; `restart` brings it"
-    assert [each for each in lines if each in (edit, *waiting)] == [edit, *waiting[1:]]
+    assert [line for line in lines if line in (edit, *waiting)] == [edit, *waiting[1:]]
 
 
 def test_a_set_that_lacks_a_role_is_not_settled() -> None:

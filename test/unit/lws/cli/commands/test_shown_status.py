@@ -28,12 +28,12 @@ AVAILABLE = {
 
 
 def worker_pods(snapshot: SetSnapshot) -> dict[str, Object]:
-    made = [
+    pods = [
         make_worker_pod(dict(group.worker_statefulset))
         for group in snapshot.groups
         if group.worker_statefulset is not None
     ]
-    return {pod["metadata"]["name"]: pod for pod in made}
+    return {pod["metadata"]["name"]: pod for pod in pods}
 
 
 def seen(
@@ -45,9 +45,9 @@ def seen(
 
 
 def test_settled() -> None:
-    facts, shown, data = seen(with_status(snapshot_of(B, HISTORY), conditions=[AVAILABLE]))
+    facts, lines, data = seen(with_status(snapshot_of(B, HISTORY), conditions=[AVAILABLE]))
     assert (facts.is_settled, facts.waiting_for, facts.updated) == (True, "", 3)
-    assert shown == [
+    assert lines == [
         "LeaderWorkerSet default/demo",
         f"groups ready on revision 2 ({record(B).key}): 3 of 3",
         "",
@@ -106,14 +106,14 @@ def test_a_line_for_each_set() -> None:
 
 def test_in_a_rollout() -> None:
     leader = make_leader_statefulset(B, key=record(B).key, partition=2)
-    facts, shown, data = seen(with_status(snapshot_of(B, HISTORY, [A, A, B], leader=leader)))
+    facts, lines, data = seen(with_status(snapshot_of(B, HISTORY, [A, A, B], leader=leader)))
     assert (facts.is_settled, facts.updated) == (False, 1)
-    assert shown[4:7] == [
+    assert lines[4:7] == [
         "0       1          Ready    1/1       59d   waiting for its turn in the rollout",
         "1       1          Ready    1/1       59d   waiting for its turn in the rollout",
         "2       2          Ready    1/1       59d",
     ]
-    assert shown[-1] == "waits for the controller to take its next step"
+    assert lines[-1] == "waits for the controller to take its next step"
     assert data["waitingFor"] == "the controller to take its next step"
 
 
@@ -122,26 +122,26 @@ def test_how_long_nothing_has_moved() -> None:
     rolling = snapshot_of(B, HISTORY, [A, A, B], leader=leader)
     stalled = {**AVAILABLE, "type": "Stalled"}
     slow = with_status(rolling, conditions=[stalled], lastProgressTime="2026-03-01T11:45:00Z")
-    _, shown, _ = seen(slow)
-    assert shown[-3:-1] == ["groups: 2 Outdated, 1 Ready", "last progress 15m ago"]
+    _, lines, _ = seen(slow)
+    assert lines[-3:-1] == ["groups: 2 Outdated, 1 Ready", "last progress 15m ago"]
     limited = {**slow.lws, "spec": {**slow.lws["spec"], "progressDeadlineSeconds": 600}}
-    _, shown, data = seen(replace(slow, lws=limited))
-    assert shown[-2] == "last progress 15m ago; stalls after 600 s without progress"
+    _, lines, data = seen(replace(slow, lws=limited))
+    assert lines[-2] == "last progress 15m ago; stalls after 600 s without progress"
     assert (data["stalled"], data["lastProgress"]) == (True, "2026-03-01T11:45:00Z")
     assert data["counts"] == {"Outdated": 2, "Ready": 1}
-    _, shown, data = seen(rolling)
-    assert shown[-2] == "groups: 2 Outdated, 1 Ready"
+    _, lines, data = seen(rolling)
+    assert lines[-2] == "groups: 2 Outdated, 1 Ready"
     assert (data["stalled"], data["lastProgress"]) == (False, None)
 
 
 def test_the_controller_has_not_looked_yet() -> None:
-    facts, shown, _ = seen(snapshot_of(B, HISTORY))
+    facts, lines, _ = seen(snapshot_of(B, HISTORY))
     assert not facts.is_settled
-    assert shown[-1] == "waits for the controller to report in the status that it is done"
+    assert lines[-1] == "waits for the controller to report in the status that it is done"
     late = with_status(snapshot_of(B, HISTORY), conditions=[{"type": "Available", "status": "False"}])
-    facts, shown, _ = seen(late)
+    facts, lines, _ = seen(late)
     assert not facts.is_settled
-    assert shown[-1] == "waits for the controller to report in the status that it is done"
+    assert lines[-1] == "waits for the controller to report in the status that it is done"
 
 
 def test_where_there_is_no_room_for_all_groups_those_that_wait_are_shown() -> None:
@@ -158,29 +158,29 @@ def test_where_there_is_no_room_for_all_groups_those_that_wait_are_shown() -> No
 
 
 def test_a_group_without_a_leader() -> None:
-    facts, shown, _ = seen(with_status(snapshot_of(B, HISTORY, [B, B])))
+    facts, lines, _ = seen(with_status(snapshot_of(B, HISTORY, [B, B])))
     assert not facts.is_settled
-    assert shown[6] == "2       -          Missing   0/0       -     no leader pod"
-    assert shown[-1] == "waits for group 2 to be ready"
+    assert lines[6] == "2       -          Missing   0/0       -     no leader pod"
+    assert lines[-1] == "waits for group 2 to be ready"
 
 
 def test_a_group_that_is_not_ready() -> None:
     snapshot = with_status(snapshot_of(B, HISTORY))
     key = record(B).key
-    going = make_leader_pod(B, 1, key=key, terminating=True)
+    leader = make_leader_pod(B, 1, key=key, terminating=True)
     pending = make_leader_pod(B, 2, key=key, phase="Pending")
     groups = list(snapshot.groups)
     groups[1], groups[2] = (
-        replace(groups[1], leader=going),
+        replace(groups[1], leader=leader),
         replace(groups[2], leader=pending, worker_statefulset=None),
     )
-    facts, shown, _ = seen(replace(snapshot, groups=tuple(groups)), pods={})
+    facts, lines, _ = seen(replace(snapshot, groups=tuple(groups)), pods={})
     assert [(line.leader, line.workers) for line in facts.groups] == [
         ("Ready", (0, 1)),
         ("Terminating", (0, 1)),
         ("Pending", (0, 1)),
     ]
-    assert shown[-1] == "waits for groups 1 to 2 to be ready"
+    assert lines[-1] == "waits for groups 1 to 2 to be ready"
 
 
 def test_surge_groups_are_shown_and_are_in_the_way_of_being_settled() -> None:
@@ -192,39 +192,39 @@ def test_surge_groups_are_shown_and_are_in_the_way_of_being_settled() -> None:
 
 def test_groups_behind_a_partition_are_settled() -> None:
     held = make_set(image="app:2", replicas=3, partition=2)
-    facts, shown, _ = seen(with_status(snapshot_of(held, HISTORY, [A, A, B])))
+    facts, lines, _ = seen(with_status(snapshot_of(held, HISTORY, [A, A, B])))
     assert facts.is_settled
-    assert "keeps its revision: below partition 2" in shown[4]
+    assert "keeps its revision: below partition 2" in lines[4]
 
 
 def test_paused() -> None:
     paused = make_set(image="app:2", replicas=3, rolloutStrategy={"paused": True})
-    facts, shown, data = seen(with_status(snapshot_of(paused, HISTORY, [A, A, B])))
-    assert shown[2] == "paused: no group is updated before `resume`"
-    assert shown[-1] == "waits for the rollout to be resumed"
+    facts, lines, data = seen(with_status(snapshot_of(paused, HISTORY, [A, A, B])))
+    assert lines[2] == "paused: no group is updated before `resume`"
+    assert lines[-1] == "waits for the rollout to be resumed"
     assert (data["paused"], facts.is_settled) == (True, False)
 
 
 def test_what_a_set_asks_for_is_told() -> None:
-    asked = make_set(image="app:2", replicas=3, podTerminationPolicy="Parallel")
-    _, shown, _ = seen(with_status(snapshot_of(asked, HISTORY, [A, A, B])))
-    assert shown[2] == "workers are terminated with their leader: podTerminationPolicy is Parallel"
-    asked = make_set(image="app:2", replicas=3, startStrategy={"seedGroups": 2})
-    asked["metadata"]["annotations"] = {NODE_RETURN_ANNOTATION: "Preferred"}
-    _, shown, _ = seen(with_status(snapshot_of(asked, HISTORY, [B, B, B])))
-    assert shown[2:4] == [
+    lws = make_set(image="app:2", replicas=3, podTerminationPolicy="Parallel")
+    _, lines, _ = seen(with_status(snapshot_of(lws, HISTORY, [A, A, B])))
+    assert lines[2] == "workers are terminated with their leader: podTerminationPolicy is Parallel"
+    lws = make_set(image="app:2", replicas=3, startStrategy={"seedGroups": 2})
+    lws["metadata"]["annotations"] = {NODE_RETURN_ANNOTATION: "Preferred"}
+    _, lines, _ = seen(with_status(snapshot_of(lws, HISTORY, [B, B, B])))
+    assert lines[2:4] == [
         "recreated pods return to their nodes if they can: node-return is Preferred",
         "groups start in waves: 2 first, then 2 times those that are ready",
     ]
-    asked["metadata"]["annotations"] = {NODE_RETURN_ANNOTATION: "Required"}
-    _, shown, _ = seen(with_status(snapshot_of(asked, HISTORY, [B, B, B])))
-    assert shown[2] == (
+    lws["metadata"]["annotations"] = {NODE_RETURN_ANNOTATION: "Required"}
+    _, lines, _ = seen(with_status(snapshot_of(lws, HISTORY, [B, B, B])))
+    assert lines[2] == (
         "recreated pods return to their nodes unless these are gone, cordoned, lost or excepted: "
         "node-return is Required"
     )
-    asked["metadata"]["annotations"] |= {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}
-    _, shown, _ = seen(with_status(snapshot_of(asked, HISTORY, [B, B, B])))
-    assert not any("return to their nodes" in line for line in shown), "the topology decides"
+    lws["metadata"]["annotations"] |= {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}
+    _, lines, _ = seen(with_status(snapshot_of(lws, HISTORY, [B, B, B])))
+    assert not any("return to their nodes" in line for line in lines), "the topology decides"
 
 
 def test_a_set_without_anything() -> None:

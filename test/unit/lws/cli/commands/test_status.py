@@ -84,8 +84,8 @@ async def test_all_namespaces(talk: Talk, sets: None, capsys: pytest.CaptureFixt
 
 
 async def test_formats(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]) -> None:
-    there = answer_json({"items": [DEMO], "metadata": {}})
-    talk.api.will(there, NONE, there, NONE)
+    response = answer_json({"items": [DEMO], "metadata": {}})
+    talk.api.will(response, NONE, response, NONE)
     await listed(talk, "name")
     assert capsys.readouterr().out == f"{NAME}\n"
     await listed(talk, "json")
@@ -94,7 +94,7 @@ async def test_formats(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("everywhere", "output", "shown"),
+    ("everywhere", "output", "expected"),
     [
         (False, None, ("", "No resources found in team namespace.\n")),
         (True, None, ("", "No resources found.\n")),
@@ -105,13 +105,13 @@ async def test_formats(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str
 async def test_none(
     everywhere: bool,
     output: str | None,
-    shown: tuple[str, str],
+    expected: tuple[str, str],
     talk: Talk,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     talk.api.will(NONE, NO_SUCH_KIND)
     assert await listed(talk, output, everywhere) == 0
-    assert capsys.readouterr() == shown
+    assert capsys.readouterr() == expected
 
 
 async def test_a_cluster_that_does_not_know_the_kind(talk: Talk) -> None:
@@ -171,10 +171,10 @@ async def test_following_goes_on_over_what_may_pass(
     talk: Talk, sets: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(timing, "SCREEN_SECONDS", 0.001)
-    there = answer_json(DEMO)
+    response = answer_json(DEMO)
     later, busy = failure(503, "ServiceUnavailable", "not now"), failure(429, "TooManyRequests", "too much")
-    gone = failure(404, "NotFound", "not found")
-    talk.api.will(later, there, later, busy, reset(), reset(), plain(502, "bad gateway"), there, gone, NONE)
+    not_found = failure(404, "NotFound", "not found")
+    talk.api.will(later, response, later, busy, reset(), reset(), plain(502, "bad gateway"), response, not_found, NONE)
     with pytest.raises(Refusal, match="there is none"):
         await module._follow(talk.session, NamedSet("demo"), 60, False)
     assert talk.api.answers == []

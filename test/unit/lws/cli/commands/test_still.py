@@ -52,11 +52,11 @@ def _report() -> Any:
     snapshot = snapshot_of(B, HISTORY, [A, A, B, B], leader=leader)
     stuck = make_group(B, 2, key=record(B).key, workers_ready=False)
     groups = [
-        replace(each, leader=_born(each.leader, at)) for each, at in zip(snapshot.groups, BORN, strict=True)
+        replace(group, leader=_born(group.leader, at)) for group, at in zip(snapshot.groups, BORN, strict=True)
     ]
     groups[2] = replace(stuck, leader=groups[2].leader)
     workers = [
-        make_worker_pod(dict(each.worker_statefulset or {}), index) for each in groups for index in (1, 2, 3)
+        make_worker_pod(dict(group.worker_statefulset or {}), index) for group in groups for index in (1, 2, 3)
     ]
     pods = {pod["metadata"]["name"]: pod for pod in workers}
     pulled = [{"name": "main", "ready": False, "state": PULLING}]
@@ -80,8 +80,8 @@ def _shown(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_the_still_is_what_a_terminal_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = COMMAND + _shown(monkeypatch)
+    actual = COMMAND + _shown(monkeypatch)
     if os.environ.get("UPDATE_STILLS"):
         GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(shown, encoding="utf-8")
-    assert shown == GOLDEN.read_text(encoding="utf-8"), "see at the top of this file how to write it anew"
+        GOLDEN.write_text(actual, encoding="utf-8")
+    assert actual == GOLDEN.read_text(encoding="utf-8"), "see at the top of this file how to write it anew"

@@ -32,10 +32,10 @@ def undone(lws: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, A
 
 
 def test_the_set_is_recognised_as_what_it_was() -> None:
-    found = past(A, B)
-    target = found.numbered(1)
+    history = past(A, B)
+    target = history.numbered(1)
     patch = operations(B, target)
-    assert [(each["op"], each["path"]) for each in patch] == [
+    assert [(operation["op"], operation["path"]) for operation in patch] == [
         ("test", "/metadata/resourceVersion"),
         ("replace", "/spec/leaderWorkerTemplate"),
         ("replace", "/spec/networkConfig"),
@@ -43,7 +43,7 @@ def test_the_set_is_recognised_as_what_it_was() -> None:
     assert patch[0]["value"] == B["metadata"]["resourceVersion"]
     assert "$patch" not in str(patch)
     after = undone(B, patch)
-    assert recognise(found.revisions, lambda revision: is_equal(record(after), revision, None)) is target
+    assert recognise(history.revisions, lambda revision: is_equal(record(after), revision, None)) is target
 
 
 def test_somebody_was_faster() -> None:
@@ -55,12 +55,12 @@ def test_somebody_was_faster() -> None:
 def test_a_network_that_was_not_said_is_shared() -> None:
     unsaid = make_set(image="app:1", networkConfig=None)
     live = make_set(image="app:2", networkConfig={"subdomainPolicy": "UniquePerReplica"})
-    found = past(unsaid, live)
-    assert operations(live, found.numbered(1))[2]["value"] == {"subdomainPolicy": "Shared"}
+    history = past(unsaid, live)
+    assert operations(live, history.numbered(1))[2]["value"] == {"subdomainPolicy": "Shared"}
     bare = make_set(image="app:2")
     del bare["spec"]["networkConfig"]
-    assert operations(bare, found.numbered(1))[2]["op"] == "add"
-    assert undone(bare, operations(bare, found.numbered(1)))["spec"]["networkConfig"] == {
+    assert operations(bare, history.numbered(1))[2]["op"] == "add"
+    assert undone(bare, operations(bare, history.numbered(1)))["spec"]["networkConfig"] == {
         "subdomainPolicy": "Shared"
     }
 
@@ -99,12 +99,12 @@ def test_annotations_that_are_part_of_a_revision_come_back_with_it(
     then: dict[str, str] | None, now: dict[str, str] | None, after: dict[str, str]
 ) -> None:
     old, live = make_set(image="app:1", annotations=then), make_set(image="app:2", annotations=now)
-    found = past(old, live)
-    patched = undone(live, operations(live, found.numbered(1)))
+    history = past(old, live)
+    patched = undone(live, operations(live, history.numbered(1)))
     assert patched["metadata"].get("annotations", {}) == after
     assert recognise(
-        found.revisions, lambda revision: is_equal(record(patched), revision, None)
-    ) is found.numbered(1)
+        history.revisions, lambda revision: is_equal(record(patched), revision, None)
+    ) is history.numbered(1)
 
 
 def test_of_an_earlier_release_that_recorded_none_they_stay() -> None:
@@ -112,8 +112,8 @@ def test_of_an_earlier_release_that_recorded_none_they_stay() -> None:
     del old["metadata"]["annotations"]
     live = make_set(image="app:2", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
     revisions = [old, revision_of(live, 2)]
-    found = set_history(snapshot_of(live, revisions), revisions)
-    assert len(operations(live, found.numbered(1))) == 3
+    history = set_history(snapshot_of(live, revisions), revisions)
+    assert len(operations(live, history.numbered(1))) == 3
 
 
 def test_not_while_it_is_paused() -> None:
@@ -133,17 +133,17 @@ def test_not_while_it_is_paused() -> None:
 )
 def test_not_where_it_cannot_be(then: dict[str, Any], now: dict[str, Any], refusal: str) -> None:
     old, live = make_set(image="app:1", template=then), make_set(image="app:2", template=now)
-    found = past(old, live)
+    history = past(old, live)
     with pytest.raises(Refusal, match=refusal):
-        check(live, found.numbered(1))
+        check(live, history.numbered(1))
 
 
 def test_claims_that_are_only_spelled_otherwise_are_no_obstacle() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1024Mi"}}}}
     old = make_set(image="app:1", template={"volumeClaimTemplates": [CLAIM]})
     live = make_set(image="app:2", template={"volumeClaimTemplates": [claim]})
-    found = past(old, live)
-    check(live, found.numbered(1))
+    history = past(old, live)
+    check(live, history.numbered(1))
 
 
 @pytest.mark.parametrize(
@@ -197,17 +197,17 @@ def test_an_unknown_dry_run() -> None:
 
 async def test_to_where_the_set_is_already(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     """As with `kubectl rollout undo`; a revision with the same content changes nothing either."""
-    there = make_set(namespace="team")
-    revisions = [revision_of(there, number) for number in (1, 2)]
+    lws = make_set(namespace="team")
+    revisions = [revision_of(lws, number) for number in (1, 2)]
     for number in (1, 2):
-        talk.api.will(*[world(there, *revisions)] * 20)
+        talk.api.will(*[world(lws, *revisions)] * 20)
         assert (
             await _undo(talk.session, NamedSet("demo"), UndoOptions(number, dry_run=False, output=None)) == 0
         )
         name = "leaderworkerset.leaderworkerset.x-k8s.io/demo"
-        said = f"{name} skipped rollback (current template already matches revision {number})\n"
-        assert capsys.readouterr().out == said
-        assert all(each.method == "GET" for each in talk.api.requests)
+        expected = f"{name} skipped rollback (current template already matches revision {number})\n"
+        assert capsys.readouterr().out == expected
+        assert all(request.method == "GET" for request in talk.api.requests)
         talk.api.answers.clear()
 
 

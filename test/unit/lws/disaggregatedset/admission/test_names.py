@@ -57,7 +57,7 @@ def test_the_name_of_every_pod(room: int, role: Object) -> None:
 def test_the_name_of_every_pod_of_groups_with_keys(room: int, size: int) -> None:
     def found(length: int) -> list[str]:
         role = {"size": size, "replicas": 101, "groupIdentity": "Hash"}
-        return [each for each in messages(of_lengths(length - 10, 10, **role)) if "roles[0].name" in each]
+        return [message for message in messages(of_lengths(length - 10, 10, **role)) if "roles[0].name" in message]
 
     assert found(room) == []
     (message,) = found(room + 1)
@@ -116,14 +116,14 @@ COLLISIONS: dict[str, tuple[Object, Object, bool]] = {
 }
 
 
-@pytest.mark.parametrize(("one", "other", "refused"), COLLISIONS.values(), ids=COLLISIONS.keys())
-def test_roles_that_cannot_be_together(one: Object, other: Object, refused: bool) -> None:
+@pytest.mark.parametrize(("first", "second", "refused"), COLLISIONS.values(), ids=COLLISIONS.keys())
+def test_roles_that_cannot_be_together(first: Object, second: Object, refused: bool) -> None:
     """Wart 43."""
-    found = messages(make_set(one, other))
-    assert bool(found) == refused
-    for message in found:
+    errors = messages(make_set(first, second))
+    assert bool(errors) == refused
+    for message in errors:
         assert message.startswith(
-            f'spec.roles[1].name: Invalid value: "{other["name"]}": collides with role "a": '
+            f'spec.roles[1].name: Invalid value: "{second["name"]}": collides with role "a": '
         )
 
 

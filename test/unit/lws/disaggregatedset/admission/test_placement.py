@@ -77,9 +77,9 @@ def test_two_ways_of_placing(role: Object, key: str, kind: str) -> None:
         f'spec.roles[0]: Forbidden: the "{key}" annotation must not be combined with a non-None '
         f"spec.placementPolicy.type ({kind})"
     )
-    found = messages(placed(*beside(role), type=kind, topology=ZONE))
-    assert [each for each in found if "Forbidden" in each] == ([expected] if key else [])
-    assert not [each for each in messages(placed(*beside(role), type="None")) if "Forbidden" in each]
+    errors = messages(placed(*beside(role), type=kind, topology=ZONE))
+    assert [error for error in errors if "Forbidden" in error] == ([expected] if key else [])
+    assert not [error for error in messages(placed(*beside(role), type="None")) if "Forbidden" in error]
 
 
 def test_surge_without_room() -> None:

@@ -23,7 +23,7 @@ def labelled(**labels: str) -> Object:
 
 POD: Object = {"spec": {"containers": [{"name": "c"}]}}
 WORKERS, LEADERS = (
-    f"spec.roles[0].spec.leaderWorkerTemplate.{each}Template.metadata" for each in ("worker", "leader")
+    f"spec.roles[0].spec.leaderWorkerTemplate.{prefix}Template.metadata" for prefix in ("worker", "leader")
 )
 
 

@@ -28,8 +28,8 @@ def standing(obj: Any, updated: int | None = None, **status: Any) -> Any:
     groups = 2 * obj["spec"]["slices"]
     counts = {"replicas": groups, "readyReplicas": groups, "updatedReplicas": groups}
     counts |= {"updatedReplicas": updated} if updated is not None else {}
-    told = [{"name": name, **counts} for name in ("prefill", "decode")]
-    return {**obj, "status": {"roleStatuses": told, **status}}
+    role_statuses = [{"name": name, **counts} for name in ("prefill", "decode")]
+    return {**obj, "status": {"roleStatuses": role_statuses, **status}}
 
 
 IMAGE = "worker template container main image: app:1 → app:2"
@@ -94,10 +94,10 @@ def test_told(before: Any, after: Any, expected: str) -> None:
 def test_told_if_a_field_of_a_later_release_is_removed(path: tuple[str | int, ...]) -> None:
     """The set was left alone until then, so its changed templates start a rollout now."""
     before = standing(a_set())
-    place = before["spec"]
-    for each in path:
-        place = place[each]
-    place["later"] = 1
+    struct = before["spec"]
+    for key in path:
+        struct = struct[key]
+    struct["later"] = 1
     (warning,) = warnings_in(a_set("app:2"), before)
     assert warning.startswith(f"4 groups (prefill 2, decode 2) restart, {IN_STEP}: ")
 

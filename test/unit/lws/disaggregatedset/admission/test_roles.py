@@ -159,22 +159,22 @@ POOLS = [{"name": "long"}, {"name": "short"}]
 
 
 @pytest.mark.parametrize(
-    ("given", "is_refused"),
+    ("fields", "is_refused"),
     [
         pytest.param({"subRoles": POOLS}, True, id="pools"),
         pytest.param({"subRoles": []}, False, id="none"),
         pytest.param({}, False, id="left out"),
     ],
 )
-def test_pools_within_a_role_are_refused(given: Object, is_refused: bool) -> None:
+def test_pools_within_a_role_are_refused(fields: Object, is_refused: bool) -> None:
     """The definition keeps pools. Otherwise they would be dropped, and the role would run as one pool."""
-    says = (
+    detail = (
         "pools within a role are not supported by this release: leave the field out, or make each pool a "
         "role of its own"
     )
-    told = messages(make_set(*beside(make_role() | given)))
-    assert [said.partition(": Forbidden: ") for said in told] == (
-        [("spec.roles[0].subRoles", ": Forbidden: ", says)] if is_refused else []
+    errors = messages(make_set(*beside(make_role() | fields)))
+    assert [error.partition(": Forbidden: ") for error in errors] == (
+        [("spec.roles[0].subRoles", ": Forbidden: ", detail)] if is_refused else []
     )
 
 
@@ -188,11 +188,11 @@ def test_the_sets_of_roles_have_no_other_controller(name: str) -> None:
     """Other roles would wait for such a role in every rollout, and the field is immutable."""
     role = make_role()
     role["spec"]["managedBy"] = name
-    says = (
+    detail = (
         "the LeaderWorkerSets of roles are run by the controller of their DisaggregatedSet: leave the field"
     )
     (error,) = messages(make_set(*beside(role)))
-    assert error.startswith(f"spec.roles[0].spec.managedBy: Forbidden: {says}")
+    assert error.startswith(f"spec.roles[0].spec.managedBy: Forbidden: {detail}")
 
 
 def test_one_role_is_enough() -> None:

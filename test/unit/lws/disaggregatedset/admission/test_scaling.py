@@ -51,8 +51,8 @@ def test_a_scaler_whose_name_is_too_long() -> None:
 
 def test_two_sets_that_need_a_scaler_of_one_name() -> None:
     """Wart 18."""
-    scaled, other = make_set(*beside(make_role("c") | EXTERNAL), name="a-b"), make_role("b-c") | EXTERNAL
-    theirs = [scaled, make_set(*beside(other), name="a"), {"spec": {"roles": 1}}]
+    scaled, static = make_set(*beside(make_role("c") | EXTERNAL), name="a-b"), make_role("b-c") | EXTERNAL
+    theirs = [scaled, make_set(*beside(static), name="a"), {"spec": {"roles": 1}}]
     (error,) = errors_in(scaled, None, theirs)
     assert str(error) == (
         'spec.roles[0].name: Invalid value: "c": would need the DisaggregatedSetRoleScaler a-b-c, which '

@@ -55,17 +55,17 @@ def test_the_terms_are_those_of_the_original(
 
 def test_the_terms_of_users_stay_and_come_first() -> None:
     own = {"topologyKey": "rack"}
-    given = {"nodeAffinity": {}, "podAffinity": {REQUIRED: [own], PREFERRED: [1]}, "podAntiAffinity": None}
-    affinity = placed(given, SLICES, "llm", 2)
+    affinity_of_user = {"nodeAffinity": {}, "podAffinity": {REQUIRED: [own], PREFERRED: [1]}, "podAntiAffinity": None}
+    affinity = placed(affinity_of_user, SLICES, "llm", 2)
     assert affinity["nodeAffinity"] == {}
     assert affinity["podAffinity"] == {REQUIRED: [own, term(OWN, slices("In", 2))], PREFERRED: [1]}
     assert affinity["podAntiAffinity"] == {REQUIRED: [THIRD]}
-    assert given["podAffinity"] == {REQUIRED: [own], PREFERRED: [1]}
+    assert affinity_of_user["podAffinity"] == {REQUIRED: [own], PREFERRED: [1]}
 
 
 def test_preferred_terms_have_full_weight() -> None:
     preferred = SlicePlacement(PlacementType.EXCLUSIVE_TOPOLOGY, "zone", PlacementStrength.PREFERRED)
-    weighted = [{"weight": 100, "podAffinityTerm": each} for each in (THIRD, term(*STRANGERS))]
+    weighted = [{"weight": 100, "podAffinityTerm": affinity_term} for affinity_term in (THIRD, term(*STRANGERS))]
     affinity = placed({"podAntiAffinity": {REQUIRED: [1], PREFERRED: [2]}}, preferred, "llm", 2)
     assert affinity["podAntiAffinity"] == {REQUIRED: [1], PREFERRED: [2, *weighted]}
     assert affinity["podAffinity"] == {

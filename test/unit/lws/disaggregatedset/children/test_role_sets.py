@@ -178,8 +178,8 @@ def test_a_plain_child_is_that_of_the_original() -> None:
 def test_a_child_with_everything_is_that_of_the_original() -> None:
     policy = {"type": "ExclusiveSlice", "topology": "zone"}
     obj = make_disaggregated(make_role(), full_role(), placementPolicy=policy)
-    asked = parse(obj)
-    assert as_stored(build_child(obj, asked.roles[1], asked.placement, (2, KEY), 0)) == original(FULL)
+    spec = parse(obj)
+    assert as_stored(build_child(obj, spec.roles[1], spec.placement, (2, KEY), 0)) == original(FULL)
 
 
 def test_the_role_stays_as_it_is() -> None:

@@ -26,10 +26,10 @@ NAME = ("DisaggregatedSetRoleScaler", "llm-prefill")
 
 
 def scaler(replicas: int | None = 3, role: str = "prefill") -> dict[str, Any]:
-    made = build_scaler(SET, role, replicas or 0)
-    made["metadata"] |= {"uid": f"uid-{role}", "generation": 2}
-    made["spec"] = {"replicas": replicas} if replicas is not None else {}
-    return made
+    result = build_scaler(SET, role, replicas or 0)
+    result["metadata"] |= {"uid": f"uid-{role}", "generation": 2}
+    result["spec"] = {"replicas": replicas} if replicas is not None else {}
+    return result
 
 
 def settled(replicas: int = 3, existing: int = 1) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def test_wart_18_a_foreign_scaler_is_left_alone_and_named_once() -> None:
     )
     note = "Scaler llm-prefill exists but is not controlled by this DisaggregatedSet; not adopting"
     assert event.note == planned.waiting_for == note
-    assert [each.is_reported for each in planned.problems] == [True]
+    assert [problem.is_reported for problem in planned.problems] == [True]
 
 
 def test_an_orphan_of_ours_is_adopted_with_its_number() -> None:
@@ -155,12 +155,12 @@ def test_an_orphan_of_ours_is_adopted_with_its_number() -> None:
 
 
 def test_one_that_is_going_is_waited_for() -> None:
-    going = scaler()
-    going["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
-    planned = plan(Seen(SET, scalers=(going,)))
+    terminating = scaler()
+    terminating["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
+    planned = plan(Seen(SET, scalers=(terminating,)))
     assert not actions(planned) and not planned.statuses
     assert planned.waiting_for == "the former scaler llm-prefill to be gone"
-    assert plan(Seen(STATIC, scalers=(going,))).is_empty
+    assert plan(Seen(STATIC, scalers=(terminating,))).is_empty
 
 
 def test_what_scalers_ask_for() -> None:

@@ -20,9 +20,9 @@ OLD_READY = (Kid("prefill", OLD), Kid("decode", OLD))
 
 
 def service(role: str, key: str = KEY, index: int = 0, is_legacy: bool = False) -> dict[str, Any]:
-    made = build_service(SET, Identity(index, key, role, is_legacy))
-    made["metadata"]["uid"] = f"uid-{made['metadata']['name']}"
-    return made
+    result = build_service(SET, Identity(index, key, role, is_legacy))
+    result["metadata"]["uid"] = f"uid-{result['metadata']['name']}"
+    return result
 
 
 SERVICES = (service("prefill"), service("decode"))
@@ -30,8 +30,8 @@ OLD_SERVICES = (service("prefill", OLD), service("decode", OLD))
 
 
 def plan(seen: Seen, recorded: dict[str, tuple[str, ...]] | None = None) -> Plan:
-    asked = parse(seen.obj)
-    return plan_services(seen, asked, KEY, recorded) if recorded else plan_services(seen, asked, KEY)
+    spec = parse(seen.obj)
+    return plan_services(seen, spec, KEY, recorded) if recorded else plan_services(seen, spec, KEY)
 
 
 def actions(planned: Plan) -> list[Action]:
@@ -39,11 +39,11 @@ def actions(planned: Plan) -> list[Action]:
 
 
 def names(planned: Plan, kind: type[Create] | type[Delete]) -> set[str]:
-    found = set()
-    for each in actions(planned):
-        if isinstance(each, kind):
-            found.add(each.intent["metadata"]["name"] if isinstance(each, Create) else each.target.name)
-    return found
+    result = set()
+    for action in actions(planned):
+        if isinstance(action, kind):
+            result.add(action.intent["metadata"]["name"] if isinstance(action, Create) else action.target.name)
+    return result
 
 
 def both(key: str, index: int = 0) -> set[str]:
@@ -147,16 +147,16 @@ def test_an_external_role_has_its_share_in_each_slice() -> None:
     obj = make_disaggregated(external, make_role("decode"), slices=2)
     scaler = {"metadata": {"name": "llm-prefill"}, "spec": {"replicas": 1}}
     children = [Kid(role, slice_index=index) for role in ("prefill", "decode") for index in (0, 1)]
-    children = [replace(each, ready=0) if each.role == "prefill" else each for each in children]
+    children = [replace(child, ready=0) if child.role == "prefill" else child for child in children]
     assert names(plan(Seen(obj, tuple(children), scalers=(scaler,))), Create) == both(KEY, 1)
 
 
-@pytest.mark.parametrize(("initial", "gone"), [("0", set()), (None, set()), ("4", both(OLD))])
+@pytest.mark.parametrize(("initial", "deleted"), [("0", set()), (None, set()), ("4", both(OLD))])
 def test_an_old_role_that_was_drained_ends_its_revision_and_one_that_never_was_does_not(
-    initial: str | None, gone: set[str]
+    initial: str | None, deleted: set[str]
 ) -> None:
     old = (Kid("prefill", OLD, desired=0, ready=0, initial=initial), Kid("decode", OLD))
-    assert names(plan(Seen(SET, (*READY, *old), (*SERVICES, *OLD_SERVICES))), Delete) == gone
+    assert names(plan(Seen(SET, (*READY, *old), (*SERVICES, *OLD_SERVICES))), Delete) == deleted
 
 
 def test_a_set_at_zero_keeps_what_it_has_and_gets_nothing() -> None:
@@ -191,11 +191,11 @@ def test_legacy_services_stay_as_long_as_their_children() -> None:
 
 
 def test_other_services_of_the_set_are_left_alone() -> None:
-    other = service("prefill")
-    other["metadata"]["name"] = "llm-by-hand"
-    going = service("prefill", OLD)
-    going["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
-    assert plan(Seen(SET, READY, (*SERVICES, other, going))).is_empty
+    foreign = service("prefill")
+    foreign["metadata"]["name"] = "llm-by-hand"
+    terminating = service("prefill", OLD)
+    terminating["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
+    assert plan(Seen(SET, READY, (*SERVICES, foreign, terminating))).is_empty
 
 
 def test_edits_are_repaired() -> None:
@@ -235,7 +235,7 @@ def test_an_orphan_is_adopted_and_a_stranger_left_alone() -> None:
     orphan, stranger = service("prefill"), service("decode")
     orphan["metadata"]["ownerReferences"] = []
     stranger["metadata"]["ownerReferences"] = [{"kind": "App", "name": "x", "uid": "u", "controller": True}]
-    by_name = {("Service", each["metadata"]["name"]): each for each in (orphan, stranger)}
+    by_name = {("Service", obj["metadata"]["name"]): obj for obj in (orphan, stranger)}
     planned = plan(Seen(SET, READY, strangers=by_name, owners_alive=frozenset({"u"})))
     (adoption,) = actions(planned)
     assert isinstance(adoption, SetOwner)
@@ -245,11 +245,11 @@ def test_an_orphan_is_adopted_and_a_stranger_left_alone() -> None:
 
 
 def test_a_service_without_owner_that_does_something_else_is_in_the_way() -> None:
-    other = service("prefill")
-    other["metadata"]["ownerReferences"] = []
-    other["spec"] = {"clusterIP": "10.0.0.1", "selector": {"app": "x"}}
+    foreign = service("prefill")
+    foreign["metadata"]["ownerReferences"] = []
+    foreign["spec"] = {"clusterIP": "10.0.0.1", "selector": {"app": "x"}}
     planned = plan(
-        Seen(SET, READY, (SERVICES[1],), strangers={("Service", other["metadata"]["name"]): other})
+        Seen(SET, READY, (SERVICES[1],), strangers={("Service", foreign["metadata"]["name"]): foreign})
     )
     assert not actions(planned)
-    assert [each.reason for each in planned.problems] == ["NameClash"]
+    assert [problem.reason for problem in planned.problems] == ["NameClash"]

@@ -55,8 +55,8 @@ def patch_of(planned: Plan) -> Any:
     return merge.patch
 
 
-def upkeep(child: dict[str, Any], asked: Role | None, recorded: Role | None = PLAIN) -> Any:
-    role = live_role(asked) if asked is not None else None
+def upkeep(child: dict[str, Any], current: Role | None, recorded: Role | None = PLAIN) -> Any:
+    role = live_role(current) if current is not None else None
     return patch_of(plan_role_upkeep("llm", child, role, recorded))
 
 
@@ -165,8 +165,8 @@ def test_what_a_tool_would_prune_by_is_worth_no_write_and_goes_with_the_next() -
     child["metadata"]["annotations"] = dict(tools)
     assert upkeep(child, claimed, claimed) is None and upkeep(child, PLAIN, claimed) is None
     more = role(role={"metadata": {"labels": {**tools, **others}, "annotations": tools}})
-    gone = dict.fromkeys(tools)
-    assert upkeep(child, more, claimed) == {"metadata": {"labels": {**others, **gone}, "annotations": gone}}
+    removed = dict.fromkeys(tools)
+    assert upkeep(child, more, claimed) == {"metadata": {"labels": {**others, **removed}, "annotations": removed}}
 
 
 def test_labels_of_a_role_never_win_over_those_of_the_set() -> None:

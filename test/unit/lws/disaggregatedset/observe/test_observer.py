@@ -41,13 +41,13 @@ class World:
         self.observer = DisaggregatedObserver(cluster, self.store, memory)
 
     def put(self, obj: dict[str, Any], is_seen: bool = True) -> dict[str, Any]:
-        made = copy.deepcopy(obj)
-        made["metadata"].setdefault("resourceVersion", "1")
-        made["metadata"].setdefault("uid", f"uid-{made['kind']}-{made['metadata']['name']}")
-        self.live[made["kind"], made["metadata"]["name"]] = made
+        stored = copy.deepcopy(obj)
+        stored["metadata"].setdefault("resourceVersion", "1")
+        stored["metadata"].setdefault("uid", f"uid-{stored['kind']}-{stored['metadata']['name']}")
+        self.live[stored["kind"], stored["metadata"]["name"]] = stored
         if is_seen:
-            self.store.put(made)
-        return made
+            self.store.put(stored)
+        return stored
 
     def record(self, number: int = 1) -> None:
         self.put(api_server.stored(build_revision(self.obj, record(self.obj), KEY, number)))
@@ -71,11 +71,11 @@ async def test_a_set_at_rest_costs_no_read() -> None:
     for identity in (PREFILL, DECODE):
         world.put(make_child(world.obj, identity))
     snapshot = await world.look()
-    assert [(each.role, each.slice_index, each.key) for each in snapshot.children] == [
+    assert [(child.role, child.slice_index, child.key) for child in snapshot.children] == [
         ("decode", 0, KEY),
         ("prefill", 0, KEY),
     ]
-    assert [each.key for each in snapshot.revisions] == [KEY]
+    assert [revision.key for revision in snapshot.revisions] == [KEY]
     assert not world.reads and snapshot.reread is None and not snapshot.strangers
 
 
@@ -106,12 +106,12 @@ async def test_a_role_that_lacks_its_scaler_lacks_something() -> None:
 
 
 async def test_a_set_that_goes_or_cannot_be_read_is_not_looked_into() -> None:
-    going = make_disaggregated()
-    going["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
-    assert not (await World(going).look()).children
+    terminating = make_disaggregated()
+    terminating["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    assert not (await World(terminating).look()).children
     garbled = await World(make_disaggregated(roles=[])).look()
     assert garbled.fault and not garbled.children
-    assert await World(going).observer.observe("default", "other", NOW) is None
+    assert await World(terminating).observer.observe("default", "other", NOW) is None
 
 
 async def test_orphans_by_name_and_label_and_strangers_by_name() -> None:
@@ -122,11 +122,11 @@ async def test_orphans_by_name_and_label_and_strangers_by_name() -> None:
     stranger["metadata"]["ownerReferences"][0]["uid"] = "another"
     world.put(orphan)
     world.put(stranger)
-    other = copy.deepcopy(orphan)
-    other["metadata"] |= {"name": "demo-of-somebody", "uid": "u-2"}
-    world.put(other)
+    foreign = copy.deepcopy(orphan)
+    foreign["metadata"] |= {"name": "demo-of-somebody", "uid": "u-2"}
+    world.put(foreign)
     snapshot = await world.look()
-    assert [each["metadata"]["name"] for each in snapshot.orphans] == [f"demo-0-{KEY}-prefill"]
+    assert [obj["metadata"]["name"] for obj in snapshot.orphans] == [f"demo-0-{KEY}-prefill"]
     assert ("LeaderWorkerSet", f"demo-0-{KEY}-decode") in snapshot.strangers
     assert not snapshot.children
     # If the store may be behind, the API server is read.
@@ -191,9 +191,8 @@ async def test_a_child_is_judged_by_its_own_groups(
         pod["metadata"]["ownerReferences"][0] |= {"name": leader["metadata"]["name"]}
         pod["metadata"]["ownerReferences"][0]["uid"] = leader["metadata"]["uid"]
         world.put(pod)
-    (facts_of_child,) = (await world.look()).children
-    found = facts_of_child
-    assert (found.ready, found.present, found.is_settled, found.broken_on_top) == expected
+    (judged,) = (await world.look()).children
+    assert (judged.ready, judged.present, judged.is_settled, judged.broken_on_top) == expected
 
 
 FORMER = "former"
@@ -281,4 +280,4 @@ async def test_scalers_and_services_are_those_that_it_controls() -> None:
             world.put({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": {}})
     snapshot = await world.look()
     for owned in (snapshot.services, snapshot.scalers):
-        assert [each["metadata"]["name"] for each in owned] == ["demo-prefill"]
+        assert [scaler["metadata"]["name"] for scaler in owned] == ["demo-prefill"]

@@ -18,9 +18,9 @@ CHILD = make_child(make_disaggregated(), Identity(0, "1" * 8, "prefill"))
 
 @pytest.fixture
 def store() -> Store:
-    known = Store(lambda before, after: None, TABLES)
-    known.put(CHILD)
-    return known
+    result = Store(lambda before, after: None, TABLES)
+    result.put(CHILD)
+    return result
 
 
 def find(store: Store) -> Any:
@@ -42,14 +42,14 @@ def test_another_one_of_that_name_stays(store: Store) -> None:
 
 
 def test_what_a_write_of_ours_has_returned_is_told_from_what_others_did() -> None:
-    told: list[bool] = []
-    known = Store(lambda before, after: told.append(memory.is_ours(after or before or {})), TABLES)
-    memory = DisaggregatedMemory(known)
+    verdicts: list[bool] = []
+    store = Store(lambda before, after: verdicts.append(memory.is_ours(after or before or {})), TABLES)
+    memory = DisaggregatedMemory(store)
     memory.put(CHILD)
     metadata = {**CHILD["metadata"], "resourceVersion": "8", "labels": {}}
-    known.put({**CHILD, "metadata": metadata})
+    store.put({**CHILD, "metadata": metadata})
     memory.put({**CHILD, "metadata": {**metadata, "resourceVersion": "9", "labels": {"a": "b"}}})
     memory.drop(Reference.to(CHILD))
     memory.put({**CHILD, "metadata": {**metadata, "uid": "u-next", "resourceVersion": "11"}})
-    known.drop({**CHILD, "metadata": {**metadata, "uid": "u-next", "resourceVersion": "11"}})
-    assert told == [True, False, True, True, True, False]
+    store.drop({**CHILD, "metadata": {**metadata, "uid": "u-next", "resourceVersion": "11"}})
+    assert verdicts == [True, False, True, True, True, False]

@@ -87,19 +87,19 @@ def make_child(
 ) -> Child:
     """Return the child that upstream creates for a role of the set as it is now."""
     name, key = obj["metadata"]["name"], key or key_by_hash(obj)
-    part = copy.deepcopy(next(each for each in obj["spec"]["roles"] if each["name"] == role))
+    part = copy.deepcopy(next(candidate for candidate in obj["spec"]["roles"] if candidate["name"] == role))
     labels = {NAME_LABEL: name, ROLE_LABEL: role, REVISION_LABEL: key}
     labels |= {APP_LABEL: f"{name}-{role}"} if is_legacy else {SLICE_LABEL: str(slice_index)}
     labels.setdefault(APP_LABEL, f"{name}-{slice_index}-{role}")
     template = part["spec"]["leaderWorkerTemplate"]
-    for each in ("workerTemplate", "leaderTemplate"):
-        if each in template:
-            metadata = template[each].setdefault("metadata", {})
+    for template_name in ("workerTemplate", "leaderTemplate"):
+        if template_name in template:
+            metadata = template[template_name].setdefault("metadata", {})
             metadata["labels"] = {**metadata.get("labels", {}), **labels}
-            _place(template[each]["spec"], obj, slice_index)
+            _place(template[template_name]["spec"], obj, slice_index)
     part["spec"] |= {"networkConfig": {"subdomainPolicy": "Shared"}}
     middle = f"{key}-{role}" if is_legacy else f"{slice_index}-{key}-{role}"
-    given = part.get("metadata") or {}
+    metadata_of_role = part.get("metadata") or {}
     child = {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
@@ -108,8 +108,8 @@ def make_child(
             "namespace": "default",
             "uid": f"uid-of-{name}-{middle}",
             "creationTimestamp": created,
-            "labels": {**given.get("labels", {}), **labels},
-            "annotations": dict(given.get("annotations", {})),
+            "labels": {**metadata_of_role.get("labels", {}), **labels},
+            "annotations": dict(metadata_of_role.get("annotations", {})),
         },
         "spec": part["spec"],
     }
@@ -118,7 +118,7 @@ def make_child(
 
 def children_of(obj: Object, slices: int = 1, key: str = "", **more: Any) -> tuple[Child, ...]:
     """Return a child for every role of the set as it is now, in each slice."""
-    names = [each["name"] for each in obj["spec"]["roles"]]
+    names = [role["name"] for role in obj["spec"]["roles"]]
     return tuple(make_child(obj, name, index, key, **more) for index in range(slices) for name in names)
 
 
@@ -128,9 +128,9 @@ def _place(pod: dict[str, Any], obj: Object, index: int) -> None:
         return
     name = obj["metadata"]["name"]
     own = {"key": NAME_LABEL, "operator": "In", "values": [name]}
-    here = {"key": SLICE_LABEL, "operator": "In", "values": [str(index)]}
+    same_slice = {"key": SLICE_LABEL, "operator": "In", "values": [str(index)]}
     elsewhere = {"key": SLICE_LABEL, "operator": "NotIn", "values": [str(index)]}
-    together, apart = [[own, here]], [[own, elsewhere]]
+    together, apart = [[own, same_slice]], [[own, elsewhere]]
     if policy["type"] == "ExclusiveTopology":
         others = {"key": NAME_LABEL, "operator": "NotIn", "values": [name]}
         apart.append([{"key": NAME_LABEL, "operator": "Exists"}, others])
@@ -141,27 +141,27 @@ def _place(pod: dict[str, Any], obj: Object, index: int) -> None:
         ]
         listed, field_name = terms, "requiredDuringSchedulingIgnoredDuringExecution"
         if policy.get("strength") == "Preferred":
-            listed = [{"weight": 100, "podAffinityTerm": each} for each in terms]
+            listed = [{"weight": 100, "podAffinityTerm": affinity_term} for affinity_term in terms]
             field_name = "preferredDuringSchedulingIgnoredDuringExecution"
-        kept = affinity.setdefault(kind, {})
-        kept[field_name] = [*kept.get(field_name, []), *listed]
+        terms_of_kind = affinity.setdefault(kind, {})
+        terms_of_kind[field_name] = [*terms_of_kind.get(field_name, []), *listed]
 
 
 def stored(revision: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     """Return a ControllerRevision as the API server returns it."""
-    made = {**revision, "metadata": dict(revision["metadata"])}
-    if isinstance(made["data"], Verbatim):
-        made["data"] = json.loads(made["data"].text)
-    name = made["metadata"]["name"]
-    given = {"uid": f"uid-of-{name}", "resourceVersion": "1", "creationTimestamp": CREATED}
-    made["metadata"] |= given | metadata
-    return made
+    result = {**revision, "metadata": dict(revision["metadata"])}
+    if isinstance(result["data"], Verbatim):
+        result["data"] = json.loads(result["data"].text)
+    name = result["metadata"]["name"]
+    server_fields = {"uid": f"uid-of-{name}", "resourceVersion": "1", "creationTimestamp": CREATED}
+    result["metadata"] |= server_fields | metadata
+    return result
 
 
 def revision_of(obj: Object, number: int = 1, key: str = "", **metadata: Any) -> dict[str, Any]:
     """Return the stored revision of the set as it is now."""
-    made = record(obj)
-    return stored(build_revision(obj, made, key or key_of(made.roles), number), **metadata)
+    content = record(obj)
+    return stored(build_revision(obj, content, key or key_of(content.roles), number), **metadata)
 
 
 def recorded(obj: Object, number: int = 1, key: str = "", **metadata: Any) -> RecordedRoles:
@@ -189,4 +189,4 @@ class World:
 
 def created(actions: Any) -> list[RecordedRoles]:
     """Return the revisions that these actions record."""
-    return [read(stored(dict(each.intent))) for each in actions if isinstance(each, Create)]
+    return [read(stored(dict(action.intent))) for action in actions if isinstance(action, Create)]

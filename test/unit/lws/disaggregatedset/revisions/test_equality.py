@@ -27,22 +27,22 @@ def make_serving() -> list[dict[str, Any]]:
 def respelled(value: Any, chance: random.Random) -> Any:
     """Return an equivalent value: keys in another order, defaults, nulls and empty fields written out."""
     if isinstance(value, list):
-        return [respelled(each, chance) for each in value]
+        return [respelled(item, chance) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {key: respelled(item, chance) for key, item in value.items()}
+    result = {key: respelled(item, chance) for key, item in value.items()}
     extras: dict[str, Any] = {}
-    if "containers" in made:
+    if "containers" in result:
         extras = {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "nodeSelector": {}, "volumes": []}
-    elif "image" in made:
+    elif "image" in result:
         extras = {"terminationMessagePath": "/dev/termination-log", "env": [], "command": None}
-    elif "cpu" in made:
-        made["cpu"] = chance.choice(("1", 1, "1000m", "1.0"))
-        made["memory"] = chance.choice(("1Gi", "1024Mi", "1048576Ki"))
-    elif "containerPort" in made:
+    elif "cpu" in result:
+        result["cpu"] = chance.choice(("1", 1, "1000m", "1.0"))
+        result["memory"] = chance.choice(("1Gi", "1024Mi", "1048576Ki"))
+    elif "containerPort" in result:
         extras = {"protocol": "TCP"}
-    made |= {key: item for key, item in extras.items() if chance.random() < 0.5}
-    items = list(made.items())
+    result |= {key: item for key, item in extras.items() if chance.random() < 0.5}
+    items = list(result.items())
     chance.shuffle(items)
     return dict(items)
 
@@ -52,12 +52,12 @@ def test_other_spellings_and_orders_are_equal(seed: int) -> None:
     """Wart 13."""
     chance = random.Random(seed)
     roles = make_serving()
-    other = [respelled(role, chance) for role in roles]
-    chance.shuffle(other)
-    assert record(make_dset(*other)).forms == record(make_dset(*roles)).forms
-    changed = chance.choice(other)["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]
+    spelled = [respelled(role, chance) for role in roles]
+    chance.shuffle(spelled)
+    assert record(make_dset(*spelled)).forms == record(make_dset(*roles)).forms
+    changed = chance.choice(spelled)["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]
     changed["image"] = "other"
-    assert record(make_dset(*other)).forms != record(make_dset(*roles)).forms
+    assert record(make_dset(*spelled)).forms != record(make_dset(*roles)).forms
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_ordinals_are_what_was_recorded_before_there_was_another_identity(identi
     """The ordinal identity is the only one that older revisions know. The replacement policy is never
     recorded. Both are defaults of the definition.
     """
-    plain, found = make_dset(make_role("prefill"), make_role("decode")), identified(identity)
-    found["spec"]["roles"][0]["spec"]["groupReplacementPolicy"] = "Immediate"
-    assert record(found).text == record(plain).text
-    assert record(found).key_at(0) == record(plain).key_at(0)
+    plain, with_identity = make_dset(make_role("prefill"), make_role("decode")), identified(identity)
+    with_identity["spec"]["roles"][0]["spec"]["groupReplacementPolicy"] = "Immediate"
+    assert record(with_identity).text == record(plain).text
+    assert record(with_identity).key_at(0) == record(plain).key_at(0)
 
 
 def test_another_identity_is_another_revision() -> None:

@@ -39,9 +39,9 @@ def test_the_object_that_is_recorded() -> None:
     policy = {"type": "ExclusiveSlice", "topology": "zone"}
     obj = make_dset(RICH, make_role("decode"), placementPolicy=policy, rolloutStrategy={"paused": True})
     key = key_by_hash(obj)
-    made = build_revision(obj, record(obj), key, 3)
-    noted = made["metadata"].pop("annotations")
-    assert made == {
+    revision = build_revision(obj, record(obj), key, 3)
+    noted = revision["metadata"].pop("annotations")
+    assert revision == {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": {
@@ -65,28 +65,28 @@ def test_the_object_that_is_recorded() -> None:
     data = json.loads(record(obj).text)["spec"]
     assert set(data) == {"roles", "placementPolicy"}, "what is no part of the target state is not recorded"
     assert data["placementPolicy"] == policy
-    assert [each["name"] for each in data["roles"]] == ["prefill", "decode"]
+    assert [role["name"] for role in data["roles"]] == ["prefill", "decode"]
     without = {key: value for key, value in RICH["spec"].items() if key != "replicas"}
     assert data["roles"][0] == {**RICH, "spec": without}, "the whole role, but for its number of groups"
 
 
 def test_what_was_recorded_is_read_back() -> None:
     obj = make_dset(RICH, make_role("decode"))
-    found = read(revision_of(obj, 5))
-    assert (found.number, found.key, found.broken) == (5, key_by_hash(obj), "")
-    assert (found.is_orphan, found.is_terminating, found.generation) == (False, False, None)
-    assert list(found.record.roles) == ["prefill", "decode"]
-    assert found.record.metadata == {"prefill": {"labels": {"team": "a"}}, "decode": {}}
-    assert found.record.text == record(obj).text
-    assert found.record.forms == record(obj).forms
+    revision = read(revision_of(obj, 5))
+    assert (revision.number, revision.key, revision.broken) == (5, key_by_hash(obj), "")
+    assert (revision.is_orphan, revision.is_terminating, revision.generation) == (False, False, None)
+    assert list(revision.record.roles) == ["prefill", "decode"]
+    assert revision.record.metadata == {"prefill": {"labels": {"team": "a"}}, "decode": {}}
+    assert revision.record.text == record(obj).text
+    assert revision.record.forms == record(obj).forms
 
 
 def test_what_users_say_of_a_change_is_recorded_with_it() -> None:
     obj = make_dset()
     obj["metadata"]["annotations"] = {CHANGE_CAUSE_ANNOTATION: "new model", "other": "x"}
-    made = build_revision(obj, record(obj), "0123abcd", 1)
-    assert made["metadata"]["annotations"][CHANGE_CAUSE_ANNOTATION] == "new model"
-    assert "other" not in made["metadata"]["annotations"]
+    revision = build_revision(obj, record(obj), "0123abcd", 1)
+    assert revision["metadata"]["annotations"][CHANGE_CAUSE_ANNOTATION] == "new model"
+    assert "other" not in revision["metadata"]["annotations"]
     assert (
         CHANGE_CAUSE_ANNOTATION
         not in build_revision(obj, record(obj), "0123abcd", 1, 4)["metadata"]["annotations"]
@@ -108,10 +108,10 @@ def test_the_key_is_in_the_name_which_nobody_can_edit() -> None:
 
 def test_a_history_of_what_ran_notes_the_generation() -> None:
     obj = make_dset()
-    made = stored(build_revision(obj, record(obj), "0123abcd", 1, 4))
-    assert (read(made).generation, read(made).broken) == (4, "")
-    made["metadata"]["annotations"] = {}
-    assert "other data than its name says" in read(made).broken, "neither a sum nor the key proves the data"
+    revision = stored(build_revision(obj, record(obj), "0123abcd", 1, 4))
+    assert (read(revision).generation, read(revision).broken) == (4, "")
+    revision["metadata"]["annotations"] = {}
+    assert "other data than its name says" in read(revision).broken, "neither a sum nor the key proves the data"
 
 
 def test_a_lost_proof_is_no_loss_where_the_key_proves_the_data() -> None:
@@ -123,18 +123,18 @@ def test_a_lost_proof_is_no_loss_where_the_key_proves_the_data() -> None:
 
 def test_a_generation_that_was_edited_counts_as_lost() -> None:
     obj = make_dset()
-    made = stored(build_revision(obj, record(obj), key_by_hash(obj), 1, 4))
-    noted = json.loads(made["metadata"]["annotations"][PROOF_ANNOTATION])
-    made["metadata"]["annotations"] = {PROOF_ANNOTATION: json.dumps({**noted, "generation": "9"})}
-    assert (read(made).broken, read(made).generation) == ("", None)
+    revision = stored(build_revision(obj, record(obj), key_by_hash(obj), 1, 4))
+    noted = json.loads(revision["metadata"]["annotations"][PROOF_ANNOTATION])
+    revision["metadata"]["annotations"] = {PROOF_ANNOTATION: json.dumps({**noted, "generation": "9"})}
+    assert (read(revision).broken, read(revision).generation) == ("", None)
 
 
 def test_data_that_were_replaced_are_used_for_nothing() -> None:
     revision = revision_of(make_dset())
     revision["data"]["spec"]["roles"][0]["spec"]["leaderWorkerTemplate"]["size"] = 3
-    found = read(revision)
-    assert "other data than its name says" in found.broken
-    assert not found.record.roles
+    stored_revision = read(revision)
+    assert "other data than its name says" in stored_revision.broken
+    assert not stored_revision.record.roles
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def test_data_that_were_replaced_are_used_for_nothing() -> None:
     ],
 )
 def test_broken_revisions_say_why(data: Any, words: str) -> None:
-    found = read({**revision_of(make_dset()), "data": data})
-    assert words in found.broken
-    assert found.name in found.broken
-    assert not found.record.forms
+    revision = read({**revision_of(make_dset()), "data": data})
+    assert words in revision.broken
+    assert revision.name in revision.broken
+    assert not revision.record.forms
 
 
 @for_each_seed(300)
@@ -164,34 +164,34 @@ def test_nothing_that_is_stored_raises(seed: int) -> None:
     revision = revision_of(make_dset(RICH, make_role("decode")))
     obj = make_dset()
     for _ in range(chance.choice((1, 1, 2, 4))):
-        *way, last = chance.choice(_places(revision))
+        *path, last = chance.choice(_places(revision))
         parent: Any = revision
-        for step in way:
+        for step in path:
             parent = parent[step]
         parent[last] = copy.deepcopy(chance.choice(GARBAGE))
-    found = read(revision)
+    parsed = read(revision)
     is_ours(revision, obj)
-    if not found.broken:
-        assert found.record.forms.keys() == found.record.roles.keys()
-        assert found.record.text
+    if not parsed.broken:
+        assert parsed.record.forms.keys() == parsed.record.roles.keys()
+        assert parsed.record.text
 
 
 _METADATA = ("name", "namespace", "uid", "resourceVersion")
-_GIVEN = {("apiVersion",), ("kind",), *(("metadata", each) for each in _METADATA)}
+_GIVEN = {("apiVersion",), ("kind",), *(("metadata", field) for field in _METADATA)}
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the paths of all fields, except for those by which the API server identifies the object."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    found = []
+    paths = []
     for key, below in items:
-        place = (*path, key)
-        if place in _GIVEN:
+        current = (*path, key)
+        if current in _GIVEN:
             continue
-        if place != ("metadata",):
-            found.append(place)
-        found += _places(below, place)
-    return found
+        if current != ("metadata",):
+            paths.append(current)
+        paths += _places(below, current)
+    return paths
 
 
 def test_ours_by_controller_or_by_name_and_data() -> None:

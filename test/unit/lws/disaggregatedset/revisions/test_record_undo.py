@@ -19,24 +19,24 @@ HASHED = make_dset(make_role("prefill", image="a", groupIdentity="Hash"), make_r
 TURNED = make_dset(*reversed(B["spec"]["roles"]))
 
 
-def undone(obj: dict[str, Any], wanted: dict[str, Any], **counts: int) -> dict[str, Any]:
+def undone(obj: dict[str, Any], target: dict[str, Any], **counts: int) -> dict[str, Any]:
     """Return the set after the undo."""
-    found = copy.deepcopy(obj)
-    test, *rest = operations(obj, record(wanted), counts)
+    result = copy.deepcopy(obj)
+    test, *edits = operations(obj, record(target), counts)
     assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
-    for each in rest:
-        *way, last = each["path"].split("/")[1:]
-        parent: Any = found
-        for step in way:
+    for edit in edits:
+        *parents, last = edit["path"].split("/")[1:]
+        parent: Any = result
+        for step in parents:
             parent = parent[int(step) if isinstance(parent, list) else step]
-        assert each["op"] == "add" or last in parent, "a replacement needs something to replace"
-        parent[last] = each["value"]
-    return found
+        assert edit["op"] == "add" or last in parent, "a replacement needs something to replace"
+        parent[last] = edit["value"]
+    return result
 
 
 def role_of(obj: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(each for each in obj["spec"]["roles"] if each["name"] == name)
-    return found
+    role: dict[str, Any] = next(candidate for candidate in obj["spec"]["roles"] if candidate["name"] == name)
+    return role
 
 
 @pytest.mark.parametrize("now", [A, B, THREE, HASHED, TURNED])
@@ -51,7 +51,7 @@ def test_only_templates_that_differ_are_written() -> None:
     _, only = operations(B, record(A), {})
     assert only["path"] == "/spec/roles/0/spec/leaderWorkerTemplate"
     after = undone(B, A)
-    assert [each["spec"]["replicas"] for each in after["spec"]["roles"]] == [5, 3], "scaling is no revision"
+    assert [role["spec"]["replicas"] for role in after["spec"]["roles"]] == [5, 3], "scaling is no revision"
 
 
 def test_what_takes_effect_at_once_stays_as_it_is() -> None:
@@ -84,7 +84,7 @@ def test_a_role_that_was_added_goes_and_nothing_waits_for_it() -> None:
     now = copy.deepcopy(THREE)
     now["spec"]["roles"][0]["startAfter"] = ["router", "decode"]
     after = undone(now, A)
-    assert [each["name"] for each in after["spec"]["roles"]] == ["prefill", "decode"]
+    assert [role["name"] for role in after["spec"]["roles"]] == ["prefill", "decode"]
     assert after["spec"]["roles"][0]["startAfter"] == ["decode"]
 
 

@@ -53,12 +53,12 @@ class Rules:
         )
 
     def proportional(self, old: Counts) -> Counts:
-        gone = [
+        deletions = [
             floor(Fraction((io - o) * self.total, io))
             for io, o in zip(self.initial, old, strict=True)
             if io > 0
         ]
-        after = max(0, *gone, 0) + 1
+        after = max(0, *deletions, 0) + 1
         return tuple(
             min(o, max(0, io - floor(Fraction(after * io, self.total))))
             for io, o in zip(self.initial, old, strict=True)
@@ -111,13 +111,13 @@ class Rules:
 def rows(rules: Rules) -> list[Row]:
     """Return the rows of a rollout. After the last old group the steady state takes over."""
     row: Row | None = (rules.initial, tuple(0 for _ in rules.initial))
-    found: list[Row] = []
-    while row is not None and len(found) < 500:
-        found.append(row)
+    result: list[Row] = []
+    while row is not None and len(result) < 500:
+        result.append(row)
         row = rules.step(*row) if any(row[0]) else None
-    if not any(found[-1][0]) and found[-1][1] != rules.target:
-        found.append((found[-1][0], rules.target))
-    return found
+    if not any(result[-1][0]) and result[-1][1] != rules.target:
+        result.append((result[-1][0], rules.target))
+    return result
 
 
 def by_writes(sequence: list[Row]) -> list[Row]:
@@ -125,12 +125,12 @@ def by_writes(sequence: list[Row]) -> list[Row]:
 
     What it raises has no room before the old groups are gone; then the steady state creates all the rest.
     """
-    found = sequence[:1]
+    result = sequence[:1]
     for number, (before, after) in enumerate(pairwise(sequence), start=2):
         is_emptied = any(before[0]) and not any(after[0])
         if not (is_emptied and after[1] != before[1] and number < len(sequence)):
-            found.append(after)
-    return found
+            result.append(after)
+    return result
 
 
 def broken_promises(rules: Rules, sequence: list[Row]) -> Iterator[str]:
@@ -144,8 +144,8 @@ def broken_promises(rules: Rules, sequence: list[Row]) -> Iterator[str]:
                 yield f"floor {old_after} {new_after}"
             if old_after[i] > old[i] or new_after[i] < new[i]:
                 yield f"direction {old_after} {new_after}"
-        for counts, wanted in ((old_after, rules.initial), (new_after, rules.target)):
-            present = [counts[i] > 0 for i in rules.roles if wanted[i] > 0]
+        for counts, counts_at_rest in ((old_after, rules.initial), (new_after, rules.target)):
+            present = [counts[i] > 0 for i in rules.roles if counts_at_rest[i] > 0]
             if any(present) and not all(present):
                 yield f"pairs {old_after} {new_after}"
     if sequence[-1] != (tuple(0 for _ in rules.initial), rules.target):
@@ -154,19 +154,19 @@ def broken_promises(rules: Rules, sequence: list[Row]) -> Iterator[str]:
 
 def spread(revisions: list[Counts], budget: Counts) -> list[Counts]:
     """Return what remains of old revisions, newest first, after the budget of each role is deleted (§9)."""
-    left, found = list(budget), []
+    remaining, result = list(budget), []
     for counts in revisions:
-        if not any(each > 0 for each in left):
-            found.append(counts)
+        if not any(count > 0 for count in remaining):
+            result.append(counts)
             continue
-        planned = [max(0, min(b, n)) for b, n in zip(left, counts, strict=True)]
+        planned = [max(0, min(b, n)) for b, n in zip(remaining, counts, strict=True)]
         triggers = [n > 0 and n == p for n, p in zip(counts, planned, strict=True)]
-        found.append(
+        result.append(
             tuple(0 for _ in counts)
             if any(triggers)
             else tuple(n - p for n, p in zip(counts, planned, strict=True))
         )
-        for i, gone in enumerate(planned):
+        for i, deleted in enumerate(planned):
             # A role that is deleted with the others keeps its budget.
-            left[i] -= gone if triggers[i] or not any(triggers) else 0
-    return found
+            remaining[i] -= deleted if triggers[i] or not any(triggers) else 0
+    return result

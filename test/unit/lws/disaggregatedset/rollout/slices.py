@@ -8,24 +8,24 @@ from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget
 NAMES = tuple("xyzw")
 
 
-def ready(wanted: int, initial: int | None = None) -> Count:
+def ready(replicas: int, initial: int | None = None) -> Count:
     """Return the count of a settled child."""
-    return Count(wanted, wanted, wanted, True, initial)
+    return Count(replicas, replicas, replicas, True, initial)
 
 
-def broken(wanted: int, working: int = 0, initial: int | None = None, on_top: int = 0) -> Count:
+def broken(replicas: int, working: int = 0, initial: int | None = None, on_top: int = 0) -> Count:
     """Return the count of a child with `working` ready groups."""
-    return Count(wanted, wanted, working, False, initial, on_top)
+    return Count(replicas, replicas, working, False, initial, on_top)
 
 
-def starting(wanted: int, working: int = 0, on_top: int = 0, failed: int = 0) -> Count:
+def starting(replicas: int, working: int = 0, on_top: int = 0, failed: int = 0) -> Count:
     """Return the count of a child whose other groups may become ready at any moment.
 
     The `failed` groups, at consecutive indices from the top, may not.
     """
-    unready = wanted - working
+    unready = replicas - working
     on_top = max(on_top, failed)
-    return Count(wanted, wanted, working, False, wanted, on_top, unready - failed, failed)
+    return Count(replicas, replicas, working, False, replicas, on_top, unready - failed, failed)
 
 
 def roles(
@@ -38,10 +38,10 @@ def roles(
 
 def revision(key: str, *counts: Count | int) -> RevisionCounts:
     """Return a revision. A whole number stands for a settled child that had as many groups at the start."""
-    children = (ready(each, each) if isinstance(each, int) else each for each in counts)
+    children = (ready(count, count) if isinstance(count, int) else count for count in counts)
     return RevisionCounts(key, dict(zip(NAMES, children, strict=False)))
 
 
-def beginning(initial: tuple[int, ...], wanted: tuple[RoleTarget, ...]) -> SliceState:
+def beginning(initial: tuple[int, ...], targets: tuple[RoleTarget, ...]) -> SliceState:
     """Return a settled slice, before anything of the target revision exists."""
-    return start(wanted, dict(zip(NAMES, initial, strict=False)))
+    return start(targets, dict(zip(NAMES, initial, strict=False)))

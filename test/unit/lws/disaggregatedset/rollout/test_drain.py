@@ -10,8 +10,8 @@ from test.unit.lws.disaggregatedset.rollout.slices import broken, revision, role
 def drained(state: SliceState, *budget: int) -> Lowered:
     """Lower each role by its budget of groups."""
     planned = {
-        role.name: state.old_desired(role.name) - going
-        for role, going in zip(state.roles, budget, strict=True)
+        role.name: state.old_desired(role.name) - deleted
+        for role, deleted in zip(state.roles, budget, strict=True)
     }
     return Drain(state).to(planned).lowered
 

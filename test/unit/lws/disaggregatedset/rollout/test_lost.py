@@ -76,9 +76,9 @@ def test_it_counts_like_a_child_whose_groups_are_starting() -> None:
 )
 def test_a_step_that_takes_all_of_it_goes_on_without_it(lingering: int, raised: dict[str, int]) -> None:
     """The lost child would not be recreated, so no change would start the next step."""
-    wanted = roles((4, 1), surge=(1, 0), unavailable=(0, 1))
+    targets = roles((4, 1), surge=(1, 0), unavailable=(0, 1))
     counts = RevisionCounts("a", {"x": ready(4, 4)})
-    state = with_lost(SliceState(wanted, (counts,), revision("b", 0, 0)), {"a": {"y": Lost(1, 1, lingering)}})
+    state = with_lost(SliceState(targets, (counts,), revision("b", 0, 0)), {"a": {"y": Lost(1, 1, lingering)}})
     step = next_step(state)
     assert step.old == {"a": {"y": 0}} and step.new == raised
 

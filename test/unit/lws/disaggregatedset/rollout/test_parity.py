@@ -48,11 +48,11 @@ def grid(most: int, configurations: tuple[tuple[tuple[int, int], ...], ...], str
 
 def ours(rules: Rules) -> list[Row]:
     names = NAMES[: len(rules.initial)]
-    found = []
+    result = []
     for row in simulate(beginning(rules.initial, roles(rules.target, rules.surge, rules.unavailable))):
         old = tuple(sum(counts.get(name, 0) for counts in row.old.values()) for name in names)
-        found.append((old, tuple(row.new.get(name, 0) for name in names)))
-    return found
+        result.append((old, tuple(row.new.get(name, 0) for name in names)))
+    return result
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_steps_are_the_originals_wherever_those_keep_their_promises(
         theirs, mine = rows(rules), ours(rules)
         if list(broken_promises(rules, theirs)):
             # If a role has one place and its revision cannot go as a whole, a partial revision has to wait.
-            assert {each.split()[0] for each in broken_promises(rules, mine)} <= {"pairs"}, rules
+            assert {promise.split()[0] for promise in broken_promises(rules, mine)} <= {"pairs"}, rules
         else:
             assert mine == by_writes(theirs), rules
             same += 1

@@ -84,7 +84,7 @@ def test_wart_8_new_counts_shrink_with_their_target() -> None:
 
 def test_wart_1_a_set_whose_roles_are_all_renamed_is_rolled() -> None:
     old = RevisionCounts("a", {"x": ready(2), "y": ready(2)})
-    targets = (*roles((0, 0)), *(replace(each, name=each.name * 2) for each in roles((2, 2))))
+    targets = (*roles((0, 0)), *(replace(target, name=target.name * 2) for target in roles((2, 2))))
     state = SliceState(targets, (old,), RevisionCounts("b"), frozenset(("xx", "yy")))
     assert next_step(state).starts
     after = to_the_end(state)
@@ -179,10 +179,10 @@ def test_wart_11_a_broken_revision_does_not_hold_up_scaling() -> None:
     new = revision("b", broken(1, initial=0), ready(1, 0))
     state = SliceState(roles((4, 4)), (revision("a", 4, 4),), new)
     assert next_step(state).is_empty
-    up = tuple(replace(each, target=8, at_start=4) for each in state.roles)
+    up = tuple(replace(role, target=8, at_start=4) for role in state.roles)
     step = next_step(replace(state, roles=up))
     assert step.new == {"x": 2, "y": 2} and not step.old
-    down = tuple(replace(each, target=2, at_start=4) for each in state.roles)
+    down = tuple(replace(role, target=2, at_start=4) for role in state.roles)
     step = next_step(replace(state, roles=down))
     assert step.old == {"a": {"x": 2, "y": 2}} and not step.new
 

@@ -27,7 +27,7 @@ def written(state: SliceState) -> str:
 
 
 def rollout(before: tuple[int, ...], after: tuple[int, ...], budgets: Budgets = ONE) -> str:
-    surge, unavailable = (each[: len(before)] for each in budgets)
+    surge, unavailable = (budget[: len(before)] for budget in budgets)
     return written(beginning(before, roles(after, surge, unavailable)))
 
 
@@ -211,8 +211,8 @@ def test_a_rollout_that_a_later_upstream_began_goes_on(
     initial ones.
     """
     surge, unavailable = budgets
-    wanted = roles((4, 4), surge[:2], unavailable[:2])
-    rows = simulate(SliceState(wanted, tuple(old), new))
+    targets = roles((4, 4), surge[:2], unavailable[:2])
+    rows = simulate(SliceState(targets, tuple(old), new))
     assert (rows[-1].old, rows[-1].new) == ({}, {"x": 4, "y": 4})
     for before, after in pairwise(rows):
         assert all(before.new[role] <= after.new[role] for role in before.new), "no new group goes"

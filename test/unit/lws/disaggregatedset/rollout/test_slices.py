@@ -64,7 +64,7 @@ ALL = frozenset(range(4))
 def test_no_more_slices_roll_at_once_than_can_be_remembered(
     standings: list[SliceProgress], expected: frozenset[int]
 ) -> None:
-    ten = [each if each.records else replace(each, records=10) for each in standings]
+    ten = [standing if standing.records else replace(standing, records=10) for standing in standings]
     assert slices_recorded(ten, ALL, most=30) == expected
     assert slices_recorded(ten, frozenset(), most=30) == frozenset()
 

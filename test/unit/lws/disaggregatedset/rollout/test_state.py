@@ -9,8 +9,8 @@ import pytest
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, SliceStep
 
 
-def healthy(wanted: int, initial: int | None = None) -> Count:
-    return Count(wanted, wanted, wanted, True, initial)
+def healthy(replicas: int, initial: int | None = None) -> Count:
+    return Count(replicas, replicas, replicas, True, initial)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_groups_that_start_serve_nobody_and_may_serve_soon() -> None:
 )
 def test_the_lowest_count_is_the_one_that_may_be_paid(count: Count) -> None:
     for cost in range(6):
-        affordable = [wanted for wanted in range(count.desired + 1) if count.cost(wanted) <= cost]
+        affordable = [lower for lower in range(count.desired + 1) if count.cost(lower) <= cost]
         assert count.lowest(cost) == min(affordable)
 
 

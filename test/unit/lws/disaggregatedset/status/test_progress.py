@@ -15,8 +15,8 @@ OWNER = make_disaggregated()
 NEW, OLD = "1" * 8, "2" * 8
 
 
-def facts(key: str, wanted: int, *, index: int = 0, role: str = "prefill", **more: Any) -> ChildFacts:
-    return make_facts(OWNER, Identity(index, key, role), wanted, **more)
+def facts(key: str, replicas: int, *, index: int = 0, role: str = "prefill", **more: Any) -> ChildFacts:
+    return make_facts(OWNER, Identity(index, key, role), replicas, **more)
 
 
 def remembered(*children: ChildFacts, listed: tuple[int, ...] = (0, 1)) -> dict[str, Any]:
@@ -24,8 +24,8 @@ def remembered(*children: ChildFacts, listed: tuple[int, ...] = (0, 1)) -> dict[
 
     listed: indices of the slices that the status has room for.
     """
-    slices = [each for each in slice_counts(children, NEW, frozenset()) if each["index"] in listed]
-    roles = [each.stored for each in role_counts(["prefill", "decode"], children, NEW)]
+    slices = [row for row in slice_counts(children, NEW, frozenset()) if row["index"] in listed]
+    roles = [row.stored for row in role_counts(["prefill", "decode"], children, NEW)]
     return {"sliceStatuses": slices, "roleStatuses": roles}
 
 

@@ -25,14 +25,14 @@ from test.unit.lws.disaggregatedset.status.test_status import written
     ],
 )
 def test_what_cannot_be_read_counts_as_lost_and_is_written_anew(name: str, garbage: Any) -> None:
-    whole = written()
-    stored = {**whole, name: garbage}
+    status = written()
+    stored = {**status, name: garbage}
     read = readable_status(stored, make_disaggregated())
-    assert read == {**whole, name: None}
-    assert written(read).get(name) == whole.get(name)
+    assert read == {**status, name: None}
+    assert written(read).get(name) == status.get(name)
 
 
 def test_what_can_be_read_stays_and_so_does_what_is_not_ours() -> None:
-    whole = {**written(), "theirs": [None]}
-    assert readable_status(whole, make_disaggregated()) == whole
+    status = {**written(), "theirs": [None]}
+    assert readable_status(status, make_disaggregated()) == status
     assert readable_status([7], make_disaggregated()) == {}

@@ -61,14 +61,14 @@ def written(stored: Any = None, **seen: Any) -> dict[str, Any]:
 
 def conditions(status: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     """Return the conditions, except for Reconciling, which repeats Progressing."""
-    told = [
-        (each["type"], each["status"], each["reason"], each["message"])
-        for each in status.get("conditions", ())
+    rows = [
+        (condition["type"], condition["status"], condition["reason"], condition["message"])
+        for condition in status.get("conditions", ())
     ]
-    progressing = [("Reconciling", *each[1:]) for each in told if each[:2] == ("Progressing", "True")]
-    is_stalled = any(each[:2] == ("Stalled", "True") for each in told)
-    assert [each for each in told if each[0] == "Reconciling"] == ([] if is_stalled else progressing)
-    return [each for each in told if each[0] != "Reconciling"]
+    progressing = [("Reconciling", *row[1:]) for row in rows if row[:2] == ("Progressing", "True")]
+    is_stalled = any(row[:2] == ("Stalled", "True") for row in rows)
+    assert [row for row in rows if row[0] == "Reconciling"] == ([] if is_stalled else progressing)
+    return [row for row in rows if row[0] != "Reconciling"]
 
 
 def test_a_set_at_rest() -> None:
@@ -121,7 +121,7 @@ def test_a_set_under_way(children: Any) -> None:
 def test_a_removed_role_is_not_among_the_roles() -> None:
     """Upstream's status omits the role, too. The slices list its remaining groups."""
     status = written(children=(*AT_REST, facts("router", 1, OLD)))
-    assert [each["name"] for each in status["roleStatuses"]] == ["prefill", "decode"]
+    assert [role["name"] for role in status["roleStatuses"]] == ["prefill", "decode"]
     assert conditions(status)[0][:2] == ("Available", "True")
     assert "router" in str(status["sliceStatuses"])
 
@@ -139,8 +139,8 @@ def test_the_deadline_does_not_count_while_pods_wait_for_nodes() -> None:
     assert (status.due_in, status.is_stalled) == (60.0, False)
     stalled = {**begun, "conditions": [{"type": "Stalled", "status": "True", "reason": "x", "message": ""}]}
     after = written(stalled, **waiting)
-    (said,) = (each for each in after["conditions"] if each["type"] == "Stalled")
-    assert (said["status"], said["reason"]) == ("False", "PodsUnscheduled")
+    (stalled_condition,) = (condition for condition in after["conditions"] if condition["type"] == "Stalled")
+    assert (stalled_condition["status"], stalled_condition["reason"]) == ("False", "PodsUnscheduled")
 
 
 def test_a_role_that_nobody_says_a_number_for_is_never_available() -> None:
@@ -160,12 +160,12 @@ def test_a_condition_that_held_turns_with_the_other_one() -> None:
         ("Available", "False", "RolloutInProgress", UNDER_WAY),
         ("Progressing", "True", "RolloutInProgress", UNDER_WAY),
     ]
-    assert {each["lastTransitionTime"] for each in status["conditions"]} == {"2026-03-01T12:00:05Z"}
+    assert {condition["lastTransitionTime"] for condition in status["conditions"]} == {"2026-03-01T12:00:05Z"}
 
 
 def test_conditions_of_others_stay() -> None:
-    other = {"type": "Paid", "status": "True", "reason": "Yes", "message": "", "lastTransitionTime": "x"}
-    assert other in written({"conditions": [other]})["conditions"]
+    foreign = {"type": "Paid", "status": "True", "reason": "Yes", "message": "", "lastTransitionTime": "x"}
+    assert foreign in written({"conditions": [foreign]})["conditions"]
 
 
 def test_what_stands_in_the_way_is_told_as_long_as_it_does() -> None:
@@ -184,11 +184,11 @@ def test_a_deadline_that_passes_is_told_once_with_what_is_waited_for() -> None:
     early = disaggregated_status(observed(begun, **waiting, now=NOW + timedelta(seconds=10)))
     assert early.due_in == 50.0
     late = disaggregated_status(observed(begun, **waiting, now=NOW + timedelta(seconds=60)))
-    said = "No progress for 60 s; prefill of slice 0 to be ready"
-    assert [(each.reason, each.type, each.note) for each in late.announce] == [("Stalled", "Warning", said)]
+    message = "No progress for 60 s; prefill of slice 0 to be ready"
+    assert [(event.reason, event.type, event.note) for event in late.announce] == [("Stalled", "Warning", message)]
     assert late.due_in is None and late.patch is not None
     stalled = {**begun, **late.patch}
-    assert ("Stalled", "True", "ProgressDeadlineExceeded", said) in conditions(stalled)
+    assert ("Stalled", "True", "ProgressDeadlineExceeded", message) in conditions(stalled)
     assert not disaggregated_status(observed(stalled, **waiting)).announce
     paused = written(stalled, **waiting, paused=True)
     assert ("Stalled", "False", "RolloutPaused", "The rollout is paused") in conditions(paused)
@@ -226,5 +226,5 @@ def test_slices_in_a_rollout_are_told_first_where_there_is_no_room_for_all() -> 
     roles = [f"role-{index}" for index in range(10)]
     children = tuple(make_facts(OWNER, Identity(index, NEW, role)) for index in range(30) for role in roles)
     status = written(desired=dict.fromkeys(roles, 30), children=children, rolling=frozenset({29}))
-    indices = [each["index"] for each in status["sliceStatuses"]]
+    indices = [slice_status["index"] for slice_status in status["sliceStatuses"]]
     assert indices == [*range(19), 29]

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.usefixtures("shared_keys")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def certificate(made: datetime = NOW) -> KeyPair:
-    result = renewed(Certificates(), ("webhook.test",), made)
+def certificate(created: datetime = NOW) -> KeyPair:
+    result = renewed(Certificates(), ("webhook.test",), created)
     assert result is not None
     return result[0].server
 

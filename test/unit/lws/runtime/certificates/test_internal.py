@@ -317,13 +317,13 @@ async def test_new_authority_is_trusted_before_its_certificate_is_served(cluster
     assert bundle_in(cluster, MUTATING) == bundle_in(cluster, VALIDATING) == (new, old)
     assert len(rotating.served) == 1
 
-    shown = secret_data(cluster)["tls.crt"]
+    certificate = secret_data(cluster)["tls.crt"]
     for replica in (rotating, following):
         assert is_trusted(cluster, replica)
         await replica.check(timedelta(seconds=29))
         assert len(replica.served) == 1
         await replica.check(timedelta(seconds=31))
-        assert replica.served[1:] == [(shown, secret_data(cluster)["tls.key"])]
+        assert replica.served[1:] == [(certificate, secret_data(cluster)["tls.key"])]
         assert is_trusted(cluster, replica)
 
 

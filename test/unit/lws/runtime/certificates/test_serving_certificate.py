@@ -36,16 +36,16 @@ def days(count: float) -> timedelta:
 
 @pytest.fixture
 def first(shared_keys: None) -> Certificates:
-    made = renewed(Certificates(), NAMES, NOW)
-    assert made is not None
-    return made[0]
+    renewal = renewed(Certificates(), NAMES, NOW)
+    assert renewal is not None
+    return renewal[0]
 
 
 @pytest.fixture
 def other(first: Certificates) -> Certificates:
-    made = renewed(Certificates(), NAMES, NOW)
-    assert made is not None
-    return made[0]
+    renewal = renewed(Certificates(), NAMES, NOW)
+    assert renewal is not None
+    return renewal[0]
 
 
 def parsed(pair: KeyPair) -> x509.Certificate:
@@ -91,14 +91,14 @@ def test_keys_are_rsa_2048_in_pkcs1(first: Certificates, part: str) -> None:
 
 
 def test_a_strict_client_trusts_the_server(tmp_path: Path) -> None:
-    made = renewed(Certificates(), ("webhook.test",), datetime.now(UTC))
-    assert made is not None
+    renewal = renewed(Certificates(), ("webhook.test",), datetime.now(UTC))
+    assert renewal is not None
     certificate, key = tmp_path / "crt", tmp_path / "key"
-    certificate.write_bytes(made[0].server.certificate)
-    key.write_bytes(made[0].server.key)
+    certificate.write_bytes(renewal[0].server.certificate)
+    key.write_bytes(renewal[0].server.key)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(certificate, key)
-    client = ssl.create_default_context(cadata=made[0].authority.certificate.decode())
+    client = ssl.create_default_context(cadata=renewal[0].authority.certificate.decode())
     client.verify_flags |= ssl.VERIFY_X509_STRICT
 
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -108,7 +108,7 @@ def test_a_strict_client_trusts_the_server(tmp_path: Path) -> None:
     for side in itertools.islice(itertools.cycle([caller, callee]), 8):
         try:
             side.do_handshake()
-            waiting = [other for other in waiting if other is not side]
+            waiting = [connection for connection in waiting if connection is not side]
         except ssl.SSLWantReadError:
             continue
     assert waiting == []
@@ -122,9 +122,9 @@ def test_nothing_is_renewed_while_all_is_good(first: Certificates) -> None:
 
 
 def test_server_certificate_is_renewed_from_the_kept_authority(first: Certificates) -> None:
-    made = renewed(first, NAMES, NOW + days(365 - 89))
-    assert made is not None
-    after, why = made
+    renewal = renewed(first, NAMES, NOW + days(365 - 89))
+    assert renewal is not None
+    after, why = renewal
     assert after.authority == first.authority
     assert after.server != first.server
     assert not server_flaw(after.server, first.authority.certificate, NAMES, NOW + days(365 - 89))
@@ -133,9 +133,9 @@ def test_server_certificate_is_renewed_from_the_kept_authority(first: Certificat
 
 def test_certificates_that_are_not_valid_yet_are_replaced(first: Certificates) -> None:
     early = NOW - days(2)
-    made = renewed(first, NAMES, early)
-    assert made is not None
-    after, why = made
+    renewal = renewed(first, NAMES, early)
+    assert renewal is not None
+    after, why = renewal
     assert why == "new CA and server certificate: the CA is valid only from 2026-03-01 11:00 UTC on"
     assert after.retired == (), "nobody accepts it yet"
     assert not server_flaw(after.server, after.authority.certificate, NAMES, early)
@@ -146,19 +146,19 @@ def test_certificates_that_are_not_valid_yet_are_replaced(first: Certificates) -
 def test_a_serving_certificate_that_is_not_valid_yet_is_replaced(first: Certificates) -> None:
     ahead = renewed(replace(first, server=KeyPair()), NAMES, NOW + days(2))
     assert ahead is not None
-    made = renewed(ahead[0], NAMES, NOW)
-    assert made is not None
-    assert made[0].authority == first.authority
-    assert made[1] == "new server certificate: the current one is valid only from 2026-03-03 11:00 UTC on"
+    renewal = renewed(ahead[0], NAMES, NOW)
+    assert renewal is not None
+    assert renewal[0].authority == first.authority
+    assert renewal[1] == "new server certificate: the current one is valid only from 2026-03-03 11:00 UTC on"
 
 
 @pytest.mark.parametrize("key", ["rsa", "elliptic"])
 def test_the_ca_of_the_stored_certificate_stays_trusted_for_a_day(key: str, first: Certificates) -> None:
     """cert-manager's SelfSigned issuer creates such a certificate, which has no CA and verifies itself."""
     former = self_signed(key, NAMES)
-    made = renewed(Certificates(KeyPair(former.certificate), former), NAMES, NOW)
-    assert made is not None
-    after = made[0]
+    renewal = renewed(Certificates(KeyPair(former.certificate), former), NAMES, NOW)
+    assert renewal is not None
+    after = renewal[0]
     assert after.trusted == (after.authority.certificate, former.certificate)
     assert renewed(after, NAMES, NOW + timedelta(hours=23)) is None
     later = renewed(after, NAMES, NOW + timedelta(hours=25))
@@ -191,17 +191,17 @@ def self_signed(key: str, names: tuple[str, ...]) -> KeyPair:
 
 
 def test_another_name_needs_another_certificate(first: Certificates) -> None:
-    made = renewed(first, (*NAMES, "webhook.example"), NOW)
-    assert made is not None
-    assert made[0].authority == first.authority
-    assert made[1] == "new server certificate: the current one is not for webhook.example"
+    renewal = renewed(first, (*NAMES, "webhook.example"), NOW)
+    assert renewal is not None
+    assert renewal[0].authority == first.authority
+    assert renewal[1] == "new server certificate: the current one is not for webhook.example"
 
 
 def test_authority_is_replaced_90_days_before_its_end_and_stays_trusted(first: Certificates) -> None:
     late = NOW + days(3650 - 89)
-    made = renewed(first, NAMES, late)
-    assert made is not None
-    after, why = made
+    renewal = renewed(first, NAMES, late)
+    assert renewal is not None
+    after, why = renewal
     assert after.authority != first.authority
     assert after.trusted == (after.authority.certificate, first.authority.certificate)
     assert not server_flaw(after.server, after.authority.certificate, NAMES, late)
@@ -215,16 +215,16 @@ def test_replaced_authority_is_trusted_for_a_day(
     first: Certificates, other: Certificates, hours: float, is_trusted: bool
 ) -> None:
     rotated = replace(other, retired=(first.authority.certificate,))
-    made = renewed(rotated, NAMES, NOW + timedelta(hours=hours))
-    assert (made is None) is is_trusted
-    if made is not None:
-        assert made == (other, "earlier CAs are no longer trusted")
+    renewal = renewed(rotated, NAMES, NOW + timedelta(hours=hours))
+    assert (renewal is None) is is_trusted
+    if renewal is not None:
+        assert renewal == (other, "earlier CAs are no longer trusted")
 
 
 def test_cas_of_served_certificates_stay_trusted(first: Certificates) -> None:
-    made = renewed(Certificates(), NAMES, NOW, in_use=(first.authority.certificate, b""))
-    assert made is not None
-    assert made[0].retired == (first.authority.certificate,)
+    renewal = renewed(Certificates(), NAMES, NOW, in_use=(first.authority.certificate, b""))
+    assert renewal is not None
+    assert renewal[0].retired == (first.authority.certificate,)
 
 
 @pytest.mark.parametrize(
@@ -233,37 +233,37 @@ def test_cas_of_served_certificates_stay_trusted(first: Certificates) -> None:
     ids=["empty", "text", "broken PEM"],
 )
 def test_unusable_retired_cas_are_not_trusted(first: Certificates, retired: bytes) -> None:
-    made = renewed(replace(first, authority=KeyPair(retired, b""), retired=(retired,)), NAMES, NOW)
-    assert made is not None
-    assert made[0].retired == ()
+    renewal = renewed(replace(first, authority=KeyPair(retired, b""), retired=(retired,)), NAMES, NOW)
+    assert renewal is not None
+    assert renewal[0].retired == ()
 
 
 def test_server_certificates_are_not_trusted_as_authorities(first: Certificates) -> None:
-    made = renewed(Certificates(KeyPair(first.server.certificate)), NAMES, NOW)
-    assert made is not None
-    assert made[0].retired == ()
+    renewal = renewed(Certificates(KeyPair(first.server.certificate)), NAMES, NOW)
+    assert renewal is not None
+    assert renewal[0].retired == ()
 
 
 def test_expired_authorities_are_not_trusted(first: Certificates) -> None:
-    made = renewed(Certificates(retired=(first.authority.certificate,)), NAMES, NOW + days(3651))
-    assert made is not None
-    assert made[0].retired == ()
+    renewal = renewed(Certificates(retired=(first.authority.certificate,)), NAMES, NOW + days(3651))
+    assert renewal is not None
+    assert renewal[0].retired == ()
 
 
 def test_server_certificate_does_not_outlive_its_authority(first: Certificates) -> None:
-    made = renewed(replace(first, server=KeyPair()), NAMES, NOW + days(3650 - 91))
-    assert made is not None
-    assert made[0].authority == first.authority
-    assert expiry(made[0].server.certificate) == NOW + days(3650)
+    renewal = renewed(replace(first, server=KeyPair()), NAMES, NOW + days(3650 - 91))
+    assert renewal is not None
+    assert renewal[0].authority == first.authority
+    assert expiry(renewal[0].server.certificate) == NOW + days(3650)
 
 
 def test_long_dns_names_are_left_out_of_the_common_name(first: Certificates) -> None:
     name = f"{'a' * 40}.{'b' * 40}.svc"
-    made = renewed(first, (name,), NOW)
-    assert made is not None
-    certificate = parsed(made[0].server)
+    renewal = renewed(first, (name,), NOW)
+    assert renewal is not None
+    certificate = parsed(renewal[0].server)
     assert certificate.subject.rfc4514_string() == "O=lws"
-    assert not server_flaw(made[0].server, first.authority.certificate, (name,), NOW)
+    assert not server_flaw(renewal[0].server, first.authority.certificate, (name,), NOW)
 
 
 def test_authority_of_the_original_with_serial_number_0_is_kept() -> None:
@@ -293,11 +293,11 @@ def test_authority_of_the_original_with_serial_number_0_is_kept() -> None:
         serialization.NoEncryption(),
     )
 
-    made = renewed(Certificates(KeyPair(pem, secret)), NAMES, NOW)
+    renewal = renewed(Certificates(KeyPair(pem, secret)), NAMES, NOW)
 
-    assert made is not None
-    assert made[0].authority == KeyPair(pem, secret)
-    assert not server_flaw(made[0].server, pem, NAMES, NOW)
+    assert renewal is not None
+    assert renewal[0].authority == KeyPair(pem, secret)
+    assert not server_flaw(renewal[0].server, pem, NAMES, NOW)
 
 
 def elliptic_key() -> bytes:

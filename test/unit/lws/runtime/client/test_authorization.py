@@ -73,7 +73,7 @@ async def test_reviews_and_writes_do_not_wait_for_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "allowed", "status", "asked"),
+    ("token", "allowed", "status", "expected_kinds"),
     [
         pytest.param("", True, 401, [], id="no token"),
         pytest.param("gööd", True, 401, [], id="not a bearer token"),
@@ -83,10 +83,10 @@ async def test_reviews_and_writes_do_not_wait_for_each_other() -> None:
         pytest.param("good", True, 200, ["TokenReview", "SubjectAccessReview"], id="allowed"),
     ],
 )
-async def test_verdicts(token: str, allowed: bool, status: int, asked: list[str]) -> None:
+async def test_verdicts(token: str, allowed: bool, status: int, expected_kinds: list[str]) -> None:
     reviews = FakeReviews(allowed={USER["username"]} if allowed else set())
     assert await made(reviews).status(token, PATH) == status
-    assert reviews.kinds == asked
+    assert reviews.kinds == expected_kinds
 
 
 async def test_the_requests_of_a_review() -> None:
@@ -177,11 +177,11 @@ class SlowReviews(FakeReviews):
 async def test_equal_tokens_at_the_same_moment_share_one_review() -> None:
     reviews = SlowReviews()
     authorizer = made(reviews)
-    asked = [asyncio.create_task(authorizer.status("good", PATH)) for _ in range(100)]
+    requests = [asyncio.create_task(authorizer.status("good", PATH)) for _ in range(100)]
     await asyncio.sleep(0)
-    asked.pop(0).cancel()
+    requests.pop(0).cancel()
     reviews.gate.set()
-    assert set(await asyncio.gather(*asked)) == {200}, "one that hangs up does not take it from the others"
+    assert set(await asyncio.gather(*requests)) == {200}, "one that hangs up does not take it from the others"
     assert reviews.kinds == ["TokenReview", "SubjectAccessReview"]
 
 
@@ -196,7 +196,7 @@ async def test_many_unknown_tokens_cause_few_reviews_and_are_not_cached() -> Non
         statuses.append(await authorizer.status(f"bad-{number}", PATH))
     assert set(statuses) == {401, 429}
     assert 50 <= len(reviews.asked) <= 60, "10 s at 5 a second, and what was saved up"
-    assert all(len(each._entries) <= 256 for each in (authorizer._users, authorizer._unknown))
+    assert all(len(cache._entries) <= 256 for cache in (authorizer._users, authorizer._unknown))
     assert authorizer._running == {}
     reviews.asked.clear()
     assert await authorizer.status("good", PATH) == 200
@@ -218,13 +218,13 @@ async def test_a_known_scraper_is_reviewed_again_despite_many_unknown_tokens() -
 async def test_hanging_reviews_of_unknown_tokens_are_limited() -> None:
     reviews, clock = SlowReviews(), Clock()
     authorizer = made(reviews, clock)
-    asked = []
+    pending = []
     for number in range(100):
         clock.now += 1.0
-        asked.append(asyncio.create_task(authorizer.status(f"bad-{number}", PATH)))
+        pending.append(asyncio.create_task(authorizer.status(f"bad-{number}", PATH)))
         await asyncio.sleep(0)
     reviews.gate.set()
-    statuses = await asyncio.gather(*asked)
+    statuses = await asyncio.gather(*pending)
     assert (statuses.count(401), statuses.count(429)) == (10, 90)
 
 

@@ -310,7 +310,7 @@ async def test_terminating_namespaces_are_recognised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "message"),
     [
         pytest.param(silence(31), "TimeoutError", id="too-slow"),
         pytest.param(plain(200, "<html>Sign in</html>"), "<html>Sign in</html>", id="no-JSON"),
@@ -318,10 +318,10 @@ async def test_terminating_namespaces_are_recognised() -> None:
     ],
 )
 @in_fake_time
-async def test_invalid_answers(answer: Answer, says: str) -> None:
+async def test_invalid_answers(answer: Answer, message: str) -> None:
     async with _connected() as (api, cluster):
         api.will(answer)
-        with pytest.raises(Unreachable, match=says) as caught:
+        with pytest.raises(Unreachable, match=message) as caught:
             await cluster.create(POD)
         assert f"POST /api/v1/namespaces/ns/pods at {api.url}" in str(caught.value)
 
@@ -393,7 +393,7 @@ async def test_all_clones_use_the_discovered_version() -> None:
             cluster.learn(Resource(f"scheduling.k8s.io/{version}", "PodGroup", "podgroups"))
             api.will(answer_json({"kind": "PodGroup"}))
             await acting.get("PodGroup", "ns", "g")
-    assert [each.path for each in api.requests] == [
+    assert [request.path for request in api.requests] == [
         f"/apis/scheduling.k8s.io/{version}/namespaces/ns/podgroups/g" for version in ("v1alpha2", "v1beta1")
     ]
 
@@ -595,8 +595,8 @@ async def test_a_burst_of_writes_does_not_starve_the_renewal_of_a_lease() -> Non
             await renewing.replace(lease)
             await asyncio.sleep(2.0)
         assert now() - began == pytest.approx(10.0, abs=0.5)
-        for each in burst:
-            each.cancel()
+        for task in burst:
+            task.cancel()
     assert [seen.method for seen in api.requests].count("PUT") == 5
 
 

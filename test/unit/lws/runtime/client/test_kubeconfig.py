@@ -37,33 +37,33 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 async def test_the_current_context_and_its_namespace(tmp_path: Path) -> None:
     path = a_file(tmp_path / "config", "a", "b", namespace="team")
-    found = await load_context(str(path), None, {})
-    assert (found.configuration.host, found.namespace) == ("https://a", "team")
+    context = await load_context(str(path), None, {})
+    assert (context.configuration.host, context.namespace) == ("https://a", "team")
 
 
 async def test_another_context(tmp_path: Path) -> None:
     path = a_file(tmp_path / "config", "a", "b")
-    found = await load_context(str(path), "b", {})
-    assert (found.configuration.host, found.namespace) == ("https://b", "default")
+    context = await load_context(str(path), "b", {})
+    assert (context.configuration.host, context.namespace) == ("https://b", "default")
 
 
 async def test_the_option_comes_first_then_the_environment_then_home(tmp_path: Path, home: Path) -> None:
     a_file(home, "home")
     environment = {"KUBECONFIG": str(a_file(tmp_path / "two", "env"))}
-    given = a_file(tmp_path / "one", "option")
+    option_file = a_file(tmp_path / "one", "option")
     hosts = [
         (await load_context(option, None, variables)).configuration.host
-        for option, variables in ((str(given), environment), (None, environment), (None, {}))
+        for option, variables in ((str(option_file), environment), (None, environment), (None, {}))
     ]
     assert hosts == ["https://option", "https://env", "https://home"]
 
 
 async def test_the_first_of_several_files_applies_and_missing_files_are_skipped(tmp_path: Path) -> None:
-    one = a_file(tmp_path / "one", "a", current="")
-    two, three = a_file(tmp_path / "two", "b"), a_file(tmp_path / "three", "c")
-    listed = os.pathsep.join(map(str, (tmp_path / "none", one, two, three)))
-    found = await load_context(None, None, {"KUBECONFIG": listed})
-    assert found.configuration.host == "https://b"
+    first = a_file(tmp_path / "one", "a", current="")
+    second, third = a_file(tmp_path / "two", "b"), a_file(tmp_path / "three", "c")
+    listed = os.pathsep.join(map(str, (tmp_path / "none", first, second, third)))
+    context = await load_context(None, None, {"KUBECONFIG": listed})
+    assert context.configuration.host == "https://b"
 
 
 async def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ async def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         client_configuration.host = "https://10.0.0.1"
 
     monkeypatch.setattr(kubeconfig, "load_incluster_config", in_cluster)
-    found = await load_context(None, None, {})
-    assert (found.configuration.host, found.namespace) == ("https://10.0.0.1", "team")
+    context = await load_context(None, None, {})
+    assert (context.configuration.host, context.namespace) == ("https://10.0.0.1", "team")
 
 
 @pytest.mark.parametrize("environment", [{}, {"KUBECONFIG": "/none/a:/none/b"}])
@@ -87,7 +87,7 @@ async def test_no_configuration(environment: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "context", "said"),
+    ("text", "context", "message"),
     [
         ("{}", None, "has no current-context: choose one with --context"),
         ("a: [", None, "cannot be used: while parsing"),
@@ -96,10 +96,10 @@ async def test_no_configuration(environment: dict[str, str]) -> None:
         ("current-context: a", "b", "cannot be used"),
     ],
 )
-async def test_invalid_files(tmp_path: Path, text: str, context: str | None, said: str) -> None:
+async def test_invalid_files(tmp_path: Path, text: str, context: str | None, message: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
-    with pytest.raises(ClusterError, match=said) as error:
+    with pytest.raises(ClusterError, match=message) as error:
         await load_context(str(path), context, {})
     assert str(path) in error.value.message
     assert "\n" not in error.value.message
@@ -118,15 +118,15 @@ MANAGER = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), MANAGER)
-async def test_invalid_files_for_a_manager(tmp_path: Path, text: str | None, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), MANAGER)
+async def test_invalid_files_for_a_manager(tmp_path: Path, text: str | None, message: str) -> None:
     path = tmp_path / "config"
     if text is not None:
         path.write_text(text)
     with pytest.raises(ClusterError) as error:
         await load_configuration(str(path))
     assert error.value.message.startswith(f"kubeconfig {path} ")
-    assert said in error.value.message and "\n" not in error.value.message
+    assert message in error.value.message and "\n" not in error.value.message
 
 
 async def test_a_manager_takes_the_current_context(tmp_path: Path) -> None:

@@ -191,8 +191,8 @@ async def test_provide_cluster_info(tmp_path: Path) -> None:
     }
     configuration = await load_configuration(kubeconfig(tmp_path, user, **cluster))
     assert await token_of(configuration) == "Bearer t", "a relative command lies beside the kubeconfig"
-    told = json.loads((tmp_path / "told").read_text())
-    assert told["spec"] == {
+    info = json.loads((tmp_path / "told").read_text())
+    assert info["spec"] == {
         "interactive": False,
         "cluster": {
             "server": "https://api.test:6443",
@@ -223,7 +223,7 @@ async def test_an_interactive_plugin_uses_the_terminal(
 
 
 @pytest.mark.parametrize(
-    ("user", "said"),
+    ("user", "message"),
     [
         pytest.param({"as-groups": ["a"]}, "require a user to impersonate", id="groups-alone"),
         pytest.param({"as": 7}, "as: 7 is not a string", id="number"),
@@ -242,9 +242,9 @@ async def test_an_interactive_plugin_uses_the_terminal(
     ],
 )
 async def test_impersonation_that_cannot_be_sent_is_refused(
-    tmp_path: Path, user: dict[str, Any], said: str
+    tmp_path: Path, user: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ClusterError, match=said):
+    with pytest.raises(ClusterError, match=message):
         await load_configuration(kubeconfig(tmp_path, {"token": "one", **user}))
 
 

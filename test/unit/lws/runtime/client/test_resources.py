@@ -59,9 +59,9 @@ def test_kinds_find_their_resources() -> None:
 
 
 def test_verbs_are_those_of_kubernetes_and_of_resources_that_we_know() -> None:
-    known = {(resource.group, resource.plural) for resource in RESOURCES.values()}
+    resources = {(resource.group, resource.plural) for resource in RESOURCES.values()}
     for (group, plural), verbs in [*VERBS.items(), *NAMESPACED_VERBS.items()]:
-        assert (group, plural.partition("/")[0]) in known
+        assert (group, plural.partition("/")[0]) in resources
         assert verbs and verbs <= {"get", "list", "watch", "create", "update", "patch", "delete"}
 
 

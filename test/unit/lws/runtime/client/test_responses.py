@@ -57,8 +57,8 @@ DEEP = b'{"a":[' * 4000 + b'"]}"' + b"]}" * 4000
 )
 def test_undecodable_data_does_not_hide_other_objects(data: bytes, read: dict[str, Any]) -> None:
     """The API server has been observed to return such data."""
-    found = decoded(b'{"items":[{"data":' + data + b'},{"data":{"z":1}}]}', "GET /x")
-    first, second = (each["data"] for each in found["items"])
+    response = decoded(b'{"items":[{"data":' + data + b'},{"data":{"z":1}}]}', "GET /x")
+    first, second = (item["data"] for item in response["items"])
     deep = first.pop("deep", {"a": []})
     assert (first, second) == (read, {"z": 1})
     levels = 0

@@ -35,13 +35,13 @@ async def test_a_list_comes_whole_and_with_kinds() -> None:
             {"items": [{"metadata": {"name": "b"}}], "metadata": {}},
         ]
         api.will(*map(answer_json, pages))
-        found = await cluster.listed("StatefulSet", "team", "x=y")
-        assert [(each["kind"], each["apiVersion"], each["metadata"]["name"]) for each in found] == [
+        objects = await cluster.listed("StatefulSet", "team", "x=y")
+        assert [(obj["kind"], obj["apiVersion"], obj["metadata"]["name"]) for obj in objects] == [
             ("StatefulSet", "apps/v1", "a"),
             ("StatefulSet", "apps/v1", "b"),
         ]
-        assert {each.path for each in api.requests} == {"/apis/apps/v1/namespaces/team/statefulsets"}
-        assert [each.query.get("continue") for each in api.requests] == [None, "more"]
+        assert {request.path for request in api.requests} == {"/apis/apps/v1/namespaces/team/statefulsets"}
+        assert [request.query.get("continue") for request in api.requests] == [None, "more"]
         assert api.requests[1].query["labelSelector"] == "x=y"
 
 

@@ -82,15 +82,15 @@ async def running(server: MetricsServer, directory: Path) -> AsyncIterator[async
 
 
 @pytest.mark.parametrize(
-    ("verdict", "said"),
+    ("verdict", "expected_text"),
     [(200, 'leader_election_master_status{name="lease-of-ours"} 1.0'), (401, "Unauthorized")],
 )
-async def test_scrape(verdict: int, said: str, directory: Path, certificates: Certificates) -> None:
+async def test_scrape(verdict: int, expected_text: str, directory: Path, certificates: Certificates) -> None:
     server = made(FakeAuthorizer(verdict))
     async with running(server, directory):
         scraper = Scraper(certificates.authority.certificate, server.port)
         status, content_type, text = await scraper.get(Authorization="Bearer secret")
-    assert status == verdict and said in text
+    assert status == verdict and expected_text in text
     assert ("leader_election" in text) is (verdict == 200), "nothing leaks to those who may not"
     assert content_type == (CONTENT_TYPE if verdict == 200 else "text/plain; charset=utf-8")
 
@@ -148,13 +148,13 @@ async def test_without_a_certificate_one_is_made_and_renewed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     next_ones = [(certificates, "none"), None, (other_certificates, "ends soon")]
-    asked: list[Certificates] = []
+    arguments: list[Certificates] = []
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def renewed(stored: Certificates, names: tuple[str, ...], now: datetime) -> Any:
         assert names == ("localhost",) and now.tzinfo is not None
-        asked.append(stored)
+        arguments.append(stored)
         if not next_ones:
             loop.call_soon_threadsafe(done.set)
             return None
@@ -167,7 +167,7 @@ async def test_without_a_certificate_one_is_made_and_renewed(
         await done.wait()
         scraper = Scraper(other_certificates.authority.certificate, server.port)
         assert (await scraper.get(Authorization="Bearer x"))[0] == 200
-    assert asked[:4] == [Certificates(), certificates, certificates, other_certificates]
+    assert arguments[:4] == [Certificates(), certificates, certificates, other_certificates]
 
 
 @pytest.mark.parametrize("address", ["", "8443", "host:", "host:x", "host:99999"])

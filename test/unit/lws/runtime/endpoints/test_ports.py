@@ -19,8 +19,8 @@ def settings(webhook: int = 0, health: str = "0", metrics: str = "0") -> Setting
     flags = {"health-probe-bind-address": health, "metrics-bind-address": metrics}
     loaded = load(None, flags, {}, Path("nowhere"))
     # Validation would replace port 0.
-    place = Webhook().model_copy(update={"host": LOOPBACK, "port": webhook})
-    return replace(loaded, configuration=loaded.configuration.model_copy(update={"webhook": place}))
+    webhook_settings = Webhook().model_copy(update={"host": LOOPBACK, "port": webhook})
+    return replace(loaded, configuration=loaded.configuration.model_copy(update={"webhook": webhook_settings}))
 
 
 async def test_free_ports_are_free_afterwards() -> None:
@@ -34,13 +34,13 @@ async def test_free_ports_are_free_afterwards() -> None:
 async def test_a_port_that_is_taken(setting: str) -> None:
     with socket.create_server((LOOPBACK, 0)) as server:
         port = server.getsockname()[1]
-        given = {
+        by_setting = {
             "webhook.port": settings(webhook=port),
             "health.healthProbeBindAddress": settings(health=f"{LOOPBACK}:{port}"),
             "metrics.bindAddress": settings(metrics=f"{LOOPBACK}:{port}"),
         }
         with pytest.raises(OSError) as refusal:
-            await check_ports(given[setting])
+            await check_ports(by_setting[setting])
     assert str(refusal.value) == (
         f"{setting}: cannot listen on {LOOPBACK} port {port}: address already in use; "
         "set another address, or stop the process that uses this one"
@@ -54,5 +54,5 @@ async def test_an_address_that_is_not_ours() -> None:
 
 async def test_webhooks_that_are_off_need_no_port() -> None:
     with socket.create_server((LOOPBACK, 0)) as server:
-        taken = settings(webhook=server.getsockname()[1])
-        await check_ports(replace(taken, serves_webhooks=False))
+        configured = settings(webhook=server.getsockname()[1])
+        await check_ports(replace(configured, serves_webhooks=False))

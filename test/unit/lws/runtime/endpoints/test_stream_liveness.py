@@ -23,7 +23,7 @@ class Stream:
 
 
 @pytest.mark.parametrize(
-    ("silent_for", "running_for", "said"),
+    ("silent_for", "running_for", "expected"),
     [
         pytest.param(0.0, 1000.0, None, id="active"),
         pytest.param(240.0, 1000.0, None, id="misses bookmarks"),
@@ -32,13 +32,13 @@ class Stream:
         pytest.param(1000.0, 300.0, "nothing received for 300 s", id="never active"),
     ],
 )
-def test_a_stream(silent_for: float, running_for: float, said: str | None) -> None:
+def test_a_stream(silent_for: float, running_for: float, expected: str | None) -> None:
     clock = Clock()
     silence = Silence(clock)
     check = silence.check(Stream(silent_for))
     silence.begin()
     clock.now += running_for
-    assert check() == said
+    assert check() == expected
 
 
 def test_streams_that_wait_for_their_kind_to_be_installed_are_not_dead() -> None:

@@ -64,7 +64,7 @@ class Callers:
         """Return the transport of a client once the port knows it, which is a moment after it is served."""
         await until(lambda: len(self.served) > index)
         transport = self.served[index]
-        await until(lambda: any(each.transport is transport for each in self.port._served))
+        await until(lambda: any(connection.transport is transport for connection in self.port._served))
         return transport
 
     async def is_answered(self) -> bool:
@@ -84,10 +84,10 @@ async def callers(certificates: Certificates) -> AsyncIterator[Callers]:
     served: list[asyncio.BaseTransport] = []
     port = TlsPort(lambda: Echo(served), tls.context, MOST)
     port.open("127.0.0.1", 0)
-    found = Callers(port, certificates.authority.certificate, served)
+    result = Callers(port, certificates.authority.certificate, served)
     try:
-        async with found.stack:
-            yield found
+        async with result.stack:
+            yield result
     finally:
         port.close()
 
@@ -138,7 +138,7 @@ async def test_a_new_connection_waits_for_a_free_slot(callers: Callers) -> None:
 
 @pytest.mark.usefixtures("impatient")
 async def test_connections_with_a_pending_answer_are_not_closed(callers: Callers) -> None:
-    kept = await callers.speaking()
+    speaking = await callers.speaking()
     with callers.port.answering(await callers.known(0)):
         for _ in range(3 * MOST):
             assert await callers.is_answered()
@@ -146,7 +146,7 @@ async def test_connections_with_a_pending_answer_are_not_closed(callers: Callers
     for _ in range(3 * MOST):
         await callers.speaking()
     assert not callers.served[0].is_closing()
-    kept[1].close()
+    speaking[1].close()
 
 
 @pytest.mark.usefixtures("impatient")
@@ -166,7 +166,7 @@ async def test_the_oldest_of_too_many_waiting_connections_is_closed(
     waiting = [await callers.silent() for _ in range(4)]
     async with asyncio.timeout(10):
         assert await waiting[0].read() == b""
-    assert not any(each.at_eof() for each in waiting[1:])
+    assert not any(reader.at_eof() for reader in waiting[1:])
 
 
 @pytest.mark.usefixtures("patient")
@@ -201,12 +201,12 @@ async def test_closing_the_port_drops_waiting_connections(callers: Callers) -> N
 async def test_the_port_recovers_from_too_many_open_files(
     callers: Callers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    left = [OSError(errno.EMFILE, "Too many open files")]
+    errors = [OSError(errno.EMFILE, "Too many open files")]
     accept = socket.socket.accept
 
     def full_at_first(listening: socket.socket) -> tuple[socket.socket, object]:
-        if left:
-            raise left.pop()
+        if errors:
+            raise errors.pop()
         return accept(listening)
 
     monkeypatch.setattr(socket.socket, "accept", full_at_first)

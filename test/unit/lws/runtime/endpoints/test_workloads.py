@@ -51,8 +51,8 @@ class Bench:
         self.find(numbers={(ROLLING, ""): 1}, **more)
 
     def value(self, name: str, fleet: str = "one", **labels: str) -> float | None:
-        found = self.registry.get_sample_value(name, {"namespace": "ns", "fleet": fleet, **labels})
-        return found
+        sample = self.registry.get_sample_value(name, {"namespace": "ns", "fleet": fleet, **labels})
+        return sample
 
     def total(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
@@ -60,7 +60,7 @@ class Bench:
     def names(self) -> list[tuple[str, dict[str, str]]]:
         """Return the samples of single workloads."""
         samples = [sample for family in self.registry.collect() for sample in family.samples]
-        return [(each.name, each.labels) for each in samples if "fleet" in each.labels]
+        return [(sample.name, sample.labels) for sample in samples if "fleet" in sample.labels]
 
 
 @pytest.fixture
@@ -269,5 +269,5 @@ def test_the_number_of_sum_series_is_constant(summed: Bench) -> None:
 
 
 def test_series_without_a_sum_are_absent(summed: Bench) -> None:
-    words = {each.series for each in SERIES if each.word in (ROLLOUT_START, LAST_START)}
+    words = {series.series for series in SERIES if series.word in (ROLLOUT_START, LAST_START)}
     assert len(words) == 2 and words.isdisjoint(name for name, _ in summed.names())

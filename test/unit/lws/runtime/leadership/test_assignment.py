@@ -23,7 +23,7 @@ def yields(*shards: int) -> Share:
 
 
 @pytest.mark.parametrize(
-    ("shards", "known", "expected"),
+    ("shards", "members", "expected"),
     [
         pytest.param(4, managers(a=""), {"a": stands(0, 1, 2, 3)}, id="alone"),
         pytest.param(4, managers(a="0123"), {"a": Share()}, id="alone-with-all"),
@@ -48,37 +48,37 @@ def yields(*shards: int) -> Share:
         pytest.param(3, managers(a="01", b="1"), {"a": Share(), "b": Share()}, id="disputed"),
     ],
 )
-def test_shares(shards: int, known: dict[str, frozenset[int]], expected: dict[str, Share]) -> None:
-    assert {who: share_of(shards, known, who) for who in known} == expected
+def test_shares(shards: int, members: dict[str, frozenset[int]], expected: dict[str, Share]) -> None:
+    assert {who: share_of(shards, members, who) for who in members} == expected
 
 
 def test_shards_are_balanced_with_minimal_moves() -> None:
     for seed in range(60):
         dice = random.Random(seed)
         shards = dice.randint(1, 16)
-        known: dict[str, frozenset[int]] = {}
+        members: dict[str, frozenset[int]] = {}
         for _ in range(12):
-            if known and dice.random() < 0.4:
-                del known[dice.choice(sorted(known))]
-            if not known or dice.random() < 0.6:
-                known[f"m{dice.randrange(1000)}"] = frozenset()
-            newcomers = [who for who, holds in known.items() if not holds]
-            moved = settle(shards, known)
-            counts = [len(each) for each in known.values()]
+            if members and dice.random() < 0.4:
+                del members[dice.choice(sorted(members))]
+            if not members or dice.random() < 0.6:
+                members[f"m{dice.randrange(1000)}"] = frozenset()
+            newcomers = [who for who, holds in members.items() if not holds]
+            moved = settle(shards, members)
+            counts = [len(held) for held in members.values()]
             assert sum(counts) == shards and max(counts) - min(counts) <= 1
-            assert frozenset().union(*known.values()) == frozenset(range(shards))
+            assert frozenset().union(*members.values()) == frozenset(range(shards))
             # Only as many shards are released as the newcomers get.
-            assert moved <= sum(len(known[who]) for who in newcomers)
+            assert moved <= sum(len(members[who]) for who in newcomers)
 
 
-def settle(shards: int, known: dict[str, frozenset[int]]) -> int:
+def settle(shards: int, members: dict[str, frozenset[int]]) -> int:
     """Let every manager adjust its share until nothing changes; return the number of released shards."""
     given_up = 0
     for _ in range(4):
-        shares = {who: share_of(shards, known, who) for who in known}
+        shares = {who: share_of(shards, members, who) for who in members}
         if all(share == Share() for share in shares.values()):
             return given_up
         given_up += sum(len(share.yields) for share in shares.values())
         for who, share in shares.items():
-            known[who] = (known[who] - share.yields) | share.acquires
-    raise AssertionError(f"no end: {known}")
+            members[who] = (members[who] - share.yields) | share.acquires
+    raise AssertionError(f"no end: {members}")

@@ -21,12 +21,12 @@ async def test_one_lease_covers_all_namespaces() -> None:
     lease = Lease(client, Candidate("lws-system", "lws", "one", TIMES, now))
     election = LeaseElection(lease, lambda name, leads: leading.append((name, leads)))
     assert leading == [("lws", False)] and not election.acts_on("a") and not election.may_write("a")
-    told: list[tuple[str, bool]] = []
+    changes: list[tuple[str, bool]] = []
 
-    def tell(what: str, scope: object) -> None:
+    def tell(change: str, scope: object) -> None:
         assert scope is everywhere
         # The election's own state must already agree with the call.
-        told.append((what, election.acts_on("a")))
+        changes.append((change, election.acts_on("a")))
 
     task = asyncio.ensure_future(
         election.run(lambda scope: tell("gain", scope), lambda scope: tell("loss", scope))
@@ -37,7 +37,7 @@ async def test_one_lease_covers_all_namespaces() -> None:
     await asyncio.sleep(10.0)
     assert not election.may_write("a")
     await asyncio.sleep(5.0)
-    assert told == [("gain", True), ("loss", False)] and leading[1:] == [("lws", True), ("lws", False)]
+    assert changes == [("gain", True), ("loss", False)] and leading[1:] == [("lws", True), ("lws", False)]
     client.trouble = None
     await asyncio.sleep(3.0)
     task.cancel()

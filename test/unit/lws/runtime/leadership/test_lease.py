@@ -141,12 +141,12 @@ class _Candidate:
 
 @in_fake_time
 async def test_acquire_a_missing_lease() -> None:
-    one = _Candidate(_Server(), "one")
-    assert not one.lease.is_held()
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    assert not candidate.lease.is_held()
+    candidate.start()
     await asyncio.sleep(0.1)
-    assert one.lease.is_held() and one.told == ["gain"]
-    lease = one.line.server.lease
+    assert candidate.lease.is_held() and candidate.told == ["gain"]
+    lease = candidate.line.server.lease
     assert lease is not None
     assert lease["apiVersion"] == "coordination.k8s.io/v1" and lease["kind"] == "Lease"
     assert lease["metadata"]["name"] == "b8b2488c.x-k8s.io" and lease["metadata"]["namespace"] == "lws-system"
@@ -157,76 +157,76 @@ async def test_acquire_a_missing_lease() -> None:
         and spec["leaseTransitions"] == 0
     )
     assert MICRO_TIME.fullmatch(spec["acquireTime"]) and spec["acquireTime"] == spec["renewTime"]
-    await one.stop()
+    await candidate.stop()
 
 
 @in_fake_time
 async def test_renewals() -> None:
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(0.1)
-    one.line.server.edit(renewTime="before", acquireTime="before")
-    version = one.line.server.version
+    candidate.line.server.edit(renewTime="before", acquireTime="before")
+    version = candidate.line.server.version
     await asyncio.sleep(60.0)
-    assert one.lease.is_held() and one.told == ["gain"]
-    spec = one.line.server.spec
+    assert candidate.lease.is_held() and candidate.told == ["gain"]
+    spec = candidate.line.server.spec
     assert spec["acquireTime"] == "before" != spec["renewTime"] and spec["leaseTransitions"] == 0
-    assert one.line.server.version - version == 30, "once per retry period"
-    await one.stop()
+    assert candidate.line.server.version - version == 30, "once per retry period"
+    await candidate.stop()
 
 
 @in_fake_time
 async def test_a_renewal_is_one_request() -> None:
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(0.1)
-    before, version = one.line.requests, one.line.server.version
+    before, version = candidate.line.requests, candidate.line.server.version
     await asyncio.sleep(20.0)
     # Every request is counted in both directions.
-    assert one.line.requests - before == 2 * (one.line.server.version - version) == 20
-    await one.stop()
+    assert candidate.line.requests - before == 2 * (candidate.line.server.version - version) == 20
+    await candidate.stop()
 
 
 @pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0])
 @in_fake_time
 async def test_slow_answers_do_not_lose_the_lease(seconds: float) -> None:
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(0.1)
-    one.line.delay = lambda: seconds / 2
+    candidate.line.delay = lambda: seconds / 2
     for _ in range(1200):
         await asyncio.sleep(0.1)
-        assert one.lease.is_held()
-    assert one.told == ["gain"]
-    await one.stop()
+        assert candidate.lease.is_held()
+    assert candidate.told == ["gain"]
+    await candidate.stop()
 
 
 @in_fake_time
 async def test_slow_responses_do_not_prevent_acquiring_and_releasing() -> None:
     """A read and a write together may take longer than the timeout of one request."""
-    one = _Candidate(_Server(), "one")
-    one.line.server.create({"metadata": {"name": "b"}, "spec": {}})
-    one.line.delay = lambda: 2.0
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.line.server.create({"metadata": {"name": "b"}, "spec": {}})
+    candidate.line.delay = lambda: 2.0
+    candidate.start()
     await asyncio.sleep(8.5)
-    assert one.lease.is_held() and one.told == ["gain"]
+    assert candidate.lease.is_held() and candidate.told == ["gain"]
     await asyncio.sleep(3.0)
-    await one.stop()
-    await one.lease.release()
+    await candidate.stop()
+    await candidate.lease.release()
     await asyncio.sleep(5.0)
-    assert one.line.server.spec["holderIdentity"] == ""
+    assert candidate.line.server.spec["holderIdentity"] == ""
 
 
 @in_fake_time
 async def test_fields_of_others_stay() -> None:
     server = _Server()
     server.create({"metadata": {"labels": {"a": "b"}}, "spec": {"strategy": "OldestEmulationVersion"}})
-    one = _Candidate(server, "one")
-    one.start()
+    candidate = _Candidate(server, "one")
+    candidate.start()
     await asyncio.sleep(0.1)
     assert server.spec["strategy"] == "OldestEmulationVersion" and server.spec["holderIdentity"] == "one"
     assert server.get()["metadata"]["labels"] == {"a": "b"}
-    await one.stop()
+    await candidate.stop()
 
 
 @pytest.mark.parametrize(
@@ -237,11 +237,11 @@ async def test_fields_of_others_stay() -> None:
 @in_fake_time
 async def test_the_stored_duration_is_never_shorter_than_configured(duration: float, seconds: int) -> None:
     times = LeaseTimes(duration=duration, renew_deadline=duration * 0.9, retry_period=0.1)
-    one = _Candidate(_Server(), "one", times=times)
-    one.start()
+    candidate = _Candidate(_Server(), "one", times=times)
+    candidate.start()
     await asyncio.sleep(0.05)
-    assert one.line.server.spec["leaseDurationSeconds"] == seconds
-    await one.stop()
+    assert candidate.line.server.spec["leaseDurationSeconds"] == seconds
+    await candidate.stop()
 
 
 def _held_by_another(duration: int | None = 15) -> _Server:
@@ -258,27 +258,27 @@ def _held_by_another(duration: int | None = 15) -> _Server:
 async def test_a_silent_holder_expires_by_our_own_clock(duration: int | None, expires: float) -> None:
     """The last renewal is decades ago by the wall clock. That does not count, because clocks differ."""
     server = _held_by_another(duration)
-    one = _Candidate(server, "one")
-    one.start()
+    candidate = _Candidate(server, "one")
+    candidate.start()
     await asyncio.sleep(expires)
-    assert not one.lease.is_held() and one.told == []
+    assert not candidate.lease.is_held() and candidate.told == []
     await asyncio.sleep(3.0)
-    assert one.lease.is_held() and one.told == ["gain"]
+    assert candidate.lease.is_held() and candidate.told == ["gain"]
     assert server.spec["leaseTransitions"] == 4 and server.spec["holderIdentity"] == "one"
-    await one.stop()
+    await candidate.stop()
 
 
 @pytest.mark.parametrize("field", ["renewTime", "leaseTransitions", "holderIdentity"])
 @in_fake_time
 async def test_a_renewing_holder_is_waited_for(field: str) -> None:
     server = _held_by_another()
-    one = _Candidate(server, "one")
-    one.start()
+    candidate = _Candidate(server, "one")
+    candidate.start()
     for beat in range(10):
         await asyncio.sleep(10.0)
         server.spec[field] = beat + 10 if field == "leaseTransitions" else f"beat {beat}"
-    assert not one.lease.is_held() and one.told == []
-    await one.stop()
+    assert not candidate.lease.is_held() and candidate.told == []
+    await candidate.stop()
 
 
 @in_fake_time
@@ -305,52 +305,52 @@ async def test_expiry_is_measured_from_the_receipt_of_a_slow_answer() -> None:
 async def test_a_released_lease_is_taken_at_once(holder: str | None) -> None:
     server = _held_by_another()
     server.spec["holderIdentity"] = holder
-    one = _Candidate(server, "one")
-    one.start()
+    candidate = _Candidate(server, "one")
+    candidate.start()
     await asyncio.sleep(0.1)
-    assert one.lease.is_held()
-    await one.stop()
+    assert candidate.lease.is_held()
+    await candidate.stop()
 
 
 @in_fake_time
 async def test_our_lease_is_renewed_after_a_lost_answer() -> None:
     server = _held_by_another()
     server.spec["holderIdentity"] = "one"
-    one = _Candidate(server, "one")
-    one.start()
+    candidate = _Candidate(server, "one")
+    candidate.start()
     await asyncio.sleep(0.1)
-    assert one.lease.is_held() and server.spec["leaseTransitions"] == 3
-    await one.stop()
+    assert candidate.lease.is_held() and server.spec["leaseTransitions"] == 3
+    await candidate.stop()
 
 
 @in_fake_time
 async def test_the_lease_is_held_exactly_until_the_renew_deadline() -> None:
     """Only the clock decides, so a blocked event loop makes no difference."""
     seconds = 100.0
-    one = _Candidate(_Server(), "one", clock=lambda: seconds)
-    one.start()
+    candidate = _Candidate(_Server(), "one", clock=lambda: seconds)
+    candidate.start()
     await asyncio.sleep(0.1)
-    await one.stop()
+    await candidate.stop()
     seconds = 109.999
-    assert one.lease.is_held()
+    assert candidate.lease.is_held()
     seconds = 110.0
-    assert not one.lease.is_held()
+    assert not candidate.lease.is_held()
 
 
 @in_fake_time
 async def test_a_renewal_counts_from_before_it_was_sent() -> None:
-    one = _Candidate(_Server(), "one")
-    one.line.delay = lambda: 1.0
+    candidate = _Candidate(_Server(), "one")
+    candidate.line.delay = lambda: 1.0
     began = now()
-    one.start()
+    candidate.start()
     await asyncio.sleep(4.5)
-    await one.stop()
-    assert one.lease.is_held()
+    await candidate.stop()
+    assert candidate.lease.is_held()
     # The read took the first second.
     await asyncio.sleep(began + 10.999 - now())
-    assert one.lease.is_held()
+    assert candidate.lease.is_held()
     await asyncio.sleep(0.002)
-    assert not one.lease.is_held()
+    assert not candidate.lease.is_held()
 
 
 @pytest.mark.parametrize(
@@ -363,79 +363,79 @@ async def test_a_renewal_counts_from_before_it_was_sent() -> None:
 )
 @in_fake_time
 async def test_short_outages_do_not_lose_the_lease(trouble: ClusterError) -> None:
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(1.0)
-    one.line.trouble = trouble
+    candidate.line.trouble = trouble
     await asyncio.sleep(6.0)
-    one.line.trouble = None
+    candidate.line.trouble = None
     await asyncio.sleep(30.0)
-    assert one.lease.is_held() and one.told == ["gain"]
-    await one.stop()
+    assert candidate.lease.is_held() and candidate.told == ["gain"]
+    await candidate.stop()
 
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["refused", "no-answer"])
 @in_fake_time
 async def test_a_long_outage_loses_the_lease_and_the_candidate_retries(hangs: bool) -> None:
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(1.0)
     if hangs:
-        one.line.delay = lambda: 1000.0
+        candidate.line.delay = lambda: 1000.0
     else:
-        one.line.trouble = Unreachable("connection refused")
+        candidate.line.trouble = Unreachable("connection refused")
     await asyncio.sleep(10.0)
-    assert not one.lease.is_held()
+    assert not candidate.lease.is_held()
     await asyncio.sleep(10.0)
-    assert one.told == ["gain", "loss"]
-    one.line.trouble, one.line.delay = None, lambda: 0.0
+    assert candidate.told == ["gain", "loss"]
+    candidate.line.trouble, candidate.line.delay = None, lambda: 0.0
     await asyncio.sleep(8.0)
-    assert one.lease.is_held() and one.told == ["gain", "loss", "gain"]
-    await one.stop()
+    assert candidate.lease.is_held() and candidate.told == ["gain", "loss", "gain"]
+    await candidate.stop()
 
 
 @in_fake_time
 async def test_one_missing_response_does_not_lose_the_lease() -> None:
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(1.0)
     delays = iter([1000.0])
-    one.line.delay = lambda: next(delays, 0.0)
+    candidate.line.delay = lambda: next(delays, 0.0)
     for _ in range(300):
         await asyncio.sleep(0.1)
-        assert one.lease.is_held()
-    assert one.told == ["gain"]
-    await one.stop()
+        assert candidate.lease.is_held()
+    assert candidate.told == ["gain"]
+    await candidate.stop()
 
 
 @in_fake_time
 async def test_an_unnoticed_lapse_is_reported_as_loss_and_gain() -> None:
     """Writes were blocked meanwhile, so the manager must check everything again."""
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(0.1)
-    one.line.trouble = Unreachable("connection refused")
+    candidate.line.trouble = Unreachable("connection refused")
     await asyncio.sleep(8.5)
-    assert one.lease.is_held()
+    assert candidate.lease.is_held()
     # The next attempt begins before the deadline has been noticed, and succeeds after it.
-    one.line.trouble, one.line.delay = None, lambda: 1.0
+    candidate.line.trouble, candidate.line.delay = None, lambda: 1.0
     await asyncio.sleep(2.0)
-    assert not one.lease.is_held() and one.told == ["gain"]
+    assert not candidate.lease.is_held() and candidate.told == ["gain"]
     await asyncio.sleep(5.0)
-    assert one.lease.is_held() and one.told == ["gain", "loss", "gain"]
-    await one.stop()
+    assert candidate.lease.is_held() and candidate.told == ["gain", "loss", "gain"]
+    await candidate.stop()
 
 
 @in_fake_time
 async def test_another_manager_acquired_the_lease() -> None:
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(1.0)
-    one.line.server.edit(holderIdentity="other")
+    candidate.line.server.edit(holderIdentity="other")
     await asyncio.sleep(2.0)
-    assert not one.lease.is_held(), "not only after the deadline"
-    assert one.told == ["gain", "loss"]
-    await one.stop()
+    assert not candidate.lease.is_held(), "not only after the deadline"
+    assert candidate.told == ["gain", "loss"]
+    await candidate.stop()
 
 
 @in_fake_time
@@ -474,35 +474,35 @@ async def test_release() -> None:
 
 @in_fake_time
 async def test_only_a_holder_releases() -> None:
-    one = _Candidate(_Server(), "one")
-    await one.lease.release()
-    assert one.line.requests == 0
+    candidate = _Candidate(_Server(), "one")
+    await candidate.lease.release()
+    assert candidate.line.requests == 0
 
 
 @in_fake_time
 async def test_a_lease_that_another_manager_holds_is_not_released() -> None:
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(0.1)
-    await one.stop()
-    one.line.server.edit(holderIdentity="other")
-    await one.lease.release()
-    assert one.line.server.spec["holderIdentity"] == "other" and not one.lease.is_held()
+    await candidate.stop()
+    candidate.line.server.edit(holderIdentity="other")
+    await candidate.lease.release()
+    assert candidate.line.server.spec["holderIdentity"] == "other" and not candidate.lease.is_held()
 
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["refused", "no-answer"])
 @in_fake_time
 async def test_a_failed_release_does_not_block(hangs: bool, caplog: pytest.LogCaptureFixture) -> None:
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(0.1)
-    await one.stop()
-    one.line.trouble = Unreachable("connection refused")
+    await candidate.stop()
+    candidate.line.trouble = Unreachable("connection refused")
     if hangs:
-        one.line.delay = lambda: 1000.0
+        candidate.line.delay = lambda: 1000.0
     began = now()
-    await one.lease.release()
-    assert now() - began <= 5.0 and not one.lease.is_held()
+    await candidate.lease.release()
+    assert now() - began <= 5.0 and not candidate.lease.is_held()
     assert "not released" in caplog.text
 
 
@@ -521,8 +521,8 @@ async def test_a_cancelled_acquisition_is_released(is_new: bool, arrives: float)
     if not is_new:
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 3}
         server.create({"metadata": {"name": "b"}, "spec": spec})
-    one = _Candidate(server, "one")
-    write = one.line.server.create if is_new else one.line.server.replace
+    candidate = _Candidate(server, "one")
+    write = candidate.line.server.create if is_new else candidate.line.server.replace
 
     def arrive(lease: dict[str, Any]) -> None:
         with contextlib.suppress(Conflict):
@@ -532,13 +532,13 @@ async def test_a_cancelled_acquisition_is_released(is_new: bool, arrives: float)
         asyncio.get_running_loop().call_later(arrives, arrive, lease)
         return await asyncio.Future()
 
-    one.line.create = one.line.replace = carried_all_the_same  # type: ignore[method-assign]
-    one.start()
+    candidate.line.create = candidate.line.replace = carried_all_the_same  # type: ignore[method-assign]
+    candidate.start()
     await asyncio.sleep(0.05)
-    await one.stop()
-    del one.line.create, one.line.replace
-    one.line.delay = lambda: 0.1
-    await one.lease.release()
+    await candidate.stop()
+    del candidate.line.create, candidate.line.replace
+    candidate.line.delay = lambda: 0.1
+    await candidate.lease.release()
     await asyncio.sleep(1.0)
     assert server.spec["holderIdentity"] == "" and server.spec["leaseDurationSeconds"] == 1
 
@@ -548,16 +548,16 @@ async def test_a_cancelled_release_is_completed_by_the_next(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(0.1)
-    await one.stop()
-    one.line.delay = lambda: 1.0
+    await candidate.stop()
+    candidate.line.delay = lambda: 1.0
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(one.lease.release(), 0.5)
-    assert not one.lease.is_held() and "released" not in caplog.text
-    await one.lease.release()
-    assert one.line.server.spec["holderIdentity"] == "" and "released" in caplog.text
+        await asyncio.wait_for(candidate.lease.release(), 0.5)
+    assert not candidate.lease.is_held() and "released" not in caplog.text
+    await candidate.lease.release()
+    assert candidate.line.server.spec["holderIdentity"] == "" and "released" in caplog.text
 
 
 def _deleted(server: _Server) -> None:
@@ -568,11 +568,11 @@ def _emptied(server: _Server) -> None:
     server.edit(holderIdentity="")
 
 
-@pytest.mark.parametrize("gone", [_deleted, _emptied], ids=["deleted", "its holder edited away"])
+@pytest.mark.parametrize("disappear", [_deleted, _emptied], ids=["deleted", "its holder edited away"])
 @pytest.mark.parametrize("cut", [False, True], ids=["holder is well", "holder is cut off"])
 @in_fake_time
 async def test_never_two_holders_if_another_client_edits_the_lease(
-    gone: Callable[[_Server], None], cut: bool
+    disappear: Callable[[_Server], None], cut: bool
 ) -> None:
     server = _Server()
     one, two = _Candidate(server, "one"), _Candidate(server, "two")
@@ -584,7 +584,7 @@ async def test_never_two_holders_if_another_client_edits_the_lease(
         holder, other = (one, two) if one.lease.is_held() else (two, one)
         if cut:
             holder.line.trouble = Unreachable("connection refused")
-        gone(server)
+        disappear(server)
         began = now()
         while now() - began < 25.0:
             await asyncio.sleep(0.05)
@@ -631,36 +631,36 @@ def test_a_suspended_machine_holds_nothing_when_it_resumes(monkeypatch: pytest.M
 
     clocks = {time.CLOCK_MONOTONIC: lambda: 7.0, time.CLOCK_BOOTTIME: lambda: 7.0 + suspended}
     monkeypatch.setattr(time, "clock_gettime", clock_gettime)
-    one = _Candidate(_Server(), "one", clock=Candidate("ns", "name", "one", TIMES).clock)
-    asyncio.run(one.lease.attempt())
-    assert one.lease.is_held()
+    candidate = _Candidate(_Server(), "one", clock=Candidate("ns", "name", "one", TIMES).clock)
+    asyncio.run(candidate.lease.attempt())
+    assert candidate.lease.is_held()
     suspended = 60.0
-    assert not one.lease.is_held()
+    assert not candidate.lease.is_held()
 
 
 @in_fake_time
 async def test_deadline_of_writes() -> None:
-    one = _Candidate(_Server(), "one")
-    assert one.lease.time_left == 0.0
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    assert candidate.lease.time_left == 0.0
+    candidate.start()
     await asyncio.sleep(0.1)
-    await one.stop()
+    await candidate.stop()
     renewed_at = now() - 0.1
-    while one.lease.is_held():
-        assert now() + one.lease.time_left == pytest.approx(renewed_at + 14.0)
+    while candidate.lease.is_held():
+        assert now() + candidate.lease.time_left == pytest.approx(renewed_at + 14.0)
         await asyncio.sleep(0.5)
-    assert one.lease.time_left == 0.0
+    assert candidate.lease.time_left == 0.0
 
 
 @in_fake_time
 async def test_log_messages(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    one = _Candidate(_Server(), "one")
-    one.start()
+    candidate = _Candidate(_Server(), "one")
+    candidate.start()
     await asyncio.sleep(0.1)
-    one.line.trouble = Unreachable("connection refused")
+    candidate.line.trouble = Unreachable("connection refused")
     await asyncio.sleep(15.0)
-    await one.stop()
+    await candidate.stop()
     assert "lease b8b2488c.x-k8s.io: held by this manager (one)" in caplog.messages
     assert "lease b8b2488c.x-k8s.io: connection refused" in caplog.messages
     assert "lease b8b2488c.x-k8s.io: lost: stopped reconciling, trying to reacquire" in caplog.messages
@@ -834,10 +834,10 @@ async def test_an_older_lease_means_that_etcd_was_restored(bump: int) -> None:
 @in_fake_time
 async def test_a_missing_lease_means_that_etcd_was_restored() -> None:
     server = _Server()
-    one = _Candidate(server, "one")
-    one.start()
+    candidate = _Candidate(server, "one")
+    candidate.start()
     await asyncio.sleep(60.0)
     server.lease, server.version = None, 100
     await asyncio.sleep(3.0)
-    assert one.rollback.is_rolled_back
-    await one.stop()
+    assert candidate.rollback.is_rolled_back
+    await candidate.stop()

@@ -62,17 +62,17 @@ class Process:
 
     @property
     def writes(self) -> set[str]:
-        return {place for place in PLACES if self.election.may_write(place)}
+        return {namespace for namespace in PLACES if self.election.may_write(namespace)}
 
     @property
     def acts(self) -> set[str]:
-        return {place for place in PLACES if self.election.acts_on(place)}
+        return {namespace for namespace in PLACES if self.election.acts_on(namespace)}
 
     def _lead(self, lease: str, leads: bool) -> None:
         self.leading[lease] = leads
 
     def _tell(self, sign: str, scope: Scope) -> None:
-        self.told += [f"{sign}{PLACES.index(place)}" for place in PLACES if scope(place)]
+        self.told += [f"{sign}{PLACES.index(namespace)}" for namespace in PLACES if scope(namespace)]
 
     def _is_idle(self, scope: Scope) -> bool:
         return not any(map(scope, self.busy))
@@ -80,41 +80,41 @@ class Process:
 
 @contextlib.asynccontextmanager
 async def running(*processes: Process) -> AsyncIterator[None]:
-    for each in processes:
-        each.start()
+    for process in processes:
+        process.start()
     try:
         yield
     finally:
-        for each in processes:
-            if each.task is not None and not each.task.done():
-                await each.freeze()
+        for process in processes:
+            if process.task is not None and not process.task.done():
+                await process.freeze()
 
 
 def counts(*processes: Process) -> list[int]:
     """Return how many shards each process is active for, sorted."""
-    return sorted(len(each.acts) for each in processes)
+    return sorted(len(process.acts) for process in processes)
 
 
 async def until_shared(processes: Sequence[Process], seconds: float) -> None:
     """Wait until every namespace has an active manager and the shards are divided equally."""
     deadline = now() + seconds
     while True:
-        found = counts(*processes)
-        if sum(found) == SHARDS and found[-1] - found[0] <= 1:
+        shares = counts(*processes)
+        if sum(shares) == SHARDS and shares[-1] - shares[0] <= 1:
             return
-        assert now() < deadline, {each.who: each.acts for each in processes}
+        assert now() < deadline, {process.who: process.acts for process in processes}
         await asyncio.sleep(0.5)
 
 
 @in_fake_time
 async def test_a_single_manager_acquires_all_shards_at_once() -> None:
-    one = Process(LeaseServer(), "one")
-    assert one.leading == dict.fromkeys(lease_names(NAME, SHARDS), False)
-    async with running(one):
+    manager = Process(LeaseServer(), "one")
+    assert manager.leading == dict.fromkeys(lease_names(NAME, SHARDS), False)
+    async with running(manager):
         await asyncio.sleep(0.1)
-        assert one.writes == one.acts == set(PLACES)
-        assert one.told == ["+0", "+1", "+2", "+3"]
-        assert one.leading == dict.fromkeys(lease_names(NAME, SHARDS), True)
+        assert manager.writes == manager.acts == set(PLACES)
+        assert manager.told == ["+0", "+1", "+2", "+3"]
+        assert manager.leading == dict.fromkeys(lease_names(NAME, SHARDS), True)
 
 
 @in_fake_time
@@ -130,9 +130,9 @@ async def test_two_managers_share_and_each_reports_released_shards() -> None:
             assert sorted(one.leading.values()) == [False, False, True, True]
             # From now on no shard moves, and there are few requests.
             one.client.requests = two.client.requests = 0
-            told = [*one.told, *two.told]
+            before = [*one.told, *two.told]
             await asyncio.sleep(100.0)
-            assert [*one.told, *two.told] == told
+            assert [*one.told, *two.told] == before
             assert one.client.requests <= 4 * 51 and two.client.requests <= 4 * 51
 
 
@@ -159,14 +159,14 @@ async def test_shards_of_a_killed_manager_are_acquired_after_expiry() -> None:
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
         await until_shared([one, two], 20)
-        kept, lost = set(two.acts), set(one.acts)
+        shards, lost = set(two.acts), set(one.acts)
         await one.freeze()
         died = now()
         await asyncio.sleep(14.0)
-        assert two.acts == kept and not any(server.holder(each) == "" for each in lease_names(NAME, SHARDS))
+        assert two.acts == shards and not any(server.holder(lease) == "" for lease in lease_names(NAME, SHARDS))
         await until_shared([two], 15)
-        assert two.writes == kept | lost and now() - died < TIMES.duration + 5 * TIMES.retry_period
-        assert not any(each.startswith("-") for each in two.told[-len(lost) :])
+        assert two.writes == shards | lost and now() - died < TIMES.duration + 5 * TIMES.retry_period
+        assert not any(change.startswith("-") for change in two.told[-len(lost) :])
 
 
 @in_fake_time
@@ -195,7 +195,7 @@ async def test_a_resumed_manager_has_lost_its_shards_and_gets_a_share_again() ->
         await until_shared([one, two], 20)
         assert one.writes and two.writes and not one.writes & two.writes
         # The process has noticed that it lost the shards and got them again.
-        assert {each[1] for each in one.told if each[0] == "-"}
+        assert {change[1] for change in one.told if change[0] == "-"}
 
 
 @in_fake_time
@@ -214,18 +214,18 @@ async def test_a_manager_without_the_server_stops_before_another_begins() -> Non
 @in_fake_time
 async def test_a_manager_without_the_membership_lease_stops_for_all_shards() -> None:
     server = LeaseServer()
-    one, sole = Process(server, "one"), Process(server, "sole", shards=0)
-    async with running(one):
+    sharded, sole = Process(server, "one"), Process(server, "sole", shards=0)
+    async with running(sharded):
         await asyncio.sleep(0.1)
         async with running(sole):
-            one.client.trouble, one.client.troubled = Unreachable("cut off"), NAME
+            sharded.client.trouble, sharded.client.troubled = Unreachable("cut off"), NAME
             while not sole.writes:
                 await asyncio.sleep(0.1)
-                assert not (one.writes and sole.writes)
-            assert not one.writes and not one.acts
+                assert not (sharded.writes and sole.writes)
+            assert not sharded.writes and not sharded.acts
             # The Leases of the process expire.
             await asyncio.sleep(30.0)
-            assert sole.writes == set(PLACES) and not one.writes
+            assert sole.writes == set(PLACES) and not sharded.writes
 
 
 @in_fake_time
@@ -237,13 +237,13 @@ async def test_a_new_number_of_shards_waits_for_the_old_managers() -> None:
         await until_shared(old, 20)
         async with running(*new):
             await asyncio.sleep(60.0)
-            assert not any(each.writes or each.acts for each in new)
+            assert not any(process.writes or process.acts for process in new)
             await old[0].end()
             await asyncio.sleep(60.0)
-            assert not any(each.writes for each in new) and len(old[1].acts) == SHARDS
+            assert not any(process.writes for process in new) and len(old[1].acts) == SHARDS
             await old[1].end()
             await asyncio.sleep(10.0)
-            assert set.union(*(each.acts for each in new)) == set(PLACES)
+            assert set.union(*(process.acts for process in new)) == set(PLACES)
 
 
 @in_fake_time
@@ -326,18 +326,18 @@ async def test_a_slow_api_server_leaves_no_namespace_without_a_manager(
     """
     dice, server = random.Random(managers), LeaseServer()
     processes = [Process(server, f"p{number}", MANY) for number in range(managers)]
-    for each in processes:
-        each.client.delay = lambda: seconds / 2 if is_even else dice.uniform(0.0, seconds)
+    for process in processes:
+        process.client.delay = lambda: seconds / 2 if is_even else dice.uniform(0.0, seconds)
     async with running(*processes):
         await asyncio.sleep(60.0)
         gaps = 0
         for _ in range(600):
             await asyncio.sleep(0.25)
-            writers = [sum(each.election.may_write(place) for each in processes) for place in MANY_PLACES]
+            writers = [sum(process.election.may_write(namespace) for process in processes) for namespace in MANY_PLACES]
             assert max(writers) <= 1
             gaps += writers.count(0)
         assert gaps / (600 * MANY) < 0.001
-        shares = [sum(map(each.election.acts_on, MANY_PLACES)) for each in processes]
+        shares = [sum(map(process.election.acts_on, MANY_PLACES)) for process in processes]
         assert max(shares) - min(shares) <= 1
 
 
@@ -352,8 +352,8 @@ async def _play(seed: int, kinds: Sequence[int]) -> None:
     random.seed(seed)
     dice, server = random.Random(seed), LeaseServer()
     processes = [Process(server, f"p{number}", shards) for number, shards in enumerate(kinds)]
-    for each in processes:
-        each.client.delay = lambda: dice.expovariate(20.0)
+    for process in processes:
+        process.client.delay = lambda: dice.expovariate(20.0)
     acted = 0
     async with running(*processes):
         for step in range(480):
@@ -363,8 +363,8 @@ async def _play(seed: int, kinds: Sequence[int]) -> None:
             # A candidate that has never seen a holder cannot wait for one.
             if step > 80 and server.leases and dice.random() < 0.02:
                 del server.leases[dice.choice([*server.leases])]
-            writers = [place for each in processes for place in each.writes]
-            assert len(writers) == len(set(writers)), {each.who: each.writes for each in processes}
+            writers = [namespace for process in processes for namespace in process.writes]
+            assert len(writers) == len(set(writers)), {process.who: process.writes for process in processes}
             acted += len(writers)
     # Managers were active, although faults may have stopped all of them for a long time.
     assert acted > 48

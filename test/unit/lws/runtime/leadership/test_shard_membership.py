@@ -40,8 +40,8 @@ async def test_managers_with_the_same_number_of_shards_share_the_lease() -> None
     server = LeaseServer()
     one, two = membership(server, "one"), membership(server, "two")
     one.holds, two.holds = frozenset({0, 1}), frozenset({2})
-    for each in (one, two, one):
-        await each.attempt()
+    for member in (one, two, one):
+        await member.attempt()
     assert one.is_held() and two.is_held()
     assert one.others() == {"two": {2}} and two.others() == {"one": {0, 1}}
     assert server.holder(NAME) == "4-shards" and server.leases[NAME]["spec"]["leaseTransitions"] == 0
@@ -71,19 +71,19 @@ async def test_a_silent_member_is_ignored_and_removed_later() -> None:
 @in_fake_time
 async def test_managers_with_another_number_of_shards_wait_for_expiry(shared_first: bool) -> None:
     server = LeaseServer()
-    shared, other = membership(server, "one"), membership(server, "two", shards=8)
+    shared, third = membership(server, "one"), membership(server, "two", shards=8)
     sole = alone(server, "three")
-    first, *rest = (shared, other, sole) if shared_first else (sole, shared, other)
+    first, *later = (shared, third, sole) if shared_first else (sole, shared, third)
     await first.attempt()
     for _ in range(8):
-        assert not any(each.is_held() for each in rest)
-        for each in rest:
-            await each.attempt()
+        assert not any(member.is_held() for member in later)
+        for member in later:
+            await member.attempt()
         await asyncio.sleep(2.0)
-    assert not first.is_held() and not any(each.is_held() for each in rest)
-    for each in rest:
-        await each.attempt()
-    assert [each.is_held() for each in rest] == [True, False]
+    assert not first.is_held() and not any(member.is_held() for member in later)
+    for member in later:
+        await member.attempt()
+    assert [member.is_held() for member in later] == [True, False]
 
 
 @in_fake_time
@@ -130,25 +130,25 @@ async def test_the_last_manager_does_not_release_while_another_joins() -> None:
 @in_fake_time
 async def test_an_unreadable_entry_is_removed(garbage: str) -> None:
     server = LeaseServer()
-    one = membership(server, "one")
-    await one.attempt()
+    member = membership(server, "one")
+    await member.attempt()
     server.leases[NAME]["metadata"]["annotations"][f"{MANAGER_ANNOTATION}two"] = garbage
-    await one.attempt()
-    assert one.is_held() and one.others() == {}
+    await member.attempt()
+    assert member.is_held() and member.others() == {}
     await asyncio.sleep(15.1)
-    await one.attempt()
-    assert one.is_held() and len(server.leases[NAME]["metadata"]["annotations"]) == 1 == len(roll(server))
+    await member.attempt()
+    assert member.is_held() and len(server.leases[NAME]["metadata"]["annotations"]) == 1 == len(roll(server))
 
 
 @in_fake_time
 async def test_members_rejoin_after_all_annotations_were_removed() -> None:
     server = LeaseServer()
     one, two = membership(server, "one"), membership(server, "two")
-    for each in (one, two):
-        await each.attempt()
+    for member in (one, two):
+        await member.attempt()
     del server.leases[NAME]["metadata"]["annotations"]
-    for each in (one, two, one):
-        await each.attempt()
+    for member in (one, two, one):
+        await member.attempt()
     assert one.is_held() and two.is_held()
     assert list(one.others()) == ["two"] and list(two.others()) == ["one"]
 
@@ -156,51 +156,51 @@ async def test_members_rejoin_after_all_annotations_were_removed() -> None:
 @in_fake_time
 async def test_constant_writes_of_others_do_not_delay_a_renewal() -> None:
     server = LeaseServer()
-    one, others = membership(server, "one"), [membership(server, f"other-{n}") for n in range(8)]
-    client: Any = one._cluster
+    member, others = membership(server, "one"), [membership(server, f"other-{n}") for n in range(8)]
+    client: Any = member._cluster
     client.delay = lambda: 1.0
-    joining = asyncio.ensure_future(one.attempt())
+    joining = asyncio.ensure_future(member.attempt())
     while not joining.done():
-        for each in others:
-            await each.attempt()
+        for other in others:
+            await other.attempt()
         await asyncio.sleep(0.05)
-    assert one.is_held() and client.requests == 1 + 1
-    await asyncio.gather(one.attempt(), *(each.attempt() for each in others))
-    assert client.requests == 3 and len(one.others()) == 8
+    assert member.is_held() and client.requests == 1 + 1
+    await asyncio.gather(member.attempt(), *(other.attempt() for other in others))
+    assert client.requests == 3 and len(member.others()) == 8
 
 
 @in_fake_time
 async def test_a_returning_manager_waits_for_managers_with_another_number_of_shards() -> None:
     server = LeaseServer()
-    one, other = membership(server, "one"), membership(server, "two", shards=8)
-    await one.attempt()
-    await other.attempt()
+    first, second = membership(server, "one"), membership(server, "two", shards=8)
+    await first.attempt()
+    await second.attempt()
     await asyncio.sleep(15.1)
-    await other.attempt()
-    assert other.is_held()
-    await one.attempt()
-    assert not one.is_held() and server.holder(NAME) == "8-shards" and list(roll(server)) == ["two"]
+    await second.attempt()
+    assert second.is_held()
+    await first.attempt()
+    assert not first.is_held() and server.holder(NAME) == "8-shards" and list(roll(server)) == ["two"]
 
 
 @in_fake_time
 async def test_managers_that_leave_at_the_same_time_release_the_lease() -> None:
     server = LeaseServer()
     both = [membership(server, "one"), membership(server, "two")]
-    for each in [*both, *both]:
-        await each.attempt()
-        client: Any = each._cluster
+    for member in [*both, *both]:
+        await member.attempt()
+        client: Any = member._cluster
         client.delay = lambda: 0.5
-    await asyncio.gather(*(each.release() for each in both))
+    await asyncio.gather(*(member.release() for member in both))
     assert server.holder(NAME) == ""
 
 
 @in_fake_time
 async def test_entries_of_managers_with_another_number_of_shards_are_ignored() -> None:
     server = LeaseServer()
-    former, one = membership(server, "former", shards=8), membership(server, "one")
+    former, current = membership(server, "former", shards=8), membership(server, "one")
     former.holds = frozenset({1})
     await former.attempt()
-    await one.attempt()
+    await current.attempt()
     await asyncio.sleep(15.1)
-    await one.attempt()
-    assert one.is_held() and one.others() == {} and list(roll(server)) == ["one"]
+    await current.attempt()
+    assert current.is_held() and current.others() == {} and list(roll(server)) == ["one"]

@@ -27,7 +27,7 @@ class Streams:
 
 
 def only(namespace: str) -> Scope:
-    return lambda each: each == namespace
+    return lambda name: name == namespace
 
 
 @asynccontextmanager

@@ -39,8 +39,8 @@ def registry_with(handler: Any) -> kopf.OperatorRegistry:
     return registry
 
 
-async def response_of(way: Any, webhook: str, body: bytes) -> dict[str, Any]:
-    answer = await reviewed(way, webhook, PODS, body)
+async def response_of(dispatch: Any, webhook: str, body: bytes) -> dict[str, Any]:
+    answer = await reviewed(dispatch, webhook, PODS, body)
     return cast(dict[str, Any], orjson.loads(answer.body)["response"])
 
 
@@ -56,14 +56,14 @@ async def refusing(*, warnings: list[str], namespace: str, **_: Any) -> None:
 async def test_deleted_objects_are_not_mutated(
     wire_kopf: Any, webhook: str, operation: str, is_asked: bool
 ) -> None:
-    way, _ = wire_kopf(registry_with(refusing))
-    response = await response_of(way, webhook, a_review(operation))
+    dispatch, _ = wire_kopf(registry_with(refusing))
+    response = await response_of(dispatch, webhook, a_review(operation))
     assert response["allowed"] is not is_asked
 
 
 async def test_a_refusal_keeps_its_warnings(wire_kopf: Any) -> None:
-    way, _ = wire_kopf(registry_with(refusing))
-    assert await response_of(way, VALIDATE, a_review()) == {
+    dispatch, _ = wire_kopf(registry_with(refusing))
+    assert await response_of(dispatch, VALIDATE, a_review()) == {
         "uid": "review-1",
         "allowed": False,
         "status": {"code": 403, "reason": "Forbidden", "message": "not like this"},
@@ -75,8 +75,8 @@ async def test_an_exception_is_reported_in_the_answer(wire_kopf: Any) -> None:
     async def failing(**_: Any) -> None:
         raise RuntimeError("no such thing")
 
-    way, _ = wire_kopf(registry_with(failing))
-    response = await response_of(way, VALIDATE, a_review())
+    dispatch, _ = wire_kopf(registry_with(failing))
+    response = await response_of(dispatch, VALIDATE, a_review())
     assert (response["allowed"], response["status"]["code"]) == (False, 500)
     assert "no such thing" in response["status"]["message"]
 

@@ -50,10 +50,10 @@ def bodies(seed: int, count: int) -> Iterator[bytes]:
 async def sent(running: Running, seed: int, count: int) -> Counter[int]:
     """Return how many bodies were answered with each status."""
     statuses: Counter[int] = Counter()
-    left = bodies(seed, count)
+    remaining = bodies(seed, count)
 
     async def caller() -> None:
-        for body in left:
+        for body in remaining:
             status, _ = await running.post(data=body, headers=JSON)
             statuses[status] += 1
 

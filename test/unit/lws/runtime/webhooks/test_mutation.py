@@ -34,8 +34,8 @@ async def test_concurrent_reviews_are_independent() -> None:
             await asyncio.sleep(0)
             return patch_of({"metadata": {}}, changes)
 
-    found = await asyncio.gather(*map(review, "abc"))
-    assert [[each["value"] for each in patch] for patch in found] == [["a"], ["b"], ["c"]]
+    patches = await asyncio.gather(*map(review, "abc"))
+    assert [[operation["value"] for operation in patch] for patch in patches] == [["a"], ["b"], ["c"]]
 
 
 def test_mutation_outside_a_review_raises() -> None:

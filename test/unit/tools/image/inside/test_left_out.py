@@ -41,14 +41,14 @@ def test_models_and_calls_of_the_client_are_left_out(module: str, out: bool) -> 
 
 def test_every_package_that_is_thinned_and_every_module_that_stays_is_there() -> None:
     """If the client renamed them, the image would contain everything, or lack required modules."""
-    there = [Path(SITE_PACKAGES, *package.split(".")) for package in KEPT_MODULES]
-    assert [path for path in there if not (path / "__init__.py").exists()] == []
-    kept = [
+    folders = [Path(SITE_PACKAGES, *package.split(".")) for package in KEPT_MODULES]
+    assert [path for path in folders if not (path / "__init__.py").exists()] == []
+    paths = [
         path / f"{name}.py"
-        for path, names in zip(there, KEPT_MODULES.values(), strict=True)
+        for path, names in zip(folders, KEPT_MODULES.values(), strict=True)
         for name in names
     ]
-    assert [path for path in kept if not path.exists()] == []
+    assert [path for path in paths if not path.exists()] == []
 
 
 def test_most_of_the_client_is_left_out() -> None:

@@ -15,9 +15,9 @@ def source_in(directory: Path) -> Path:
         (base / path).parent.mkdir(parents=True, exist_ok=True)
         (base / path).write_text(path)
     for path in ("test/test_os.py", "ensurepip/pip.whl", "__pycache__/os.pyc", "json/decoder.py"):
-        place = base / "usr/lib/python3.13" / path
-        place.parent.mkdir()
-        place.touch()
+        folder = base / "usr/lib/python3.13" / path
+        folder.parent.mkdir()
+        folder.touch()
     (base / "lib").symlink_to("usr/lib")
     (base / "usr/bin/python3").symlink_to("python3.13")
     (base / "opt/lws/bin").mkdir(parents=True)
@@ -52,14 +52,14 @@ LDD = """\
 
 
 def test_libraries_and_the_loader_are_read_from_ldd() -> None:
-    asked: list[list[str]] = []
+    commands: list[list[str]] = []
 
     def run(command: list[str]) -> str:
-        asked.append(command)
+        commands.append(command)
         return LDD
 
     assert set(libraries_of(["/usr/bin/python3.13"], run)) == {
         "/lib/x86_64-linux-gnu/libssl.so.3",
         "/lib64/ld-linux-x86-64.so.2",
     }
-    assert asked == [["ldd", "/usr/bin/python3.13"]]
+    assert commands == [["ldd", "/usr/bin/python3.13"]]
