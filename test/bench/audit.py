@@ -37,13 +37,17 @@ class Asked:
     @property
     def events(self) -> int:
         """Return the number of Events written."""
-        return sum(count for request, count in self.requests.items() if is_write(request) and _EVENTS in request)
+        return sum(
+            count for request, count in self.requests.items() if is_write(request) and _EVENTS in request
+        )
 
     @property
     def writes(self) -> int:
         """Return the number of writes, without Events, the Lease and reviews."""
         return sum(
-            count for request, count in self.requests.items() if is_write(request) and not request.endswith(_APART)
+            count
+            for request, count in self.requests.items()
+            if is_write(request) and not request.endswith(_APART)
         )
 
     @property

@@ -44,7 +44,10 @@ def label(shape: str) -> str:
 def _phases(results: Iterable[Result], names: Iterable[str]) -> Iterable[tuple[Result, str, Result]]:
     phase_names = tuple(names)
     return (
-        (result, name, result["phases"][name]) for result in results for name in phase_names if name in result["phases"]
+        (result, name, result["phases"][name])
+        for result in results
+        for name in phase_names
+        if name in result["phases"]
     )
 
 

@@ -156,7 +156,10 @@ def measure(
             figures_by_name = {name: measured.figures() for name, measured in waits.items() if measured.ours}
         events = [event for path in Path(folder).glob("*.own") for event in own_time.read(path)]
     kinds = {FAILED: own_time.FAILED, MADE: own_time.MADE}
-    return {name: figures | own_time.figures(events, kinds[name], began) for name, figures in figures_by_name.items()}
+    return {
+        name: figures | own_time.figures(events, kinds[name], began)
+        for name, figures in figures_by_name.items()
+    }
 
 
 def _fail(

@@ -87,7 +87,9 @@ class Floor:
     def _scale(self) -> float:
         began = time.monotonic()
         former, self._groups = self._groups, self._shape.half
-        removed = [(index, group) for index in range(self._shape.sets) for group in range(self._groups, former)]
+        removed = [
+            (index, group) for index in range(self._shape.sets) for group in range(self._groups, former)
+        ]
         patch = {"spec": {"replicas": self._groups}}
         names = [set_name(index) for index in range(self._shape.sets)]
         for_each(names, lambda name: self._api.merge(f"{self._statefulsets}/{name}", patch))
@@ -135,7 +137,9 @@ class Floor:
             if refusal.status != _NOT_FOUND:
                 raise
             return {"uid": "", "ready": ""}
-        conditions = {condition["type"]: condition["status"] for condition in pod["status"].get("conditions") or ()}
+        conditions = {
+            condition["type"]: condition["status"] for condition in pod["status"].get("conditions") or ()
+        }
         return {"uid": pod["metadata"]["uid"], "ready": conditions.get("Ready", "")}
 
     def _until_replaced(self, name: str, former: str) -> None:
@@ -162,7 +166,9 @@ class Floor:
             if len(statefulsets) != len(replicas):
                 return f"{len(statefulsets)} of {len(replicas)} StatefulSets"
             unready = [
-                name for name, statefulset in statefulsets.items() if not statefulset.is_ready or statefulset.replicas != replicas.get(name)
+                name
+                for name, statefulset in statefulsets.items()
+                if not statefulset.is_ready or statefulset.replicas != replicas.get(name)
             ]
             return f"{len(unready)} StatefulSets are not ready: {unready[:3]}" if unready else ""
 

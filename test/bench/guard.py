@@ -56,7 +56,12 @@ def main() -> int:
     least = [verdict for verdict in paced_verdicts(paced) if verdict.measure == "utilisation"]
     lines = [(name, f"{had:.2f}", f"≤ {most:g}", _said(had <= most)) for name, had, most in figures]
     lines += [
-        (f"{_PACED}: {verdict.measure}", f"{verdict.figure:.3f}", f"≥ {verdict.least:g}", _said(verdict.holds))
+        (
+            f"{_PACED}: {verdict.measure}",
+            f"{verdict.figure:.3f}",
+            f"≥ {verdict.least:g}",
+            _said(verdict.holds),
+        )
         for verdict in least
     ]
     print(columns(lines))

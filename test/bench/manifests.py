@@ -69,7 +69,9 @@ def a_service(index: int) -> Object:
 
 def leaders(shape: Shape, index: int, image: str) -> Object:
     """Return the StatefulSet of one set's leaders, which is rolled out by deleting its pods."""
-    statefulset = _statefulset(set_name(index), shape.groups, pod_template(shape, image), {_SET: set_name(index)})
+    statefulset = _statefulset(
+        set_name(index), shape.groups, pod_template(shape, image), {_SET: set_name(index)}
+    )
     statefulset["spec"]["updateStrategy"] = {"type": "OnDelete"}
     return statefulset
 

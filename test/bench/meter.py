@@ -141,7 +141,12 @@ class Meter:
         measured = self.audit.between(start)
         cpu = subject.cpu
         self._say(f"restart: first pass after {first:.1f} s, {measured.writes} writes")
-        counts = {"writes": measured.writes, "events": measured.events, "requests": measured.requests, "cpu": cpu}
+        counts = {
+            "writes": measured.writes,
+            "events": measured.events,
+            "requests": measured.requests,
+            "cpu": cpu,
+        }
         return {"ready": ready, "first_pass": first, **counts}
 
     def mark(self) -> Mark:

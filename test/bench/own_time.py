@@ -82,7 +82,9 @@ class Recorder:
 
     def write(self, path: Path) -> None:
         """Write one event per line."""
-        lines = (f"{event.at} {event.kind} {event.name} {event.waited} {event.spent}\n" for event in self.found)
+        lines = (
+            f"{event.at} {event.kind} {event.name} {event.waited} {event.spent}\n" for event in self.found
+        )
         path.write_text("".join(lines))
 
 

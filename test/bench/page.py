@@ -160,7 +160,9 @@ def _missed(judged: Judged) -> Iterator[str]:
     missed: dict[tuple[str, float], list[str]] = {}
     for shape, verdict in judged:
         if not verdict.holds:
-            missed.setdefault((verdict.measure, verdict.bound), []).append(f"{_short(verdict.figure)} ({shape})")
+            missed.setdefault((verdict.measure, verdict.bound), []).append(
+                f"{_short(verdict.figure)} ({shape})"
+            )
     for (measure, bound), figures in sorted(missed.items()):
         yield f"- {measure}, ≤ {bound:g}: {', '.join(figures)}"
 

@@ -91,7 +91,9 @@ class LargeSet:
     def _leaders(self) -> dict[str, Any]:
         partition = self._groups // 2 if self._phase == "rollout" else 0
         update = RollingUpdate(partition, self._groups, 1)
-        statefulset = api_server.applied(build_leader_statefulset(SetSpec.of(self._lws), self._keys[1], update), _UID)
+        statefulset = api_server.applied(
+            build_leader_statefulset(SetSpec.of(self._lws), self._keys[1], update), _UID
+        )
         old, new = (statefulset_revision("demo", key) for key in self._keys)
         statefulset["status"] = {
             "observedGeneration": statefulset["metadata"]["generation"],

@@ -51,7 +51,9 @@ class Taps:
 
     def list_bytes(self) -> int:
         """Return the bytes that a manager reads when it starts now."""
-        return sum(_size(self._api.send(Call("GET", stream.path(), query=_query(stream)))) for stream in STREAMS)
+        return sum(
+            _size(self._api.send(Call("GET", stream.path(), query=_query(stream)))) for stream in STREAMS
+        )
 
     def close(self) -> None:
         """Stop following."""

@@ -24,7 +24,9 @@ def commit() -> str:
     Called before the page is written, because that changes the tree too.
     """
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
-    return subprocess.run(command, cwd=_REPOSITORY, capture_output=True, text=True, check=False).stdout.strip()
+    return subprocess.run(
+        command, cwd=_REPOSITORY, capture_output=True, text=True, check=False
+    ).stdout.strip()
 
 
 def machine(others: Others) -> dict[str, Any]:

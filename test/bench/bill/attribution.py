@@ -60,7 +60,9 @@ def costs(bill: Mapping[str, Any], groups: int, has_reviews: bool) -> dict[str, 
         counted[purpose] += count
         weighed[purpose] += count * weights(request)
     if has_reviews:
-        counted[REVIEWED] = sum(count for _, request, count, _ in bill["requests"] if request == "create pods")
+        counted[REVIEWED] = sum(
+            count for _, request, count, _ in bill["requests"] if request == "create pods"
+        )
         weighed[REVIEWED] = bill["profile"].get(REVIEWS, 0.0)
     total = sum(weighed.values())
     scale = bill["cpu"]["kube-apiserver"] / total if total else 0.0

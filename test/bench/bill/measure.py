@@ -116,7 +116,8 @@ class _Bill:
             "seconds": seconds,
             "cpu": cpu,
             "requests": [
-                [who, request, tally.count, round(tally.seconds, 3)] for (who, request), tally in sorted(measured.items())
+                [who, request, tally.count, round(tally.seconds, 3)]
+                for (who, request), tally in sorted(measured.items())
             ],
             "profile": seconds_by_block(profile),
         }

@@ -122,7 +122,11 @@ def _lists(phase: Result, seconds: float) -> int:
 
 
 def _others(most: dict[str, int], expected: set[str]) -> int:
-    return sum(count for request, count in most.items() if request not in expected and not request.endswith(" events"))
+    return sum(
+        count
+        for request, count in most.items()
+        if request not in expected and not request.endswith(" events")
+    )
 
 
 def _events(most: dict[str, int]) -> int:

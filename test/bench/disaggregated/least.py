@@ -79,7 +79,8 @@ class Seen:
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
         self.store = Store(
-            lambda before, after: None, [table for registration in REGISTRATIONS for table in registration.reads]
+            lambda before, after: None,
+            [table for registration in REGISTRATIONS for table in registration.reads],
         )
         self._events = 0
 

@@ -22,7 +22,9 @@ Result = dict[str, Any]
 def read_paired(directory: Path) -> list[Result]:
     """Return the stored results, the smallest first."""
     results = [json.loads(path.read_text("utf-8")) for path in directory.glob("ds*.json")]
-    return sorted((result for result in results if is_paired(result["shape"])), key=lambda result: int(result["groups"]))
+    return sorted(
+        (result for result in results if is_paired(result["shape"])), key=lambda result: int(result["groups"])
+    )
 
 
 def paired_section(results: Sequence[Result]) -> str:
@@ -49,7 +51,12 @@ def paired_rows(result: Result) -> Iterator[tuple[str, ...]]:
 def judged(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str, str]]:
     """Yield one row of cells for each figure with a bound."""
     for verdict in verdicts:
-        yield verdict.measure, _cell(verdict.figure), f"≤ {verdict.bound:g}", "holds" if verdict.holds else "**missed**"
+        yield (
+            verdict.measure,
+            _cell(verdict.figure),
+            f"≤ {verdict.bound:g}",
+            "holds" if verdict.holds else "**missed**",
+        )
 
 
 def _parts(result: Result) -> Iterator[str]:

@@ -75,7 +75,11 @@ class _Player:
 
     def _is_ready(self, name: str, pods: int, image: str | None) -> bool:
         statefulset = self._ledger.statefulsets[name]
-        return statefulset.is_ready and statefulset.replicas == pods and (image is None or statefulset.image == image)
+        return (
+            statefulset.is_ready
+            and statefulset.replicas == pods
+            and (image is None or statefulset.image == image)
+        )
 
 
 class Paired(_Player):
@@ -125,7 +129,11 @@ class Paired(_Player):
 
         def missing() -> str:
             generations = {name: self._generations.get(name, 1) for name in self._names()}
-            unready = [name for name, generation in generations.items() if ledger.disaggregated.get(name, 0) < generation]
+            unready = [
+                name
+                for name, generation in generations.items()
+                if ledger.disaggregated.get(name, 0) < generation
+            ]
             return f"{len(unready)} sets are not available: {unready[:3]}" if unready else ""
 
         ledger.wait(missing, _PATIENCE)

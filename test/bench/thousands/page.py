@@ -44,7 +44,12 @@ def section(results: Sequence[Result]) -> str:
     reference = next((result for result in alone if result["shape"] == REFERENCE), None)
     largest = max(alone, key=lambda result: int(result["pods"]))
     judged = [
-        (verdict.measure, f"{verdict.figure:.3g}", f"≤ {verdict.bound:g}", "holds" if verdict.holds else "**missed**")
+        (
+            verdict.measure,
+            f"{verdict.figure:.3g}",
+            f"≤ {verdict.bound:g}",
+            "holds" if verdict.holds else "**missed**",
+        )
         for verdict in verdicts(largest, reference)
     ]
     blocks = ((name, f"{share:.0%}") for name, share in largest["blocks"].items())

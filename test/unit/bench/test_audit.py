@@ -68,7 +68,7 @@ def test_a_dry_run_is_no_write(tmp_path: Path) -> None:
     assert requests.writes == 1
 
 
-def test_from_one_place_to_another(tmp_path: Path) -> None:
+def test_requests_between_two_offsets(tmp_path: Path) -> None:
     first, second = _line(US, "create", "pods"), _line(US, "delete", "pods")
     log = _log(tmp_path, first, second)
     assert log.between(len(first)).requests == {"delete pods": 1}
@@ -76,7 +76,7 @@ def test_from_one_place_to_another(tmp_path: Path) -> None:
     assert log.end == len(first) + len(second)
 
 
-def test_how_long_a_leader_waits_for_its_workers(tmp_path: Path) -> None:
+def test_delays_between_a_leader_and_its_workers(tmp_path: Path) -> None:
     log = _log(
         tmp_path,
         _line(STATEFULSET_CONTROLLER, "create", "pods", "demo-0", 201, at=1.0),

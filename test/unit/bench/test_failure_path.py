@@ -29,7 +29,7 @@ def _line(user: str, verb: str, resource: str, name: str, received: float, done:
     return json.dumps(entry) + "\n"
 
 
-def test_each_event_is_followed_to_what_both_make_of_it(tmp_path: Path) -> None:
+def test_delays_of_both_controllers_are_measured_for_each_failure(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     path.write_text(
         "".join(

@@ -25,7 +25,7 @@ def _ledger(monkeypatch: pytest.MonkeyPatch) -> Any:
     return Ledger(api, "bench", SETS)
 
 
-def test_without_a_namespace_it_is_about_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_namespaces_are_watched_without_a_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ledger, "_follow", lambda *_: None)
     paths: list[str] = []
     api: Any = _Api()
@@ -34,7 +34,7 @@ def test_without_a_namespace_it_is_about_all_of_them(monkeypatch: pytest.MonkeyP
     assert paths == ["/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"]
 
 
-def test_a_set_is_available_as_the_generation_that_its_status_is_about(
+def test_availability_refers_to_the_observed_generation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ledger = _ledger(monkeypatch)

@@ -33,7 +33,7 @@ FAILING = {
 }
 
 
-def test_a_failed_worker_until_its_leader_goes_without_what_is_stored_meanwhile(clock: _Clock) -> None:
+def test_time_from_a_failed_worker_to_the_deletion_of_its_leader_excludes_writes(clock: _Clock) -> None:
     recorder = clock.recorder()
     recorder.heard(WORKER)
     clock.now = 10.0
@@ -48,7 +48,7 @@ def test_a_failed_worker_until_its_leader_goes_without_what_is_stored_meanwhile(
     assert recorder.found == [Own(10.0, FAILED, NAME, 2.0, 2.0)]
 
 
-def test_a_new_leader_until_its_workers_are_made(clock: _Clock) -> None:
+def test_time_from_a_new_leader_to_the_creation_of_its_workers(clock: _Clock) -> None:
     recorder = clock.recorder()
     recorder.answered(-1.0)
     recorder.heard(LEADER)
@@ -59,7 +59,7 @@ def test_a_new_leader_until_its_workers_are_made(clock: _Clock) -> None:
     assert recorder.found == [Own(0.0, MADE, NAME, 0.5, 0.25)]
 
 
-def test_figures_are_of_one_kind_and_of_what_came_later(tmp_path: Path) -> None:
+def test_figures_include_only_later_events_of_one_kind(tmp_path: Path) -> None:
     events = [
         Own(1.0, FAILED, "a", 9.0, 9.0),
         Own(2.0, FAILED, "b", 0.004, 0.003),

@@ -79,18 +79,18 @@ def test_figures_beside_their_bounds() -> None:
     assert "peak PSS in MB" in _missed(more)
 
 
-def test_sets_of_one_have_bounds_of_their_own() -> None:
+def test_sets_of_one_group_have_separate_bounds() -> None:
     result = _result("200x1x4", writes_per_group=6.4, events_per_group=4.9, seconds=6.0)
     result["phases"]["rollout"]["cpu_per_group"] = 0.1
     assert _missed(result) == set()
 
 
-def test_memory_is_judged_where_its_figure_is_meant_for() -> None:
+def test_memory_is_not_judged_for_larger_shapes() -> None:
     assert "peak PSS in MB" in _missed(_result("1x400x4", peak_pss=111e6))
     assert "peak PSS in MB" not in _missed(_result("1x1000x8", peak_pss=111e6))
 
 
-def test_ten_times_the_groups_take_ten_times_as_long() -> None:
+def test_growth_is_judged_in_proportion_to_groups() -> None:
     shapes = {"1x100x4": 10.0, "1x400x4": 45.0, "1x1000x4": 100.0}
     results = [_result(shape) for shape in shapes]
     for result in results:
@@ -100,13 +100,15 @@ def test_ten_times_the_groups_take_ten_times_as_long() -> None:
     assert growth(results[1:]) == []
 
 
-def test_a_settled_cluster_that_is_written_to_is_told() -> None:
+def test_writes_to_a_settled_cluster_are_reported() -> None:
     result = _result(seconds=12.0)
     result["settled"]["writes"] = 1
     result["restart"]["writes"] = 2
     assert {"writes in 10 s, settled", "writes after a restart, settled"} <= _missed(result)
     assert all(
-        verdict.is_count for verdict in verdicts(result) if "settled" in verdict.measure and "writes" in verdict.measure
+        verdict.is_count
+        for verdict in verdicts(result)
+        if "settled" in verdict.measure and "writes" in verdict.measure
     )
 
 
@@ -117,7 +119,7 @@ def test_a_row_for_each_phase() -> None:
     assert columns([("a", "bb"), ("ccc", "d")]) == "a    bb\nccc  d"
 
 
-def test_the_guard_counts_what_its_budget_names() -> None:
+def test_the_guard_measures_all_figures_of_its_budget() -> None:
     budget, _ = budgets()
     measured = counts(_result()) | counts_of_one(_result()) | counts_of_hash(_result())
     measured |= ratios({FAILED: {"ratio p50": 2.0}, MADE: {"ratio p50": 3.0}})
@@ -125,7 +127,7 @@ def test_the_guard_counts_what_its_budget_names() -> None:
     assert measured["create: passes per group"] == 2.2 and measured["rollout: objects listed"] == 3.0
 
 
-def test_pages_report_and_plots_are_what_the_stored_results_say(tmp_path: Path) -> None:
+def test_pages_and_plots_match_the_stored_results(tmp_path: Path) -> None:
     results, pictures = tmp_path / "results", tmp_path / "pictures"
     shutil.copytree(RESULTS, results)
     pages = [shutil.copy(page, tmp_path / page.parent.name) for page in PAGES]
@@ -138,13 +140,13 @@ def test_pages_report_and_plots_are_what_the_stored_results_say(tmp_path: Path) 
     assert drawn == stored, again
 
 
-def test_pages_show_plots_that_exist() -> None:
+def test_linked_plots_exist() -> None:
     picture = re.compile(r"!\[[^]]{10,}\]\(\S+/([\w-]+\.svg)\)")
     linked = {name for page in PAGES for name in picture.findall(page.read_text())}
     assert linked and linked <= {path.name for path in PICTURES.glob("*.svg")}
 
 
-def test_pages_are_written_between_their_marks(tmp_path: Path) -> None:
+def test_pages_are_written_between_their_markers(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         f"before\n{MARKS.format('figures', 'yesterday')}between\n{MARKS.format('missed', '')}after\n"
@@ -169,7 +171,7 @@ def test_pages_are_written_between_their_marks(tmp_path: Path) -> None:
     assert page.read_text() == written
 
 
-def test_a_shape_is_compared_with_those_of_the_same_bound(tmp_path: Path) -> None:
+def test_shapes_are_compared_only_with_the_same_bound(tmp_path: Path) -> None:
     shapes = {"1x100x4": 1.1, "1x400x4": 1.0, "1x1000x4": 1.3, "200x1x4": 6.0}
     results = [(f"{shape}.json", _result(shape, writes_per_group=writes)) for shape, writes in shapes.items()]
     assert "| writes per group, create | 1 | 1–1.3 | ≤ 1.2 | **missed** by 1 of 3 shapes |" in _figures(
@@ -177,21 +179,21 @@ def test_a_shape_is_compared_with_those_of_the_same_bound(tmp_path: Path) -> Non
     )
 
 
-def test_shares_are_drawn_of_the_stored_profile(tmp_path: Path) -> None:
+def test_shares_are_drawn_from_the_stored_profile(tmp_path: Path) -> None:
     profile = {"shape": "1x400x4", "commit": "abc", "percent": {"streams": 30, "rest": 70}}
     _figures(tmp_path, ("1x100x4.json", _result()), (ONCE, {"profile": profile}))
     drawn = (tmp_path / "shares.svg").read_text()
     assert "30 %" in drawn and "1 × 400 × 4, commit abc" in drawn
 
 
-def test_a_busy_machine_is_told(tmp_path: Path) -> None:
+def test_a_busy_machine_is_reported(tmp_path: Path) -> None:
     for cores, is_reported in ((0.04, False), (0.5, True)):
         result = _result()
         result["machine"]["others"] = cores
         assert ("The machine was busy" in _figures(tmp_path, ("1x100x4.json", result))) is is_reported
 
 
-def test_a_flame_graph_of_the_process_that_worked_most(tmp_path: Path) -> None:
+def test_the_flame_graph_shows_the_busiest_process(tmp_path: Path) -> None:
     idle, busy = tmp_path / "stacks.1", tmp_path / "stacks.2"
     idle.write_text("main;wait 3\n")
     busy.write_text("main;run;<plan> 60\nmain;run;put 30\nmain;rare 1\n")
@@ -211,7 +213,7 @@ def _figures(directory: Path, *results: tuple[str, dict[str, Any]]) -> str:
     return page.read_text()
 
 
-def test_two_runs_in_a_row_stand_side_by_side(tmp_path: Path) -> None:
+def test_two_consecutive_runs_are_compared(tmp_path: Path) -> None:
     assert "two runs" not in _figures(tmp_path, ("1x100x4.json", _result()))
     keep_before(tmp_path / "1x100x4.json")
     keep_before(tmp_path / "1x400x4.json")
@@ -220,14 +222,14 @@ def test_two_runs_in_a_row_stand_side_by_side(tmp_path: Path) -> None:
     assert "| writes per group, create | 1.2 |" in text, "the figures are those of the new run"
 
 
-def test_another_controller_is_not_run_twice(tmp_path: Path) -> None:
+def test_results_of_another_controller_are_not_kept_as_an_earlier_run(tmp_path: Path) -> None:
     path = tmp_path / "against-1x100x4.json"
     path.write_text("{}")
     keep_before(path)
     assert path.exists()
 
 
-def test_growth_is_drawn_where_there_is_some(tmp_path: Path) -> None:
+def test_growth_is_drawn_if_there_are_several_sizes(tmp_path: Path) -> None:
     small, large = _result(), _result("1x400x4")
     _figures(tmp_path, ("1x100x4.json", small), ("50x4x8.json", _result("50x4x8")))
     assert not (tmp_path / "growth.svg").exists()
@@ -249,7 +251,9 @@ def test_pages_are_written_without_measuring(monkeypatch: pytest.MonkeyPatch, tm
     assert written == [tmp_path]
 
 
-def test_the_command_line_takes_what_make_gives_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_command_line_accepts_the_arguments_of_make(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     orders: list[Order] = []
 
     def measured(order: Order) -> dict[str, Any]:

@@ -12,9 +12,7 @@ from test.bench.pass_cost import LargeSet, measure
     ("phase", "written"),
     [("at rest", []), ("rollout", [Merge, Apply]), ("create", [])],
 )
-def test_every_other_pass_meets_groups_that_have_become_ready(
-    phase: str, written: list[type[Action]]
-) -> None:
+def test_groups_become_ready_in_every_other_pass(phase: str, written: list[type[Action]]) -> None:
     subject = LargeSet(40, 4, phase)
     subject.pass_()
     assert subject.planned.waiting_for.endswith("to be ready")
@@ -22,5 +20,5 @@ def test_every_other_pass_meets_groups_that_have_become_ready(
     assert [type(action) for sequence in subject.planned.sequences for action in sequence] == written
 
 
-def test_both_halves_take_time() -> None:
+def test_both_parts_of_a_pass_take_time() -> None:
     assert all(seconds > 0 for seconds in measure(4, 2, "rollout"))

@@ -15,29 +15,33 @@ def _place(text: str, words: str, axis: str) -> float:
     return next(float(element.get(axis, "")) for element in _shapes(text, "text") if element.text == words)
 
 
-def test_bars_are_as_long_as_their_numbers() -> None:
+def test_bars_are_proportional_to_their_numbers() -> None:
     text = bars(Bars("Time", "s", ("one", "two"), {"a": (2.0, 1.0), "b <c>": (1234.0, None)}))
-    widths = [float(element.get("width", "")) for element in _shapes(text, "rect") if element.get("height") == "12"]
+    widths = [
+        float(element.get("width", "")) for element in _shapes(text, "rect") if element.get("height") == "12"
+    ]
     drawn = sorted(widths)[-1]
     assert len(widths) == 5, "two in the legend, none where there is no number"
     assert drawn > 400 and min(widths) >= 1
     assert {"2 s", "1,234 s", "b <c>", "one"} <= {element.text for element in _shapes(text, "text")}
 
 
-def test_a_figure_to_reach_is_marked_and_covers_no_number() -> None:
+def test_a_goal_is_marked_without_covering_a_number() -> None:
     text = bars(Bars("Writes", "", ("one",), {"a": (1.0,), "b": (4.0,)}, {"a": 2.0}))
-    marks = [element.get("d", "") for element in _shapes(text, "path") if element.get("class") == "n s-alert w"]
+    marks = [
+        element.get("d", "") for element in _shapes(text, "path") if element.get("class") == "n s-alert w"
+    ]
     assert len(marks) == 2, "one in the legend"
     assert _place(text, "1", "x") > float(marks[1].split()[0][1:])
 
 
-def test_long_labels_have_room() -> None:
+def test_long_labels_fit() -> None:
     label = "a label that is rather long"
     text = bars(Bars("Shares", "%", ("one",), {label: (1.0,)}))
     assert _place(text, label, "x") > 7 * len(label)
 
 
-def test_lines_end_with_their_last_value_each_below_the_other() -> None:
+def test_last_values_of_lines_do_not_overlap() -> None:
     series = {"create": [(100.0, 5.0), (400.0, 20.0)], "cpu": [(100.0, 1.0), (400.0, 20.5)]}
     text = lines(Lines("Growth", "groups", "s", series))
     assert abs(_place(text, "20 s", "y") - _place(text, "20.5 s", "y")) >= 15
@@ -45,7 +49,7 @@ def test_lines_end_with_their_last_value_each_below_the_other() -> None:
     assert len([element for element in _shapes(text, "path") if " d" in element.get("class", "")]) == 2
 
 
-def test_flames_are_as_wide_as_they_were_looked_at() -> None:
+def test_flames_are_proportional_to_their_samples() -> None:
     text = flames([(("main", "<run>"), 60), (("main", "wait"), 30)], "CPU")
     hints = [element.text for element in _shapes(text, "title")]
     assert {"all: 90", "<run>: 60", "wait: 30"} <= set(hints)

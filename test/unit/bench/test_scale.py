@@ -47,7 +47,7 @@ def test_costs_of_one_set() -> None:
     assert (model.look, model.pods) == pytest.approx((0.006, 10))
 
 
-def test_a_fleet_within_a_time() -> None:
+def test_the_load_of_many_sets_within_a_time() -> None:
     load = load_of(model_of(SMALL, LARGE), sets=10_000, seconds=1000.0)
     # The sum of the rollout and of one pass over everything every ten minutes.
     assert (load.acting, load.following) == pytest.approx((0.4 + 0.1, 0.1))
@@ -62,13 +62,13 @@ def test_a_fleet_within_a_time() -> None:
         pytest.param(9.0, 0.6, None, id="following-alone"),
     ],
 )
-def test_how_many_managers(acting: float, following: float, managers: int | None) -> None:
+def test_the_number_of_managers(acting: float, following: float, managers: int | None) -> None:
     load = Load(acting, following)
     assert load.managers == managers
     assert load.core(1) == pytest.approx(acting)
 
 
-def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
+def test_the_page_is_written_between_its_markers(tmp_path: Path) -> None:
     page = tmp_path / "performance.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     write_page(page, tmp_path)
@@ -81,7 +81,7 @@ def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
     assert "| 10,000 | 10 minutes | 0.767 | 0.167 | 2 | 0.467 |" in text and "old" not in text
 
 
-def test_the_page_of_the_repository_is_what_its_measurements_say(tmp_path: Path) -> None:
+def test_the_committed_page_matches_the_measurements(tmp_path: Path) -> None:
     page = tmp_path / "performance.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     write_page(page, MEASURED)

@@ -27,7 +27,7 @@ def test_sums() -> None:
     assert scrape.by("passes_total", "controller") == {"set": 5, "pod": 7}
 
 
-def test_what_was_added() -> None:
+def test_differences_between_scrapes() -> None:
     later = parse(TEXT.replace("} 4\n", "} 9\n") + 'passes_total{controller="new",result="success"} 2\n')
     assert later.since(parse(TEXT)).by("passes_total", "controller") == {"set": 5, "pod": 0, "new": 2}
 
@@ -45,12 +45,12 @@ def test_quantiles(share: float, seconds: float) -> None:
     assert parse(TEXT).quantile("seconds", share, name="m") == pytest.approx(seconds)
 
 
-def test_a_quantile_of_nothing() -> None:
+def test_a_quantile_without_samples() -> None:
     assert parse(TEXT).quantile("seconds", 0.5, name="nobody") is None
     assert parse('seconds_bucket{le="+Inf"} 0').quantile("seconds", 0.5) is None
 
 
-def test_lists_of_others_are_not_the_controllers() -> None:
+def test_lists_of_other_clients_are_ignored() -> None:
     listed = parse(
         'apiserver_cache_list_returned_objects_total{group="",resource="pods"} 371\n'
         'apiserver_cache_list_returned_objects_total{group="x",resource="leaderworkersets"} 2\n'

@@ -11,7 +11,7 @@ from test.bench.serving_node import CASES as CASES_OF_NODE
 
 
 @pytest.mark.parametrize("case", [*CASES, *CASES_OF_NODE], ids=lambda case: case.what)
-def test_a_set_differs_by_one_field(case: Case) -> None:
+def test_sets_of_two_cases_differ_by_one_field(case: Case) -> None:
     without, with_it = case.manifest(is_on=False), case.manifest(is_on=True)
     for manifest in (without, with_it):
         assert errors_in(defaulted(manifest)) == []

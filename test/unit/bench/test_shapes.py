@@ -25,12 +25,12 @@ def test_names(text: str, shape: Shape) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "400", "0x1x4", "1x0x4", "1x1x1", "1x2x3x4", "axb"])
-def test_no_shape(text: str) -> None:
+def test_invalid_shapes_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="x"):
         parse(text)
 
 
-def test_how_many_groups_move_at_once() -> None:
+def test_the_number_of_concurrently_updated_groups() -> None:
     assert [
         (parse(name).max_unavailable, parse(name).wave) for name in ("1x100x4", "50x4x8", "10x500x4")
     ] == [
@@ -41,5 +41,5 @@ def test_how_many_groups_move_at_once() -> None:
     assert [parse(name).half for name in ("1x100x4", "50x4x8", "200x1x4")] == [50, 2, 1]
 
 
-def test_all_that_are_named_can_be_read() -> None:
+def test_all_named_shapes_are_parsed() -> None:
     assert [parse(name).all_groups for name in (*DEFAULT, LARGE)] == [100, 400, 200, 200, 1000]

@@ -52,7 +52,7 @@ def taps_on(api: Any) -> Taps:
     return taps
 
 
-def test_a_stream_that_is_cut_goes_on_where_it_was() -> None:
+def test_an_interrupted_watch_resumes_at_its_version() -> None:
     api = _Api([2, 3], [4])
     taps = taps_on(api)
     taps.close()
@@ -61,7 +61,7 @@ def test_a_stream_that_is_cut_goes_on_where_it_was() -> None:
     assert api.asked[:3] == ["1", "3", "4"] and taps.take() == {}
 
 
-def test_a_stream_that_cannot_go_on_spoils_the_count() -> None:
+def test_a_watch_that_cannot_resume_invalidates_the_count() -> None:
     taps = taps_on(_Api([2], ApiError(410, "too old")))
     deadline = threading.Event()
     with pytest.raises(RuntimeError, match="the stream of pods cannot go on"):
@@ -71,5 +71,5 @@ def test_a_stream_that_cannot_go_on_spoils_the_count() -> None:
     taps.close()
 
 
-def test_the_streams_are_those_of_the_manager() -> None:
+def test_the_watches_match_those_of_the_manager() -> None:
     assert [stream.plural for stream in STREAMS][:3] == ["leaderworkersets", "statefulsets", "deployments"]

@@ -40,7 +40,7 @@ def test_a_backoff_doubles_up_to_the_longest(failures: int, seconds: float) -> N
 
 
 @pytest.mark.parametrize(("pause", "following"), [(0.5, 1.0), (6.0, 10.0), (10.0, 10.0)])
-def test_the_pause_after_a_pause(pause: float, following: float) -> None:
+def test_successive_pauses(pause: float, following: float) -> None:
     assert Backoff(0.5, 10.0).following(pause) == following
 
 
@@ -55,13 +55,20 @@ def durations_in(source: str) -> list[int]:
 def _lines(node: ast.AST) -> Iterator[int]:
     if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        names = [name_node.id for target in targets for name_node in ast.walk(target) if isinstance(name_node, ast.Name)]
+        names = [
+            name_node.id
+            for target in targets
+            for name_node in ast.walk(target)
+            if isinstance(name_node, ast.Name)
+        ]
         is_named = any(name.isupper() and name.endswith(_NAMES) for name in names)
         if is_named and any(map(_is_number, ast.walk(node.value))):
             yield node.lineno
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        times = [keyword.value for keyword in node.keywords if name in _CALLS or "timeout" in (keyword.arg or "")]
+        times = [
+            keyword.value for keyword in node.keywords if name in _CALLS or "timeout" in (keyword.arg or "")
+        ]
         times += node.args if name in _CALLS else []
         if any(map(_is_number, times)):
             yield node.lineno
@@ -71,7 +78,7 @@ def _is_number(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value != 0
 
 
-def test_no_time_stands_elsewhere() -> None:
+def test_no_other_module_contains_times() -> None:
     constants = {
         path.relative_to(LWS).as_posix(): lines
         for path in sorted(LWS.rglob("*.py"))
@@ -93,11 +100,11 @@ def test_no_time_stands_elsewhere() -> None:
         ("MOST_PODS = 10", False),
     ],
 )
-def test_what_counts_as_a_time(source: str, is_one: bool) -> None:
+def test_expressions_that_count_as_times(source: str, is_one: bool) -> None:
     assert bool(durations_in(source)) is is_one
 
 
-def test_every_time_says_what_it_buys() -> None:
+def test_every_time_has_a_description() -> None:
     body = ast.parse(Path(timing.__file__).read_text(encoding="utf-8")).body
     for node, following in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.Assign):

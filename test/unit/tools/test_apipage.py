@@ -11,7 +11,7 @@ def test_the_page_is_up_to_date() -> None:
     assert apipage.main(["--check"]) == 0, "run `make generate-api`"
 
 
-def test_a_page_that_is_not_is_found(tmp_path: Path) -> None:
+def test_an_outdated_page_is_reported(tmp_path: Path) -> None:
     page = tmp_path / apipage.PAGE
     page.parent.mkdir(parents=True)
     page.write_text("# API reference\n")
@@ -34,7 +34,7 @@ def test_defaults_that_the_definition_does_not_store_are_shown_once() -> None:
     assert deadline.endswith("| `600` | When the rollout goes on in any case. |")
 
 
-def test_what_starts_a_rollout_is_marked() -> None:
+def test_fields_that_start_a_rollout_are_marked() -> None:
     rows = apipage.page().splitlines()
     size, restarts = (
         next(row for row in rows if row.startswith(f"| `leaderWorkerTemplate.{name}`"))

@@ -45,7 +45,7 @@ def test_values_are_the_leaves_of_the_schema() -> None:
     ]
 
 
-def test_the_table_is_markdown_whose_links_lead_out_of_the_chart() -> None:
+def test_the_table_is_markdown_with_absolute_links() -> None:
     assert table(SCHEMA, DEFAULTS).splitlines()[2:] == [
         '| `a` | `""` | First \\| see [b](../../docs/b.md). |',
         "| `b.c` | `[443, 6443]` | Has a default. |",
@@ -71,7 +71,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_only_what_is_between_the_marks_is_written(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_text_between_the_markers_is_written(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--check"], root) == 1
     assert "run `python -m tools.chartvalues`" in capsys.readouterr().err
     assert main([], root) == 0
@@ -81,13 +81,13 @@ def test_only_what_is_between_the_marks_is_written(root: Path, capsys: pytest.Ca
     assert main(["--check"], root) == 0
 
 
-def test_a_readme_without_marks_is_an_error(root: Path) -> None:
+def test_a_readme_without_markers_is_an_error(root: Path) -> None:
     (root / CHART / "README.md").write_text("nothing here\n")
     with pytest.raises(ValueError, match="no place for the table"):
         main([], root)
 
 
-def test_the_schema_has_what_helm_can_check() -> None:
+def test_the_schema_has_only_keywords_supported_by_helm() -> None:
     sections = configuration()
     assert sections["tls"]["properties"]["minVersion"]["enum"] == ["VersionTLS12", "VersionTLS13"]
     shards = sections["sharding"]["properties"]["shards"]
@@ -101,7 +101,7 @@ def test_the_schema_has_what_helm_can_check() -> None:
     assert "webhook" not in sections
 
 
-def test_defaults_are_those_of_the_manager() -> None:
+def test_defaults_match_the_manager() -> None:
     defaults = dict(re.findall(r"^\| `([\w.]+)` \| (\S+) \|", settings_table(), re.MULTILINE))
     assert defaults["leaderElection.leaseDuration"] == "`15s`"
     assert (defaults["webhook.host"], defaults["metrics.perSet"]) == ('`""`', "`true`")

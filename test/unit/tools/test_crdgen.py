@@ -44,11 +44,11 @@ def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str,
         yield from nodes(node["additionalProperties"], f"{path}{{}}")
 
 
-def test_the_committed_files_are_what_the_models_say() -> None:
+def test_the_committed_files_match_the_models() -> None:
     assert crdgen.main(["--check"]) == 0, "run `make generate-api`"
 
 
-def test_what_is_not_schema() -> None:
+def test_parts_of_a_crd_besides_the_schema() -> None:
     crd = definitions()[KIND]
     assert crd["metadata"] == {"name": "leaderworkersets.leaderworkerset.x-k8s.io"}
     spec = crd["spec"]
@@ -80,7 +80,7 @@ def test_what_is_not_schema() -> None:
 
 
 @pytest.mark.parametrize("kind", crdgen.KINDS, ids=lambda kind: str(kind.kind))
-def test_the_copy_in_the_chart_differs_only_in_being_kept_and_left_out_if_asked(kind: ResourceKind) -> None:
+def test_the_copy_in_the_chart_differs_only_in_two_conditions(kind: ResourceKind) -> None:
     shipped, chart = (
         (crdgen.ROOT / directory / f"{kind.plural}.yaml").read_text(encoding="utf-8")
         for directory in (crdgen.PACKAGE, crdgen.CHART)
@@ -94,7 +94,7 @@ def test_the_copy_in_the_chart_differs_only_in_being_kept_and_left_out_if_asked(
     assert header + body.removesuffix("{{- end }}\n") == shipped
 
 
-def test_plain_kubectl_apply_can_carry_them() -> None:
+def test_the_crds_fit_into_the_last_applied_annotation() -> None:
     for definition in definitions().values():
         assert len(json.dumps(definition, separators=(",", ":"))) < 200_000
 
@@ -205,9 +205,11 @@ for level in SCHEDULING_LEVELS[2:]:
     }
 
 
-def test_fields_that_upstream_has_too() -> None:
+def test_constraints_of_upstream_fields() -> None:
     apart = ("description", "properties", "items")
-    actual = {path: {key: value for key, value in at(path).items() if key not in apart} for path in CONSTRAINTS}
+    actual = {
+        path: {key: value for key, value in at(path).items() if key not in apart} for path in CONSTRAINTS
+    }
     assert actual == CONSTRAINTS
 
 
@@ -238,7 +240,7 @@ EVERY_KIND = pytest.mark.parametrize("kind", sorted(definitions()))
 
 
 @EVERY_KIND
-def test_every_field_of_ours_is_explained(kind: str) -> None:
+def test_every_field_of_the_api_has_a_description(kind: str) -> None:
     silent = {
         path
         for path, node in nodes(schema(kind))
@@ -254,14 +256,14 @@ def test_every_field_of_ours_is_explained(kind: str) -> None:
     assert silent == {".metadata"}
 
 
-def test_nothing_inside_pod_templates_is_explained() -> None:
+def test_fields_inside_pod_templates_have_no_description() -> None:
     for template in ("leaderTemplate", "workerTemplate"):
         inside = [path for path, node in nodes(at(f"{OWN}.{template}")) if path and "description" in node]
         assert inside == []
 
 
 @EVERY_KIND
-def test_it_is_structural(kind: str) -> None:
+def test_the_schema_is_structural(kind: str) -> None:
     forbidden = {"$ref", "title", "allOf", "oneOf", "not", "nullable"}
     for path, node in nodes(schema(kind)):
         assert not forbidden & node.keys(), path
@@ -328,7 +330,7 @@ def test_models_become_structural_schemas() -> None:
     assert set(template["properties"]) == {"metadata", "spec"}
 
 
-def test_what_a_schema_cannot_say_is_an_error() -> None:
+def test_unsupported_constraints_are_an_error() -> None:
     class Odd(KubeModel):
         either: Annotated[int, Field(multiple_of=5)] = 5
 

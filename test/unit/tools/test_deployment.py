@@ -93,7 +93,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         pytest.param("signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))", 3, id="ends in its own way"),
     ],
 )
-def test_stop_asks_and_returns_the_code(setup: str, code: int, start: Start) -> None:
+def test_stop_sends_sigterm_and_returns_the_exit_code(setup: str, code: int, start: Start) -> None:
     manager = start(setup)
     assert manager.is_running
     assert manager.stop() == code
@@ -101,14 +101,14 @@ def test_stop_asks_and_returns_the_code(setup: str, code: int, start: Start) -> 
     assert manager.stop() == code
 
 
-def test_one_that_does_not_stop_is_killed_and_reported(start: Start) -> None:
+def test_a_manager_that_does_not_stop_is_killed_and_reported(start: Start) -> None:
     manager = start("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     with pytest.raises(DeploymentError, match=r"no end 0 s after SIGTERM:\nready"):
         manager.stop(0.0)
     assert not manager.is_running
 
 
-def test_a_killed_one_starts_again_and_its_log_goes_on(start: Start) -> None:
+def test_a_killed_manager_restarts_and_its_log_continues(start: Start) -> None:
     manager = start("pass")
     first = manager.pid
     assert manager.kill() == -signal.SIGKILL
@@ -117,27 +117,27 @@ def test_a_killed_one_starts_again_and_its_log_goes_on(start: Start) -> None:
     assert manager.log_path.read_text().startswith("ready\n")
 
 
-def test_one_that_runs_is_not_started_again(start: Start) -> None:
+def test_a_running_manager_is_not_started_again(start: Start) -> None:
     manager = start("pass")
     with pytest.raises(DeploymentError, match=f"runs already \\(pid {manager.pid}\\)"):
         manager.start()
 
 
-def test_a_frozen_one_can_be_killed(start: Start) -> None:
+def test_a_frozen_manager_can_be_killed(start: Start) -> None:
     manager = start("pass")
     manager.send_signal(signal.SIGSTOP)
     assert manager.is_running
     assert manager.kill() == -signal.SIGKILL
 
 
-def test_one_that_was_never_started(tmp_path: Path) -> None:
+def test_a_manager_that_was_never_started(tmp_path: Path) -> None:
     manager = ManagerProcess([], tmp_path / "log", 1, 1)
     assert not manager.is_running and manager.stop() == 0
     with pytest.raises(DeploymentError, match="not started"):
         _ = manager.pid
 
 
-def test_ready_is_what_the_probe_says(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_follows_the_probe(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([(0, "refused"), (500, "not yet"), (200, "ok")])
     monkeypatch.setattr("tools.deployment._POLL_SECONDS", 0.0)
     monkeypatch.setattr(ManagerProcess, "probe", lambda *_: next(answers))
@@ -146,7 +146,7 @@ def test_ready_is_what_the_probe_says(start: Start, monkeypatch: pytest.MonkeyPa
     assert next(answers, None) is None
 
 
-def test_one_that_ends_while_starting_is_told_with_its_last_words(
+def test_an_exit_during_the_start_is_reported_with_the_end_of_the_log(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ManagerProcess, "probe", lambda *_: (0, "refused"))
@@ -156,19 +156,19 @@ def test_one_that_ends_while_starting_is_told_with_its_last_words(
         manager.wait_ready()
 
 
-def test_one_that_never_gets_ready(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_manager_that_never_becomes_ready(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ManagerProcess, "probe", lambda *_: (500, "not yet"))
     with pytest.raises(DeploymentError, match="not ready after"):
         start("pass").wait_ready(-1.0)
 
 
-def test_last_words_are_the_end_of_the_log(tmp_path: Path) -> None:
+def test_the_message_has_the_end_of_the_log(tmp_path: Path) -> None:
     manager = ManagerProcess([], tmp_path / "log", 1, 1)
     manager.log_path.write_text("a\nb\nc\n")
     assert manager.last_words(2) == "b\nc"
 
 
-def test_the_configuration_moves_to_this_host_and_keeps_the_rest() -> None:
+def test_the_configuration_is_changed_only_for_this_host() -> None:
     actual = host_configuration(CONFIGURATION, PORTS, {})
     assert actual == {
         "apiVersion": "config.lws.x-k8s.io/v1alpha1",
@@ -180,7 +180,7 @@ def test_the_configuration_moves_to_this_host_and_keeps_the_rest() -> None:
     }
 
 
-def test_what_is_asked_for_replaces_whole_sections() -> None:
+def test_overrides_replace_complete_sections() -> None:
     actual = host_configuration(CONFIGURATION, PORTS, {"leaderElection": {"leaderElect": False}, "tls": {}})
     assert actual["leaderElection"] == {"leaderElect": False} and actual["tls"] == {}
 
@@ -205,29 +205,37 @@ def test_what_is_asked_for_replaces_whole_sections() -> None:
         ),
     ],
 )
-def test_webhooks_move_to_this_host(former: dict[str, Any], expected: list[tuple[str, ...]]) -> None:
+def test_webhooks_are_redirected_to_this_host(
+    former: dict[str, Any], expected: list[tuple[str, ...]]
+) -> None:
     patch = webhook_patch([{"clientConfig": former}], 1)
     base = "/webhooks/0/clientConfig/"
     assert [
-        (operation["op"], operation["path"].removeprefix(base), *([operation["value"]] if "value" in operation else []))
+        (
+            operation["op"],
+            operation["path"].removeprefix(base),
+            *([operation["value"]] if "value" in operation else []),
+        )
         for operation in patch
     ] == expected
 
 
-def test_every_webhook_is_moved() -> None:
+def test_every_webhook_is_redirected() -> None:
     hooks = [{"clientConfig": {"url": f"https://127.0.0.1:9/{n}"}} for n in range(3)]
     assert [operation["path"] for operation in webhook_patch(hooks, 1)] == [
         f"/webhooks/{n}/clientConfig/url" for n in range(3)
     ]
 
 
-def test_a_manager_has_files_ports_and_rights_of_its_own(tmp_path: Path) -> None:
+def test_each_manager_has_separate_files_ports_and_permissions(tmp_path: Path) -> None:
     deployment = Deployment(FakeCluster(tmp_path), tmp_path / "work")
     first = deployment.manager("--flag", environment={"A": "b"})
     second = deployment.manager()
     assert first.log_path != second.log_path
     ports = [
-        port for manager in (first, second) for port in (manager.webhook_port, manager.health_port, manager.metrics_port)
+        port
+        for manager in (first, second)
+        for port in (manager.webhook_port, manager.health_port, manager.metrics_port)
     ]
     assert len(set(ports)) == 6
     assert first.environment == {"TMPDIR": str(tmp_path / "work"), "A": "b"}
@@ -239,7 +247,7 @@ def test_a_manager_has_files_ports_and_rights_of_its_own(tmp_path: Path) -> None
     assert deployment.managers == [first, second]
 
 
-def test_both_kinds_of_webhook_are_pointed_at_the_manager(tmp_path: Path) -> None:
+def test_both_kinds_of_webhooks_are_redirected(tmp_path: Path) -> None:
     cluster = FakeCluster(tmp_path)
     deployment = Deployment(cluster, tmp_path / "work")
     manager = deployment.manager()
@@ -253,7 +261,7 @@ def test_both_kinds_of_webhook_are_pointed_at_the_manager(tmp_path: Path) -> Non
     assert all(json.loads(command[-1])[-1]["value"] == url for command in patches)
 
 
-def test_helm_gets_the_chart_and_what_is_asked_for(tmp_path: Path) -> None:
+def test_helm_gets_the_chart_and_the_given_values(tmp_path: Path) -> None:
     cluster = FakeCluster(tmp_path)
     deployment = Deployment(cluster, tmp_path)
     deployment.install("--set", "a=b")

@@ -15,17 +15,17 @@ from tools.localcluster import LocalCluster, cluster
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
-def test_linux_will_do() -> None:
+def test_linux_is_accepted() -> None:
     require_linux("linux")
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_anything_else_is_refused_with_what_to_do(platform: str) -> None:
+def test_other_systems_are_rejected_with_a_remedy(platform: str) -> None:
     with pytest.raises(NotLinuxError, match=rf"Linux only, and this is {platform}: use a Linux machine"):
         require_linux(platform)
 
 
-def test_a_local_cluster_builds_nothing_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_cluster_is_not_built_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(cluster, "find_programs", lambda *_: pytest.fail("it builds"))
     with pytest.raises(NotLinuxError):
@@ -33,7 +33,7 @@ def test_a_local_cluster_builds_nothing_elsewhere(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "bench", "cluster"])
-def test_make_says_it_before_it_sets_anything_up(target: str, tmp_path: Path) -> None:
+def test_make_checks_the_system_first(target: str, tmp_path: Path) -> None:
     uname = tmp_path / "uname"
     uname.write_text("#!/bin/sh\necho Darwin\n")
     uname.chmod(0o755)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
         ),
     ],
 )
-def test_what_would_show_something_else_is_refused_in_one_line(words: list[str], message: str) -> None:
+def test_misleading_arguments_are_rejected_in_one_line(words: list[str], message: str) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     done = subprocess.run(["make", *words], cwd=ROOT, env=environment, capture_output=True, text=True)
     line, *by_make = done.stderr.splitlines()

@@ -130,7 +130,7 @@ def test_fields_have_the_order_of_the_struct() -> None:
     ],
     ids=["missing type", "unknown line", "field named by Go", "unknown kind", "unknown package"],
 )
-def test_what_cannot_be_read_is_named(source: str, message: str) -> None:
+def test_unreadable_declarations_are_reported(source: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         podtypes.table_of([source], ["Outer"])
 
@@ -214,7 +214,7 @@ def test_differences(fields: dict[str, str], properties: dict[str, Any], expecte
     assert differences({"Thing": fields}, _schema(**properties)) == expected
 
 
-def test_the_committed_file_is_as_the_generator_writes_it_and_small() -> None:
+def test_the_committed_file_is_up_to_date_and_small() -> None:
     text = podtypes.TABLE.read_text(encoding="utf-8")
     assert podtypes.rendered(json.loads(text)["types"]) == text
     assert len(text.encode()) < 40_000

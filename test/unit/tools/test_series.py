@@ -36,8 +36,10 @@ ORIGINAL = {
 """Series of upstream in addition to the series of its Go process."""
 
 
-def test_the_series_of_the_original_are_all_there_and_no_other_is_called_as_if_it_were() -> None:
-    actual = {series.name: (series.type, *series.labels) for series in series_of(served()) if not series.is_ours}
+def test_all_series_of_upstream_exist_and_no_others_have_their_prefix() -> None:
+    actual = {
+        series.name: (series.type, *series.labels) for series in series_of(served()) if not series.is_ours
+    }
     assert actual == ORIGINAL
 
 
@@ -48,11 +50,11 @@ def test_names_follow_the_conventions_of_prometheus() -> None:
         assert series.documentation.endswith("."), series
 
 
-def test_the_page_says_what_is_served() -> None:
+def test_the_page_lists_the_served_series() -> None:
     assert main(["--check"]) == 0, "run `python -m tools.series`"
 
 
-def test_a_page_that_is_out_of_date_is_written_anew(tmp_path: Path) -> None:
+def test_an_outdated_page_is_rewritten(tmp_path: Path) -> None:
     for name in PAGES:
         text = (REFERENCE / name).read_text()
         (tmp_path / name).write_text(text.replace("`lws_build_info`", "`lws_other`"))
@@ -61,7 +63,7 @@ def test_a_page_that_is_out_of_date_is_written_anew(tmp_path: Path) -> None:
     assert all((tmp_path / name).read_text() == (REFERENCE / name).read_text() for name in PAGES)
 
 
-def test_kinds_of_workload_have_a_place_on_the_page() -> None:
+def test_each_kind_of_workload_has_a_section_on_the_page() -> None:
     metrics = served()
     metrics.count([KeyState("fleet", "Late", "lws_fleets_late", "Fleets that are late.")])
     late = Series("lws_fleets_late", "gauge", (), "Fleets that are late.")

@@ -9,7 +9,7 @@ import pytest
 from tools import size
 
 
-def test_a_closure_has_what_is_imported_by_others_too(tmp_path: Path) -> None:
+def test_a_closure_includes_transitive_imports(tmp_path: Path) -> None:
     texts = {"a": "from b import c", "b": "import d", "b.c": "", "d": "import os", "e": "import a"}
     paths = {name: tmp_path / f"{name}.py" for name in texts}
     for name, text in texts.items():
@@ -18,6 +18,6 @@ def test_a_closure_has_what_is_imported_by_others_too(tmp_path: Path) -> None:
     assert size.closure(("b",), paths) == {"b", "d"}
 
 
-def test_every_path_begins_with_modules_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_path_begins_with_existing_modules(capsys: pytest.CaptureFixture[str]) -> None:
     assert size.main() == 0
     assert "lws/: files, lines" in capsys.readouterr().out

@@ -19,17 +19,17 @@ class Thing(KubeModel):
     budget: IntOrPercent = 1
 
 
-def test_the_wire_is_camel_case() -> None:
+def test_serialized_names_are_camel_case() -> None:
     thing = Thing.model_validate({"needed": "a", "someNumber": 2})
     assert thing.some_number == 2
     assert thing.model_dump() == {"needed": "a", "someNumber": 2, "budget": 1}
 
 
-def test_python_is_snake_case() -> None:
+def test_attribute_names_are_snake_case() -> None:
     assert Thing(needed="a", some_number=3).some_number == 3
 
 
-def test_unknown_fields_are_kept_as_they_were() -> None:
+def test_unknown_fields_are_preserved() -> None:
     raw = {"needed": "a", "oddThing": {"a_b": [1, None]}, "empty": None}
     assert Thing.model_validate(raw).model_dump(exclude_unset=True) == raw
 
@@ -39,13 +39,13 @@ def test_null_counts_as_absent(name: str) -> None:
     assert Thing.model_validate({"needed": "a", name: None}).some_number == 7
 
 
-def test_null_does_not_satisfy_what_is_needed() -> None:
+def test_null_is_rejected_for_required_fields() -> None:
     with pytest.raises(ValidationError, match="Field required"):
         Thing.model_validate({"needed": None})
 
 
 @pytest.mark.parametrize("raw", [{"needed": 1}, {"needed": "a", "someNumber": "many"}, [], None])
-def test_wrong_types_are_errors(raw: Any) -> None:
+def test_wrong_types_are_rejected(raw: Any) -> None:
     with pytest.raises(ValidationError):
         Thing.model_validate(raw)
 
@@ -57,12 +57,12 @@ def test_models_are_frozen() -> None:
 
 
 @pytest.mark.parametrize("value", [0, 3, "25%", "3"])
-def test_a_number_or_percentage_stays_what_it_is(value: int | str) -> None:
+def test_an_int_or_string_keeps_its_type(value: int | str) -> None:
     budget = Thing.model_validate({"needed": "a", "budget": value}).budget
     assert (budget, type(budget)) == (value, type(value))
 
 
-def test_bounds_do_not_hinder_readers() -> None:
+def test_bounds_are_not_enforced_on_reads() -> None:
     raw = {
         "type": "T",
         "status": "Maybe",

@@ -39,7 +39,7 @@ from test.bench.bill.requests import OURS, tally
         ("node-controller", "get nodes", ELSE),
     ],
 )
-def test_why_a_request_is_sent(who: str, request: str, purpose: str) -> None:
+def test_purposes_of_requests(who: str, request: str, purpose: str) -> None:
     assert purpose_of(who, request) == purpose
 
 
@@ -56,7 +56,7 @@ def a_bill(**profile: float) -> dict[str, Any]:
     }
 
 
-def test_each_verb_and_review_and_event_has_its_price() -> None:
+def test_costs_include_verbs_reviews_and_watch_events() -> None:
     profile = {"create": 0.4, "update": 0.4, "get": 0.2, REVIEWS: 0.2, WATCHES: 0.8, OVERHEAD: 1.0, REST: 0.5}
     costs_by_purpose = costs(a_bill(**profile), groups=2, has_reviews=True)
     # Each of the ten requests has an overhead of 0.1 s. The attributed parts sum to 3 s, half of the total of
@@ -68,11 +68,11 @@ def test_each_verb_and_review_and_event_has_its_price() -> None:
     assert [costs_by_purpose[purpose].requests for purpose in (PODS, FOREGROUND, REVIEWED)] == [4, 1, 2]
 
 
-def test_without_webhooks_nobody_is_asked() -> None:
+def test_there_are_no_reviews_without_webhooks() -> None:
     assert costs(a_bill(create=1.0), groups=2, has_reviews=False)[REVIEWED].requests == 0
 
 
-def test_nothing_known_costs_nothing() -> None:
+def test_costs_are_zero_without_a_profile() -> None:
     assert all(cost.cpu == 0 for cost in costs(a_bill(), groups=2, has_reviews=True).values())
     assert tuple(costs(a_bill(), groups=2, has_reviews=True)) == PURPOSES
 
@@ -89,7 +89,7 @@ def _entry(verb: str, user: str, seconds: float, stage: str = "ResponseComplete"
     }
 
 
-def test_requests_are_counted_by_who_and_what_but_streams_are_not() -> None:
+def test_requests_are_counted_by_user_and_kind_except_watches() -> None:
     account = "system:serviceaccount:kube-system:statefulset-controller"
     tallies = tally(
         [

@@ -35,23 +35,23 @@ def a_result(setting: str, *names: str) -> dict[str, Any]:
 WHOLE = a_result("usual", BACKGROUND, BARE, SERVED, OURS)
 
 
-def test_seconds_are_beside_the_floor_and_all_else_is_for_each_group() -> None:
+def test_seconds_are_relative_to_the_baseline_and_other_figures_per_group() -> None:
     text = section([WHOLE])
     assert f"| {OURS} | 2.00 | 1.00 | 8.1 | 200 | 200 | 200 | 200 |" in text
     assert "| generic-garbage-collector | get pods | 6.0 | 6.0 | 6.0 | 6.0 |" in text
     assert "node-controller" not in text
 
 
-def test_settings_are_beside_each_other_in_their_order() -> None:
+def test_settings_are_columns_in_order() -> None:
     text = section([a_result("both", OURS), a_result("usual", OURS), WHOLE])
     assert text.index(TOLD["usual"]) < text.index(TOLD["both"])
     assert f"| {TOLD['both']} | 200 | 200 | 200 | 8.1 | 1.00 | 6.0 |" in text
 
 
 @pytest.mark.parametrize("results", [[], [a_result("usual", OURS)]])
-def test_without_the_floors_there_is_no_bill(results: list[dict[str, Any]]) -> None:
+def test_no_section_without_baselines(results: list[dict[str, Any]]) -> None:
     assert "Not measured yet" in section(results)
 
 
-def test_every_setting_has_words() -> None:
+def test_every_setting_has_a_description() -> None:
     assert list(SETTINGS) == list(TOLD)

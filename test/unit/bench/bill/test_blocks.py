@@ -36,7 +36,7 @@ _FILTER = "k8s.io/apiserver/pkg/server/filters.(*timeoutHandler).ServeHTTP.func1
         (("runtime.gcBgMarkWorker", "runtime.scanObject"), REST),
     ],
 )
-def test_a_stack_counts_to_the_first_block_that_knows_one_of_its_functions(
+def test_a_stack_belongs_to_the_first_block_with_one_of_its_functions(
     stack: tuple[str, ...], block: str
 ) -> None:
     assert seconds_by_block({stack: 0.5}) == {block: 0.5}

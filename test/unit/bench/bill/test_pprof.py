@@ -35,7 +35,7 @@ def _location(number: int, *functions: int) -> bytes:
     return _message(4, _number(1, number), *lines)
 
 
-def test_functions_from_the_outside_in_with_their_cpu_seconds() -> None:
+def test_stacks_list_outer_functions_first_with_cpu_seconds() -> None:
     names = ("", "main", "serve", "inlined", "write")
     profile = b"".join(
         (
@@ -57,6 +57,6 @@ def test_functions_from_the_outside_in_with_their_cpu_seconds() -> None:
     )
 
 
-def test_what_is_no_profile_is_refused() -> None:
+def test_an_invalid_profile_is_rejected() -> None:
     with pytest.raises(ValueError, match="no field begins"):
         stacks(gzip.compress(b"\x0b"))

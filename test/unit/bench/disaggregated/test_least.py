@@ -44,7 +44,7 @@ class _Cluster:
         return answer
 
 
-def test_it_sends_the_writes_that_are_allowed_to_a_set() -> None:
+def test_the_client_sends_the_writes_that_a_set_may_cause() -> None:
     shape, seen = parse("ds1x2x2x2"), Seen("least")
     cluster = _Cluster(seen)
     client = Client(cast(Cluster, cluster), seen, shape)

@@ -78,7 +78,7 @@ def _missed(result: dict[str, Any]) -> set[str]:
     return {verdict.measure for verdict in paired_verdicts(result) if not verdict.holds}
 
 
-def test_everything_is_reached() -> None:
+def test_all_goals_are_reached() -> None:
     assert _missed(_result()) == set()
 
 
@@ -97,7 +97,7 @@ def test_everything_is_reached() -> None:
         ),
     ],
 )
-def test_one_write_too_many_is_told(phase: str, request: str, measure: str) -> None:
+def test_one_excess_write_is_reported(phase: str, request: str, measure: str) -> None:
     result = _result()
     most = result["phases"][phase]["most_of_a_set"]
     result["phases"][phase]["most_of_a_set"] = {**most, request: most.get(request, 0) + 1}
@@ -113,12 +113,12 @@ def test_one_write_too_many_is_told(phase: str, request: str, measure: str) -> N
         pytest.param("patch leaderworkersets", "other writes of a set", id="other"),
     ],
 )
-def test_one_write_too_many_of_a_set_with_slices_is_told(request: str, measure: str | None) -> None:
+def test_one_excess_write_of_a_set_with_slices_is_reported(request: str, measure: str | None) -> None:
     result = _result(sliced=_phase(3.0, {**SLICED, request: SLICED.get(request, 0) + 1}))
     assert _missed(result) == {f"{measure or f'{request} of a set'}, create with slices and a scaler"}
 
 
-def test_lists_of_streams_are_no_lists_of_passes() -> None:
+def test_lists_of_watches_are_not_counted() -> None:
     result = _result()
     result["phases"]["create"]["requests"] = {"list leaderworkersets": 3, "get nodes": 9, "list events": 9}
     assert _missed(result) == set()
@@ -127,7 +127,7 @@ def test_lists_of_streams_are_no_lists_of_passes() -> None:
     assert _missed(result) == {"lists by passes, create", "lists by passes, delete"}
 
 
-def test_costs_beside_those_of_the_same_sets_alone() -> None:
+def test_costs_relative_to_the_same_sets_alone() -> None:
     result = _result()
     result["phases"]["create"]["seconds"] = 20.0
     result["phases"]["rollout"]["cpu"] = 20.0
@@ -144,7 +144,7 @@ def test_costs_beside_those_of_the_same_sets_alone() -> None:
     }
 
 
-def test_the_report_has_a_section_for_them(tmp_path: Path) -> None:
+def test_the_report_has_a_section_for_disaggregated_sets(tmp_path: Path) -> None:
     assert "Not measured yet" in paired_section(read_paired(tmp_path))
     (tmp_path / "ds2x2x2x2.json").write_text(json.dumps(_result()))
     text = paired_section(read_paired(tmp_path))
@@ -153,7 +153,7 @@ def test_the_report_has_a_section_for_them(tmp_path: Path) -> None:
     assert "The machine was busy" in text and read_paired(tmp_path) == [_result()]
 
 
-def test_the_page_says_what_no_controller_can_take_less_than() -> None:
+def test_the_page_shows_the_minimum_for_any_controller() -> None:
     least = {"create": {"requests": 14, "cpu": 0.6}, "rollout": {"requests": 46, "cpu": 1.0}}
     text = paired_section([_result(least=least)])
     assert "1.6 CPU s for 60 requests, 27 ms each" in text
@@ -161,12 +161,14 @@ def test_the_page_says_what_no_controller_can_take_less_than() -> None:
     assert "without any decision" not in paired_section([_result()])
 
 
-def test_what_was_not_measured_alone_is_left_out() -> None:
+def test_ratios_are_omitted_without_the_measurement_alone() -> None:
     text = paired_section([_result(alone={}, single={})])
     assert "| create | 10 | – |" in text and "÷ alone" not in text and "at rest" not in text
 
 
-def test_the_command_line_takes_their_shapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_command_line_accepts_shapes_of_disaggregated_sets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     orders: list[PairedOrder] = []
 
     def measured(order: PairedOrder) -> dict[str, Any]:
@@ -183,7 +185,9 @@ def test_the_command_line_takes_their_shapes(monkeypatch: pytest.MonkeyPatch, tm
 
 
 @pytest.mark.parametrize("too_many", [0, 1])
-def test_the_guard_holds_them_to_their_counts(monkeypatch: pytest.MonkeyPatch, too_many: int) -> None:
+def test_the_guard_checks_counts_of_disaggregated_sets(
+    monkeypatch: pytest.MonkeyPatch, too_many: int
+) -> None:
     monkeypatch.setattr(guard, "measure", lambda _: None)
     monkeypatch.setattr(guard, "counts_of_one", lambda _: {})
     monkeypatch.setattr(guard, "measure_failures", lambda *_, **_given: {})
@@ -205,7 +209,7 @@ def test_the_guard_holds_them_to_their_counts(monkeypatch: pytest.MonkeyPatch, t
         pytest.param("rollout", 24.0, 8, True, id="Events of rollouts"),
     ],
 )
-def test_the_guard_holds_them_to_what_was_reached(
+def test_the_guard_checks_the_reached_figures(
     monkeypatch: pytest.MonkeyPatch, phase: str, passes: float, events: int, is_too_much: bool
 ) -> None:
     monkeypatch.setattr(guard, "measure", lambda _: None)

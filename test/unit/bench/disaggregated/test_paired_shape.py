@@ -16,12 +16,12 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     "text", ["100x2x2x2", "ds100x2x2", "ds0x2x2x2", "ds1x0x2x2", "ds1x9x2x2", "ds1x2x0x2", "ds1x2x2x1"]
 )
-def test_no_shape(text: str) -> None:
+def test_invalid_shapes_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"ds100x2x2x2|at least one set"):
         parse(text)
 
 
-def test_a_rollout_is_the_one_that_the_product_plans() -> None:
+def test_the_rollout_matches_the_planner() -> None:
     shape = parse("ds1x2x2x2")
     rows = [tuple(shape.counts(row).values()) for row in shape.rows]
     assert rows == [(2, 2, 0, 0), (2, 2, 1, 1), (1, 1, 1, 1), (1, 1, 2, 2), (0, 0, 2, 2)]

@@ -55,22 +55,22 @@ def _written(tmp_path: Path, *lines: str) -> Written:
         pytest.param("create leaderworkersets", "set-7", False, id="no-set-of-ours"),
     ],
 )
-def test_whose_writes_they_are(request: str, name: str, is_ours: bool, tmp_path: Path) -> None:
+def test_writes_are_attributed_to_sets(request: str, name: str, is_ours: bool, tmp_path: Path) -> None:
     assert _written(tmp_path, _line(request, name)).by_set == ({"ds-7": {request: 1}} if is_ours else {})
 
 
-def test_what_others_write_is_not_ours(tmp_path: Path) -> None:
+def test_writes_of_other_users_are_ignored(tmp_path: Path) -> None:
     assert _written(tmp_path, _line("create leaderworkersets", "ds-7-a", user=NODES)).in_all == {}
 
 
-def test_sums_and_the_set_that_has_most(tmp_path: Path) -> None:
+def test_totals_and_maxima_of_writes(tmp_path: Path) -> None:
     names = ("ds-1-a", "ds-1-b", "ds-2-a")
     writes = _written(tmp_path, *(_line("create leaderworkersets", name) for name in names))
     assert writes.in_all == {"create leaderworkersets": 3}
     assert writes.most == {"create leaderworkersets": 2}
 
 
-def test_a_step_waits_since_the_last_pod_of_its_set(tmp_path: Path) -> None:
+def test_the_delay_of_a_step_starts_with_the_last_pod_change_of_its_set(tmp_path: Path) -> None:
     writes = _written(
         tmp_path,
         _line("patch leaderworkersets", "ds-1-a", at=1.0),

@@ -10,20 +10,20 @@ from test.bench.memory.inside import size_of
 from test.bench.processes import heap, pss, sockets
 
 
-def test_a_size_is_that_of_everything_inside() -> None:
+def test_a_size_includes_nested_objects() -> None:
     name, value = "a name of its own", ["x" * 1000]
     inside = sum(map(sys.getsizeof, (name, value, value[0])))
     assert size_of({name: value}, set()) == sys.getsizeof({name: value}) + inside
 
 
-def test_what_is_shared_is_counted_once() -> None:
+def test_shared_objects_are_counted_once() -> None:
     shared, seen = {"image": "y" * 1000}, set[int]()
     first, second = [shared], [shared]
     assert size_of(first, seen) > 1000
     assert size_of(second, seen) == sys.getsizeof(second)
 
 
-def test_a_circle_ends() -> None:
+def test_cyclic_references_are_supported() -> None:
     circle: list[object] = []
     circle.append(circle)
     assert size_of(circle, set()) == sys.getsizeof(circle)
@@ -42,6 +42,6 @@ def test_an_open_socket_is_counted() -> None:
     assert sockets(own) == before
 
 
-def test_of_a_process_that_has_ended_nothing_is_counted() -> None:
+def test_an_ended_process_counts_as_zero() -> None:
     assert heap([2**22 + 1]) == 0
     assert sockets([2**22 + 1]) == 0

@@ -26,13 +26,13 @@ def test_a_budget_in_full_use() -> None:
     assert utilisation(turns, 2, 0.0) == 1.0
 
 
-def test_slots_that_wait() -> None:
+def test_waiting_slots_lower_the_utilisation() -> None:
     """Two slots are both idle for 5 of 15 s before the last two groups; later seconds do not count."""
     turns = [Turn(0.0, 10.0), Turn(0.0, 10.0), Turn(15.0, 99.0), Turn(15.0, 25.0)]
     assert utilisation(turns, 2, 0.0) == pytest.approx(20 / 30)
 
 
-def test_what_happens_before_the_first_is_taken_counts() -> None:
+def test_the_time_before_the_first_deletion_counts() -> None:
     assert utilisation([Turn(5.0, 10.0), Turn(10.0, 20.0)], 1, 0.0) == pytest.approx(0.5)
 
 

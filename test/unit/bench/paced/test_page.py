@@ -44,7 +44,7 @@ def _section(directory: Path, result: dict[str, Any]) -> str:
     return paced_section(directory / RESULT)
 
 
-def test_what_is_missed_is_named(tmp_path: Path) -> None:
+def test_missed_figures_are_listed(tmp_path: Path) -> None:
     assert all(verdict.holds for verdict in paced_verdicts(figures()))
     text = _section(tmp_path, _result(one=figures(), two=figures(utilisation=0.86)))
     assert "Of 4 figures with a bound, 3 hold. Missed:\n\n- two, utilisation: 0.860, to reach ≥ 0.95" in text
@@ -53,12 +53,12 @@ def test_what_is_missed_is_named(tmp_path: Path) -> None:
     assert "Not measured yet" in paced_section(tmp_path / "nothing.json")
 
 
-def test_two_controllers_stand_below_each_other(tmp_path: Path) -> None:
+def test_two_controllers_are_listed_below_each_other(tmp_path: Path) -> None:
     text = _section(tmp_path, {**_result(one=figures()), "against": {"one": figures(seconds=150.0)}})
     assert text.index("| one | 100.0") < text.index("| one | 150.0")
 
 
-def test_rollouts_of_one_commit_are_kept_together(tmp_path: Path) -> None:
+def test_results_of_the_same_commit_are_merged(tmp_path: Path) -> None:
     keep(tmp_path, _result(one=figures(), two=figures()))
     keep(tmp_path, _result(two=figures(seconds=90.0)))
     first = json.loads((tmp_path / "paced.json").read_text())
@@ -71,7 +71,7 @@ def test_rollouts_of_one_commit_are_kept_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("utilisation", "code"), [(0.95, 0), (0.94, 1)])
-def test_the_guard_holds_the_use_of_the_budget(
+def test_the_guard_checks_the_utilisation(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], utilisation: float, code: int
 ) -> None:
     monkeypatch.setattr(guard, "counts_of_one", lambda _: {})
@@ -86,7 +86,7 @@ def test_the_guard_holds_the_use_of_the_budget(
     assert ("beyond the budget" in capsys.readouterr().out) is bool(code)
 
 
-def test_the_guard_counts_steps_apart() -> None:
+def test_the_guard_counts_steps_separately() -> None:
     """The number of steps depends on the speed of the machine; the cost of each group does not."""
     phase = {
         "writes": 281,

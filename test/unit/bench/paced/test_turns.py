@@ -11,7 +11,9 @@ from test.bench.paced.turns import Turns
 from tools.localcluster.api import Api
 
 
-def _pod(uid: str, image: str, ready: bool = False, terminating: bool = False, index: int = 3) -> dict[str, Any]:
+def _pod(
+    uid: str, image: str, ready: bool = False, terminating: bool = False, index: int = 3
+) -> dict[str, Any]:
     metadata: dict[str, Any] = {"uid": uid, "labels": {GROUP_INDEX_LABEL: str(index)}}
     if terminating:
         metadata["deletionTimestamp"] = "2026-03-01T12:00:00Z"
@@ -33,7 +35,7 @@ class _Watched:
             self.turns.take(pod)
 
 
-def test_from_its_deletion_until_the_next_one_is_ready() -> None:
+def test_a_turn_lasts_from_deletion_until_the_next_pod_is_ready() -> None:
     watched = _Watched()
     watched.see(
         _pod("a", OLD, ready=True),
@@ -48,13 +50,13 @@ def test_from_its_deletion_until_the_next_one_is_ready() -> None:
     watched.turns.wait(0, 0.0, lambda: None)
 
 
-def test_one_on_top_is_taken_when_it_is_made() -> None:
+def test_a_turn_of_a_surge_group_starts_with_its_creation() -> None:
     watched = _Watched()
     watched.see(_pod("a", NEW, index=40), _pod("a", NEW, ready=True, index=40))
     assert watched.turns.turns == {40: Turn(1.0, 2.0)}
 
 
-def test_what_comes_back_on_the_old_revision_goes_once_more() -> None:
+def test_a_pod_recreated_on_the_old_revision_has_another_turn() -> None:
     watched = _Watched()
     watched.see(
         _pod("a", OLD, terminating=True),

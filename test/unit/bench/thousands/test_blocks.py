@@ -20,10 +20,10 @@ from test.bench.thousands.blocks import DECODING, OTHER, shares
         ("runners.run;client_proto.data_received", OTHER),
     ],
 )
-def test_a_stack_counts_to_the_first_block_that_knows_one_of_its_frames(stack: str, block: str) -> None:
+def test_a_stack_belongs_to_the_first_block_with_one_of_its_frames(stack: str, block: str) -> None:
     assert shares({stack: 3}) == {block: 1.0}
 
 
-def test_imports_and_the_measuring_itself_are_no_work() -> None:
+def test_imports_and_the_profiler_are_excluded() -> None:
     stacks = {"a.b;<frozen importlib._bootstrap>._load": 5, "runners.run;loop_lag._answer": 1}
     assert shares({**stacks, "x.y": 3, "ssl.read": 1}) == {OTHER: 0.75, "TLS": 0.25}

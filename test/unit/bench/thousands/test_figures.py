@@ -43,7 +43,7 @@ def missed(measured: dict[str, Any], reference: dict[str, Any] | None) -> list[s
     return [verdict.measure for verdict in verdicts(measured, reference) if not verdict.holds]
 
 
-def test_figures_that_are_reached() -> None:
+def test_all_goals_are_reached() -> None:
     assert missed(result("10x500x4", cpu=0.0115), result("1x400x4")) == []
 
 
@@ -62,26 +62,28 @@ def test_figures_that_are_reached() -> None:
         (lambda it: it["phases"]["create"]["loop"].update(waited_p99=0.051), "loop lag p99 in ms, create"),
     ],
 )
-def test_a_figure_that_is_missed(change: Any, measure: str) -> None:
+def test_a_missed_figure_is_reported(change: Any, measure: str) -> None:
     measured = result("10x500x4")
     change(measured)
     (only,) = missed(measured, result("1x400x4"))
     assert only.startswith(measure)
 
 
-def test_several_are_not_compared_with_one() -> None:
-    assert not any("÷" in verdict.measure for verdict in verdicts(result("10x100x4", 2, 1.0), result("1x400x4")))
+def test_several_managers_are_not_compared_with_one() -> None:
+    assert not any(
+        "÷" in verdict.measure for verdict in verdicts(result("10x100x4", 2, 1.0), result("1x400x4"))
+    )
 
 
-def test_balance_is_the_most_beside_the_mean() -> None:
+def test_balance_is_the_maximum_relative_to_the_mean() -> None:
     assert balance(result("10x100x4", 4)) == pytest.approx(2.0 / 1.25)
 
 
-def test_the_report_shows_the_largest_by_one_and_all_that_was_shared() -> None:
+def test_the_report_shows_the_largest_shape_and_all_runs_with_several_managers() -> None:
     text = section([result("1x400x4"), {**result("10x500x4"), "pods": 20_000}, result("10x100x4", 2)])
     assert "10 × 500 × 4, one manager:" in text
     assert "| 10 × 100 × 4 | 2 | 125 + 125 |" in text
 
 
-def test_without_results_the_page_says_so() -> None:
+def test_the_page_reports_missing_results() -> None:
     assert "Not measured yet" in section([])

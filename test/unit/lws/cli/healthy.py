@@ -35,7 +35,9 @@ def encoded(data: bytes) -> str:
 
 
 def definition(name: str) -> dict[str, Any]:
-    found_definition = next(candidate for candidate in definitions().values() if candidate["metadata"]["name"] == name)
+    found_definition = next(
+        candidate for candidate in definitions().values() if candidate["metadata"]["name"] == name
+    )
     status = {"conditions": ESTABLISHED, "storedVersions": ["v1"]}
     return {**copy.deepcopy(dict(found_definition)), "status": status}
 

@@ -64,12 +64,12 @@ def values(items: list[Any]) -> list[str]:
     return [item.value for item in items]
 
 
-def test_sets(cluster: None) -> None:
+def test_sets_are_completed(cluster: None) -> None:
     assert values(complete_sets(context(), click.Argument(["name"]), "de")) == ["demo", "demo-two"]
     assert values(complete_sets(context(), click.Argument(["name"]), "")) == ["demo", "demo-two", "other"]
 
 
-def test_sets_after_their_type(cluster: None) -> None:
+def test_sets_are_completed_after_their_type(cluster: None) -> None:
     items = complete_sets(context(), click.Argument(["name"]), "lws/demo")
     assert values(items) == ["lws/demo", "lws/demo-two"]
 
@@ -109,7 +109,7 @@ def test_contexts_of_the_kubeconfig(tmp_path: Path) -> None:
     assert complete_contexts(context(kubeconfig=str(tmp_path / "none")), option, "") == []
 
 
-def test_revisions_of_the_set_that_is_named(cluster: None) -> None:
+def test_revisions_of_the_given_set_are_completed(cluster: None) -> None:
     option = click.Option(["--revision"])
     items = complete_revisions(context(name="demo"), option, "1")
     assert [(item.value, item.help) for item in items] == [("1", "demo-a-1"), ("12", "demo-b-12")]
@@ -127,13 +127,13 @@ def test_revisions_of_the_set_that_is_named(cluster: None) -> None:
     ],
     ids=" ".join,
 )
-def test_numbers_are_found_where_they_are_asked_for(cluster: None, typed: list[str]) -> None:
+def test_revision_numbers_are_completed_for_the_option(cluster: None, typed: list[str]) -> None:
     complete = ShellComplete(commands, {}, "lws", "_LWS_COMPLETE")
     assert values(complete.get_completions(typed, "")) == ["1", "12"]
     assert values(complete.get_completions([*typed[:-1]], f"{typed[-1]}=12")) == ["12"]
 
 
-def test_a_silent_cluster_completes_nothing(tmp_path: Path) -> None:
+def test_an_unreachable_cluster_gives_no_completions(tmp_path: Path) -> None:
     config = tmp_path / "config"
     cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}
     contexts = [{"name": "c", "context": {"cluster": "c", "user": "u"}}]
@@ -168,7 +168,7 @@ def test_a_name_with_or_without_its_type(word: str) -> None:
         ("", "'' does not have a single type and name"),
     ],
 )
-def test_what_names_no_set(word: str, problem: str) -> None:
+def test_invalid_names_are_rejected(word: str, problem: str) -> None:
     with pytest.raises(click.BadParameter) as error:
         SetName().convert(word, None, None)
     assert error.value.message.startswith(problem)
@@ -188,7 +188,7 @@ def test_disaggregated_sets(kind: str) -> None:
     assert SetName().convert(name, None, None) is name
 
 
-def test_the_options_say_which() -> None:
+def test_options_select_the_cluster() -> None:
     seen: list[tuple[str, ClusterOptions]] = []
 
     @click.command()
@@ -205,7 +205,7 @@ def test_the_options_say_which() -> None:
     assert [target.is_explicit for _, target in seen] == [False, True]
 
 
-def test_how_they_are_explained() -> None:
+def test_help_text_of_cluster_options() -> None:
     @click.command()
     @cluster_options
     def command(target: ClusterOptions) -> None: ...

@@ -15,7 +15,7 @@ from test.unit.lws.cli.histories import past, revision_of, sets, snapshot_of
 A, B, C = sets("app:1", "app:2", "app:3")
 
 
-def test_what_the_set_asks_for_and_who_runs_what() -> None:
+def test_the_target_revision_and_the_groups_of_each_revision() -> None:
     history = past(A, B, running=[A, B])
     assert history.target is not None
     assert (history.target.number, history.target.key) == (2, record(B).key)
@@ -23,20 +23,20 @@ def test_what_the_set_asks_for_and_who_runs_what() -> None:
     assert list(history.complaints()) == []
 
 
-def test_not_recorded_yet() -> None:
+def test_a_template_without_a_revision() -> None:
     history = set_history(snapshot_of(B, [revision_of(A, 1)], [A, A]), [revision_of(A, 1)])
     assert history.target is None
     assert history.before(None).number == 1
 
 
-def test_by_number() -> None:
+def test_a_revision_is_found_by_number() -> None:
     history = past(A, B)
     assert history.numbered(1).key == record(A).key
     with pytest.raises(Refusal, match=r"set demo has no revision 7: there is 1, 2$"):
         history.numbered(7)
 
 
-def test_a_set_without_any() -> None:
+def test_a_set_without_revisions() -> None:
     history = set_history(snapshot_of(A, []), [])
     with pytest.raises(Refusal, match="no revision 1: there is none yet"):
         history.numbered(1)
@@ -44,7 +44,7 @@ def test_a_set_without_any() -> None:
         history.before(None)
 
 
-def test_the_one_before_is_another_one() -> None:
+def test_the_previous_revision_has_another_template() -> None:
     # Upstream leaves copies of a revision behind.
     history = past(A, B, B)
     assert history.before(history.target).number == 1
@@ -52,21 +52,23 @@ def test_the_one_before_is_another_one() -> None:
         history.before(history.numbered(1))
 
 
-def test_the_one_before_skips_what_is_broken() -> None:
+def test_the_previous_revision_is_not_broken() -> None:
     broken = {**revision_of(B, 2), "data": None}
     history = set_history(snapshot_of(C, [revision_of(A, 1), broken, revision_of(C, 3)]), [])
     assert history.before(history.target).number == 1
 
 
-def test_a_broken_one() -> None:
+def test_a_broken_revision() -> None:
     broken = {**revision_of(A, 1), "data": {"spec": {}}}
     history = past(B, extra=[broken | {"revision": 5}])
     with pytest.raises(Refusal, match=r"revision 5 cannot be used: .* contains no leaderWorkerTemplate"):
         history.numbered(5)
-    assert [complaint for complaint in history.complaints() if "contains no leaderWorkerTemplate" in complaint]
+    assert [
+        complaint for complaint in history.complaints() if "contains no leaderWorkerTemplate" in complaint
+    ]
 
 
-def test_two_of_one_number() -> None:
+def test_two_revisions_with_the_same_number() -> None:
     history = past(A, B, extra=[revision_of(C, 2)])
     with pytest.raises(Refusal, match=r"more than one revision has the number 2 \(demo-.*-2 and demo-.*-2\)"):
         history.numbered(2)
@@ -74,7 +76,7 @@ def test_two_of_one_number() -> None:
     assert "number 2" in complaint
 
 
-def test_two_templates_of_one_key() -> None:
+def test_two_templates_with_the_same_key() -> None:
     twin = revision_of(C, 3)
     twin["metadata"]["labels"][REVISION_LABEL] = record(A).key
     # An earlier release wrote this revision, so no checksum confirms its key.
@@ -87,26 +89,26 @@ def test_two_templates_of_one_key() -> None:
     assert "share the key" in complaint
 
 
-def test_copies_of_one_template_under_one_key_are_no_trouble() -> None:
+def test_equal_templates_with_the_same_key_are_no_complaint() -> None:
     history = past(A, A, B)
     assert history.numbered(1).key == history.numbered(2).key
     assert list(history.complaints()) == []
 
 
-def test_one_that_is_going() -> None:
+def test_a_terminating_revision() -> None:
     terminating = revision_of(A, 1, deletionTimestamp="2026-01-01T00:00:00Z")
     history = past(B, extra=[terminating | {"revision": 5}])
     with pytest.raises(Refusal, match="revision 5 is being deleted"):
         history.numbered(5)
 
 
-def test_an_orphan_of_ours_is_part_of_the_history() -> None:
+def test_an_orphan_of_the_set_is_part_of_the_history() -> None:
     orphan = revision_of(A, 1, ownerReferences=[])
     history = set_history(snapshot_of(B, [orphan, revision_of(B, 2)]), [orphan, revision_of(B, 2)])
     assert (history.numbered(1).is_orphan, history.strangers) == (True, ())
 
 
-def test_an_orphan_whose_data_is_not_what_its_name_says() -> None:
+def test_an_orphan_whose_data_do_not_match_its_name() -> None:
     stranger = revision_of(C, 7, ownerReferences=[], name="demo-somebody-7")
     history = past(A, B, extra=[stranger])
     assert [revision.number for revision in history.revisions] == [1, 2]
@@ -116,7 +118,7 @@ def test_an_orphan_whose_data_is_not_what_its_name_says() -> None:
     assert "demo-somebody-7" in complaint
 
 
-def test_revisions_of_statefulsets_carry_the_label_too() -> None:
+def test_revisions_of_statefulsets_are_ignored() -> None:
     theirs = {
         "metadata": {"name": "demo-abc", "uid": "x", "labels": {NAME_LABEL: "demo"}},
         "revision": 1,
@@ -125,7 +127,7 @@ def test_revisions_of_statefulsets_carry_the_label_too() -> None:
     assert past(A, extra=[]).strangers == set_history(snapshot_of(A, []), [theirs]).strangers == ()
 
 
-def test_groups_whose_revision_is_gone() -> None:
+def test_groups_whose_revision_is_deleted() -> None:
     (complaint,) = past(B, running=[A, A]).complaints()
     assert complaint == f"groups 0 to 1 run with key {record(A).key}, but its revision no longer exists"
 

@@ -45,7 +45,7 @@ def test_another_spelling_changes_nothing() -> None:
     assert lines(change(spelled)) == ["no pod is restarted: nothing changes"]
 
 
-def test_a_set_that_is_left_alone() -> None:
+def test_a_set_that_is_not_reconciled() -> None:
     """A later release of upstream stored the set, so no change of it is reconciled."""
     hashed = {**B, "spec": {**B["spec"], "scheduling": {}}}
     (line,) = lines(change(hashed, before=hashed))
@@ -69,10 +69,8 @@ def test_a_revision_of_a_later_release_is_no_rollout() -> None:
     assert line.startswith("nothing happens: spec.leaderWorkerTemplate.x is unknown to this release")
 
 
-def test_of_a_set_of_another_controller_nothing_is_predicted() -> None:
-    before, after = (
-        {**lws, "spec": {**lws["spec"], "managedBy": "example.com/another"}} for lws in (A, B)
-    )
+def test_nothing_is_predicted_for_a_set_of_another_controller() -> None:
+    before, after = ({**lws, "spec": {**lws["spec"], "managedBy": "example.com/another"}} for lws in (A, B))
     result = change({**after, "spec": {**after["spec"], "replicas": 9}}, before=before)
     assert (result.restarts, result.recreated, list(result.added), list(result.removed)) == ((), {}, [], [])
     assert result.template == (IMAGE.strip(),), "what is written is shown"
@@ -84,7 +82,7 @@ def test_a_limit_of_restarts_takes_effect_at_once() -> None:
     assert any("maxGroupRestarts" in line and "(at once)" in line for line in lines(change(limited)))
 
 
-def test_when_workers_are_terminated_changes_at_once() -> None:
+def test_the_pod_termination_policy_takes_effect_at_once() -> None:
     text = lines(change(make_set(image="app:1", replicas=4, podTerminationPolicy="Parallel")))
     assert text == ["no pod is restarted", "  podTerminationPolicy added: Parallel (at once)"]
 
@@ -97,18 +95,18 @@ def test_a_new_template() -> None:
     ]
 
 
-def test_back_to_what_some_groups_still_run() -> None:
+def test_reverting_to_a_template_that_some_groups_run() -> None:
     back = change(A, before=B, running=[A, A, B, B])
     assert (back.restarts, back.staying) == ((2, 3), (0, 1))
     expected = "groups 2 to 3 restart, by a rollout, one at a time; groups 0 to 1 stay as they are"
     assert lines(back)[0] == expected
 
 
-def test_a_third_template_in_the_middle_of_a_rollout() -> None:
+def test_a_third_template_during_a_rollout() -> None:
     assert change(C, before=B, running=[A, A, B, B]).restarts == (0, 1, 2, 3)
 
 
-def test_nothing_new_in_the_middle_of_a_rollout() -> None:
+def test_an_unchanged_template_during_a_rollout() -> None:
     assert lines(change(B, before=B, running=[A, A, B, B])) == [
         "no pod is restarted: nothing changes",
         "  groups 0 to 1 restart anyway: a rollout is under way",
@@ -130,7 +128,7 @@ def test_nothing_new_in_the_middle_of_a_rollout() -> None:
          "  leaderworkerset.sigs.k8s.io/node-return-except added: node-1 (at once)"),
     ],
 )  # fmt: skip
-def test_what_takes_effect_at_once(spec: Object, line: str) -> None:
+def test_fields_that_take_effect_at_once(spec: Object, line: str) -> None:
     assert lines(change(make_set(image="app:1", **spec))) == ["no pod is restarted", line]
 
 
@@ -145,14 +143,14 @@ def test_scaling() -> None:
     assert lines(down) == ["group 3 is removed", "  replicas: 4 → 3 (at once)"]
 
 
-def test_a_partition_keeps_groups_back() -> None:
+def test_a_partition_limits_the_rollout() -> None:
     assert lines(change(make_set(image="app:2", replicas=4, partition=3)))[:2] == [
         "group 3 restarts, by a rollout",
         "  groups 0 to 2 keep their revision until the partition is lowered",
     ]
 
 
-def test_a_partition_that_is_lowered_lets_groups_go() -> None:
+def test_a_lowered_partition_updates_groups() -> None:
     before = make_set(image="app:2", replicas=4, partition=3)
     after = make_set(image="app:2", replicas=4, partition=1)
     result = change(after, before, running=[A, A, A, B])
@@ -160,7 +158,7 @@ def test_a_partition_that_is_lowered_lets_groups_go() -> None:
     assert "  group 0 keeps its revision until the partition is lowered" in lines(result)
 
 
-def test_nodes_get_images_first() -> None:
+def test_images_are_pulled_before_the_rollout() -> None:
     before, after = make_set(image="app:1", replicas=4), make_set(image="app:2", replicas=4)
     after["spec"]["rolloutStrategy"]["prewarm"] = {"deadlineSeconds": 60, "command": ["load"]}
     assert lines(change(after, before))[:2] == [
@@ -173,7 +171,7 @@ def test_nodes_get_images_first() -> None:
     assert not any("nodes" in line for line in lines(change(restarted, before)))
 
 
-def test_while_it_is_paused() -> None:
+def test_a_paused_set() -> None:
     paused = {"rolloutStrategy": {"type": "RollingUpdate", "paused": True}}
     after = make_set(image="app:2", replicas=4, **paused)
     assert lines(change(after))[0] == "groups 0 to 3 restart once the rollout is resumed"
@@ -181,7 +179,7 @@ def test_while_it_is_paused() -> None:
     assert lines(resumed)[0] == "groups 0 to 2 restart, by a rollout, one at a time"
 
 
-def test_a_restart_policy_that_strikes_at_once() -> None:
+def test_a_restart_policy_that_takes_effect_at_once() -> None:
     before = make_set(image="app:1", replicas=1, template={"restartPolicy": "None"})
     after = make_set(image="app:1", replicas=1)
     snapshot = snapshot_of(before, HISTORY)
@@ -205,13 +203,13 @@ def test_a_restart_policy_that_strikes_at_once() -> None:
     assert not recreated({0: group}, before)
 
 
-def test_a_group_that_is_missing_is_no_restart() -> None:
+def test_a_missing_group_is_not_restarted() -> None:
     snapshot = snapshot_of(A, HISTORY, [A, A])
     assert make_group(A).index == 0
     assert impact(snapshot, B).restarts == (0, 1)
 
 
-def test_the_steps_start_where_the_controller_does() -> None:
+def test_the_steps_start_at_the_partition_of_the_controller() -> None:
     """The leader StatefulSet was lost at partition 2 of the rollout, and recreated with the old template."""
     old, new = (revision["metadata"]["name"] for revision in HISTORY)
     status = {"currentRevision": old, "rollout": {"revision": new, "partition": 2}}

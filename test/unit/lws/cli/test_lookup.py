@@ -52,7 +52,7 @@ async def test_an_unknown_name(talk: Talk, name: str, existing: list[str], messa
     assert refusal.value.message.startswith("leaderworkersets.leaderworkerset.x-k8s.io ")
 
 
-async def test_a_cluster_that_does_not_know_the_kind(talk: Talk) -> None:
+async def test_a_cluster_without_the_kind(talk: Talk) -> None:
     talk.api.will(plain(404, "404 page not found"), plain(404, "404 page not found"))
     with pytest.raises(Refusal, match='doesn\'t have a resource type "leaderworkersets": install the chart'):
         await find(talk.session, NamedSet("demo"))
@@ -77,7 +77,9 @@ async def test_the_history_of_a_set(talk: Talk) -> None:
     lws["metadata"]["managedFields"] = [{"manager": "flux"}]
     key = record(lws).key
     group, leader = make_group(lws, 0, key=key), make_leader_statefulset(lws, key=key)
-    respond = world(lws, revision_of(lws, 1), leader, dict(group.worker_statefulset or {}), dict(group.leader))
+    respond = world(
+        lws, revision_of(lws, 1), leader, dict(group.worker_statefulset or {}), dict(group.leader)
+    )
     talk.api.will(*[respond] * 20)
     facts = await leaders_of(talk.session, await find(talk.session, NamedSet("demo")))
     assert [revision.number for revision in facts.snapshot.revisions] == [1]
@@ -85,12 +87,16 @@ async def test_the_history_of_a_set(talk: Talk) -> None:
     assert (facts.name, facts.groups, list(facts.pods)) == ("demo", {}, ["demo-0"])
     assert facts.lws == lws, "whole: who wrote which field is asked by undo"
     lists = [request for request in talk.api.requests if "labelSelector" in request.query]
-    assert [request.path.rpartition("/")[2] for request in lists] == ["controllerrevisions", "statefulsets", "pods"]
+    assert [request.path.rpartition("/")[2] for request in lists] == [
+        "controllerrevisions",
+        "statefulsets",
+        "pods",
+    ]
     # The thousands of other workers are not needed here.
     assert lists[2].query["labelSelector"].endswith(",leaderworkerset.sigs.k8s.io/worker-index=0")
 
 
-async def test_everything_about_a_set(talk: Talk) -> None:
+async def test_all_objects_of_a_set(talk: Talk) -> None:
     lws = make_set(namespace="team")
     key = record(lws).key
     group, leader = make_group(lws, 0, key=key), make_leader_statefulset(lws, key=key)
@@ -106,7 +112,7 @@ async def test_everything_about_a_set(talk: Talk) -> None:
     assert facts.groups[0].revision is not None
 
 
-async def test_what_nodes_would_tell_is_unknown_to_those_who_may_not_see_them(talk: Talk) -> None:
+async def test_node_information_is_unknown_without_permission(talk: Talk) -> None:
     """Exclusive placement depends on the leader's node, which the ClusterRole view cannot read."""
     message = 'nodes "node-1" is forbidden: User "reader" cannot get resource "nodes"'
     lws = make_set(namespace="team", replicas=1)
@@ -133,7 +139,7 @@ async def test_what_nodes_would_tell_is_unknown_to_those_who_may_not_see_them(ta
     ]
 
 
-async def test_a_set_that_another_definition_let_through(talk: Talk) -> None:
+async def test_an_invalid_stored_set_is_reported(talk: Talk) -> None:
     talk.api.will(world(BROKEN))
     message = r"set demo cannot be read: spec.replicas is 'two'"
     with pytest.raises(Refusal, match=message):
@@ -142,7 +148,7 @@ async def test_a_set_that_another_definition_let_through(talk: Talk) -> None:
         await all_of(talk.session, BROKEN)
 
 
-async def test_of_a_status_what_can_be_read(talk: Talk) -> None:
+async def test_an_unreadable_status_field_becomes_null(talk: Talk) -> None:
     lws = make_set(namespace="team", status={"conditions": "text", "replicas": 2})
     talk.api.will(*[world(lws)] * 20)
     assert (await find(talk.session, NamedSet("demo")))["status"] == {"conditions": None, "replicas": 2}

@@ -48,7 +48,7 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | int | No
     return register
 
 
-def test_every_command_says_what_it_does(run: Run) -> None:
+def test_every_command_has_a_description(run: Run) -> None:
     code, out, err = run("--help")
     assert (code, err) == (0, "")
     context = click.Context(commands)
@@ -59,7 +59,7 @@ def test_every_command_says_what_it_does(run: Run) -> None:
     assert {"key", "manager", "history", "undo", "status", "plan"} <= set(commands.list_commands(context))
 
 
-def test_the_manager_starts_without_what_the_other_commands_need() -> None:
+def test_the_manager_does_not_import_other_commands() -> None:
     script = "import sys, lws.cli.main, lws.cli.commands.manager; print(*(each for each in sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     needed = {
@@ -68,7 +68,9 @@ def test_the_manager_starts_without_what_the_other_commands_need() -> None:
         "lws.cli",
         "lws.cli.commands",
     }
-    loaded = {module for module in done.stdout.split() if module.startswith("lws.cli") or module == "deepdiff"}
+    loaded = {
+        module for module in done.stdout.split() if module.startswith("lws.cli") or module == "deepdiff"
+    }
     assert loaded == needed
 
 
@@ -103,14 +105,14 @@ def test_the_version(run: Run) -> None:
         pytest.param(click.Abort(), 130, "", id="a person has had enough"),
     ],
 )
-def test_how_it_ends(
+def test_exit_codes_and_messages(
     end: BaseException | int | None, code: int, message: str, run: Run, fails: Callable[..., None]
 ) -> None:
     fails(end)
     assert run("try") == (code, "", message)
 
 
-def test_an_interrupt_is_no_traceback(run: Run, fails: Callable[..., None]) -> None:
+def test_an_interrupt_prints_no_traceback(run: Run, fails: Callable[..., None]) -> None:
     fails(KeyboardInterrupt())
     code, out, err = run("try")
     assert (code, out, err.strip()) == (130, "", "")
@@ -126,14 +128,14 @@ def test_an_interrupt_is_no_traceback(run: Run, fails: Callable[..., None]) -> N
         (["manager", "--leader-elect=perhaps"], "'perhaps' is not a valid boolean"),
     ],
 )
-def test_what_was_asked_wrongly(arguments: list[str], message: str, run: Run) -> None:
+def test_usage_errors(arguments: list[str], message: str, run: Run) -> None:
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert message in err and "Traceback" not in err
 
 
 @pytest.mark.parametrize("spelling", ["-version", "--version", "--version=true"])
-def test_flags_of_the_manager_may_be_spelled_as_go_programs_take_them(spelling: str, run: Run) -> None:
+def test_flags_of_the_manager_accept_a_single_dash(spelling: str, run: Run) -> None:
     code, out, _ = run("manager", spelling)
     assert code == 0 and out.startswith(f"v{__version__}\n")
 
@@ -145,7 +147,7 @@ def test_flags_of_the_manager_may_be_spelled_as_go_programs_take_them(spelling: 
         pytest.param("/manager", ["--version"], id="the name in the image of the original"),
     ],
 )
-def test_the_version_of_the_manager_has_the_three_lines_of_the_original(
+def test_the_version_of_the_manager_has_the_three_lines_of_upstream(
     program: str, arguments: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", [program])
@@ -154,7 +156,7 @@ def test_the_version_of_the_manager_has_the_three_lines_of_the_original(
     assert run(*arguments) == (0, f"v{__version__}\n2026-11-22T12:00:00Z\n0123abc\n", "")
 
 
-def test_no_command_is_a_question(run: Run) -> None:
+def test_a_missing_command_prints_the_usage(run: Run) -> None:
     code, out, err = run()
     assert code == 2
     assert (out + err).startswith("Usage: lws ")

@@ -39,7 +39,7 @@ def test_json_and_lists() -> None:
     assert names(f'{{"kind": "List", "items": [{item}, {{"kind": "Service"}}]}}') == ["a"]
 
 
-def test_no_yaml() -> None:
+def test_invalid_yaml() -> None:
     with pytest.raises(click.ClickException, match=r"file.yaml is not YAML"):
         names("a: b: c")
 
@@ -63,7 +63,7 @@ def test_no_yaml() -> None:
         ("~", None),
     ],
 )
-def test_scalars_are_read_as_kubectl_reads_them(written: str, read: object) -> None:
+def test_scalars_are_parsed_as_by_kubectl(written: str, read: object) -> None:
     stream = io.BytesIO(f"{SET % 'a'}value: {written}\n".encode())
     stream.name = "file.yaml"
     (document,) = sets_in(stream)
@@ -71,7 +71,7 @@ def test_scalars_are_read_as_kubectl_reads_them(written: str, read: object) -> N
 
 
 @pytest.mark.parametrize("items", ["5", "text", "{a: b}", "~", "[5, ~, [a]]"])
-def test_items_that_are_no_list_of_objects(items: str) -> None:
+def test_items_that_are_not_a_list_of_objects(items: str) -> None:
     assert names(f"kind: List\nitems: {items}\n") == []
 
 
@@ -87,7 +87,7 @@ def test_items_that_are_no_list_of_objects(items: str) -> None:
     ],
     ids=["binary", "date", "no date", "itself", "half a character", "nested"],
 )
-def test_what_json_cannot_say(value: str, message: str) -> None:
+def test_values_that_json_cannot_represent(value: str, message: str) -> None:
     with pytest.raises(click.ClickException, match=message):
         names(f"{SET % 'a'}value: {value}\n")
 
@@ -113,14 +113,14 @@ def test_defaults_are_filled_in() -> None:
     assert lws["spec"]["networkConfig"] == {"subdomainPolicy": "Shared"}
 
 
-def test_what_comes_of_it() -> None:
+def test_a_created_set_is_summarized() -> None:
     lws = as_stored(manifest(replicas=2))
     assert list(plain(created_set(lws, NOW, steps=False).blocks)) == [
         f"new: 2 groups of 3 pods, 6 in all, under key {record(lws).key}"
     ]
 
 
-def test_an_update_when_ready() -> None:
+def test_an_update_of_a_ready_set() -> None:
     rolling = {"rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 1, "partition": 1}}
     state = update_when_ready(as_stored(manifest(replicas=3, rolloutStrategy=rolling)), NOW)
     assert letters_of(state.groups, 3) == "rrr"
@@ -142,7 +142,7 @@ def test_an_update_when_ready() -> None:
         ),
     ],
 )
-def test_what_would_be_refused(change: dict[str, Any], refusal: str) -> None:
+def test_invalid_sets_are_rejected(change: dict[str, Any], refusal: str) -> None:
     with pytest.raises(Refusal, match=refusal):
         as_stored(manifest(**change))
 

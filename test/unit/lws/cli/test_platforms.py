@@ -59,7 +59,7 @@ for command in (["key", "-f", sys.argv[2]], ["status", "a", "--kubeconfig", "non
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_commands_need_nothing_of_linux(platform: str) -> None:
+def test_commands_do_not_need_linux(platform: str) -> None:
     example = next(REPOSITORY.glob("examples/*.yaml"))
     command = [sys.executable, "-c", SCRIPT, platform, str(example)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120)
@@ -75,7 +75,7 @@ def test_the_manager_says_that_it_does_not_run_on_windows(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("is_terminal", "arrow"), [(True, b"?"), (False, "→".encode())])
-def test_what_a_terminal_cannot_show_is_no_error(
+def test_unencodable_characters_are_no_error(
     is_terminal: bool, arrow: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = BytesIO()
@@ -86,7 +86,7 @@ def test_what_a_terminal_cannot_show_is_no_error(
     assert written.getvalue().split() == [b"a", arrow, b"b"]
 
 
-def test_files_and_pipes_are_utf_8_whatever_the_terminal_speaks(tmp_path: Path) -> None:
+def test_files_and_pipes_are_utf_8_regardless_of_the_locale(tmp_path: Path) -> None:
     """This includes a manifest, a kubeconfig and the output."""
     example = (REPOSITORY / "examples" / "quickstart.yaml").read_text().replace("image: ", "image: é", 1)
     (tmp_path / "set.yaml").write_bytes(example.encode())

@@ -37,7 +37,7 @@ def test_the_wheel_installs_both_names_and_the_completion_of_kubectl() -> None:
     ("program", "name"),
     [("/usr/bin/lws", "lws"), ("/opt/bin/kubectl-lws", "kubectl lws"), ("__main__.py", "lws")],
 )
-def test_usage_is_in_the_name_that_was_typed(
+def test_the_usage_shows_the_name_of_the_program(
     program: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", [program])
@@ -84,7 +84,7 @@ def test_commands_are_completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = called([command, "--help"], capsys)
     assert code == 0
     assert len(out.splitlines()[2]) > 20
@@ -117,7 +117,7 @@ def test_every_command_documents_its_exit_codes(
     ],
     ids=" ".join,
 )
-def test_asked_wrongly(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = called(arguments, capsys)
     assert (code, out) == (2, "")
     assert f"lws {arguments[0]} --help" in err

@@ -61,7 +61,7 @@ async def test_the_history(talk: Talk) -> None:
     assert [role["name"] for role in entire["roles"]] == ["prefill", "decode"]
 
 
-async def test_which_revision_is_meant(talk: Talk) -> None:
+async def test_a_revision_is_selected_by_number(talk: Talk) -> None:
     past = await past_in(talk, A, B, C)
     assert past.numbered(2) is past.revisions[1]
     assert past.before(past.target) is past.revisions[1]
@@ -71,7 +71,7 @@ async def test_which_revision_is_meant(talk: Talk) -> None:
         past.before(past.revisions[0])
 
 
-async def test_the_way_back(talk: Talk) -> None:
+async def test_the_undo_patch(talk: Talk) -> None:
     past = await past_in(talk, A, B, C)
     target = past.revisions[1]
     assert returning(past, target) == {"decode": 2}, "as many as are left of it, in a slice"
@@ -80,13 +80,13 @@ async def test_the_way_back(talk: Talk) -> None:
     assert [role["name"] for role in patch["value"]] == ["prefill", "decode"]
 
 
-async def test_a_paused_set_is_let_go_on_first(talk: Talk) -> None:
+async def test_a_paused_set_must_be_resumed_first(talk: Talk) -> None:
     past = await past_in(talk, A, {**B, "spec": {**B["spec"], "rolloutStrategy": {"paused": True}}})
     with pytest.raises(Refusal, match="set llm is paused"):
         refuse_paused(past.obj, "undo")
 
 
-async def test_a_set_that_is_not_there_or_cannot_be_read(talk: Talk) -> None:
+async def test_a_missing_or_unreadable_set(talk: Talk) -> None:
     talk.api.will(failure(404, "NotFound", 'disaggregatedsets "llm" not found'), world(make_dset(name="lm")))
     with pytest.raises(Refusal, match='"llm" not found in namespace "team"; did you mean lm') as refusal:
         await find(talk.session, LLM)

@@ -39,7 +39,7 @@ def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return terminal
 
 
-def test_without_a_terminal_it_is_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_without_a_terminal_is_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
     screen.show(BLOCKS)
     assert capsys.readouterr().out.splitlines() == [
         "set [demo]",
@@ -52,7 +52,7 @@ def test_without_a_terminal_it_is_plain_text(capsys: pytest.CaptureFixture[str])
     assert not screen.is_wide()
 
 
-def test_on_a_terminal_there_is_colour_and_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_on_a_terminal_has_colours_and_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_of(monkeypatch)
     screen.show(BLOCKS)
     output = terminal.getvalue()
@@ -63,7 +63,7 @@ def test_on_a_terminal_there_is_colour_and_a_bar(monkeypatch: pytest.MonkeyPatch
     assert screen.is_wide()
 
 
-def test_no_colour_where_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_disables_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_of(monkeypatch)
     monkeypatch.setenv("NO_COLOR", "1")
     screen.show([Text("calm", "bold red"), *BLOCKS[1:3]])
@@ -72,7 +72,7 @@ def test_no_colour_where_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("variable", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_what_is_not_coloured_is_as_wide_as_its_text(
+def test_output_without_colours_is_not_wrapped(
     variable: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = terminal_of(monkeypatch)
@@ -83,7 +83,9 @@ def test_what_is_not_coloured_is_as_wide_as_its_text(
     assert terminal.getvalue() == f"WHY\n{'a' * 50}\n"
 
 
-@pytest.mark.parametrize(("no_color", "expected"), [("", "\x1b[33mWarning: a\x1b[0m\n"), ("1", "Warning: a\n")])
+@pytest.mark.parametrize(
+    ("no_color", "expected"), [("", "\x1b[33mWarning: a\x1b[0m\n"), ("1", "Warning: a\n")]
+)
 def test_warnings_on_a_terminal(no_color: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal_of(monkeypatch)
     terminal = Terminal()
@@ -93,20 +95,20 @@ def test_warnings_on_a_terminal(no_color: str, expected: str, monkeypatch: pytes
     assert terminal.getvalue() == expected
 
 
-def test_a_narrow_terminal_is_not_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal_of(monkeypatch)
     monkeypatch.setenv("COLUMNS", "119")
     assert not screen.is_wide()
 
 
-def test_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_free_rows_on_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert screen.room_for(10) is None
     terminal_of(monkeypatch)
     monkeypatch.setenv("LINES", "40")
     assert (screen.room_for(10), screen.room_for(39)) == (30, 5)
 
 
-def test_a_picture_that_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_picture_is_redrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_of(monkeypatch)
     with screen.live() as draw:
         draw([Text("one")])
@@ -115,7 +117,7 @@ def test_a_picture_that_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "two" in terminal.getvalue()
 
 
-def test_without_a_terminal_only_news_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_changes_are_printed_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with screen.live() as draw:
         for text in ("one", "one", "two"):
             draw([Text(text)])
@@ -135,7 +137,7 @@ def test_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == value
 
 
-def test_columns_are_as_wide_as_their_widest_text_and_nothing_is_cut() -> None:
+def test_columns_fit_their_widest_text() -> None:
     table = Table(("NAME", "WHY"), (row("a", "x" * 200), row(Text("longer", "red"), "")))
     assert list(table.lines()) == ["NAME     WHY", "a        " + "x" * 200, "longer"]
 

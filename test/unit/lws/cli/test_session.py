@@ -32,19 +32,19 @@ from lws.runtime.errors import ApiError, ClusterError, Forbidden, Invalid, Unrea
         (ApiError(500, "", "no luck"), "Error from server: no luck"),
     ],
 )
-def test_words(error: ClusterError, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_of_errors(error: ClusterError, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     worded(error).show()
     assert capsys.readouterr() == ("", f"{message}\n")
 
 
-def test_how_a_refusal_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_is_printed_as_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     refusal = Refusal("it cannot be")
     refusal.show()
     assert capsys.readouterr() == ("", "error: it cannot be\n")
     assert refusal.exit_code == 1
 
 
-def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_cluster_is_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 

@@ -44,7 +44,7 @@ async def attempt(talk: Talk) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("answer", [FAILED_TEST, CONFLICT])
-async def test_the_status_was_written_meanwhile(talk: Talk, answer: Any) -> None:
+async def test_a_concurrent_status_write_is_retried(talk: Talk, answer: Any) -> None:
     talk.api.will(answer, answer_json(as_of("2")), answer, answer_json(as_of("3")), answer_json(as_of("4")))
     stored = await attempt(talk)
     assert stored["metadata"]["resourceVersion"] == "4"
@@ -57,21 +57,21 @@ async def test_the_status_was_written_meanwhile(talk: Talk, answer: Any) -> None
     [{"generation": 2}, {"uid": "another"}, {"annotations": {"a": "b"}}],
     ids=["its spec", "it is another one", "its annotations"],
 )
-async def test_somebody_changed_the_set(talk: Talk, fresh: dict[str, Any]) -> None:
+async def test_a_concurrent_change_of_the_spec_is_an_error(talk: Talk, fresh: dict[str, Any]) -> None:
     talk.api.will(CONFLICT, answer_json(as_of("2", **fresh)))
     with pytest.raises(Refusal, match="set demo has changed since it was read"):
         await attempt(talk)
     assert [request.method for request in talk.api.requests] == ["PATCH", "GET"]
 
 
-async def test_a_status_that_never_rests(talk: Talk) -> None:
+async def test_constant_status_writes_end_with_an_error(talk: Talk) -> None:
     for version in range(2, 12):
         talk.api.will(CONFLICT, answer_json(as_of(str(version))))
     with pytest.raises(Refusal, match="has changed since it was read"):
         await attempt(talk)
 
 
-async def test_a_refusal_stays_a_refusal(talk: Talk) -> None:
+async def test_other_errors_are_not_retried(talk: Talk) -> None:
     talk.api.will(failure(422, "Invalid", "spec.replicas: wrong"), answer_json(as_of("1")))
     with pytest.raises(Invalid, match=r"spec\.replicas: wrong"):
         await attempt(talk)
@@ -87,16 +87,16 @@ def printed(output: str | None, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_message_without_an_output_format(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(None, capsys) == f"{NAME} paused\n"
     assert changed(LWS, "paused", dry_run=True).text == f"{NAME} paused (server dry run)"
 
 
-def test_the_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_output_format_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed("name", capsys) == f"{NAME}\n"
 
 
-def test_the_set_without_managed_fields(capsys: pytest.CaptureFixture[str]) -> None:
+def test_managed_fields_are_omitted(capsys: pytest.CaptureFixture[str]) -> None:
     expected = make_set()
     assert json.loads(printed("json", capsys)) == expected
     assert yaml.safe_load(printed("yaml", capsys)) == expected
@@ -109,7 +109,7 @@ SAID = (
 )
 
 
-def test_it_is_told_from_a_set_of_its_own() -> None:
+def test_only_the_set_of_a_role_causes_a_warning() -> None:
     assert caution(ROLE, "restart") == SAID
     assert caution(make_set(), "restart") == ""
 
@@ -131,7 +131,7 @@ async def test_an_undo_of_one_role_warns_too(talk: Talk, capsys: pytest.CaptureF
     assert "`lws undo disaggregatedset/demo` applies to all roles" in capsys.readouterr().err
 
 
-def test_a_pause_of_one_role_would_stop_nothing() -> None:
+def test_pausing_the_set_of_a_role_is_rejected() -> None:
     with pytest.raises(Refusal, match="Use `lws pause disaggregatedset/demo`"):
         check(ROLE, paused=True)
     # A role that another client paused can be resumed.

@@ -20,7 +20,7 @@ A, B = sets("app:1", "app:2", replicas=2)
 HISTORY = [revision_of(A, 1), revision_of(B, 2)]
 
 
-def test_settings_that_no_revision_has_recorded() -> None:
+def test_settings_absent_from_all_revisions() -> None:
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
     live = make_set(image="app:1", template={"restartPolicy": "None"})
     recorded = make_set(image="app:1", template=policy)
@@ -34,7 +34,7 @@ def test_settings_that_no_revision_has_recorded() -> None:
     assert report_on(found(snapshot_of(A, HISTORY), HISTORY)).live_only == ()
 
 
-def test_a_key_without_a_revision_is_shown_itself() -> None:
+def test_a_key_without_a_revision_is_shown() -> None:
     snapshot = with_status(snapshot_of(B, HISTORY[1:], [A, B]))
     assert report_on(found(snapshot, HISTORY[1:])).groups[0].revision == record(A).key
 
@@ -51,7 +51,7 @@ def test_a_key_without_a_revision_is_shown_itself() -> None:
         pytest.param({}, {"replicas": 3}, [B, B], False, id="surge to come"),
     ],
 )
-def test_settled(
+def test_a_settled_set(
     status: dict[str, Any], leader: dict[str, Any], running: list[dict[str, Any]], settled: bool
 ) -> None:
     leaders = make_leader_statefulset(B, key=record(B).key, **leader)
@@ -60,7 +60,7 @@ def test_settled(
     assert (facts.is_settled, bool(facts.waiting_for)) == (settled, not settled)
 
 
-def test_a_set_that_is_left_alone_says_so() -> None:
+def test_a_set_that_is_not_reconciled_is_marked() -> None:
     """A later release of upstream stored the set."""
     hashed = make_set(image="app:1", scheduling={})
     facts = report_on(found(snapshot_of(hashed, HISTORY), HISTORY))
@@ -84,7 +84,9 @@ def test_a_set_that_is_left_alone_says_so() -> None:
         ),
     ],
 )
-def test_a_set_of_another_controller_is_as_its_status_says(status: dict[str, Any], settled: bool) -> None:
+def test_a_set_of_another_controller_has_the_state_of_its_status(
+    status: dict[str, Any], settled: bool
+) -> None:
     spec = {"managedBy": "kueue.x-k8s.io/multikueue", "podTerminationPolicy": "Parallel"}
     lws = {**make_set(**spec), "status": status}
     report = report_on(found(snapshot_of(lws, []), []))
@@ -100,7 +102,7 @@ def test_a_set_of_another_controller_is_as_its_status_says(status: dict[str, Any
     assert report.groups == (), "no group is missed here"
 
 
-def test_claims_that_go_with_their_group() -> None:
+def test_claims_deleted_with_their_group() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     lws = make_set(image="app:1", template={"volumeClaimTemplates": [claim]})
     revisions = [revision_of(lws, 1)]
@@ -142,7 +144,7 @@ def test_a_group_waits_for_the_reason_that_the_status_gives() -> None:
     ]
 
 
-def test_a_group_that_is_gated_waits_for_its_gate() -> None:
+def test_a_gated_group_waits_for_its_gate() -> None:
     snapshot = snapshot_of(B, HISTORY, [B, B])
     leader = make_leader_pod(B, 1, ready=False, phase="Pending", key=record(B).key)
     gates = [{"name": "example.com/quota"}, {"name": "example.com/later"}]
@@ -155,7 +157,7 @@ def test_a_group_that_is_gated_waits_for_its_gate() -> None:
     assert report_on(found(snapshot, HISTORY)).groups[1].why.startswith(written["reason"])
 
 
-def test_what_the_api_server_refuses_is_what_a_rollout_waits_for() -> None:
+def test_a_rollout_waits_for_writes_that_the_api_server_rejects() -> None:
     message = "cannot delete Pod demo-1: pods is forbidden: not before Monday"
     refused = {"type": "ReplicaFailure", "status": "True", "message": message}
     snapshot = with_status(snapshot_of(B, HISTORY, [A, A]), conditions=[refused])
@@ -169,7 +171,7 @@ def test_what_the_api_server_refuses_is_what_a_rollout_waits_for() -> None:
     assert [line.why for line in facts.groups] == ["waiting for its turn in the rollout"] * 2
 
 
-def test_a_set_whose_statefulset_belongs_to_somebody_else_is_not_settled() -> None:
+def test_a_set_with_a_foreign_statefulset_is_not_settled() -> None:
     """The controller leaves it alone, whatever its counters are."""
     leaders = make_leader_statefulset(B, key=record(B).key)
     uid = leaders["metadata"]["ownerReferences"][0]["uid"] = "somebody"
@@ -215,7 +217,7 @@ def test_workers() -> None:
     assert obstacle(None, [leader, *unready], 4) == "pod demo-0-1 and 2 more not ready"
 
 
-def test_pods_are_ready_and_nobody_has_said_so_yet() -> None:
+def test_ready_pods_are_not_yet_counted_by_the_statefulset() -> None:
     pods = [make_leader_pod(SET), make_worker_pod()]
     assert obstacle(None, pods, 2) == "StatefulSet controller has yet to report"
 
@@ -229,7 +231,7 @@ def test_what_the_controller_waits_for() -> None:
     assert why == "waits for the leader pod to be ready (startupPolicy LeaderReady)"
 
 
-def test_long_messages_are_cut() -> None:
+def test_long_messages_are_truncated() -> None:
     pods = [make_leader_pod(SET, ready=False, status=waiting_container("ErrImagePull", "x" * 500))]
     why = obstacle(None, pods, 2)
     assert (len(why), why[-1]) == (100, "…")

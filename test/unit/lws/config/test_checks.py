@@ -56,9 +56,9 @@ VALID: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("part", VALID.values(), ids=VALID.keys())
-def test_valid_values(part: dict[str, Any]) -> None:
-    assert mistakes(part) == []
+@pytest.mark.parametrize("configuration", VALID.values(), ids=VALID.keys())
+def test_valid_values(configuration: dict[str, Any]) -> None:
+    assert mistakes(configuration) == []
 
 
 ADDRESS = 'must be host:port such as ":8443" or "127.0.0.1:8443", or "0" for none; not '
@@ -222,21 +222,21 @@ INVALID: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("part", "where", "message_start"), INVALID.values(), ids=INVALID.keys())
-def test_invalid_values(part: dict[str, Any], where: str, message_start: str) -> None:
-    ((path, message),) = mistakes(part)
-    assert path == where
+@pytest.mark.parametrize(("configuration", "key", "message_start"), INVALID.values(), ids=INVALID.keys())
+def test_invalid_values(configuration: dict[str, Any], key: str, message_start: str) -> None:
+    ((path, message),) = mistakes(configuration)
+    assert path == key
     assert message.startswith(message_start)
 
 
-def test_suites_that_this_openssl_cannot_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cipher_suites_without_openssl_support(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lws.config.checks.openssl_names", lambda suites: ())
     ((path, message),) = mistakes({"tls": {"cipherSuites": ["TLS_RSA_WITH_RC4_128_SHA"]}})
     assert path == "tls.cipherSuites"
     assert message.startswith("none of them can be served by OpenSSL")
 
 
-def test_all_mistakes_are_found_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     part = {
         "leaderElection": {"resourceLock": "x", "leaseDuration": "5s"},
         "metrics": {"bindAddress": "x"},

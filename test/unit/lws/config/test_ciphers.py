@@ -12,7 +12,7 @@ MODERN = [suite for suite in TLS12_SUITES if "ECDHE" in suite and ("GCM" in suit
 
 
 @pytest.mark.parametrize("suite", MODERN)
-def test_openssl_has_the_suite_under_that_name(suite: str) -> None:
+def test_openssl_names_of_suites(suite: str) -> None:
     (name,) = openssl_names([suite])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers(name)
@@ -40,7 +40,7 @@ def test_names_follow_one_rule() -> None:
         assert ("256_" in cipher and "AES" in cipher) == ("AES256" in name), suite
 
 
-def test_order_stays_and_repetitions_go() -> None:
+def test_duplicates_are_removed_in_order() -> None:
     assert openssl_names(
         [
             "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
@@ -51,7 +51,7 @@ def test_order_stays_and_repetitions_go() -> None:
     ) == ("ECDHE-RSA-CHACHA20-POLY1305", "ECDHE-RSA-AES128-GCM-SHA256")
 
 
-def test_what_openssl_was_built_without_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suites_absent_from_openssl_are_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
     names = dict(TLS12_SUITES) | {"TLS_RSA_WITH_RC4_128_SHA": "NO-SUCH-CIPHER"}
     monkeypatch.setattr("lws.config.checks.TLS12_SUITES", names)
     assert openssl_names(["TLS_RSA_WITH_RC4_128_SHA", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]) == (
@@ -59,12 +59,12 @@ def test_what_openssl_was_built_without_is_left_out(monkeypatch: pytest.MonkeyPa
     )
 
 
-def test_known() -> None:
+def test_known_suites() -> None:
     assert [suite for suite in (*TLS13_SUITES, *TLS12_SUITES) if not is_known(suite)] == []
 
 
 @pytest.mark.parametrize(
     "suite", ["", "AES128-SHA", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 ", "tls_aes_128_gcm_sha256"]
 )
-def test_unknown(suite: str) -> None:
+def test_unknown_suites(suite: str) -> None:
     assert not is_known(suite)

@@ -87,11 +87,11 @@ def found(raw: Any) -> ConfigError:
 
 
 @pytest.mark.parametrize(("raw", "line"), LINES.values(), ids=LINES.keys())
-def test_one_line_says_what_where_and_what_to_do(raw: Any, line: str) -> None:
+def test_one_line_has_the_error_its_path_and_a_remedy(raw: Any, line: str) -> None:
     assert found(raw).lines == (line,)
 
 
-def test_every_mistake_has_its_line() -> None:
+def test_every_error_has_a_line() -> None:
     error = found(HEAD | {"webhook": {"port": "x", "prot": 1}, "health": 5})
     assert len(error.lines) == 3
     assert str(error) == "\n".join(error.lines)

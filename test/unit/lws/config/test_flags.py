@@ -49,11 +49,11 @@ def test_values(name: str, value: object, path: KeyPath, expected: object) -> No
     assert type(values[path]) is type(expected)
 
 
-def test_nothing_given_overrides_nothing() -> None:
+def test_no_flags_override_nothing() -> None:
     assert overrides({}) == {}
 
 
-def test_every_mistake_is_named() -> None:
+def test_every_error_is_reported() -> None:
     with pytest.raises(ConfigError) as error:
         overrides(
             {
@@ -72,7 +72,7 @@ def test_every_mistake_is_named() -> None:
     )
 
 
-def test_a_flag_that_nobody_reads() -> None:
+def test_an_unknown_flag_is_an_error() -> None:
     with pytest.raises(KeyError, match="webhook-port"):
         overrides({"webhook-port": 1})
 

@@ -34,7 +34,7 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", [None, ""])
-def test_without_a_file(path: str | None) -> None:
+def test_defaults_without_a_file(path: str | None) -> None:
     loaded = settings(path)
     assert yaml.safe_load(loaded.effective)["leaderElection"]["leaseDuration"] == "15s"
     defaults = Configuration.model_validate(yaml.safe_load(HEAD))
@@ -45,7 +45,7 @@ def test_without_a_file(path: str | None) -> None:
     assert loaded.policies == Policies(NodeLossPolicy(timedelta(minutes=5), force_delete=False))
 
 
-def test_everything_in_a_file(config: Path) -> None:
+def test_a_file_with_all_fields(config: Path) -> None:
     text = (
         HEAD
         + """
@@ -88,7 +88,7 @@ def test_shards(config: Path) -> None:
     assert "sharding" not in yaml.safe_load(settings().effective)
 
 
-def test_shards_without_election_are_refused_whoever_switched_it_off(config: Path) -> None:
+def test_shards_are_refused_if_a_flag_disables_leader_election(config: Path) -> None:
     config.write_text(HEAD + "sharding: {shards: 4}\n", encoding="utf-8")
     with pytest.raises(
         ConfigError, match=r"config.yaml: sharding.shards: 4 shards need leaderElection.leaderElect"
@@ -96,7 +96,7 @@ def test_shards_without_election_are_refused_whoever_switched_it_off(config: Pat
         settings(str(config), {"leader-elect": False})
 
 
-def test_the_effective_configuration_is_a_file_of_its_own(config: Path) -> None:
+def test_the_effective_configuration_is_a_valid_file(config: Path) -> None:
     config.write_text(HEAD + "leaderElection: {leaseDuration: 1m}\n", encoding="utf-8")
     before = settings(str(config), {"kube-api-qps": 20.0})
     Configuration.model_validate(yaml.safe_load(before.effective))
@@ -104,7 +104,7 @@ def test_the_effective_configuration_is_a_file_of_its_own(config: Path) -> None:
     assert settings(str(config)) == before
 
 
-def test_flags_that_were_given_win(config: Path) -> None:
+def test_flags_override_the_file(config: Path) -> None:
     config.write_text(
         HEAD + 'metrics: {bindAddress: "0"}\nclientConnection: {qps: 1, burst: 2}\nleaderElection:\n',
         encoding="utf-8",
@@ -184,7 +184,7 @@ def test_tls_13(config: Path) -> None:
         ({"ENABLE_WEBHOOKS": ""}, True),
     ],
 )
-def test_only_the_word_false_switches_webhooks_off(environ: dict[str, str], enabled: bool) -> None:
+def test_only_the_word_false_disables_webhooks(environ: dict[str, str], enabled: bool) -> None:
     assert settings(environ=environ).serves_webhooks is enabled
 
 
@@ -215,7 +215,7 @@ def lines(path: str | None, flags: Mapping[str, object] | None = None) -> tuple[
     return error.value.lines
 
 
-def test_a_mistake_in_the_file_names_the_file(config: Path) -> None:
+def test_an_error_in_the_file_names_the_file(config: Path) -> None:
     config.write_text(
         HEAD + "webhook: {prot: 1}\nhealth: {readinessEndpointName: readyz}\n", encoding="utf-8"
     )
@@ -226,7 +226,7 @@ def test_a_mistake_in_the_file_names_the_file(config: Path) -> None:
     )
 
 
-def test_a_mistake_in_a_flag_names_the_flag(config: Path) -> None:
+def test_an_error_in_a_flag_names_the_flag(config: Path) -> None:
     config.write_text(HEAD, encoding="utf-8")
     assert lines(str(config), {"leader-elect-retry-period": "soon"}) == (
         "--leader-elect-retry-period: must be a duration such as 15s, 5m or 1m30s, not 'soon'",
@@ -235,14 +235,14 @@ def test_a_mistake_in_a_flag_names_the_flag(config: Path) -> None:
     assert line.startswith('--health-probe-bind-address: must be host:port such as ":8443"')
 
 
-def test_a_flag_excuses_no_mistake_in_the_file(config: Path) -> None:
+def test_a_flag_does_not_hide_an_error_in_the_file(config: Path) -> None:
     config.write_text(HEAD + "clientConnection: {qps: fast}\n", encoding="utf-8")
     assert lines(str(config), {"kube-api-qps": 5.0}) == (
         f"{config}: clientConnection.qps: must be a number without quotes, not 'fast'",
     )
 
 
-def test_a_flag_against_a_default() -> None:
+def test_a_flag_that_conflicts_with_a_default() -> None:
     assert lines(None, {"leader-elect-lease-duration": "5s"}) == (
         "built-in defaults: leaderElection.renewDeadline: must be shorter than leaseDuration (5s), not 10s",
     )

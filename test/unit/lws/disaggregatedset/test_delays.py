@@ -19,10 +19,19 @@ GOING = "2026-03-01T12:00:00Z"
 
 
 def child(status: Any = None, replicas: int = 2, name: str = "c", **metadata: Any) -> dict[str, Any]:
-    base_metadata: dict[str, Any] = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 3}
+    base_metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "generation": 3,
+    }
     base_metadata |= {"resourceVersion": "1", "labels": {SLICE_LABEL: "0", REVISION_LABEL: "aaaaaaaa"}}
     base = {"apiVersion": CHILD_VERSION, "kind": "LeaderWorkerSet", "spec": {"replicas": replicas}}
-    return {**base, "metadata": {**base_metadata, "ownerReferences": [OWNER], **metadata}, "status": status or {}}
+    return {
+        **base,
+        "metadata": {**base_metadata, "ownerReferences": [OWNER], **metadata},
+        "status": status or {},
+    }
 
 
 def available(status: str, **more: Any) -> dict[str, Any]:
@@ -81,17 +90,17 @@ def leaders(name: str, **status: int) -> dict[str, Any]:
         ),
     ],
 )
-def test_nothing_waits_that_a_step_waits_for(before: Any, after: Any, expected: float) -> None:
+def test_events_that_a_step_waits_for_are_not_delayed(before: Any, after: Any, expected: float) -> None:
     sibling = child(READY, name="d")
     assert delay(before, after, sibling) == expected
 
 
-def test_what_others_wrote_meanwhile_comes_with_the_answer_to_our_own_write() -> None:
+def test_changes_by_other_clients_arrive_with_the_response_to_our_write() -> None:
     before, after = child(UNREADY), child(READY, annotations={"a": "b"})
     assert delay(before, after, child(READY, name="d"), is_ours=True) == NOW
 
 
-def test_one_that_grew_and_was_never_seen_unavailable_is_waited_for() -> None:
+def test_readiness_after_scaling_up_is_not_delayed_if_unavailability_was_not_observed() -> None:
     """The status in between was not written, or the stream was listed again."""
     before = child(READY | {"observedGeneration": 2, "readyReplicas": 1, "replicas": 1})
     after = child(READY | {"replicas": 2})
@@ -106,12 +115,12 @@ def test_one_that_grew_and_was_never_seen_unavailable_is_waited_for() -> None:
         pytest.param(child(), child(annotations={"a": "b"}), SOON, id="edited"),
     ],
 )
-def test_what_a_pass_has_written_itself_is_no_news(before: Any, after: Any, by_others: float) -> None:
+def test_writes_of_a_pass_trigger_no_further_pass(before: Any, after: Any, by_others: float) -> None:
     assert delay(before, after) == by_others
     assert delay(before, after, is_ours=True) == LATER
 
 
-def test_what_was_adopted_starts_the_next_pass_soon() -> None:
+def test_an_adoption_triggers_the_next_pass_soon() -> None:
     assert delay(child(ownerReferences=[]), child(), is_ours=True) == SOON
 
 
@@ -128,13 +137,13 @@ def test_roles_that_step_together_are_waited_for_together(sibling: Any, expected
     assert delay(child(UNREADY), child(READY), sibling, roles=1) == expected
 
 
-def test_a_role_that_has_none_yet_may_wait_for_this_one() -> None:
+def test_an_event_is_not_delayed_if_another_role_may_wait_for_it() -> None:
     """The other role may have this one in its `startAfter`."""
     sibling = child(UNREADY, name="d")
     assert delay(child(UNREADY), child(READY), sibling, roles=3) == NOW
 
 
-def test_a_statefulset_tells_sooner_that_a_group_is_gone() -> None:
+def test_a_statefulset_reports_a_deleted_group_first() -> None:
     before, after = child(available("False", replicas=2)), child(available("False", replicas=1))
     assert delay(before, after) == NOW
     assert delay(before, after, leaders("c")) == LATER
@@ -149,7 +158,7 @@ def test_a_statefulset_tells_sooner_that_a_group_is_gone() -> None:
         pytest.param(1, None, NOW, id="it has none"),
     ],
 )
-def test_groups_that_roles_lose_in_one_step_are_waited_for_together(
+def test_groups_drained_in_one_step_of_several_roles_are_waited_for_together(
     replicas: int, existing: int | None, expected: float
 ) -> None:
     this, sibling = child(READY, replicas=1), child(READY, replicas=replicas, name="d")

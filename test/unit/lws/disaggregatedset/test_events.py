@@ -52,13 +52,13 @@ def _scaled(role: str, before: int, after: int) -> Announce:
         ),
     ],
 )
-def test_one_alone_has_the_words_of_the_original(announce: Announce, reason: str, note: str) -> None:
+def test_a_single_event_has_the_text_of_upstream(announce: Announce, reason: str, note: str) -> None:
     assert (combine([announce]).reason, combine([announce]).note) == (reason, note)
     assert combine([announce]).related is not None
     assert not Window(0.0).is_written_alone(announce), "it waits for others"
 
 
-def test_all_roles_of_a_step_are_told_together() -> None:
+def test_one_event_reports_all_roles_of_a_step() -> None:
     step = [_scaled("prefill", 1, 2), _scaled("decode", 0, 1)]
     assert fold_key(step[0]) == fold_key(step[1])
     combined = combine(step)
@@ -69,7 +69,7 @@ def test_all_roles_of_a_step_are_told_together() -> None:
     assert combined.related == Reference.to(LLM)
 
 
-def test_steps_that_follow_each_other_closely_are_told_from_the_first_count_to_the_last() -> None:
+def test_consecutive_steps_are_combined_from_first_to_last_count() -> None:
     steps = [_scaled("decode", 4, 3), _scaled("prefill", 2, 1), _scaled("decode", 3, 2)]
     assert combine(steps).note == (
         "Scaling down decode LWS llm-0-new-decode from 4 to 2 replicas, "
@@ -77,14 +77,14 @@ def test_steps_that_follow_each_other_closely_are_told_from_the_first_count_to_t
     )
 
 
-def test_up_and_down_are_told_apart() -> None:
+def test_scaling_up_and_down_are_reported_separately() -> None:
     assert fold_key(_scaled("decode", 1, 2)) != fold_key(_scaled("decode", 2, 1))
 
 
-def test_what_is_deleted_together_is_told_by_name() -> None:
+def test_one_event_lists_objects_deleted_together() -> None:
     deletions = [events.deleted_drained(LLM, _child(role, 0, "old")) for role in ("prefill", "decode")]
     assert combine(deletions).note == "Deleted drained LWS llm-0-old-decode, llm-0-old-prefill"
 
 
-def test_a_rollout_that_ends_is_told_after_its_steps() -> None:
+def test_the_end_of_a_rollout_is_reported_after_its_steps() -> None:
     assert events.rollout_started(LLM, "new").ends and events.rollout_completed(LLM, "new").ends

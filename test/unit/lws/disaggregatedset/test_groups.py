@@ -52,14 +52,14 @@ def counts(facts: ChildFacts) -> tuple[int, int, int, int]:
     return facts.ready, facts.broken_on_top, facts.starting, facts.failed_on_top
 
 
-def test_groups_of_a_child_that_was_just_made_are_starting() -> None:
+def test_groups_of_a_new_child_are_starting() -> None:
     child = a_child(LATELY)
     facts = judged(child, group(child, 0, LATELY, is_ready=True), group(child, 1, LATELY))
     assert counts(facts) == (1, 2, 2, 0)
     assert facts.judged_in == 540.0
 
 
-def test_groups_of_a_child_that_was_never_available_have_had_their_time() -> None:
+def test_groups_of_a_child_that_was_never_available_are_not_starting_after_the_timeout() -> None:
     child = a_child()
     assert counts(judged(child, group(child, 0), group(child, 1))) == (0, 3, 0, 3)
     # One of the groups is young: it was recreated, and not because of a failure.
@@ -75,7 +75,9 @@ def test_groups_of_a_child_that_was_never_available_have_had_their_time() -> Non
         pytest.param(condition("Available", "True"), 2, id="its status does not know yet"),
     ],
 )
-def test_what_a_child_was_counts(available: Mapping[str, str], starting: int) -> None:
+def test_former_availability_of_a_child_determines_its_starting_groups(
+    available: Mapping[str, str], starting: int
+) -> None:
     child = a_child(LONG_AGO, available)
     facts = judged(child, group(child, 0), group(child, 1, is_ready=True), group(child, 2))
     assert facts.starting == starting
@@ -119,7 +121,7 @@ def test_groups_whose_pods_are_refused_are_not_starting() -> None:
     assert child_facts(child, PREFILL, None, NOW).starting == 0
 
 
-def test_a_deadline_of_the_role_says_how_long_a_group_may_take() -> None:
+def test_the_deadline_of_the_role_limits_the_start_of_a_group() -> None:
     child = a_child(LONG_AGO, progressDeadlineSeconds=7200)
     facts = judged(child, group(child, 0), group(child, 1), group(child, 2))
     assert (facts.starting, facts.judged_in) == (3, 3600.0)
@@ -127,13 +129,13 @@ def test_a_deadline_of_the_role_says_how_long_a_group_may_take() -> None:
     assert judged(child, group(child, 0)).starting == 0
 
 
-def test_where_groups_are_not_watched_the_status_of_the_child_says_it() -> None:
+def test_the_status_of_the_child_is_used_if_groups_are_not_watched() -> None:
     young = child_facts(a_child(LATELY, status={"readyReplicas": 1}), PREFILL, None, NOW)
     assert counts(young) == (1, 0, 2, 0)
     assert child_facts(a_child(status={"readyReplicas": 1}), PREFILL, None, NOW).starting == 0
 
 
-def test_groups_that_do_not_serve_tell_how_long_their_pods_wait_for_nodes() -> None:
+def test_groups_that_are_not_ready_report_how_long_their_pods_wait_for_nodes() -> None:
     child, wait = a_child(LATELY), NodeWait(NOW)
     groups = [replace(group(child, index, is_ready=index == 0), waits=(wait,)) for index in (0, 1, 3)]
     assert judged(child, *groups).waits == (wait,)

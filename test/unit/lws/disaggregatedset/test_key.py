@@ -28,11 +28,11 @@ def specs(roles: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", VECTORS["named"], ids=lambda case: case["name"])
-def test_the_key_is_that_of_the_original(case: dict[str, Any]) -> None:
+def test_the_key_matches_upstream(case: dict[str, Any]) -> None:
     assert key_of(specs(case["roles"])) == case["key"]
 
 
-def test_the_text_is_that_of_the_original() -> None:
+def test_the_hashed_text_matches_upstream() -> None:
     (case,) = [candidate for candidate in VECTORS["named"] if candidate["name"] == "one container"]
     role = (
         '"template":{"workerTemplate":{"metadata":{},"spec":{"containers":[{"name":"worker","image":'
@@ -42,14 +42,14 @@ def test_the_text_is_that_of_the_original() -> None:
     assert case["key"] == "980bcb92"
 
 
-def test_random_templates_have_the_texts_of_the_original() -> None:
+def test_the_hashed_texts_of_random_templates_match_upstream() -> None:
     chance = random.Random(14)
     for digest in VECTORS["random"]:
         texts = [hashed_text(specs(random_roles(chance))) for _ in range(CASES_PER_DIGEST)]
         assert sha256("\n".join(texts).encode()).hexdigest().startswith(digest)
 
 
-def test_every_probe_is_another_key() -> None:
+def test_every_collision_count_gives_another_key() -> None:
     roles = specs(VECTORS["named"][1]["roles"])
     keys = [key_of(roles, probe) for probe in range(20)]
     assert len(set(keys)) == 20

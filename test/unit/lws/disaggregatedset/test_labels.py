@@ -14,18 +14,18 @@ SELECTED = {
 }
 
 
-def test_a_child_says_what_it_is_and_what_it_belongs_to() -> None:
+def test_labels_of_a_child() -> None:
     slices = {"disaggregatedset.x-k8s.io/slice": "1"}
     assert selected_labels("llm", DECODE) == {**SELECTED, **slices}
     assert child_labels("llm", DECODE) == {**SELECTED, **slices, "app": "llm-1-decode"}
 
 
-def test_a_legacy_child_knows_no_slice() -> None:
+def test_a_legacy_child_has_no_slice_label() -> None:
     assert selected_labels("llm", LEGACY) == SELECTED
     assert child_labels("llm", LEGACY) == {**SELECTED, "app": "llm-decode"}
 
 
-def test_a_scaler_is_of_all_slices_and_revisions() -> None:
+def test_a_scaler_has_no_slice_or_revision_label() -> None:
     assert role_labels("llm", "decode") == {
         "disaggregatedset.x-k8s.io/name": "llm",
         "disaggregatedset.x-k8s.io/role": "decode",

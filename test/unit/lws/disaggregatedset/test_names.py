@@ -17,7 +17,7 @@ DECODE = Identity(1, "980bcb92", "decode")
 LEGACY = Identity(0, "980bcb92", "decode", is_legacy=True)
 
 
-def test_names_are_those_of_the_original() -> None:
+def test_names_match_upstream() -> None:
     assert child_name("llm", DECODE) == "llm-1-980bcb92-decode"
     assert child_name("llm", LEGACY) == "llm-980bcb92-decode"
     assert service_name("llm-1-980bcb92-decode") == "llm-1-980bcb92-decode-prv"
@@ -35,7 +35,7 @@ def test_names_are_those_of_the_original() -> None:
         Identity(0, "12345678", "0-12345678-a", is_legacy=True),
     ],
 )
-def test_a_name_says_which_child_it_is(identity: Identity) -> None:
+def test_a_name_identifies_a_child(identity: Identity) -> None:
     for set_name in ("llm", "llm-1", "a-0-12345678"):
         assert identity_of(set_name, child_name(set_name, identity)) == identity
 
@@ -56,5 +56,5 @@ def test_a_name_says_which_child_it_is(identity: Identity) -> None:
         "llmx1-980bcb92-decode",
     ],
 )
-def test_other_names_are_of_no_child(name: str) -> None:
+def test_other_names_identify_no_child(name: str) -> None:
     assert identity_of("llm", name) is None

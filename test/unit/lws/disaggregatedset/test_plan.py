@@ -29,7 +29,7 @@ def kinds(snapshot: DisaggregatedSnapshot) -> list[str]:
     return [action.intent["kind"] for action in actions if isinstance(action, Create)]
 
 
-def test_nothing_is_made_before_what_is_wanted_is_recorded() -> None:
+def test_no_child_is_created_before_its_revision() -> None:
     """The revision and the objects are in one sequence, which stops at its first failure."""
     obj = make_disaggregated()
     snapshot = DisaggregatedSnapshot(obj, NOW, reread=obj)
@@ -40,7 +40,7 @@ def test_nothing_is_made_before_what_is_wanted_is_recorded() -> None:
     ("slices", "remaining"),
     [pytest.param(2, 0, id="two are to be there"), pytest.param(1, 2, id="one is left of more")],
 )
-def test_where_there_are_several_slices_none_waits_for_another(slices: int, remaining: int) -> None:
+def test_slices_do_not_wait_for_each_other(slices: int, remaining: int) -> None:
     """One sequence for all slices would stop at the first failure in any of them. Revisions are already
     recorded.
     """
@@ -69,7 +69,7 @@ def index_of(action: Action) -> int:
 
 
 @pytest.mark.parametrize("revisions", [1, 2, 4])
-def test_a_status_of_the_largest_set_has_room_in_etcd(revisions: int) -> None:
+def test_the_status_of_the_largest_set_fits_into_etcd(revisions: int) -> None:
     """etcd accepts 1.5 MiB for the whole set, which has most slices and roles and the longest names. With
     several old revisions, its rollouts were overtaken.
     """
@@ -86,7 +86,9 @@ def test_a_status_of_the_largest_set_has_room_in_etcd(revisions: int) -> None:
         for revision in recorded_revisions[:-1]
         for role in roles
     )
-    (status,) = plan(DisaggregatedSnapshot(obj, NOW, children, revisions=tuple(recorded_revisions), reread=obj)).statuses
+    (status,) = plan(
+        DisaggregatedSnapshot(obj, NOW, children, revisions=tuple(recorded_revisions), reread=obj)
+    ).statuses
     rollouts = status.patch["rollouts"]
     assert sum(len(counts["initialReplicas"]) for counts in rollouts.values()) <= MOST_RECORDED
     assert len(rollouts) == min(100, MOST_RECORDED // (10 * revisions))
@@ -95,7 +97,7 @@ def test_a_status_of_the_largest_set_has_room_in_etcd(revisions: int) -> None:
     assert is_told == (len(rollouts) < 100)
 
 
-def test_what_runs_unrecorded_is_recorded_before_anything_else_is_decided() -> None:
+def test_missing_revisions_of_running_children_are_created_first() -> None:
     former, obj = (
         make_disaggregated(roles=[make_role(*role, image) for role in ROLES.items()])
         for image in ("app:1", "app:2")
@@ -110,17 +112,19 @@ def test_what_runs_unrecorded_is_recorded_before_anything_else_is_decided() -> N
     assert plan(snapshot).again_after == 0
 
 
-def test_a_record_that_is_refused_holds_up_everything_and_is_told() -> None:
+def test_a_rejected_revision_blocks_the_set_and_is_reported() -> None:
     obj = make_disaggregated()
     refused = Rejection("cannot create ControllerRevision demo-1", "exceeded quota")
     snapshot = DisaggregatedSnapshot(obj, NOW, reread=obj, rejections=(refused,))
     assert len(plan(snapshot).sequences) == 1 and kinds(snapshot) == RECORDED_FIRST
     (status,) = plan(snapshot).statuses
-    (problem,) = [condition for condition in status.patch["conditions"] if condition["type"] == "ReplicaFailure"]
+    (problem,) = [
+        condition for condition in status.patch["conditions"] if condition["type"] == "ReplicaFailure"
+    ]
     assert (problem["reason"], problem["message"]) == ("QuotaExceeded", refused.message)
 
 
-def test_a_set_that_goes_or_cannot_be_read_is_left_alone() -> None:
+def test_a_terminating_or_unreadable_set_is_not_changed() -> None:
     terminating = make_disaggregated()
     terminating["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
     assert plan(DisaggregatedSnapshot(terminating, NOW)).is_empty
@@ -130,7 +134,7 @@ def test_a_set_that_goes_or_cannot_be_read_is_left_alone() -> None:
     assert status.patch["conditions"][0]["reason"] == "UnreadableSpec"
 
 
-def test_metrics_learn_which_sets_are_in_a_rollout_and_which_are_stalled() -> None:
+def test_metrics_report_sets_in_a_rollout_and_stalled_sets() -> None:
     former, obj = (
         make_disaggregated(
             roles=[make_role(*role, image) for role in ROLES.items()], progressDeadlineSeconds=60

@@ -40,7 +40,7 @@ def rebuilt(
     return result
 
 
-def test_what_runs_is_what_the_set_asks_for() -> None:
+def test_children_of_the_current_template_give_the_desired_revision() -> None:
     revision = rebuilt(OLD, children_of(OLD))
     assert (revision.is_desired, revision.guessed) == (True, "")
     assert revision.record.text == record(OLD).text
@@ -48,7 +48,7 @@ def test_what_runs_is_what_the_set_asks_for() -> None:
 
 @pytest.mark.parametrize("policy", [None, *POLICIES])
 @pytest.mark.parametrize("slices", [1, 3])
-def test_an_old_revision_is_read_off_its_children_and_its_key_proves_it(
+def test_an_old_revision_is_reconstructed_from_its_children_and_verified_by_its_key(
     policy: dict[str, Any] | None, slices: int
 ) -> None:
     old = copy.deepcopy(OLD)
@@ -62,7 +62,7 @@ def test_an_old_revision_is_read_off_its_children_and_its_key_proves_it(
     assert revision.record.placement == policy
 
 
-def test_affinity_of_users_stays() -> None:
+def test_affinity_of_users_is_kept() -> None:
     old = copy.deepcopy(OLD)
     term = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -80,7 +80,7 @@ def test_legacy_children_without_slice() -> None:
     assert (revision.guessed, revision.record.forms) == ("", record(OLD).forms)
 
 
-def test_roles_in_another_order_and_roles_that_are_gone() -> None:
+def test_roles_in_another_order_and_removed_roles() -> None:
     old = make_dset(*OLD["spec"]["roles"], make_role("router"))
     children = children_of(old)
     turned = make_dset(*reversed(OLD["spec"]["roles"]))
@@ -89,7 +89,7 @@ def test_roles_in_another_order_and_roles_that_are_gone() -> None:
     assert list(revision.record.roles) == ["prefill", "decode", "router"], "the order that hashes to the key"
 
 
-def test_the_order_of_roles_alone_is_no_change() -> None:
+def test_another_order_of_roles_is_no_change() -> None:
     turned = make_dset(*reversed(OLD["spec"]["roles"]))
     assert key_by_hash(turned) != key_by_hash(OLD)
     revision = rebuilt(turned, children_of(OLD))
@@ -106,7 +106,7 @@ def test_a_label_of_users_that_the_set_has_overwritten_is_taken_from_the_set() -
     assert revision.record.text == record(obj).text, "the live spec, under the key that runs"
 
 
-def test_what_nothing_proves_is_guessed_and_says_so() -> None:
+def test_an_unverified_revision_is_marked_as_guessed() -> None:
     old = make_dset(make_role("prefill", labels={APP_LABEL: "mine"}), make_role("decode"))
     revision = rebuilt(NEW, children_of(old))
     assert not revision.is_desired
@@ -115,14 +115,14 @@ def test_what_nothing_proves_is_guessed_and_says_so() -> None:
     assert revision.record.forms["decode"] == record(old).forms["decode"]
 
 
-def test_a_lost_child_of_what_is_wanted() -> None:
+def test_a_missing_child_of_the_target_revision() -> None:
     assert rebuilt(OLD, children_of(OLD)[:1]).record.text == record(OLD).text
     revision = rebuilt(OLD, children_of(OLD, key="0123abcd")[:1])
     assert (revision.is_desired, revision.guessed) == (True, "the templates of decode")
     assert revision.record.text == record(OLD).text
 
 
-def test_a_role_that_was_added_while_another_key_runs_is_no_lost_child() -> None:
+def test_a_role_added_during_a_rollout_is_no_missing_child() -> None:
     more = make_dset(*OLD["spec"]["roles"], make_role("router"))
     revision = rebuilt(more, children_of(OLD), is_alone=False)
     assert (revision.is_desired, revision.guessed) == (False, "")
@@ -132,7 +132,7 @@ def test_a_role_that_was_added_while_another_key_runs_is_no_lost_child() -> None
     assert list(drifted.record.roles) == ["prefill", "decode"]
 
 
-def test_what_a_child_says_of_itself_is_recorded_with_an_old_role() -> None:
+def test_metadata_of_a_child_is_recorded_with_an_old_role() -> None:
     old = copy.deepcopy(OLD)
     old["spec"]["roles"][0] |= {"metadata": {"labels": {"own": "x"}, "annotations": {"note": "y"}}}
     old["spec"]["roles"][0]["spec"]["startupPolicy"] = "LeaderReady"
@@ -144,7 +144,7 @@ def test_what_a_child_says_of_itself_is_recorded_with_an_old_role() -> None:
     assert "replicas" not in revision.record.roles["prefill"]
 
 
-def test_edits_that_roll_nothing_are_no_other_template() -> None:
+def test_edits_without_a_rollout_are_no_other_template() -> None:
     live = copy.deepcopy(OLD)
     for role in live["spec"]["roles"]:
         role["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
@@ -153,7 +153,7 @@ def test_edits_that_roll_nothing_are_no_other_template() -> None:
     assert (revision.is_desired, revision.guessed) == (True, "")
 
 
-def test_children_that_cannot_be_read_show_nothing() -> None:
+def test_unreadable_children_give_no_revision() -> None:
     children = children_of(OLD)
     for child in children:
         child.obj["spec"]["leaderWorkerTemplate"] = {"workerTemplate": 7}
@@ -161,7 +161,7 @@ def test_children_that_cannot_be_read_show_nothing() -> None:
     assert reconstruct(OLD, "0123abcd", ()) is None
 
 
-def test_nothing_is_changed_in_place() -> None:
+def test_reconstruction_does_not_change_the_children() -> None:
     children = children_of(OLD)
     before = json.dumps([child.obj for child in children])
     rebuilt(NEW, children)

@@ -39,7 +39,7 @@ def woken(before: Any, after: Any, store: Store | None = None) -> set[Key]:
     return {key for key, _ in routes[(after or before)["kind"]](before, after)}
 
 
-def test_a_set_wakes_itself() -> None:
+def test_a_change_of_a_set_triggers_a_pass() -> None:
     assert woken(None, make(KIND, "demo")) == {DEMO} == woken(make(KIND, "demo"), None)
 
 
@@ -53,19 +53,21 @@ def test_a_set_wakes_itself() -> None:
         pytest.param(None, "", set(), id="nobody's, without a label"),
     ],
 )
-def test_what_is_made_for_a_set_wakes_it(kind: str, owner: Any, label: str, expected: set[Key]) -> None:
+def test_a_change_of_an_owned_object_triggers_a_pass(
+    kind: str, owner: Any, label: str, expected: set[Key]
+) -> None:
     obj = make(kind, owner=owner, label=label)
     assert woken(None, obj) == expected == woken(obj, None)
 
 
-def test_whoever_loses_an_object_is_woken_and_whoever_gets_it() -> None:
+def test_a_new_owner_triggers_passes_of_both_owners() -> None:
     other = make("LeaderWorkerSet", owner={**OWNED, "name": "other"})
     expected = {DEMO, Key(PASS, "default", "other")}
     assert woken(make("LeaderWorkerSet", owner=OWNED), other) == expected
 
 
 @pytest.mark.parametrize("kind", ["LeaderWorkerSet", SCALER_KIND, "Service", "ControllerRevision"])
-def test_what_is_left_of_a_set_wakes_nobody(kind: str) -> None:
+def test_remnants_of_a_deleted_set_trigger_no_pass(kind: str) -> None:
     """The garbage collector deletes the objects one by one, each with an event of its own."""
     remnant = make(kind, owner=OWNED)
     assert woken(remnant, None, Store(lambda before, after: None, TABLES)) == set()
@@ -79,7 +81,7 @@ CHILD = make("LeaderWorkerSet", "c", OWNED, apiVersion=LWS)
 OF_CHILD = {"kind": "LeaderWorkerSet", "name": "c", "uid": "u-LeaderWorkerSet-c", "controller": True}
 
 
-def test_groups_that_come_and_go_wake_the_set_of_their_leaderworkerset() -> None:
+def test_created_and_deleted_groups_trigger_a_pass_of_their_set() -> None:
     """The status of the LeaderWorkerSet reports it only later."""
     statefulset = make("StatefulSet", "c", OF_CHILD)
     assert woken(None, statefulset) == set()
@@ -89,7 +91,7 @@ def test_groups_that_come_and_go_wake_the_set_of_their_leaderworkerset() -> None
     assert woken(None, workers, store) == set()
 
 
-def test_a_leader_pod_that_is_gone_wakes_the_set_of_its_leaderworkerset() -> None:
+def test_a_deleted_leader_pod_triggers_a_pass_of_its_set() -> None:
     """The stream of StatefulSets may be ahead of the stream of pods. Groups are counted by their leaders."""
     child = make("LeaderWorkerSet", "c", OWNED)
     of_set = {**OWNED, "kind": "LeaderWorkerSet", "name": "c"}
@@ -118,7 +120,7 @@ def delays(before: Any, after: Any, store: Store | None = None, is_ours: bool = 
         pytest.param(1, 1, True, id="other counts"),
     ],
 )
-def test_groups_that_are_gone_are_told_at_once(former: int, replicas: int, waits: bool) -> None:
+def test_deleted_groups_trigger_an_immediate_pass(former: int, replicas: int, waits: bool) -> None:
     store = a_store(CHILD)
     before, after = (
         make("StatefulSet", "c", OF_CHILD, status={"replicas": count}) for count in (former, replicas)
@@ -150,19 +152,19 @@ def test_groups_that_are_gone_are_told_at_once(former: int, replicas: int, waits
         ),
     ],
 )
-def test_what_a_pass_has_written_itself_is_no_news(before: Any, after: Any, ours: Any, others: Any) -> None:
+def test_writes_of_a_pass_trigger_no_further_pass(before: Any, after: Any, ours: Any, others: Any) -> None:
     assert delays(before, after, is_ours=True) == ours
     assert delays(before, after) == others
 
 
-def test_every_set_has_a_key_in_the_namespaces_that_are_meant() -> None:
+def test_every_set_has_a_key_in_the_selected_namespaces() -> None:
     store = Store(lambda before, after: None, TABLES)
     store.put(make(KIND, "demo"))
     assert list(DisaggregatedRouting(store).keys(lambda namespace: namespace == "default")) == [DEMO]
     assert list(DisaggregatedRouting(store).keys(lambda namespace: namespace == "other")) == []
 
 
-def test_a_revision_that_a_pass_has_changed_is_looked_at_again_at_once() -> None:
+def test_a_revision_changed_by_a_pass_triggers_an_immediate_pass() -> None:
     """An adopted or renumbered revision has to be evaluated again."""
     before, after = make("ControllerRevision", "r", OWNED), make("ControllerRevision", "r", OWNED, label="x")
     assert delays(before, after, is_ours=True) == [0.0]

@@ -43,7 +43,7 @@ def test_defaults_of_the_api() -> None:
     assert fault_of(make()) == fault_of(make(**nulls)) == ""
 
 
-def test_everything_is_read() -> None:
+def test_all_fields_are_read() -> None:
     rolling = {"maxSurge": "50%", "maxUnavailable": 0}
     strategy = {"rollingUpdateConfiguration": rolling}
     external = role(
@@ -76,7 +76,7 @@ def test_everything_is_read() -> None:
     )
 
 
-def test_budgets_that_are_empty_are_not_those_that_are_absent() -> None:
+def test_an_empty_budget_differs_from_an_absent_one() -> None:
     spec = {**SPEC, "rolloutStrategy": {"rollingUpdateConfiguration": {}}}
     assert parse(make(role(spec=spec))).roles[0].rolling == {}
 
@@ -85,7 +85,7 @@ def test_budgets_that_are_empty_are_not_those_that_are_absent() -> None:
     "policy",
     [None, {}, {"type": "None", "topology": "zone"}, {"topology": "zone"}, {"type": "ExclusiveSlice"}],
 )
-def test_placement_without_effect_is_none(policy: dict[str, Any] | None) -> None:
+def test_a_placement_without_effect_is_ignored(policy: dict[str, Any] | None) -> None:
     assert placement_of(policy) is None
 
 
@@ -151,17 +151,17 @@ def test_placement_without_effect_is_none(policy: dict[str, Any] | None) -> None
         pytest.param(make(placementPolicy={"strength": "Weak"}), None, id="strength"),
     ],
 )
-def test_what_cannot_be_read_is_a_fault(obj: Any, fault: str | None) -> None:
+def test_an_unreadable_field_is_a_fault(obj: Any, fault: str | None) -> None:
     assert fault_of(obj) == fault if fault is not None else fault_of(obj)
 
 
-def test_what_is_recorded_may_have_fields_of_a_later_release() -> None:
+def test_a_recorded_spec_may_have_fields_of_a_later_release() -> None:
     """Roles can be created from such a revision."""
     recorded = role(later=1)
     assert recorded_fault(make({**recorded, "spec": {**recorded["spec"], "later": 1}}, later=1)) == ""
 
 
-def test_garbage_never_raises() -> None:
+def test_malformed_input_never_raises() -> None:
     garbage: list[Any] = [None, 0, 1, -1, 1.5, True, "", "x", [], [None], {}, {"a": None}, [[]], [{}]]
     for value in garbage:
         fault_of(value)

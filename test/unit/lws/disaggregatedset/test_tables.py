@@ -23,7 +23,7 @@ def make(kind: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [KIND, SCALER_KIND])
-def test_status_and_spec_are_news_and_what_others_own_is_not(kind: str) -> None:
+def test_changes_of_spec_and_status_trigger_a_pass_and_others_do_not(kind: str) -> None:
     before = make(kind, spec={"replicas": 1}, status={"replicas": 1})
     before["metadata"]["managedFields"] = [{"manager": "kubectl"}]
     after = copy.deepcopy(before)
@@ -36,7 +36,7 @@ def test_status_and_spec_are_news_and_what_others_own_is_not(kind: str) -> None:
         assert not SHARED.is_same(trimmed, SHARED.trim({**after, **change}))
 
 
-def test_the_counts_and_conditions_of_a_child_are_news() -> None:
+def test_changed_counts_and_conditions_of_a_child_trigger_a_pass() -> None:
     before = make_set(status={"readyReplicas": 1, "observedGeneration": 1})
     assert CHILDREN.is_same(before, make_set(status={**before["status"], "members": {"0": "x"}}))
     for field, value in {"readyReplicas": 2, "conditions": [{"type": "Available"}]}.items():

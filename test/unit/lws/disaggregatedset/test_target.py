@@ -52,7 +52,7 @@ def test_the_first_revision() -> None:
     assert (target.content.generation, target.collisions) == (None, None)
 
 
-def test_equal_to_the_newest_is_nothing_to_record() -> None:
+def test_no_revision_is_created_if_the_newest_is_equal() -> None:
     revisions = (recorded(A, 1), recorded(B, 2))
     target = target_revision(World(B, revisions, children_of(B)))
     assert (target.key, target.actions, target.is_new) == (KEY_B, (), False)
@@ -68,7 +68,7 @@ def test_a_change_is_recorded_as_the_newest() -> None:
     assert target.actions[0].why == "changed: role prefill, role decode"
 
 
-def test_a_revision_that_comes_back_keeps_its_key_and_becomes_the_newest() -> None:
+def test_a_reused_revision_keeps_its_key_and_becomes_the_newest() -> None:
     revisions = (recorded(A, 1), recorded(B, 2))
     target = target_revision(World(A, revisions, children_of(B)))
     (raised,) = target.actions
@@ -76,14 +76,14 @@ def test_a_revision_that_comes_back_keeps_its_key_and_becomes_the_newest() -> No
     assert (target.key, target.name) == (KEY_A, revisions[0].name)
 
 
-def test_a_drifted_hash_keeps_the_key_that_was_recorded() -> None:
+def test_a_recorded_key_is_kept_if_the_hash_differs() -> None:
     turned = make_dset(*reversed(A["spec"]["roles"]))
     target = target_revision(World(turned, (recorded(A, 1, key="0123abcd"),), children_of(A, key="0123abcd")))
     assert target.actions == ()
     assert target.key == "0123abcd"
 
 
-def test_of_equal_revisions_the_one_that_runs_is_wanted() -> None:
+def test_the_running_one_of_equal_revisions_is_the_target() -> None:
     first, second = recorded(A, 1, key="0000aaaa"), recorded(A, 2, key="0000bbbb")
     for key in ("0000aaaa", "0000bbbb"):
         assert target_revision(World(A, (first, second), children_of(A, key=key))).key == key
@@ -96,7 +96,7 @@ def test_of_equal_revisions_the_one_that_runs_is_wanted() -> None:
 @pytest.mark.parametrize(
     "status", [None, {}, {"updateRevision": 7, "collisionCount": "x"}, {"updateRevision": {}}]
 )
-def test_garbage_in_the_status_counts_as_lost(status: Any) -> None:
+def test_malformed_status_fields_are_ignored(status: Any) -> None:
     obj = {**A, "status": status}
     assert target_revision(World(obj, (recorded(A, 1),), children_of(A))).actions == ()
     assert target_revision(World(obj)).is_new
@@ -115,7 +115,7 @@ def test_two_templates_with_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatc
     ]
 
 
-def test_a_key_behind_which_nothing_can_be_read_is_given_to_nothing_else() -> None:
+def test_the_key_of_unreadable_children_is_not_reused() -> None:
     children = children_of(A, key=KEY_B)
     for child in children:
         child.obj["spec"]["leaderWorkerTemplate"] = None
@@ -124,14 +124,14 @@ def test_a_key_behind_which_nothing_can_be_read_is_given_to_nothing_else() -> No
     assert target.collisions == 1
 
 
-def test_a_broken_revision_is_recorded_anew_from_what_runs() -> None:
+def test_a_broken_revision_is_recreated_from_its_children() -> None:
     broken = read({**revision_of(A, 3), "data": {"spec": []}})
     target = target_revision(World(A, (broken,), children_of(A)))
     (recorded_revision,) = created(target.actions)
     assert (recorded_revision.number, recorded_revision.key, target.key) == (4, KEY_A, KEY_A)
 
 
-def test_names_of_others_are_passed_over_and_users_hear_of_it() -> None:
+def test_taken_names_are_skipped_and_reported() -> None:
     stranger = revision_of(A, 1, ownerReferences=[])
     target = target_revision(World(A, taken=(stranger,)))
     (create,) = target.actions
@@ -162,7 +162,7 @@ def test_an_orphan_is_adopted_before_it_is_used() -> None:
     assert plan_revision_repairs(waiting, target).is_empty
 
 
-def test_history_of_what_runs_at_rest_is_one_write() -> None:
+def test_missing_history_of_a_set_at_rest_is_one_write() -> None:
     target = target_revision(World(A, (), children_of(A, slices=3)))
     (recorded_revision,) = created(target.actions)
     assert (recorded_revision.key, recorded_revision.number, recorded_revision.generation) == (KEY_A, 1, 4)
@@ -170,7 +170,7 @@ def test_history_of_what_runs_at_rest_is_one_write() -> None:
     assert target_revision(World(A, (recorded_revision,), children_of(A, slices=3))).actions == ()
 
 
-def test_history_of_what_runs_in_the_middle_of_a_rollout() -> None:
+def test_missing_history_during_a_rollout() -> None:
     target = target_revision(World(C, (), children_of(A) + children_of(B) + children_of(C)))
     history = created(target.actions)
     assert {revision.key for revision in history[:2]} == {KEY_A, KEY_B}
@@ -179,7 +179,7 @@ def test_history_of_what_runs_in_the_middle_of_a_rollout() -> None:
     assert all(revision.broken == "" for revision in history)
 
 
-def test_history_of_what_runs_before_a_change() -> None:
+def test_missing_history_before_a_change() -> None:
     target = target_revision(World(B, (), children_of(A)))
     old, new = created(target.actions)
     assert [(revision.key, revision.number, revision.generation) for revision in (old, new)] == [
@@ -189,7 +189,7 @@ def test_history_of_what_runs_before_a_change() -> None:
     assert (target.key, target.content.generation) == (KEY_B, None)
 
 
-def test_a_key_that_drifted_in_the_middle_of_a_rollout_goes_on_to_the_computed_one() -> None:
+def test_a_differing_key_during_a_rollout_is_replaced_by_the_computed_one() -> None:
     turned = make_dset(*reversed(A["spec"]["roles"]))
     target = target_revision(World(turned, (), children_of(A) + children_of(turned)))
     assert target.key == key_by_hash(turned)
@@ -199,7 +199,7 @@ def test_a_key_that_drifted_in_the_middle_of_a_rollout_goes_on_to_the_computed_o
     assert (again.key, again.actions) == (target.key, ())
 
 
-def test_what_is_guessed_is_a_warning() -> None:
+def test_a_guessed_revision_causes_a_warning() -> None:
     old = make_dset(make_role("prefill", labels={"app": "mine"}), make_role("decode"))
     create = target_revision(World(B, (), children_of(old))).actions[0]
     assert isinstance(create, Create)
@@ -208,14 +208,14 @@ def test_what_is_guessed_is_a_warning() -> None:
     assert "labels" in heard.note
 
 
-def test_a_lost_revision_of_the_target_is_made_anew_under_its_key() -> None:
+def test_a_deleted_target_revision_is_recreated_with_its_key() -> None:
     children = children_of(A, key="0123abcd")
     target = target_revision(World(A, (recorded(B, 5),), children))
     (recorded_revision,) = created(target.actions)
     assert (recorded_revision.key, recorded_revision.number, target.key) == ("0123abcd", 6, "0123abcd")
 
 
-def test_a_revision_that_is_being_deleted_is_recorded_anew_under_its_key() -> None:
+def test_a_terminating_revision_is_recreated_with_its_key() -> None:
     leaving = recorded(A, 1, deletionTimestamp="2026-01-02T00:00:00Z")
     target = target_revision(World(A, (leaving,), children_of(A)))
     (recorded_revision,) = created(target.actions)
@@ -245,13 +245,15 @@ def test_the_history_of_random_edits(seed: int) -> None:
             else:
                 assert isinstance(action, Merge)
                 objects[action.target.name] |= action.patch
-        assert target_revision(World(obj, tuple(read(revision) for revision in objects.values()))).actions == ()
+        assert (
+            target_revision(World(obj, tuple(read(revision) for revision in objects.values()))).actions == ()
+        )
         newest = max(objects.values(), key=lambda revision: int(revision["revision"]))
         assert newest["metadata"]["name"] == target.name
     assert len(set(keys.values())) == len(keys)
 
 
-def test_labels_that_were_edited_are_repaired() -> None:
+def test_edited_labels_are_restored() -> None:
     edited = recorded(A, 1, labels={NAME_LABEL: "llm", REVISION_LABEL: "x"})
     world = World(A, (edited,), children_of(A))
     target = target_revision(world)
@@ -270,7 +272,7 @@ def pruned(world: World, limit: int, recorded: Collection[str] = ()) -> list[int
     return [number[action.target] for action in deleted if isinstance(action, Delete)]
 
 
-def test_pruning_keeps_what_runs_and_the_limit() -> None:
+def test_pruning_keeps_running_revisions_and_the_history_limit() -> None:
     revisions = tuple(recorded(obj, number) for number, obj in enumerate((A, B, C, D), 1))
     world = World(D, revisions, children_of(D))
     for limit, expected in ((10, []), (2, [1]), (0, [1, 2, 3])):
@@ -282,7 +284,7 @@ def test_pruning_keeps_what_runs_and_the_limit() -> None:
     assert pruned(adopting, 0) == [1, 3]
 
 
-def test_pruning_keeps_what_a_rollout_that_goes_on_began_with() -> None:
+def test_pruning_keeps_the_first_revision_of_a_rollout() -> None:
     """Children of that revision may be lost, and are recreated from it."""
     revisions = tuple(recorded(obj, number) for number, obj in enumerate((A, B, C, D), 1))
     running = children_of(D) + children_of(C, slices=2)[2:]
@@ -292,7 +294,7 @@ def test_pruning_keeps_what_a_rollout_that_goes_on_began_with() -> None:
     assert pruned(World(named, revisions, children_of(D)), 0) == [1, 2, 3], "it is over"
 
 
-def test_the_wanted_revision_is_never_pruned() -> None:
+def test_the_target_revision_is_never_pruned() -> None:
     for order in itertools.permutations((1, 2, 3)):
         revisions = tuple(recorded(obj, number) for obj, number in zip((A, B, C), order, strict=True))
         for current in (A, B, C):

@@ -60,19 +60,19 @@ def siblings(namespace: str) -> list[dict[str, Any]]:
     return [sibling]
 
 
-def test_the_path_is_that_of_the_original() -> None:
+def test_the_webhook_path_matches_upstream() -> None:
     assert VALIDATE_SET == "validate-disaggregatedset-x-k8s-io-v1-disaggregatedset"
     (resource,) = ENDPOINTS.values()
     assert (resource.group, resource.plural) == ("disaggregatedset.x-k8s.io", "disaggregatedsets")
 
 
-async def test_a_good_set_is_admitted(review: Review) -> None:
+async def test_a_valid_set_is_admitted(review: Review) -> None:
     response = await review(make_set())
     assert response["allowed"] is True
     assert "patch" not in response
 
 
-async def test_all_that_is_wrong_is_in_one_message(review: Review) -> None:
+async def test_one_message_lists_all_errors(review: Review) -> None:
     bad = make_set(placementPolicy={"type": "ExclusiveSlice"})
     bad["spec"]["roles"][0]["startAfter"] = ["nobody"]
     response = await review(bad)
@@ -85,7 +85,7 @@ async def test_all_that_is_wrong_is_in_one_message(review: Review) -> None:
     assert (await review(bad, bad))["allowed"] is True
 
 
-async def test_what_is_wrong_beside_other_sets_of_the_namespace(review: Review) -> None:
+async def test_conflicts_with_other_sets_are_reported(review: Review) -> None:
     of_both = make_set()
     of_both["metadata"]["name"] = "llm-a"
     of_both["spec"]["roles"][0]["scaling"] = {"mode": "External"}
@@ -96,7 +96,7 @@ async def test_what_is_wrong_beside_other_sets_of_the_namespace(review: Review) 
     )
 
 
-async def test_warnings_arrive(review: Review) -> None:
+async def test_warnings_are_returned(review: Review) -> None:
     unwise = make_set(slices=2)
     unwise["spec"]["roles"][0]["scaling"] = {"mode": "External"}
     response = await review(unwise)

@@ -26,10 +26,12 @@ def make_recorded(number: int, *, key: str = "", name: str = "", **fields: Any) 
     name = name or f"demo-{number}"
     reference = Reference("apps/v1", "ControllerRevision", "default", name, f"uid-{number}")
     metadata = {"created": "2026-01-01T00:00:00Z", **fields}
-    return Revision(reference=reference, number=number, key=key or f"key-{number}", record=Nothing(), **metadata)
+    return Revision(
+        reference=reference, number=number, key=key or f"key-{number}", record=Nothing(), **metadata
+    )
 
 
-def test_ties_of_number_go_by_creation_then_by_name() -> None:
+def test_equal_numbers_are_ordered_by_creation_and_name() -> None:
     first = make_recorded(1, name="c")
     later, last = (make_recorded(1, name=name, created="2026-01-02T00:00:00Z") for name in "ab")
     assert sorted((last, first, later), key=age) == [first, later, last]
@@ -63,18 +65,22 @@ def test_find() -> None:
 def test_prunable(live: set[str], limit: int, expected: list[int]) -> None:
     recorded = [make_recorded(number) for number in (6, 3, 1, 2, 5, 4)]
     pruned = prunable(recorded, {*live, "key-4"}, limit)
-    assert [revision.number for revision in pruned] == expected, "never the current 4 nor the newest 6, oldest first"
+    assert [revision.number for revision in pruned] == expected, (
+        "never the current 4 nor the newest 6, oldest first"
+    )
 
 
 def test_broken_revisions_are_pruned_last_and_protect_no_key() -> None:
     recorded = [make_recorded(number) for number in range(1, 7)]
     recorded[1] = replace(recorded[1], broken="it is")
     recorded[3] = replace(recorded[3], broken="it is")
-    pruned = [[revision.number for revision in prunable(recorded, {"key-4"}, limit)] for limit in (4, 3, 2, 1, 0)]
+    pruned = [
+        [revision.number for revision in prunable(recorded, {"key-4"}, limit)] for limit in (4, 3, 2, 1, 0)
+    ]
     assert pruned == [[1], [1, 3], [1, 3, 5], [1, 3, 5, 2], [1, 3, 5, 2, 4]]
 
 
-def test_orphans_and_what_is_going_anyway_are_not_pruned() -> None:
+def test_orphaned_and_terminating_revisions_are_not_pruned() -> None:
     recorded = [make_recorded(1, is_orphan=True), make_recorded(2, is_terminating=True), make_recorded(3)]
     assert prunable(recorded, set(), 0) == []
     assert prunable([], set(), 0) == []

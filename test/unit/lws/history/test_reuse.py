@@ -10,7 +10,7 @@ from test.unit.lws.history.test_order import make_recorded
 OWNER = {"kind": "LeaderWorkerSet", "name": "demo", "uid": "u", "controller": True}
 
 
-def test_a_revision_that_is_wanted_again_becomes_the_newest() -> None:
+def test_a_reused_revision_becomes_the_newest() -> None:
     revisions = make_recorded(3)
     assert plan_reuse(revisions, 3, OWNER) == ()
     (raised,) = plan_reuse(revisions, 5, OWNER)
@@ -19,7 +19,7 @@ def test_a_revision_that_is_wanted_again_becomes_the_newest() -> None:
     assert plan_reuse(make_recorded(HIGHEST_NUMBER), HIGHEST_NUMBER, OWNER) == ()
 
 
-def test_an_orphan_that_is_wanted_is_adopted_in_the_same_write() -> None:
+def test_a_reused_orphan_is_adopted_in_the_same_write() -> None:
     revisions = make_recorded(3, is_orphan=True)
     (adopted,) = plan_reuse(revisions, 3, OWNER)
     assert adopted == SetOwner(revisions.reference, OWNER, "an orphan of the set is adopted")
@@ -30,10 +30,10 @@ def test_an_orphan_that_is_wanted_is_adopted_in_the_same_write() -> None:
         assert plan_reuse(revisions, newest, None) == (), "while its set may not adopt it is left as it is"
 
 
-def test_the_other_orphans_are_adopted_as_they_are() -> None:
+def test_other_orphans_are_adopted_unchanged() -> None:
     orphans = [make_recorded(1, is_orphan=True), make_recorded(2, is_orphan=True)]
     adopted = plan_adoption(orphans, OWNER)
     assert [action.target for action in adopted] == [orphan.reference for orphan in orphans]
-    assert {action.patch == {} and action.owner == OWNER for action in adopted if isinstance(action, SetOwner)} == {
-        True
-    }
+    assert {
+        action.patch == {} and action.owner == OWNER for action in adopted if isinstance(action, SetOwner)
+    } == {True}

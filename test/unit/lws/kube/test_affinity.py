@@ -21,11 +21,11 @@ OWN = term([{"key": "app", "operator": "Exists"}], ZONE)
 
 
 @pytest.mark.parametrize("kind", [None, "x", [], {}, {REQUIRED: None}, {REQUIRED: "x"}, {REQUIRED: ["x", 1]}])
-def test_what_is_no_term_counts_as_none(kind: Any) -> None:
+def test_invalid_terms_count_as_absent(kind: Any) -> None:
     assert terms_of(kind) == []
 
 
-def test_terms_are_added_after_those_there_are() -> None:
+def test_terms_are_appended_to_existing_ones() -> None:
     stored = {"preferred": [1], REQUIRED: [OWN]}
     added = term([], "rack")
     assert with_terms(stored, [added]) == {"preferred": [1], REQUIRED: [OWN, added]}

@@ -167,7 +167,7 @@ def _set(*path_and_value: Any) -> Callable[[dict[str, Any]], None]:
 MAIN = ("spec", "template", "spec", "containers", 0)
 
 
-def test_the_model_writes_managed_fields_as_an_api_server_does() -> None:
+def test_the_fake_writes_managed_fields_like_an_api_server() -> None:
     fields = _fields(_intent())
     assert fields["f:metadata"] == {
         "f:labels": {".": {}, "f:app": {}, "f:rev": {}},
@@ -293,7 +293,7 @@ def test_nothing_to_apply(stored: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_changed_by_others(change: Callable[[dict[str, Any]], None], path: str) -> None:
+def test_changes_by_others_are_differences(change: Callable[[dict[str, Any]], None], path: str) -> None:
     assert path in differences(_intent(), _stored(_intent(), change), MANAGER)
 
 
@@ -317,7 +317,7 @@ def _removed(*path: str) -> Callable[[dict[str, Any]], None]:
         pytest.param(_removed("spec", "serviceName"), "spec.serviceName", id="field"),
     ],
 )
-def test_removed_by_others(change: Callable[[dict[str, Any]], None], path: str) -> None:
+def test_removals_by_others_are_differences(change: Callable[[dict[str, Any]], None], path: str) -> None:
     assert differences(_intent(), _stored(_intent(), change), MANAGER) == [path]
 
 
@@ -439,11 +439,13 @@ UDP = 'spec.template.spec.containers.{"name":"main"}.ports.{"containerPort":80,"
         ),
     ],
 )
-def test_another_intent(before: dict[str, Any], after: dict[str, Any], paths: list[str]) -> None:
+def test_a_changed_intent_is_a_difference(
+    before: dict[str, Any], after: dict[str, Any], paths: list[str]
+) -> None:
     assert differences(after, _stored(before), MANAGER) == paths
 
 
-def test_an_element_of_a_set_that_is_not_intended_any_more_is_found() -> None:
+def test_an_element_removed_from_the_intent_is_a_difference() -> None:
     stored = _stored(_intent(), _set("metadata", "finalizers", ["a", "b"]))
     stored["metadata"]["managedFields"][2]["fieldsV1"]["f:metadata"]["f:finalizers"] = {
         'v:"a"': {},
@@ -453,7 +455,7 @@ def test_an_element_of_a_set_that_is_not_intended_any_more_is_found() -> None:
     assert 'metadata.finalizers."a"' in differences(intent, stored, MANAGER)
 
 
-def test_typed_clients_write_more_than_they_were_given() -> None:
+def test_zero_values_written_by_typed_clients_are_no_difference() -> None:
     """Typed Kubernetes clients add or omit empty structures and zero values."""
     plain = _intent()
     typed = _intent(hostNetwork=False, hostname="", volumes=[], nodeSelector={}, affinity=None)
@@ -470,7 +472,7 @@ def test_typed_clients_write_more_than_they_were_given() -> None:
     assert differences(plain, stored, MANAGER) == []
 
 
-def test_what_somebody_else_wrote_the_same_way_is_no_difference() -> None:
+def test_equal_values_of_other_managers_are_no_difference() -> None:
     """Another client created the object: nothing is ours yet, but an apply would change nothing."""
     stored = _stored(_intent())
     stored["metadata"]["managedFields"] = [
@@ -479,7 +481,7 @@ def test_what_somebody_else_wrote_the_same_way_is_no_difference() -> None:
     assert differences(_intent(), stored, MANAGER) == []
 
 
-def test_a_dropped_field_that_was_never_ours_is_a_difference() -> None:
+def test_a_dropped_field_without_ownership_is_a_difference() -> None:
     """No apply has shown yet that this server drops the field."""
     stored = _stored(_intent(), _drop("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"))
     stored["metadata"]["managedFields"] = []
@@ -534,7 +536,7 @@ def test_tolerated_paths_may_stay_but_not_differ() -> None:
     assert differences(changed, stored, MANAGER, is_note) == ["metadata.annotations.note"]
 
 
-def test_neither_side_is_changed() -> None:
+def test_comparison_does_not_change_its_arguments() -> None:
     intent, stored = _intent(hostNetwork=False), _stored(_intent())
     before = copy.deepcopy((intent, stored))
     differences(intent, stored, MANAGER)
@@ -547,7 +549,7 @@ def test_a_built_statefulset_at_rest_needs_no_apply() -> None:
     assert differences({**stored, "status": {}}, stored, MANAGER) == []
 
 
-def test_digests_tell_intents_apart_but_not_spellings() -> None:
+def test_digests_depend_on_values_but_not_on_order() -> None:
     intent = {"a": 1, "b": {"c": [1, 2], "d": "é"}}
     assert digest(intent) == digest({"b": {"d": "é", "c": [1, 2]}, "a": 1})
     assert digest(intent) != digest({"b": {"d": "é", "c": [2, 1]}, "a": 1})
@@ -557,7 +559,7 @@ def test_digests_tell_intents_apart_but_not_spellings() -> None:
 TEMPLATE = ("spec", "template")
 
 
-def test_what_a_closed_feature_gate_dropped_is_known() -> None:
+def test_fields_dropped_by_a_disabled_feature_gate_are_recognised() -> None:
     intent = make_leader_statefulset(make_set())
     for field in ("status", "managedFields"):
         intent.pop(field, None)

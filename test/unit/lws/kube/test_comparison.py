@@ -77,7 +77,7 @@ def test_canonical(value: Any, expected: Any) -> None:
         pytest.param({"a": []}, {"a": "b"}, False, id="a list is not a text"),
     ],
 )
-def test_no_line_only_for_what_says_the_same(one: Any, other: Any, verdict: bool) -> None:
+def test_equivalent_values_are_not_listed(one: Any, other: Any, verdict: bool) -> None:
     assert (explain(one, other) == []) is verdict
     assert (explain(other, one) == []) is verdict
 
@@ -186,7 +186,7 @@ def test_explain(new: dict[str, Any], lines: list[str]) -> None:
     assert explain(DEPLOYED, new) == lines
 
 
-def test_explain_uses_the_words_it_is_given() -> None:
+def test_explain_uses_custom_names() -> None:
     words = {"theirTemplate": "their template", "outer": ""}
     assert explain({"outer": {"theirTemplate": {"a": 1}}}, {"outer": {"theirTemplate": {"a": 2}}}, words) == [
         "their template a: 1 → 2"
@@ -199,7 +199,7 @@ def test_explain_whole_values() -> None:
     assert explain({"a": {}}, {}) == ["a removed"]
 
 
-def test_elements_of_one_name_are_compared_by_position() -> None:
+def test_elements_with_the_same_name_are_compared_by_position() -> None:
     old = {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}
     new = {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "3"}]}
     assert explain(old, new) == ["env[1] value: 2 → 3"]
@@ -249,7 +249,7 @@ MANY_LINES, MORE_LINES = ("".join(f"{index * step % 500}\n" for index in range(2
         ),
     ],
 )
-def test_long_lists_cost_no_more_than_they_are_long(
+def test_long_lists_are_compared_in_linear_time(
     before: list[Any], after: list[Any], lines: list[str]
 ) -> None:
     began = time.process_time()

@@ -51,7 +51,7 @@ OTHER: dict[str, Any] = {"type": "Other", "status": "Unknown", "note": "kept as 
         ),
     ],
 )
-def test_an_existing_condition_is_set_in_its_place(
+def test_an_existing_condition_is_updated_in_place(
     condition: Condition, generation: int, expected: dict[str, Any]
 ) -> None:
     stored = [READY, OTHER]
@@ -90,6 +90,6 @@ def test_timestamp_is_utc_in_whole_seconds() -> None:
     assert timestamp(NOW.astimezone(timezone(timedelta(hours=2)))) == JUST_NOW
 
 
-def test_a_moment_is_read_back_where_there_is_one() -> None:
+def test_a_timestamp_is_parsed_if_valid() -> None:
     assert moment_of(JUST_NOW) == NOW.replace(microsecond=0)
     assert moment_of(None) is moment_of("") is moment_of("soon") is None

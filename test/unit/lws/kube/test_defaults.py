@@ -100,7 +100,7 @@ def test_pull_policy_follows_the_tag(image: str | None, policy: str) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
-def test_filled_in(kind: str, unfilled: dict[str, Any], filled: dict[str, Any]) -> None:
+def test_defaults_are_set(kind: str, unfilled: dict[str, Any], filled: dict[str, Any]) -> None:
     plain = Normaliser(POD_TYPES).write(kind, unfilled)
     assert STORED.write(kind, unfilled) == {**plain, **filled}
 
@@ -149,7 +149,7 @@ def test_retired_annotations_are_removed_from_templates_without_touching_the_inp
     ],
     ids=["metadata", "annotations", "image", "quantity"],
 )
-def test_what_no_api_server_would_take_does_no_harm(template: dict[str, Any]) -> None:
+def test_invalid_input_does_not_raise(template: dict[str, Any]) -> None:
     written = STORED.write("PodTemplateSpec", template)
     assert STORED.write("PodTemplateSpec", written) == written
 

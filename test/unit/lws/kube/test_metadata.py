@@ -183,16 +183,16 @@ def test_version_numbers() -> None:
         ("", False),
     ],
 )
-def test_by_which_labels_and_annotations_tools_tell_what_is_their_own(key: str, is_tools: bool) -> None:
+def test_keys_of_deployment_tools(key: str, is_tools: bool) -> None:
     assert belongs_to_a_tool(key) is is_tools
     assert inherited({key: "x", "a": "b"}) == ({"a": "b"} if is_tools else {key: "x", "a": "b"})
 
 
-def test_of_nothing_nothing_is_inherited() -> None:
+def test_nothing_is_inherited_from_missing_labels() -> None:
     assert inherited(None) == inherited({}) == {}
 
 
-def test_a_patch_takes_along_what_a_child_should_not_have_inherited() -> None:
+def test_a_patch_also_removes_keys_of_deployment_tools() -> None:
     child = {
         "metadata": {
             "labels": {"kro.run/owned": "true", "team": "a"},

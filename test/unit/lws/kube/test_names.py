@@ -125,7 +125,7 @@ def test_tightest_derived_name(highest_index: int, size: int, room: int, pattern
 
 
 @pytest.mark.parametrize("highest_index", [0, 9, 10, 1_999_999])
-def test_a_name_with_room_fits_all_that_is_derived(highest_index: int) -> None:
+def test_all_names_derived_from_a_name_within_the_limit_are_valid(highest_index: int) -> None:
     for size in (1, 2, 9, 10, 1000, 2**31 - 1):
         name = "a" * tightest_derived_name(highest_index, size).room
         leader, revision_hash = f"{name}-{highest_index}", "-" + "x" * 10

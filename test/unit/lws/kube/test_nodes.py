@@ -63,7 +63,7 @@ def node(ready: str | None = "Unknown", away: float = 400, taint: str = "", crea
         pytest.param(None, "does not exist any more", id="gone"),
     ],
 )
-def test_what_is_wrong_with_a_node(stored_node: Any, why: str | None) -> None:
+def test_reasons_of_lost_nodes(stored_node: Any, why: str | None) -> None:
     loss = loss_of("n", stored_node)
     assert (loss.why if loss else None) == why
 
@@ -77,7 +77,7 @@ def test_what_is_wrong_with_a_node(stored_node: Any, why: str | None) -> None:
         pytest.param(pod(grace=None), False, id="no kubelet is asked"),
     ],
 )
-def test_who_waits_for_its_kubelet(stuck_pod: Any, waits: bool) -> None:
+def test_pods_that_wait_for_their_kubelet(stuck_pod: Any, waits: bool) -> None:
     assert waits_for_kubelet(stuck_pod) is waits
 
 
@@ -99,16 +99,16 @@ CASES = [
 
 
 @pytest.mark.parametrize(("pod", "node", "is_held"), CASES)
-def test_what_a_lost_node_holds(pod: Any, node: Any, is_held: bool) -> None:
+def test_pods_stuck_on_a_lost_node(pod: Any, node: Any, is_held: bool) -> None:
     held = stuck_pods([pod], {"n": node}, NOW, POLICY)
     assert [stuck.pod for stuck in held] == ([pod] if is_held else [])
 
 
-def test_a_node_of_which_nothing_is_known_holds_nothing() -> None:
+def test_no_pod_is_stuck_on_an_unknown_node() -> None:
     assert stuck_pods([pod()], {}, NOW, POLICY) == ()
 
 
-def test_only_what_kubernetes_does_not_collect_itself_is_ours_to_delete() -> None:
+def test_pods_on_deleted_nodes_are_left_to_the_garbage_collector() -> None:
     nodes = {"silent": node(), "gone": None}
     pods = [pod(600, node="silent", name="b"), pod(600, node="gone", name="a")]
     held = stuck_pods(pods, nodes, NOW, POLICY)
@@ -133,7 +133,9 @@ def test_only_what_kubernetes_does_not_collect_itself_is_ours_to_delete() -> Non
         pytest.param([pod()], {"n": node()}, 30, id="a held pod, until it is gone"),
     ],
 )
-def test_when_to_look_again(pods: list[Any], nodes: dict[str, Any], seconds: float | None) -> None:
+def test_requeue_after_the_timeout_of_a_node(
+    pods: list[Any], nodes: dict[str, Any], seconds: float | None
+) -> None:
     assert recheck_after(pods, nodes, NOW, POLICY) == seconds
 
 
@@ -163,7 +165,7 @@ ELSEWHERE = "does not match the node selector or affinity of the pod"
         (ready_node(), ""),
     ],
 )
-def test_why_a_node_takes_no_pod(stored_node: Any, why: str) -> None:
+def test_reasons_why_a_node_is_unfit(stored_node: Any, why: str) -> None:
     assert why_unfit("n", stored_node, {}) == why
 
 
@@ -179,7 +181,7 @@ def test_why_a_node_takes_no_pod(stored_node: Any, why: str) -> None:
         ({"value": "h100"}, False),
     ],
 )
-def test_what_tolerates_a_taint(toleration: dict[str, str], helps: bool) -> None:
+def test_tolerations_of_a_taint(toleration: dict[str, str], helps: bool) -> None:
     assert (why_unfit("n", ready_node(GPU), {"tolerations": [toleration]}) == "") == helps
 
 
@@ -206,9 +208,13 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
         (expression("gpus", "About", "8"), False),
     ],
 )
-def test_what_an_affinity_matches(requirement: dict[str, Any], matches: bool) -> None:
+def test_node_affinity_matches(requirement: dict[str, Any], matches: bool) -> None:
     """One matching term is enough; an empty term matches nothing."""
-    terms = [{}, {"matchExpressions": [expression("disk", "Exists"), requirement]}, {"matchExpressions": [requirement]}]
+    terms = [
+        {},
+        {"matchExpressions": [expression("disk", "Exists"), requirement]},
+        {"matchExpressions": [requirement]},
+    ]
     pod = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
     assert why_unfit("n", ready_node(), pod) == ("" if matches else ELSEWHERE)
 

@@ -84,7 +84,7 @@ def test_ownership(obj: dict[str, Any] | None, alive: list[str], expected: Owner
     assert ownership_of(obj, OURS, is_like_ours, alive) is expected
 
 
-def test_only_the_uid_makes_it_ours_never_the_name() -> None:
+def test_ownership_depends_on_the_uid_instead_of_the_name() -> None:
     namesake = _object("uid-of-a-former-set-of-this-name")
     assert ownership_of(namesake, OURS, lambda orphan: True, []) is Ownership.TERMINATING
 
@@ -96,7 +96,7 @@ def test_only_the_uid_makes_it_ours_never_the_name() -> None:
         pytest.param(_object(), "not controlled by anything", id="orphan"),
     ],
 )
-def test_a_clash_names_both_sides_and_the_way_out(obj: dict[str, Any], owner: str) -> None:
+def test_a_clash_reports_both_owners_and_a_remedy(obj: dict[str, Any], owner: str) -> None:
     assert taken_note(obj, "LeaderWorkerSet", "demo") == (
         f"StatefulSet demo exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
         f"untouched; delete or rename one of them"
@@ -112,5 +112,5 @@ def test_a_clash_names_both_sides_and_the_way_out(obj: dict[str, Any], owner: st
         pytest.param({"metadata": {"uid": OURS, "deletionTimestamp": "now"}}, False, id="going"),
     ],
 )
-def test_only_an_owner_that_lives_may_adopt(reread: dict[str, Any] | None, expected: bool) -> None:
+def test_a_terminating_owner_does_not_adopt(reread: dict[str, Any] | None, expected: bool) -> None:
     assert may_adopt({"metadata": {"uid": OURS}}, reread) is expected

@@ -29,7 +29,7 @@ from lws.kube.patches import is_merged_into, json_patch, merge_patch, with_merge
         pytest.param({"a": {"b": 1}}, {"a": 5}, {"a": 5}, id="no object any more"),
     ],
 )
-def test_the_smallest_patch(before: dict[str, Any], after: dict[str, Any], patch: Any) -> None:
+def test_a_patch_is_minimal(before: dict[str, Any], after: dict[str, Any], patch: Any) -> None:
     assert merge_patch(before, after) == patch
     assert with_merged(before, patch or {}) == after
 
@@ -52,11 +52,13 @@ def test_the_smallest_patch(before: dict[str, Any], after: dict[str, Any], patch
         pytest.param({}, {"b": 3}, {"b": 3}, True, id="the first"),
     ],
 )
-def test_what_a_patch_was_merged_into(before: Any, patch: Any, after: Any, expected: bool) -> None:
+def test_the_result_of_a_merge_patch_is_recognised(
+    before: Any, patch: Any, after: Any, expected: bool
+) -> None:
     assert is_merged_into(before, patch, after) == expected
 
 
-def test_what_a_merge_stores() -> None:
+def test_the_result_of_a_merge() -> None:
     """Examples of RFC 7386 that our patches never produce."""
     assert with_merged({"a": None, "b": 1}, {"b": None}) == {"a": None}
     assert with_merged({}, {"a": {"b": {"c": None}}}) == {"a": {"b": {}}}
@@ -94,7 +96,7 @@ def test_json_patch(before: Any, after: Any, expected: list[tuple[str, str, Any]
     assert _patched(before, after) == after
 
 
-def test_any_document_becomes_any_other() -> None:
+def test_a_patch_turns_any_document_into_any_other() -> None:
     draw = random.Random(7)
 
     def document(depth: int) -> Any:

@@ -99,7 +99,7 @@ def test_restarted_containers() -> None:
     assert ends == (ContainerEnd("init", is_first=True), ContainerEnd("main", 137, "OOMKilled", "t"))
 
 
-def test_a_sidecar_is_an_init_container_that_runs_on() -> None:
+def test_a_sidecar_is_an_init_container_with_restart_policy_always() -> None:
     both = {
         "spec": {"initContainers": [{"name": "once"}, {"name": "beside", "restartPolicy": "Always"}]},
         **pod(
@@ -122,7 +122,7 @@ def test_a_sidecar_is_an_init_container_that_runs_on() -> None:
         pytest.param("Running", {"containerStatuses": None}, False, id="null"),
     ],
 )
-def test_a_pod_restarts_only_while_it_lives(phase: str, status: dict[str, Any], expected: bool) -> None:
+def test_a_terminating_pod_does_not_restart(phase: str, status: dict[str, Any], expected: bool) -> None:
     assert bool(restarted_containers(pod(phase=phase, **status))) is expected
 
 
@@ -169,7 +169,7 @@ def test_left_pending_at(containers: Any, expected: str) -> None:
         pytest.param(2, "6", "5", id="a later start"),
     ],
 )
-def test_of_an_exempt_container_only_its_first_start_counts(restarts: int, last: str, expected: str) -> None:
+def test_only_the_first_start_of_an_exempt_container_counts(restarts: int, last: str, expected: str) -> None:
     log = {**running("log", "6" if not restarts else "9", last), "restartCount": restarts}
     status = {"containerStatuses": [running("main", "5"), log]}
     assert left_pending_at(pod(phase="Running", **status), {"log"}) == expected
@@ -236,7 +236,7 @@ def test_wait_for_node(pod: dict[str, Any], wait: NodeWait | None) -> None:
     assert wait_for_node(pod) == wait
 
 
-def test_a_deletion_was_asked_for_before_its_grace_period() -> None:
+def test_the_deletion_request_precedes_the_timestamp_by_the_grace_period() -> None:
     metadata = {"deletionTimestamp": "2026-03-01T12:00:30Z", "deletionGracePeriodSeconds": 30}
     assert deletion_requested_at({"metadata": metadata}) == NOW
     assert deletion_requested_at({"metadata": {}}) is None

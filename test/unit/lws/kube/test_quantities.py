@@ -82,7 +82,7 @@ def test_canonical() -> None:
     assert [(written, canonical_or_none(written)) for written, _ in CANONICAL] == CANONICAL
 
 
-def test_the_canonical_text_is_its_own_canonical_text() -> None:
+def test_the_canonical_text_is_stable() -> None:
     texts = [expected for _, expected in CANONICAL if expected is not None]
     assert [canonical(text) for text in texts] == texts
 
@@ -100,7 +100,7 @@ def test_the_canonical_text_is_its_own_canonical_text() -> None:
         pytest.param("0", "0", id="zero"),
     ],
 )
-def test_resource_lists_have_no_more_than_thousandths(written: str, expected: str) -> None:
+def test_resource_lists_are_rounded_to_thousandths(written: str, expected: str) -> None:
     assert canonical(written, MILLI) == expected
 
 
@@ -127,12 +127,12 @@ def test_resource_lists_have_no_more_than_thousandths(written: str, expected: st
         "nan",
     ],
 )
-def test_refused_with_an_example(written: str) -> None:
+def test_invalid_quantities_are_rejected_with_an_example(written: str) -> None:
     with pytest.raises(ValueError, match=r"is not a quantity; write digits and a unit, such as 500m"):
         parse(written)
 
 
-def test_a_million_digits_are_refused_at_once() -> None:
+def test_a_million_digits_are_rejected_quickly() -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         parse("1" * 1_000_000)
 
@@ -197,7 +197,7 @@ def test_int_or_percent(value: int | str, total: int, up: int, down: int) -> Non
 
 
 @pytest.mark.parametrize("value", ["", "%", "25", "-25%", "2.5%", "25 %", "25%%", "a%", "٢٥%", "25%\n"])
-def test_any_other_string_is_refused(value: str) -> None:
+def test_any_other_string_is_rejected(value: str) -> None:
     with pytest.raises(ValueError, match="neither a whole number nor a percentage"):
         scaled(value, 10, round_up=True)
 

@@ -57,6 +57,6 @@ def test_reasons(words: str, reason: str) -> None:
     assert Rejection("StatefulSet demo is short of pods", words).reason == reason
 
 
-def test_the_message_names_who_met_it() -> None:
+def test_a_rejection_has_a_reason_and_the_rejected_write() -> None:
     met = Rejection("cannot update StatefulSet demo", "no", otherwise="FailedUpdate")
     assert (met.reason, met.message) == ("FailedUpdate", "cannot update StatefulSet demo: no")

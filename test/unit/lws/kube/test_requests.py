@@ -88,7 +88,7 @@ def test_total() -> None:
     assert total([]) == {}
 
 
-def test_many_need_as_much_as_one_after_the_other() -> None:
+def test_the_total_of_many_pods_is_the_sum_of_single_ones() -> None:
     requests = of_pod({"containers": [container(cpu="0.1", memory="1Gi", disk="1e3", odd="1e999999999")]})
     for count in range(5):
         row = {name: str(amount) for name, amount in total([requests] * count).items()}

@@ -40,7 +40,7 @@ SHAPES = Shapes(
     ],
     ids=["empty", "whole", "whole too", "nulls", "unknown field"],
 )
-def test_what_has_its_shape(value: Any) -> None:
+def test_valid_values_have_no_fault(value: Any) -> None:
     assert SHAPES.fault("Thing", value, "it") == ""
 
 
@@ -69,11 +69,11 @@ def test_what_has_its_shape(value: Any) -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_has_not(value: Any, fault: str) -> None:
+def test_invalid_values_are_reported(value: Any, fault: str) -> None:
     assert SHAPES.fault("Thing", value, "it") == fault
 
 
-def test_the_table_of_pod_types_is_understood() -> None:
+def test_the_table_of_pod_types_is_parsed() -> None:
     shapes = Shapes(POD_TYPES, {})
     for name, fields in POD_TYPES.items():
         for field in fields:
@@ -91,11 +91,11 @@ def test_the_table_of_pod_types_is_understood() -> None:
     ],
     ids=["fine", "infinite", "huge", "surrogate", "surrogate as key"],
 )
-def test_what_nobody_can_send_on(value: Any, fault: str) -> None:
+def test_values_that_cannot_be_serialized(value: Any, fault: str) -> None:
     assert json_fault(value, "it") == fault
 
 
-def test_structures_without_end() -> None:
+def test_recursive_structures() -> None:
     deep: Any = "leaf"
     for _ in range(64):
         deep = [deep]
@@ -153,13 +153,13 @@ def template(container: dict[str, Any], **pod: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_numbers_that_no_typed_client_reads(value: Any, path: str, fault: str) -> None:
+def test_numbers_that_typed_clients_cannot_read(value: Any, path: str, fault: str) -> None:
     faults = list(NUMBERS.faults("PodTemplateSpec", value, "t"))
     assert [found_fault[0] for found_fault in faults] == ([path] if path else [])
     assert all(found_fault[2].startswith(fault) for found_fault in faults)
 
 
-def test_values_are_counted_as_far_as_needed() -> None:
+def test_counting_values_stops_at_the_limit() -> None:
     value = {"a": [1, 2, {"b": "c"}], "d": "e"}
     assert has_more_values(value, 5) and not has_more_values(value, 6)
     assert has_more_values([value] * 10**6, 100) and not has_more_values("text", 0)

@@ -50,7 +50,7 @@ ZERO: dict[str, Any] = {"always": INNER, "required": None, "null": None, "time":
         pytest.param({"time": "tomorrow"}, {"time": "tomorrow"}, id="no such time"),
     ],
 )
-def test_what_a_struct_writes(value: dict[str, Any], changed: dict[str, Any]) -> None:
+def test_fields_written_by_a_struct(value: dict[str, Any], changed: dict[str, Any]) -> None:
     assert STRUCTS.write("Outer", value) == {**ZERO, **changed}
 
 

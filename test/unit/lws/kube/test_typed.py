@@ -114,7 +114,7 @@ def test_a_read_only_mapping_is_written_like_a_dict(normaliser: Normaliser) -> N
     assert normaliser.write("Outer", value)["maybe"] == {"deep": {}, "name": ""}
 
 
-def test_finish_sees_finished_structs_from_the_inside_out() -> None:
+def test_finish_is_called_for_inner_structs_first() -> None:
     order = []
 
     def note(fields: Fields) -> None:
@@ -126,7 +126,7 @@ def test_finish_sees_finished_structs_from_the_inside_out() -> None:
     assert order == [[], ["deep", "name"], [], ["deep", "name"]]
 
 
-def test_every_type_that_the_table_names_is_in_it() -> None:
+def test_every_referenced_type_is_in_the_table() -> None:
     scalars = set("sbilqxtj")
     named = {code.strip("*=?[]{}") for fields in POD_TYPES.values() for code in fields.values()}
     assert named - scalars <= POD_TYPES.keys()

@@ -31,7 +31,13 @@ OTHER = {**REFERENCE, "kind": "Thing", "name": "theirs", "uid": "u-9"}
 
 
 def child(*owners: Object, is_like_ours: bool = True, **metadata: Any) -> dict[str, Any]:
-    merged = {"name": "demo", "namespace": "default", "uid": "u-1", "labels": {NAME_LABEL: "demo"}, **metadata}
+    merged = {
+        "name": "demo",
+        "namespace": "default",
+        "uid": "u-1",
+        "labels": {NAME_LABEL: "demo"},
+        **metadata,
+    }
     merged["ownerReferences"] = list(owners)
     shape = {"ports": []} if is_like_ours else {}
     return {"apiVersion": "v1", "kind": "Service", "metadata": merged, **shape}
@@ -130,7 +136,7 @@ def test_repairs_run_only_for_owned_children(ownership: Ownership) -> None:
     assert (planned.waiting_for == "its kind") is is_ours
 
 
-def test_labels_are_restored_unless_its_kind_says_otherwise() -> None:
+def test_labels_are_repaired_in_the_same_write_as_the_spec() -> None:
     bare = child(REFERENCE, labels={"team": "a"})
     planned = plan_child(owner(), Child(Ownership.OURS, bare, ""), CREATE)
     patch = {"metadata": {"labels": {NAME_LABEL: "demo"}}}
@@ -230,7 +236,7 @@ def test_a_service_with_a_cluster_ip_is_recreated(is_trimmed: bool) -> None:
     assert (delete.target.uid, delete.propagation) == ("u-1", "Background")
 
 
-def test_parts_of_a_plan_keep_their_order_and_the_soonest_wait_counts() -> None:
+def test_merged_plans_keep_their_order_and_the_shortest_requeue() -> None:
     clash, leaving = CLASH, Plan(again_after=5.0, waiting_for="a", stuck_pods=1, standing=frozenset({"late"}))
     assert merge_plans(one(CREATE), Plan(((),)), clash, leaving, ADOPTED) == Plan(
         sequences=((CREATE,), *ADOPTED.sequences),
@@ -243,7 +249,7 @@ def test_parts_of_a_plan_keep_their_order_and_the_soonest_wait_counts() -> None:
     assert merge_plans(Plan(), Plan()) == Plan()
 
 
-def test_an_adoption_takes_along_what_an_orphan_should_not_have_inherited() -> None:
+def test_an_adoption_also_removes_keys_of_deployment_tools() -> None:
     """Until the adoption, a tool that ignores owned objects may act on such a label."""
     orphan = child(labels={NAME_LABEL: "demo", "kro.run/owned": "true"})
     planned = plan_obstacle(owner(), Child(Ownership.ORPHAN, orphan, "the former one"))
@@ -253,7 +259,7 @@ def test_an_adoption_takes_along_what_an_orphan_should_not_have_inherited() -> N
     assert action.patch == {"metadata": {"labels": {"kro.run/owned": None}}}
 
 
-def test_repairs_of_one_part_for_several_reasons_are_one_write() -> None:
+def test_several_repairs_of_one_object_are_one_write() -> None:
     stored = make_set()
     patches = {"a": {"spec": {"x": 1, "y": {"b": 1}}}, "b": {"spec": {"y": {"c": None}}}, "c": {}}
     (write,) = repair(stored, patches).sequences[0]

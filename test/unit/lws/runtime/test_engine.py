@@ -144,7 +144,10 @@ async def test_caches_are_cleared_when_the_lease_is_lost() -> None:
         engine._gain(everywhere)
         passes = engine._terms.passes_over("ns")
         for kind, pass_ in passes.items():
-            for current, previous in ((pass_.observe, former[kind].observe), (pass_.apply, former[kind].apply)):
+            for current, previous in (
+                (pass_.observe, former[kind].observe),
+                (pass_.apply, former[kind].apply),
+            ):
                 assert current.__self__ is not previous.__self__
 
 

@@ -34,7 +34,7 @@ def _keys(*keys: Key) -> Any:
     return of
 
 
-def test_a_change_takes_the_route_of_its_object() -> None:
+def test_a_change_enqueues_the_keys_of_its_object() -> None:
     queue: Any = _Queue()
     routes: dict[str, Route] = {}
     triggers = Triggers(queue, lambda obj: routes.get(obj["kind"]))
@@ -49,7 +49,7 @@ def test_a_change_takes_the_route_of_its_object() -> None:
     assert queue.added == []
 
 
-def test_everything() -> None:
+def test_all_keys_are_enqueued() -> None:
     queue: Any = _Queue()
     triggers = Triggers(queue, lambda obj: None)
     triggers.add(_keys(ONE))

@@ -25,7 +25,9 @@ def test_a_single_event_is_not_changed() -> None:
 def test_several_events_list_all_groups() -> None:
     assert combine([TWO, ONE]) == replace(ONE, note="Made demo-0 to demo-1", related=None)
     leaders = Reference("apps/v1", "StatefulSet", "ns", "demo", "u-3")
-    both = [replace(event, fold=Fold("Made {}", name, leaders)) for event, name in ((ONE, "d-0"), (TWO, "d-1"))]
+    both = [
+        replace(event, fold=Fold("Made {}", name, leaders)) for event, name in ((ONE, "d-0"), (TWO, "d-1"))
+    ]
     assert combine(both).related == leaders
 
 

@@ -119,7 +119,7 @@ async def test_without_related_object_and_without_namespace() -> None:
     ],
 )
 @in_fake_time
-async def test_notes_are_cut_between_characters(note: str, written: str) -> None:
+async def test_notes_are_truncated_between_characters(note: str, written: str) -> None:
     async with _recording() as (cluster, recorder):
         await _announce(recorder, replace(ANNOUNCE, note=note))
     assert cluster.events[0]["note"] == written
@@ -212,7 +212,7 @@ async def test_events_that_cannot_be_written_are_dropped(trouble: ClusterError) 
 
 
 @in_fake_time
-async def test_a_series_that_cannot_be_written_goes_on_counting() -> None:
+async def test_a_series_that_cannot_be_written_continues_counting() -> None:
     async with _recording() as (cluster, recorder):
         await _announce(recorder, ANNOUNCE)
         cluster.trouble.append(Unreachable("connection refused"))

@@ -61,7 +61,7 @@ async def test_a_finalizer_added_since_the_plan_is_kept() -> None:
     assert world.finalizers == [LATER]
 
 
-async def test_the_same_write_changes_more() -> None:
+async def test_the_same_write_may_change_other_fields() -> None:
     world = World()
     await world.write(is_there=True, metadata={"annotations": {"a": "b"}})
     assert world.cluster.writes == 1
@@ -112,7 +112,7 @@ async def test_a_conflict_is_left_to_the_next_pass() -> None:
 
 
 @pytest.mark.parametrize("is_changed", [False, True], ids=["that version", "a later one"])
-async def test_a_patch_of_one_version_is_written_to_no_other(is_changed: bool) -> None:
+async def test_a_patch_with_a_version_is_written_only_to_that_version(is_changed: bool) -> None:
     world = World()
     version = world.planned["metadata"]["resourceVersion"]
     patch = {"metadata": {"annotations": {"a": "1"}, "resourceVersion": version}}

@@ -149,7 +149,7 @@ async def test_the_queries_of_list_and_watch() -> None:
 
 
 @in_fake_time
-async def test_without_a_selector_everything_is_asked_for() -> None:
+async def test_all_objects_are_listed_without_a_selector() -> None:
     async with _bench("") as bench:
         await bench.run(_page(version=7))
         assert all("labelSelector" not in seen.query for seen in bench.api.requests)
@@ -198,7 +198,7 @@ LONG = 5 * 2**20
     ],
 )
 @in_fake_time
-async def test_lines_in_any_pieces(chunks: Any) -> None:
+async def test_lines_may_arrive_in_any_chunks(chunks: Any) -> None:
     lines = _event("ADDED", "b", 8) + _event("ADDED", "ü", 9) + _event("DELETED", "b", 10)
     async with _bench() as bench:
         calls = await bench.run(_page(version=7), stream(*chunks(lines)), seconds=30.0)
@@ -261,7 +261,7 @@ async def test_watches_resume_at_the_same_version(ending: Answer, resumes: list[
     ],
 )
 @in_fake_time
-async def test_from_a_new_list(ending: Answer) -> None:
+async def test_an_expired_version_is_followed_by_a_new_list(ending: Answer) -> None:
     async with _bench() as bench:
         calls = await bench.run(_page("a", version=7), ending, _page("c", version=30))
         assert bench.versions == ["list", "7", "list", "30"]
@@ -270,7 +270,7 @@ async def test_from_a_new_list(ending: Answer) -> None:
 
 @pytest.mark.parametrize("answer", [reset(), failure(500), failure(429), plain(200, "<html>")])
 @in_fake_time
-async def test_a_list_that_fails_is_tried_again(answer: Answer) -> None:
+async def test_a_failed_list_is_retried(answer: Answer) -> None:
     async with _bench() as bench:
         # The HTTP client itself retries a GET once on a broken connection.
         calls = await bench.run(answer, answer, _page("a", version=7))

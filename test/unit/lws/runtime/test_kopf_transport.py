@@ -102,7 +102,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("client", ["ours", "kopf"])
 @pytest.mark.parametrize("comes_from", ["environment", "kubeconfig"])
-async def test_proxy_and_tls_name_are_the_same_for_ours_and_kopf(
+async def test_proxy_and_tls_name_are_the_same_for_our_client_and_kopf(
     client: str, comes_from: str, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(served(certificates, tmp_path)) as api, proxying(port_of(api)) as proxy:
@@ -121,7 +121,7 @@ async def test_proxy_and_tls_name_are_the_same_for_ours_and_kopf(
 
 
 @pytest.mark.parametrize("client", ["ours", "kopf"])
-async def test_no_proxy_is_the_same_for_ours_and_kopf(
+async def test_no_proxy_is_the_same_for_our_client_and_kopf(
     client: str, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loopback addresses bypass the proxy; nothing listens at the proxy's address."""
@@ -212,7 +212,7 @@ async def test_after_a_refusal_credentials_are_loaded_once_and_sent(client: str)
     assert [seen.headers["Authorization"] for seen in api.requests] == ["Bearer 1", "Bearer 2", "Bearer 2"]
 
 
-async def test_a_second_refusal_is_an_error_for_us() -> None:
+async def test_a_second_refusal_is_an_error_of_our_client() -> None:
     async def load(configuration: Configuration) -> Lifetime:
         configuration.api_key["BearerToken"] = f"{configuration.api_key.get('BearerToken', 'Bearer ')}I"
         return Lifetime()
@@ -227,7 +227,7 @@ async def test_a_second_refusal_is_an_error_for_us() -> None:
     assert error.value.status == 401 and len(api.requests) == 2
 
 
-async def test_kopf_tries_again_after_any_number_of_refusals() -> None:
+async def test_kopf_retries_after_any_number_of_refusals() -> None:
     """Without other credentials to try, kopf would end the process."""
     async with serving() as api:
         api.will(UNAUTHORIZED, answer_json({"gitVersion": "v1"}))
@@ -282,7 +282,7 @@ async def test_a_token_is_sent_for_any_spelling_of_the_server(
 
 
 @pytest.mark.parametrize("client", ["ours", "kopf"])
-async def test_a_token_is_sent_back_to_a_server_that_redirects_to_itself(client: str) -> None:
+async def test_a_token_is_sent_after_a_redirect_to_the_same_server(client: str) -> None:
     async with serving() as api:
         configuration = Configuration(host=api.url, api_key={"BearerToken": "bearer secret"})
         api.will(answer_json({}, 302, {"Location": "/version/"}), answer_json({"gitVersion": "v1"}))
@@ -292,7 +292,7 @@ async def test_a_token_is_sent_back_to_a_server_that_redirects_to_itself(client:
 
 
 @pytest.mark.parametrize("client", ["ours", "kopf"])
-async def test_a_token_is_not_sent_to_where_the_api_server_redirects(client: str) -> None:
+async def test_a_token_is_not_sent_after_a_redirect_to_another_server(client: str) -> None:
     async with serving() as api, serving() as stranger:
         configuration = Configuration(host=api.url, api_key={"BearerToken": "Bearer secret"})
         api.will(answer_json({}, 302, {"Location": f"{stranger.url}/version"}))
@@ -313,7 +313,7 @@ async def test_a_token_from_a_file_that_ends_with_a_newline(client: str) -> None
 
 
 @pytest.mark.parametrize("client", ["ours", "kopf"])
-async def test_requests_impersonate_as_the_kubeconfig_says(client: str, tmp_path: Path) -> None:
+async def test_requests_impersonate_the_user_of_the_kubeconfig(client: str, tmp_path: Path) -> None:
     sent: list[list[tuple[str, str]]] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:

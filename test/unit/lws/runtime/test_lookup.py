@@ -42,7 +42,7 @@ class FakeCluster:
         pytest.param(None, FOREIGN, False, None, 0, id="not requested"),
     ],
 )
-async def test_by_name(stored: Any, live: Any, look: bool, expected: Any, reads: int) -> None:
+async def test_lookup_by_name(stored: Any, live: Any, look: bool, expected: Any, reads: int) -> None:
     store, cluster = Store(lambda before, after: None, TABLES), FakeCluster(*filter(None, [live]))
     if stored is not None:
         store.put(stored)

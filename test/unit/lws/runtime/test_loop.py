@@ -374,7 +374,7 @@ async def test_the_throttled_plan_is_applied(bench: _Bench) -> None:
     assert bench.carried_out == []
 
 
-async def test_debug_lines_of_a_pass_say_which_it_is(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
+async def test_debug_lines_of_a_pass_identify_it(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[dict[str, Any]] = []
     caplog.set_level(logging.DEBUG, "lws.runtime.loop")
     caplog.handler.addFilter(lambda record: seen.append(dict(pass_log.fields())) or True)
@@ -406,7 +406,7 @@ async def test_debug_lines_of_a_pass_say_which_it_is(bench: _Bench, caplog: pyte
     assert pass_log.fields() == {}
 
 
-async def test_above_debug_no_pass_is_described(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
+async def test_passes_are_logged_only_at_debug_level(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "lws.runtime.loop")
 
     def never(snapshot: Any) -> pass_log.Fields:
@@ -431,7 +431,7 @@ async def test_a_failing_debug_log_does_not_affect_the_pass(
     assert "cannot compute the fields of this pass" in caplog.text
 
 
-def test_a_pass_of_a_former_term_writes_nothing_in_the_next_one() -> None:
+def test_a_pass_of_a_former_term_does_not_write_in_the_next_one() -> None:
     """Another manager may have been active in between. Within its own term, a pass runs to its end."""
     may_write: list[Callable[[str], bool]] = []
     leads = [True]

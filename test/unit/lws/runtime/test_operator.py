@@ -66,7 +66,7 @@ def test_kopf_retries_requests_without_limit() -> None:
         assert 0.1 <= seconds[0] <= 1.0 and seconds[-1] <= 5.0
 
 
-def test_without_webhooks_there_is_no_server() -> None:
+def test_no_server_runs_without_webhooks() -> None:
     assert build_settings(None).admission.server is None
     assert list(registry_of(reviewing=None)._webhooks.get_all_handlers()) == []
 
@@ -79,7 +79,7 @@ def test_the_settings_of_kopf() -> None:
         assert list(writing.get_all_handlers()) == []
 
 
-async def test_nothing_of_kopf_outlives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tasks_of_kopf_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the stream of one kind fails, kopf leaves the streams of other kinds running."""
     streams: list[asyncio.Task[None]] = []
 

@@ -50,13 +50,13 @@ async def test_a_deletion_that_failed_changes_nothing() -> None:
     assert diary.lines[-2:] == ["x begins", "x ends"]
 
 
-async def test_two_deletions_of_one_owner_follow_each_other() -> None:
+async def test_two_deletions_of_one_owner_are_serialized() -> None:
     diary = Diary()
     await asyncio.gather(diary.delete(), diary.delete())
     assert diary.lines == ["deletion begins", "deletion ends"] * 2
 
 
-async def test_the_newest_deletions_are_remembered() -> None:
+async def test_only_the_newest_deletions_are_remembered() -> None:
     diary = Diary()
     for number in range(10_001):
         async with diary.turns.deleting(str(number)):

@@ -93,7 +93,7 @@ async def definitions(
         pytest.param(failure(500), (), (NEEDED,), id="no answer, not served before"),
     ],
 )
-async def test_a_kind_that_is_optional_is_served_as_long_as_its_definition_is_there(
+async def test_an_optional_kind_is_served_as_long_as_its_crd_exists(
     answer: Answer, before: tuple[Registration, ...], expected: tuple[Registration, ...]
 ) -> None:
     async with definitions(BOTH, answer) as (looking, api):

@@ -538,7 +538,7 @@ async def test_timers_may_fire_a_little_early(early: float, monkeypatch: pytest.
 
 @pytest.mark.parametrize("seed", range(10))
 @in_fake_time
-async def test_no_event_is_ever_lost(seed: int) -> None:
+async def test_no_event_is_lost(seed: int) -> None:
     draw = random.Random(seed)
 
     def says(key: Hashable) -> Again:
@@ -650,7 +650,7 @@ async def test_a_cancelled_waiter_costs_no_iteration() -> None:
     assert last - first == 1
 
 
-async def test_it_continues_after_it_was_empty() -> None:
+async def test_the_queue_continues_after_being_empty() -> None:
     turns, counter = OnePerIteration(), _Iterations()
     began: list[int] = []
     for _ in range(3):

@@ -33,7 +33,7 @@ def frozen(name: str) -> Forbidden:
     return Forbidden(403, "Forbidden", words)
 
 
-def test_a_refusal_is_known_until_the_write_succeeds() -> None:
+def test_a_refusal_is_reported_until_the_write_succeeds() -> None:
     refusals = Refusals()
     refusals.record(create(), ERROR, SET)
     (met,) = refusals.of_set("ns", "demo")
@@ -78,7 +78,7 @@ def test_messages_name_the_verb(action: Action, expected: tuple[str, str, str]) 
     assert (met.reason, met.action, met.message) == expected
 
 
-def test_an_update_that_succeeds_ends_no_refusal_to_delete_the_same() -> None:
+def test_a_successful_update_does_not_end_the_refusal_of_a_deletion() -> None:
     refusals = Refusals()
     refusals.record(delete("demo-1"), ERROR, SET)
     assert not refusals.forget(Merge(Reference.to(intent("Pod")), {}, "w"), SET)

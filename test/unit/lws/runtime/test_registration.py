@@ -110,7 +110,7 @@ def test_objects_of_other_kinds_are_ignored(loop: asyncio.AbstractEventLoop) -> 
     assert world.get(SET) == stranger and world.reasons == [("Fleet", "NameTaken")]
 
 
-def test_beside_leaderworkerset(loop: asyncio.AbstractEventLoop) -> None:
+def test_another_kind_runs_in_the_same_manager(loop: asyncio.AbstractEventLoop) -> None:
     """Counters of a set trigger the Fleet that owns it, and the set if another client wrote them."""
     world = World(loop, BOTH)
     world.cluster.add(make_fleet("f", 2))
@@ -135,7 +135,7 @@ def test_two_kinds_cannot_share_keys() -> None:
         merge_terms([Term({"fleet": kind}), Term({"fleet": kind})])
 
 
-def test_a_change_takes_the_routes_of_all_kinds_of_workload() -> None:
+def test_a_change_enqueues_keys_of_all_kinds_of_workload() -> None:
     def route(kind: str) -> Route:
         return lambda before, after: [(Key(kind, "ns", "a"), 1.0)]
 
@@ -147,7 +147,7 @@ def test_a_change_takes_the_routes_of_all_kinds_of_workload() -> None:
 
 
 @in_fake_time
-async def test_an_engine_has_its_streams_and_no_others() -> None:
+async def test_an_engine_has_only_the_streams_of_its_kinds() -> None:
     api = FakeApi("http://127.0.0.1:1")
     settings = load(None, {"leader-elect": False}, {}, namespace_file=Path("there-is-none"))
     for registrations, streams in (
@@ -160,11 +160,13 @@ async def test_an_engine_has_its_streams_and_no_others() -> None:
         engine = Engine(within)
         assert engine.checks().keys() >= streams
         assert len(engine.checks()) == (2 if registrations is ALONE else 11)
-        assert [recorder._reporter for recorder in engine._recorders] == [registration.reporter for registration in registrations]
+        assert [recorder._reporter for recorder in engine._recorders] == [
+            registration.reporter for registration in registrations
+        ]
         await cluster.close()
 
 
-async def test_its_reviews_are_answered_beside_those_of_sets(
+async def test_reviews_of_both_kinds_are_answered(
     wire_kopf: Callable[..., tuple[kopf.WebhookFn, Any]],
 ) -> None:
     store = Store(lambda before, after: None, TABLES)

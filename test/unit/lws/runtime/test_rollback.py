@@ -19,13 +19,13 @@ from lws.runtime.informer import Rollback, RolledBack
         pytest.param("v7", 100, id="not a number"),
     ],
 )
-async def test_reads_that_are_not_older(version: str, newest: int) -> None:
+async def test_reads_of_the_same_or_a_newer_version(version: str, newest: int) -> None:
     rollback = Rollback()
     rollback.check("pods", version, newest)
     assert not rollback.is_rolled_back
 
 
-async def test_a_consistent_read_that_is_older() -> None:
+async def test_a_consistent_read_of_an_older_version() -> None:
     rollback = Rollback()
     waiting = asyncio.ensure_future(rollback.wait())
     with pytest.raises(RolledBack, match="pods: the API server shows resourceVersion 99 after 100: etcd was"):

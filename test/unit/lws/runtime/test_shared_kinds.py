@@ -63,6 +63,6 @@ def test_a_kind_that_only_another_workload_reads_has_no_other_table() -> None:
     assert not SharedKinds().is_same(before, after)
 
 
-def test_a_kind_without_a_table_of_its_own_is_kept_whole() -> None:
+def test_a_kind_without_a_table_is_kept_completely() -> None:
     obj = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"a": "b"}}
     assert SharedKinds([*TABLES, PORTS]).trim(obj) == obj

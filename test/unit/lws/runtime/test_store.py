@@ -236,7 +236,7 @@ def test_the_deletion_of_an_unknown_object_is_not_reported(store: Store, changes
     assert changes == []
 
 
-def test_look_ups(store: Store) -> None:
+def test_look_ups_by_index(store: Store) -> None:
     store.put(_service(1, "s-1", "one", owner="p-1"))
     store.put(_service(2, "s-2", "two", owner="p-1", set_name="other"))
     store.put(_service(3, "s-3", "three", owner=None, set_name=None))
@@ -372,7 +372,7 @@ def _same_as_model(store: Store, model: dict[str, Object]) -> bool:
 
 
 @for_each_seed(30)
-def test_against_a_naive_model(seed: int) -> None:
+def test_the_store_matches_a_naive_model(seed: int) -> None:
     draw = random.Random(seed)
     server = _ApiServer(draw)
     # What a listener knows from the calls of `on_change` alone.
@@ -434,7 +434,7 @@ def test_empty_buckets_are_removed(store: Store) -> None:
     assert len(store._indices) == 3 and not any(index._buckets for index in store._indices)
 
 
-def test_pods_are_found_by_the_label_of_their_set_whoever_owns_them(store: Store) -> None:
+def test_pods_are_found_by_the_label_of_their_set_regardless_of_their_owner(store: Store) -> None:
     assert store.labelled_pods(NAME_LABEL, "default", "demo") == []
     pod = make_leader_pod()
     pod["metadata"].pop("ownerReferences")
@@ -501,7 +501,7 @@ def test_deleted_pods_that_never_had_a_node_are_recorded_for_a_while(store: Stor
     assert last() == "u-5", "our own deletion"
 
 
-def test_pods_that_need_not_return_displace_no_record_of_those_that_must(store: Store) -> None:
+def test_pods_without_a_required_node_do_not_displace_records_of_others(store: Store) -> None:
     store.put(_returning(1, "u-1"))
     store.drop(_returning(2, "u-1"))
     for number in range(1_001):
@@ -512,7 +512,7 @@ def test_pods_that_need_not_return_displace_no_record_of_those_that_must(store: 
     assert (_last_unbound(store), _last_unbound(store, "other-1000")) == ("u-1", "")
 
 
-def test_a_pod_that_need_not_return_ends_the_record_of_its_predecessor(store: Store) -> None:
+def test_a_pod_without_a_required_node_ends_the_record_of_its_predecessor(store: Store) -> None:
     store.put(_returning(1, "u-1"))
     store.drop(_returning(2, "u-1"))
     free = _returning(3, "u-2")

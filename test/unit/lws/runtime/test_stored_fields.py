@@ -82,7 +82,7 @@ def test_absent_fields_have_their_default() -> None:
     assert (PART.trim(bare)["status"], PART.trim(bare)["data"]) == ({}, {})
 
 
-def test_a_whole_kind_is_kept_except_removed_fields() -> None:
+def test_all_fields_of_an_untrimmed_kind_are_kept_except_removed_ones() -> None:
     assert WHOLE.trim(_thing()) == _thing(metadata__managedFields=None)
 
 
@@ -104,7 +104,7 @@ def test_a_whole_kind_is_kept_except_removed_fields() -> None:
         pytest.param(WHOLE, _thing(metadata__labels={}), ALL, id="whole: a metadata field without a row"),
     ],
 )
-def test_which_passes_a_change_wakes(table: StoredFields, after: dict[str, Any], woken: Wakes) -> None:
+def test_passes_triggered_by_a_change(table: StoredFields, after: dict[str, Any], woken: Wakes) -> None:
     assert table.wakes(_thing(), after) is woken
     assert table.is_same(_thing(), after) is (woken is NONE)
 
@@ -114,12 +114,12 @@ def test_rules_see_no_mutated_objects() -> None:
     assert PART.wakes(lost, {**lost, "spec": {**lost["spec"], "count": 2}}) is ALL
 
 
-def test_some_objects_of_a_kind_have_a_table_of_their_own() -> None:
+def test_some_objects_of_a_kind_have_a_separate_table() -> None:
     assert WHOLE.of(_thing()) is WHOLE
     assert WHOLE.of(_thing(metadata__part=True)) is PART
 
 
-def test_rules_are_asked_only_where_their_fields_have_changed() -> None:
+def test_rules_run_only_if_their_fields_have_changed() -> None:
     def never(before: Object, after: Object) -> Wakes:
         raise AssertionError
 

@@ -69,7 +69,7 @@ def test_names_of_other_kinds_are_not_recorded() -> None:
     assert len(memory.taken.of_set(UID)) == 1
 
 
-def test_only_so_many_sets_are_remembered() -> None:
+def test_the_number_of_remembered_sets_is_limited() -> None:
     store, memory = met(a_stranger())
     for number in range(5000):
         lws = make_set(f"set-{number}")

@@ -73,7 +73,7 @@ def test_steps_of_larger_sets_wait_longer(throttle: Throttle, now: list[float], 
 
 
 @pytest.mark.parametrize(("kind", "waits"), [("LeaderWorkerSet", 9.0), ("Another", None)])
-def test_kinds_have_a_pace_of_their_own(now: list[float], kind: str, waits: float | None) -> None:
+def test_each_kind_has_its_own_delays(now: list[float], kind: str, waits: float | None) -> None:
     throttle = Throttle(lambda: now[0], {kind: 15.0})
     throttle.record_write(WRITTEN)
     now[0] += 6.0
@@ -148,7 +148,7 @@ def test_the_delay_of_a_status_starts_again_after_a_write(throttle: Throttle, no
     assert throttle.due(_status()) == Plan(again_after=4.0)
 
 
-def test_an_earlier_pass_is_not_moved(throttle: Throttle) -> None:
+def test_an_earlier_requeue_is_not_changed(throttle: Throttle) -> None:
     throttle.record_write(WRITTEN)
     status = _status().statuses
     assert throttle.due(Plan(statuses=status, again_after=1.0)) == Plan(again_after=1.0)

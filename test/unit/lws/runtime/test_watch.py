@@ -113,7 +113,7 @@ async def test_deleted_sets_are_dropped_and_newer_ones_are_kept() -> None:
 
 
 @in_fake_time
-async def test_all_pages_count() -> None:
+async def test_all_pages_of_a_list_are_compared() -> None:
     sets = {f"s{number}": number + 1 for number in range(5)}
     world = World(FakeCluster(sets, page=2)).shown(**sets)
     await world.run_for(0.01)
@@ -125,7 +125,7 @@ async def test_all_pages_count() -> None:
 
 
 @in_fake_time
-async def test_the_first_list_is_awaited_at_short_intervals_and_then_it_is_looked_at_seldom() -> None:
+async def test_checks_are_frequent_until_the_first_list_and_rare_afterwards() -> None:
     world = World(FakeCluster({"a": 5}))
     task = asyncio.create_task(world.stream.run(INTERVAL))
     await asyncio.sleep(1.0)
@@ -272,7 +272,7 @@ def handler_of(store: Store) -> Callable[..., Any]:
     return cast("Callable[..., Any]", handler.fn)
 
 
-async def test_sets_are_put_and_dropped_as_kopf_tells() -> None:
+async def test_events_of_kopf_are_stored() -> None:
     store = Store(lambda before, after: None, TABLES)
     take = handler_of(store)
     # Events of an initial list have no type.
@@ -325,10 +325,15 @@ async def test_streams_of_children_are_narrowed_by_the_server() -> None:
 async def test_a_kind_of_two_workloads_has_a_stream_for_each_label() -> None:
     first = Workload(Resource("example.com/v1", "One", "ones"), "example.com/one", (SERVICES, PODS))
     # Children of the second kind are workloads themselves, and come from kopf.
-    second = Workload(Resource("example.com/v1", "Two", "twos"), "example.com/two", (SERVICES, first.resource))
+    second = Workload(
+        Resource("example.com/v1", "Two", "twos"), "example.com/two", (SERVICES, first.resource)
+    )
     source, store = Source(cast(Cluster, object())), Store(lambda before, after: None, TABLES)
     informers = informers_of(source, store, [first, second])
-    assert {name: (informer._query["labelSelector"], informer._other_labels) for name, informer in informers.items()} == {
+    assert {
+        name: (informer._query["labelSelector"], informer._other_labels)
+        for name, informer in informers.items()
+    } == {
         "services": ("example.com/one", {"example.com/two"}),
         "services with example.com/two": ("example.com/two", {"example.com/one"}),
         "pods": ("example.com/one", set()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tools.conformance.__main__ import Row, page_of
 
 
-def test_what_upstream_lacks_and_names_that_no_other_page_lists() -> None:
+def test_the_page_lists_additional_features_and_names() -> None:
     rows = (Row("spec.new", "", "t.py::test_b", True), Row("spec.size", "pods", "t.py::test_a"))
     labels = (Row("example.com/new", "", "t.py::test_b", True), Row("example.com/name", "", "t.py::test_a"))
     page = page_of({"fields": rows, "labels": labels, "differences": (Row("", "So it is.", "t.py::test_a"),)})

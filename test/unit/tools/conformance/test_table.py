@@ -35,7 +35,7 @@ def test_rows(tmp_path: Path) -> None:
         pytest.param("fields: [{name: a, test: b, tests: c}]", id="more than rows say"),
     ],
 )
-def test_refused_with_the_row(tmp_path: Path, text: str) -> None:
+def test_invalid_rows_are_rejected_with_their_number(tmp_path: Path, text: str) -> None:
     (tmp_path / "table.yaml").write_text(text)
     with pytest.raises(ValueError, match="a row needs"):
         read_table(tmp_path / "table.yaml")

@@ -137,7 +137,7 @@ def is_added(path: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", [KIND, SCALER_KIND])
-def test_every_node_is_that_of_the_original(kind: str) -> None:
+def test_every_node_matches_upstream(kind: str) -> None:
     expected_nodes, actual = expected(kind), ours(kind)
     assert len(expected_nodes) > {KIND: 2000, SCALER_KIND: 15}[kind]
     relaxed = {
@@ -149,14 +149,16 @@ def test_every_node_is_that_of_the_original(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [KIND, SCALER_KIND])
-def test_nothing_else_is_added_than_what_is_listed(kind: str) -> None:
+def test_only_listed_nodes_are_added(kind: str) -> None:
     assert {path for path in ours(kind).keys() - expected(kind).keys() if not is_added(path)} == set()
 
 
-def test_what_is_listed_is_there_and_what_upstream_writes_of_it_is_written() -> None:
+def test_listed_nodes_exist_with_the_defaults_of_upstream() -> None:
     actual = ours(KIND)
     assert actual.keys() >= ADDED
-    written = {path: actual[path]["default"] for path in actual if is_added(path) and "default" in actual[path]}
+    written = {
+        path: actual[path]["default"] for path in actual if is_added(path) and "default" in actual[path]
+    }
     assert written == {
         ".spec.roles[].spec.groupIdentity": "Ordinal",
         ".spec.roles[].spec.groupReplacementPolicy": "PostTermination",
@@ -165,14 +167,14 @@ def test_what_is_listed_is_there_and_what_upstream_writes_of_it_is_written() -> 
         assert lack.keys() <= expected(KIND)[path].keys()
 
 
-def test_a_role_is_what_a_leaderworkerset_is() -> None:
+def test_a_role_has_the_schema_of_a_leaderworkerset() -> None:
     role = {path for path in ours(KIND) if path.startswith(".spec.roles[].spec.")}
     assert {path.removeprefix(".spec.roles[]") for path in role} == {
         path for path in ours(SET_KIND) if path.startswith(".spec.")
     }
 
 
-def test_scalers_present_themselves_as_those_of_the_original() -> None:
+def test_printer_columns_and_scale_of_scalers_match_upstream() -> None:
     spec = definitions()[SCALER_KIND]["spec"]
     (version,) = spec["versions"]
     assert spec["names"]["shortNames"] == ["dsrs"]

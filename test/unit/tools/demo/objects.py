@@ -118,7 +118,8 @@ def make_set(replicas: int = 4, size: int = 4, **status: Any) -> dict[str, Any]:
             "readyReplicas": replicas,
             "updatedReplicas": replicas,
             "conditions": [
-                {"type": condition, "status": str(condition in conditions), "reason": f"{condition}Reason"} for condition in types
+                {"type": condition, "status": str(condition in conditions), "reason": f"{condition}Reason"}
+                for condition in types
             ],
             **status,
         },

@@ -96,7 +96,7 @@ def test_update() -> None:
         ),
     ],
 )
-def test_an_update_that_goes_otherwise(moments: list[list[dict[str, Any]]], claim: str) -> None:
+def test_an_unexpected_update_fails(moments: list[list[dict[str, Any]]], claim: str) -> None:
     play, _ = play_of([view_of(OLD), UPDATED], moments)
     (wrong,) = failed(update(play))
     assert wrong.startswith(claim)
@@ -125,7 +125,7 @@ def test_lose_worker() -> None:
         ),
     ],
 )
-def test_a_lost_worker_that_ends_otherwise(
+def test_an_unexpected_result_of_a_lost_worker_fails(
     after: list[dict[str, Any]], events: list[dict[str, Any]], wrong: list[str]
 ) -> None:
     play, _ = play_of([view_of(OLD), view_of(after, events=events)], [OLD])

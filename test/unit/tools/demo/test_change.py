@@ -8,7 +8,7 @@ OLD = make_view([*make_group(0), *make_group(1)])
 HALF = make_view([*make_group(0), *make_group(1, incarnation="-2")])
 
 
-def test_all_pods_are_new_or_not() -> None:
+def test_all_pods_must_be_new() -> None:
     before, after = OLD.pods(NAME), HALF.pods(NAME)
     fresh = [pod for pod in after if pod.group == 1]
     assert verify_new("claim", before, fresh).held
@@ -17,7 +17,7 @@ def test_all_pods_are_new_or_not() -> None:
     assert not verify_new("claim", before, []).held
 
 
-def test_pods_are_kept_or_not() -> None:
+def test_pods_must_be_kept() -> None:
     before, after = OLD.pods(NAME), HALF.pods(NAME)
     assert verify_kept("claim", [pod for pod in before if pod.group == 0], after).held
     check = verify_kept("claim", before, after)
@@ -35,7 +35,7 @@ def test_untouched_objects() -> None:
     ]
 
 
-def test_a_mere_write_is_a_touch() -> None:
+def test_any_write_counts_as_a_change() -> None:
     children = make_children([*make_group(0), *make_group(1)])
     children[1]["metadata"]["resourceVersion"] = "2"
     touched = make_view([*make_group(0), *make_group(1)], statefulsets=children)
@@ -47,7 +47,7 @@ def test_a_mere_write_is_a_touch() -> None:
     assert len(versions(touched, Kind.STATEFULSET)) == 3
 
 
-def test_nothing_is_left_but_what_was_there() -> None:
+def test_only_earlier_objects_remain() -> None:
     record = Record()
     record.replace(Kind.SERVICE, OLD.objects[Kind.SERVICE])
     record.replace(Kind.EVENT, OLD.objects[Kind.EVENT])

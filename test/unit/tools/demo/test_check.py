@@ -34,7 +34,7 @@ def test_none_of(offenders: list[str], of: int, held: bool) -> None:
     assert check.actual == ("not so: a" if offenders else f"{of} were there to look at")
 
 
-def test_equal_tells_both() -> None:
+def test_equal_reports_both_values() -> None:
     check = equal("claim", (4, True), (3, True))
     assert (check.held, check.expected, check.actual) == (False, "(4, True)", "(3, True)")
     assert equal("claim", 4, 4).held

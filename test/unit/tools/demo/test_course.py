@@ -33,7 +33,7 @@ def test_the_moment_with_the_fewest_ready_groups_counts() -> None:
     assert not check.held and check.actual == "2, in state 3 of 4"
 
 
-def test_groups_that_must_not_blink() -> None:
+def test_groups_that_must_stay_ready() -> None:
     assert verify_always_ready([ALL, ONE_LESS], LEADERS, [0, 1, 2]).held
     check = verify_always_ready([ALL, ONE_LESS], LEADERS, [0, 3])
     assert not check.held and check.actual == "not so: group 3"
@@ -66,7 +66,7 @@ def test_pods_of_the_old_revision_have_no_order() -> None:
     assert verify_order([ALL], "new", []).held
 
 
-def test_pods_that_only_go() -> None:
+def test_deleted_pods_without_replacement() -> None:
     assert verify_only_went([ALL, ONE_LESS, ()]).held
     again = moment(make_group(0, incarnation="-2"))
     check = verify_only_went([ALL, ONE_LESS, again])

@@ -31,7 +31,7 @@ def picture(events: int = 0, size: int = 4, **status: Any) -> Picture:
     return picture_of(make_view(pods, lws, events=notes), NOW)
 
 
-def test_checks_that_held_and_one_that_did_not() -> None:
+def test_passed_and_failed_checks() -> None:
     lines = drawn(draw_checks([Check("good", True, "1", "1"), Check("bad", False, "2", "3 [red]")]))
     assert lines == ["✓ good", "✗ bad", "  expected: 2", "  found:    3 [red]"]
 
@@ -48,7 +48,7 @@ def test_long_claims_are_indented() -> None:
         pytest.param(Progress("find", 3.0, None), " 0:03", id="unknown"),
     ],
 )
-def test_builds_show_step_part_and_time(progress: Progress, text: str) -> None:
+def test_builds_show_step_progress_and_time(progress: Progress, text: str) -> None:
     (line,) = drawn(draw_build(progress))
     assert line.startswith(progress.step) and line.endswith(text)
 
@@ -63,12 +63,12 @@ def test_a_picture_of_a_set() -> None:
     assert [word for word in bars.split() if "/" in word] == ["4/4", "1/4", "16/16"]
 
 
-def test_many_workers_are_counted_only() -> None:
+def test_many_workers_are_only_counted() -> None:
     lines = drawn(draw_picture(picture(size=30), 40))
     assert lines[1].split() == ["0", "old", "ready", "29/29", "5s"]
 
 
-def test_no_set_and_no_condition() -> None:
+def test_a_picture_without_set_and_conditions() -> None:
     assert drawn(draw_picture(Picture(None, (), 0, (), NOW), 40)) == ["no LeaderWorkerSet here"]
     assert any(line == "conditions  none yet" for line in drawn(draw_picture(picture(conditions=[]), 40)))
 
@@ -81,7 +81,7 @@ def test_no_set_and_no_condition() -> None:
         pytest.param(80, 5, id="never more than five"),
     ],
 )
-def test_events_take_the_room_that_is_left(height: int, events: int) -> None:
+def test_events_fill_the_remaining_rows(height: int, events: int) -> None:
     lines = drawn(draw_picture(picture(events=8), height))
     assert len([line for line in lines if "GroupsProgressing" in line]) == events
 

@@ -33,27 +33,28 @@ def test_names(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["engine/two", "engine/two.yaml"])
-def test_what_it_says(directory: Path, name: str) -> None:
+def test_an_example_is_parsed(directory: Path, name: str) -> None:
     example = find_example(name, directory)
     assert (example.name, list(example.sets), example.least) == ("engine/two", ["a", "b"], {"b": 2})
     assert example.comment == ("Two.", "", "  look")
 
 
 @pytest.mark.parametrize("name", ["three", "../one", ""])
-def test_an_unknown_name_lists_those_that_there_are(directory: Path, name: str) -> None:
+def test_an_unknown_name_lists_all_examples(directory: Path, name: str) -> None:
     with pytest.raises(UnknownExampleError, match="engine/two, one"):
         find_example(name, directory)
 
 
-def test_every_example_can_be_shown() -> None:
+def test_every_example_is_valid() -> None:
     examples = [find_example(name) for name in example_names()]
     assert all(
-        (example.sets or example.disaggregated) and "What to look at" in " ".join(example.comment) for example in examples
+        (example.sets or example.disaggregated) and "What to look at" in " ".join(example.comment)
+        for example in examples
     )
     assert {path for path in EXAMPLES.rglob("*.yaml")} == {example.path for example in examples}
 
 
-def test_what_a_plain_cluster_lacks_is_known() -> None:
+def test_examples_list_their_requirements() -> None:
     needs = {name: example.needs for name in example_names() if (example := find_example(name)).needs}
     assert list(needs) == ["disaggregated/keda"]
     (definition,) = needs["disaggregated/keda"]
@@ -65,7 +66,7 @@ def test_sets_of_another_controller_are_not_waited_for() -> None:
     assert (list(example.sets), example.left_alone) == (["managed-here"], ("managed-elsewhere",))
 
 
-def test_sets_of_roles_and_what_autoscalers_leave_them() -> None:
+def test_disaggregated_sets_and_the_minimum_of_their_autoscalers() -> None:
     example = find_example("disaggregated/hpa")
     assert (list(example.sets), list(example.disaggregated)) == ([], ["scaled"])
     assert example.least == {"scaled-decode": 2}

@@ -37,7 +37,7 @@ def run(*views: View, **changes: Any) -> tuple[Result, SilentShow, FakeScene]:
     return run_example(scene, show, example), show, scene  # type: ignore[arg-type]
 
 
-def test_an_example_comes_up() -> None:
+def test_an_example_becomes_ready() -> None:
     result, show, scene = run(a_view())
     assert result.is_good and result.checks == 6, [check for check in show.checks if not check.held]
     assert show.steps == ["Example quickstart"]
@@ -52,13 +52,13 @@ def test_an_example_comes_up() -> None:
         pytest.param({}, {NAME: 5}, id="an autoscaler is not done"),
     ],
 )
-def test_what_does_not_come_is_told(status: dict[str, Any], least: dict[str, int]) -> None:
+def test_missing_objects_are_reported(status: dict[str, Any], least: dict[str, int]) -> None:
     result, show, _ = run(a_view(**status), least=least)
     assert result.failed == (f"LeaderWorkerSet {NAME} to be at rest",)
     assert show.failures
 
 
-def test_a_set_of_another_controller_has_nothing() -> None:
+def test_a_set_of_another_controller_has_no_children() -> None:
     result, _, _ = run(a_view(), alone=("elsewhere",))
     assert result.is_good and result.checks == 7
     view = a_view()
@@ -71,7 +71,7 @@ def test_a_set_of_another_controller_has_nothing() -> None:
         assert result.failed == ("elsewhere, which another controller runs, has no children and no status",)
 
 
-def test_a_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> str:
         raise CommandError("denied")
 
@@ -81,7 +81,7 @@ def test_a_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert show.checks[0].actual == "denied"
 
 
-def test_a_service_that_nobody_can_use_is_seen() -> None:
+def test_an_unusable_service_is_detected() -> None:
     service = make_service()
     service["spec"]["clusterIP"] = "10.0.0.1"
     view = a_view()

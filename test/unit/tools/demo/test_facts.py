@@ -44,7 +44,7 @@ def test_a_pod_of_no_set_has_no_facts() -> None:
     assert pod_of(pod) is None
 
 
-def test_only_controllers_own() -> None:
+def test_only_controllers_are_owners() -> None:
     obj = {"metadata": {"ownerReferences": [{"uid": "a"}, {"uid": "b", "controller": True}]}}
     assert owner_of(obj) == "b"
     assert owner_of({"metadata": {}}) == ""
@@ -54,7 +54,11 @@ def test_a_set_and_its_conditions_by_type() -> None:
     facts = set_of(make_set(replicas=3, size=2, readyReplicas=2, true=["Progressing"]))
     assert (facts.replicas, facts.size, facts.pods, facts.ready, facts.updated) == (3, 2, 6, 2, 3)
     assert facts.conditions[0] == Condition("Available", False, "AvailableReason")
-    assert [condition.type for condition in facts.conditions] == ["Available", "Progressing", "UpdateInProgress"]
+    assert [condition.type for condition in facts.conditions] == [
+        "Available",
+        "Progressing",
+        "UpdateInProgress",
+    ]
     assert facts.holds("Progressing") and not facts.holds("Available") and not facts.holds("Unknown")
 
 
@@ -81,7 +85,7 @@ def test_a_set_and_its_conditions_by_type() -> None:
         ),
     ],
 )
-def test_which_spec_a_status_is_about(status: dict[str, Any], observed: bool) -> None:
+def test_the_observed_generation_of_a_status(status: dict[str, Any], observed: bool) -> None:
     lws = make_set()
     lws["metadata"]["generation"] = 2
     lws["status"] = status

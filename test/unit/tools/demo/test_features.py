@@ -58,7 +58,7 @@ def failed(scenery: dict[str, Any]) -> list[str]:
     return [check.claim for check in verify_features(Scenery(**scenery)) if not check.held]
 
 
-def test_a_set_as_it_should_be() -> None:
+def test_a_correct_set_passes_all_checks() -> None:
     checks = verify_features(Scenery(**parts()))
     assert [check.claim for check in checks] == [
         "8 pods carry LWS_LEADER_ADDRESS of their own leader, in a headless Service",
@@ -110,7 +110,7 @@ def test_a_set_as_it_should_be() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_seen(edit: Edit, claim: str) -> None:
+def test_each_error_fails_a_check(edit: Edit, claim: str) -> None:
     scenery = parts()
     edit(scenery)
     assert any(claim in failure for failure in failed(scenery))
@@ -130,7 +130,7 @@ def test_leaders_may_be_in_no_subgroup() -> None:
     assert any("workers of each group are in subgroups" in claim for claim in failed(scenery))
 
 
-def test_of_features_that_are_not_used_nothing_is_said() -> None:
+def test_unused_features_are_not_checked() -> None:
     pods = [pod for group in range(4) for pod in make_group(group)]
     for pod in pods:
         pod["metadata"]["namespace"], pod["spec"]["subdomain"] = "default", NAME

@@ -30,7 +30,7 @@ def test_a_whole_group_is_ready() -> None:
         pytest.param(None, id="missing"),
     ],
 )
-def test_one_worker_less_and_the_group_is_not_ready(spoiled: dict[str, Any] | None) -> None:
+def test_a_group_with_a_missing_worker_is_not_ready(spoiled: dict[str, Any] | None) -> None:
     worker = {"owner": "workers-0-uid", **(spoiled or {})}
     pods = make_group(0)[:3] + ([make_pod(0, 3, **worker)] if spoiled is not None else [])
     (group,) = groups_of(pods_of(pods), LEADERS)
@@ -55,6 +55,6 @@ def test_a_leader_alone_is_a_group_of_one() -> None:
     assert group.is_ready
 
 
-def test_groups_come_by_index() -> None:
+def test_groups_are_ordered_by_index() -> None:
     pods = pods_of([*make_group(10), *make_group(2), *make_group(0)])
     assert [group.index for group in groups_of(pods, {})] == [0, 2, 10]

@@ -17,7 +17,7 @@ from tools.demo.scene import holder, verify_definition, verify_webhooks
         pytest.param(["", "me"], "me", id="held"),
     ],
 )
-def test_who_holds_the_lease(holders: list[str], expected: str) -> None:
+def test_the_holder_of_the_lease(holders: list[str], expected: str) -> None:
     leases = [make_lease(identity) for identity in holders]
     for number, lease in enumerate(leases):
         lease["metadata"]["uid"] = str(number)
@@ -65,10 +65,10 @@ def test_webhooks_that_call_the_manager() -> None:
         pytest.param({"service": {"name": "webhook"}, "caBundle": "Q0E="}, id="a Service"),
     ],
 )
-def test_webhooks_that_do_not(bad: dict[str, Any]) -> None:
+def test_webhooks_that_do_not_call_the_manager(bad: dict[str, Any]) -> None:
     check = verify_webhooks([configuration(GOOD, bad)], 9443)
     assert not check.held and check.actual == "not so: hook-1"
 
 
-def test_no_webhooks_prove_nothing() -> None:
+def test_missing_webhooks_fail_the_check() -> None:
     assert not verify_webhooks([], 9443).held

@@ -40,12 +40,12 @@ def screen() -> Iterator[Screen]:
     screen.show.close()
 
 
-def test_it_is_a_show(screen: Screen) -> None:
+def test_live_implements_the_show_protocol(screen: Screen) -> None:
     show: Show = screen.show
     show.changed()
 
 
-def test_finished_steps_stay(screen: Screen) -> None:
+def test_finished_steps_are_kept(screen: Screen) -> None:
     screen.show.begin("Create")
     screen.show.say("$ kubectl apply")
     screen.show.verified([Check("good", True, "", ""), Check("bad", False, "1", "2")])
@@ -55,7 +55,7 @@ def test_finished_steps_stay(screen: Screen) -> None:
     assert "error: gone [here]" in screen.text
 
 
-def test_what_is_built_waited_for_and_seen_is_drawn_below(screen: Screen) -> None:
+def test_the_current_activity_is_drawn_below(screen: Screen) -> None:
     screen.show.build(Progress("compile", 1.0, 0.5))
     screen.show.watch(lambda: picture_of(make_view(), time_of(CREATED)))
     screen.show.wait_for("pods")
@@ -64,7 +64,7 @@ def test_what_is_built_waited_for_and_seen_is_drawn_below(screen: Screen) -> Non
     assert "●●● 3/3" in screen.text
 
 
-def test_a_finished_build_makes_room(screen: Screen) -> None:
+def test_a_finished_build_is_removed(screen: Screen) -> None:
     screen.show.build(Progress("compile", 1.0, 0.5))
     screen.show.wait_for("programs")
     screen.show.build(Progress("compile", 65.0, 1.0, finished=True))
@@ -80,7 +80,7 @@ def test_commands_can_be_copied(screen: Screen) -> None:
     assert line in screen.text and "[bold] is no markup" in screen.text
 
 
-def test_the_cursor_comes_back() -> None:
+def test_the_cursor_is_restored() -> None:
     screen = Screen()
     assert SHOW_CURSOR not in screen.stream.getvalue()
     screen.show.close()

@@ -27,7 +27,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
 @pytest.mark.parametrize("code", [0, 1])
 @pytest.mark.parametrize(("arguments", "once"), [([], False), (["--once"], True)])
-def test_the_presentation_decides(
+def test_the_presentation_determines_the_exit_code(
     run: Callable[..., int], arguments: list[str], once: bool, code: int
 ) -> None:
     calls: list[bool] = []
@@ -56,7 +56,7 @@ def killed_by(number: signal.Signals, deeds: list[str]) -> Callable[[bool], int]
     return present
 
 
-def test_ctrl_c_exits_130_and_a_second_one_disturbs_nothing(run: Callable[..., int]) -> None:
+def test_ctrl_c_exits_130_and_a_second_one_is_ignored(run: Callable[..., int]) -> None:
     deeds: list[str] = []
     assert run(killed_by(signal.SIGINT, deeds)) == 130
     assert deeds == ["cleaned up"]
@@ -71,7 +71,7 @@ def test_other_signals_clean_up_too(run: Callable[..., int], number: signal.Sign
     assert deeds == ["cleaned up"]
 
 
-def test_signals_are_as_they_were(run: Callable[..., int]) -> None:
+def test_signal_handlers_are_restored(run: Callable[..., int]) -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     run(killed_by(signal.SIGINT, []))
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before

@@ -59,7 +59,7 @@ def event(kind: str, pod: dict[str, Any], version: int) -> dict[str, Any]:
     return {"type": kind, "object": pod}
 
 
-def test_it_starts_with_the_list_and_goes_on_with_the_stream(api: FakeApi) -> None:
+def test_a_list_is_followed_by_a_watch(api: FakeApi) -> None:
     api.stored = [make_pod(0, 0)]
     changed = threading.Event()
     mirror = follow(api, changed)
@@ -72,7 +72,7 @@ def test_it_starts_with_the_list_and_goes_on_with_the_stream(api: FakeApi) -> No
     mirror.stop()
 
 
-def test_a_stream_that_ends_goes_on_where_it_ended(api: FakeApi) -> None:
+def test_a_watch_that_ends_resumes_at_its_version(api: FakeApi) -> None:
     mirror = follow(api)
     api.events.put(event("ADDED", make_pod(0, 0), 7))
     bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}
@@ -82,7 +82,7 @@ def test_a_stream_that_ends_goes_on_where_it_ended(api: FakeApi) -> None:
     mirror.stop()
 
 
-def test_a_version_that_is_too_old_is_listed_anew(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_version_causes_a_new_list(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.demo.mirror._RETRY_SECONDS", 0.0)
     mirror = follow(api)
     api.stored, api.version = [make_pod(0, 0), make_pod(1, 0)], 20
@@ -92,7 +92,7 @@ def test_a_version_that_is_too_old_is_listed_anew(api: FakeApi, monkeypatch: pyt
     mirror.stop()
 
 
-def test_a_broken_stream_goes_on_where_it_broke(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_watch_resumes_at_its_version(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.demo.mirror._RETRY_SECONDS", 0.0)
     mirror = follow(api)
     api.events.put(ConnectionResetError())
@@ -100,7 +100,7 @@ def test_a_broken_stream_goes_on_where_it_broke(api: FakeApi, monkeypatch: pytes
     mirror.stop()
 
 
-def test_fresh_asks_past_the_stream(api: FakeApi) -> None:
+def test_fresh_reads_from_the_api_server(api: FakeApi) -> None:
     mirror = follow(api)
     api.stored = [make_pod(0, 0)]
     assert len(mirror.view().pods(NAME)) == 0
@@ -108,7 +108,7 @@ def test_fresh_asks_past_the_stream(api: FakeApi) -> None:
     mirror.stop()
 
 
-def test_what_does_not_come_in_time_is_said(api: FakeApi) -> None:
+def test_a_timeout_is_reported(api: FakeApi) -> None:
     mirror = follow(api)
     with pytest.raises(NotInTime, match="a miracle: not within 0 s") as late:
         mirror.until(lambda _: False, 0.0, "a miracle")
@@ -116,7 +116,7 @@ def test_what_does_not_come_in_time_is_said(api: FakeApi) -> None:
     mirror.stop()
 
 
-def test_a_list_that_is_refused_is_said(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_list_is_reported(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str) -> dict[str, Any]:
         raise ApiError(404, "not found")
 

@@ -27,11 +27,11 @@ def test_passes_that_failed_do_not_count() -> None:
     assert dict(passes_in(TEXT)) == {"pod": 7, "leaderworkerset": 1}
 
 
-def test_no_metrics_no_passes() -> None:
+def test_missing_metrics_mean_no_passes() -> None:
     assert passes_in("").get("pod", 0) == 0
 
 
-def test_the_endpoint_is_asked_with_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_is_sent_to_the_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[Request] = []
     (tmp_path / "metrics").write_text(TEXT)
 
@@ -53,9 +53,7 @@ def test_the_endpoint_is_asked_with_the_token(tmp_path: Path, monkeypatch: pytes
         pytest.param(TimeoutError(), id="no response in time"),
     ],
 )
-def test_a_manager_that_does_not_answer_has_made_no_pass(
-    trouble: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_manager_has_no_passes(trouble: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> object:
         raise trouble
 

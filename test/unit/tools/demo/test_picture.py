@@ -30,7 +30,8 @@ def test_rows_of_groups() -> None:
     ]
     picture = picture_of(make_view(pods), NOW)
     rows = [
-        (group.index, group.revision, group.ready_workers, group.size, group.is_ready) for group in picture.groups
+        (group.index, group.revision, group.ready_workers, group.size, group.is_ready)
+        for group in picture.groups
     ]
     assert rows == [
         (0, "old", 3, 4, True),
@@ -41,14 +42,14 @@ def test_rows_of_groups() -> None:
     assert (picture.groups_ready, picture.pods_ready) == (1, 11)
 
 
-def test_without_a_set_there_is_little_to_see() -> None:
+def test_a_picture_without_a_set() -> None:
     view = make_view()
     empty = picture_of(type(view)({**view.objects, **dict.fromkeys(["LeaderWorkerSet"], ())}, {}), NOW)
     assert (empty.facts, empty.groups, empty.pods_ready) == (None, (), 0)
     assert summary(empty) == "no LeaderWorkerSet"
 
 
-def test_the_newest_set_is_seen() -> None:
+def test_the_newest_set_is_shown() -> None:
     older = make_set(replicas=1)
     older["metadata"] |= {"name": "older", "uid": "older", "creationTimestamp": "2025-01-01T00:00:00Z"}
     view = make_view()
@@ -67,13 +68,13 @@ def test_the_newest_set_is_seen() -> None:
         ),
     ],
 )
-def test_when_and_how_often_an_event_was_seen(changes: dict[str, Any], age: float, count: int) -> None:
+def test_time_and_count_of_an_event(changes: dict[str, Any], age: float, count: int) -> None:
     (event,) = picture_of(make_view(events=[make_event("Reason", "note", **changes)]), NOW).events
     assert (event.reason, event.note, event.age, event.count) == ("Reason", "note", age, count)
     assert not event.is_warning
 
 
-def test_events_about_the_set_come_newest_first() -> None:
+def test_events_of_the_set_are_listed_newest_first() -> None:
     events = [
         make_event("First", "a"),
         make_event("Second", "b", at="2026-01-01T00:00:10Z", type="Warning"),

@@ -16,12 +16,12 @@ def lines_of(stream: StringIO) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def test_it_is_a_show() -> None:
+def test_plain_implements_the_show_protocol() -> None:
     show: Show = Show(StringIO())
     show.close()
 
 
-def test_everything_is_a_line_with_the_time() -> None:
+def test_every_line_has_a_time() -> None:
     stream = StringIO()
     show = Show(stream)
     show.begin("Create")
@@ -44,13 +44,13 @@ def test_everything_is_a_line_with_the_time() -> None:
     ]
 
 
-def test_what_can_be_copied_stands_alone() -> None:
+def test_commands_are_printed_on_separate_lines() -> None:
     stream = StringIO()
     Show(stream).tell(["", "export A=b"])
     assert lines_of(stream) == ["", "export A=b"]
 
 
-def test_builds_are_lines() -> None:
+def test_builds_are_printed_as_lines() -> None:
     stream = StringIO()
     show = Show(stream)
     show.build(Progress("compile", 0.0, 0.0))
@@ -62,7 +62,7 @@ def test_builds_are_lines() -> None:
     ]
 
 
-def test_pictures_are_told_when_they_change_and_events_once() -> None:
+def test_only_changed_pictures_and_new_events_are_printed() -> None:
     stream = StringIO()
     show = Show(stream)
     show.changed()
@@ -85,7 +85,7 @@ def test_pictures_are_told_when_they_change_and_events_once() -> None:
     ]
 
 
-def test_there_is_no_control_code() -> None:
+def test_output_has_no_control_codes() -> None:
     stream = StringIO()
     show = Show(stream)
     show.verified([Check("claim", False, "1", "2")])

@@ -17,14 +17,14 @@ def a_play(scene: FakeScene, show: SilentShow | None = None, uids: frozenset[str
     return Play(scene, show or SilentShow(), a_manifest(), Path("a.yaml"), uids)  # type: ignore[arg-type]
 
 
-def test_commands_are_shown_as_a_user_would_type_them() -> None:
+def test_commands_are_shown_as_users_type_them() -> None:
     scene, show = FakeScene([make_view()]), SilentShow()
     a_play(scene, show).kubectl("patch", "lws", "a", "-p", "[1, 2]")
     assert show.said == ["$ kubectl patch lws a -p '[1, 2]'"]
     assert scene.cluster.commands == [("--namespace", "default", "patch", "lws", "a", "-p", "[1, 2]")]
 
 
-def test_a_goal_is_waited_for_and_then_asked_for_again() -> None:
+def test_a_reached_goal_is_verified_by_a_fresh_read() -> None:
     waited, fresh = make_view(), make_view()
     scene, show = FakeScene([waited], [fresh]), SilentShow()
     assert a_play(scene, show).until(Goal(NAME, 4, IMAGE), "4 groups") is fresh
@@ -64,13 +64,13 @@ def test_other_waits(wait: Callable[[Play], object], views: list[View], reached:
             wait(play)
 
 
-def test_what_was_there_before_may_stay() -> None:
+def test_earlier_objects_may_remain() -> None:
     view = make_view()
     uids = frozenset(obj["metadata"]["uid"] for objects in view.objects.values() for obj in objects)
     assert a_play(FakeScene([view], [view]), uids=uids).until_empty() is view
 
 
-def test_passes_are_read_until_there_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passes_are_awaited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([{}, {"set": 1}, {"set": 1, "pod": 6}])
     calls: list[tuple[int, str]] = []
 
@@ -85,14 +85,14 @@ def test_passes_are_read_until_there_are_enough(tmp_path: Path, monkeypatch: pyt
     assert calls == [(8443, "the-admins-token")] * 3
 
 
-def test_passes_that_are_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_passes_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.demo.play.read_passes", lambda *_: {})
     monkeypatch.setattr("tools.demo.play._SECONDS", -1.0)
     with pytest.raises(NotInTime, match="look at every object"):
         a_play(FakeScene([make_view()], workspace=tmp_path)).until_passes({"set": 1})
 
 
-def test_a_set_that_is_missing_is_said() -> None:
+def test_a_missing_set_is_reported() -> None:
     play = a_play(FakeScene([]))
     assert play.facts(make_view()).name == NAME
     with pytest.raises(LookupError, match=f"default/{NAME} does not exist"):

@@ -56,7 +56,9 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stage:
         pytest.param(Result(0), 1, ["0 of 0 checks did not hold:"], id="nothing was checked"),
     ],
 )
-def test_once(result: Result, code: int, lines: list[str], stage: Stage) -> None:
+def test_with_once_the_demo_exits_after_the_checks(
+    result: Result, code: int, lines: list[str], stage: Stage
+) -> None:
     stage.result = result
     assert present(once=True) == code
     assert stage.show.told == ["", *lines] and lines == result.verdict
@@ -64,7 +66,9 @@ def test_once(result: Result, code: int, lines: list[str], stage: Stage) -> None
 
 
 @pytest.mark.parametrize("result", [Result(3), Result(3, ("a",))])
-def test_it_stays_until_ctrl_c(result: Result, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cluster_is_kept_until_ctrl_c(
+    result: Result, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(_: object) -> None:
         assert not stage.is_down
         raise KeyboardInterrupt
@@ -78,21 +82,21 @@ def test_it_stays_until_ctrl_c(result: Result, stage: Stage, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("trouble", [BuildError("no compiler"), OSError("disk full")])
-def test_trouble_is_one_message(trouble: Exception, stage: Stage) -> None:
+def test_an_error_is_one_message(trouble: Exception, stage: Stage) -> None:
     stage.trouble = trouble
     assert present(once=True) == 1
     assert stage.show.failures == [f"error: {trouble}"]
     assert stage.show.closed == 1
 
 
-def test_ctrl_c_goes_on_to_the_caller(stage: Stage) -> None:
+def test_ctrl_c_is_raised_to_the_caller(stage: Stage) -> None:
     stage.trouble = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         present(once=True)
     assert stage.show.closed == 1
 
 
-def test_a_reader_that_has_gone(stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_closed_pipe(stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stage.trouble = BrokenPipeError()
     with (tmp_path / "out").open("w") as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)
@@ -102,13 +106,13 @@ def test_a_reader_that_has_gone(stage: Stage, monkeypatch: pytest.MonkeyPatch, t
     assert stage.show.failures == []
 
 
-def test_three_commands_to_try() -> None:
+def test_three_commands_are_suggested() -> None:
     lines = invitation(Path("/state/admin.yaml"), Path("/programs"))
     assert len([line for line in lines if line.startswith("kubectl ")]) == 3
     assert len([line for line in lines if line.startswith("export ")]) == 2
 
 
-def test_an_example_says_itself_what_to_try() -> None:
+def test_an_example_suggests_its_own_commands() -> None:
     example = find_example("claims")
     lines = invitation(Path("/state/admin.yaml"), Path("/programs"), example)
     assert len([line for line in lines if line.startswith("export ")]) == 2
@@ -148,7 +152,7 @@ class Terminal(StringIO):
         pytest.param(StringIO(), "xterm", Show, id="a pipe"),
     ],
 )
-def test_control_codes_are_for_terminals(
+def test_control_codes_are_only_for_terminals(
     stream: StringIO, term: str | None, kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdout", stream)

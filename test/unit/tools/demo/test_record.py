@@ -8,7 +8,7 @@ def event(kind: str, obj: Object) -> dict[str, object]:
     return {"type": kind, "object": obj}
 
 
-def test_lists_and_events_make_a_view() -> None:
+def test_a_view_combines_lists_and_events() -> None:
     record = Record()
     record.replace(Kind.SET, [make_set()])
     record.replace(Kind.POD, make_group(0))
@@ -22,7 +22,7 @@ def test_lists_and_events_make_a_view() -> None:
     assert view.set("another") is None
 
 
-def test_what_a_new_list_does_not_have_is_gone() -> None:
+def test_objects_missing_from_a_new_list_are_removed() -> None:
     record = Record()
     record.replace(Kind.POD, make_group(0))
     record.replace(Kind.POD, make_group(1))
@@ -30,7 +30,7 @@ def test_what_a_new_list_does_not_have_is_gone() -> None:
     assert {pod.group for pod in record.since(record.mark())[0]} == {1}
 
 
-def test_every_change_of_a_pod_is_a_moment() -> None:
+def test_every_change_of_a_pod_is_recorded() -> None:
     record = Record()
     record.replace(Kind.POD, [make_pod(0, 0, ready=False)])
     mark = record.mark()
@@ -41,12 +41,12 @@ def test_every_change_of_a_pod_is_a_moment() -> None:
     assert [[pod.state for pod in moment] for moment in record.since(mark)] == [["not ready"], ["ready"], []]
 
 
-def test_moments_begin_with_that_of_the_mark() -> None:
+def test_moments_begin_with_the_mark() -> None:
     record = Record()
     assert record.since(record.mark()) == ((),)
 
 
-def test_statefulsets_are_remembered_when_they_are_gone() -> None:
+def test_deleted_statefulsets_are_remembered() -> None:
     record = Record()
     workers = make_statefulset("workers", "workers-0-uid", f"{NAME}-0-0-uid", 3)
     record.take(Kind.STATEFULSET, event("ADDED", workers))

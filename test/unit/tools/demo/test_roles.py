@@ -34,7 +34,7 @@ def a_view(sets: list[dict[str, Any]], services: list[dict[str, Any]]) -> View:
     return View({**view.objects, Kind.SET: tuple(sets), Kind.SERVICE: tuple(services)}, {})
 
 
-def test_the_sets_of_others_are_not_its_own() -> None:
+def test_sets_of_other_owners_are_ignored() -> None:
     view = a_view([*CHILDREN, a_child(0, "prefill", of="other")], SERVICES)
     assert children_of(view, "other") == ["other-0-k-prefill"]
     assert len(children_of(view, "pd")) == 4
@@ -51,14 +51,14 @@ def test_the_sets_of_others_are_not_its_own() -> None:
         ),
     ],
 )
-def test_what_is_missing_is_told(
+def test_missing_objects_are_reported(
     sets: list[dict[str, Any]], services: list[dict[str, Any]], failed: str
 ) -> None:
     checks = verify_roles(a_view(sets, services), WRITTEN)
     assert any(failed in check.claim for check in checks if not check.held)
 
 
-def test_it_is_whole_when_every_role_is_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_is_complete_when_every_role_is_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = {}
 
     def at_rest(_: View, name: str, least: int) -> bool:

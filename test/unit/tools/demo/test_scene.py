@@ -116,7 +116,7 @@ UP = [
 DOWN = ["mirror down", "manager down", "kill kube-apiserver", "cluster down"]
 
 
-def test_up_in_order_and_down_in_reverse(world: World) -> None:
+def test_components_start_in_order_and_stop_in_reverse(world: World) -> None:
     show = SilentShow()
     with set_up(show, PLAIN):  # type: ignore[arg-type]
         assert world.deeds == UP
@@ -128,13 +128,13 @@ def test_up_in_order_and_down_in_reverse(world: World) -> None:
     assert any("v1.2.3" in line for line in show.said)
 
 
-def test_everything_goes_down_after_an_error(world: World) -> None:
+def test_everything_is_stopped_after_an_error(world: World) -> None:
     with pytest.raises(RuntimeError, match="tour"), set_up(SilentShow(), PLAIN):  # type: ignore[arg-type]
         raise RuntimeError("tour")
     assert world.deeds == UP + DOWN
 
 
-def test_a_manager_that_never_leads(world: World) -> None:
+def test_a_manager_that_does_not_become_leader(world: World) -> None:
     world.view = make_view(leases=[make_lease("")])
     with pytest.raises(NotInTime, match="Lease"), set_up(SilentShow(), PLAIN):  # type: ignore[arg-type]
         raise AssertionError("the tour must not begin")
@@ -148,7 +148,7 @@ def test_the_new_kind_is_waited_for(world: World) -> None:
         assert world.deeds == UP
 
 
-def test_a_kind_that_never_appears(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_that_is_not_served(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.demo.scene._KNOWN_SECONDS", -1.0)
     world.kinds = []
     with pytest.raises(ComponentError, match=KIND), set_up(SilentShow(), PLAIN):  # type: ignore[arg-type]

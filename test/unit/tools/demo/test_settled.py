@@ -20,7 +20,7 @@ GOAL = Goal(NAME, 4, IMAGE)
 GROUPS = [pod for index in range(4) for pod in make_group(index)]
 
 
-def test_a_set_as_it_should_be() -> None:
+def test_a_correct_set_is_settled() -> None:
     assert is_reached(make_view(), GOAL)
 
 
@@ -33,7 +33,7 @@ def test_a_set_as_it_should_be() -> None:
         pytest.param(Goal(NAME, 4, IMAGE, {f"{NAME}-2-1-uid"}), id="a pod that has to go is there"),
     ],
 )
-def test_another_goal_is_not_reached(goal: Goal) -> None:
+def test_a_set_with_another_goal_is_not_settled(goal: Goal) -> None:
     assert not is_reached(make_view(), goal)
 
 
@@ -80,7 +80,7 @@ def test_the_statefulsets_must_agree(status: dict[str, Any]) -> None:
     assert not is_reached(make_view(statefulsets=children), GOAL)
 
 
-def test_nothing_is_left_but_what_was_there_and_history() -> None:
+def test_only_earlier_objects_and_history_remain() -> None:
     everything = make_view()
     assert not is_empty(everything, [])
     record = Record()

@@ -34,12 +34,12 @@ def status(view: View, facts: SetFacts) -> list[Check]:
 
 
 @pytest.mark.parametrize("verify", [verify_pods, environment, verify_objects, status])
-def test_all_holds_for_a_set_as_it_should_be(verify: Callable[[View, SetFacts], list[Check]]) -> None:
+def test_a_correct_set_passes_all_checks(verify: Callable[[View, SetFacts], list[Check]]) -> None:
     checks = verify(make_view(), WANTED)
     assert checks and all(check.held for check in checks), checks
 
 
-def test_claims_tell_numbers() -> None:
+def test_claims_contain_numbers() -> None:
     claims = [
         check.claim
         for verify in (verify_pods, environment, verify_objects, status)
@@ -109,7 +109,7 @@ def replaced(pod: dict[str, Any]) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_what_is_wrong_is_found(
+def test_each_error_fails_a_check(
     verify: Callable[[View, SetFacts], list[Check]], view: View, actual: str
 ) -> None:
     failed = [check for check in verify(view, WANTED) if not check.held]
@@ -126,6 +126,6 @@ def test_what_is_wrong_is_found(
         pytest.param({"observedGeneration": 0}, id="about an older spec"),
     ],
 )
-def test_a_status_that_says_otherwise(status: dict[str, Any]) -> None:
+def test_a_different_status_fails_the_check(status: dict[str, Any]) -> None:
     (check,) = verify_status(set_of(make_set(**status)))
     assert not check.held

@@ -6,18 +6,18 @@ from tools.demo.tour import verify_event
 TOLD = make_event("RecreateGroup", "Worker pod a-1 failed")
 
 
-def test_an_event_that_tells_why() -> None:
+def test_an_event_with_the_reason() -> None:
     check = verify_event(make_view(events=[make_event("Other", "a-1"), TOLD]), "RecreateGroup", "a-1")
     assert check.held
     assert check.claim == "an Event says why, RecreateGroup: Worker pod a-1 failed"
 
 
-def test_another_reason_is_no_reason() -> None:
+def test_an_event_with_another_reason_does_not_count() -> None:
     check = verify_event(make_view(events=[make_event("Other", "a-1")]), "RecreateGroup", "a-1")
     assert not check.held and check.actual == "only Other"
 
 
-def test_another_pod_is_not_meant() -> None:
+def test_an_event_about_another_pod_does_not_count() -> None:
     check = verify_event(make_view(events=[TOLD]), "RecreateGroup", "b-1")
     assert not check.held and check.actual == "['Worker pod a-1 failed']"
 

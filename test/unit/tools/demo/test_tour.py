@@ -35,7 +35,7 @@ def tour(monkeypatch: pytest.MonkeyPatch, *acts: Act) -> tuple[Result, SilentSho
     return run_tour(FakeScene([make_view()]), show), show  # type: ignore[arg-type]
 
 
-def test_every_act_is_played_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_act_is_played_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     result, show = tour(monkeypatch, act(GOOD, GOOD), act(GOOD))
     assert result == Result(3) and result.is_good
     assert show.steps == ["Step 0 of 4 × 4", "Step 1 of 4 × 4"]
@@ -44,7 +44,7 @@ def test_every_act_is_played_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert show.waits[-1] == "" and show.failures == []
 
 
-def test_a_check_that_does_not_hold_ends_the_tour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_check_ends_the_tour(monkeypatch: pytest.MonkeyPatch) -> None:
     result, show = tour(monkeypatch, act(GOOD), act(GOOD, BAD), act(GOOD))
     assert result == Result(3, ("bad",)) and not result.is_good
     assert len(show.steps) == 2
@@ -67,7 +67,7 @@ def test_a_check_that_does_not_hold_ends_the_tour(monkeypatch: pytest.MonkeyPatc
         pytest.param(IndexError("no pod"), "no error", "no pod", id="a pod"),
     ],
 )
-def test_an_act_that_breaks_off_is_a_failed_check(
+def test_an_act_that_raises_is_a_failed_check(
     error: Exception, expected: str, actual: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result, show = tour(monkeypatch, act(error=error), act(GOOD))
@@ -77,12 +77,12 @@ def test_an_act_that_breaks_off_is_a_failed_check(
     assert show.waits[-1] == ""
 
 
-def test_a_tour_without_checks_has_proved_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tour_without_checks_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     result, _ = tour(monkeypatch, act())
     assert not result.is_good
 
 
-def test_what_was_there_before_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_earlier_objects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[frozenset[str]] = []
 
     def look(play: Play) -> list[Check]:

@@ -35,7 +35,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", archive.CONTEXT)
-def test_it_is_built_for_each_content_of_its_files_and_one_is_kept(
+def test_the_archive_is_rebuilt_when_a_file_changes_and_one_is_kept(
     cache: Path, builds: list[Path], name: str
 ) -> None:
     first = archive.engines_archive()
@@ -47,14 +47,14 @@ def test_it_is_built_for_each_content_of_its_files_and_one_is_kept(
     assert list(cache.iterdir()) == [second]
 
 
-def test_a_broken_one_is_built_again(cache: Path, builds: list[Path]) -> None:
+def test_a_broken_archive_is_rebuilt(cache: Path, builds: list[Path]) -> None:
     path = archive.engines_archive()
     path.write_bytes(path.read_bytes()[:100])
     assert archive.engines_archive() == path
     assert builds == [path, path]
 
 
-def test_every_file_of_the_image_is_there() -> None:
+def test_every_file_of_the_image_exists() -> None:
     copied = [
         words[1]
         for words in map(str.split, archive.CONTEXT["Dockerfile"].read_text().splitlines())

@@ -21,12 +21,12 @@ def test_name_configuration_and_files(tmp_path: Path) -> None:
     assert [(path, content) for path, _, content in image.files()] == [("manager", b"#!/opt/lws/bin/python")]
 
 
-def test_the_size_is_that_of_the_pull() -> None:
+def test_the_size_is_the_size_of_a_pull() -> None:
     """Docker stores uncompressed layers; a registry compresses them."""
     assert Image((), {}, (b"\0" * 1_000_000, b"\x1f\x8b" + b"x" * 98)).compressed_size < 1_200
 
 
-def test_docker_finds_its_parts_too(tmp_path: Path) -> None:
+def test_docker_can_load_the_archive(tmp_path: Path) -> None:
     path = write_archive(tmp_path / "lws.tar", {"manager": b"x"})
     add_docker_manifest(path)
     add_docker_manifest(path)
@@ -42,7 +42,7 @@ def test_docker_finds_its_parts_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.7])
-def test_a_truncated_archive_is_one_line(tmp_path: Path, part: float) -> None:
+def test_a_truncated_archive_is_reported_in_one_line(tmp_path: Path, part: float) -> None:
     path = write_archive(tmp_path / "lws.tar", {"manager": os.urandom(50_000)})
     os.truncate(path, int(path.stat().st_size * part))
     with pytest.raises(
@@ -52,7 +52,7 @@ def test_a_truncated_archive_is_one_line(tmp_path: Path, part: float) -> None:
 
 
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
-def test_a_cache_is_trusted_with_what_is_whole(
+def test_only_complete_archives_are_used_from_the_cache(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], part: float
 ) -> None:
     path = write_archive(tmp_path / "lws.tar", {"manager": os.urandom(50_000)})
@@ -62,14 +62,12 @@ def test_a_cache_is_trusted_with_what_is_whole(
     assert [line.rpartition(": ")[2] for line in lines] == ["it is made again"] * (part < 1.0)
 
 
-def test_nothing_is_said_of_an_archive_that_was_never_made(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_archive_is_not_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not is_kept(tmp_path / "lws.tar")
     assert capsys.readouterr().out == ""
 
 
-def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
+def test_a_flipped_bit_is_detected(tmp_path: Path) -> None:
     path = write_archive(tmp_path / "lws.tar", {"manager": b"x"})
     content = bytearray(path.read_bytes())
     content[content.index(b"65532")] ^= 1
@@ -78,6 +76,6 @@ def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
         read_image(path)
 
 
-def test_one_that_is_not_there_is_made_by_make(tmp_path: Path) -> None:
+def test_a_missing_archive_is_built_by_make(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match="is not there: make it with `make image`"):
         read_image(tmp_path / "lws.tar")

@@ -51,7 +51,7 @@ def test_the_same_packages_have_the_same_key_and_an_update_has_another(tmp_path:
     assert base(tmp_path, architecture="arm64").key() not in keys
 
 
-def test_an_answer_of_somebody_else_is_no_release(tmp_path: Path) -> None:
+def test_a_response_of_a_proxy_is_not_a_release_file(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"is there a proxy in between\?"):
         DebianBase(tmp_path, "amd64", lambda _: "<html>log in</html>").key()
 
@@ -83,13 +83,13 @@ class Making(Recorded):
 BUILDER = Builder("buildah", Path("/store"), Path("/run"))
 
 
-def test_a_base_in_the_store_is_used_as_it_is(tmp_path: Path) -> None:
+def test_a_base_in_the_store_is_reused(tmp_path: Path) -> None:
     steps = Recorded(present=True)
     tag = add_to_builder(base(tmp_path), "key", BUILDER, steps)
     assert (tag, steps.ran) == ("localhost/lws-base:trixie-amd64-key", [])
 
 
-def test_a_cached_archive_is_put_into_the_store_and_not_made_anew(tmp_path: Path) -> None:
+def test_a_cached_archive_is_imported_into_the_store(tmp_path: Path) -> None:
     debian = base(tmp_path)
     keep(debian)
     steps = Recorded(present=False)
@@ -100,7 +100,7 @@ def test_a_cached_archive_is_put_into_the_store_and_not_made_anew(tmp_path: Path
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".sha256", ".tar"]
 
 
-def test_a_truncated_archive_is_made_anew(tmp_path: Path) -> None:
+def test_a_truncated_archive_is_rebuilt(tmp_path: Path) -> None:
     debian = base(tmp_path)
     archive = keep(debian)
     assert is_whole(archive)
@@ -117,7 +117,7 @@ def test_a_truncated_archive_is_made_anew(tmp_path: Path) -> None:
     ]
 
 
-def test_the_newest_is_known_where_debian_cannot_be_asked(tmp_path: Path) -> None:
+def test_the_newest_cached_base_is_used_if_debian_is_unreachable(tmp_path: Path) -> None:
     assert base(tmp_path).newest() == ""
     for age, key in enumerate(("new", "old")):
         os.utime(_touched(tmp_path / f"base-amd64-{key}.tar"), (100 - age, 100 - age))
@@ -129,13 +129,13 @@ def _touched(path: Path) -> Path:
     return path
 
 
-def test_it_is_as_small_as_debian_can_be() -> None:
+def test_the_base_is_a_minimal_debian() -> None:
     command = debootstrap_command(Path("/root-files"), "arm64")
     assert command[:2] == ["debootstrap", "--variant=minbase"]
     assert "--arch=arm64" in command
 
 
-def test_the_base_of_a_registry_is_what_the_dockerfile_names() -> None:
+def test_the_base_of_a_registry_is_named_in_the_dockerfile() -> None:
     dockerfile = (Path(__file__).resolve().parents[4] / "Dockerfile").read_text()
     (version,) = re.findall(r"^ARG PYTHON_VERSION=(\S+)$", dockerfile, re.MULTILINE)
     (named,) = re.findall(r"^ARG BASE=(\S+)$", dockerfile, re.MULTILINE)

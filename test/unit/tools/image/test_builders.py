@@ -33,11 +33,11 @@ def machine(installed: Sequence[str], *, silent: Sequence[str] = (), root: bool 
         pytest.param(machine(["podman", "buildah"], root=False), "podman", id="rootless"),
     ],
 )
-def test_the_first_that_can_build_is_chosen(host: Machine, chosen: str) -> None:
+def test_the_first_usable_builder_is_chosen(host: Machine, chosen: str) -> None:
     assert choose_builder(host) == chosen
 
 
-def test_nothing_but_what_is_asked_for_is_chosen() -> None:
+def test_only_the_requested_builder_is_chosen() -> None:
     assert choose_builder(machine(["docker", "buildah"]), "buildah") == "buildah"
     with pytest.raises(ImageError, match=r"podman: not installed"):
         choose_builder(machine(["docker", "buildah"]), "podman")
@@ -45,7 +45,7 @@ def test_nothing_but_what_is_asked_for_is_chosen() -> None:
         choose_builder(machine(["docker"]), "kaniko")
 
 
-def test_a_refusal_says_in_one_line_what_each_lacks() -> None:
+def test_a_refusal_lists_the_requirement_of_each_builder() -> None:
     host = machine(["docker", "buildah"], silent=["docker info"], root=False)
     with pytest.raises(LackingError) as refusal:
         choose_builder(host)
@@ -55,19 +55,19 @@ def test_a_refusal_says_in_one_line_what_each_lacks() -> None:
     )
 
 
-def test_an_empty_machine_is_told_what_to_install() -> None:
+def test_a_machine_without_builders_gets_instructions() -> None:
     with pytest.raises(ImageError, match="apt-get install buildah debootstrap"):
         choose_builder(machine([]))
 
 
-def test_only_what_runs_here_is_built_and_the_rest_is_named() -> None:
+def test_only_supported_platforms_are_built_and_others_are_listed() -> None:
     possible, refused = choose_platforms(machine([]))
     assert possible == ("linux/amd64",)
     assert list(refused) == ["linux/arm64"]
     assert "qemu-user-static" in refused["linux/arm64"]
 
 
-def test_an_emulator_makes_both_possible_and_the_own_platform_last(tmp_path: Path) -> None:
+def test_an_emulator_enables_both_platforms_with_the_own_one_last(tmp_path: Path) -> None:
     """Both images get one name in the builder's store, and the machine's own platform has to remain there."""
     (tmp_path / "qemu-aarch64").touch()
     host = Machine(architecture="x86_64", emulators=tmp_path)
@@ -82,6 +82,6 @@ def test_an_emulator_makes_both_possible_and_the_own_platform_last(tmp_path: Pat
         ("linux/s390x", "expected some of linux/amd64, linux/arm64"),
     ],
 )
-def test_a_platform_that_is_asked_for_must_be_possible(platforms: str, error: str) -> None:
+def test_an_unsupported_platform_is_rejected(platforms: str, error: str) -> None:
     with pytest.raises(ImageError, match=error):
         choose_platforms(machine([]), platforms)

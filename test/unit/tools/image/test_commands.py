@@ -23,7 +23,7 @@ def builder(name: str) -> Builder:
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_every_builder_gets_all_of_it(name: str) -> None:
+def test_every_builder_gets_all_arguments(name: str) -> None:
     command = builder(name).build(BUILD)
     assert {
         "--network=host",
@@ -38,11 +38,11 @@ def test_every_builder_gets_all_of_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["podman", "buildah"])
-def test_a_base_that_was_made_here_is_not_looked_for_in_registries(name: str) -> None:
+def test_a_local_base_is_not_pulled(name: str) -> None:
     assert "--pull=never" in builder(name).build(BUILD)
 
 
-def test_buildah_keeps_its_images_apart_and_asks_little_of_the_machine() -> None:
+def test_buildah_uses_separate_storage_and_minimal_isolation() -> None:
     commands = builder("buildah")
     lines = [
         commands.build(BUILD),

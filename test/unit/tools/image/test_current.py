@@ -27,7 +27,7 @@ def repository(tmp_path: Path) -> Path:
     ("name", "counts"),
     [("Dockerfile", True), ("lws/b.py", True), ("lws/new.py", True), ("docs/c.md", False)],
 )
-def test_the_key_changes_with_what_goes_into_the_image(repository: Path, name: str, counts: bool) -> None:
+def test_the_key_changes_with_the_sources_of_the_image(repository: Path, name: str, counts: bool) -> None:
     before = current.sources_key(repository)
     (repository / name).write_text("changed")
     assert (current.sources_key(repository) != before) == counts
@@ -53,7 +53,9 @@ def builds(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return done
 
 
-def test_it_is_built_once_and_few_are_kept(builds: list[Path], repository: Path, tmp_path: Path) -> None:
+def test_an_image_is_built_once_and_few_are_kept(
+    builds: list[Path], repository: Path, tmp_path: Path
+) -> None:
     first = current.current_archive()
     assert first == current.current_archive() and read_image(first).names == ("localhost/lws:0.1.0",)
     assert current.bill_beside(first).read_text() == "bill"
@@ -66,7 +68,7 @@ def test_it_is_built_once_and_few_are_kept(builds: list[Path], repository: Path,
     assert len(images) == 6 and {newest, current.bill_beside(newest)} < set(images) and first not in images
 
 
-def test_a_broken_one_is_built_again(builds: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_image_is_rebuilt(builds: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     archive = current.current_archive()
     os.truncate(archive, 100)
     assert current.current_archive() == archive
@@ -75,13 +77,13 @@ def test_a_broken_one_is_built_again(builds: list[Path], capsys: pytest.CaptureF
     assert line.startswith(f"{archive} is truncated") and line.endswith(": it is made again")
 
 
-def test_one_without_its_bill_is_built_again(builds: list[Path]) -> None:
+def test_an_image_without_its_sbom_is_rebuilt(builds: list[Path]) -> None:
     current.bill_beside(current.current_archive()).unlink()
     assert current.bill_beside(current.current_archive()).read_text() == "bill"
     assert len(builds) == 2
 
 
-def test_what_the_machine_lacks_is_found_out_before_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_requirements_are_detected_before_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
     bare = Machine(installed=lambda _: False, architecture="x86_64", emulators=Path("there-is-none"))
     monkeypatch.setattr(current, "Machine", lambda: bare)
     monkeypatch.delenv("BUILDER", raising=False)
@@ -89,7 +91,7 @@ def test_what_the_machine_lacks_is_found_out_before_a_build(monkeypatch: pytest.
         current._build()
 
 
-def test_one_image_is_built_for_this_machine_with_the_name_that_the_chart_asks_for(
+def test_one_image_is_built_for_this_machine_with_the_name_in_the_chart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[object, ...]] = []

@@ -31,7 +31,7 @@ def test_labels_arguments_and_the_tag_of_the_chart(monkeypatch: pytest.MonkeyPat
     assert identity.build_arguments == {"BUILD_DATE": "1970-01-02T00:00:00Z", "GIT_COMMIT": "abc"}
 
 
-def test_files_that_differ_from_the_commit_are_told() -> None:
+def test_uncommitted_changes_are_reported() -> None:
     assert identify(ROOT, git=git(rev_parse="abc", status=" M Dockerfile")).revision == "abc-dirty"
 
 
@@ -41,7 +41,7 @@ def test_without_git_the_revision_is_unknown() -> None:
     assert "org.opencontainers.image.source" not in identity.labels
 
 
-def test_another_name_can_be_asked_for() -> None:
+def test_another_name_can_be_given() -> None:
     assert identify(ROOT, "registry.example.com/lws:1", git()).tag == "registry.example.com/lws:1"
 
 

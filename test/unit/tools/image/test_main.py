@@ -13,7 +13,7 @@ from tools.image.steps import ImageError, LackingError, Steps
 BARE = Machine(installed=lambda _: False, root=False)
 
 
-def test_what_a_killed_run_has_left_is_taken_away(tmp_path: Path) -> None:
+def test_remnants_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     for name in (".base-x/root/etc", ".build-y", "store"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "base-amd64-key.tar").touch()
@@ -21,7 +21,7 @@ def test_what_a_killed_run_has_left_is_taken_away(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base-amd64-key.tar", "store"]
 
 
-def test_nothing_is_taken_away_below_a_mount(tmp_path: Path) -> None:
+def test_nothing_is_removed_below_a_mount(tmp_path: Path) -> None:
     cache, mounts = tmp_path / "cache", tmp_path / "mounts"
     (cache / ".base-x/proc").mkdir(parents=True)
     mounts.write_text(f"/dev/vda / ext4 rw 0 0\nproc {cache}/.base-x/proc proc rw 0 0\n")
@@ -30,7 +30,9 @@ def test_nothing_is_taken_away_below_a_mount(tmp_path: Path) -> None:
     assert (cache / ".base-x/proc").exists()
 
 
-def test_an_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(program, "Machine", lambda: BARE)
     monkeypatch.delenv("BUILDER", raising=False)
     assert program.main() == 1
@@ -38,7 +40,7 @@ def test_an_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert line.startswith("make image: nothing here builds images (docker: not installed;")
 
 
-def test_the_cache_is_where_caches_are() -> None:
+def test_the_cache_is_in_the_cache_directory() -> None:
     assert program.cache_directory({"XDG_CACHE_HOME": "/caches"}) == Path("/caches/lws-image")
 
 
@@ -60,11 +62,11 @@ def workshop(cache: Path, steps: Steps, machine: Machine = BARE) -> program.Work
 
 
 @pytest.mark.parametrize("word", ["inspect", "pull"])
-def test_the_base_of_a_registry_is_taken_where_there_is_one(tmp_path: Path, word: str) -> None:
+def test_the_base_of_a_registry_is_used_if_available(tmp_path: Path, word: str) -> None:
     assert workshop(tmp_path, Answering(word)).base("linux/amd64") == "docker.io/library/python:3.12-slim"
 
 
-def test_a_base_that_was_asked_for_has_no_substitute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_requested_base_is_not_substituted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASE", "registry.example.com/python:3")
     with pytest.raises(
         ImageError, match=r"BASE=registry\.example\.com/python:3 is neither here nor can it be pulled"
@@ -80,6 +82,8 @@ def test_a_base_that_was_asked_for_has_no_substitute(tmp_path: Path, monkeypatch
     ],
     ids=["programs", "root"],
 )
-def test_what_a_base_from_debian_lacks_is_told(tmp_path: Path, machine: Machine, lacking: str) -> None:
+def test_missing_requirements_of_a_debian_base_are_reported(
+    tmp_path: Path, machine: Machine, lacking: str
+) -> None:
     with pytest.raises(LackingError, match=lacking):
         workshop(tmp_path, Answering(), machine).base("linux/amd64")

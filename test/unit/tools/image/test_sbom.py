@@ -24,7 +24,11 @@ def test_packages_of_python_and_debian_and_the_interpreter(tmp_path: Path) -> No
     document = json.loads(bill_of_materials(image, "localhost/lws", "0.1.0"))
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
     component = document["metadata"]["component"]
-    assert (component["name"], component["version"], component["type"]) == ("localhost/lws", "0.1.0", "container")
+    assert (component["name"], component["version"], component["type"]) == (
+        "localhost/lws",
+        "0.1.0",
+        "container",
+    )
     assert sorted(package["purl"] for package in document["components"]) == [
         "pkg:deb/debian/libc6@2.41-12?arch=amd64",
         "pkg:generic/cpython@3.13.5",
@@ -33,7 +37,7 @@ def test_packages_of_python_and_debian_and_the_interpreter(tmp_path: Path) -> No
     ]
 
 
-def test_licences_are_named_where_the_package_names_one(tmp_path: Path) -> None:
+def test_licences_are_listed_if_the_package_declares_one(tmp_path: Path) -> None:
     image = read_image(write_archive(tmp_path / "lws.tar", FILES))
     document = json.loads(bill_of_materials(image, "localhost/lws", "0.1.0"))
     licences = {component["name"]: component.get("licenses") for component in document["components"]}

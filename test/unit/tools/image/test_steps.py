@@ -26,11 +26,11 @@ from tools.localcluster.progress import Progress
         pytest.param("", "exit code 7", id="nothing"),
     ],
 )
-def test_the_line_that_tells_why(output: str, reason: str) -> None:
+def test_the_line_with_the_cause(output: str, reason: str) -> None:
     assert reason_in(output, 7) == reason
 
 
-def test_a_failure_is_one_line_and_names_the_log(tmp_path: Path) -> None:
+def test_a_failure_is_one_line_with_the_log_file(tmp_path: Path) -> None:
     seen: list[Progress] = []
     steps = Steps(tmp_path / "log", seen.append)
     steps.run("first", ["sh", "-c", "echo error of an earlier step"])
@@ -43,7 +43,7 @@ def test_a_failure_is_one_line_and_names_the_log(tmp_path: Path) -> None:
     ]
 
 
-def test_a_short_command_answers_by_its_exit_code(tmp_path: Path) -> None:
+def test_a_short_command_returns_its_success(tmp_path: Path) -> None:
     steps = Steps(tmp_path / "log", lambda _: None)
     assert steps.succeeds(["true"]) and not steps.succeeds(["false"])
 
@@ -59,7 +59,7 @@ def test_an_interrupted_step_ends_its_process(tmp_path: Path) -> None:
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 
 
-def test_a_disk_without_room_is_told_before_anything_is_begun(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_before_the_first_step(tmp_path: Path) -> None:
     require_space(tmp_path / "new", 1)
     with pytest.raises(ImageError, match=r"GB free, and the build needs 1000000000\.0 GB"):
         require_space(tmp_path, 10**18)

@@ -52,13 +52,13 @@ def cluster(tmp_path: Path) -> ScriptedCluster:
     return ScriptedCluster(tmp_path)
 
 
-def test_called_for_this_cluster_with_its_input(cluster: ScriptedCluster, tmp_path: Path) -> None:
+def test_kubectl_is_called_for_this_cluster_with_its_input(cluster: ScriptedCluster, tmp_path: Path) -> None:
     assert cluster.kubectl("apply", "-f", "-", input="kind: Pod") == "kind: Pod"
     called = (tmp_path / "calls").read_text().split()
     assert called == [str(cluster.kubeconfig), str(tmp_path / "kubectl"), "apply", "-f", "-"]
 
 
-def test_failure_says_what_was_called_and_why(cluster: ScriptedCluster) -> None:
+def test_a_failure_reports_the_command_and_its_error(cluster: ScriptedCluster) -> None:
     with pytest.raises(CommandError, match="kubectl frobnicate x failed: no such command: frobnicate"):
         cluster.kubectl("frobnicate", "x")
 
@@ -77,7 +77,7 @@ def test_pods_are_read_through_kubectl(cluster: ScriptedCluster, tmp_path: Path)
     assert "get --raw /api/v1/namespaces/team/pods/pod-0" in (tmp_path / "calls").read_text()
 
 
-def test_caches_go_with_the_cluster_but_home_stays() -> None:
+def test_caches_are_in_the_cluster_directory_but_home_is_kept() -> None:
     variables = environment(Path("/k/admin.yaml"), Path("/w"))
     assert variables["KUBECONFIG"] == "/k/admin.yaml"
     assert "HOME" not in variables

@@ -82,7 +82,7 @@ def test_stale_connection_is_opened_again(ca: bytes, monkeypatch: pytest.MonkeyP
     assert connection.closed == 1
 
 
-def test_absent_server_is_not_hidden(ca: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absent_server_is_an_error(ca: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     api, _ = connected(ca, monkeypatch, ConnectionResetError(), ConnectionResetError())
     with pytest.raises(ConnectionResetError):
         api.get("/a")
@@ -113,7 +113,7 @@ def later(seconds: str) -> Answer:
     return Answer(429, {"message": "storage is (re)initializing"}, **{"Retry-After": seconds})
 
 
-def test_it_comes_back_when_it_is_asked_to(
+def test_a_throttled_request_is_retried_after_the_given_delay(
     ca: bytes, monkeypatch: pytest.MonkeyPatch, slept: list[float]
 ) -> None:
     api, _ = connected(ca, monkeypatch, later("1"), later("2"), Answer(200, {"ok": True}))
@@ -121,7 +121,7 @@ def test_it_comes_back_when_it_is_asked_to(
     assert slept == [1, 2]
 
 
-def test_it_comes_back_for_a_minute_only(
+def test_a_throttled_request_is_retried_for_a_minute_only(
     ca: bytes, monkeypatch: pytest.MonkeyPatch, slept: list[float]
 ) -> None:
     api, connection = connected(ca, monkeypatch, *[later("20")] * 10)
@@ -133,7 +133,7 @@ def test_it_comes_back_for_a_minute_only(
 @pytest.mark.parametrize(
     ("answer", "waits"), [(Answer(429, {}), True), (later("1"), False)], ids=["no time", "unwanted"]
 )
-def test_it_does_not_come_back(
+def test_other_requests_are_not_retried(
     answer: Answer, waits: bool, ca: bytes, monkeypatch: pytest.MonkeyPatch, slept: list[float]
 ) -> None:
     api, _ = connected(ca, monkeypatch, answer)
@@ -142,7 +142,7 @@ def test_it_does_not_come_back(
     assert not slept
 
 
-def test_close_closes_what_was_kept(ca: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_closes_kept_connections(ca: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     api, connection = connected(ca, monkeypatch, Answer(200, {}))
     api.get("/a")
     assert connection.closed == 0

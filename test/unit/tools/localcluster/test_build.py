@@ -63,7 +63,11 @@ def test_built_once_with_a_link_for_each_name(target: Target, calls: Path, tmp_p
         assert (directory / name).read_text() == "binary\n"
     assert ensure_built(target, tmp_path / "cache", seen.append) == directory
     assert calls.read_text().split() == ["list", "build"]
-    assert [progress.step for progress in seen if progress.finished] == ["find Go", "download thing", "compile thing"]
+    assert [progress.step for progress in seen if progress.finished] == [
+        "find Go",
+        "download thing",
+        "compile thing",
+    ]
     assert all(progress.fraction is None or 0 <= progress.fraction <= 1 for progress in seen)
 
 
@@ -76,7 +80,7 @@ def test_changed_module_is_built_again(target: Target, calls: Path, tmp_path: Pa
     assert (second / "one").exists()
 
 
-def test_sources_are_found_where_go_keeps_the_module_of_the_binary(
+def test_sources_are_found_in_the_module_cache_of_go(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = tmp_path / "go"
@@ -89,7 +93,7 @@ def test_sources_are_found_where_go_keeps_the_module_of_the_binary(
         find_module(target, "example.com/x", silent)
 
 
-def test_failed_build_leaves_nothing_and_says_why(
+def test_failed_build_is_removed_and_reported(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_go(tmp_path, monkeypatch, 'echo half > "$2"; echo "no space left" >&2; exit 1')
@@ -98,7 +102,7 @@ def test_failed_build_leaves_nothing_and_says_why(
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
-def test_errors_are_told_though_other_packages_are_still_compiled(
+def test_errors_are_reported_while_other_packages_are_compiled(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = "for n in $(seq 60); do echo example.com/package-$n >&2; done"
@@ -107,7 +111,7 @@ def test_errors_are_told_though_other_packages_are_still_compiled(
         ensure_built(target, tmp_path / "cache", silent)
 
 
-def test_interrupted_build_leaves_nothing(target: Target, calls: Path, tmp_path: Path) -> None:
+def test_interrupted_build_is_removed(target: Target, calls: Path, tmp_path: Path) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.step == "compile thing":
             raise KeyboardInterrupt
@@ -117,7 +121,7 @@ def test_interrupted_build_leaves_nothing(target: Target, calls: Path, tmp_path:
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
-def test_two_builds_side_by_side_do_the_work_once(target: Target, calls: Path, tmp_path: Path) -> None:
+def test_two_concurrent_builds_compile_once(target: Target, calls: Path, tmp_path: Path) -> None:
     paths: list[Path] = []
     threads = [
         threading.Thread(target=lambda: paths.append(ensure_built(target, tmp_path / "cache", silent)))
@@ -131,7 +135,7 @@ def test_two_builds_side_by_side_do_the_work_once(target: Target, calls: Path, t
     assert calls.read_text().split() == ["list", "build"]
 
 
-def test_supplied_binaries_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_supplied_binaries_take_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     supplied = tmp_path / "etcd"
     supplied.touch(mode=0o755)
     built = tmp_path / "built"
@@ -141,7 +145,7 @@ def test_supplied_binaries_come_first(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("there_already", [False, True], ids=["alone", "with the control plane"])
-def test_kwok_is_built_alone_where_no_control_plane_is(
+def test_only_kwok_is_built_unless_a_control_plane_is_built_already(
     there_already: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     targets: list[Target] = []
@@ -155,6 +159,6 @@ def test_kwok_is_built_alone_where_no_control_plane_is(
     assert targets == [full if there_already else KWOK]
 
 
-def test_a_kwok_that_is_supplied_is_taken(tmp_path: Path) -> None:
+def test_a_supplied_kwok_is_used(tmp_path: Path) -> None:
     (tmp_path / "kwok").touch(mode=0o755)
     assert find_kwok(silent, {"KUBEBUILDER_ASSETS": str(tmp_path)}) == tmp_path / "kwok"

@@ -27,7 +27,7 @@ class RecordingGuard(Guard):
         self.known.remove(pid)
 
 
-def test_guard_that_was_killed_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_killed_guard_does_not_prevent_a_stop(tmp_path: Path) -> None:
     guard = Guard(tmp_path)
     part = make(tmp_path, guard, WAITS)
     guard._child.kill()
@@ -71,7 +71,7 @@ def test_stopped_by_signal_can_still_be_ended(tmp_path: Path, guard: RecordingGu
     assert part.pid is None
 
 
-def test_death_while_starting_shows_the_log(tmp_path: Path, guard: RecordingGuard) -> None:
+def test_an_exit_during_the_start_shows_the_log(tmp_path: Path, guard: RecordingGuard) -> None:
     part = make(tmp_path, guard, DIES)
     part.start()
     assert part._child is not None
@@ -83,7 +83,7 @@ def test_death_while_starting_shows_the_log(tmp_path: Path, guard: RecordingGuar
     part.stop()
 
 
-def test_revived_only_when_it_ended_unasked(tmp_path: Path, guard: RecordingGuard) -> None:
+def test_only_unexpected_exits_are_restarted(tmp_path: Path, guard: RecordingGuard) -> None:
     part = make(tmp_path, guard, WAITS)
     part.start()
     part.wait_healthy(5)
@@ -102,7 +102,7 @@ def test_revived_only_when_it_ended_unasked(tmp_path: Path, guard: RecordingGuar
     assert not part.pid
 
 
-def test_waiting_ends_when_it_is_so_or_takes_too_long() -> None:
+def test_waiting_ends_with_the_condition_or_the_timeout() -> None:
     answers = iter([False, True])
     wait_until(lambda: next(answers), "never said", 5)
     with pytest.raises(ComponentError, match=r"^no nodes within 0 s$"):

@@ -81,7 +81,7 @@ def test_flags_that_matter(program: str, flags: list[str]) -> None:
     assert set(flags) <= set(lines(Options())[program])
 
 
-def test_everything_listens_on_the_loopback_address_only() -> None:
+def test_all_components_listen_on_the_loopback_address_only() -> None:
     for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
         assert "--bind-address=127.0.0.1" in lines(Options())[name]
     assert "--server-address=127.0.0.1:6" in lines(Options())["kwok"]
@@ -94,21 +94,21 @@ def test_every_command_names_the_state_directory() -> None:
     assert all(any("/state/" in flag for flag in line) for line in lines(Options()).values())
 
 
-def test_no_audit_log_unless_asked_for() -> None:
+def test_the_audit_log_is_optional() -> None:
     assert not any("audit" in flag for flag in lines(Options())["kube-apiserver"])
     audited = lines(Options(audit_policy=AUDIT_METADATA))["kube-apiserver"]
     assert "--audit-policy-file=/state/audit-policy.yaml" in audited
     assert "--audit-log-path=/state/logs/audit.log" in audited
 
 
-def test_feature_gates_reach_those_that_know_them() -> None:
+def test_feature_gates_are_passed_to_kubernetes_components() -> None:
     command_lines = lines(Options(feature_gates={"MaxUnavailableStatefulSet": True, "Another": False}))
     gates = "--feature-gates=Another=false,MaxUnavailableStatefulSet=true"
     with_gates = [name for name, line in command_lines.items() if gates in line]
     assert with_gates == ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
 
 
-def test_extra_flags_come_last() -> None:
+def test_extra_flags_are_appended() -> None:
     command_lines = lines(Options(extra_flags={"etcd": ["--log-level=debug"]}))
     assert command_lines["etcd"][-1] == "--log-level=debug"
 
@@ -132,13 +132,13 @@ def test_every_program_has_a_health_address() -> None:
     }
 
 
-def test_a_cluster_without_simulated_nodes_simulates_nothing() -> None:
+def test_a_cluster_without_simulated_nodes_has_no_kwok() -> None:
     command_lines = lines(Options(nodes=0))
     assert tuple(command_lines) == tuple(name for name in PROGRAMS if name != "kwok")
     assert not Options(nodes=0).simulates
 
 
-def test_pods_of_a_real_node_reach_the_api_server_and_it_their_kubelet() -> None:
+def test_a_real_node_and_the_api_server_reach_each_other() -> None:
     command_lines = lines(Options(node_address="10.63.0.1"))
     assert "kwok" not in command_lines
     server = command_lines["kube-apiserver"]

@@ -40,7 +40,7 @@ def test_belongs(command: bytes | None, expected: bool, tmp_path: Path) -> None:
     assert belongs(12, "/tmp/state-1", proc=tmp_path) is expected
 
 
-def test_ends_its_own_and_removes_the_directory_when_the_parent_is_gone(tmp_path: Path) -> None:
+def test_the_guard_ends_its_processes_and_removes_the_directory_after_the_parent(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     with (
@@ -48,7 +48,9 @@ def test_ends_its_own_and_removes_the_directory_when_the_parent_is_gone(tmp_path
         subprocess.Popen(SLEEP, stdin=subprocess.PIPE) as stranger,
     ):
         instructions = f"{state}\n+{ours.pid}\n+{stranger.pid}\n"
-        subprocess.run([sys.executable, "-I", guard.__file__], input=instructions, text=True, check=True, timeout=120)
+        subprocess.run(
+            [sys.executable, "-I", guard.__file__], input=instructions, text=True, check=True, timeout=120
+        )
         assert ours.wait(60) != 0
         assert stranger.poll() is None
     assert not state.exists()

@@ -9,7 +9,7 @@ import pytest
 from tools.localcluster.nodes import POOL_LABEL, ZONE_LABEL, build_node, is_ready, is_simulated, runs_pods
 
 
-def test_pools_are_neighbours_and_take_turns_over_zones() -> None:
+def test_nodes_of_a_pool_are_consecutive_and_pools_alternate_between_zones() -> None:
     labels = [build_node(index, zones=2, nodes_per_pool=2)["metadata"]["labels"] for index in range(6)]
     assert [node[POOL_LABEL] for node in labels] == ["pool-0"] * 2 + ["pool-1"] * 2 + ["pool-2"] * 2
     assert [node[ZONE_LABEL] for node in labels] == ["zone-0"] * 2 + ["zone-1"] * 2 + ["zone-0"] * 2
@@ -36,7 +36,7 @@ def test_is_ready(node: dict[str, Any], expected: bool) -> None:
     assert is_ready(node) is expected
 
 
-def test_our_nodes_are_told_from_others() -> None:
+def test_simulated_nodes_are_distinguished_from_others() -> None:
     assert is_simulated(build_node(0, 1, 1))
     assert not is_simulated({"metadata": {"name": "kind-control-plane"}})
 
@@ -52,7 +52,7 @@ def test_our_nodes_are_told_from_others() -> None:
     ],
     ids=["kubelet", "cordoned", "kwok", "as in its guide", "ours"],
 )
-def test_a_kubelet_is_known_by_its_version(version: str, spec: dict[str, Any], expected: bool) -> None:
+def test_a_kubelet_is_recognised_by_its_version(version: str, spec: dict[str, Any], expected: bool) -> None:
     assert runs_pods({"spec": spec, "status": {"nodeInfo": {"kubeletVersion": version}}}) is expected
 
 

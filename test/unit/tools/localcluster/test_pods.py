@@ -47,7 +47,7 @@ def test_waits_for_the_exact_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answers == []
 
 
-def test_tells_what_it_found_when_time_is_up() -> None:
+def test_the_timeout_reports_the_pods() -> None:
     view = PodView(lambda path: {"items": [make_pod(True), make_pod(False)]})
     with pytest.raises(TimeoutError, match="expected 2 ready pods with app=x in 0 s: 1 ready, 2 exist"):
         view.wait_ready("team", "app=x", 2, timeout=0)

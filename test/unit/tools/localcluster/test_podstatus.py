@@ -38,7 +38,7 @@ def conditions(patch: dict[str, Any]) -> dict[str, tuple[str, str]]:
     return {condition["type"]: (condition["status"], condition["lastTransitionTime"]) for condition in rows}
 
 
-def test_restart_counts_one_container_up() -> None:
+def test_a_restart_increments_the_count_of_one_container() -> None:
     patch = restarted(make_pod(), "b", 137, "OOMKilled", NOW)
     first, second = patch["status"]["containerStatuses"]
     assert first == container("a")
@@ -89,7 +89,7 @@ def test_readiness_moves_the_transition_time_only_when_it_changes() -> None:
     assert [status["ready"] for status in unready["status"]["containerStatuses"]] == [False, False]
 
 
-def test_who_gets_ready_has_started() -> None:
+def test_a_container_that_becomes_ready_is_running() -> None:
     young = make_pod() | {"spec": {"containers": [{"name": "a", "image": "a:1"}]}}
     young["status"] = {"phase": "Pending"}
     (status,) = with_readiness(young, True, NOW)["status"]["containerStatuses"]

@@ -33,7 +33,7 @@ def test_port_in_use_is_not_free() -> None:
         assert not can_listen(listener.getsockname()[1])
 
 
-def test_processes_that_start_at_once_never_meet(tmp_path: Path) -> None:
+def test_concurrent_processes_get_different_ports(tmp_path: Path) -> None:
     held: list[int] = []
     try:
         ours, theirs = claimed(tmp_path, held), claimed(tmp_path, held)
@@ -47,5 +47,5 @@ def test_processes_that_start_at_once_never_meet(tmp_path: Path) -> None:
             os.close(file)
 
 
-def test_no_port_is_given_twice() -> None:
+def test_no_port_is_allocated_twice() -> None:
     assert not set(pick_ports(3)) & set(pick_ports(3))

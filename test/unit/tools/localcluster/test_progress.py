@@ -22,7 +22,7 @@ def test_render(progress: Progress, text: str) -> None:
     assert " ".join(render(progress).split()) == text
 
 
-def test_line_at_begin_now_and_then_and_at_the_end() -> None:
+def test_a_line_is_printed_at_the_start_periodically_and_at_the_end() -> None:
     stream = io.StringIO()
     report = LinePrinter(stream, interval=10)
     for elapsed in (0, 5, 9, 11, 12, 22):

@@ -159,7 +159,7 @@ def test_kubernetes_module_replaces_all_staging_modules(minor: str, count: int) 
     assert all(old == new and version == library for old, _, new, version in replaced)
 
 
-def test_versions_are_kept_side_by_side() -> None:
+def test_versions_have_separate_directories() -> None:
     keys = {cache_key(target_of("etcd", minor), "linux-x86_64") for minor in RELEASES}
     assert len(keys) == len(RELEASES)
 
@@ -171,7 +171,7 @@ def test_kwok_is_the_same_for_every_version() -> None:
         assert newest in (target_of("kwok", minor).module / "go.mod").read_text()
 
 
-def test_what_only_tests_need_is_no_part_of_a_cluster() -> None:
+def test_programs_of_tests_are_not_part_of_a_cluster() -> None:
     assert not {"promtool", "kueue"} & set(all_programs())
     promtool = target_of("promtool")
     assert promtool.package == "github.com/prometheus/prometheus/cmd/promtool"

@@ -62,7 +62,7 @@ def cordoned(api: Stored) -> set[str]:
     }
 
 
-def test_nodes_of_others_get_no_pods_meanwhile_and_are_as_before_afterwards() -> None:
+def test_other_nodes_are_cordoned_during_the_simulation() -> None:
     api = Stored(a_node("free"), a_node("closed", unschedulable=True), {**build_node(0, 1, 1), "spec": {}})
     with _others_cordoned(api):
         assert cordoned(api) == {"free", "closed"}
@@ -71,14 +71,14 @@ def test_nodes_of_others_get_no_pods_meanwhile_and_are_as_before_afterwards() ->
     assert set(api.calls) == {f"{NODES}/free"}
 
 
-def test_they_are_opened_after_a_failure_too() -> None:
+def test_nodes_are_uncordoned_after_a_failure_too() -> None:
     api = Stored(a_node("free"))
     with pytest.raises(ZeroDivisionError), _others_cordoned(api):
         raise ZeroDivisionError
     assert cordoned(api) == set()
 
 
-def test_one_that_a_killed_run_has_cordoned_is_opened_by_the_next() -> None:
+def test_a_node_cordoned_by_a_killed_run_is_uncordoned_by_the_next() -> None:
     api = Stored(a_node("free"))
     _cordon(api, ["free"], True, "")
     with _others_cordoned(api):
@@ -86,7 +86,7 @@ def test_one_that_a_killed_run_has_cordoned_is_opened_by_the_next() -> None:
     assert cordoned(api) == set()
 
 
-def test_only_simulated_nodes_and_their_class_are_removed_and_that_twice() -> None:
+def test_removal_is_limited_to_simulated_nodes_and_idempotent() -> None:
     api = Stored(a_node("kept"), *(build_node(index, 1, 1) for index in range(3)))
     api.create(CLASS.rpartition("/")[0], {"metadata": {"name": "localcluster"}})
     for _ in range(2):
@@ -94,7 +94,7 @@ def test_only_simulated_nodes_and_their_class_are_removed_and_that_twice() -> No
         assert list(api.objects) == [f"{NODES}/kept"]
 
 
-def test_nodes_come_with_a_class_for_their_volumes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_class_is_created_with_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     # Neither an unready node of another cluster nor a node that is not created yet counts as ours.
     api, waits = Stored(a_node("other")), []
 
@@ -111,7 +111,7 @@ def test_nodes_come_with_a_class_for_their_volumes(monkeypatch: pytest.MonkeyPat
     assert [ready for ready, _ in waits] == [False, True]
 
 
-def test_the_guard_knows_the_kubelet_by_its_kubeconfig() -> None:
+def test_the_guard_recognises_the_kubelet_by_its_kubeconfig() -> None:
     blueprint = kubelet_blueprint(Path("/state/kubeconfig.yaml"), Path("/state"))
     assert (blueprint.name, blueprint.log) == (KUBELET, Path("/state/kubelet.log"))
     assert list(blueprint.command)[1:] == ["-m", "tools.localcluster.kubelet", "/state/kubeconfig.yaml"]

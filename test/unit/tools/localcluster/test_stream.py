@@ -61,14 +61,14 @@ def test_list_then_changes_but_not_deletions_or_bookmarks() -> None:
     assert [call.query and call.query["resourceVersion"] for call in api.calls] == [None, "10", "14"]
 
 
-def test_lists_again_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_causes_a_new_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     expired = ApiError(410, "too old resource version")
     api = RecordedApi([make_object("a", "5")], [expired], [make_object("a", "5")], [EndOfTest()])
     assert run(api) == ["a", "a"]
 
 
-def test_metadata_only_lists_say_null_when_empty() -> None:
+def test_an_empty_metadata_list_with_null_items() -> None:
     api = RecordedApi(None, [EndOfTest()])
     assert run(api, metadata_only=True) == []
     assert api.calls[0].accept == METADATA_ONLY

@@ -41,7 +41,7 @@ def put_go(path: Path, version: str) -> Path:
     [("1.26.0", "1.27.0", "path"), ("1.25.9", "1.26.6", "wheel"), (None, "1.26.6", "wheel")],
     ids=["new enough", "too old", "none on the path"],
 )
-def test_path_first_then_the_wheel(
+def test_the_path_precedes_the_wheel(
     on_path: str | None, in_wheel: str, used: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = {"wheel": put_go(tmp_path / "wheel" / "bin" / "go", in_wheel)}
@@ -52,7 +52,9 @@ def test_path_first_then_the_wheel(
     assert find_go(tmp_path / "cache") == paths[used]
 
 
-def test_failed_installation_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_installation_is_reported_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pip = tmp_path / "python"
     pip.write_text("#!/bin/sh\necho no network >&2\nexit 1\n")
     pip.chmod(0o755)

@@ -19,7 +19,7 @@ def test_the_newest_is_the_default() -> None:
 
 
 @pytest.mark.parametrize("minor", RELEASES)
-def test_a_known_version_is_taken(minor: str) -> None:
+def test_a_known_version_is_used(minor: str) -> None:
     assert chosen_minor({"K8S": minor}) == minor
     assert RELEASES[minor].rpartition(".")[0] == minor
 
@@ -29,7 +29,7 @@ def test_versions_have_the_order_of_their_numbers() -> None:
 
 
 @pytest.mark.parametrize("minor", ["1.2", "1.29", "v1.32", "1.32.2", "latest"])
-def test_another_one_is_refused_with_those_that_are_known(minor: str) -> None:
+def test_an_unknown_version_is_rejected_with_a_list_of_known_ones(minor: str) -> None:
     message = f"K8S={minor}: the local cluster can be one of 1.30, 1.32, 1.34, 1.36, 1.37"
     with pytest.raises(UnknownVersionError, match=f"^{message}$"):
         chosen_minor({"K8S": minor})

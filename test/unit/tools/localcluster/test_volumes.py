@@ -46,13 +46,13 @@ def test_wants_volume(claim: dict[str, Any], expected: bool) -> None:
     assert wants_volume(claim) is expected
 
 
-def test_deleted_claim_wants_nothing() -> None:
+def test_a_deleted_claim_needs_no_volume() -> None:
     claim = make_claim()
     claim["metadata"]["deletionTimestamp"] = "now"
     assert not wants_volume(claim)
 
 
-def test_volume_is_what_was_claimed_and_nobody_else_can_have_it() -> None:
+def test_a_volume_matches_its_claim_and_is_reserved_for_it() -> None:
     volume = build_volume(make_claim(volumeMode="Block"))
     assert volume["metadata"]["name"] == "pvc-u1"
     assert volume["spec"]["capacity"] == {"storage": "5Gi"}

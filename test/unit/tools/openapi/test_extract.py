@@ -36,11 +36,11 @@ def document() -> dict[str, Any]:
     }
 
 
-def test_what_is_referred_to_comes_along_and_nothing_else() -> None:
+def test_only_referenced_types_are_included() -> None:
     assert extract.extract(document()).keys() == {TEMPLATE, CLAIM, "Inner"}
 
 
-def test_descriptions_and_values_go_but_fields_of_that_name_stay() -> None:
+def test_descriptions_are_removed_but_fields_of_that_name_are_kept() -> None:
     assert extract.extract(document())[TEMPLATE] == {
         "properties": {
             "description": {"type": "string"},
@@ -60,7 +60,7 @@ def test_one_type_per_line() -> None:
     assert lines[1] == '"Inner":{"properties":{"again":{"$ref":"#/components/schemas/' + CLAIM + '"}}},'
 
 
-def test_the_committed_file_is_as_it_would_be_written() -> None:
+def test_the_committed_file_is_up_to_date() -> None:
     assert extract.rendered(extract.read()) == extract.PATH.read_text(encoding="utf-8")
 
 

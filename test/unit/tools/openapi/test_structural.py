@@ -89,7 +89,7 @@ VOLUME_DEFAULTS = {
 }
 
 
-def test_the_defaults_of_a_pod_template_are_those_of_the_original_crd() -> None:
+def test_the_defaults_of_a_pod_template_match_the_crd_of_upstream() -> None:
     containers = ("containers", "initContainers", "ephemeralContainers")
     expected = {
         f"spec.{kind}[].{path}": value for kind in containers for path, value in CONTAINER_DEFAULTS.items()
@@ -133,7 +133,11 @@ def test_atomic_lists(path: str) -> None:
 
 OF_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 CONTAIN_A_REFERENCE = (
-    *(f"spec.{kind}[].envFrom[].{field}" for kind in OF_CONTAINERS for field in ("configMapRef", "secretRef")),
+    *(
+        f"spec.{kind}[].envFrom[].{field}"
+        for kind in OF_CONTAINERS
+        for field in ("configMapRef", "secretRef")
+    ),
     "spec.volumes[].configMap",
     "spec.volumes[].projected.sources[].configMap",
     "spec.volumes[].projected.sources[].secret",
@@ -150,12 +154,12 @@ CONTAIN_A_REFERENCE = (
         "spec.nodeSelector",
     ],
 )
-def test_what_the_original_definition_replaces_as_a_whole_is_atomic_here_too(path: str) -> None:
+def test_fields_that_are_atomic_in_upstream_are_atomic(path: str) -> None:
     assert at(POD, path)["x-kubernetes-map-type"] == "atomic"
 
 
 @pytest.mark.parametrize("path", ["spec.volumes[].secret", "spec.containers[].resources", "spec.affinity"])
-def test_what_appliers_share_is_not_atomic(path: str) -> None:
+def test_fields_shared_by_appliers_are_not_atomic(path: str) -> None:
     assert "x-kubernetes-map-type" not in at(POD, path)
 
 
@@ -178,7 +182,7 @@ def test_ports_of_probes_may_be_names(path: str) -> None:
     assert at(POD, f"spec.containers[].{path}") == INT_OR_STRING
 
 
-def test_only_keywords_of_structural_schemas_are_left() -> None:
+def test_only_keywords_of_structural_schemas_remain() -> None:
     def keywords(node: dict[str, Any]) -> Iterator[str]:
         yield from node
         for child in node.get("properties", {}).values():

@@ -18,7 +18,7 @@ def test_text_is_escaped_and_numbers_are_short() -> None:
     assert 'stroke-width="2"' in text
 
 
-def test_it_has_colours_for_light_and_dark() -> None:
+def test_the_canvas_has_colours_for_light_and_dark_mode() -> None:
     text = Canvas(100, "title", "description").render(10)
     light, dark = text.split("@media(prefers-color-scheme:dark)")
     assert ".f-page{fill:#ffffff}" in light and ".f-page{fill:#0d1117}" in dark

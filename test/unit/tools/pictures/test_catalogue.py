@@ -15,23 +15,23 @@ DRAWN = pictures()
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_there_is_a_file_for_each_picture_and_no_other() -> None:
+def test_each_picture_has_a_file_and_there_are_no_others() -> None:
     assert {path.name for path in DIRECTORY.glob("*.svg")} == DRAWN.keys(), "run `make generate`"
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_the_committed_picture_is_the_one_drawn_now(name: str) -> None:
+def test_committed_pictures_are_up_to_date(name: str) -> None:
     assert (DIRECTORY / name).read_text(encoding="utf-8") == DRAWN[name], "run `make generate`"
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_every_picture_has_words_for_those_who_cannot_see_it(name: str) -> None:
+def test_every_picture_has_a_description(name: str) -> None:
     root = ElementTree.fromstring(DRAWN[name])
     assert root.get("role") == "img"
     assert all(len(root.findtext(f"{SVG}{tag}") or "") > 10 for tag in ("title", "desc"))
 
 
-def test_every_picture_is_shown_with_words_instead_of_it() -> None:
+def test_every_picture_is_linked_with_an_alternative_text() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     links = [
         link for page in pages for link in re.findall(r"!\[(.*?)\]\(\S*?([\w-]+\.svg)\)", page.read_text())
@@ -40,7 +40,7 @@ def test_every_picture_is_shown_with_words_instead_of_it() -> None:
     assert [name for words, name in links if name in DRAWN and len(words) < 10] == []
 
 
-def test_what_is_drawn_no_longer_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_outdated_pictures_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(pictures_main, "DIRECTORY", tmp_path)
     monkeypatch.setattr(pictures_main, "pictures", lambda: {"new.svg": "<svg/>"})
     (tmp_path / "old.svg").write_text("<svg/>")

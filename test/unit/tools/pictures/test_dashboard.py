@@ -20,12 +20,12 @@ def test_a_panel_has_its_title_its_lines_and_their_names() -> None:
     assert 'd="M74.0 186.0L218.0 74.0"' in text
 
 
-def test_a_legend_says_how_many_lines_it_has_no_room_for() -> None:
+def test_a_legend_counts_omitted_lines() -> None:
     names = {f"a rather long name of a line, number {number}": [[0.0, 1.0]] for number in range(6)}
     assert ">and 4 more<" in drawn_dashboard(recording(**names))
 
 
-def test_the_highest_lines_are_drawn_and_named_first() -> None:
+def test_the_highest_lines_come_first() -> None:
     flat = {f"none of kind {number}": [[0.0, 0.0]] for number in range(8)}
     text = drawn_dashboard(recording(**flat, many=[[0.0, 1.0], [30.0, 9.0]]))
     assert text.index(">many<") < text.index(">none of kind 0<")
@@ -47,5 +47,5 @@ def test_a_name_that_is_wider_than_its_panel_is_clipped() -> None:
         ("ops", 1234.0, "1,234"),
     ],
 )
-def test_the_axis_speaks_in_the_unit_of_the_panel(unit: str, value: float, label: str) -> None:
+def test_the_axis_has_the_unit_of_the_panel(unit: str, value: float, label: str) -> None:
     assert f">{label}<" in drawn_dashboard(recording(unit, line=[[0.0, value]]))

@@ -25,7 +25,9 @@ def _texts() -> list[str]:
 
 
 def _circles(kind: str) -> int:
-    return sum(element.tag.endswith("}circle") and element.get("class") == kind for element in _drawn().iter())
+    return sum(
+        element.tag.endswith("}circle") and element.get("class") == kind for element in _drawn().iter()
+    )
 
 
 def test_words() -> None:
@@ -34,7 +36,7 @@ def test_words() -> None:
     assert WHY in " ".join(texts), "in several lines, none of which is lost"
 
 
-def test_every_group_has_its_sign() -> None:
+def test_every_group_has_a_sign() -> None:
     in_legend = 1
     assert _circles("n s-alert w") == 2 + in_legend, "replaced"
     assert _circles("f-new s-new") == 2 + in_legend, "new and ready"
@@ -42,7 +44,7 @@ def test_every_group_has_its_sign() -> None:
     assert _circles("f-old") == 2 + in_legend, "not there"
 
 
-def test_nothing_stands_outside_of_the_picture() -> None:
+def test_everything_is_inside_the_picture() -> None:
     root = _drawn()
     width, height = float(root.get("width", "")), float(root.get("height", ""))
     for element in root.iter():
@@ -52,6 +54,6 @@ def test_nothing_stands_outside_of_the_picture() -> None:
             assert 0 <= float(element.get(across, 0)) < width
 
 
-def test_it_tells_the_story_to_screen_readers() -> None:
+def test_the_picture_has_a_description() -> None:
     description = next(element.text or "" for element in _drawn().iter() if element.tag.endswith("}desc"))
     assert WHY in description and "paused" in description

@@ -14,13 +14,13 @@ def _drawn(letter: str) -> list[tuple[str, str | None]]:
     return [(element.tag.rpartition("}")[2], element.get("class")) for element in list(root)[4:]]
 
 
-def test_every_state_has_a_sign_of_its_own() -> None:
+def test_every_state_has_a_distinct_sign() -> None:
     signs = {letter: str(_drawn(letter)) for letter in "rRxutT-"}
     assert len(set(signs.values())) == len(signs)
     assert "d'" in signs["x"] and "d'" in signs["u"] and "path" in signs["t"]
 
 
-def test_the_legend_goes_on_in_the_next_row() -> None:
+def test_the_legend_continues_in_the_next_row() -> None:
     places = draw_legend(Canvas(332, "title", "description"), 20.0, {}, 3, further=4)
     assert places[1][0] - places[0][0] == 100 and places[3] == (places[0][0], places[0][1] + 24)
 

@@ -16,7 +16,7 @@ ROWS = [
 ]
 
 
-def test_each_step_says_what_it_changes() -> None:
+def test_each_step_describes_its_change() -> None:
     root = ElementTree.fromstring(drawn_slice("a title", ROWS))
     assert root.findtext(f"{SVG}title") == "a title"
     assert root.findtext(f"{SVG}desc") == "new: a 1, b 1. old: a 1. new: a 2; old: a 0, b 0"

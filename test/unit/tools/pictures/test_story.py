@@ -50,7 +50,7 @@ def test_other_lines_are_errors(text: str, error: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_story_ends_as_it_was_played(name: str) -> None:
+def test_a_parsed_story_ends_like_the_recorded_one(name: str) -> None:
     book = STORIES[name]()
     story, states = parse_story(book.text), book.story.states
     assert story.last == letters_of(states, max(state.index for state in states) + 1)

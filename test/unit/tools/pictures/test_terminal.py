@@ -20,7 +20,7 @@ def _words() -> dict[str, ElementTree.Element]:
     return {element.text or "": element for element in root.iter() if element.tag.endswith("}text")}
 
 
-def test_words_keep_their_places_and_styles() -> None:
+def test_words_keep_their_positions_and_styles() -> None:
     words = _words()
     assert {text: element.get("class") for text, element in words.items()} == {
         "2": "m f-new b",
@@ -34,17 +34,17 @@ def test_words_keep_their_places_and_styles() -> None:
     assert columns == {"2": 0, "Create it": 3, "$ run": 3, "a <b>": 10, "●● 2/3": 0, "9s": 9}
 
 
-def test_lines_are_below_each_other_and_empty_ones_take_room() -> None:
+def test_empty_lines_take_space() -> None:
     rows = {text: float(element.get("y", "")) for text, element in _words().items()}
     assert rows["9s"] - rows["$ run"] == 2 * (rows["$ run"] - rows["2"]) > 0
 
 
-def test_its_width_is_that_of_its_longest_line() -> None:
+def test_the_width_is_that_of_the_longest_line() -> None:
     root = ElementTree.fromstring(drawn_terminal("x" * 100, "a title"))
     assert root.get("width") == "752"
 
 
-def test_the_recording_is_of_the_demo_as_it_is() -> None:
+def test_the_recording_matches_the_current_demo() -> None:
     text, source = RECORDING.read_text(encoding="utf-8"), inspect.getsource(acts)
     for words in ("A new image: rolling update, one group at a time", "groups to move to the new revision"):
         assert words in text and words in source

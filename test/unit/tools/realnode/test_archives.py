@@ -28,7 +28,7 @@ def program(folder: Path, name: str = "pause") -> Path:
     return path
 
 
-def test_it_holds_the_program_and_starts_it(tmp_path: Path) -> None:
+def test_the_archive_contains_the_program_and_starts_it(tmp_path: Path) -> None:
     archive = tmp_path / "one.tar"
     write_archive(SmallImage(("localhost/one:1",), program(tmp_path), ("serve",), {"a": "b"}), archive)
     image = read_image(archive)
@@ -43,14 +43,14 @@ def test_it_holds_the_program_and_starts_it(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.tar", "pause"]
 
 
-def test_the_same_program_makes_the_same_bytes(tmp_path: Path) -> None:
+def test_archives_are_reproducible(tmp_path: Path) -> None:
     image = SmallImage(("localhost/one:1", "localhost/one:2"), program(tmp_path))
     for name in ("first.tar", "second.tar"):
         write_archive(image, tmp_path / name)
     assert (tmp_path / "first.tar").read_bytes() == (tmp_path / "second.tar").read_bytes()
 
 
-def test_an_image_of_others_is_written_as_it_was_read(tmp_path: Path) -> None:
+def test_a_foreign_image_is_copied_unchanged(tmp_path: Path) -> None:
     layers = [gzip.compress(tar_of({name: name.encode()})) for name in ("first", "second")]
     config = {"architecture": "amd64", "config": {"Env": ["A=b"]}}
     write_layout(["localhost/one:other"], config, layers, tmp_path / "other.tar")
@@ -64,7 +64,7 @@ def test_an_image_of_others_is_written_as_it_was_read(tmp_path: Path) -> None:
     }
 
 
-def test_every_node_has_these_and_they_are_made_once(tmp_path: Path) -> None:
+def test_standard_images_are_built_once(tmp_path: Path) -> None:
     programs = {name: program(tmp_path, name) for name in ("pause", "coredns", "member")}
     archives = list(write_archives(programs, tmp_path / "cache"))
     assert len(archives) == len(small_images(programs)) == 2 + len(MEMBERS)
@@ -74,7 +74,7 @@ def test_every_node_has_these_and_they_are_made_once(tmp_path: Path) -> None:
     assert [path.stat().st_mtime_ns for path in archives] == before
 
 
-def test_a_broken_one_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_archive_is_rebuilt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     programs = {name: program(tmp_path, name) for name in ("pause", "coredns", "member")}
     first, *_ = write_archives(programs, tmp_path / "cache")
     content = first.read_bytes()
@@ -84,7 +84,7 @@ def test_a_broken_one_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "it is made again" in capsys.readouterr().out
 
 
-def test_each_version_of_the_member_is_an_image_of_its_own(tmp_path: Path) -> None:
+def test_each_version_of_the_member_is_a_separate_image(tmp_path: Path) -> None:
     programs = {name: program(tmp_path, name) for name in ("pause", "coredns", "member")}
     configs = [
         read_image(path).config["config"]["Labels"] for path in write_archives(programs, tmp_path / "cache")

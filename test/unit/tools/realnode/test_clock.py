@@ -28,7 +28,7 @@ class Hands:
         pytest.param(4.0, "the kubelet is not ready", id="kept-by-a-daemon"),
     ],
 )
-def test_a_failure_after_a_jump_is_due_to_it(jump: float, message: str) -> None:
+def test_a_failure_after_a_clock_jump_is_attributed_to_it(jump: float, message: str) -> None:
     hands = Hands()
     clock = Clock(lambda: hands.wall, lambda: hands.steady)
     hands.pass_by(240.0, jump)
@@ -37,7 +37,7 @@ def test_a_failure_after_a_jump_is_due_to_it(jump: float, message: str) -> None:
     assert str(error.value) == message
 
 
-def test_a_jump_that_does_no_harm_is_not_told() -> None:
+def test_a_harmless_clock_jump_is_not_reported() -> None:
     hands = Hands()
     with Clock(lambda: hands.wall, lambda: hands.steady).watched():
         hands.pass_by(1.0, 100.0)

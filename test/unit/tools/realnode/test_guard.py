@@ -29,11 +29,13 @@ def cgroup(path: Path, *children: str) -> None:
 def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove only folders: plain folders lack the file that lists the processes of a cgroup."""
     monkeypatch.setattr(
-        guard, "_remove_cgroups", lambda top: [os.rmdir(folder) for folder, _, _ in os.walk(top, topdown=False)]
+        guard,
+        "_remove_cgroups",
+        lambda top: [os.rmdir(folder) for folder, _, _ in os.walk(top, topdown=False)],
     )
 
 
-def test_a_name_is_owned_as_long_as_its_process_lives() -> None:
+def test_a_name_is_owned_as_long_as_its_process_runs() -> None:
     name = guard.node_name(os.getpid())
     assert guard.is_owned(name)
     assert not guard.is_owned(f"{name}0"), "another process has the same number"
@@ -43,7 +45,7 @@ def test_a_name_is_owned_as_long_as_its_process_lives() -> None:
     assert not guard.is_owned("lws-node-")
 
 
-def test_only_those_without_an_owner_are_remains(temporary: Path) -> None:
+def test_only_nodes_without_an_owner_are_remnants(temporary: Path) -> None:
     living, dead = guard.node_name(os.getpid()), "lws-node-1-0"
     for name in (living, dead, "somebody-else"):
         (temporary / name).mkdir()
@@ -70,7 +72,7 @@ def test_cgroups_of_all_hierarchies_and_files_are_removed(temporary: Path) -> No
     ]
 
 
-def test_what_does_not_go_is_an_error(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_removals_are_an_error(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "_SECONDS", 0.0)
     name = "lws-node-1-0"
     (temporary / "cgroup" / name).mkdir(parents=True)
@@ -80,7 +82,7 @@ def test_what_does_not_go_is_an_error(temporary: Path, monkeypatch: pytest.Monke
         guard.remove(name, temporary / "cgroup")
 
 
-def test_it_cleans_up_when_its_owner_ends(temporary: Path) -> None:
+def test_the_guard_cleans_up_when_its_owner_ends(temporary: Path) -> None:
     keeper = subprocess.Popen(
         [sys.executable, "-I", guard.__file__],
         stdin=subprocess.PIPE,

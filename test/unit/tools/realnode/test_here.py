@@ -21,7 +21,7 @@ class Failing:
         pass
 
 
-def test_a_command_that_fails_while_it_starts_is_one_line(
+def test_a_failure_to_start_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(here, "read_kit", lambda: None)

@@ -30,7 +30,7 @@ def node(folder: Path, stderr: str) -> RealCluster:
     return RealCluster(Kit("lws-node-7-8", str(folder), True, programs, (), ()))
 
 
-def test_the_command_is_the_one_that_users_are_told(archive: Path, tmp_path: Path) -> None:
+def test_images_are_imported_with_the_documented_command(archive: Path, tmp_path: Path) -> None:
     message = node(tmp_path, "")
     (tmp_path / "ctr").write_text(f'#!/bin/sh\necho "$CONTAINERD_ADDRESS" "$@" > {tmp_path}/asked\n')
     message.load(archive)
@@ -38,7 +38,7 @@ def test_the_command_is_the_one_that_users_are_told(archive: Path, tmp_path: Pat
     assert (tmp_path / "asked").read_text() == f"{SOCKET} {command} {archive}\n"
 
 
-def test_a_disk_that_is_full(archive: Path, tmp_path: Path) -> None:
+def test_a_full_disk(archive: Path, tmp_path: Path) -> None:
     stderr = f"ctr: failed to extract layer: write {tmp_path}/x: no space left on device: unknown"
     folder = re.escape(str(tmp_path))
     message = (
@@ -49,13 +49,13 @@ def test_a_disk_that_is_full(archive: Path, tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_an_archive_that_is_cut_short(archive: Path, tmp_path: Path) -> None:
+def test_a_truncated_archive(archive: Path, tmp_path: Path) -> None:
     os.truncate(archive, 20_000)
     with pytest.raises(NodeError, match=r"lws\.tar is truncated .*: start again, and it is made anew$"):
         node(tmp_path, "ctr: unexpected EOF").load(archive)
 
 
-def test_anything_else_in_the_words_of_containerd(archive: Path, tmp_path: Path) -> None:
+def test_other_errors_have_the_message_of_containerd(archive: Path, tmp_path: Path) -> None:
     with pytest.raises(NodeError, match=r"could not be imported: .*connection refused$") as error:
         node(tmp_path, "ctr: failed\n  connection refused").load(archive)
     assert "\n" not in str(error.value)

@@ -35,7 +35,7 @@ def message_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "told"
 
 
-def test_a_build_that_fails_is_no_reason_to_skip(
+def test_a_failed_build_is_not_skipped(
     message_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> list[Path]:
@@ -47,14 +47,18 @@ def test_a_build_that_fails_is_no_reason_to_skip(
     assert not message_file.exists()
 
 
-def test_the_command_is_told_what_a_build_lacks(message_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_requirements_of_a_build_are_written_to_the_file(
+    message_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bare = Machine(installed=lambda _: False, root=True, architecture="x86_64", emulators=Path("none"))
     monkeypatch.setattr(current, "Machine", lambda: bare)
     assert main(ASKED) == 0
     assert message_file.read_text().startswith("nothing here builds images (docker: not installed;")
 
 
-def test_the_command_is_told_what_a_node_lacks(message_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_requirements_of_a_node_are_written_to_the_file(
+    message_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(_: Path) -> SystemPrograms:
         raise MissingError("a real node needs root: run it by sudo")
 
@@ -63,7 +67,7 @@ def test_the_command_is_told_what_a_node_lacks(message_file: Path, monkeypatch: 
     assert message_file.read_text() == "a real node needs root: run it by sudo\n"
 
 
-def test_without_being_asked_to_skip_it_fails(
+def test_missing_requirements_are_an_error_without_skip(
     message_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(current, "Machine", lambda: Machine(installed=lambda _: False))

@@ -35,7 +35,7 @@ def hierarchy(path: Path) -> None:
     (path / "cgroup.procs").touch()
 
 
-def test_a_machine_with_everything(machine: Machine, tmp_path: Path) -> None:
+def test_a_machine_that_meets_all_requirements(machine: Machine, tmp_path: Path) -> None:
     assert lacks(machine, tmp_path / "new") == []
     assert sorted(path.name for path in (tmp_path / "cgroup" / "cpu").iterdir()) == ["cgroup.procs"]
 
@@ -52,14 +52,14 @@ LACKING: dict[str, tuple[Callable[[Machine], Machine], str]] = {
 
 
 @pytest.mark.parametrize(("lose", "message"), LACKING.values(), ids=LACKING)
-def test_what_is_missing_and_what_to_do(
+def test_missing_requirements_are_reported_with_a_remedy(
     machine: Machine, tmp_path: Path, lose: Callable[[Machine], Machine], message: str
 ) -> None:
     (lacking,) = lacks(lose(machine), tmp_path)
     assert message in lacking and "\n" not in lacking
 
 
-def test_all_that_is_missing_is_said_at_once(
+def test_all_missing_requirements_are_reported_at_once(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preparation, "cache_directory", lambda: tmp_path)
@@ -79,12 +79,14 @@ def test_all_that_is_missing_is_said_at_once(
     ("release", "enough"),
     [("5.15+", True), ("6.12-rc1", True), ("5.13", True), ("5.12.9+", False), ("4.19.0", False)],
 )
-def test_kernels_are_told_apart_by_two_numbers(machine: Machine, release: str, enough: bool) -> None:
+def test_kernel_versions_are_compared_by_two_numbers(machine: Machine, release: str, enough: bool) -> None:
     """Custom-built kernels have other text after these numbers."""
     assert (lacks(replace(machine, kernel=release)) == []) == enough
 
 
-def test_a_folder_that_cannot_be_made_is_one_more(machine: Machine, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_a_missing_requirement(
+    machine: Machine, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     (lacking,) = lacks(machine, tmp_path / "file" / "folder")
     assert "cannot be used (Not a directory)" in lacking
@@ -112,7 +114,7 @@ def test_cgroup_v2(machine: Machine, tmp_path: Path) -> None:
     assert "no cgroup controller cpuset, memory, pids" in lacking
 
 
-def test_whether_file_systems_can_be_laid_over_others_is_tried(machine: Machine, tmp_path: Path) -> None:
+def test_overlay_support_is_probed(machine: Machine, tmp_path: Path) -> None:
     tried: list[list[str]] = []
     observed = replace(machine, succeeds=lambda command: bool(tried.append(command)))
     assert not can_overlay(tmp_path, observed)

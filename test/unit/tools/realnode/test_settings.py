@@ -22,7 +22,7 @@ from tools.realnode.settings import Files, containerd, kube_proxy, kubelet, writ
 KIT = Kit("lws-node-7-8", "/state", True, {"runc": "/bin/runc"}, ("/lib",), ("/a.tar",))
 
 
-def test_containerd_keeps_everything_below_the_state_or_run() -> None:
+def test_containerd_writes_only_below_state_and_run() -> None:
     settings = tomllib.loads(containerd(Files(KIT)))
     assert (settings["root"], settings["state"]) == ("/state/containerd", "/run/containerd")
     plugins = settings["plugins"]
@@ -33,7 +33,7 @@ def test_containerd_keeps_everything_below_the_state_or_run() -> None:
 
 
 @pytest.mark.parametrize(("overlay", "expected"), [(True, "overlayfs"), (False, "native")])
-def test_the_snapshotter_is_one_that_works_here(overlay: bool, expected: str) -> None:
+def test_the_snapshotter_depends_on_the_machine(overlay: bool, expected: str) -> None:
     settings = tomllib.loads(containerd(Files(replace(KIT, overlay=overlay))))
     assert settings["plugins"]["io.containerd.cri.v1.images"]["snapshotter"] == expected
 
@@ -64,7 +64,7 @@ def test_every_file_is_written(tmp_path: Path) -> None:
     assert all(path.exists() for path in (files.containerd, files.kubelet, files.proxy, files.plugins))
 
 
-def test_ranges_do_not_meet() -> None:
+def test_address_ranges_do_not_overlap() -> None:
     services, pods = (ipaddress.ip_network(cidr) for cidr in (SERVICE_RANGE, network.POD_RANGE))
     node, dns = (ipaddress.ip_address(address) for address in (network.NODE_ADDRESS, network.DNS_ADDRESS))
     assert not services.overlaps(pods)
@@ -72,7 +72,7 @@ def test_ranges_do_not_meet() -> None:
     assert dns in services
 
 
-def test_dns_is_where_pods_look_for_it() -> None:
+def test_the_dns_service_has_the_address_given_to_pods() -> None:
     objects = list(yaml.safe_load_all(Path(network.__file__).with_name("dns.yaml").read_text()))
     kinds = {obj["kind"]: obj for obj in objects}
     assert kinds["Service"]["spec"]["clusterIP"] == network.DNS_ADDRESS
@@ -80,7 +80,7 @@ def test_dns_is_where_pods_look_for_it() -> None:
     assert container["image"] == COREDNS
 
 
-def test_a_kit_is_handed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kit_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kit = replace(KIT, state=str(tmp_path))
     monkeypatch.setenv(VARIABLE, str(kit.write()))
     assert read_kit() == kit
@@ -97,7 +97,7 @@ def test_every_module_is_pinned() -> None:
     assert len({target.name for target in TARGETS}) == len(TARGETS)
 
 
-def test_programs_of_packages_are_found_where_distributions_put_them(tmp_path: Path) -> None:
+def test_programs_are_found_in_directories_of_distributions(tmp_path: Path) -> None:
     (tmp_path / "usr" / "sbin").mkdir(parents=True)
     (tmp_path / "usr" / "sbin" / "nft").touch()
     assert program_in(tmp_path, "nft") == tmp_path / "usr" / "sbin" / "nft"

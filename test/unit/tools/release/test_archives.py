@@ -12,7 +12,7 @@ from tools.release.packages import archive, checksums, files_below
 FILES = {"b/c": b"two", "a": b"one"}
 
 
-def test_an_archive_is_the_same_every_time_and_of_nobody() -> None:
+def test_an_archive_is_reproducible_without_an_owner() -> None:
     content = archive(FILES, 1_700_000_000, frozenset({"a"}))
     assert content == archive(dict(reversed(FILES.items())), 1_700_000_000, frozenset({"a"}))
     assert content != archive(FILES, 1_700_000_001, frozenset({"a"}))
@@ -24,7 +24,7 @@ def test_an_archive_is_the_same_every_time_and_of_nobody() -> None:
     ]
 
 
-def test_what_is_packed_is_what_was_there(tmp_path: Path) -> None:
+def test_an_archive_contains_the_files(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "c").write_bytes(b"two")
     (tmp_path / "a").write_bytes(b"one")

@@ -18,7 +18,7 @@ from tools.release.plugin import launcher
 ARCHIVE = plugin({"lws_api-1.0.0-py3-none-any.whl": b"wheel"}, 1_700_000_000)
 
 
-def test_the_archive_holds_what_the_launcher_reads() -> None:
+def test_the_archive_contains_the_files_of_the_launcher() -> None:
     with tarfile.open(fileobj=io.BytesIO(ARCHIVE)) as tar:
         entries = {member.name: member.mode for member in tar.getmembers()}
     assert entries == {
@@ -34,7 +34,11 @@ def test_the_manifest_names_archive_and_checksum() -> None:
     (platform,) = document["spec"]["platforms"]
     assert platform["uri"] == "https://example.com/lws/releases/download/v1.0.0/a.tar.gz"
     assert platform["sha256"] == hashlib.sha256(ARCHIVE).hexdigest()
-    assert (platform["bin"], document["metadata"]["name"], document["spec"]["version"]) == (PROGRAM, "lws", "v1.0.0")
+    assert (platform["bin"], document["metadata"]["name"], document["spec"]["version"]) == (
+        PROGRAM,
+        "lws",
+        "v1.0.0",
+    )
     # krew's index rejects longer ones.
     assert len(document["spec"]["shortDescription"]) <= 50
 
@@ -46,7 +50,7 @@ def unpacked(tmp_path: Path) -> Path:
     return tmp_path / "v1.0.0"
 
 
-def test_an_environment_that_is_there_is_used(unpacked: Path) -> None:
+def test_an_existing_environment_is_used(unpacked: Path) -> None:
     programs = unpacked / "environment" / "bin"
     programs.mkdir(parents=True)
     (programs / "python").symlink_to(sys.executable)
@@ -55,7 +59,7 @@ def test_an_environment_that_is_there_is_used(unpacked: Path) -> None:
     assert (done.returncode, done.stdout) == (3, f"{[str(programs / PROGRAM), 'status', 'a b']}\n")
 
 
-def test_an_older_interpreter_is_told_what_is_needed(
+def test_an_old_interpreter_is_rejected_with_the_requirement(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(launcher, "LEAST", (99, 0))

@@ -19,13 +19,13 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     }
 
 
-def test_what_comes_is_a_resource() -> None:
+def test_added_objects_are_resources() -> None:
     files = component([], [config_map("a")])
     assert yaml.safe_load(files[KUSTOMIZATION])["resources"] == ["resources.yaml"]
     assert yaml.safe_load(files["resources.yaml"]) == config_map("a")
 
 
-def test_what_goes_is_deleted_by_name() -> None:
+def test_removed_objects_are_deleted_by_name() -> None:
     files = component([config_map("a")], [])
     (patch,) = yaml.safe_load(files[KUSTOMIZATION])["patches"]
     assert yaml.safe_load(patch["patch"]) == {
@@ -37,7 +37,7 @@ def test_what_goes_is_deleted_by_name() -> None:
     assert list(files) == [KUSTOMIZATION]
 
 
-def test_what_changes_is_patched_if_it_says_what_it_said() -> None:
+def test_changed_objects_are_patched_after_a_test_of_the_old_value() -> None:
     old, new = config_map("a", b="1"), config_map("a", b="2")
     files = component([old], [new])
     (patch,) = yaml.safe_load(files[KUSTOMIZATION])["patches"]
@@ -47,7 +47,7 @@ def test_what_changes_is_patched_if_it_says_what_it_said() -> None:
     assert jsonpatch.apply_patch(old, operations) == new
 
 
-def test_what_stays_is_left_alone() -> None:
+def test_unchanged_objects_are_not_patched() -> None:
     files = component([config_map("a")], [config_map("a")])
     assert yaml.safe_load(files[KUSTOMIZATION]) == {
         "apiVersion": "kustomize.config.k8s.io/v1alpha1",
@@ -63,6 +63,6 @@ def test_each_choice_that_cert_manager_touches_has_a_component_for_after_it() ->
     }
 
 
-def test_components_are_listed_only_where_there_are_some() -> None:
+def test_components_are_listed_only_if_there_are_any() -> None:
     assert "components" not in yaml.safe_load(kustomization(["base"]))
     assert yaml.safe_load(kustomization(["base"], ["a"]))["components"] == ["a"]

@@ -13,18 +13,18 @@ from tools.release.licences import LOCKS, PAGE, LicenceError, expression, packag
 from tools.release.places import ROOT
 
 
-def test_the_page_is_what_the_locks_say() -> None:
+def test_the_page_matches_the_lock_files() -> None:
     assert (ROOT / PAGE).read_text() == page()
 
 
-def test_every_locked_package_is_on_it() -> None:
+def test_every_locked_package_is_on_the_page() -> None:
     text = page()
     for lock in LOCKS:
         for name, version in pinned((ROOT / "requirements" / f"{lock}.txt").read_text()):
             assert f"| [{name}](https://pypi.org/project/{name}/) | {version} | " in text
 
 
-def test_the_controller_asks_pip_for_nothing_that_it_never_imports() -> None:
+def test_every_dependency_of_the_controller_is_imported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required = {re.split(r"[<>=; ]", requirement)[0] for requirement in project["dependencies"]}
     nodes = (node for path in (ROOT / "lws").rglob("*.py") for node in ast.walk(ast.parse(path.read_text())))
@@ -52,13 +52,13 @@ def test_the_controller_asks_pip_for_nothing_that_it_never_imports() -> None:
         ),
     ],
 )
-def test_a_licence_is_read_wherever_packages_say_it(
+def test_a_licence_is_read_from_any_metadata_field(
     metadata: dict[str, str], classifiers: tuple[str, ...], licence: str
 ) -> None:
     assert expression("a", metadata, classifiers) == licence
 
 
-def test_a_package_that_does_not_say_it_is_an_error() -> None:
+def test_a_package_without_a_licence_is_an_error() -> None:
     with pytest.raises(LicenceError, match="a does not say its licence"):
         expression("a", {}, ())
 
@@ -73,7 +73,7 @@ def test_a_package_that_does_not_say_it_is_an_error() -> None:
         ("Some Licence Of Ours", ["Some Licence Of Ours"]),
     ],
 )
-def test_only_licences_that_are_known_are_taken(licence: str, wrong: list[str]) -> None:
+def test_only_known_licences_are_accepted(licence: str, wrong: list[str]) -> None:
     assert refused(licence) == wrong
 
 

@@ -18,12 +18,12 @@ def source(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_tag_of_the_version_is_taken(source: Path) -> None:
+def test_a_tag_of_the_version_is_accepted(source: Path) -> None:
     check_tag(f"v{version()}", source)
 
 
 @pytest.mark.parametrize("tag", ["v1.0.0", version(), f"v{version()}-rc1"])
-def test_another_is_refused(source: Path, tag: str) -> None:
+def test_another_tag_is_rejected(source: Path, tag: str) -> None:
     with pytest.raises(ReleaseError, match=f"tag {tag}, version {version()}"):
         check_tag(tag, source)
 

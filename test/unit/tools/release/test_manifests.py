@@ -16,7 +16,7 @@ def made(kind: str, name: str, **more: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "labels": labels}, **more}
 
 
-def test_the_namespace_comes_first_and_definitions_before_what_is_of_them() -> None:
+def test_the_namespace_comes_first_and_crds_precede_their_objects() -> None:
     objects = [made("Service", "b"), made("CustomResourceDefinition", "a"), made("ConfigMap", "c")]
     kinds = [(obj["kind"], obj["metadata"]["name"]) for obj in plain(objects)]
     assert kinds == [
@@ -27,7 +27,7 @@ def test_the_namespace_comes_first_and_definitions_before_what_is_of_them() -> N
     ]
 
 
-def test_nothing_is_left_of_helm_and_nothing_else_goes() -> None:
+def test_only_helm_metadata_is_removed() -> None:
     annotations = {"helm.sh/resource-policy": "keep"}
     template = {"metadata": {"labels": {"helm.sh/chart": "x", "control-plane": "controller-manager"}}}
     deployment = made("Deployment", "a", spec={"template": template, "replicas": 2})
@@ -41,14 +41,14 @@ def test_nothing_is_left_of_helm_and_nothing_else_goes() -> None:
     assert deployment["metadata"]["annotations"] == annotations, "what is given is not changed"
 
 
-def test_what_is_written_is_read_back_and_files_within_it_are_readable() -> None:
+def test_written_manifests_are_read_back_with_readable_files() -> None:
     objects = [made("ConfigMap", "a", data={"file": "one\ntwo\n"}), made("Service", "b")]
     text = rendered(objects)
     assert parsed(text) == objects
     assert "  file: |\n    one\n    two\n" in text
 
 
-def test_definitions_are_told_apart() -> None:
+def test_crds_are_separated_from_other_objects() -> None:
     definition, service = made("CustomResourceDefinition", "a"), made("Service", "b")
     assert split([definition, service]) == ([definition], [service])
     assert key(service) == ("v1", "Service", "", "b")

@@ -22,11 +22,11 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_place_says_the_same() -> None:
+def test_every_place_has_the_same_version() -> None:
     assert version() == lws.__version__ == lws_api.__version__
 
 
-def test_it_is_above_every_version_of_the_original() -> None:
+def test_the_version_is_above_every_version_of_upstream() -> None:
     """Otherwise `helm list` and GitOps tools would show the handover as a downgrade."""
     assert int(version().split(".")[0]) > 1000
 
@@ -43,12 +43,12 @@ def test_all_places_change_together(copy: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("new", ["v2027.1.0", "2027.1", "2027.1.0rc1", "latest"])
-def test_what_is_no_version_is_refused(copy: Path, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_version_is_rejected(copy: Path, new: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([new], copy) == 1
     assert "is no version: three numbers" in capsys.readouterr().err
 
 
-def test_a_place_that_disagrees_or_has_gone_is_named(copy: Path) -> None:
+def test_a_differing_or_missing_place_is_reported(copy: Path) -> None:
     chart = copy / "charts" / "lws" / "Chart.yaml"
     text = chart.read_text()
     chart.write_text(text.replace(f'appVersion: "{version()}"', 'appVersion: "1.0.0"'))
@@ -59,7 +59,7 @@ def test_a_place_that_disagrees_or_has_gone_is_named(copy: Path) -> None:
         version(copy)
 
 
-def test_a_version_is_taken_out_of_its_surroundings_alone() -> None:
+def test_a_pattern_matches_only_the_version() -> None:
     place = Place("a", rf"lws-({NUMBER})-linux")
     assert place.pattern.count("(") == 1
 
@@ -76,6 +76,6 @@ def test_both_packages_carry_the_licence() -> None:
     assert (ROOT / "api" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
-def test_the_controller_needs_of_the_api_what_it_was_released_with() -> None:
+def test_the_controller_requires_the_api_of_its_release() -> None:
     dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     assert f"lws-api=={version()}" in dependencies

@@ -24,13 +24,13 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def test_ignored_files_stay_behind(repository: Path, tmp_path: Path) -> None:
+def test_ignored_files_are_excluded(repository: Path, tmp_path: Path) -> None:
     copy_source(tmp_path / "copy", repository)
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == [".gitignore", "kept", "new"]
     assert int(commit_time(repository)) > 0
 
 
-def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
+def test_a_failed_command_reports_its_output(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="not a git repository"):
         copy_source(tmp_path / "copy", tmp_path)
     with pytest.raises(ReleaseError, match="no-such-program: No such file"):
@@ -41,7 +41,7 @@ def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
     ("repository_name", "expected"),
     [("", "repository: localhost/lws\n"), ("r.example.com/lws", "repository: r.example.com/lws\n")],
 )
-def test_the_repository_of_the_image_is_put_in(tmp_path: Path, repository_name: str, expected: str) -> None:
+def test_the_image_repository_is_inserted(tmp_path: Path, repository_name: str, expected: str) -> None:
     values = tmp_path / "charts" / "lws" / "values.yaml"
     values.parent.mkdir(parents=True)
     values.write_text("repository: localhost/lws\n")

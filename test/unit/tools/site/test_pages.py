@@ -25,7 +25,7 @@ def repository(tmp_path: Path, **files: str) -> Path:
         ("lws/runtime/actions.py", "repository/lws/runtime/actions.py.md"),
     ],
 )
-def test_where_a_file_is(path: str, expected: str) -> None:
+def test_urls_of_files(path: str, expected: str) -> None:
     assert on_site(path) == expected
 
 
@@ -54,7 +54,7 @@ def test_links(tmp_path: Path, link: str, expected: str) -> None:
     assert pages_of(root)["a/page.md"] == expected
 
 
-def test_files_that_pages_link_to_come_along(tmp_path: Path) -> None:
+def test_linked_files_are_included(tmp_path: Path) -> None:
     root = repository(
         tmp_path,
         docs__a_md="[map](../MAP.md)",

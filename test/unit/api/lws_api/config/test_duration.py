@@ -38,12 +38,12 @@ def test_go_durations(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "text", ["", "15", "s", "15 s", "1d", "15S", "1m 30s", "s15", "1..5s", "PT15S", "١s", 15, 1.5, None]
 )
-def test_anything_else_is_refused(text: object) -> None:
+def test_invalid_durations_are_rejected(text: object) -> None:
     with pytest.raises(ValueError, match="must be a duration such as 15s, 5m or 1m30s"):
         parse(text)
 
 
-def test_longer_than_any_duration() -> None:
+def test_durations_longer_than_the_maximum_are_rejected() -> None:
     with pytest.raises(ValueError, match="longer than any duration"):
         parse("9" * 30 + "h")
 
@@ -52,6 +52,6 @@ def test_longer_than_any_duration() -> None:
     ("seconds", "text"),
     [(0, "0s"), (15, "15s"), (100, "100s"), (90.5, "90.5s"), (-2, "-2s"), (86400, "86400s")],
 )
-def test_rendering(seconds: float, text: str) -> None:
+def test_durations_are_rendered_as_go_does(seconds: float, text: str) -> None:
     assert render(timedelta(seconds=seconds)) == text
     assert parse(text) == timedelta(seconds=seconds)

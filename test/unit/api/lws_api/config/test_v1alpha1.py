@@ -55,7 +55,7 @@ def test_defaults() -> None:
     assert Configuration.model_validate(HEAD).model_dump(mode="json") == DEFAULTS
 
 
-def test_what_is_written_out_reads_back_the_same() -> None:
+def test_a_configuration_survives_a_round_trip() -> None:
     configuration = Configuration.model_validate(HEAD | {"leaderElection": {"leaseDuration": "1m30s"}})
     assert Configuration.model_validate(configuration.model_dump(mode="json")) == configuration
 
@@ -97,7 +97,7 @@ def test_false_is_not_empty() -> None:
     assert configuration.internal_cert_management.enable is False
 
 
-def test_values_arrive() -> None:
+def test_all_values_are_read() -> None:
     configuration = Configuration.model_validate(
         HEAD
         | {

@@ -26,7 +26,7 @@ def test_the_definitions_are_shipped() -> None:
     assert set(definitions()) == {KIND, disaggregatedset.KIND, disaggregatedset.SCALER_KIND}
 
 
-def test_defaults_come_in_and_unknown_fields_go() -> None:
+def test_defaults_are_set_and_unknown_fields_are_pruned() -> None:
     raw = a_set(surprise=True)
     assert defaulted(raw) == a_set(
         replicas=1,
@@ -44,7 +44,7 @@ def test_defaults_come_in_and_unknown_fields_go() -> None:
     assert raw == a_set(surprise=True)
 
 
-def test_what_is_stored_stays() -> None:
+def test_defaulting_is_idempotent() -> None:
     once = defaulted(a_set())
     assert defaulted(once) == once
 
@@ -58,7 +58,7 @@ def test_what_is_stored_stays() -> None:
         pytest.param({"kind": None}, id="no kind"),
     ],
 )
-def test_other_kinds_are_refused(head: dict[str, Any]) -> None:
+def test_other_kinds_are_rejected(head: dict[str, Any]) -> None:
     with pytest.raises(
         ValueError, match=r"this API serves .*LeaderWorkerSet of leaderworkerset\.x-k8s\.io/v1"
     ):

@@ -213,7 +213,7 @@ def test_every_field_of_a_scaler() -> None:
     }
 
 
-def test_a_role_is_specified_as_a_leaderworkerset_is() -> None:
+def test_the_spec_of_a_role_has_the_schema_of_a_leaderworkerset() -> None:
     """The exceptions are defaults that a webhook sets: DisaggregatedSets have no defaulting webhook."""
     of_sets = copy.deepcopy(schema(leaderworkerset.KIND)["properties"]["spec"])
     network = of_sets["properties"]["networkConfig"]
@@ -255,7 +255,7 @@ def test_a_role_is_specified_as_a_leaderworkerset_is() -> None:
         ),
     ],
 )
-def test_how_the_kinds_present_themselves(
+def test_printer_columns_and_subresources_of_the_kinds(
     kind: str, names: tuple[Any, ...], columns: list[tuple[str, str, str]], scale: tuple[str, str, str]
 ) -> None:
     spec = definitions()[kind]["spec"]
@@ -317,14 +317,14 @@ STORED = {
 
 
 @pytest.mark.parametrize(("raw", "expected"), STORED.values(), ids=STORED.keys())
-def test_what_is_stored(raw: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_defaulting_returns_the_stored_object(raw: dict[str, Any], expected: dict[str, Any]) -> None:
     before = copy.deepcopy(raw)
     assert defaulted(raw) == expected
     assert defaulted(expected) == expected
     assert raw == before
 
 
-def test_pod_templates_are_defaulted_as_those_of_sets_are() -> None:
+def test_pod_templates_are_defaulted_as_in_a_leaderworkerset() -> None:
     """The hash of a template is computed from its bytes."""
     pod: dict[str, Any] = {
         "metadata": {"labels": {"a": "b"}, "creationTimestamp": None, "generateName": "gone"},
@@ -355,7 +355,7 @@ def test_pod_templates_are_defaulted_as_those_of_sets_are() -> None:
     assert container["ports"] == [{"containerPort": 1, "protocol": "TCP"}]
 
 
-def test_the_least_that_can_be_stored_is_readable() -> None:
+def test_a_minimal_set_is_readable() -> None:
     view = DisaggregatedSet.model_validate(a_set())
     assert [role.name for role in view.spec.roles] == ["prefill", "decode"]
     assert view.spec.slices == 1
@@ -369,7 +369,7 @@ def test_the_least_that_can_be_stored_is_readable() -> None:
     assert scaler.spec is not None and scaler.spec.replicas == 0
 
 
-def test_everything_that_can_be_stored_is_read_and_kept() -> None:
+def test_all_stored_fields_are_read_and_kept() -> None:
     condition = {
         "type": "Available",
         "status": "True",
@@ -427,7 +427,7 @@ def test_everything_that_can_be_stored_is_read_and_kept() -> None:
         pytest.param({"spec": {"roles": [{}]}}, "name", id="no name"),
     ],
 )
-def test_what_cannot_be_a_set_is_refused_with_its_place(raw: dict[str, Any], field: str) -> None:
+def test_an_invalid_set_is_rejected_with_the_path_of_the_field(raw: dict[str, Any], field: str) -> None:
     with pytest.raises(ValidationError) as error:
         DisaggregatedSet.model_validate(raw)
     assert error.value.errors()[0]["loc"][-1] == field

@@ -34,7 +34,7 @@ def a_set(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_least_that_can_be_stored() -> None:
+def test_a_minimal_set_is_readable() -> None:
     lws = LeaderWorkerSet.model_validate(a_set())
     assert lws.spec.replicas == 1
     assert lws.spec.startup_policy is StartupPolicy.LEADER_CREATED
@@ -68,7 +68,7 @@ def test_status_before_the_first_pass() -> None:
     assert (status.members, status.restarts) == ({}, {})
 
 
-def test_everything_that_can_be_stored() -> None:
+def test_all_stored_fields_are_read() -> None:
     raw = a_set(
         replicas=4,
         progressDeadlineSeconds=60,
@@ -150,14 +150,14 @@ STORED_BY_OLDER_RELEASES = {
 
 
 @pytest.mark.parametrize("raw", STORED_BY_OLDER_RELEASES.values(), ids=STORED_BY_OLDER_RELEASES.keys())
-def test_what_other_releases_stored_is_readable(raw: dict[str, Any]) -> None:
+def test_sets_stored_by_other_releases_are_readable(raw: dict[str, Any]) -> None:
     before = copy.deepcopy(raw)
     lws = LeaderWorkerSet.model_validate(raw)
     assert lws.spec.leader_worker_template.worker_template == TEMPLATE
     assert raw == before
 
 
-def test_templates_pass_through_as_written() -> None:
+def test_templates_are_not_changed() -> None:
     raw = a_set(leaderWorkerTemplate={"volumeClaimTemplates": [TEMPLATE]})
     template = LeaderWorkerSet.model_validate(raw).spec.leader_worker_template
     assert template.worker_template == TEMPLATE
@@ -173,7 +173,7 @@ def test_templates_pass_through_as_written() -> None:
         pytest.param(a_set(startupPolicy="Whenever"), "startupPolicy", id="policy that nobody knows"),
     ],
 )
-def test_what_cannot_be_a_set_is_refused_with_its_place(raw: dict[str, Any], field: str) -> None:
+def test_an_invalid_set_is_rejected_with_the_path_of_the_field(raw: dict[str, Any], field: str) -> None:
     with pytest.raises(ValidationError) as error:
         LeaderWorkerSet.model_validate(raw)
     assert error.value.errors()[0]["loc"][-1] == field

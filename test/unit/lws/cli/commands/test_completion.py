@@ -18,7 +18,7 @@ def test_a_script_for_lws(shell: str) -> None:
     assert f"_LWS_COMPLETE={shell}_complete" in done.output
 
 
-def test_a_shell_that_is_not_known() -> None:
+def test_an_unknown_shell_is_rejected() -> None:
     done = CliRunner().invoke(completion, ["tcsh"])
     assert done.exit_code == 2
     assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in done.output
@@ -37,14 +37,14 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return list(out.splitlines())
 
 
-def test_commands_with_what_they_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_are_completed_with_descriptions(capsys: pytest.CaptureFixture[str]) -> None:
     *lines, directive = answer(capsys, "re")
     assert [line.split("\t")[0] for line in lines] == ["restart", "resume"]
     assert lines[1].split("\t")[1] == "Resume the rollout of a paused set."
     assert directive == ":4"
 
 
-def test_nothing_typed_yet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(line.startswith("status\t") for line in answer(capsys))
 
 
@@ -60,7 +60,7 @@ def test_options_and_their_values(capsys: pytest.CaptureFixture[str]) -> None:
     [(["plan", "-f", ""], ":0"), (["history", "--kubeconfig", "/etc/k"], ":0"), (["try", "--to", ""], ":16")],
     ids=" ".join,
 )
-def test_files_are_for_the_shell(
+def test_file_names_are_completed_by_the_shell(
     words: list[str], directive: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = click.Option(["--to"], type=click.Path(file_okay=False))
@@ -68,7 +68,7 @@ def test_files_are_for_the_shell(
     assert answer(capsys, *words) == [directive]
 
 
-def test_what_kubectl_has_typed_is_used(
+def test_arguments_of_kubectl_are_used(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def candidates(context: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

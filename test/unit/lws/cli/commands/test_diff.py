@@ -65,7 +65,7 @@ NEW["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["labels"] = {"
 NEW["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["args"] = ["--x"]
 
 
-def test_lines_have_the_colour_of_what_happened() -> None:
+def test_added_and_removed_lines_have_colours() -> None:
     history = past(OLD, NEW)
     old, new = history.revisions
     lines = {(line.text, line.style) for line in difference_lines(describe(old.record, new.record))}
@@ -84,7 +84,7 @@ def test_headline() -> None:
     assert headline(old, new).text == f"revision 1 ({old.key}) → revision 2 ({new.key})"
 
 
-def test_side_by_side_shows_what_differs_and_a_little_around_it() -> None:
+def test_side_by_side_shows_differences_with_some_context() -> None:
     before = "\n".join(["a: 1", *(f"same{i}: x" for i in range(10)), "z: 1"])
     right = "\n".join(["a: 2", *(f"same{i}: x" for i in range(10)), "z: 1", "new: 3"])
     block = side_by_side(("old", "new"), (before, right))

@@ -42,7 +42,7 @@ async def test_one_revision_and_names(talk: Talk, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == f"controllerrevision.apps/llm-{key_by_hash(A)}-1\n"
 
 
-async def test_broken_revisions_are_told(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_broken_revisions_are_reported(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     broken = {**revision_of(A, 1), "data": {"spec": {}}}
     talk.api.will(*[world(B, broken, revision_of(B, 2))] * 3)
     assert await show_history(talk.session, LLM, None, None) == 1

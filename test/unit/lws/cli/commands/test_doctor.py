@@ -109,14 +109,14 @@ def replace_now(talk: Talk) -> Any:
     return AtThatTime(talk.session.cluster, "default", None)
 
 
-async def test_nothing_is_found(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_healthy_installation_has_no_findings(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     serve(talk, stored())
     code, data = await examined(talk, capsys)
     assert (code, data["findings"], data["unchecked"]) == (0, [], [])
     assert data["namespace"] == NAMESPACE
 
 
-async def test_all_that_may_not_be_read_is_listed(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_unreadable_resources_are_listed(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         return await (answer_json({"gitVersion": "v1.34.1"}) if request.path == "/version" else FORBIDDEN)(
             request
@@ -132,7 +132,7 @@ async def test_all_that_may_not_be_read_is_listed(talk: Talk, capsys: pytest.Cap
     assert "create subjectaccessreviews.authorization.k8s.io in the cluster" in needs
 
 
-async def test_a_right_that_is_lacking(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_missing_permission_is_a_finding(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     def allowed(spec: Any) -> bool:
         attributes = spec["resourceAttributes"]
         return (attributes["verb"], attributes["resource"]) != ("delete", "pods")
@@ -145,7 +145,7 @@ async def test_a_right_that_is_lacking(talk: Talk, capsys: pytest.CaptureFixture
     assert finding["what"] == "may not, in the cluster: delete pods"
 
 
-async def test_a_person_asks_for_the_manager(talk: Talk) -> None:
+async def test_a_user_reviews_permissions_of_the_manager(talk: Talk) -> None:
     serve(talk, stored())
     await permissions(Reader(talk.session.cluster), healthy())
     reviews = [request for request in talk.api.requests if request.path.endswith("accessreviews")]
@@ -154,14 +154,14 @@ async def test_a_person_asks_for_the_manager(talk: Talk) -> None:
     assert f"system:serviceaccounts:{NAMESPACE}" in reviews[0].body["spec"]["groups"]
 
 
-async def test_the_manager_asks_for_itself(talk: Talk) -> None:
+async def test_the_manager_reviews_its_own_permissions(talk: Talk) -> None:
     serve(talk, stored(), user=MANAGER)
     await permissions(Reader(talk.session.cluster), healthy())
     kinds = {request.path.rpartition("/")[2] for request in talk.api.requests}
     assert kinds == {"selfsubjectreviews", "selfsubjectaccessreviews"}
 
 
-async def test_what_the_manager_has_been_given_is_read(talk: Talk) -> None:
+async def test_the_configuration_of_the_manager_is_read(talk: Talk) -> None:
     serve(talk, stored(FILE + "internalCertManagement: {enable: false}\nsharding: {shards: 2}\n"))
     facts = await read_installation(Reader(talk.session.cluster), None, NOW)
     assert not facts.configuration.internal_cert_management.enable
@@ -186,7 +186,7 @@ async def test_the_manager_of_a_chart_with_other_names_is_found(
     assert (code, data["findings"]) == (0, [])
 
 
-async def test_who_has_the_names_of_a_definition_is_found(
+async def test_a_definition_with_the_same_names_is_found(
     talk: Talk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     responses = stored()
@@ -205,7 +205,7 @@ async def test_who_has_the_names_of_a_definition_is_found(
     assert "CustomResourceDefinition mine," in finding["do"]
 
 
-async def test_a_set_that_cannot_be_read_is_a_finding(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_unreadable_set_is_a_finding(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     responses = stored()
     broken = make_set("a", namespace="team")
     broken["spec"]["replicas"] = "two"
@@ -219,13 +219,13 @@ async def test_a_set_that_cannot_be_read_is_a_finding(talk: Talk, capsys: pytest
     assert finding["do"] == "correct it: kubectl edit -n team leaderworkerset a"
 
 
-async def test_a_namespace_that_is_named_is_the_one(talk: Talk) -> None:
+async def test_the_given_namespace_is_used(talk: Talk) -> None:
     serve(talk, stored())
     facts = await read_installation(Reader(talk.session.cluster), "another", NOW)
     assert (facts.namespace, facts.deployment, facts.service) == ("another", None, None)
 
 
-def test_rights_are_asked_for_by_name() -> None:
+def test_permissions_are_reviewed_by_object_name() -> None:
     rights = set(needed(healthy()))
     assert Right("update", "", "secrets", NAMESPACE, SECRET) in rights
     assert Right("create", "coordination.k8s.io", "leases", NAMESPACE) in rights
@@ -238,7 +238,7 @@ def test_rights_are_asked_for_by_name() -> None:
     assert patch in rights
 
 
-def test_gangs_ask_for_rights_of_their_scheduler() -> None:
+def test_gang_scheduling_needs_permissions_for_the_scheduler() -> None:
     values = {
         "apiVersion": "config.lws.x-k8s.io/v1alpha1",
         "kind": "Configuration",
@@ -249,7 +249,7 @@ def test_gangs_ask_for_rights_of_their_scheduler() -> None:
     assert Right("create", "scheduling.volcano.sh", "podgroups") not in set(needed(healthy()))
 
 
-def test_without_an_election_there_is_no_lease() -> None:
+def test_no_lease_is_expected_without_leader_election() -> None:
     values = {
         "apiVersion": "config.lws.x-k8s.io/v1alpha1",
         "kind": "Configuration",
@@ -258,7 +258,7 @@ def test_without_an_election_there_is_no_lease() -> None:
     assert lease_names(Configuration.model_validate(values)) == ()
 
 
-def test_rights_that_cannot_be_known_without_the_file() -> None:
+def test_permissions_are_unchecked_without_the_configuration() -> None:
     facts: Installation = replace(healthy(), configuration_read=Denied("get configmaps"))
     (unchecked,) = module.check_permissions(facts)
     assert getattr(unchecked, "needs", "") == "get configmaps"

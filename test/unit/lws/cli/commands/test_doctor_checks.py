@@ -57,7 +57,7 @@ def with_hook(index: int = 1, **changes: Any) -> Installation:
     return replace(healthy(), **{("mutating", "validating")[index]: (changed,)})
 
 
-def test_nothing_is_found_where_nothing_is_wrong() -> None:
+def test_a_healthy_installation_has_no_findings() -> None:
     assert list(results(healthy())) == []
 
 
@@ -65,13 +65,13 @@ def test_a_missing_definition() -> None:
     assert "is missing" in only(replace(healthy(), definitions={SETS: None})).what
 
 
-def test_kinds_that_are_optional_may_be_missing() -> None:
+def test_optional_kinds_may_be_missing() -> None:
     names = [name for name in healthy().definitions if name != SETS]
     facts = replace(healthy(), definitions={SETS: definition(SETS), **dict.fromkeys(names)})
     assert list(results(facts)) == []
 
 
-def test_a_definition_whose_names_another_one_has() -> None:
+def test_a_definition_whose_names_are_taken() -> None:
     conditions = [
         {"type": "Established", "status": "True"},
         {"type": "NamesAccepted", "status": "False", "message": "lws is taken"},
@@ -102,7 +102,7 @@ def test_a_definition_whose_names_another_one_has() -> None:
         [{"type": "NamesAccepted", "status": "Unknown"}, {"type": "Established", "status": "False"}],
     ],
 )
-def test_a_definition_that_is_not_ready_yet_is_waited_for(conditions: Any) -> None:
+def test_a_definition_that_is_not_established_yet(conditions: Any) -> None:
     finding = only(broken_definition(status={"conditions": conditions, "storedVersions": ["v1"]}))
     assert finding.what.startswith("is not ")
     assert "delete" not in finding.do
@@ -131,7 +131,7 @@ def test_a_definition_with_another_version(change: dict[str, Any], message: str)
     assert only(broken_definition(spec=spec)).what == message
 
 
-def test_a_definition_that_another_manager_converts() -> None:
+def test_a_definition_with_a_foreign_conversion_webhook() -> None:
     spec = {**definition(SETS)["spec"], "conversion": {"strategy": "Webhook"}}
     spec["versions"] = [*spec["versions"], {**spec["versions"][0], "name": "v2", "storage": False}]
     finding = only(broken_definition(spec=spec))
@@ -139,7 +139,7 @@ def test_a_definition_that_another_manager_converts() -> None:
     assert f"kubectl patch crd {SETS} --type=json" in finding.do
 
 
-def test_a_conversion_that_the_original_has_left_is_never_asked() -> None:
+def test_a_conversion_webhook_left_by_upstream_is_ignored() -> None:
     spec = {**definition(SETS)["spec"], "conversion": {"strategy": "Webhook"}}
     assert list(results(broken_definition(spec=spec))) == []
 
@@ -149,7 +149,7 @@ def test_objects_of_an_earlier_version() -> None:
     assert only(broken_definition(status=status)).what == "may have objects stored as v1alpha1"
 
 
-def test_a_definition_on_its_way_out() -> None:
+def test_a_terminating_definition() -> None:
     metadata = {**definition(SETS)["metadata"], "deletionTimestamp": "2026-03-01T11:00:00Z"}
     assert "being deleted" in only(broken_definition(metadata=metadata)).what
 
@@ -165,47 +165,47 @@ def test_webhooks_of_a_second_controller() -> None:
     assert "kubectl delete mutatingwebhookconfiguration other" in finding.do
 
 
-def test_webhooks_of_other_operators_are_none_of_ours() -> None:
+def test_webhooks_of_other_operators_are_ignored() -> None:
     foreign = configuration(0, name="foreign")
     foreign["webhooks"][0]["rules"] = [{"apiGroups": ["cert-manager.io"]}]
     assert list(results(replace(healthy(), mutating=(configuration(0), foreign)))) == []
 
 
-def test_webhooks_that_are_passed_over() -> None:
+def test_webhooks_with_failure_policy_ignore() -> None:
     assert "failurePolicy Ignore" in only(with_hook(failurePolicy="Ignore")).what
 
 
-def test_webhooks_that_lead_elsewhere() -> None:
+def test_webhooks_that_call_another_service() -> None:
     client = configuration(1)["webhooks"][0]["clientConfig"]
     service = {"namespace": "old", "name": SERVICE}
     finding = only(with_hook(clientConfig={**client, "service": service}))
     assert finding.what.startswith(f"asks old/{SERVICE}, while")
 
 
-def test_a_bundle_that_trusts_nobody() -> None:
+def test_an_empty_ca_bundle() -> None:
     client = configuration(1)["webhooks"][0]["clientConfig"]
     assert "no CA bundle" in only(with_hook(clientConfig={**client, "caBundle": ""})).what
 
 
-def test_a_bundle_that_cannot_be_read() -> None:
+def test_an_unreadable_ca_bundle() -> None:
     broken = encoded(b"-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n")
     client = {**configuration(0)["webhooks"][0]["clientConfig"], "caBundle": broken}
     assert "unreadable" in only(with_hook(0, clientConfig=client)).what
 
 
-def test_a_bundle_of_another_ca() -> None:
+def test_a_bundle_with_another_ca() -> None:
     client = {**configuration(1)["webhooks"][0]["clientConfig"], "caBundle": encoded(another_authority())}
     assert only(with_hook(clientConfig=client)).what.endswith("it is of another CA")
 
 
-def test_a_certificate_that_is_over() -> None:
+def test_an_expired_certificate() -> None:
     over = replace(healthy(), now=NOW + timedelta(days=366), leases={})
     findings = [result for result in CHECKS["certificate"](over) if isinstance(result, Finding)]
     assert findings == list(results(over))
     assert "valid only until" in findings[0].what
 
 
-def test_a_certificate_that_nobody_renews() -> None:
+def test_a_certificate_that_is_not_renewed() -> None:
     finding = only(replace(healthy(), now=NOW + timedelta(days=360), leases={}))
     assert finding.what.startswith("its certificate ends in")
 
@@ -213,13 +213,18 @@ def test_a_certificate_that_nobody_renews() -> None:
 def test_a_certificate_for_another_name() -> None:
     renewal = renewed(Certificates(), ("other.svc",), NOW)
     assert renewal is not None
-    findings = [result for result in results(replace(healthy(), secret=secret(renewal[0].server.certificate)))]
+    findings = [
+        result for result in results(replace(healthy(), secret=secret(renewal[0].server.certificate)))
+    ]
     assert any(
-        isinstance(finding, Finding) and f"not for {SERVICE}.{NAMESPACE}.svc" in finding.what for finding in findings
+        isinstance(finding, Finding) and f"not for {SERVICE}.{NAMESPACE}.svc" in finding.what
+        for finding in findings
     )
 
 
-@pytest.mark.parametrize(("stored", "message_start"), [(None, "is missing"), ({"data": None}, "holds no certificate")])
+@pytest.mark.parametrize(
+    ("stored", "message_start"), [(None, "is missing"), ({"data": None}, "holds no certificate")]
+)
 def test_no_certificate(stored: Any, message_start: str) -> None:
     assert only(replace(healthy(), secret=stored)).what.startswith(message_start)
 
@@ -229,7 +234,7 @@ def test_no_service() -> None:
 
 
 @pytest.mark.parametrize("slices", [(), ({"endpoints": [{"conditions": {"ready": False}}]},)])
-def test_nobody_behind_the_service(slices: Any) -> None:
+def test_a_service_without_endpoints(slices: Any) -> None:
     assert "no ready endpoint" in only(replace(healthy(), slices=slices)).what
 
 
@@ -255,16 +260,16 @@ def test_two_managers() -> None:
         (a_lease(renewTime="2026-03-01T11:50:00.000000Z"), "has not renewed it for 10m"),
     ],
 )
-def test_a_lease_that_nobody_keeps(stored: Any, message: str) -> None:
+def test_a_lease_that_is_not_renewed(stored: Any, message: str) -> None:
     assert message in only(replace(healthy(), leases={LEASE: stored})).what
 
 
-def test_a_lease_that_is_late_by_what_clocks_differ_is_kept() -> None:
+def test_a_late_renewal_within_the_clock_skew_is_accepted() -> None:
     late = a_lease(renewTime="2026-03-01T11:59:00.000000Z")
     assert list(results(replace(healthy(), leases={LEASE: late}))) == []
 
 
-def test_an_api_server_that_is_too_old() -> None:
+def test_a_too_old_api_server() -> None:
     assert "older than 1.26" in only(replace(healthy(), server="v1.25.9")).what
 
 
@@ -274,7 +279,7 @@ def test_a_manager_of_another_release() -> None:
     assert finding.do.startswith("install the command of version 2026.10.3")
 
 
-def test_the_original_has_no_command_of_its_version() -> None:
+def test_upstream_has_no_command_of_the_same_version() -> None:
     finding = only(replace(healthy(), managers=(manager(version="v0.10.0"),)))
     assert finding.what.startswith("is upstream's controller, version v0.10.0")
     assert "install the command" not in finding.do
@@ -288,7 +293,7 @@ def test_sets_that_need_the_same_names() -> None:
     assert "group 1 of LeaderWorkerSet a" in finding.what
 
 
-def test_what_may_not_be_read_is_said_with_the_permission() -> None:
+def test_an_unreadable_resource_is_reported_with_the_missing_permission() -> None:
     denied = Denied("get it")
     facts = Installation(
         NOW,
@@ -335,7 +340,7 @@ def stuck_findings(**changes: Any) -> list[Finding]:
     return list(check_stuck("LeaderWorkerSet", standing(**changes), stored, NOW))
 
 
-def test_a_set_of_another_controller_is_no_finding() -> None:
+def test_a_set_of_another_controller_is_ignored() -> None:
     stored = {"metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"}}
     unmoved = standing(lastProgress=None)
     assert list(check_stuck("LeaderWorkerSet", unmoved, stored, NOW))
@@ -343,7 +348,7 @@ def test_a_set_of_another_controller_is_no_finding() -> None:
     assert list(check_stuck("LeaderWorkerSet", unmoved, sent, NOW)) == []
 
 
-def test_a_status_of_the_original_moved_with_its_newest_condition() -> None:
+def test_a_status_of_upstream_changed_with_its_newest_condition() -> None:
     moments = ["2026-03-01T11:50:30Z", None, "2026-02-01T11:50:30Z"]
     stored = {
         "metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"},
@@ -355,7 +360,7 @@ def test_a_status_of_the_original_moved_with_its_newest_condition() -> None:
     assert finding.what.startswith("has not moved for 10m")
 
 
-def test_a_set_that_does_not_move() -> None:
+def test_a_set_without_progress() -> None:
     (finding,) = stuck_findings()
     assert finding.where == "LeaderWorkerSet team/demo"
     assert finding.what == (
@@ -368,9 +373,9 @@ def test_a_set_that_does_not_move() -> None:
     "changes",
     [{"settled": True}, {"paused": True}, {"lastProgress": "2026-03-01T11:55:00Z"}, {"lastProgress": None}],
 )
-def test_a_set_that_is_settled_paused_or_at_work_is_none(changes: dict[str, Any]) -> None:
+def test_settled_paused_and_progressing_sets_are_no_findings(changes: dict[str, Any]) -> None:
     assert stuck_findings(**changes) == []
 
 
-def test_a_set_that_its_own_deadline_calls_stalled() -> None:
+def test_a_set_that_exceeds_its_progress_deadline() -> None:
     assert stuck_findings(stalled=True, lastProgress="2026-03-01T11:55:00Z")

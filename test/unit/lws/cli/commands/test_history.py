@@ -32,14 +32,14 @@ def test_table() -> None:
     ]
 
 
-def test_causes_have_a_column_where_there_are_any() -> None:
+def test_change_causes_have_a_column_if_there_are_any() -> None:
     caused = make_set(image="app:2", replicas=3, annotations={CHANGE_CAUSE_ANNOTATION: "new model"})
     table = history_table(past(A, caused), NOW)
     assert table.columns[-2:] == ("CHANGE-CAUSE", "CHANGE")
     assert [row[-2].text for row in table.rows] == ["<none>", "new model"]
 
 
-def test_many_changes_are_cut_short_in_the_table_only() -> None:
+def test_many_changes_are_truncated_only_in_the_table() -> None:
     lws = make_set(image="app:2", size=4, replicas=3, networkConfig={"subdomainPolicy": "UniquePerReplica"})
     lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"]["labels"] = {"a": "b"}
     history = past(A, lws)
@@ -52,7 +52,7 @@ def test_many_changes_are_cut_short_in_the_table_only() -> None:
     assert wide.rows[1][-1].text == "; ".join(lines)
 
 
-def test_what_changed() -> None:
+def test_changes_of_each_revision() -> None:
     recorded_only = make_set(replicas=3, image="app:2", template={"restartPolicy": "None"})
     broken = {**revision_of(A, 5), "data": None}
     history = past(A, B, recorded_only, extra=[broken])
@@ -60,7 +60,7 @@ def test_what_changed() -> None:
     assert by_revision == [["the first revision"], [CHANGE], ["no change that affects pods"], []]
 
 
-def test_a_history_whose_beginning_was_pruned() -> None:
+def test_a_history_with_pruned_revisions() -> None:
     history = past(B, extra=[])
     assert changes(history, history.revisions[0]) == ["the first revision"]
     later = past(B, extra=[revision_of(A, 7)])
@@ -68,13 +68,13 @@ def test_a_history_whose_beginning_was_pruned() -> None:
     assert changes(replace(later, revisions=tuple(alone)), alone[0]) == ["the oldest one that is kept"]
 
 
-def test_a_broken_one_says_so() -> None:
+def test_a_broken_revision_is_marked() -> None:
     history = past(A, extra=[{**revision_of(B, 2), "data": None}])
     cell = history_table(history, NOW).rows[1][-1]
     assert cell.text.startswith("broken: ControllerRevision demo-")
 
 
-def test_groups_on() -> None:
+def test_groups_of_each_revision() -> None:
     history = past(A, B, running=[A, B, A])
     assert [history.groups_text(revision.key) for revision in history.revisions] == ["2 (0, 2)", "1 (1)"]
     assert past(A, B).groups_text(KEY_A) == "0"
@@ -112,14 +112,14 @@ def test_data() -> None:
     assert "$patch" not in with_spec["spec"]["leaderWorkerTemplate"]
 
 
-def test_data_of_a_broken_one() -> None:
+def test_data_of_a_broken_revision() -> None:
     history = past(A, extra=[{**revision_of(B, 2), "data": None}])
     data = history_data(history, history.revisions, whole=True)["revisions"][1]
     assert "contains no leaderWorkerTemplate" in data["broken"]
     assert "spec" not in data
 
 
-def test_a_template_comes_with_the_annotations_that_it_records() -> None:
+def test_a_template_includes_its_recorded_annotations() -> None:
     lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", "other": "x"})
     history = past(lws)
     assert history.recorded(history.revisions[0])["annotations"] == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}

@@ -72,17 +72,17 @@ def every_rule() -> str:
         pytest.param(every_rule(), "rules\t8bc7b8c4d\n", id="every rule, as JSON"),
     ],
 )
-def test_keys_of_the_original_controller(manifest: str, printed: str) -> None:
+def test_keys_match_upstream(manifest: str, printed: str) -> None:
     result = run("-f", "-", stdin=manifest)
     assert (result.output, result.exit_code) == (printed, 0)
 
 
-def test_data_are_the_bytes_that_the_key_is_the_hash_of() -> None:
+def test_data_are_the_hashed_bytes_of_the_key() -> None:
     result = run("-f", "-", "--data", stdin=TINY)
     assert result.stdout_bytes == f"tiny\t58b6956df9\n{TINY_DATA}\n".encode()
 
 
-def test_data_are_utf_8_whatever_the_terminal_speaks() -> None:
+def test_data_are_utf_8_regardless_of_the_locale() -> None:
     manifest = TINY.replace("a:1", "é:1")
     result = CliRunner(charset="latin-1").invoke(key, ["-f", "-", "--data"], input=manifest.encode())
     printed, data = result.stdout_bytes.rstrip(b"\n").split(b"\n")
@@ -90,7 +90,7 @@ def test_data_are_utf_8_whatever_the_terminal_speaks() -> None:
     assert printed.decode() == f"tiny\t{key_of(data.decode())}"
 
 
-def test_every_set_of_a_file_in_order(tmp_path: Path) -> None:
+def test_every_set_of_a_file_is_listed_in_order(tmp_path: Path) -> None:
     service = "apiVersion: v1\nkind: Service\nmetadata: {name: tiny}\n"
     file = tmp_path / "sets.yaml"
     file.write_text("\n---\n".join([service, SMALL, "", TINY, SMALL]), encoding="utf-8")
@@ -107,7 +107,7 @@ def test_every_set_of_a_file_in_order(tmp_path: Path) -> None:
         pytest.param("{name: tiny}", "{name: tiny, labels: {a: b}}", id="labels of the set"),
     ],
 )
-def test_what_is_no_part_of_a_key(original: str, changed: str) -> None:
+def test_fields_that_do_not_affect_the_key(original: str, changed: str) -> None:
     assert original in TINY
     assert run("-f", "-", stdin=TINY.replace(original, changed)).output == "tiny\t58b6956df9\n"
 
@@ -115,7 +115,9 @@ def test_what_is_no_part_of_a_key(original: str, changed: str) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.yaml")), ids=lambda path: path.stem)
 def test_examples_have_keys(path: Path) -> None:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    documents = [document for document in yaml.load_all(path.read_text(encoding="utf-8"), Loader=loader) if document]
+    documents = [
+        document for document in yaml.load_all(path.read_text(encoding="utf-8"), Loader=loader) if document
+    ]
     names = [document["metadata"]["name"] for document in documents if document["kind"] in KINDS]
     result = run("-f", str(path))
     if not names:
@@ -161,7 +163,7 @@ SPEC = "spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: [{name
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_words(manifest: str, message: str) -> None:
+def test_invalid_manifests_are_reported_in_words(manifest: str, message: str) -> None:
     result = run("-f", "-", stdin=manifest)
     assert result.exit_code == 1
     assert message in result.stderr and not result.stdout
@@ -180,13 +182,13 @@ def test_what_is_wrong_is_said_in_words(manifest: str, message: str) -> None:
         pytest.param(["-f", "-", "--date"], "--date", id="an option that is not there"),
     ],
 )
-def test_what_was_asked_wrongly(arguments: list[str], message: str) -> None:
+def test_usage_errors(arguments: list[str], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert message in result.stderr
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_a_binary_file_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "binary.yaml"
     file.write_bytes(b"\xff\xfe\x00")
     result = run("-f", str(file))
@@ -222,13 +224,13 @@ def test_keys_of_disaggregated_sets() -> None:
     assert run("-f", "-", stdin=turned).output == "llm\tf8b99c79\n", "the order of roles counts for the hash"
 
 
-def test_data_of_a_disaggregated_set_are_the_bytes_that_its_key_is_the_hash_of() -> None:
+def test_data_of_a_disaggregated_set_are_the_hashed_bytes_of_its_key() -> None:
     _, data, _ = run("-f", "-", "--data", stdin=TWO_ROLES).stdout_bytes.split(b"\n")
     assert data.startswith(b'[{"name":"prefill","template":{"workerTemplate":{"metadata":{},"spec":')
     assert hashlib.sha256(data).hexdigest()[:8] == "980bcb92"
 
 
-def test_a_disaggregated_set_that_would_be_refused() -> None:
+def test_an_invalid_disaggregated_set_is_rejected() -> None:
     strategy = "rolloutStrategy: {rollingUpdateConfiguration: {partition: 2}}"
     manifest = TWO_ROLES.replace("replicas: 2", f"replicas: 2\n      {strategy}")
     assert "partition is not supported by DisaggregatedSet" in run("-f", "-", stdin=manifest).output

@@ -72,19 +72,19 @@ def test_levels(text: str, level: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "warn", "loud", "0", "-1", "1.5", "²"])
-def test_what_is_no_level(text: str) -> None:
+def test_invalid_levels_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="use debug, info, error, panic or a positive number"):
         level_of(text)
 
 
-def test_a_line_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_console_line(capsys: pytest.CaptureFixture[str]) -> None:
     configure(LogOptions())
     _log(logging.INFO)
     captured = capsys.readouterr()
     assert captured.err == "2026-01-02T03:04:05Z\tINFO\tlws.test\thello you\n" and captured.out == ""
 
 
-def test_a_line_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_json_line(capsys: pytest.CaptureFixture[str]) -> None:
     configure(LogOptions(encoder="json"))
     _log(logging.INFO, text="hello %s: ü\n")
     lines = capsys.readouterr().err.splitlines()
@@ -128,7 +128,9 @@ def test_encoders(options: LogOptions, is_json: bool, capsys: pytest.CaptureFixt
     ],
     ids=lambda value: value.level or f"devel={value.devel}" if isinstance(value, LogOptions) else "",
 )
-def test_what_is_shown(options: LogOptions, expected: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_below_the_level_are_not_logged(
+    options: LogOptions, expected: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     configure(options)
     for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
         _log(level)
@@ -188,7 +190,7 @@ def test_stack_traces(options: LogOptions, from_level: int, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("has_stack", [True, False])
-def test_errors_for_programs(has_stack: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_in_json(has_stack: bool, capsys: pytest.CaptureFixture[str]) -> None:
     configure(LogOptions(encoder="json", stacktrace_level="error" if has_stack else "panic"))
     _log(logging.ERROR, ValueError("a\nb"))
     entry = orjson.loads(capsys.readouterr().err)
@@ -204,7 +206,7 @@ def test_libraries_do_not_flood_the_log(level: str, expected: int) -> None:
     assert {logging.getLogger(name).level for name in ("aiohttp", "asyncio", "kubernetes")} == {expected}
 
 
-def test_debug_lines_cost_nothing_when_they_are_off() -> None:
+def test_disabled_debug_lines_are_not_formatted() -> None:
     """Arguments of a log line are computed only after the level was checked; errors are rare enough."""
     for path in (ROOT / "lws").rglob("*.py"):
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -234,7 +236,7 @@ def _computes_for_debug(function: ast.AST) -> bool:
     )
 
 
-def test_to_configure_again_replaces_the_first_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_configuring_again_replaces_the_handlers(capsys: pytest.CaptureFixture[str]) -> None:
     configure(LogOptions())
     configure(LogOptions(encoder="json"))
     _log(logging.INFO)

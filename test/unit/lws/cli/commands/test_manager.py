@@ -88,7 +88,7 @@ def is_one_line(message: str) -> bool:
         pytest.param(["manager"], "manager", id="an argument too many"),
     ],
 )
-def test_a_flag_that_cannot_be_read(flags: list[str], expected: str, run: Run) -> None:
+def test_a_malformed_flag(flags: list[str], expected: str, run: Run) -> None:
     code, message = run(*flags)
     assert code == 2
     assert expected in message and is_one_line(message)
@@ -105,7 +105,7 @@ def test_a_flag_that_cannot_be_read(flags: list[str], expected: str, run: Run) -
         pytest.param(["--leader-elect-resource-lock=endpoints"], "must be leases", id="another lock"),
     ],
 )
-def test_a_flag_that_cannot_be_meant(flags: list[str], expected: str, run: Run) -> None:
+def test_a_flag_with_an_invalid_value(flags: list[str], expected: str, run: Run) -> None:
     code, message = run(*flags)
     assert code == 1
     assert expected in message and is_one_line(message)
@@ -123,7 +123,7 @@ def test_a_flag_that_cannot_be_meant(flags: list[str], expected: str, run: Run) 
         pytest.param("", "is empty", id="nothing"),
     ],
 )
-def test_a_configuration_that_cannot_be_used(content: str, expected: str, run: Run, tmp_path: Path) -> None:
+def test_an_invalid_configuration(content: str, expected: str, run: Run, tmp_path: Path) -> None:
     path = tmp_path / "manager.yaml"
     path.write_text(content)
     code, message = run(f"--config={path}")
@@ -131,7 +131,7 @@ def test_a_configuration_that_cannot_be_used(content: str, expected: str, run: R
     assert str(path) in message and expected in message and is_one_line(message)
 
 
-def test_each_mistake_has_a_line_of_its_own(run: Run, tmp_path: Path) -> None:
+def test_each_error_is_reported_on_a_separate_line(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "manager.yaml"
     path.write_text(f"{HEADER}webhook: {{prot: 1, port: 70000}}")
     code, message = run(f"--config={path}")
@@ -139,14 +139,14 @@ def test_each_mistake_has_a_line_of_its_own(run: Run, tmp_path: Path) -> None:
     assert len(message.splitlines()) == 2
 
 
-def test_a_configuration_that_is_not_there(run: Run, tmp_path: Path) -> None:
+def test_a_missing_configuration(run: Run, tmp_path: Path) -> None:
     code, message = run(f"--config={tmp_path / 'missing.yaml'}")
     assert code == 1
     assert "check --config" in message and is_one_line(message)
 
 
 @pytest.mark.parametrize("setting", ["webhook.port", "health.healthProbeBindAddress", "metrics.bindAddress"])
-def test_a_port_that_is_taken(
+def test_a_port_in_use(
     setting: str, run: Run, no_ports: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "manager.yaml"
@@ -165,7 +165,7 @@ def test_a_port_that_is_taken(
     assert is_one_line(message)
 
 
-def test_what_is_imported_is_not_searched_for_garbage(
+def test_imported_objects_are_excluded_from_garbage_collection(
     run: Run, no_ports: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frozen: list[bool] = []
@@ -176,7 +176,7 @@ def test_what_is_imported_is_not_searched_for_garbage(
     assert frozen == [True] and gc.get_threshold()[0] > 700
 
 
-def test_no_cluster_at_all(run: Run, no_ports: tuple[str, ...]) -> None:
+def test_no_cluster_is_configured(run: Run, no_ports: tuple[str, ...]) -> None:
     code, message = run(*no_ports)
     assert code == 1
     assert "no --kubeconfig or KUBECONFIG" in message and is_one_line(message)
@@ -194,7 +194,7 @@ def test_no_cluster_at_all(run: Run, no_ports: tuple[str, ...]) -> None:
         pytest.param(b"\xff\xfe", id="no text"),
     ],
 )
-def test_a_kubeconfig_that_cannot_be_used(
+def test_an_invalid_kubeconfig(
     content: str | bytes, run: Run, no_ports: tuple[str, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "kubeconfig"
@@ -205,7 +205,9 @@ def test_a_kubeconfig_that_cannot_be_used(
 
 
 @pytest.mark.parametrize("kind", ["missing", "a directory"])
-def test_a_kubeconfig_that_is_no_file(kind: str, run: Run, no_ports: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_kubeconfig_that_is_not_a_file(
+    kind: str, run: Run, no_ports: tuple[str, ...], tmp_path: Path
+) -> None:
     path = tmp_path if kind == "a directory" else tmp_path / "missing"
     code, message = run(f"--kubeconfig={path}", *no_ports)
     assert code == 1
@@ -257,7 +259,7 @@ PARAMS = [
         pytest.param(["manager", "-config=x"], ["manager", "--config=x"], id="behind-a-subcommand"),
     ],
 )
-def test_spellings(arguments: list[str], expected: list[str]) -> None:
+def test_spellings_of_flags(arguments: list[str], expected: list[str]) -> None:
     assert as_double_dashed(arguments, PARAMS) == expected
 
 
@@ -271,7 +273,7 @@ def test_spellings(arguments: list[str], expected: list[str]) -> None:
     ],
     ids=["two-dashes", "one-dash", "separate-values", "other-truths"],
 )
-def test_deployments_of_the_original_start_ours(arguments: list[str]) -> None:
+def test_arguments_of_upstream_deployments_are_accepted(arguments: list[str]) -> None:
     context = manager.make_context("manager", as_double_dashed(arguments, manager.params))
     assert context.params["leader_elect"] is False and context.params["zap_devel"] is False
     assert (context.params["zap_log_level"], context.params["config"]) == ("2", "/c.yaml")
@@ -286,7 +288,7 @@ def _put_back() -> Iterator[None]:
     gc.set_threshold(*former)
 
 
-def test_garbage_is_looked_for_less_often_and_never_in_what_is_imported() -> None:
+def test_garbage_collection_is_less_frequent_and_skips_imported_objects() -> None:
     module.before_imports()
     module.after_imports()
     assert gc.get_threshold()[0] == 10_000
@@ -294,7 +296,9 @@ def test_garbage_is_looked_for_less_often_and_never_in_what_is_imported() -> Non
 
 
 @pytest.mark.parametrize("missing", [OSError("no such library"), AttributeError("no mallopt")])
-def test_other_c_libraries_have_no_such_call(missing: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c_libraries_without_mallopt_are_supported(
+    missing: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def load(_: None) -> None:
         raise missing
 
@@ -303,7 +307,7 @@ def test_other_c_libraries_have_no_such_call(missing: Exception, monkeypatch: py
     assert gc.get_threshold()[0] == 10_000, "the rest is set all the same"
 
 
-def test_as_many_files_may_be_open_as_the_system_lets() -> None:
+def test_the_limit_of_open_files_is_raised_to_the_maximum() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, most))
     module.before_imports()

@@ -29,7 +29,7 @@ def test_no_change() -> None:
         check(make_set(), paused=False)
 
 
-async def test_the_set_is_printed_as_it_is_then(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_resulting_set_is_printed(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     before, after = make_set(namespace="team"), make_set(namespace="team", rolloutStrategy={"paused": True})
     talk.api.will(answer_json(before), answer_json(after))
     assert await _set_paused(talk.session, NamedSet("demo"), True, "json") == 0

@@ -116,7 +116,7 @@ def test_an_update() -> None:
     assert (steps[-1]["partition"], steps[-1]["replicas"]) == (0, 3)
 
 
-def test_steps_only_if_they_are_asked_for() -> None:
+def test_steps_are_included_only_on_request() -> None:
     effect = impact(snapshot_of(A, [revision_of(A, 1)]), A)
     plan = changed_set(A, "unchanged", effect, None)
     assert list(plain(plan.blocks)) == ["no pod is restarted: nothing changes"]
@@ -155,7 +155,7 @@ async def test_a_set_of_another_controller_has_no_steps(monkeypatch: pytest.Monk
         assert list(plain(plan.blocks)) == [message] and "steps" not in plan.data
 
 
-async def test_a_set_that_the_controller_could_not_read_is_not_planned(talk: Talk) -> None:
+async def test_an_unreadable_set_is_not_planned(talk: Talk) -> None:
     """The CRD of a later release accepts its field."""
     talk.api.will(
         failure(404, "NotFound"),
@@ -189,7 +189,7 @@ def test_nothing_to_do() -> None:
     assert list(plain(steps_blocks(Simulation((), (), "")))) == ["no steps: everything is as the set asks"]
 
 
-def test_the_last_word() -> None:
+def test_the_last_line_reports_the_pause() -> None:
     stored = LeaderStatefulSet(replicas=2, partition=0, last_replicas=2, is_current=False)
     state = RolloutState(2, make_budget(2, 1, 0), groups=groups("rr"), statefulset=stored, paused=True)
     assert list(plain(steps_blocks(simulate(state))))[-1] == "and then waits for the rollout to be resumed"
@@ -232,7 +232,7 @@ def test_three_way(applied: Any, spec: Any, now: Any, patch: Any) -> None:
     assert actual == ({"spec": patch} if patch else {})
 
 
-def test_labels_that_are_no_longer_said_go() -> None:
+def test_labels_removed_from_the_manifest_are_deleted() -> None:
     before = {"metadata": {"name": "a", "labels": {"x": "1", "y": "2"}, "annotations": {}}}
     annotations = {LAST_APPLIED_ANNOTATION: json.dumps(before)}
     now = {"metadata": {"name": "a", "uid": "u", "labels": {"x": "1", "y": "2"}, "annotations": annotations}}
@@ -242,11 +242,11 @@ def test_labels_that_are_no_longer_said_go() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null"])
-def test_what_is_no_manifest_counts_as_nothing(text: str) -> None:
+def test_an_invalid_last_applied_annotation_counts_as_empty(text: str) -> None:
     assert last_applied({"metadata": {"annotations": {LAST_APPLIED_ANNOTATION: text}}}) == {}
 
 
-def test_a_new_set_of_roles_that_is_paused_has_the_steps_of_a_later_update() -> None:
+def test_a_new_paused_disaggregated_set_has_the_steps_of_a_later_update() -> None:
     paused, running = (make_disaggregated(rolloutStrategy={"paused": value}) for value in (True, False))
     plan, usual = (created_roles(obj, NOW, steps=True).data for obj in (paused, running))
     assert plan["steps"] and plan["steps"] == usual["steps"]

@@ -12,7 +12,7 @@ from test.unit.disaggregated import make_disaggregated, make_role
 ANNOTATED = {"metadata": {"annotations": {RESTARTED_AT_ANNOTATION: "2026-03-01T12:00:00Z"}}}
 
 
-def test_both_templates_where_there_are_two() -> None:
+def test_both_templates_are_annotated_if_there_are_two() -> None:
     assert restart_patch(make_set(), NOW) == {"spec": {"leaderWorkerTemplate": {"workerTemplate": ANNOTATED}}}
     both = make_set(template={"leaderTemplate": make_pod_template()})
     assert restart_patch(both, NOW)["spec"]["leaderWorkerTemplate"] == {
@@ -21,12 +21,12 @@ def test_both_templates_where_there_are_two() -> None:
     }
 
 
-def test_not_while_it_is_paused() -> None:
+def test_a_paused_set_is_not_restarted() -> None:
     with pytest.raises(Refusal, match="set demo is paused: resume it first"):
         restart_patch(make_set(rolloutStrategy={"paused": True}), NOW)
 
 
-def test_twice_within_a_second_would_start_nothing() -> None:
+def test_a_second_restart_within_a_second_is_rejected() -> None:
     lws = make_set()
     lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = ANNOTATED["metadata"]
     with pytest.raises(Refusal, match="restarted within this second"):
@@ -36,14 +36,14 @@ def test_twice_within_a_second_would_start_nothing() -> None:
 LEFT_ALONE = {"type": "ReplicaFailure", "status": "True", "reason": "UnsupportedField"}
 
 
-def test_not_a_set_that_is_left_alone() -> None:
+def test_a_set_that_is_not_reconciled_is_not_restarted() -> None:
     """The restart would happen much later, when upstream reconciles the set again."""
     with pytest.raises(Refusal, match=r"set demo would not be restarted: spec\.scheduling: "):
         restart_patch(make_set(scheduling={}, status={"conditions": [LEFT_ALONE]}), NOW)
     assert restart_patch(make_set(scheduling={}), NOW), "it is run, as far as anybody knows"
 
 
-def test_all_roles_in_one_change() -> None:
+def test_all_roles_are_restarted_by_one_patch() -> None:
     """A merge patch replaces the whole list, so all other fields of the roles must be in it."""
     roles = [make_role("prefill", 3), make_role("decode", None, startAfter=["prefill"])]
     roles[1]["spec"]["leaderWorkerTemplate"]["leaderTemplate"] = make_pod_template()

@@ -18,7 +18,7 @@ from test.unit.disaggregated import make_disaggregated
 REST = steps_ahead(DisaggregatedSnapshot(make_disaggregated(slices=3), NOW)).end
 
 
-def test_settled() -> None:
+def test_a_settled_set() -> None:
     report = report_on_roles(REST)
     lines = list(plain(status_blocks(report)))
     assert lines[-1] == "settled" and lines[1].endswith(": 9 of 9")
@@ -26,7 +26,7 @@ def test_settled() -> None:
     assert len([line for line in lines if line[:1].isdigit()]) == 6
 
 
-def test_what_waits_comes_first_where_there_is_little_room() -> None:
+def test_waiting_groups_come_first_in_a_truncated_list() -> None:
     last = REST.children[-1]
     broken = replace(last, ready=0, is_settled=False, broken_on_top=last.desired)
     report = report_on_roles(replace(REST, children=(*REST.children[:-1], broken)))
@@ -38,7 +38,7 @@ def test_what_waits_comes_first_where_there_is_little_room() -> None:
     assert lines[-1].startswith("waits for ")
 
 
-def test_what_the_api_server_refuses_is_what_a_set_waits_for() -> None:
+def test_a_set_waits_for_writes_that_the_api_server_rejects() -> None:
     message = "cannot update LeaderWorkerSet llm-0-5f-decode: not before Monday"
     refused = {"type": "ReplicaFailure", "status": "True", "message": message}
     obj = {**REST.obj, "status": {**REST.obj["status"], "conditions": [refused]}}
@@ -47,7 +47,7 @@ def test_what_the_api_server_refuses_is_what_a_set_waits_for() -> None:
     assert report_on_roles(replace(REST, obj=edited)).waiting_for == f"this problem to be resolved: {message}"
 
 
-def test_only_edits_are_said_to_wait_for_the_next_revision() -> None:
+def test_only_edits_wait_for_the_next_revision() -> None:
     waiting = ["spec.placementPolicy", "slice 1: role decode: pods wait for nodes", "and 3 more"]
     obj = {**REST.obj, "status": {"pending": waiting}}
     lines = list(plain(status_blocks(report_on_roles(replace(REST, obj=obj)))))

@@ -44,7 +44,7 @@ def seen(
     return facts, list(plain(status_blocks(facts))), status_data(facts)
 
 
-def test_settled() -> None:
+def test_a_settled_set() -> None:
     facts, lines, data = seen(with_status(snapshot_of(B, HISTORY), conditions=[AVAILABLE]))
     assert (facts.is_settled, facts.waiting_for, facts.updated) == (True, "", 3)
     assert lines == [
@@ -75,7 +75,7 @@ def test_settled() -> None:
     }
 
 
-def test_wide() -> None:
+def test_the_wide_output() -> None:
     facts = report_on(found(with_status(snapshot_of(B, HISTORY, [B, B])), HISTORY))
     lines = list(plain(status_blocks(facts, wide=True)))
     assert lines[3:7] == [
@@ -104,7 +104,7 @@ def test_a_line_for_each_set() -> None:
     ]
 
 
-def test_in_a_rollout() -> None:
+def test_a_set_in_a_rollout() -> None:
     leader = make_leader_statefulset(B, key=record(B).key, partition=2)
     facts, lines, data = seen(with_status(snapshot_of(B, HISTORY, [A, A, B], leader=leader)))
     assert (facts.is_settled, facts.updated) == (False, 1)
@@ -117,7 +117,7 @@ def test_in_a_rollout() -> None:
     assert data["waitingFor"] == "the controller to take its next step"
 
 
-def test_how_long_nothing_has_moved() -> None:
+def test_the_time_without_progress() -> None:
     leader = make_leader_statefulset(B, key=record(B).key, partition=2)
     rolling = snapshot_of(B, HISTORY, [A, A, B], leader=leader)
     stalled = {**AVAILABLE, "type": "Stalled"}
@@ -134,7 +134,7 @@ def test_how_long_nothing_has_moved() -> None:
     assert (data["stalled"], data["lastProgress"]) == (False, None)
 
 
-def test_the_controller_has_not_looked_yet() -> None:
+def test_the_controller_has_not_observed_the_set_yet() -> None:
     facts, lines, _ = seen(snapshot_of(B, HISTORY))
     assert not facts.is_settled
     assert lines[-1] == "waits for the controller to report in the status that it is done"
@@ -144,7 +144,7 @@ def test_the_controller_has_not_looked_yet() -> None:
     assert lines[-1] == "waits for the controller to report in the status that it is done"
 
 
-def test_where_there_is_no_room_for_all_groups_those_that_wait_are_shown() -> None:
+def test_a_truncated_list_shows_waiting_groups() -> None:
     snapshot = with_status(snapshot_of(B, HISTORY, [B, A, B, A, B, A]), conditions=[])
     facts = report_on(found(snapshot, HISTORY))
 
@@ -183,7 +183,7 @@ def test_a_group_that_is_not_ready() -> None:
     assert lines[-1] == "waits for groups 1 to 2 to be ready"
 
 
-def test_surge_groups_are_shown_and_are_in_the_way_of_being_settled() -> None:
+def test_surge_groups_are_shown_and_a_set_with_them_is_not_settled() -> None:
     leader = make_leader_statefulset(B, key=record(B).key, replicas=4)
     facts, _, _ = seen(with_status(snapshot_of(B, HISTORY, [B, B, B, B], leader=leader)))
     assert ([line.index for line in facts.groups], facts.replicas) == ([0, 1, 2, 3], 3)
@@ -197,7 +197,7 @@ def test_groups_behind_a_partition_are_settled() -> None:
     assert "keeps its revision: below partition 2" in lines[4]
 
 
-def test_paused() -> None:
+def test_a_paused_set() -> None:
     paused = make_set(image="app:2", replicas=3, rolloutStrategy={"paused": True})
     facts, lines, data = seen(with_status(snapshot_of(paused, HISTORY, [A, A, B])))
     assert lines[2] == "paused: no group is updated before `resume`"
@@ -205,7 +205,7 @@ def test_paused() -> None:
     assert (data["paused"], facts.is_settled) == (True, False)
 
 
-def test_what_a_set_asks_for_is_told() -> None:
+def test_special_settings_of_a_set_are_shown() -> None:
     lws = make_set(image="app:2", replicas=3, podTerminationPolicy="Parallel")
     _, lines, _ = seen(with_status(snapshot_of(lws, HISTORY, [A, A, B])))
     assert lines[2] == "workers are terminated with their leader: podTerminationPolicy is Parallel"
@@ -227,7 +227,7 @@ def test_what_a_set_asks_for_is_told() -> None:
     assert not any("return to their nodes" in line for line in lines), "the topology decides"
 
 
-def test_a_set_without_anything() -> None:
+def test_a_set_without_groups() -> None:
     nothing = with_status(SetSnapshot(lws=B, now=snapshot_of(B, []).now))
     facts = report_on(found(nothing, []))
     assert {line.why for line in facts.groups} == {"no leader pod"}

@@ -58,7 +58,7 @@ async def test_a_line_for_each_set(talk: Talk, sets: None, capsys: pytest.Captur
     assert talk.api.requests[0].path.endswith("/namespaces/team/leaderworkersets")
 
 
-async def test_a_set_of_which_something_is_refused_hides_no_other(
+async def test_an_unreadable_set_does_not_hide_others(
     talk: Talk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def all_of(session: Any, lws: Object) -> SetObjects:
@@ -83,7 +83,7 @@ async def test_all_namespaces(talk: Talk, sets: None, capsys: pytest.CaptureFixt
     assert talk.api.requests[0].path == "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"
 
 
-async def test_formats(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_output_formats(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]) -> None:
     response = answer_json({"items": [DEMO], "metadata": {}})
     talk.api.will(response, NONE, response, NONE)
     await listed(talk, "name")
@@ -102,7 +102,7 @@ async def test_formats(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str
         (False, "yaml", ("items: []\n", "")),
     ],
 )
-async def test_none(
+async def test_no_sets(
     everywhere: bool,
     output: str | None,
     expected: tuple[str, str],
@@ -114,13 +114,13 @@ async def test_none(
     assert capsys.readouterr() == expected
 
 
-async def test_a_cluster_that_does_not_know_the_kind(talk: Talk) -> None:
+async def test_a_cluster_without_the_kind(talk: Talk) -> None:
     talk.api.will(NO_SUCH_KIND)
     with pytest.raises(Refusal, match="doesn't have a resource type"):
         await listed(talk, None)
 
 
-async def test_one_set(
+async def test_a_single_set(
     talk: Talk, sets: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def find(session: Any, name: NamedSet) -> Object:
@@ -143,15 +143,13 @@ async def test_one_set(
         (["demo", "--watch", "-o", "name"], "--watch and -o name cannot be used together"),
     ],
 )
-def test_what_does_not_go_together(
-    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_conflicting_options(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["status", *arguments])
     assert (end.value.code, capsys.readouterr().err) == (2, f"error: {problem} (see lws status --help)\n")
 
 
-async def test_a_kind_that_may_not_be_listed_hides_no_other(
+async def test_a_kind_that_may_not_be_listed_does_not_hide_others(
     talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whether all sets are settled is unknown then."""
@@ -167,30 +165,30 @@ async def test_a_kind_that_may_not_be_listed_hides_no_other(
         await listed(talk, "name")
 
 
-async def test_following_goes_on_over_what_may_pass(
+async def test_following_continues_after_temporary_errors(
     talk: Talk, sets: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(timing, "SCREEN_SECONDS", 0.001)
     response = answer_json(DEMO)
     later, busy = failure(503, "ServiceUnavailable", "not now"), failure(429, "TooManyRequests", "too much")
     not_found = failure(404, "NotFound", "not found")
-    talk.api.will(later, response, later, busy, reset(), reset(), plain(502, "bad gateway"), response, not_found, NONE)
+    talk.api.will(
+        later, response, later, busy, reset(), reset(), plain(502, "bad gateway"), response, not_found, NONE
+    )
     with pytest.raises(Refusal, match="there is none"):
         await module._follow(talk.session, NamedSet("demo"), 60, False)
     assert talk.api.answers == []
     assert "not now; retrying" in capsys.readouterr().out
 
 
-async def test_following_ends_where_nobody_was_ever_there(talk: Talk) -> None:
+async def test_following_ends_if_the_server_was_never_reached(talk: Talk) -> None:
     # aiohttp retries a GET once after a reset.
     talk.api.will(reset(), reset())
     with pytest.raises(Unreachable):
         await module._follow(talk.session, NamedSet("demo"), 60, False)
 
 
-async def test_following_ends_at_its_timeout_whatever_is_answered(
-    talk: Talk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_following_ends_at_its_timeout(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refused(session: Any, name: NamedSet) -> Any:
         raise Throttled(503, "ServiceUnavailable", "not now")
 
@@ -207,6 +205,6 @@ def test_durations(word: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "0", "0s", "-5", "-5s", "soon", "nan", "5 s", "1d"])
-def test_what_is_none(word: str) -> None:
+def test_invalid_durations_are_rejected(word: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a duration above zero such as 30s"):
         Duration().convert(word, None, None)

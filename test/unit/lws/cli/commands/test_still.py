@@ -52,11 +52,14 @@ def _report() -> Any:
     snapshot = snapshot_of(B, HISTORY, [A, A, B, B], leader=leader)
     stuck = make_group(B, 2, key=record(B).key, workers_ready=False)
     groups = [
-        replace(group, leader=_born(group.leader, at)) for group, at in zip(snapshot.groups, BORN, strict=True)
+        replace(group, leader=_born(group.leader, at))
+        for group, at in zip(snapshot.groups, BORN, strict=True)
     ]
     groups[2] = replace(stuck, leader=groups[2].leader)
     workers = [
-        make_worker_pod(dict(group.worker_statefulset or {}), index) for group in groups for index in (1, 2, 3)
+        make_worker_pod(dict(group.worker_statefulset or {}), index)
+        for group in groups
+        for index in (1, 2, 3)
     ]
     pods = {pod["metadata"]["name"]: pod for pod in workers}
     pulled = [{"name": "main", "ready": False, "state": PULLING}]
@@ -79,7 +82,7 @@ def _shown(monkeypatch: pytest.MonkeyPatch) -> str:
     return terminal.getvalue()
 
 
-def test_the_still_is_what_a_terminal_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_golden_file_matches_the_terminal_output(monkeypatch: pytest.MonkeyPatch) -> None:
     actual = COMMAND + _shown(monkeypatch)
     if os.environ.get("UPDATE_STILLS"):
         GOLDEN.parent.mkdir(exist_ok=True)

@@ -31,7 +31,7 @@ def undone(lws: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, A
     return patched
 
 
-def test_the_set_is_recognised_as_what_it_was() -> None:
+def test_the_restored_set_equals_the_earlier_revision() -> None:
     history = past(A, B)
     target = history.numbered(1)
     patch = operations(B, target)
@@ -46,13 +46,13 @@ def test_the_set_is_recognised_as_what_it_was() -> None:
     assert recognise(history.revisions, lambda revision: is_equal(record(after), revision, None)) is target
 
 
-def test_somebody_was_faster() -> None:
+def test_a_concurrent_change_fails_the_patch() -> None:
     changed = {**B, "metadata": {**B["metadata"], "resourceVersion": "2"}}
     with pytest.raises(jsonpatch.JsonPatchTestFailed):
         undone(changed, operations(B, past(A, B).numbered(1)))
 
 
-def test_a_network_that_was_not_said_is_shared() -> None:
+def test_an_absent_network_config_is_restored_as_shared() -> None:
     unsaid = make_set(image="app:1", networkConfig=None)
     live = make_set(image="app:2", networkConfig={"subdomainPolicy": "UniquePerReplica"})
     history = past(unsaid, live)
@@ -65,7 +65,7 @@ def test_a_network_that_was_not_said_is_shared() -> None:
     }
 
 
-def test_what_takes_effect_at_once_stays_as_it_is() -> None:
+def test_fields_outside_the_revision_are_not_changed() -> None:
     policy = {"whenDeleted": "Delete"}
     live = make_set(
         image="app:2", template={"restartPolicy": "None", "persistentVolumeClaimRetentionPolicy": policy}
@@ -95,7 +95,7 @@ def test_what_takes_effect_at_once_stays_as_it_is() -> None:
         (None, {"team": "a"}, {"team": "a"}),
     ],
 )
-def test_annotations_that_are_part_of_a_revision_come_back_with_it(
+def test_annotations_of_a_revision_are_restored(
     then: dict[str, str] | None, now: dict[str, str] | None, after: dict[str, str]
 ) -> None:
     old, live = make_set(image="app:1", annotations=then), make_set(image="app:2", annotations=now)
@@ -107,7 +107,7 @@ def test_annotations_that_are_part_of_a_revision_come_back_with_it(
     ) is history.numbered(1)
 
 
-def test_of_an_earlier_release_that_recorded_none_they_stay() -> None:
+def test_annotations_are_kept_if_an_earlier_release_recorded_none() -> None:
     old = revision_of(A, 1)
     del old["metadata"]["annotations"]
     live = make_set(image="app:2", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
@@ -116,7 +116,7 @@ def test_of_an_earlier_release_that_recorded_none_they_stay() -> None:
     assert len(operations(live, history.numbered(1))) == 3
 
 
-def test_not_while_it_is_paused() -> None:
+def test_a_paused_set_is_not_undone() -> None:
     paused = make_set(image="app:2", rolloutStrategy={"type": "RollingUpdate", "paused": True})
     with pytest.raises(Refusal, match=r"set demo is paused: resume it first \(resume demo\), then undo"):
         refuse_paused(paused, "undo")
@@ -131,14 +131,14 @@ def test_not_while_it_is_paused() -> None:
         ({}, {"subGroupPolicy": {"subGroupSize": 1}}, "has no subGroupPolicy, and that can be neither added"),
     ],
 )
-def test_not_where_it_cannot_be(then: dict[str, Any], now: dict[str, Any], refusal: str) -> None:
+def test_immutable_fields_prevent_an_undo(then: dict[str, Any], now: dict[str, Any], refusal: str) -> None:
     old, live = make_set(image="app:1", template=then), make_set(image="app:2", template=now)
     history = past(old, live)
     with pytest.raises(Refusal, match=refusal):
         check(live, history.numbered(1))
 
 
-def test_claims_that_are_only_spelled_otherwise_are_no_obstacle() -> None:
+def test_claims_in_another_spelling_do_not_prevent_an_undo() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1024Mi"}}}}
     old = make_set(image="app:1", template={"volumeClaimTemplates": [CLAIM]})
     live = make_set(image="app:2", template={"volumeClaimTemplates": [claim]})
@@ -159,13 +159,15 @@ def test_claims_that_are_only_spelled_otherwise_are_no_obstacle() -> None:
         (FIELD_MANAGER, "Update", {"f:spec": {"f:leaderWorkerTemplate": {}}}, False),
     ],
 )
-def test_who_would_undo_the_undo(manager: str, operation: str, fields: dict[str, Any], named: bool) -> None:
+def test_managers_that_apply_the_template(
+    manager: str, operation: str, fields: dict[str, Any], named: bool
+) -> None:
     lws = make_set()
     lws["metadata"]["managedFields"] = [{"manager": manager, "operation": operation, "fieldsV1": fields}]
     assert appliers(lws) == ([manager] if named else [])
 
 
-def test_nobody_applies_it() -> None:
+def test_no_manager_applies_the_template() -> None:
     assert appliers(make_set()) == []
     lws = make_set()
     fields = {"f:spec": {"f:leaderWorkerTemplate": {}}}
@@ -195,7 +197,9 @@ def test_an_unknown_dry_run() -> None:
         undo.make_context("undo", ["demo", "--dry-run=client"])
 
 
-async def test_to_where_the_set_is_already(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_undo_to_the_current_revision_is_skipped(
+    talk: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As with `kubectl rollout undo`; a revision with the same content changes nothing either."""
     lws = make_set(namespace="team")
     revisions = [revision_of(lws, number) for number in (1, 2)]
@@ -211,7 +215,7 @@ async def test_to_where_the_set_is_already(talk: Talk, capsys: pytest.CaptureFix
         talk.api.answers.clear()
 
 
-async def test_a_paused_set_is_refused_all_the_same(talk: Talk) -> None:
+async def test_an_undo_of_a_paused_set_to_the_current_revision_is_rejected(talk: Talk) -> None:
     paused = make_set(namespace="team", rolloutStrategy={"paused": True})
     talk.api.will(*[world(paused, revision_of(paused, 1))] * 20)
     with pytest.raises(Refusal, match="set demo is paused"):

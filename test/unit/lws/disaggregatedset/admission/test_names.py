@@ -57,7 +57,9 @@ def test_the_name_of_every_pod(room: int, role: Object) -> None:
 def test_the_name_of_every_pod_of_groups_with_keys(room: int, size: int) -> None:
     def found(length: int) -> list[str]:
         role = {"size": size, "replicas": 101, "groupIdentity": "Hash"}
-        return [message for message in messages(of_lengths(length - 10, 10, **role)) if "roles[0].name" in message]
+        return [
+            message for message in messages(of_lengths(length - 10, 10, **role)) if "roles[0].name" in message
+        ]
 
     assert found(room) == []
     (message,) = found(room + 1)
@@ -68,7 +70,7 @@ def test_the_name_of_every_pod_of_groups_with_keys(room: int, size: int) -> None
     )
 
 
-def test_what_is_stored_may_change_as_long_as_names_do_not_grow() -> None:
+def test_an_update_with_long_names_is_accepted_unless_names_get_longer() -> None:
     old = of_lengths(40, 10, slices=2)
     assert len(messages(old)) == 2
     for slices, role, refused in (
@@ -87,7 +89,7 @@ def test_what_is_stored_may_change_as_long_as_names_do_not_grow() -> None:
 
 
 @pytest.mark.parametrize("name", ["1a", "a.b"])
-def test_the_name_of_a_set_begins_all_others(name: str) -> None:
+def test_the_name_of_a_set_must_be_a_dns_1035_label(name: str) -> None:
     """Wart 24: the API server accepts the name, but no child could be created."""
     (message,) = messages(make_set(name=name))
     assert message.startswith(f'metadata.name: Invalid value: "{name}": a DNS-1035 label must consist of')
@@ -117,7 +119,7 @@ COLLISIONS: dict[str, tuple[Object, Object, bool]] = {
 
 
 @pytest.mark.parametrize(("first", "second", "refused"), COLLISIONS.values(), ids=COLLISIONS.keys())
-def test_roles_that_cannot_be_together(first: Object, second: Object, refused: bool) -> None:
+def test_role_names_that_collide(first: Object, second: Object, refused: bool) -> None:
     """Wart 43."""
     errors = messages(make_set(first, second))
     assert bool(errors) == refused
@@ -127,7 +129,7 @@ def test_roles_that_cannot_be_together(first: Object, second: Object, refused: b
         )
 
 
-def test_an_update_is_refused_for_the_groups_that_collide_only() -> None:
+def test_an_update_is_rejected_only_for_groups_that_collide() -> None:
     def with_groups(replicas: int) -> Object:
         return make_set(make_role("a", size=2, replicas=replicas), make_role("a-2"))
 

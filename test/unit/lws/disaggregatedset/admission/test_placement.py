@@ -42,12 +42,12 @@ def placed(*roles: Object, **policy: Any) -> Object:
         ),
     ],
 )
-def test_a_topology_is_needed(policy: Object, expected: list[str]) -> None:
+def test_a_topology_is_required(policy: Object, expected: list[str]) -> None:
     """Rule 9."""
     assert messages(placed(**policy)) == expected
 
 
-def test_a_topology_that_no_node_can_have() -> None:
+def test_an_invalid_topology_key_is_rejected() -> None:
     (message,) = messages(placed(type="ExclusiveSlice", topology="a b"))
     assert message.startswith(
         'spec.placementPolicy.topology: Invalid value: "a b": name part must consist of'
@@ -71,7 +71,7 @@ def annotated(*keys: str) -> Object:
     ],
 )
 @pytest.mark.parametrize("kind", ["ExclusiveSlice", "ExclusiveTopology"])
-def test_two_ways_of_placing(role: Object, key: str, kind: str) -> None:
+def test_placement_policy_excludes_exclusive_topology(role: Object, key: str, kind: str) -> None:
     """Rule 10."""
     expected = (
         f'spec.roles[0]: Forbidden: the "{key}" annotation must not be combined with a non-None '
@@ -82,7 +82,7 @@ def test_two_ways_of_placing(role: Object, key: str, kind: str) -> None:
     assert not [error for error in messages(placed(*beside(role), type="None")) if "Forbidden" in error]
 
 
-def test_surge_without_room() -> None:
+def test_surge_without_room_causes_a_warning() -> None:
     """Wart 23."""
     roles = beside(make_role(max_surge=1))
     (warning,) = warnings(placed(*roles, type="ExclusiveSlice", topology=ZONE))

@@ -28,7 +28,7 @@ WORKERS, LEADERS = (
 
 
 @pytest.mark.parametrize("key", ["name", "role", "slice", "revision"])
-def test_labels_by_which_objects_are_found(key: str) -> None:
+def test_reserved_labels_are_rejected(key: str) -> None:
     mine = labelled(**{key: "mine"})
     path = f"labels[{PREFIX}/{key}]"
     assert messages(make_set(*beside(make_role() | mine))) == [f"spec.roles[0].metadata.{path}: {FORBIDDEN}"]
@@ -37,12 +37,12 @@ def test_labels_by_which_objects_are_found(key: str) -> None:
     assert messages(make_set(*beside(leaders))) == [f"{LEADERS}.{path}: {FORBIDDEN}"]
 
 
-def test_what_they_would_be_set_to_anyway_may_be_written() -> None:
+def test_reserved_labels_with_their_final_values_are_accepted() -> None:
     assert messages(make_set(*beside(make_role() | labelled(name="llm", role="prefill")))) == []
 
 
 @pytest.mark.parametrize("name", ["initial-replicas", "initial-replicas-of-others"])
-def test_the_memory_of_rollouts(name: str) -> None:
+def test_annotations_with_rollout_baselines_are_rejected(name: str) -> None:
     role = make_role() | {"metadata": {"annotations": {f"{PREFIX}/{name}": "7"}}}
     assert messages(make_set(*beside(role))) == [
         f"spec.roles[0].metadata.annotations[{PREFIX}/{name}]: Forbidden: is where the controller "
@@ -50,7 +50,7 @@ def test_the_memory_of_rollouts(name: str) -> None:
     ]
 
 
-def test_a_label_that_is_overwritten() -> None:
+def test_an_overwritten_label_causes_a_warning() -> None:
     """Wart 15."""
     app: Object = {"metadata": {"labels": {"app": "x"}}}
     raw = make_set(*beside(make_role(pod=POD | app) | app))

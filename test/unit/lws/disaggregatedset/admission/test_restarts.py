@@ -86,12 +86,12 @@ PAUSED = {"rolloutStrategy": {"paused": True}}
         ),
     ],
 )
-def test_told(before: Any, after: Any, expected: str) -> None:
+def test_a_warning_lists_the_restarts(before: Any, after: Any, expected: str) -> None:
     assert warnings_in(after, before) == [expected]
 
 
 @pytest.mark.parametrize("path", [(), ("roles", 0), ("roles", 0, "spec")])
-def test_told_if_a_field_of_a_later_release_is_removed(path: tuple[str | int, ...]) -> None:
+def test_removing_an_unknown_field_causes_the_warning_too(path: tuple[str | int, ...]) -> None:
     """The set was left alone until then, so its changed templates start a rollout now."""
     before = standing(a_set())
     struct = before["spec"]
@@ -127,11 +127,11 @@ def spelled(obj: Any) -> Any:
         pytest.param(None, a_set(), id="a new set"),
     ],
 )
-def test_nothing_is_said_where_nothing_restarts(before: Any, after: Any) -> None:
+def test_there_is_no_warning_without_restarts(before: Any, after: Any) -> None:
     assert warnings_in(after, before) == []
 
 
-def test_the_command_says_it_in_the_same_words() -> None:
+def test_lws_plan_reports_the_same_text() -> None:
     before, after = a_set(), a_set("app:2")
     key = key_of(record(before).roles)
     children = tuple(make_facts(before, Identity(0, key, role), 2) for role in ("prefill", "decode"))

@@ -77,11 +77,11 @@ OF_THE_ORIGINAL = {
 
 @pytest.mark.parametrize(("spec", "expected"), OF_THE_ORIGINAL.values(), ids=OF_THE_ORIGINAL.keys())
 @pytest.mark.parametrize("mode", [{}, EXTERNAL], ids=["Static", "External"])
-def test_rules_of_the_original(spec: Object, expected: list[str], mode: Object) -> None:
+def test_rules_of_upstream(spec: Object, expected: list[str], mode: Object) -> None:
     assert messages(make_set(*beside(make_role(**spec) | mode))) == expected
 
 
-def test_no_groups_need_no_budget() -> None:
+def test_roles_without_groups_need_no_budget() -> None:
     nothing = [make_role(name, replicas=0, **strategy(maxUnavailable=0)) for name in ("a", "b")]
     assert messages(make_set(*nothing)) == []
 
@@ -130,19 +130,19 @@ AS_A_SET = {
 
 
 @pytest.mark.parametrize(("role", "beginning"), AS_A_SET.values(), ids=AS_A_SET.keys())
-def test_it_is_judged_as_the_set_that_is_made_of_it(role: Object, beginning: str) -> None:
+def test_a_role_is_validated_as_its_leaderworkerset(role: Object, beginning: str) -> None:
     """Wart 26."""
     (message,) = messages(make_set(*beside(role)))
     assert message.startswith(beginning)
 
 
-def test_its_warnings_are_those_of_the_set_that_is_made_of_it() -> None:
+def test_a_role_causes_the_warnings_of_its_leaderworkerset() -> None:
     container = {"name": "c", "env": [{"name": "LWS_GROUP_SIZE", "value": "1"}]}
     (warning,) = warnings(make_set(*beside(make_role(pod={"spec": {"containers": [container]}}))))
     assert warning.startswith(f"{WORKERS}.spec.containers[0].env: LWS_GROUP_SIZE")
 
 
-def test_what_means_nothing_in_a_role() -> None:
+def test_fields_without_effect_in_a_role_cause_warnings() -> None:
     role = make_role(revisionHistoryLimit=3, rolloutStrategy={"paused": True})
     assert warnings(make_set(*beside(role))) == [
         f"{SPEC}.{field}: has no effect in a role: say it in spec.{field} of the DisaggregatedSet"
@@ -166,7 +166,7 @@ POOLS = [{"name": "long"}, {"name": "short"}]
         pytest.param({}, False, id="left out"),
     ],
 )
-def test_pools_within_a_role_are_refused(fields: Object, is_refused: bool) -> None:
+def test_sub_roles_are_rejected(fields: Object, is_refused: bool) -> None:
     """The definition keeps pools. Otherwise they would be dropped, and the role would run as one pool."""
     detail = (
         "pools within a role are not supported by this release: leave the field out, or make each pool a "
@@ -178,13 +178,13 @@ def test_pools_within_a_role_are_refused(fields: Object, is_refused: bool) -> No
     )
 
 
-def test_a_stored_set_with_pools_can_be_changed_elsewhere() -> None:
+def test_other_fields_of_a_stored_set_with_sub_roles_can_be_updated() -> None:
     old, new = (make_set(make_role() | {"subRoles": POOLS}, make_role("decode", replicas=n)) for n in (1, 2))
     assert messages(new, old) == []
 
 
 @pytest.mark.parametrize("name", ["kueue.x-k8s.io/multikueue", "leaderworkerset.sigs.k8s.io/lws-controller"])
-def test_the_sets_of_roles_have_no_other_controller(name: str) -> None:
+def test_managed_by_is_rejected_in_a_role(name: str) -> None:
     """Other roles would wait for such a role in every rollout, and the field is immutable."""
     role = make_role()
     role["spec"]["managedBy"] = name

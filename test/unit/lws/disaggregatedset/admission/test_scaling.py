@@ -19,7 +19,7 @@ from test.unit.lws.disaggregatedset.admission.made import (
 )
 
 
-def test_replicas_that_are_ignored() -> None:
+def test_ignored_replicas_cause_a_warning() -> None:
     """Rule 6."""
     assert warnings(make_set(*beside(make_role(replicas=4) | EXTERNAL))) == [
         'role "prefill" sets scaling.mode: External and spec.replicas: 4 — spec.replicas is ignored; drive '
@@ -28,7 +28,7 @@ def test_replicas_that_are_ignored() -> None:
     assert warnings(make_set(*beside(make_role(replicas=1) | EXTERNAL))) == []
 
 
-def test_the_scaler_counts_all_slices_and_the_original_would_not() -> None:
+def test_a_scaler_that_counts_all_slices_causes_a_warning() -> None:
     """Rule 7 of upstream rejects it."""
     raw = make_set(*beside(make_role() | EXTERNAL), slices=3)
     assert messages(raw) == []
@@ -37,7 +37,7 @@ def test_the_scaler_counts_all_slices_and_the_original_would_not() -> None:
     assert warnings(make_set(slices=3)) == []
 
 
-def test_a_scaler_whose_name_is_too_long() -> None:
+def test_a_scaler_with_a_too_long_name_is_rejected() -> None:
     """Rule 5. The limits of other names reject such a name earlier."""
     facts = facts_of(make_set(*beside(make_role() | EXTERNAL), name="x" * 246))
     (error,) = scaler_errors(facts, facts.roles[0])
@@ -49,7 +49,7 @@ def test_a_scaler_whose_name_is_too_long() -> None:
     assert list(scaler_errors(facts, facts.roles[1])) == []
 
 
-def test_two_sets_that_need_a_scaler_of_one_name() -> None:
+def test_two_sets_cannot_have_scalers_of_the_same_name() -> None:
     """Wart 18."""
     scaled, static = make_set(*beside(make_role("c") | EXTERNAL), name="a-b"), make_role("b-c") | EXTERNAL
     theirs = [scaled, make_set(*beside(static), name="a"), {"spec": {"roles": 1}}]
@@ -67,7 +67,7 @@ def test_two_sets_that_need_a_scaler_of_one_name() -> None:
     assert errors_in(scaled, None, theirs) == []
 
 
-def test_most_sets_of_the_namespace_are_not_looked_at() -> None:
+def test_sets_with_other_names_are_not_parsed() -> None:
     class Unread(dict[str, Any]):
         def __getitem__(self, key: str) -> Any:
             pytest.fail("it is read")
@@ -91,9 +91,7 @@ def scaled(running: int | None) -> Object:
 @pytest.mark.parametrize(
     ("running", "slices", "is_warned"), [(12, 1, True), (2, 2, False), (3, 2, True), (None, 1, False)]
 )
-def test_who_takes_the_scaler_away_is_warned_of_the_groups_that_go(
-    running: int | None, slices: int, is_warned: bool
-) -> None:
+def test_removing_a_scaler_warns_of_deleted_groups(running: int | None, slices: int, is_warned: bool) -> None:
     """Wart 7."""
     new = make_set(slices=slices)
     expected = (
@@ -103,14 +101,14 @@ def test_who_takes_the_scaler_away_is_warned_of_the_groups_that_go(
     assert warnings(new, scaled(running)) == ([expected] if is_warned else [])
 
 
-def test_who_lowers_replicas_knows_what_goes() -> None:
+def test_lowering_replicas_causes_no_warning() -> None:
     old = make_set(*beside(make_role(replicas=5)))
     assert (
         warnings(make_set(), old | {"status": {"roleStatuses": [{"name": "prefill", "replicas": 5}]}}) == []
     )
 
 
-def test_a_status_of_the_wrong_shape_warns_of_nothing() -> None:
+def test_a_malformed_status_causes_no_warning() -> None:
     for statuses in (1, [1], [{"name": "prefill"}], [{"name": "prefill", "replicas": "9"}]):
         old = scaled(None) | {"status": {"roleStatuses": statuses}}
         assert warnings(make_set(), old) == []

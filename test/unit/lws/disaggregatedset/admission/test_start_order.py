@@ -49,7 +49,7 @@ def test_start_order(raw: Object, expected: list[str]) -> None:
     assert messages(raw) == expected
 
 
-def test_a_circle_that_there_was_before_is_no_news() -> None:
+def test_a_stored_cycle_is_not_rejected_on_update() -> None:
     old, new = ordered(a=["b"], b=["a"]), ordered(a=["b"], b=["a"], c=[])
     assert messages(new, old) == []
     assert len(messages(old, ordered(a=["b"], b=[]))) == 1

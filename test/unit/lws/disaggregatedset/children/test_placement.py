@@ -44,7 +44,7 @@ THIRD = term(OWN, slices("NotIn", 2))
         pytest.param(TOPOLOGY, 2, [THIRD, term(*STRANGERS)], id="another slice, exclusive"),
     ],
 )
-def test_the_terms_are_those_of_the_original(
+def test_the_affinity_terms_match_upstream(
     placement: SlicePlacement, index: int, apart: list[dict[str, Any]]
 ) -> None:
     assert placed(None, placement, "llm", index) == {
@@ -53,9 +53,13 @@ def test_the_terms_are_those_of_the_original(
     }
 
 
-def test_the_terms_of_users_stay_and_come_first() -> None:
+def test_affinity_terms_of_users_are_kept_in_front() -> None:
     own = {"topologyKey": "rack"}
-    affinity_of_user = {"nodeAffinity": {}, "podAffinity": {REQUIRED: [own], PREFERRED: [1]}, "podAntiAffinity": None}
+    affinity_of_user = {
+        "nodeAffinity": {},
+        "podAffinity": {REQUIRED: [own], PREFERRED: [1]},
+        "podAntiAffinity": None,
+    }
     affinity = placed(affinity_of_user, SLICES, "llm", 2)
     assert affinity["nodeAffinity"] == {}
     assert affinity["podAffinity"] == {REQUIRED: [own, term(OWN, slices("In", 2))], PREFERRED: [1]}
@@ -65,7 +69,9 @@ def test_the_terms_of_users_stay_and_come_first() -> None:
 
 def test_preferred_terms_have_full_weight() -> None:
     preferred = SlicePlacement(PlacementType.EXCLUSIVE_TOPOLOGY, "zone", PlacementStrength.PREFERRED)
-    weighted = [{"weight": 100, "podAffinityTerm": affinity_term} for affinity_term in (THIRD, term(*STRANGERS))]
+    weighted = [
+        {"weight": 100, "podAffinityTerm": affinity_term} for affinity_term in (THIRD, term(*STRANGERS))
+    ]
     affinity = placed({"podAntiAffinity": {REQUIRED: [1], PREFERRED: [2]}}, preferred, "llm", 2)
     assert affinity["podAntiAffinity"] == {REQUIRED: [1], PREFERRED: [2, *weighted]}
     assert affinity["podAffinity"] == {

@@ -168,21 +168,21 @@ def original(text: str) -> Any:
     return child
 
 
-def test_a_plain_child_is_that_of_the_original() -> None:
+def test_a_minimal_child_matches_upstream() -> None:
     obj = make_disaggregated()
     child = build_child(obj, parse(obj).roles[0], None, (0, KEY), 4)
     assert as_stored(child) == original(PLAIN)
     assert child["metadata"]["ownerReferences"] == [OWNER]
 
 
-def test_a_child_with_everything_is_that_of_the_original() -> None:
+def test_a_child_with_all_fields_matches_upstream() -> None:
     policy = {"type": "ExclusiveSlice", "topology": "zone"}
     obj = make_disaggregated(make_role(), full_role(), placementPolicy=policy)
     spec = parse(obj)
     assert as_stored(build_child(obj, spec.roles[1], spec.placement, (2, KEY), 0)) == original(FULL)
 
 
-def test_the_role_stays_as_it_is() -> None:
+def test_building_a_child_does_not_change_the_role() -> None:
     obj = make_disaggregated(make_role(), full_role())
     before = yaml.safe_dump(obj)
     child = build_child(obj, parse(obj).roles[1], None, (0, KEY), 3)
@@ -212,7 +212,7 @@ def test_fields_of_later_releases_are_kept() -> None:
         pytest.param(0, -1, (1, -1), id="less than nothing"),
     ],
 )
-def test_budgets_never_hold_a_child_up(
+def test_the_budget_of_a_child_never_blocks_it(
     unavailable: int | str, surge: int | str, expected: tuple[int | str, int | str]
 ) -> None:
     rolling = {"maxUnavailable": unavailable, "maxSurge": surge}
@@ -223,6 +223,6 @@ def test_budgets_never_hold_a_child_up(
     assert (strategy["type"], configured["partition"]) == ("RollingUpdate", 0)
 
 
-def test_a_child_is_never_paused_by_itself() -> None:
+def test_pause_is_not_passed_on_to_a_child() -> None:
     obj = make_disaggregated(make_role(rolloutStrategy={"paused": True}))
     assert "paused" not in strategy_of(parse(obj).roles[0])

@@ -62,7 +62,7 @@ def actions(planned: Plan) -> list[Action]:
     return [action for sequence in planned.sequences for action in sequence]
 
 
-def test_a_scaler_is_made_for_each_external_role() -> None:
+def test_a_scaler_is_created_for_each_external_role() -> None:
     (create,) = actions(plan(Seen(SET)))
     assert isinstance(create, Create)
     assert create.intent == {
@@ -84,7 +84,7 @@ def test_a_scaler_is_made_for_each_external_role() -> None:
     assert event.note == "Created scaler llm-prefill for role prefill"
 
 
-def test_a_role_that_is_no_longer_external_has_none() -> None:
+def test_the_scaler_of_a_role_that_is_no_longer_external_is_deleted() -> None:
     (delete,) = actions(plan(Seen(STATIC, scalers=(scaler(),))))
     assert isinstance(delete, Delete)
     assert delete.target.name == "llm-prefill"
@@ -93,7 +93,7 @@ def test_a_role_that_is_no_longer_external_has_none() -> None:
     assert event.note == "Deleted scaler llm-prefill (role prefill is no longer External)"
 
 
-def test_wart_31_a_settled_scaler_is_not_written() -> None:
+def test_wart_31_a_scaler_without_changes_is_not_written() -> None:
     assert plan(Seen(SET, (Kid("prefill"),), scalers=(settled(),))).is_empty
 
 
@@ -109,7 +109,7 @@ def test_the_status_says_how_many_groups_there_are_and_which_pods_to_measure() -
     assert not status.can_wait
 
 
-def test_only_what_differs_is_written_and_counts_can_wait() -> None:
+def test_only_changed_fields_are_written_and_counts_can_wait() -> None:
     (status,) = plan(Seen(SET, (Kid("prefill", desired=5),), scalers=(settled(),))).statuses
     assert status.patch == {"replicas": 5}
     assert status.can_wait
@@ -117,7 +117,7 @@ def test_only_what_differs_is_written_and_counts_can_wait() -> None:
     assert not reached.can_wait
 
 
-def test_a_lost_number_and_edited_labels_are_repaired() -> None:
+def test_removed_replicas_and_edited_labels_are_restored() -> None:
     edited = {**settled(), "spec": {}}
     del edited["metadata"]["labels"]["disaggregatedset.x-k8s.io/role"]
     (merge,) = actions(plan(Seen(SET, (Kid("prefill", desired=4),), scalers=(edited,))))
@@ -128,7 +128,7 @@ def test_a_lost_number_and_edited_labels_are_repaired() -> None:
     }
 
 
-def test_wart_18_a_foreign_scaler_is_left_alone_and_named_once() -> None:
+def test_wart_18_a_foreign_scaler_is_not_changed_and_reported_once() -> None:
     foreign = scaler()
     foreign["metadata"]["ownerReferences"] = [{**OWNER, "name": "llm-b", "uid": "other"}]
     planned = plan(Seen(SET, strangers={NAME: foreign}, owners_alive=frozenset({"other"})))
@@ -145,7 +145,7 @@ def test_wart_18_a_foreign_scaler_is_left_alone_and_named_once() -> None:
     assert [problem.is_reported for problem in planned.problems] == [True]
 
 
-def test_an_orphan_of_ours_is_adopted_with_its_number() -> None:
+def test_an_orphaned_scaler_is_adopted_with_its_replicas() -> None:
     orphan = scaler(7)
     orphan["metadata"]["ownerReferences"] = []
     (adoption,) = actions(plan(Seen(SET, strangers={NAME: orphan})))
@@ -154,7 +154,7 @@ def test_an_orphan_of_ours_is_adopted_with_its_number() -> None:
     assert not actions(plan(Seen(SET, strangers={NAME: orphan}, is_alive=False)))
 
 
-def test_one_that_is_going_is_waited_for() -> None:
+def test_a_terminating_scaler_is_not_replaced_before_it_is_deleted() -> None:
     terminating = scaler()
     terminating["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
     planned = plan(Seen(SET, scalers=(terminating,)))
@@ -163,7 +163,7 @@ def test_one_that_is_going_is_waited_for() -> None:
     assert plan(Seen(STATIC, scalers=(terminating,))).is_empty
 
 
-def test_what_scalers_ask_for() -> None:
+def test_scaler_counts_contain_only_scalers_with_replicas() -> None:
     scalers = (scaler(5), scaler(None, "decode"), scaler(0, "router"))
     assert scaler_counts(Seen(SET, scalers=scalers)) == {"prefill": 5, "router": 0}
 
@@ -171,12 +171,12 @@ def test_what_scalers_ask_for() -> None:
 @pytest.mark.parametrize(
     ("total", "slices", "shares"), [(0, 2, [0, 0]), (5, 3, [2, 2, 1]), (6, 3, [2, 2, 2]), (1, 3, [1, 0, 0])]
 )
-def test_the_total_is_spread_evenly(total: int, slices: int, shares: list[int]) -> None:
+def test_the_total_is_distributed_evenly_over_slices(total: int, slices: int, shares: list[int]) -> None:
     """Wart 22."""
     assert [share(total, slices, index) for index in range(slices)] == shares
 
 
-def test_more_groups_than_a_set_may_have_are_not_asked_for_and_told() -> None:
+def test_replicas_above_the_limit_of_a_set_are_capped_and_reported() -> None:
     assert [share(3_000_001, 2, index) for index in (0, 1)] == [1_000_000, 1_000_000]
     seen = Seen(SET, scalers=(settled(1_000_001),))
     (problem,) = plan(seen).problems
@@ -191,7 +191,7 @@ def test_more_groups_than_a_set_may_have_are_not_asked_for_and_told() -> None:
 @pytest.mark.parametrize(
     "spec", [{"replicas": -1}, {"replicas": "3"}, {"replicas": 2.5}, {"replicas": True}, [3]]
 )
-def test_a_number_that_is_none_counts_as_lost(spec: Any) -> None:
+def test_invalid_replicas_count_as_missing(spec: Any) -> None:
     seen = Seen(SET, (Kid("prefill", desired=4), Kid("decode")), scalers=({**settled(), "spec": spec},))
     assert scaler_counts(seen) == {}
     (merge,) = actions(plan(seen))

@@ -42,7 +42,9 @@ def names(planned: Plan, kind: type[Create] | type[Delete]) -> set[str]:
     result = set()
     for action in actions(planned):
         if isinstance(action, kind):
-            result.add(action.intent["metadata"]["name"] if isinstance(action, Create) else action.target.name)
+            result.add(
+                action.intent["metadata"]["name"] if isinstance(action, Create) else action.target.name
+            )
     return result
 
 
@@ -62,7 +64,7 @@ def both(key: str, index: int = 0) -> set[str]:
         pytest.param(Identity(0, KEY, "decode", True), f"llm-{KEY}-decode-prv", {}, id="legacy"),
     ],
 )
-def test_the_shape_is_that_of_the_original(identity: Identity, name: str, more: dict[str, str]) -> None:
+def test_a_service_matches_upstream(identity: Identity, name: str, more: dict[str, str]) -> None:
     labels = {
         "disaggregatedset.x-k8s.io/name": "llm",
         "disaggregatedset.x-k8s.io/role": "decode",
@@ -77,18 +79,18 @@ def test_the_shape_is_that_of_the_original(identity: Identity, name: str, more: 
     }
 
 
-def test_services_come_once_every_role_has_a_ready_group() -> None:
+def test_services_are_created_once_every_role_has_a_ready_group() -> None:
     assert names(plan(Seen(SET, READY)), Create) == both(KEY)
     assert plan(Seen(SET, (READY[0], replace(READY[1], ready=0)))).is_empty
     assert plan(Seen(SET, READY[:1])).is_empty
     assert plan(Seen(SET, (READY[0], replace(READY[1], is_terminating=True)))).is_empty
 
 
-def test_wart_31_nothing_is_written_where_all_are_there() -> None:
+def test_wart_31_complete_services_are_not_written() -> None:
     assert plan(Seen(SET, READY, SERVICES)).is_empty
 
 
-def test_a_lost_service_comes_back_of_old_revisions_too() -> None:
+def test_missing_services_are_recreated_for_old_revisions_too() -> None:
     seen = Seen(SET, (*READY, *OLD_READY), (SERVICES[0], OLD_SERVICES[1]))
     assert names(plan(seen), Create) == {f"llm-0-{KEY}-decode-prv", f"llm-0-{OLD}-prefill-prv"}
 
@@ -97,26 +99,26 @@ def test_both_revisions_have_services_during_a_rollout() -> None:
     assert plan(Seen(SET, (*READY, *OLD_READY), (*SERVICES, *OLD_SERVICES))).is_empty
 
 
-def test_old_services_go_when_their_revision_loses_its_last_ready_group_in_any_role() -> None:
+def test_old_services_are_deleted_with_the_last_ready_group_of_any_role_of_their_revision() -> None:
     old = (Kid("prefill", OLD), Kid("decode", OLD, ready=0))
     assert names(plan(Seen(SET, (*READY, *old), (*SERVICES, *OLD_SERVICES))), Delete) == both(OLD)
     assert names(plan(Seen(SET, READY, (*SERVICES, *OLD_SERVICES))), Delete) == both(OLD)
 
 
-def test_nothing_goes_before_the_wanted_revision_serves() -> None:
+def test_old_services_are_kept_until_the_target_revision_serves() -> None:
     new = (Kid("prefill"), Kid("decode", ready=0))
     old = (Kid("prefill", OLD), Kid("decode", OLD, ready=0))
     assert plan(Seen(SET, (*new, *old), OLD_SERVICES)).is_empty
 
 
-def test_wart_3_services_of_users_live() -> None:
+def test_wart_3_services_of_users_are_not_deleted() -> None:
     mine = service("prefill", OLD)
     mine["metadata"]["ownerReferences"] = []
     by_name = {("Service", mine["metadata"]["name"]): mine}
     assert names(plan(Seen(SET, READY, SERVICES, strangers=by_name)), Delete) == set()
 
 
-def test_wart_4_old_services_stay_when_a_role_is_added() -> None:
+def test_wart_4_old_services_are_kept_when_a_role_is_added() -> None:
     obj = make_disaggregated(make_role("prefill"), make_role("decode"), make_role("router"))
     children = (*READY, Kid("router"), *OLD_READY)
     services = (*SERVICES, service("router"), *OLD_SERVICES)
@@ -131,18 +133,20 @@ def test_a_revision_that_lost_a_child_is_incomplete() -> None:
 
 
 @pytest.mark.parametrize("scaler", [(), ({"metadata": {"name": "llm-prefill"}, "spec": {"replicas": 0}},)])
-def test_wart_28_a_role_that_wants_none_holds_nobody_up(scaler: tuple[dict[str, Any], ...]) -> None:
+def test_wart_28_a_role_with_zero_replicas_does_not_block_services(
+    scaler: tuple[dict[str, Any], ...],
+) -> None:
     external = make_role("prefill", role={"scaling": {"mode": "External"}})
     obj = make_disaggregated(external, make_role("decode"))
     children = (Kid("prefill", desired=0, ready=0), Kid("decode"))
     assert names(plan(Seen(obj, children, scalers=scaler)), Create) == both(KEY)
 
 
-def test_a_role_that_has_just_not_been_raised_holds_the_others_up() -> None:
+def test_a_role_that_is_not_scaled_up_yet_blocks_services() -> None:
     assert plan(Seen(SET, (Kid("prefill", desired=0, ready=0), Kid("decode")))).is_empty
 
 
-def test_an_external_role_has_its_share_in_each_slice() -> None:
+def test_an_external_role_has_replicas_in_each_slice() -> None:
     external = make_role("prefill", role={"scaling": {"mode": "External"}})
     obj = make_disaggregated(external, make_role("decode"), slices=2)
     scaler = {"metadata": {"name": "llm-prefill"}, "spec": {"replicas": 1}}
@@ -152,27 +156,27 @@ def test_an_external_role_has_its_share_in_each_slice() -> None:
 
 
 @pytest.mark.parametrize(("initial", "deleted"), [("0", set()), (None, set()), ("4", both(OLD))])
-def test_an_old_role_that_was_drained_ends_its_revision_and_one_that_never_was_does_not(
+def test_a_drained_role_ends_its_revision_unless_it_started_at_zero(
     initial: str | None, deleted: set[str]
 ) -> None:
     old = (Kid("prefill", OLD, desired=0, ready=0, initial=initial), Kid("decode", OLD))
     assert names(plan(Seen(SET, (*READY, *old), (*SERVICES, *OLD_SERVICES))), Delete) == deleted
 
 
-def test_a_set_at_zero_keeps_what_it_has_and_gets_nothing() -> None:
+def test_a_set_scaled_to_zero_keeps_its_services_and_gets_no_new_ones() -> None:
     obj = make_disaggregated(make_role("prefill", replicas=0), make_role("decode", replicas=0))
     children = (Kid("prefill", desired=0, ready=0), Kid("decode", desired=0, ready=0))
     assert plan(Seen(obj, children)).is_empty
     assert plan(Seen(obj, children, SERVICES)).is_empty
 
 
-def test_slices_are_apart() -> None:
+def test_slices_are_independent() -> None:
     obj = make_disaggregated(slices=2)
     children = (*READY, Kid("prefill", slice_index=1), Kid("decode", slice_index=1, ready=0))
     assert names(plan(Seen(obj, children)), Create) == both(KEY)
 
 
-def test_services_of_removed_slices_go() -> None:
+def test_services_of_removed_slices_are_deleted() -> None:
     services = (*SERVICES, service("prefill", index=1), service("decode", OLD, index=7))
     assert names(plan(Seen(SET, READY, services)), Delete) == {
         f"llm-1-{KEY}-prefill-prv",
@@ -180,7 +184,7 @@ def test_services_of_removed_slices_go() -> None:
     }
 
 
-def test_legacy_services_stay_as_long_as_their_children() -> None:
+def test_legacy_services_are_kept_as_long_as_their_children() -> None:
     children = (Kid("prefill", is_legacy=True), Kid("decode", is_legacy=True))
     services = (service("prefill", is_legacy=True), service("decode", is_legacy=True))
     assert plan(Seen(SET, children, services)).is_empty
@@ -190,7 +194,7 @@ def test_legacy_services_stay_as_long_as_their_children() -> None:
     }
 
 
-def test_other_services_of_the_set_are_left_alone() -> None:
+def test_other_services_of_the_set_are_not_changed() -> None:
     foreign = service("prefill")
     foreign["metadata"]["name"] = "llm-by-hand"
     terminating = service("prefill", OLD)
@@ -198,7 +202,7 @@ def test_other_services_of_the_set_are_left_alone() -> None:
     assert plan(Seen(SET, READY, (*SERVICES, foreign, terminating))).is_empty
 
 
-def test_edits_are_repaired() -> None:
+def test_edited_services_are_repaired() -> None:
     edited = service("prefill")
     edited["metadata"]["labels"] = {"disaggregatedset.x-k8s.io/name": "llm", "mine": "kept"}
     edited["spec"]["selector"] = {**SERVICES[0]["spec"]["selector"], "more": "x"}
@@ -223,7 +227,9 @@ def test_edits_are_repaired() -> None:
         pytest.param({"ports": [{"port": 80}]}, {"ports": None}, id="ports"),
     ],
 )
-def test_a_service_leads_to_ready_pods_as_it_was_made(spec: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_edits_of_ports_and_not_ready_addresses_are_repaired(
+    spec: dict[str, Any], patch: dict[str, Any]
+) -> None:
     edited = service("prefill")
     edited["spec"] |= spec
     (merge,) = actions(plan(Seen(SET, READY, (edited, SERVICES[1]))))
@@ -231,7 +237,7 @@ def test_a_service_leads_to_ready_pods_as_it_was_made(spec: dict[str, Any], patc
     assert merge.patch == {"spec": patch}
 
 
-def test_an_orphan_is_adopted_and_a_stranger_left_alone() -> None:
+def test_an_orphaned_service_is_adopted_and_a_foreign_one_is_not() -> None:
     orphan, stranger = service("prefill"), service("decode")
     orphan["metadata"]["ownerReferences"] = []
     stranger["metadata"]["ownerReferences"] = [{"kind": "App", "name": "x", "uid": "u", "controller": True}]
@@ -244,7 +250,7 @@ def test_an_orphan_is_adopted_and_a_stranger_left_alone() -> None:
     assert problem.reason == "NameClash"
 
 
-def test_a_service_without_owner_that_does_something_else_is_in_the_way() -> None:
+def test_a_different_service_without_owner_is_a_name_clash() -> None:
     foreign = service("prefill")
     foreign["metadata"]["ownerReferences"] = []
     foreign["spec"] = {"clusterIP": "10.0.0.1", "selector": {"app": "x"}}

@@ -61,7 +61,7 @@ def upkeep(child: dict[str, Any], current: Role | None, recorded: Role | None = 
 
 
 @pytest.mark.parametrize("made_from", [PLAIN, FULL], ids=["plain", "full"])
-def test_a_child_as_it_is_made_is_left_alone(made_from: Role) -> None:
+def test_a_new_child_needs_no_update(made_from: Role) -> None:
     assert upkeep(stored(made_from), made_from, made_from) is None
     assert upkeep(stored(made_from, replicas=0), made_from, None) is None
 
@@ -125,11 +125,11 @@ def test_a_child_as_it_is_made_is_left_alone(made_from: Role) -> None:
         ),
     ],
 )
-def test_edits_take_effect_in_one_write(edited: Role, patch: dict[str, Any] | None) -> None:
+def test_edits_of_a_role_are_one_write_to_its_child(edited: Role, patch: dict[str, Any] | None) -> None:
     assert upkeep(stored(PLAIN), edited) == ({"spec": patch} if patch else None)
 
 
-def test_everything_goes_again() -> None:
+def test_removed_fields_of_a_role_are_removed_from_its_child() -> None:
     assert upkeep(stored(FULL), PLAIN, FULL) == {
         "metadata": {"labels": {"a": None}, "annotations": {"b": None}},
         "spec": {
@@ -148,7 +148,7 @@ def test_everything_goes_again() -> None:
     }
 
 
-def test_edited_labels_are_repaired_and_those_of_others_stay() -> None:
+def test_edited_labels_are_restored_and_foreign_labels_are_kept() -> None:
     child = stored(PLAIN)
     labels = child["metadata"]["labels"]
     labels |= {"app": "x", "others": "kept"}
@@ -157,7 +157,7 @@ def test_edited_labels_are_repaired_and_those_of_others_stay() -> None:
     assert upkeep(child, PLAIN) == upkeep(child, None) == patch
 
 
-def test_what_a_tool_would_prune_by_is_worth_no_write_and_goes_with_the_next() -> None:
+def test_keys_of_deployment_tools_are_removed_only_with_another_change() -> None:
     tools, others = {"kro.run/owned": "true"}, {"a": "1"}
     claimed = role(role={"metadata": {"labels": tools, "annotations": tools}})
     child = stored(PLAIN)
@@ -166,23 +166,25 @@ def test_what_a_tool_would_prune_by_is_worth_no_write_and_goes_with_the_next() -
     assert upkeep(child, claimed, claimed) is None and upkeep(child, PLAIN, claimed) is None
     more = role(role={"metadata": {"labels": {**tools, **others}, "annotations": tools}})
     removed = dict.fromkeys(tools)
-    assert upkeep(child, more, claimed) == {"metadata": {"labels": {**others, **removed}, "annotations": removed}}
+    assert upkeep(child, more, claimed) == {
+        "metadata": {"labels": {**others, **removed}, "annotations": removed}
+    }
 
 
-def test_labels_of_a_role_never_win_over_those_of_the_set() -> None:
+def test_labels_of_the_set_precede_those_of_a_role() -> None:
     named = role(role={"metadata": {"labels": {"app": "mine", "disaggregatedset.x-k8s.io/role": "x"}}})
     assert upkeep(stored(PLAIN), named) is None
     assert upkeep(stored(PLAIN), PLAIN, named) is None
 
 
-def test_metadata_of_a_role_is_repaired() -> None:
+def test_metadata_of_a_role_is_restored() -> None:
     child = stored(FULL)
     child["metadata"]["labels"]["a"] = "edited"
     del child["metadata"]["annotations"]["b"]
     assert upkeep(child, FULL, FULL) == {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}}
 
 
-def test_annotations_that_say_where_groups_run_and_baselines_stay_as_they_are() -> None:
+def test_topology_annotations_and_baselines_are_not_changed() -> None:
     topology = "leaderworkerset.sigs.k8s.io/exclusive-topology"
     child = stored(PLAIN)
     child["metadata"]["annotations"] = {"disaggregatedset.x-k8s.io/initial-replicas": "4", topology: "rack"}
@@ -200,7 +202,7 @@ def test_a_legacy_child_keeps_its_labels() -> None:
     assert upkeep(child, PLAIN) is None
 
 
-def test_what_waits_is_named() -> None:
+def test_fields_that_wait_for_the_next_revision_are_reported() -> None:
     topology = "leaderworkerset.sigs.k8s.io/exclusive-topology"
     recorded = parse(make_disaggregated(make_role("prefill"), make_role("decode")))
     edited = parse(

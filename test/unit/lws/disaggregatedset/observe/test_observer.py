@@ -64,7 +64,7 @@ class World:
         return snapshot
 
 
-async def test_a_set_at_rest_costs_no_read() -> None:
+async def test_a_set_at_rest_is_not_read() -> None:
     obj = make_disaggregated()
     world = World({**obj, "status": {"observedGeneration": obj["metadata"]["generation"]}})
     world.record()
@@ -79,7 +79,7 @@ async def test_a_set_at_rest_costs_no_read() -> None:
     assert not world.reads and snapshot.reread is None and not snapshot.strangers
 
 
-async def test_a_set_that_was_edited_is_looked_at_first() -> None:
+async def test_an_edited_set_is_read_again() -> None:
     """The pass records and creates what the edit requires."""
     obj = make_disaggregated()
     world = World({**obj, "status": {"observedGeneration": obj["metadata"]["generation"] - 1}})
@@ -89,7 +89,7 @@ async def test_a_set_that_was_edited_is_looked_at_first() -> None:
     assert (await world.look()).reread is not None and world.reads == [("DisaggregatedSet", "demo")]
 
 
-async def test_where_something_is_to_be_made_the_set_is_looked_at_first() -> None:
+async def test_the_set_is_read_again_before_objects_are_created() -> None:
     world = World(make_disaggregated())
     world.record()
     assert (await world.look()).reread is not None and world.reads == [("DisaggregatedSet", "demo")]
@@ -97,7 +97,7 @@ async def test_where_something_is_to_be_made_the_set_is_looked_at_first() -> Non
     assert await world.observer.observe("default", "demo", NOW) is None
 
 
-async def test_a_role_that_lacks_its_scaler_lacks_something() -> None:
+async def test_the_set_is_read_again_if_a_scaler_is_missing() -> None:
     world = World(make_disaggregated(roles=[make_role("prefill"), make_role("decode", None)]))
     world.record()
     for identity in (PREFILL, DECODE):
@@ -105,7 +105,7 @@ async def test_a_role_that_lacks_its_scaler_lacks_something() -> None:
     assert (await world.look()).reread is not None
 
 
-async def test_a_set_that_goes_or_cannot_be_read_is_not_looked_into() -> None:
+async def test_children_of_a_terminating_or_unreadable_set_are_not_observed() -> None:
     terminating = make_disaggregated()
     terminating["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
     assert not (await World(terminating).look()).children
@@ -114,7 +114,7 @@ async def test_a_set_that_goes_or_cannot_be_read_is_not_looked_into() -> None:
     assert await World(terminating).observer.observe("default", "other", NOW) is None
 
 
-async def test_orphans_by_name_and_label_and_strangers_by_name() -> None:
+async def test_orphans_match_by_name_and_label_and_strangers_by_name() -> None:
     world = World(make_disaggregated())
     world.record()
     orphan, stranger = make_child(world.obj, PREFILL), make_child(world.obj, DECODE)
@@ -133,7 +133,7 @@ async def test_orphans_by_name_and_label_and_strangers_by_name() -> None:
     assert ("LeaderWorkerSet", f"demo-0-{KEY}-decode") in world.reads
 
 
-async def test_what_is_controlled_counts_whatever_its_labels_say() -> None:
+async def test_controlled_objects_count_regardless_of_their_labels() -> None:
     world = World(make_disaggregated())
     child = make_child(world.obj, PREFILL)
     child["metadata"]["labels"] = {}
@@ -207,7 +207,9 @@ PODS_OF_THREE = 3
         pytest.param("somebody-else", 0, 1, id="a stranger's"),
     ],
 )
-async def test_what_a_former_child_has_left_counts(owner: str | None, lingering: int, present: int) -> None:
+async def test_remaining_groups_of_a_deleted_child_count(
+    owner: str | None, lingering: int, present: int
+) -> None:
     """The garbage collector runs a while after the deletion. Until then the StatefulSet controller creates
     pods.
     """
@@ -235,7 +237,7 @@ async def test_what_a_former_child_has_left_counts(owner: str | None, lingering:
         pytest.param({}, 1, id="at rest nobody looks"),
     ],
 )
-async def test_what_a_former_child_has_left_counts_beside_the_groups_of_one_that_was_lowered(
+async def test_remaining_groups_of_a_deleted_child_count_in_addition_to_those_of_a_scaled_down_one(
     began: dict[str, int], present: int
 ) -> None:
     rollouts = {"0": {"revision": KEY, "initialReplicas": began}}
@@ -258,7 +260,7 @@ async def test_what_a_former_child_has_left_counts_beside_the_groups_of_one_that
         pytest.param({}, 0, id="at rest nobody looks"),
     ],
 )
-async def test_what_the_statefulset_of_a_lowered_child_may_yet_make_counts(
+async def test_pods_that_the_statefulset_of_a_scaled_down_child_may_still_create_count(
     began: dict[str, int], present: int
 ) -> None:
     rollouts = {"0": {"revision": KEY, "initialReplicas": began}}
@@ -270,7 +272,7 @@ async def test_what_the_statefulset_of_a_lowered_child_may_yet_make_counts(
     assert (facts.desired, facts.present) == (0, present)
 
 
-async def test_scalers_and_services_are_those_that_it_controls() -> None:
+async def test_scalers_and_services_are_those_with_the_set_as_controller() -> None:
     world = World(make_disaggregated())
     reference = make_child(world.obj, PREFILL)["metadata"]["ownerReferences"]
     for kind in ("Service", SCALER_KIND):

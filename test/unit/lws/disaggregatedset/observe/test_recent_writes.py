@@ -27,7 +27,7 @@ def find(store: Store) -> Any:
     return store.get(CHILD["kind"], "default", CHILD["metadata"]["name"])
 
 
-def test_it_is_gone_before_the_stream_says_so(store: Store) -> None:
+def test_a_deleted_object_is_absent_before_its_watch_event(store: Store) -> None:
     DisaggregatedMemory(store).drop(Reference.to(CHILD))
     assert find(store) is None
     # An older event that was on its way does not restore the object.
@@ -35,13 +35,13 @@ def test_it_is_gone_before_the_stream_says_so(store: Store) -> None:
     assert find(store) is None
 
 
-def test_another_one_of_that_name_stays(store: Store) -> None:
+def test_a_new_object_of_the_same_name_is_kept(store: Store) -> None:
     former = {**CHILD, "metadata": {**CHILD["metadata"], "uid": "u-former"}}
     DisaggregatedMemory(store).drop(Reference.to(former))
     assert find(store) is not None
 
 
-def test_what_a_write_of_ours_has_returned_is_told_from_what_others_did() -> None:
+def test_responses_to_own_writes_are_distinguished_from_other_changes() -> None:
     verdicts: list[bool] = []
     store = Store(lambda before, after: verdicts.append(memory.is_ours(after or before or {})), TABLES)
     memory = DisaggregatedMemory(store)

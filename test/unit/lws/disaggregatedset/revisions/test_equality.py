@@ -55,7 +55,9 @@ def test_other_spellings_and_orders_are_equal(seed: int) -> None:
     spelled = [respelled(role, chance) for role in roles]
     chance.shuffle(spelled)
     assert record(make_dset(*spelled)).forms == record(make_dset(*roles)).forms
-    changed = chance.choice(spelled)["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]
+    changed = chance.choice(spelled)["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][
+        0
+    ]
     changed["image"] = "other"
     assert record(make_dset(*spelled)).forms != record(make_dset(*roles)).forms
 
@@ -70,7 +72,7 @@ def test_other_spellings_and_orders_are_equal(seed: int) -> None:
         {"maxGroupRestarts": 3},
     ],
 )
-def test_what_rolls_no_pod_is_no_change(change: dict[str, Any]) -> None:
+def test_changes_without_a_rollout_are_no_new_revision(change: dict[str, Any]) -> None:
     role = make_role("prefill")
     assert roles_form({"prefill": {**role["spec"], **change}}) == roles_form({"prefill": role["spec"]})
 
@@ -92,7 +94,7 @@ def test_fields_of_the_template(change: dict[str, Any], is_equal: bool) -> None:
     assert (roles_form({"prefill": changed}) == roles_form({"prefill": spec})) is is_equal
 
 
-def test_a_name_is_a_role() -> None:
+def test_the_names_of_roles_are_compared() -> None:
     spec = make_role("prefill")["spec"]
     assert roles_form({"a": spec}) != roles_form({"b": spec})
     assert roles_form({"a": spec}) != roles_form({"a": spec, "b": spec})
@@ -103,7 +105,7 @@ def identified(identity: str | None, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("identity", [None, "", "Ordinal"])
-def test_ordinals_are_what_was_recorded_before_there_was_another_identity(identity: str | None) -> None:
+def test_the_ordinal_identity_is_recorded_as_before_other_identities_existed(identity: str | None) -> None:
     """The ordinal identity is the only one that older revisions know. The replacement policy is never
     recorded. Both are defaults of the definition.
     """
@@ -113,7 +115,7 @@ def test_ordinals_are_what_was_recorded_before_there_was_another_identity(identi
     assert record(with_identity).key_at(0) == record(plain).key_at(0)
 
 
-def test_another_identity_is_another_revision() -> None:
+def test_another_group_identity_is_another_revision() -> None:
     ordinal, hashed = record(identified("Ordinal")), record(identified("Hash"))
     assert hashed.forms != ordinal.forms
     assert hashed.key_at(0) != ordinal.key_at(0)

@@ -35,7 +35,7 @@ NUMBERS = (0, -1, 2**70, 1.5, float("inf"))
 GARBAGE: tuple[Any, ...] = (*NUMBERS, None, "", "x", "\ud800", True, [], [None], {}, {"a": {}})
 
 
-def test_the_object_that_is_recorded() -> None:
+def test_the_recorded_object() -> None:
     policy = {"type": "ExclusiveSlice", "topology": "zone"}
     obj = make_dset(RICH, make_role("decode"), placementPolicy=policy, rolloutStrategy={"paused": True})
     key = key_by_hash(obj)
@@ -70,7 +70,7 @@ def test_the_object_that_is_recorded() -> None:
     assert data["roles"][0] == {**RICH, "spec": without}, "the whole role, but for its number of groups"
 
 
-def test_what_was_recorded_is_read_back() -> None:
+def test_a_recorded_revision_is_read_back() -> None:
     obj = make_dset(RICH, make_role("decode"))
     revision = read(revision_of(obj, 5))
     assert (revision.number, revision.key, revision.broken) == (5, key_by_hash(obj), "")
@@ -81,7 +81,7 @@ def test_what_was_recorded_is_read_back() -> None:
     assert revision.record.forms == record(obj).forms
 
 
-def test_what_users_say_of_a_change_is_recorded_with_it() -> None:
+def test_the_change_cause_is_recorded() -> None:
     obj = make_dset()
     obj["metadata"]["annotations"] = {CHANGE_CAUSE_ANNOTATION: "new model", "other": "x"}
     revision = build_revision(obj, record(obj), "0123abcd", 1)
@@ -93,7 +93,7 @@ def test_what_users_say_of_a_change_is_recorded_with_it() -> None:
     )
 
 
-def test_the_key_is_in_the_name_which_nobody_can_edit() -> None:
+def test_the_key_is_read_from_the_immutable_name() -> None:
     revision = revision_of(make_dset(), 1, labels={REVISION_LABEL: "edited"})
     assert read(revision).key == key_by_hash(make_dset())
     assert read(revision).labels == {REVISION_LABEL: "edited"}
@@ -106,22 +106,24 @@ def test_the_key_is_in_the_name_which_nobody_can_edit() -> None:
     ]
 
 
-def test_a_history_of_what_ran_notes_the_generation() -> None:
+def test_a_reconstructed_revision_has_the_generation() -> None:
     obj = make_dset()
     revision = stored(build_revision(obj, record(obj), "0123abcd", 1, 4))
     assert (read(revision).generation, read(revision).broken) == (4, "")
     revision["metadata"]["annotations"] = {}
-    assert "other data than its name says" in read(revision).broken, "neither a sum nor the key proves the data"
+    assert "other data than its name says" in read(revision).broken, (
+        "neither a sum nor the key proves the data"
+    )
 
 
-def test_a_lost_proof_is_no_loss_where_the_key_proves_the_data() -> None:
+def test_a_missing_or_wrong_checksum_is_ignored_if_the_key_matches_the_data() -> None:
     revision = revision_of(make_dset())
     for noted in (None, {}, {PROOF_ANNOTATION: "{"}, {PROOF_ANNOTATION: '{"sum":"0","generation":"9"}'}):
         revision["metadata"]["annotations"] = noted
         assert (read(revision).broken, read(revision).generation) == ("", None)
 
 
-def test_a_generation_that_was_edited_counts_as_lost() -> None:
+def test_an_edited_generation_is_ignored() -> None:
     obj = make_dset()
     revision = stored(build_revision(obj, record(obj), key_by_hash(obj), 1, 4))
     noted = json.loads(revision["metadata"]["annotations"][PROOF_ANNOTATION])
@@ -129,7 +131,7 @@ def test_a_generation_that_was_edited_counts_as_lost() -> None:
     assert (read(revision).broken, read(revision).generation) == ("", None)
 
 
-def test_data_that_were_replaced_are_used_for_nothing() -> None:
+def test_replaced_data_are_not_used() -> None:
     revision = revision_of(make_dset())
     revision["data"]["spec"]["roles"][0]["spec"]["leaderWorkerTemplate"]["size"] = 3
     stored_revision = read(revision)
@@ -159,7 +161,7 @@ def test_broken_revisions_say_why(data: Any, words: str) -> None:
 
 
 @for_each_seed(300)
-def test_nothing_that_is_stored_raises(seed: int) -> None:
+def test_no_stored_value_raises_an_exception(seed: int) -> None:
     chance = random.Random(seed)
     revision = revision_of(make_dset(RICH, make_role("decode")))
     obj = make_dset()
@@ -194,7 +196,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return paths
 
 
-def test_ours_by_controller_or_by_name_and_data() -> None:
+def test_a_revision_belongs_to_the_set_by_controller_or_by_name_and_data() -> None:
     obj, other = make_dset(), make_dset(name="other")
     revision = revision_of(obj)
     assert is_ours(revision, obj)

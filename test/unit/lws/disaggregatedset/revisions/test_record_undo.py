@@ -41,20 +41,20 @@ def role_of(obj: dict[str, Any], name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("now", [A, B, THREE, HASHED, TURNED])
 @pytest.mark.parametrize("then", [A, B, THREE, HASHED, TURNED])
-def test_the_target_state_is_the_recorded_one(now: dict[str, Any], then: dict[str, Any]) -> None:
+def test_the_result_is_the_recorded_state(now: dict[str, Any], then: dict[str, Any]) -> None:
     after = undone(now, then)
     assert record(after).forms == record(then).forms
     assert key_by_hash(after) == key_by_hash(then), "so the original would roll nothing either"
 
 
-def test_only_templates_that_differ_are_written() -> None:
+def test_only_changed_templates_are_written() -> None:
     _, only = operations(B, record(A), {})
     assert only["path"] == "/spec/roles/0/spec/leaderWorkerTemplate"
     after = undone(B, A)
     assert [role["spec"]["replicas"] for role in after["spec"]["roles"]] == [5, 3], "scaling is no revision"
 
 
-def test_what_takes_effect_at_once_stays_as_it_is() -> None:
+def test_fields_outside_the_revision_are_not_changed() -> None:
     now = copy.deepcopy(B)
     for role in now["spec"]["roles"]:
         role["spec"]["leaderWorkerTemplate"] |= {"restartPolicy": "None", "maxGroupRestarts": 3}
@@ -64,7 +64,7 @@ def test_what_takes_effect_at_once_stays_as_it_is() -> None:
     assert "rolloutStrategy" in role_of(undone(now, A), "prefill")["spec"]
 
 
-def test_a_role_that_was_removed_comes_back_whole() -> None:
+def test_a_removed_role_is_restored_completely() -> None:
     assert role_of(undone(B, THREE, router=4), "router") == ROUTER
     assert role_of(undone(B, THREE), "router")["spec"]["replicas"] == 1
     resting = make_dset(*(make_role(name, replicas=0) for name in ("prefill", "decode")))
@@ -73,14 +73,14 @@ def test_a_role_that_was_removed_comes_back_whole() -> None:
     )
 
 
-def test_a_role_that_a_scaler_scales_comes_back_without_a_number() -> None:
+def test_a_role_with_a_scaler_is_restored_without_replicas() -> None:
     then = make_dset(*A["spec"]["roles"], {**ROUTER, "scaling": {"mode": "External"}})
     role = role_of(undone(B, then, router=4), "router")
     assert role["scaling"] == {"mode": "External"}
     assert "replicas" not in role["spec"]
 
 
-def test_a_role_that_was_added_goes_and_nothing_waits_for_it() -> None:
+def test_an_added_role_is_removed_from_the_start_order_too() -> None:
     now = copy.deepcopy(THREE)
     now["spec"]["roles"][0]["startAfter"] = ["router", "decode"]
     after = undone(now, A)
@@ -88,7 +88,7 @@ def test_a_role_that_was_added_goes_and_nothing_waits_for_it() -> None:
     assert after["spec"]["roles"][0]["startAfter"] == ["decode"]
 
 
-def test_differences_are_told_role_by_role() -> None:
+def test_differences_are_reported_for_each_role() -> None:
     assert describe(record(A), record(A)) == []
     assert describe(record(B), record(TURNED)) == [], "the order of roles is no change"
     assert describe(record(A), record(B)) == ["role prefill worker template container main image: a → b"]

@@ -25,22 +25,22 @@ from lws.leaderworkerset.rollout.state import Budget
         ({"maxSurge": "50%", "maxUnavailable": "50%"}, 0, DEFAULT),
     ],
 )
-def test_percentages_are_of_the_target(rolling: Any, target: int, expected: Budget) -> None:
+def test_percentages_refer_to_the_target(rolling: Any, target: int, expected: Budget) -> None:
     assert role_budget(rolling, target) == expected
 
 
 @pytest.mark.parametrize("value", ["2", "-50%", "a%", "", None, True, 1.5, [], {}])
-def test_what_cannot_be_read_counts_as_nothing(value: Any) -> None:
+def test_an_unreadable_budget_counts_as_zero(value: Any) -> None:
     assert role_budget({"maxSurge": value, "maxUnavailable": 2}, 4) == Budget(2, 0)
     assert role_budget({"maxSurge": 2, "maxUnavailable": value}, 4) == Budget(0, 2)
     assert role_budget({"maxSurge": value, "maxUnavailable": value}, 4) == DEFAULT
 
 
-def test_negative_numbers_count_as_nothing_where_the_original_never_reaches_the_target() -> None:
+def test_a_negative_budget_counts_as_zero() -> None:
     assert role_budget({"maxSurge": -1, "maxUnavailable": 1}, 4) == Budget(1, 0)
     assert role_budget({"maxSurge": 1, "maxUnavailable": -1}, 4) == Budget(0, 1)
 
 
 @pytest.mark.parametrize("rolling", ["", 3, [], True])
-def test_a_configuration_that_is_none_is_as_if_absent(rolling: Any) -> None:
+def test_an_invalid_configuration_counts_as_absent(rolling: Any) -> None:
     assert role_budget(rolling, 4) == DEFAULT

@@ -34,7 +34,7 @@ def back(state: SliceState, initial: int | None = 2, most: int = 2) -> int:
         pytest.param(1, (4, 2), 2, 0, id="none once the new revision is complete"),
     ],
 )
-def test_it_comes_back_with_what_its_siblings_have_kept(
+def test_a_lost_child_is_recreated_with_the_share_that_its_siblings_have_kept(
     old: int, new: tuple[int, int], most: int, expected: int
 ) -> None:
     assert back(slice_with(old, new), most=most) == expected
@@ -48,11 +48,11 @@ def test_it_comes_back_with_what_its_siblings_have_kept(
         pytest.param(0, 1, id="one of a role that is not wanted any more, which its revision needs"),
     ],
 )
-def test_it_comes_back_with_no_more_than_are_wanted_now(target: int, expected: int) -> None:
+def test_a_lost_child_is_recreated_with_at_most_the_current_target(target: int, expected: int) -> None:
     assert back(slice_with(4, (0, 0), (4, target)), initial=4, most=4) == expected
 
 
-def test_before_a_rollout_has_begun_it_comes_back_with_what_is_wanted() -> None:
+def test_a_lost_child_is_recreated_with_the_target_before_a_rollout() -> None:
     waiting = SliceState(
         roles((4, 2)), (RevisionCounts("a", {"x": ready(4)}),), RevisionCounts("b"), frozenset("xy")
     )
@@ -60,7 +60,7 @@ def test_before_a_rollout_has_begun_it_comes_back_with_what_is_wanted() -> None:
     assert next_step(with_lost(waiting, {"a": {"y": Lost(None, 2)}}), paused=True).old == {}
 
 
-def test_it_counts_like_a_child_whose_groups_are_starting() -> None:
+def test_a_lost_child_counts_as_starting() -> None:
     state = with_lost(slice_with(3, (2, 1)), {"a": {"y": Lost(2, 2)}})
     count = state.old[0].of("y")
     assert count.is_lost and (count.ready, count.starting, count.present) == (0, 2, 2)
@@ -74,22 +74,26 @@ def test_it_counts_like_a_child_whose_groups_are_starting() -> None:
         pytest.param(1, {}, id="its last group is yet to go"),
     ],
 )
-def test_a_step_that_takes_all_of_it_goes_on_without_it(lingering: int, raised: dict[str, int]) -> None:
+def test_a_step_that_drains_a_lost_child_completely_continues_at_once(
+    lingering: int, raised: dict[str, int]
+) -> None:
     """The lost child would not be recreated, so no change would start the next step."""
     targets = roles((4, 1), surge=(1, 0), unavailable=(0, 1))
     counts = RevisionCounts("a", {"x": ready(4, 4)})
-    state = with_lost(SliceState(targets, (counts,), revision("b", 0, 0)), {"a": {"y": Lost(1, 1, lingering)}})
+    state = with_lost(
+        SliceState(targets, (counts,), revision("b", 0, 0)), {"a": {"y": Lost(1, 1, lingering)}}
+    )
     step = next_step(state)
     assert step.old == {"a": {"y": 0}} and step.new == raised
 
 
-def test_what_comes_back_has_not_gone() -> None:
+def test_initial_groups_of_a_recreated_child_count_once() -> None:
     """The initial groups of a recreated child count once."""
     state = replace(slice_with(3, (2, 1)), deleted={"y": 5})
     back_again = with_lost(state, {"a": {"y": Lost(2, 2)}})
     assert (back_again.old_initial("y"), back_again.deleted) == (2, {"y": 3})
 
 
-def test_nothing_is_lost_that_is_there() -> None:
+def test_an_existing_child_is_not_lost() -> None:
     state = SliceState(roles((4, 2)), (revision("a", 3, 0),), revision("b", 1, 1))
     assert back(state) == 0 and with_lost(state, {}) is state

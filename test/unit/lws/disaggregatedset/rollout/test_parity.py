@@ -60,7 +60,7 @@ def ours(rules: Rules) -> list[Row]:
     [(5, OF_TWO_ROLES, 11), (4, OF_THREE_ROLES, 127)],
     ids=["two", "three"],
 )
-def test_the_steps_are_the_originals_wherever_those_keep_their_promises(
+def test_steps_match_upstream_unless_upstream_breaks_a_promise(
     most: int, configurations: tuple[tuple[tuple[int, int], ...], ...], stride: int
 ) -> None:
     same = 0

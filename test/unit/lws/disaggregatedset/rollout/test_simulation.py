@@ -168,7 +168,7 @@ def test_the_sequences_of_the_public_tests(name: str) -> None:
     ],
     ids=["mixed_scale_3_5_to_5_3", "asymmetric_2_4_to_4_2", "proportional_3_5_to_4_2"],
 )
-def test_wart_6_a_role_that_grows_is_not_starved(
+def test_wart_6_a_growing_role_is_not_starved(
     before: tuple[int, ...], after: tuple[int, ...], starving: str, ours: str
 ) -> None:
     rules = Rules(before, after, (1, 1), (0, 0))
@@ -177,7 +177,7 @@ def test_wart_6_a_role_that_grows_is_not_starved(
     assert rollout(before, after) == ours
 
 
-def test_several_old_revisions_are_shown_one_by_one() -> None:
+def test_several_old_revisions_are_listed_separately() -> None:
     state = SliceState(roles((2, 2)), (revision("b", 1, 1), revision("a", 1, 1)), revision("c", 0, 0))
     rows = simulate(state)
     assert [list(row.old) for row in rows] == [["b", "a"], ["b", "a"], ["a"], ["a"], []]
@@ -204,7 +204,7 @@ def test_a_slice_at_rest_takes_no_step() -> None:
         ),
     ],
 )
-def test_a_rollout_that_a_later_upstream_began_goes_on(
+def test_a_rollout_begun_by_a_later_upstream_continues(
     old: list[RevisionCounts], new: RevisionCounts, budgets: Budgets
 ) -> None:
     """Later releases of upstream record the desired counts of a revision, the target included, not its

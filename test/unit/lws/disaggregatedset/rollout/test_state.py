@@ -24,11 +24,11 @@ def healthy(replicas: int, initial: int | None = None) -> Count:
         (Count(desired=2, present=4, ready=1, is_settled=False), 0),
     ],
 )
-def test_groups_that_will_go_serve_no_more(count: Count, serving: int) -> None:
+def test_groups_to_be_drained_do_not_count_as_serving(count: Count, serving: int) -> None:
     assert count.serving == serving
 
 
-def test_lowering_takes_ready_groups_first_unless_the_highest_are_known_to_be_broken() -> None:
+def test_scaling_down_deletes_ready_groups_unless_the_highest_are_known_to_be_broken() -> None:
     assert healthy(4).cost(1) == 3
     assert Count(4, 4, 2, False).cost(3) == 1
     assert Count(4, 4, 2, False, broken_on_top=2).cost(3) == 0
@@ -39,7 +39,7 @@ def test_lowering_takes_ready_groups_first_unless_the_highest_are_known_to_be_br
     assert (lingering.serving, lingering.cost(0)) == (0, 1)
 
 
-def test_groups_that_start_serve_nobody_and_may_serve_soon() -> None:
+def test_starting_groups_do_not_serve_yet() -> None:
     count = Count(4, 4, 1, False, broken_on_top=2, starting=2, failed_on_top=1)
     assert (count.serving, count.cost(2)) == (1, 0)
     assert (count.once_started.serving, count.once_started.cost(3), count.once_started.cost(2)) == (3, 0, 1)
@@ -50,7 +50,7 @@ def test_groups_that_start_serve_nobody_and_may_serve_soon() -> None:
     "count",
     [healthy(4), Count(4, 4, 2, False), Count(4, 4, 2, False, broken_on_top=2), Count(1, 2, 1, False)],
 )
-def test_the_lowest_count_is_the_one_that_may_be_paid(count: Count) -> None:
+def test_the_lowest_affordable_count(count: Count) -> None:
     for cost in range(6):
         affordable = [lower for lower in range(count.desired + 1) if count.cost(lower) <= cost]
         assert count.lowest(cost) == min(affordable)
@@ -72,7 +72,7 @@ def test_a_slice_counts_groups_over_all_revisions() -> None:
     assert state.old_desired("prefill") == 0
 
 
-def test_the_floor_of_a_change_that_is_taken_back_counts_what_came_back_already() -> None:
+def test_the_floor_of_a_reverted_change_counts_restored_groups() -> None:
     role = RoleTarget("decode", target=4)
     state = SliceState(
         (role,),
@@ -82,7 +82,7 @@ def test_the_floor_of_a_change_that_is_taken_back_counts_what_came_back_already(
     assert state.min_ready(role) == 4
 
 
-def test_the_floor_counts_revisions_that_have_gone_since_the_rollout_began() -> None:
+def test_the_floor_counts_revisions_deleted_since_the_rollout_began() -> None:
     role, old = RoleTarget("decode", target=4, unavailable=1), {"decode": healthy(2, initial=2)}
     state = SliceState((role,), (RevisionCounts("a", old),), RevisionCounts("c"))
     assert state.min_ready(role) == 1

@@ -22,7 +22,7 @@ def child(role: str, slice_index: int = 0, key: str = "1" * 8, **more: Any) -> C
     return make_facts(OWNER, Identity(slice_index, key, role), 2, **more)
 
 
-def test_pods_that_have_waited_for_long_are_told_by_slice_and_role() -> None:
+def test_pods_pending_for_long_are_reported_by_slice_and_role() -> None:
     waits = (NodeWait(LONG_AGO),)
     children = [
         child("prefill", 1, waits=waits),
@@ -36,7 +36,7 @@ def test_pods_that_have_waited_for_long_are_told_by_slice_and_role() -> None:
     )
 
 
-def test_pods_that_are_gated_wait_for_their_gate_and_not_for_nodes() -> None:
+def test_gated_pods_wait_for_their_gate_instead_of_nodes() -> None:
     gated = NodeWait(LONG_AGO, gate="example.com/quota")
     children = [child("prefill", waits=(gated, gated)), child("decode", waits=(NodeWait(LONG_AGO), gated))]
     assert without_nodes(children, NOW) == (
@@ -46,12 +46,12 @@ def test_pods_that_are_gated_wait_for_their_gate_and_not_for_nodes() -> None:
     )
 
 
-def test_a_short_wait_and_one_that_is_over_are_not_told() -> None:
+def test_short_and_past_waits_are_not_reported() -> None:
     short, over = NodeWait(LONG_AGO + SECOND), NodeWait(LONG_AGO - SECOND, until=NOW)
     assert without_nodes([child("prefill", waits=(short, over))], NOW) == ()
 
 
-def test_nobody_looks_again_once_everything_serves() -> None:
+def test_no_requeue_is_needed_once_all_groups_are_ready() -> None:
     """No event reports that a pod has been waiting for long."""
     assert recheck_after([child("prefill"), child("decode")]) is None
     assert recheck_after([child("prefill"), child("decode", ready=1)]) == 30.0

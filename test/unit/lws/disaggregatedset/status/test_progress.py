@@ -60,22 +60,20 @@ ROLLING = (facts(OLD, 2), facts(NEW, 1, ready=0))
         pytest.param((), ROLLING[1:], False, id="the first is made"),
     ],
 )
-def test_what_comes_closer(
+def test_changes_that_count_as_progress(
     before: tuple[ChildFacts, ...], now: tuple[ChildFacts, ...], expected: bool
 ) -> None:
     assert has_come_closer(remembered(*before), now, NEW) == expected
 
 
 @pytest.mark.parametrize(("ready", "expected"), [(0, False), (1, True)])
-def test_a_slice_that_a_long_status_leaves_out_is_judged_by_the_sum_of_all(
-    ready: int, expected: bool
-) -> None:
+def test_a_slice_omitted_from_a_long_status_is_judged_by_the_total(ready: int, expected: bool) -> None:
     left_out = facts(NEW, 1, ready=0, index=1)
     stored = remembered(*ROLLING, left_out, listed=(0,))
     assert has_come_closer(stored, (*ROLLING, facts(NEW, 1, ready=ready, index=1)), NEW) == expected
 
 
-def test_a_status_of_the_original_remembers_no_slices() -> None:
+def test_a_status_written_by_upstream_has_no_slices() -> None:
     stored = {"roleStatuses": [{"name": "prefill", "replicas": 1}]}
     assert not has_come_closer(stored, (facts(NEW, 1, ready=0),), NEW)
     assert has_come_closer(stored, (facts(NEW, 1),), NEW)

@@ -24,7 +24,7 @@ from test.unit.lws.disaggregatedset.status.test_status import written
         ("pending", "spec"),
     ],
 )
-def test_what_cannot_be_read_counts_as_lost_and_is_written_anew(name: str, garbage: Any) -> None:
+def test_an_unreadable_field_becomes_null_and_is_written_again(name: str, garbage: Any) -> None:
     status = written()
     stored = {**status, name: garbage}
     read = readable_status(stored, make_disaggregated())
@@ -32,7 +32,7 @@ def test_what_cannot_be_read_counts_as_lost_and_is_written_anew(name: str, garba
     assert written(read).get(name) == status.get(name)
 
 
-def test_what_can_be_read_stays_and_so_does_what_is_not_ours() -> None:
+def test_readable_and_foreign_fields_are_kept() -> None:
     status = {**written(), "theirs": [None]}
     assert readable_status(status, make_disaggregated()) == status
     assert readable_status([7], make_disaggregated()) == {}

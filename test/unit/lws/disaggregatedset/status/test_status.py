@@ -113,12 +113,12 @@ def test_a_set_at_rest() -> None:
         ),
     ],
 )
-def test_a_set_under_way(children: Any) -> None:
+def test_a_set_in_a_rollout(children: Any) -> None:
     status = written(children=children)
     assert conditions(status) == [("Progressing", "True", "RolloutInProgress", UNDER_WAY)]
 
 
-def test_a_removed_role_is_not_among_the_roles() -> None:
+def test_a_removed_role_is_absent_from_role_statuses() -> None:
     """Upstream's status omits the role, too. The slices list its remaining groups."""
     status = written(children=(*AT_REST, facts("router", 1, OLD)))
     assert [role["name"] for role in status["roleStatuses"]] == ["prefill", "decode"]
@@ -126,7 +126,7 @@ def test_a_removed_role_is_not_among_the_roles() -> None:
     assert "router" in str(status["sliceStatuses"])
 
 
-def test_a_set_of_which_a_former_revision_is_left_is_under_way_although_that_has_no_groups() -> None:
+def test_a_set_progresses_while_an_empty_old_revision_remains() -> None:
     status = written(rolling=frozenset({0}))
     assert conditions(status) == [("Progressing", "True", "RolloutInProgress", UNDER_WAY)]
 
@@ -143,18 +143,18 @@ def test_the_deadline_does_not_count_while_pods_wait_for_nodes() -> None:
     assert (stalled_condition["status"], stalled_condition["reason"]) == ("False", "PodsUnscheduled")
 
 
-def test_a_role_that_nobody_says_a_number_for_is_never_available() -> None:
+def test_a_role_without_replicas_is_never_available() -> None:
     status = written(desired={"prefill": 2, "decode": None})
     assert conditions(status)[0][0] == "Progressing"
 
 
-def test_a_set_that_wants_nothing_is_available() -> None:
+def test_a_set_with_zero_replicas_is_available() -> None:
     status = written(desired={"prefill": 0, "decode": 0}, children=())
     assert status["roleStatuses"] == [{"name": "prefill"}, {"name": "decode"}]
     assert conditions(status)[0][0] == "Available" and "slices" not in status
 
 
-def test_a_condition_that_held_turns_with_the_other_one() -> None:
+def test_exclusive_conditions_change_at_the_same_time() -> None:
     status = written(written(), children=(), now=NOW + timedelta(seconds=5))
     assert conditions(status) == [
         ("Available", "False", "RolloutInProgress", UNDER_WAY),
@@ -163,12 +163,12 @@ def test_a_condition_that_held_turns_with_the_other_one() -> None:
     assert {condition["lastTransitionTime"] for condition in status["conditions"]} == {"2026-03-01T12:00:05Z"}
 
 
-def test_conditions_of_others_stay() -> None:
+def test_foreign_conditions_are_kept() -> None:
     foreign = {"type": "Paid", "status": "True", "reason": "Yes", "message": "", "lastTransitionTime": "x"}
     assert foreign in written({"conditions": [foreign]})["conditions"]
 
 
-def test_what_stands_in_the_way_is_told_as_long_as_it_does() -> None:
+def test_an_obstacle_is_reported_as_long_as_it_exists() -> None:
     problems = (Problem("QuotaExceeded", "role prefill: no"), Problem("NameClash", "role decode: taken"))
     status = written(problems=problems)
     failure = ("ReplicaFailure", "True", "QuotaExceeded", "role prefill: no; role decode: taken")
@@ -176,7 +176,7 @@ def test_what_stands_in_the_way_is_told_as_long_as_it_does() -> None:
     assert len(conditions(written(status))) == 1
 
 
-def test_a_deadline_that_passes_is_told_once_with_what_is_waited_for() -> None:
+def test_an_exceeded_deadline_is_reported_once_with_its_reason() -> None:
     begun = written(children=(), deadline=60)
     assert begun["lastProgressTime"] == "2026-03-01T12:00:00Z"
     waiting: dict[str, Any] = {"children": (), "deadline": 60}
@@ -194,7 +194,7 @@ def test_a_deadline_that_passes_is_told_once_with_what_is_waited_for() -> None:
     assert ("Stalled", "False", "RolloutPaused", "The rollout is paused") in conditions(paused)
 
 
-def test_what_is_remembered_of_rollouts_is_written_and_forgotten() -> None:
+def test_rollout_records_are_written_and_removed() -> None:
     memory = {"0": {"revision": NEW, "initialReplicas": {"demo-0-22222222-decode": 1}}}
     status = written(rollouts=memory, pending=("networkConfig of role decode",))
     assert (status["rollouts"], status["pending"]) == (memory, ["networkConfig of role decode"])
@@ -203,13 +203,13 @@ def test_what_is_remembered_of_rollouts_is_written_and_forgotten() -> None:
 
 
 @pytest.mark.parametrize(("count", "last"), [(20, "line 20"), (21, "and 1 more"), (1000, "and 980 more")])
-def test_what_waits_and_finds_no_room_is_counted(count: int, last: str) -> None:
+def test_omitted_pending_items_are_counted(count: int, last: str) -> None:
     lines = [f"line {number}" for number in range(1, count + 1)]
     pending = written(pending=lines)["pending"]
     assert pending[:20] == lines[:20] and pending[-1] == last and len(pending) <= 21
 
 
-def test_numbers_can_wait_and_verdicts_cannot() -> None:
+def test_count_updates_can_wait_but_condition_updates_cannot() -> None:
     before = written(children=(facts("prefill", 1), facts("decode", 1)))
     more = written(before, children=(facts("prefill", 2, ready=1), facts("decode", 1)))
     done = written(before)
@@ -217,12 +217,12 @@ def test_numbers_can_wait_and_verdicts_cannot() -> None:
     assert not can_wait(before, merge_patch(before, done) or {}, 1)
 
 
-def test_that_the_last_slice_too_many_is_gone_is_told_at_once() -> None:
+def test_the_deletion_of_the_last_excess_slice_is_reported_at_once() -> None:
     assert [can_wait({"slices": 3}, {"slices": count}, 1) for count in (2, 1)] == [True, False]
     assert can_wait({}, {"slices": 1}, 1), "the first groups of a new set are made"
 
 
-def test_slices_in_a_rollout_are_told_first_where_there_is_no_room_for_all() -> None:
+def test_slices_in_a_rollout_come_first_in_a_truncated_status() -> None:
     roles = [f"role-{index}" for index in range(10)]
     children = tuple(make_facts(OWNER, Identity(index, NEW, role)) for index in range(30) for role in roles)
     status = written(desired=dict.fromkeys(roles, 30), children=children, rolling=frozenset({29}))

@@ -202,7 +202,7 @@ async def test_missing_secret_is_created(cluster: FakeCluster, replica: Replica)
     assert replica.served == [(secret_data(cluster)["tls.crt"], secret_data(cluster)["tls.key"])]
 
 
-async def test_missing_secret_that_may_not_be_created_says_what_to_do(
+async def test_missing_secret_without_create_permission_is_reported_with_a_remedy(
     cluster: FakeCluster, replica: Replica
 ) -> None:
     del cluster.objects[SECRET]
@@ -375,7 +375,7 @@ async def test_expired_certificate_is_replaced_even_if_no_ca_bundle_can_be_patch
     assert len(replica.served) == 2
 
 
-async def test_emptied_secret_gets_its_content_back(cluster: FakeCluster, replica: Replica) -> None:
+async def test_emptied_secret_is_restored(cluster: FakeCluster, replica: Replica) -> None:
     await replica.check()
     before = cluster.objects[SECRET]["data"]
     cluster.put(*SECRET, type="Opaque", data={})
@@ -385,7 +385,7 @@ async def test_emptied_secret_gets_its_content_back(cluster: FakeCluster, replic
     assert len(replica.served) == 1
 
 
-async def test_deleted_secret_is_created_again(cluster: FakeCluster, replica: Replica) -> None:
+async def test_deleted_secret_is_recreated(cluster: FakeCluster, replica: Replica) -> None:
     await replica.check()
     before = cluster.objects.pop(SECRET)["data"]
     await replica.check(timedelta(minutes=1))

@@ -52,7 +52,7 @@ def parsed(pair: KeyPair) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pair.certificate)
 
 
-def test_authority_has_the_fields_of_the_original(first: Certificates) -> None:
+def test_authority_has_the_fields_of_upstream(first: Certificates) -> None:
     certificate = parsed(first.authority)
     assert certificate.subject == certificate.issuer
     assert certificate.subject.rfc4514_string() == "CN=lws-ca,O=lws"
@@ -66,7 +66,7 @@ def test_authority_has_the_fields_of_the_original(first: Certificates) -> None:
     assert certificate.serial_number > 0
 
 
-def test_server_certificate_has_the_fields_of_the_original(first: Certificates) -> None:
+def test_server_certificate_has_the_fields_of_upstream(first: Certificates) -> None:
     certificate = parsed(first.server)
     assert certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == NAMES[0]
     assert certificate.issuer == parsed(first.authority).subject
@@ -115,7 +115,7 @@ def test_a_strict_client_trusts_the_server(tmp_path: Path) -> None:
     assert caller.getpeercert()["subjectAltName"] == (("DNS", "webhook.test"),)  # type: ignore[index]
 
 
-def test_nothing_is_renewed_while_all_is_good(first: Certificates) -> None:
+def test_valid_certificates_are_not_renewed(first: Certificates) -> None:
     assert renewed(first, NAMES, NOW) is None
     assert renewed(first, NAMES[:1], NOW) is None
     assert renewed(first, NAMES, NOW + days(365 - 91)) is None
@@ -190,7 +190,7 @@ def self_signed(key: str, names: tuple[str, ...]) -> KeyPair:
     )
 
 
-def test_another_name_needs_another_certificate(first: Certificates) -> None:
+def test_a_certificate_without_a_required_name_is_replaced(first: Certificates) -> None:
     renewal = renewed(first, (*NAMES, "webhook.example"), NOW)
     assert renewal is not None
     assert renewal[0].authority == first.authority
@@ -266,7 +266,7 @@ def test_long_dns_names_are_left_out_of_the_common_name(first: Certificates) -> 
     assert not server_flaw(renewal[0].server, first.authority.certificate, (name,), NOW)
 
 
-def test_authority_of_the_original_with_serial_number_0_is_kept() -> None:
+def test_authority_of_upstream_with_serial_number_0_is_kept() -> None:
     key = rsa.generate_private_key(65537, 2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lws-ca")])
     builder = (

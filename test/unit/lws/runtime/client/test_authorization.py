@@ -114,7 +114,7 @@ async def test_the_requests_of_a_review() -> None:
 
 
 @pytest.mark.parametrize("error", [Unreachable("no answer"), Forbidden(403, "Forbidden", "may not review")])
-async def test_no_answer_from_the_api_server(error: Exception) -> None:
+async def test_the_api_server_does_not_answer(error: Exception) -> None:
     reviews = FakeReviews(error=error)
     authorizer = made(reviews)
     assert await authorizer.status("good", PATH) == 500
@@ -134,9 +134,7 @@ async def test_no_answer_from_the_api_server(error: Exception) -> None:
         pytest.param("bad", True, 60.0, ["TokenReview"], id="unauthenticated a while ago"),
     ],
 )
-async def test_answers_are_remembered_for_a_while(
-    token: str, allowed: bool, seconds: float, asked_again: list[str]
-) -> None:
+async def test_answers_are_cached(token: str, allowed: bool, seconds: float, asked_again: list[str]) -> None:
     reviews, clock = FakeReviews(allowed={USER["username"]} if allowed else set()), Clock()
     authorizer = made(reviews, clock)
     first = await authorizer.status(token, PATH)

@@ -217,7 +217,7 @@ async def test_requests(
 
 
 @in_fake_time
-async def test_answers_come_back_as_they_are() -> None:
+async def test_responses_are_not_changed() -> None:
     async with _connected() as (api, cluster):
         api.will(answer_json({**POD, "spec": {"invented": [1, 2.5, None, "ü"]}}))
         assert (await cluster.get("Pod", "ns", "a"))["spec"] == {"invented": [1, 2.5, None, "ü"]}
@@ -440,7 +440,7 @@ async def test_only_the_leader_writes(write: Call) -> None:
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @in_fake_time
-async def test_writes_are_limited_to_the_led_namespaces(write: Call) -> None:
+async def test_writes_are_limited_to_namespaces_of_the_leader(write: Call) -> None:
     async with _connected() as (api, cluster):
         api.will(answer_json({}))
         await write(cluster.fenced(lambda namespace: namespace == "ns"))

@@ -47,7 +47,7 @@ async def test_another_context(tmp_path: Path) -> None:
     assert (context.configuration.host, context.namespace) == ("https://b", "default")
 
 
-async def test_the_option_comes_first_then_the_environment_then_home(tmp_path: Path, home: Path) -> None:
+async def test_the_option_precedes_the_environment_and_the_home_directory(tmp_path: Path, home: Path) -> None:
     a_file(home, "home")
     environment = {"KUBECONFIG": str(a_file(tmp_path / "two", "env"))}
     option_file = a_file(tmp_path / "one", "option")
@@ -66,7 +66,7 @@ async def test_the_first_of_several_files_applies_and_missing_files_are_skipped(
     assert context.configuration.host == "https://b"
 
 
-async def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_the_service_account_is_used_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     namespace = tmp_path / "namespace"
     namespace.write_text("team\n")
     monkeypatch.setattr(kubeconfig, "_POD_NAMESPACE", namespace)
@@ -129,7 +129,7 @@ async def test_invalid_files_for_a_manager(tmp_path: Path, text: str | None, mes
     assert message in error.value.message and "\n" not in error.value.message
 
 
-async def test_a_manager_takes_the_current_context(tmp_path: Path) -> None:
+async def test_a_manager_uses_the_current_context(tmp_path: Path) -> None:
     configuration = await load_configuration(str(a_file(tmp_path / "config", "a", "b", current="b")))
     assert configuration.host == "https://b"
     token = await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")

@@ -54,18 +54,18 @@ def test_our_own_kind_is_that_of_the_api() -> None:
     assert (LEADERWORKERSETS.api_version, LEADERWORKERSETS.kind) == (API_VERSION, KIND)
 
 
-def test_kinds_find_their_resources() -> None:
+def test_kinds_are_mapped_to_resources() -> None:
     assert all(resource.kind == kind for kind, resource in RESOURCES.items())
 
 
-def test_verbs_are_those_of_kubernetes_and_of_resources_that_we_know() -> None:
+def test_verbs_and_resources_are_known() -> None:
     resources = {(resource.group, resource.plural) for resource in RESOURCES.values()}
     for (group, plural), verbs in [*VERBS.items(), *NAMESPACED_VERBS.items()]:
         assert (group, plural.partition("/")[0]) in resources
         assert verbs and verbs <= {"get", "list", "watch", "create", "update", "patch", "delete"}
 
 
-def test_every_resource_has_verbs_somewhere() -> None:
+def test_every_resource_has_verbs_in_some_role() -> None:
     granted = {plural.partition("/")[0] for _, plural in [*VERBS, *NAMESPACED_VERBS]}
     assert {resource.plural for resource in RESOURCES.values()} == granted
 
@@ -73,11 +73,11 @@ def test_every_resource_has_verbs_somewhere() -> None:
 @pytest.mark.parametrize(
     "resource", ["leaderworkersets", "statefulsets", "pods", "services", "controllerrevisions"]
 )
-def test_what_is_watched_is_also_listed(resource: str) -> None:
+def test_watched_resources_can_be_listed(resource: str) -> None:
     verbs = next(verbs for (_, plural), verbs in VERBS.items() if plural == resource)
     assert {"list", "watch"} <= verbs
 
 
-def test_secrets_and_leases_are_reached_in_our_own_namespace_only() -> None:
+def test_secrets_and_leases_are_accessed_only_in_the_namespace_of_the_manager() -> None:
     assert not VERBS.keys() & NAMESPACED_VERBS.keys()
     assert {plural for _, plural in NAMESPACED_VERBS} == {"secrets", "leases"}

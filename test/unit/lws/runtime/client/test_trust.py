@@ -64,7 +64,7 @@ def test_files_are_checked_once_a_second(made: Made, tmp_path: Path) -> None:
     assert trusted.context == "context 2", "nothing has changed"
 
 
-def test_a_certificate_of_a_plugin_is_another_file_and_used_at_once(made: Made, tmp_path: Path) -> None:
+def test_a_client_certificate_of_a_plugin_is_used_at_once(made: Made, tmp_path: Path) -> None:
     configuration = Configuration()
     trusted = Trust(configuration, Clock())
     configuration.cert_file = configuration.key_file = str(tmp_path / "pair")

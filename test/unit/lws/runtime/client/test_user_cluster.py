@@ -28,7 +28,7 @@ async def connected() -> AsyncIterator[tuple[FakeApi, UserCluster]]:
         await cluster.close()
 
 
-async def test_a_list_comes_whole_and_with_kinds() -> None:
+async def test_a_list_has_all_pages_and_kinds() -> None:
     async with connected() as (api, cluster):
         pages = [
             {"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "more"}},
@@ -88,7 +88,7 @@ TEST = [{"op": "test", "path": "/a", "value": 1}]
         ),
     ],
 )  # fmt: skip
-async def test_what_is_sent(
+async def test_bodies_and_queries_of_requests(
     send: Send, method: str, path: str, content_type: str, query: dict[str, str], body: Any
 ) -> None:
     async with connected() as (api, cluster):
@@ -99,7 +99,7 @@ async def test_what_is_sent(
     assert seen.headers["Content-Type"] == content_type
 
 
-async def test_a_refusal() -> None:
+async def test_a_refused_request() -> None:
     async with connected() as (api, cluster):
         api.will(failure(422, "Invalid", "wrong"))
         with pytest.raises(Invalid, match="wrong"):

@@ -58,7 +58,7 @@ async def test_stacks_of_tasks_and_threads(url: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "61", "nan", "inf", "soon"])
-async def test_a_profile_has_an_end(url: str, seconds: str) -> None:
+async def test_invalid_durations_of_a_profile_are_rejected(url: str, seconds: str) -> None:
     assert (await asked(f"{url}/profile?seconds={seconds}"))[0] == 400
 
 

@@ -140,7 +140,7 @@ async def test_the_port_is_closed_at_the_end() -> None:
 
 
 @in_fake_time
-async def test_a_port_that_is_taken() -> None:
+async def test_a_port_in_use() -> None:
     async with _probes() as probes:
         second = HealthServer(probes.url.removeprefix("http://"), {})
         with pytest.raises(OSError, match="address already in use"):

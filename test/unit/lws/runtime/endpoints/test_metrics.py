@@ -37,13 +37,13 @@ def test_gauges_of_each_kind_of_workload(metrics: Metrics) -> None:
     assert "fleets_late 0.0" in _lines(metrics)
 
 
-def test_no_series_that_the_original_does_not_have(metrics: Metrics) -> None:
+def test_no_created_series_are_served(metrics: Metrics) -> None:
     metrics.passes.begun("pod")
     metrics.passes.ended("pod", "success", 0.0)
     assert not any("_created" in line for line in _lines(metrics))
 
 
-def test_the_process_is_described_too(metrics: Metrics) -> None:
+def test_process_metrics_are_served(metrics: Metrics) -> None:
     text = metrics.text().decode()
     assert "process_cpu_seconds_total" in text and "python_info" in text
 

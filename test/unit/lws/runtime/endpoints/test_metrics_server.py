@@ -95,7 +95,9 @@ async def test_scrape(verdict: int, expected_text: str, directory: Path, certifi
     assert content_type == (CONTENT_TYPE if verdict == 200 else "text/plain; charset=utf-8")
 
 
-async def test_every_verdict_reaches_the_scraper(directory: Path, certificates: Certificates) -> None:
+async def test_every_authorization_verdict_is_returned_to_the_scraper(
+    directory: Path, certificates: Certificates
+) -> None:
     authorizer = FakeAuthorizer()
     server = made(authorizer)
     async with running(server, directory):
@@ -107,7 +109,7 @@ async def test_every_verdict_reaches_the_scraper(directory: Path, certificates: 
     assert authorizer.asked == [("", "/metrics")] * 3
 
 
-async def test_the_token_is_read_as_rfc_6750_has_it(directory: Path, certificates: Certificates) -> None:
+async def test_the_token_is_parsed_according_to_rfc_6750(directory: Path, certificates: Certificates) -> None:
     authorizer = FakeAuthorizer(401)
     server = made(authorizer)
     headers = ["Bearer one", "bearer  two ", "Basic dXNlcjpw", "three", "", "Bearer"]
@@ -125,7 +127,7 @@ async def test_plain_http_is_rejected(directory: Path) -> None:
             await session.get(f"http://127.0.0.1:{server.port}/metrics")
 
 
-async def test_a_port_that_is_taken_is_an_error(directory: Path) -> None:
+async def test_a_port_in_use_is_an_error(directory: Path) -> None:
     first = made(FakeAuthorizer())
     async with running(first, directory):
         second = made(FakeAuthorizer(), f"127.0.0.1:{first.port}")
@@ -141,7 +143,7 @@ async def test_the_port_is_closed_in_the_end(directory: Path) -> None:
         await asyncio.open_connection("127.0.0.1", server.port)
 
 
-async def test_without_a_certificate_one_is_made_and_renewed(
+async def test_a_certificate_is_created_and_renewed_if_none_is_configured(
     tmp_path: Path,
     certificates: Certificates,
     other_certificates: Certificates,
@@ -171,6 +173,6 @@ async def test_without_a_certificate_one_is_made_and_renewed(
 
 
 @pytest.mark.parametrize("address", ["", "8443", "host:", "host:x", "host:99999"])
-def test_a_bad_address_is_refused_at_once(address: str) -> None:
+def test_an_invalid_address_is_rejected_at_once(address: str) -> None:
     with pytest.raises(ValueError, match="is not an address of the form host:port"):
         made(FakeAuthorizer(), address)

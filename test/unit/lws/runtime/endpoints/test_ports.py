@@ -31,7 +31,7 @@ async def test_free_ports_are_free_afterwards() -> None:
 
 
 @pytest.mark.parametrize("setting", ["webhook.port", "health.healthProbeBindAddress", "metrics.bindAddress"])
-async def test_a_port_that_is_taken(setting: str) -> None:
+async def test_a_port_in_use(setting: str) -> None:
     with socket.create_server((LOOPBACK, 0)) as server:
         port = server.getsockname()[1]
         by_setting = {
@@ -47,12 +47,12 @@ async def test_a_port_that_is_taken(setting: str) -> None:
     )
 
 
-async def test_an_address_that_is_not_ours() -> None:
+async def test_an_address_of_another_host() -> None:
     with pytest.raises(OSError, match=r"^metrics\.bindAddress: cannot listen on 192\.0\.2\.1 port 1: "):
         await check_ports(settings(metrics="192.0.2.1:1"))
 
 
-async def test_webhooks_that_are_off_need_no_port() -> None:
+async def test_disabled_webhooks_need_no_port() -> None:
     with socket.create_server((LOOPBACK, 0)) as server:
         configured = settings(webhook=server.getsockname()[1])
         await check_ports(replace(configured, serves_webhooks=False))

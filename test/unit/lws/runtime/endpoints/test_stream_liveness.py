@@ -41,7 +41,7 @@ def test_a_stream(silent_for: float, running_for: float, expected: str | None) -
     assert check() == expected
 
 
-def test_streams_that_wait_for_their_kind_to_be_installed_are_not_dead() -> None:
+def test_streams_of_kinds_that_are_not_installed_are_not_dead() -> None:
     clock = Clock()
     check = Silence(clock).check(Stream(10_000.0))
     clock.now += 10_000.0

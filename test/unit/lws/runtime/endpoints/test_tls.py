@@ -51,7 +51,7 @@ def serving(certificates: Certificates, policy: TlsSettings | None = None) -> Se
     return tls
 
 
-async def test_waits_for_the_first_certificate(certificates: Certificates) -> None:
+async def test_the_port_waits_for_the_first_certificate(certificates: Certificates) -> None:
     tls = ServerTls(TlsSettings())
     waiting = asyncio.create_task(tls.loaded.wait())
     await asyncio.sleep(0)
@@ -109,7 +109,7 @@ def test_unknown_ciphers_are_an_error() -> None:
         ServerTls(TlsSettings(ciphers=("NO-SUCH-CIPHER",)))
 
 
-def test_a_new_certificate_is_shown_to_new_connections(
+def test_new_connections_get_a_new_certificate(
     certificates: Certificates, other_certificates: Certificates
 ) -> None:
     tls = serving(certificates)
@@ -131,7 +131,7 @@ AAAA
 
 
 @pytest.mark.parametrize("bad", ["other key", "no key", "no certificate", "encrypted key"])
-def test_a_bad_pair_is_refused_and_the_good_one_stays(
+def test_an_invalid_pair_is_rejected_and_the_previous_one_is_kept(
     certificates: Certificates, other_certificates: Certificates, bad: str
 ) -> None:
     certificate, key = {
@@ -146,7 +146,7 @@ def test_a_bad_pair_is_refused_and_the_good_one_stays(
     Client(certificates.authority.certificate).call(tls)
 
 
-async def test_a_bad_first_pair_is_no_certificate(certificates: Certificates) -> None:
+async def test_an_invalid_first_pair_is_not_served(certificates: Certificates) -> None:
     tls = ServerTls(TlsSettings())
     with pytest.raises(ValueError, match="belong together"):
         tls.install(certificates.server.certificate, b"")

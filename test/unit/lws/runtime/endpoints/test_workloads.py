@@ -229,7 +229,7 @@ def test_the_first_start_of_each_group_is_measured_once(bench: Bench) -> None:
     assert bench.value("fleet_last_start") == 5
 
 
-def test_groups_that_were_there_before_are_not_measured(bench: Bench) -> None:
+def test_groups_that_existed_before_are_not_measured(bench: Bench) -> None:
     bench.now = 9_000.0
     for created in ("", CREATED):
         bench.find(groups={"u-1": created})

@@ -56,7 +56,7 @@ def test_a_pass_waits_runs_and_ends(bench: Bench) -> None:
     assert (bench.value("unfinished_work_seconds"), bench.value("work_duration_seconds_count")) == (0, 1)
 
 
-def test_passes_that_run_side_by_side(bench: Bench) -> None:
+def test_concurrent_passes(bench: Bench) -> None:
     bench.queue.due(GROUP)
     bench.queue.begun(GROUP)
     bench.now += 5

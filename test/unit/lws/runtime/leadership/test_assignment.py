@@ -48,7 +48,9 @@ def yields(*shards: int) -> Share:
         pytest.param(3, managers(a="01", b="1"), {"a": Share(), "b": Share()}, id="disputed"),
     ],
 )
-def test_shares(shards: int, members: dict[str, frozenset[int]], expected: dict[str, Share]) -> None:
+def test_shares_of_managers(
+    shards: int, members: dict[str, frozenset[int]], expected: dict[str, Share]
+) -> None:
     assert {who: share_of(shards, members, who) for who in members} == expected
 
 

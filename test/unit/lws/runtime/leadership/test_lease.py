@@ -218,7 +218,7 @@ async def test_slow_responses_do_not_prevent_acquiring_and_releasing() -> None:
 
 
 @in_fake_time
-async def test_fields_of_others_stay() -> None:
+async def test_foreign_fields_are_kept() -> None:
     server = _Server()
     server.create({"metadata": {"labels": {"a": "b"}}, "spec": {"strategy": "OldestEmulationVersion"}})
     candidate = _Candidate(server, "one")
@@ -439,7 +439,7 @@ async def test_another_manager_acquired_the_lease() -> None:
 
 
 @in_fake_time
-async def test_another_manager_was_faster() -> None:
+async def test_only_one_of_two_concurrent_candidates_acquires_the_lease() -> None:
     server = _held_by_another()
     server.spec["holderIdentity"] = ""
     one, two = _Candidate(server, "one"), _Candidate(server, "two")
@@ -544,7 +544,7 @@ async def test_a_cancelled_acquisition_is_released(is_new: bool, arrives: float)
 
 
 @in_fake_time
-async def test_a_cancelled_release_is_completed_by_the_next(
+async def test_the_next_release_completes_a_cancelled_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

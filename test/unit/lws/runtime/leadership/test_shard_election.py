@@ -163,7 +163,9 @@ async def test_shards_of_a_killed_manager_are_acquired_after_expiry() -> None:
         await one.freeze()
         died = now()
         await asyncio.sleep(14.0)
-        assert two.acts == shards and not any(server.holder(lease) == "" for lease in lease_names(NAME, SHARDS))
+        assert two.acts == shards and not any(
+            server.holder(lease) == "" for lease in lease_names(NAME, SHARDS)
+        )
         await until_shared([two], 15)
         assert two.writes == shards | lost and now() - died < TIMES.duration + 5 * TIMES.retry_period
         assert not any(change.startswith("-") for change in two.told[-len(lost) :])
@@ -333,7 +335,10 @@ async def test_a_slow_api_server_leaves_no_namespace_without_a_manager(
         gaps = 0
         for _ in range(600):
             await asyncio.sleep(0.25)
-            writers = [sum(process.election.may_write(namespace) for process in processes) for namespace in MANY_PLACES]
+            writers = [
+                sum(process.election.may_write(namespace) for process in processes)
+                for namespace in MANY_PLACES
+            ]
             assert max(writers) <= 1
             gaps += writers.count(0)
         assert gaps / (600 * MANY) < 0.001

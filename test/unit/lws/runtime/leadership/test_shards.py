@@ -39,14 +39,14 @@ def test_the_mapping_never_changes() -> None:
     assert shards_by_name == VECTORS
 
 
-def test_it_is_fnv_1a_of_64_bits() -> None:
+def test_the_hash_is_fnv_1a_of_64_bits() -> None:
     # Test vectors published by the authors of the hash.
     assert shard_of("", 1 << 64) == 0xCBF29CE484222325
     assert shard_of("a", 1 << 64) == 0xAF63DC4C8601EC8C
     assert shard_of("foobar", 1 << 64) == 0x85944171F73967E8
 
 
-def test_one_shard_has_everything() -> None:
+def test_a_single_shard_has_all_namespaces() -> None:
     assert {shard_of(name, 1) for name in VECTORS} == {0}
 
 

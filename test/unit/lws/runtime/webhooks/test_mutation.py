@@ -44,7 +44,7 @@ def test_mutation_outside_a_review_raises() -> None:
 
 
 @pytest.mark.parametrize(("webhook", "answer"), [("mutate--v1-pod", True), ("validate--v1-pod", False)])
-def test_which_webhooks_change_objects(webhook: str, answer: bool) -> None:
+def test_webhooks_that_mutate_objects(webhook: str, answer: bool) -> None:
     assert is_mutating(webhook) is answer
 
 

@@ -129,7 +129,7 @@ async def opened(server: AdmissionServer) -> AsyncIterator[None]:
         await asyncio.gather(serving, return_exceptions=True)
 
 
-async def test_listens_once_there_is_a_certificate(certificates: Certificates) -> None:
+async def test_the_port_opens_once_there_is_a_certificate(certificates: Certificates) -> None:
     tls = ServerTls(TlsSettings())
     server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls)
     async with opened(server), aclosing(server(Kopf())) as configurations:
@@ -209,7 +209,7 @@ async def test_reviews_before_kopf_runs_are_refused_with_a_reason(running: Runni
             )
 
 
-async def test_a_taken_port_is_an_error(running: Running) -> None:
+async def test_a_port_in_use_is_an_error(running: Running) -> None:
     assert running.server.port is not None
     server = AdmissionServer(Address("127.0.0.1", running.server.port), ENDPOINTS, running.tls)
     with pytest.raises(OSError, match=r"(?i)address already in use"):
@@ -217,7 +217,7 @@ async def test_a_taken_port_is_an_error(running: Running) -> None:
     assert not server.is_listening
 
 
-async def test_a_review_reaches_kopf_and_its_answer_the_caller(running: Running) -> None:
+async def test_a_review_is_passed_to_kopf_and_its_answer_to_the_caller(running: Running) -> None:
     status, text = await running.post(json=review())
     assert status == 200
     assert json.loads(text) == {
@@ -259,7 +259,7 @@ def chunks(size: int) -> Callable[[], AsyncIterator[bytes]]:
     return body
 
 
-async def test_too_large_is_413_whether_announced_or_not(running: Running) -> None:
+async def test_too_large_bodies_are_rejected_with_and_without_content_length(running: Running) -> None:
     refused = (413, f"the body is larger than {MAX_BODY_BYTES} bytes\n")
     assert await running.post(data=io.BytesIO(b" " * (MAX_BODY_BYTES + 1)), headers=JSON) == refused
     assert await running.post(data=chunks(MAX_BODY_BYTES + 65536)(), headers=JSON) == refused
@@ -378,7 +378,7 @@ async def test_errors_outside_kopf_are_answered(
     assert (await running.post(json=review()))[0] == 200
 
 
-async def test_callers_that_leave_do_no_harm(running: Running, certificates: Certificates) -> None:
+async def test_callers_that_disconnect_cause_no_error(running: Running, certificates: Certificates) -> None:
     context = ssl.create_default_context(cadata=certificates.authority.certificate.decode())
     for sent in (
         b"",

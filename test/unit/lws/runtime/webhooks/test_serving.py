@@ -75,7 +75,7 @@ def directory(tmp_path: Path, certificates: Certificates) -> Iterator[str]:
     yield str(tmp_path)
 
 
-async def test_ready_means_certificate_and_port(directory: str) -> None:
+async def test_readiness_requires_a_certificate_and_an_open_port(directory: str) -> None:
     parts = made(settings_of(internal=False, host="127.0.0.1", directory=directory))
     assert parts.not_ready() == NO_CERTIFICATE
     supplying = asyncio.create_task(parts.run())

@@ -25,7 +25,7 @@ LISTS = {
 }
 
 
-def test_records_and_licences_of_what_is_there(tmp_path: Path) -> None:
+def test_records_and_licences_of_installed_packages(tmp_path: Path) -> None:
     dpkg, image = tmp_path / "var/lib/dpkg", tmp_path / "image"
     (dpkg / "info").mkdir(parents=True)
     (dpkg / "status").write_text(STATUS)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[5]
 SITE_PACKAGES = Path(kubernetes.__file__).parent.parent
 
 
-def test_unit_tests_run_without_them() -> None:
+def test_unit_tests_run_without_the_omitted_modules() -> None:
     with pytest.raises(ImportError, match="the image does without"):
         importlib.import_module("kubernetes.client.models.v1_pod")
 
@@ -35,11 +35,11 @@ def test_unit_tests_run_without_them() -> None:
         ("lws.runtime.manager", False),
     ],
 )
-def test_models_and_calls_of_the_client_are_left_out(module: str, out: bool) -> None:
+def test_models_and_calls_of_the_client_are_omitted(module: str, out: bool) -> None:
     assert left_out(module) is out
 
 
-def test_every_package_that_is_thinned_and_every_module_that_stays_is_there() -> None:
+def test_every_thinned_package_and_kept_module_exists() -> None:
     """If the client renamed them, the image would contain everything, or lack required modules."""
     folders = [Path(SITE_PACKAGES, *package.split(".")) for package in KEPT_MODULES]
     assert [path for path in folders if not (path / "__init__.py").exists()] == []
@@ -51,13 +51,13 @@ def test_every_package_that_is_thinned_and_every_module_that_stays_is_there() ->
     assert [path for path in paths if not path.exists()] == []
 
 
-def test_most_of_the_client_is_left_out() -> None:
+def test_most_of_the_client_is_omitted() -> None:
     out = [path for path in unneeded(SITE_PACKAGES) if path.suffix == ".py"]
     assert out and all("kubernetes" in path.parts for path in out)
     assert sum(path.stat().st_size for path in out) > 50_000_000
 
 
-def test_an_environment_loses_what_is_not_needed(tmp_path: Path) -> None:
+def test_unneeded_files_are_removed_from_an_environment(tmp_path: Path) -> None:
     site, programs = tmp_path / "lib/python3.13/site-packages", tmp_path / "bin"
     models = site / "kubernetes/client/models"
     stay = [models / "__init__.py", site / "lws/cli.py", programs / "lws", programs / "python3"]
@@ -86,6 +86,6 @@ for name in COMMANDS:
 """
 
 
-def test_every_module_and_every_command_starts_in_a_process_without_them() -> None:
+def test_every_module_and_command_starts_without_the_omitted_modules() -> None:
     done = subprocess.run([sys.executable, "-c", COMMANDS], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

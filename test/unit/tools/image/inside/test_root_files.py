@@ -25,7 +25,7 @@ def source_in(directory: Path) -> Path:
     return base
 
 
-def test_links_lead_where_they_led(tmp_path: Path) -> None:
+def test_links_keep_their_targets(tmp_path: Path) -> None:
     base, image = source_in(tmp_path), tmp_path / "image"
     files = RootFiles(image, base)
     files.add(Path("/opt/lws/bin/python"))
@@ -37,7 +37,7 @@ def test_links_lead_where_they_led(tmp_path: Path) -> None:
     assert files.copied == {"/usr/bin/python3.13", "/usr/lib/x/libc.so.6"}
 
 
-def test_a_tree_comes_without_what_is_left_out_and_without_byte_code(tmp_path: Path) -> None:
+def test_a_copied_tree_excludes_omitted_files_and_bytecode(tmp_path: Path) -> None:
     files = RootFiles(tmp_path / "image", source_in(tmp_path))
     files.add(Path("/usr/lib/python3.13"), but=re.compile("test|ensurepip"))
     assert files.copied == {"/usr/lib/python3.13/os.py", "/usr/lib/python3.13/json/decoder.py"}
