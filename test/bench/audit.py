@@ -23,7 +23,7 @@ _APART = (_EVENTS, "leases", "tokenreviews", "subjectaccessreviews")
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestCounts:
     """The requests of one user.
 
     requests: the count of each "verb kind/subresource". waits: seconds, sorted. refused: responses with a
@@ -68,14 +68,14 @@ class AuditLog:
         """Return the current size of the log in bytes."""
         return self._path.stat().st_size
 
-    def between(self, start: int, end: int | None = None) -> Asked:
+    def between(self, start: int, end: int | None = None) -> RequestCounts:
         """Return the requests between two offsets of the log."""
         requests: Counter[str] = Counter()
         refused: Counter[str] = Counter()
         pods: dict[str, float] = {}
         waits: list[float] = []
         for entry in self.entries(start, end, self._user, STATEFULSET_CONTROLLER):
-            user, request = entry["user"]["username"], what_of(entry)
+            user, request = entry["user"]["username"], request_of(entry)
             code = (entry.get("responseStatus") or {}).get("code", 0)
             if user == self._user:
                 requests[request] += 1
@@ -87,7 +87,7 @@ class AuditLog:
             elif user == self._user and request == "create statefulsets" and target.get("name") in pods:
                 asked_at = seconds_of(entry["requestReceivedTimestamp"])
                 waits.append(max(0.0, asked_at - pods.pop(target["name"])))
-        return Asked(dict(sorted(requests.items())), sorted(waits), dict(sorted(refused.items())))
+        return RequestCounts(dict(sorted(requests.items())), sorted(waits), dict(sorted(refused.items())))
 
     def entries(self, start: int, end: int | None, *words: str) -> list[dict[str, Any]]:
         """Return the entries between two offsets of the log that contain one of these words."""
@@ -100,8 +100,8 @@ class AuditLog:
         return [orjson.loads(line) for line in lines if any(word in line for word in needles)]
 
 
-def what_of(entry: Mapping[str, Any]) -> str:
-    """Return verb, resource and subresource, as in `Asked.requests`. A dry run is not a write."""
+def request_of(entry: Mapping[str, Any]) -> str:
+    """Return verb, resource and subresource, as in `RequestCounts.requests`. A dry run is not a write."""
     target = entry.get("objectRef") or {}
     if "dryRun=All" in entry["requestURI"]:
         return f"rehearse {entry['verb']} {target.get('resource', '')}"

@@ -54,13 +54,13 @@ def main() -> int:
     (paced,) = measure_paced(PacedOrder(parse_cases(_PACED), say=_say))["cases"].values()
     # The other ratio includes seconds of the control plane; this one does not.
     least = [verdict for verdict in paced_verdicts(paced) if verdict.measure == "utilisation"]
-    lines = [(name, f"{had:.2f}", f"≤ {most:g}", _said(had <= most)) for name, had, most in figures]
+    lines = [(name, f"{had:.2f}", f"≤ {most:g}", _verdict(had <= most)) for name, had, most in figures]
     lines += [
         (
             f"{_PACED}: {verdict.measure}",
             f"{verdict.figure:.3f}",
             f"≥ {verdict.least:g}",
-            _said(verdict.holds),
+            _verdict(verdict.holds),
         )
         for verdict in least
     ]
@@ -114,7 +114,7 @@ def ratios(failures: dict[str, dict[str, float]]) -> dict[str, float]:
     return {f"{name}, ÷ null controller": delays["ratio p50"] for name, delays in failures.items()}
 
 
-def _said(holds: bool) -> str:
+def _verdict(holds: bool) -> str:
     return "" if holds else "beyond the budget"
 
 

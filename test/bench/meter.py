@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from test.bench.audit import Asked, AuditLog
+from test.bench.audit import AuditLog, RequestCounts
 from test.bench.scrape import Scrape
 from test.bench.subject import (
     Subject,
@@ -30,10 +30,10 @@ Result = dict[str, Any]
 class Mark:
     """All counters at one moment.
 
-    place: the offset in the audit log. own, server: the metrics of the controller and of the API server.
+    offset: the offset in the audit log. own, server: the metrics of the controller and of the API server.
     """
 
-    place: int
+    offset: int
     cpu: float
     control_plane: float
     own: Scrape
@@ -96,24 +96,24 @@ class Meter:
         seconds = run()
         self.until_quiet()
         after, count = self.mark(), groups()
-        requests_of_phase = self.audit.between(before.place, after.place)
+        counted = self.audit.between(before.offset, after.offset)
         own, server = after.own.since(before.own), after.server.since(before.server)
         result = {
             "seconds": seconds,
             "groups": count,
-            **_told(requests_of_phase, count),
+            **_figures_of(counted, count),
             "cpu": after.cpu - before.cpu,
             "cpu_per_group": (after.cpu - before.cpu) / count,
             "control_plane_cpu": after.control_plane - before.control_plane,
             "peak_pss": self._subject.peak.bytes,
             "passes": own.by("controller_runtime_reconcile_total", "controller"),
-            "objects_listed": objects_listed(server, requests_of_phase.requests),
+            "objects_listed": objects_listed(server, counted.requests),
             **quantiles("pod_webhook", partial(pod_webhook_quantile, server)),
             **quantiles("review", partial(review_quantile, own)),
             **quantiles("etcd", partial(etcd_quantile, server)),
         }
         self._say(
-            f"{name}: {seconds:.1f} s, {requests_of_phase.writes / count:.2f} writes and {requests_of_phase.events / count:.2f} "
+            f"{name}: {seconds:.1f} s, {counted.writes / count:.2f} writes and {counted.events / count:.2f} "
             f"Events per group, CPU {result['cpu_per_group']:.4f} s per group"
         )
         return result
@@ -123,7 +123,7 @@ class Meter:
         before = self.mark()
         time.sleep(_SETTLED_SECONDS)
         after = self.mark()
-        measured = self.audit.between(before.place, after.place)
+        measured = self.audit.between(before.offset, after.offset)
         share = (after.cpu - before.cpu) / (after.at - before.at)
         self._say(f"settled: {measured.writes} writes, {share:.1%} of a core")
         passes = after.own.since(before.own).by("controller_runtime_reconcile_total", "controller")
@@ -181,7 +181,7 @@ def quantiles(name: str, of: Callable[[float], float | None]) -> Result:
     return {f"{name}_p50": of(0.5), f"{name}_p99": of(0.99)}
 
 
-def _told(measured: Asked, groups: int) -> Result:
+def _figures_of(measured: RequestCounts, groups: int) -> Result:
     waits = measured.waits
     return {
         "requests": measured.requests,

@@ -66,7 +66,7 @@ class Recorder:
             self._seen.add(f"{metadata['uid']}!")
             self._heard[FAILED, metadata["name"].rpartition("-")[0]] = now
 
-    def asked(self, kind: str, name: str) -> None:
+    def requested(self, kind: str, name: str) -> None:
         """Record that the request which follows the event of this kind and leader is sent."""
         heard = self._heard.pop((kind, name), None)
         if heard is None:
@@ -101,13 +101,13 @@ def record() -> Recorder:
     @functools.wraps(delete)
     async def deleting(cluster: Cluster, target: Any, *rest: Any, **options: Any) -> dict[str, Any]:
         if target.kind == "Pod":
-            recorder.asked(FAILED, target.name)
+            recorder.requested(FAILED, target.name)
         return await delete(cluster, target, *rest, **options)
 
     @functools.wraps(create)
     async def creating(cluster: Cluster, obj: Any) -> dict[str, Any]:
         if obj["kind"] == "StatefulSet":
-            recorder.asked(MADE, obj["metadata"]["name"])
+            recorder.requested(MADE, obj["metadata"]["name"])
         return await create(cluster, obj)
 
     @functools.wraps(merge)

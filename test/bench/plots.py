@@ -50,7 +50,7 @@ def bars(chart: Bars) -> str:
                 width, kind = max(value * scale, 1), f"f-{_COLOURS[number]}"
                 canvas.add("rect", kind, x=left, y=at, width=width, height=_BAR - 3)
                 end = left + max(value, limit) * scale
-                canvas.text(end + 7, at + 11, _shown(value, chart.unit), "f-muted")
+                canvas.text(end + 7, at + 11, _with_unit(value, chart.unit), "f-muted")
         if limit:
             mark = f"M{left + limit * scale:.1f} {top - 3}v{height + 3}"
             canvas.add("path", "n s-page", d=mark, stroke_width=6)
@@ -126,13 +126,13 @@ def _legend(canvas: Canvas, series: Sequence[str], has_limits: bool) -> float:
 
 def _described(chart: Bars) -> str:
     rows = (
-        f"{label}: {', '.join(_shown(value, chart.unit) for value in row if value is not None)}"
+        f"{label}: {', '.join(_with_unit(value, chart.unit) for value in row if value is not None)}"
         for label, row in chart.values.items()
     )
     return f"{', '.join(chart.series)}. {'; '.join(rows)}"
 
 
-def _shown(value: float, unit: str) -> str:
+def _with_unit(value: float, unit: str) -> str:
     return f"{value:,.0f} {unit}".rstrip() if value >= 1000 else f"{value:.3g} {unit}".rstrip()
 
 

@@ -149,7 +149,7 @@ class _Cost:
             costs[f"all of that, by {name}"] = run(_awaited(answered))
         return costs
 
-    async def whole(self) -> dict[str, float]:
+    async def complete_review(self) -> dict[str, float]:
         """Measure with HTTP, TLS and metrics.
 
         The two take turns, so that other work on the machine affects both equally.
@@ -213,7 +213,7 @@ def main() -> int:
     cost = _Cost()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         parts = cost.parts(runner.run)  # type: ignore[arg-type]
-        reviews = runner.run(cost.whole())
+        reviews = runner.run(cost.complete_review())
     for name, spent in parts.items():
         print(f"{spent:5.0f} µs  {name}")
     for name, spent in reviews.items():

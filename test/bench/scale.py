@@ -46,14 +46,14 @@ _FLEET_HEAD = (
 class Costs:
     """The costs of one set, for its creation or its rollout.
 
-    stream_…: to each manager. told: Events written. acting, following: CPU seconds of the active manager, and
-    of a standby.
+    stream_…: to each manager. events: Events written. acting, following: CPU seconds of the active manager,
+    and of a standby.
     """
 
     stream_events: float
     stream_bytes: float
     writes: float
-    told: float
+    events: float
     acting: float
     following: float
 
@@ -120,7 +120,7 @@ def _costs(measured: dict[str, Any], phase: str) -> Costs:
         stream_events=sum(stream["events"] for stream in streams) / sets,
         stream_bytes=sum(stream["bytes"] for stream in streams) / sets,
         writes=figures["writes"] / sets,
-        told=figures["events"] / sets,
+        events=figures["events"] / sets,
         acting=acting / sets,
         following=following / sets,
     )
@@ -163,8 +163,8 @@ def _unit_rows(model: Model) -> Iterator[Sequence[str]]:
     yield (
         "writes (Events)",
         "w (n)",
-        f"{create.writes:.1f} ({create.told:.1f})",
-        f"{rollout.writes:.1f} ({rollout.told:.1f})",
+        f"{create.writes:.1f} ({create.events:.1f})",
+        f"{rollout.writes:.1f} ({rollout.events:.1f})",
     )
     yield "CPU s of the manager that acts", "a", f"{create.acting:.4f}", f"{rollout.acting:.4f}"
     yield "CPU s of one that follows", "f", f"{create.following:.4f}", f"{rollout.following:.4f}"

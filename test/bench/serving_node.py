@@ -149,7 +149,7 @@ class _Registry(BaseHTTPRequestHandler):
         kind, reference = where[-2:]
         digest = reference
         if kind == "manifests" and ":" not in reference:
-            digest = self.manifests.get(reference) or self._made(reference)
+            digest = self.manifests.get(reference) or self._store_manifest(reference)
         media = (
             "application/vnd.oci.image.manifest.v1+json"
             if kind == "manifests"
@@ -168,7 +168,7 @@ class _Registry(BaseHTTPRequestHandler):
             self.wfile.write(body[start : start + _CHUNK])
             time.sleep(_CHUNK / _BYTES_PER_SECOND)
 
-    def _made(self, tag: str) -> str:
+    def _store_manifest(self, tag: str) -> str:
         path = self.kit.folder / "pulled.tar"
         ballast = os.urandom(round(PULL * _BYTES_PER_SECOND))
         write_archive(SmallImage((tag,), Path(self.kit.programs["member"]), ballast=ballast), path)

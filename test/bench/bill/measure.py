@@ -65,13 +65,13 @@ def measure(task: Task) -> Result:
         bill = _Bill(cluster, task)
         if task.has_floors:
             for name, (has_services, waits_for_pods) in _FLOORS.items():
-                namespace = _made(cluster, name)
+                namespace = _create_namespace(cluster, name)
                 floor = Floor(cluster.api, task.shape, namespace, has_services, waits_for_pods)
                 bills[name] = bill.of(name, floor.phases)
                 floor.phases["delete"]()
                 floor.close()
         with running(cluster) as subject:
-            phases = Phases(cluster.api, task.shape, (_made(cluster, OURS),), subject.check)
+            phases = Phases(cluster.api, task.shape, (_create_namespace(cluster, OURS),), subject.check)
             bills[OURS] = bill.of(OURS, phases.all, subject)
             phases.close()
     return {
@@ -84,7 +84,7 @@ def measure(task: Task) -> Result:
     }
 
 
-def _made(cluster: LocalCluster, name: str) -> str:
+def _create_namespace(cluster: LocalCluster, name: str) -> str:
     """Create a separate namespace for one measurement, without leftovers of another, and return it."""
     namespace = re.sub(r"\W+", "-", name).lower()
     cluster.kubectl("create", "namespace", namespace)

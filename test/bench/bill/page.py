@@ -7,7 +7,7 @@ from typing import Any
 
 from test.bench.bill.attribution import PURPOSES, costs
 from test.bench.bill.measure import BACKGROUND, BARE, OURS, SERVED
-from test.bench.bill.settings import SETTINGS, TOLD
+from test.bench.bill.settings import DESCRIPTIONS, SETTINGS
 from test.bench.shapes import parse
 
 _UNMEASURED = "Not measured yet: `python -m test.bench.bill` writes it here."
@@ -80,7 +80,7 @@ def _purpose_rows(result: Result) -> Iterator[tuple[str, ...]]:
 
 def _request_rows(result: Result) -> Iterator[tuple[str, ...]]:
     groups = result["groups"]
-    counts = {name: _by_what(result["bills"][name]) for name in _WAYS}
+    counts = {name: _by_request(result["bills"][name]) for name in _WAYS}
     keys = {key for requests in counts.values() for key in requests}
     for key in sorted(keys, key=lambda key: (-counts[OURS].get(key, 0.0), key)):
         row = [requests.get(key, 0.0) / groups for requests in counts.values()]
@@ -92,10 +92,10 @@ def _setting_rows(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
     order = list(SETTINGS)
     for result in sorted(results, key=lambda it: order.index(it["setting"])):
         bill, groups = result["bills"][OURS], result["groups"]
-        naming = sum(count for (who, _), count in _by_what(bill).items() if who.startswith("endpoint"))
-        collecting = sum(count for (who, _), count in _by_what(bill).items() if who == _COLLECTOR)
+        naming = sum(count for (who, _), count in _by_request(bill).items() if who.startswith("endpoint"))
+        collecting = sum(count for (who, _), count in _by_request(bill).items() if who == _COLLECTOR)
         yield (
-            TOLD[result["setting"]],
+            DESCRIPTIONS[result["setting"]],
             *(f"{1000 * bill['cpu'][program] / groups:.0f}" for program in _PROGRAMS[:3]),
             f"{_count(bill) / groups:.1f}",
             f"{naming / groups:.2f}",
@@ -103,7 +103,7 @@ def _setting_rows(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _by_what(bill: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+def _by_request(bill: Mapping[str, Any]) -> dict[tuple[str, str], float]:
     return {(who, request): count for who, request, count, _ in bill["requests"]}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from test.bench.audit import is_write, seconds_of, what_of
+from test.bench.audit import is_write, request_of, seconds_of
 from test.harness.audit import MANAGER
 
 OURS = "the manager"
@@ -18,14 +18,14 @@ _LONG = frozenset({"watch", "connect"})
 
 
 @dataclass
-class Asked:
+class Tally:
     """The requests of one kind. seconds: the sum of the times from arrival to response."""
 
     count: int = 0
     seconds: float = 0.0
 
 
-Requests = dict[tuple[str, str], Asked]
+Requests = dict[tuple[str, str], Tally]
 """For each client and "verb resource/subresource", the count and the seconds."""
 
 
@@ -44,9 +44,9 @@ def tally(entries: Iterable[Mapping[str, Any]]) -> Requests:
     for entry in entries:
         if entry["verb"] in _LONG or entry.get("stage") == "ResponseStarted":
             continue
-        asked = requests.setdefault((who(entry["user"]["username"]), what_of(entry)), Asked())
-        asked.count += 1
-        asked.seconds += seconds_of(entry["stageTimestamp"]) - seconds_of(entry["requestReceivedTimestamp"])
+        counted = requests.setdefault((who(entry["user"]["username"]), request_of(entry)), Tally())
+        counted.count += 1
+        counted.seconds += seconds_of(entry["stageTimestamp"]) - seconds_of(entry["requestReceivedTimestamp"])
     return requests
 
 
@@ -59,4 +59,4 @@ def who(user: str) -> str:
 
 def writes(requests: Requests) -> int:
     """Return the number of requests that may have changed a watched object."""
-    return sum(asked.count for (_, request), asked in requests.items() if is_write(request))
+    return sum(counted.count for (_, request), counted in requests.items() if is_write(request))

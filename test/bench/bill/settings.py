@@ -20,7 +20,7 @@ SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "gc-60": {_MANAGER: ("--concurrent-gc-syncs=60",)},
 }
 
-TOLD: Mapping[str, str] = {
+DESCRIPTIONS: Mapping[str, str] = {
     USUAL: "the usual ones: no batches, 20 GC workers",
     "batch-1s": "`--endpointslice-updates-batch-period=1s`, `--endpoint-updates-batch-period=1s`",
     "without-endpoints": "`--controllers=*,-endpoints-controller`",

@@ -112,21 +112,21 @@ class Seen:
 class Client:
     """A client that writes but decides nothing.
 
-    requests: the number sent in this phase. told: the number of those that a stream reports.
+    requests: the number sent in this phase. reported: the number of those that a stream reports.
     """
 
     cluster: Cluster
     seen: Seen
     shape: PairedShape
     requests: int = 0
-    told: int = 0
+    reported: int = 0
 
     async def play(self, sets: Iterable[Writes]) -> dict[str, float]:
         """Send the writes of each set in order, several sets at a time."""
-        self.requests = self.told = 0
+        self.requests = self.reported = 0
         slots, began = asyncio.Semaphore(_AT_ONCE), time.process_time()
         await asyncio.gather(*(self._carry_out(dset, slots) for dset in sets))
-        await self.seen.until(self.told)
+        await self.seen.until(self.reported)
         return {"requests": self.requests, "cpu": time.process_time() - began}
 
     async def _carry_out(self, writes: Writes, slots: asyncio.Semaphore) -> None:
@@ -134,14 +134,14 @@ class Client:
             for write in writes:
                 answer = await write
                 self.requests += 1
-                self.told += answer["kind"] != "Event"
+                self.reported += answer["kind"] != "Event"
                 # The answer to a deletion that takes effect at once is a Status.
                 if answer["kind"] not in ("Event", "Status"):
                     self.seen.store.put(answer)
 
     def create(self, owner: Object) -> Writes:
         """Yield the writes that a new set needs."""
-        yield from self._made(owner, OLD, _OLD_KEY, 1, self.shape.groups)
+        yield from self._writes_of_revision(owner, OLD, _OLD_KEY, 1, self.shape.groups)
         yield from self._statuses(owner, "create")
 
     def roll(self, owner: Object) -> Writes:
@@ -153,7 +153,7 @@ class Client:
         for role in self.shape.roles:
             patch = {"metadata": {"annotations": {INITIAL_REPLICAS_ANNOTATION: str(self.shape.groups)}}}
             yield self.cluster.merge(_child(owner, _OLD_KEY, role), patch)
-        yield from self._made(owner, NEW, _NEW_KEY, 2, 0)
+        yield from self._writes_of_revision(owner, NEW, _NEW_KEY, 2, 0)
         rows = [self.shape.counts(row) for row in self.shape.rows]
         for before, after in pairwise(rows):
             for (is_new, role), count in after.items():
@@ -168,7 +168,7 @@ class Client:
             yield self.cluster.delete(service, "Background")
         yield from self._statuses(owner, "rollout")
 
-    def _made(self, owner: Object, image: str, key: str, number: int, replicas: int) -> Writes:
+    def _writes_of_revision(self, owner: Object, image: str, key: str, number: int, replicas: int) -> Writes:
         dset = {**owner, "spec": a_disaggregated_set(self.shape, 0, image)["spec"]}
         yield self.cluster.create(build_revision(owner, record(dset), key, number))
         for role in parse(dset).roles:

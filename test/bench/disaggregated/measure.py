@@ -121,7 +121,7 @@ class _Run:
         before = self._meter.mark()
         phase = self._phase(name, run)
         after = self._meter.mark()
-        writes = written(self._meter.audit, before.place, after.place)
+        writes = written(self._meter.audit, before.offset, after.offset)
         own, server = after.own.since(before.own), after.server.since(before.server)
         return {
             **phase,

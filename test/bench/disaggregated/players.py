@@ -32,7 +32,7 @@ class _Player:
         self._api = api
         self._shape = shape
         self._sets = f"/apis/{leaderworkerset.API_VERSION}/namespaces/{namespace}/{SETS}"
-        self._whole = f"/apis/{disaggregatedset.API_VERSION}/namespaces/{namespace}/{DISAGGREGATED}"
+        self._disaggregated = f"/apis/{disaggregatedset.API_VERSION}/namespaces/{namespace}/{DISAGGREGATED}"
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._ledger = Ledger(api, namespace, STATEFULSETS, SETS, DISAGGREGATED)
         self._ledger.check = check
@@ -104,7 +104,7 @@ class Paired(_Player):
     def _create(self) -> float:
         began = time.monotonic()
         dsets = [a_disaggregated_set(self._shape, index, OLD) for index in range(self._shape.sets)]
-        for_each(dsets, lambda dset: self._api.create(self._whole, dset))
+        for_each(dsets, lambda dset: self._api.create(self._disaggregated, dset))
         self._until_available(OLD)
         return time.monotonic() - began
 
@@ -116,12 +116,12 @@ class Paired(_Player):
 
     def _delete(self) -> float:
         began = time.monotonic()
-        for_each(self._names(), lambda name: self._api.delete(f"{self._whole}/{name}"))
+        for_each(self._names(), lambda name: self._api.delete(f"{self._disaggregated}/{name}"))
         self._until_gone()
         return time.monotonic() - began
 
     def _change(self, name: str, image: str) -> None:
-        changed = self._api.merge(f"{self._whole}/{name}", new_roles(self._shape, image))
+        changed = self._api.merge(f"{self._disaggregated}/{name}", new_roles(self._shape, image))
         self._generations[name] = changed["metadata"]["generation"]
 
     def _until_available(self, image: str | None = None) -> None:

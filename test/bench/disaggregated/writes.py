@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from test.bench.audit import AuditLog, is_write, seconds_of, what_of
+from test.bench.audit import AuditLog, is_write, request_of, seconds_of
 from test.harness.audit import MANAGER
 
 _OF_SET = re.compile(r"(ds-\d+)(?:[-.]|$)")
@@ -59,7 +59,7 @@ def _by_set(entries: Iterable[Entry]) -> dict[str, dict[str, int]]:
     by_set: dict[str, Counter[str]] = {}
     for entry in entries:
         if entry["user"]["username"] == MANAGER and _is_of_set(entry):
-            by_set.setdefault(_set_of(entry), Counter())[what_of(entry)] += 1
+            by_set.setdefault(_set_of(entry), Counter())[request_of(entry)] += 1
     return {name: dict(sorted(counts.items())) for name, counts in sorted(by_set.items())}
 
 
@@ -67,7 +67,7 @@ def _is_of_set(entry: Entry) -> bool:
     """Report whether a pass over the DisaggregatedSet wrote it, and not a pass over its LeaderWorkerSets."""
     target = entry.get("objectRef") or {}
     kind, name, part = (target.get(key) or "" for key in ("resource", "name", "subresource"))
-    if not is_write(what_of(entry)) or not _OF_SET.match(name):
+    if not is_write(request_of(entry)) or not _OF_SET.match(name):
         return False
     if kind == "leaderworkersets":
         return not part
@@ -91,7 +91,7 @@ def _waits(entries: Iterable[Entry]) -> Iterator[float]:
     changed: dict[str, float] = {}
     ours = ((_moment(entry), entry) for entry in entries if _set_of(entry))
     for moment, entry in sorted(ours, key=lambda item: item[0]):
-        name, request = _set_of(entry), what_of(entry)
+        name, request = _set_of(entry), request_of(entry)
         if request in _POD_CHANGES:
             changed[name] = moment
         elif request == _STEP and entry["user"]["username"] == MANAGER and name in changed:
@@ -100,5 +100,5 @@ def _waits(entries: Iterable[Entry]) -> Iterator[float]:
 
 def _moment(entry: Entry) -> float:
     """Return the end of a change of a pod, or the time at which a step was requested."""
-    is_step = what_of(entry) == _STEP
+    is_step = request_of(entry) == _STEP
     return seconds_of(entry["requestReceivedTimestamp" if is_step else "stageTimestamp"])

@@ -41,7 +41,7 @@ class Case:
         return f"slow-{self.name}"
 
     @property
-    def made(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, Any]:
         """Return the part of a set's `spec` that differs from other shapes; all pods start at once."""
         template = self._template(OLD, {})
         limits = {"maxUnavailable": self.unavailable, "maxSurge": self.surge}

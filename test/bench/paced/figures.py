@@ -14,23 +14,23 @@ from dataclasses import dataclass
 class Turn:
     """The turn of one group, in seconds of any clock.
 
-    taken: when it was deleted, or created as a surge group. ready: when it was ready.
+    started: when it was deleted, or created as a surge group. ready: when it was ready.
     """
 
-    taken: float
+    started: float
     ready: float
 
 
 def utilisation(turns: Sequence[Turn], budget: int, began: float) -> float:
     """Return the used share of the budget: seconds of groups in their turn ÷ (budget × time).
 
-    The time runs from the change until the last group was taken, because no group is left for the budget
-    afterwards. The share is 1.0 if the budget covers the whole set, because all groups are taken at once.
+    The time runs from the change until the last group was started, because no group is left for the budget
+    afterwards. The share is 1.0 if the budget covers the whole set, because all groups are started at once.
     """
-    ended = max((turn.taken for turn in turns), default=began)
+    ended = max((turn.started for turn in turns), default=began)
     if ended <= began or len(turns) <= budget:
         return 1.0
-    used = sum(max(0.0, min(turn.ready, ended) - max(turn.taken, began)) for turn in turns)
+    used = sum(max(0.0, min(turn.ready, ended) - max(turn.started, began)) for turn in turns)
     return used / (budget * (ended - began))
 
 

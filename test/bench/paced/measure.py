@@ -79,7 +79,7 @@ class _Rollout:
         case = self._case
         metadata = {"name": case.set_name}
         self._api.create(
-            self._sets, {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": case.made}
+            self._sets, {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": case.spec}
         )
         self._until_available()
         time.sleep(_QUIET_SECONDS)
@@ -133,10 +133,10 @@ def figures(case: Case, turns: dict[int, Turn] | Any, began: float) -> Result:
     1 only because of slots that were not refilled.
     """
     order = [index for index in case.order if index in turns]
-    lengths = {index: turn.ready - turn.taken for index, turn in turns.items()}
+    lengths = {index: turn.ready - turn.started for index, turn in turns.items()}
     seconds = max(turn.ready for turn in turns.values()) - began
     best = ideal((case.seconds_of(index) for index in order), case.budget)
-    by_time = sorted(order, key=lambda index: turns[index].taken)
+    by_time = sorted(order, key=lambda index: turns[index].started)
     return {
         "seconds": seconds,
         "ideal": best,

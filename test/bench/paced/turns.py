@@ -32,7 +32,7 @@ class Turns:
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._news = threading.Condition()
         self._closed = False
-        self._taken: dict[int, float] = {}
+        self._started: dict[int, float] = {}
         self._ready: dict[int, float] = {}
         self._uids: defaultdict[int, set[str]] = defaultdict(set)
         self._failed: Exception | None = None
@@ -65,7 +65,7 @@ class Turns:
     def turns(self) -> Mapping[int, Turn]:
         """Return the turn of each group that is ready on the new revision."""
         with self._news:
-            return {index: Turn(self._taken[index], ready) for index, ready in sorted(self._ready.items())}
+            return {index: Turn(self._started[index], ready) for index, ready in sorted(self._ready.items())}
 
     @property
     def repeated(self) -> int:
@@ -84,8 +84,8 @@ class Turns:
         is_going = "deletionTimestamp" in metadata
         with self._news:
             if is_going or is_new:
-                self._taken.setdefault(index, now)
-            if index in self._taken and not is_going:
+                self._started.setdefault(index, now)
+            if index in self._started and not is_going:
                 self._uids[index].add(metadata["uid"])
             if is_new and not is_going and _is_ready(pod):
                 self._ready.setdefault(index, now)

@@ -43,8 +43,8 @@ def test_time_from_a_failed_worker_to_the_deletion_of_its_leader_excludes_writes
     # The status of the pod changes again, but the pod has failed only once.
     recorder.heard(FAILING)
     clock.now = 14.0
-    recorder.asked(FAILED, NAME)
-    recorder.asked(FAILED, NAME)
+    recorder.requested(FAILED, NAME)
+    recorder.requested(FAILED, NAME)
     assert recorder.found == [Own(10.0, FAILED, NAME, 2.0, 2.0)]
 
 
@@ -54,8 +54,8 @@ def test_time_from_a_new_leader_to_the_creation_of_its_workers(clock: _Clock) ->
     recorder.heard(LEADER)
     clock.now = 0.5
     recorder.heard(LEADER)
-    recorder.asked(MADE, "another")
-    recorder.asked(MADE, NAME)
+    recorder.requested(MADE, "another")
+    recorder.requested(MADE, NAME)
     assert recorder.found == [Own(0.0, MADE, NAME, 0.5, 0.25)]
 
 

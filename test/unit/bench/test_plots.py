@@ -11,7 +11,7 @@ def _shapes(text: str, tag: str) -> list[ElementTree.Element]:
     return [element for element in ElementTree.fromstring(text).iter() if element.tag.endswith(f"}}{tag}")]
 
 
-def _place(text: str, words: str, axis: str) -> float:
+def _position(text: str, words: str, axis: str) -> float:
     return next(float(element.get(axis, "")) for element in _shapes(text, "text") if element.text == words)
 
 
@@ -21,7 +21,7 @@ def test_bars_are_proportional_to_their_numbers() -> None:
         float(element.get("width", "")) for element in _shapes(text, "rect") if element.get("height") == "12"
     ]
     drawn = sorted(widths)[-1]
-    assert len(widths) == 5, "two in the legend, none where there is no number"
+    assert len(widths) == 5, "two bars in the legend and none without a number"
     assert drawn > 400 and min(widths) >= 1
     assert {"2 s", "1,234 s", "b <c>", "one"} <= {element.text for element in _shapes(text, "text")}
 
@@ -32,19 +32,19 @@ def test_a_goal_is_marked_without_covering_a_number() -> None:
         element.get("d", "") for element in _shapes(text, "path") if element.get("class") == "n s-alert w"
     ]
     assert len(marks) == 2, "one in the legend"
-    assert _place(text, "1", "x") > float(marks[1].split()[0][1:])
+    assert _position(text, "1", "x") > float(marks[1].split()[0][1:])
 
 
 def test_long_labels_fit() -> None:
     label = "a label that is rather long"
     text = bars(Bars("Shares", "%", ("one",), {label: (1.0,)}))
-    assert _place(text, label, "x") > 7 * len(label)
+    assert _position(text, label, "x") > 7 * len(label)
 
 
 def test_last_values_of_lines_do_not_overlap() -> None:
     series = {"create": [(100.0, 5.0), (400.0, 20.0)], "cpu": [(100.0, 1.0), (400.0, 20.5)]}
     text = lines(Lines("Growth", "groups", "s", series))
-    assert abs(_place(text, "20 s", "y") - _place(text, "20.5 s", "y")) >= 15
+    assert abs(_position(text, "20 s", "y") - _position(text, "20.5 s", "y")) >= 15
     assert {"100 groups", "400 groups"} <= {element.text for element in _shapes(text, "text")}
     assert len([element for element in _shapes(text, "path") if " d" in element.get("class", "")]) == 2
 

@@ -41,7 +41,7 @@ def test_costs_of_one_set() -> None:
     model = model_of(SMALL, LARGE)
     assert (model.create.stream_events, model.rollout.stream_events) == (32, 64)
     assert (model.create.stream_bytes, model.rollout.stream_bytes) == (92_000, 184_000)
-    assert (model.create.writes, model.rollout.writes, model.rollout.told) == (4, 8, 2)
+    assert (model.create.writes, model.rollout.writes, model.rollout.events) == (4, 8, 2)
     assert (model.rollout.acting, model.rollout.following) == pytest.approx((0.04, 0.01))
     assert (model.memory, model.base_memory) == (50_000, 60_000_000)
     assert (model.look, model.pods) == pytest.approx((0.006, 10))

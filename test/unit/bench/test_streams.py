@@ -24,7 +24,7 @@ class _Api:
 
     def __init__(self, *parts: list[int] | ApiError) -> None:
         self._parts = iter(parts)
-        self.asked: list[str] = []
+        self.versions: list[str] = []
         self.done = threading.Event()
 
     def send(self, call: Call) -> dict[str, Any]:
@@ -33,7 +33,7 @@ class _Api:
     def watch(self, call: Call) -> Iterator[dict[str, Any]]:
         if call.path != _PODS:
             return
-        self.asked.append(call.query["resourceVersion"])
+        self.versions.append(call.query["resourceVersion"])
         part = next(self._parts, None)
         if isinstance(part, ApiError):
             self.done.set()
@@ -58,7 +58,7 @@ def test_an_interrupted_watch_resumes_at_its_version() -> None:
     taps.close()
     size = len(b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"2"}}}\n')
     assert taps.take() == {"pods": {"events": 3, "bytes": 3 * size}}
-    assert api.asked[:3] == ["1", "3", "4"] and taps.take() == {}
+    assert api.versions[:3] == ["1", "3", "4"] and taps.take() == {}
 
 
 def test_a_watch_that_cannot_resume_invalidates_the_count() -> None:

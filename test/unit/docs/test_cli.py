@@ -24,7 +24,7 @@ from lws.leaderworkerset.rollout.simulation import simulate
 from test.unit.builders import NOW
 from test.unit.disaggregated import make_disaggregated
 from test.unit.lws.cli.healthy import healthy
-from test.unit.lws.cli.histories import found, past, revision_of, sets, snapshot_of
+from test.unit.lws.cli.histories import past, revision_of, set_objects, sets, snapshot_of
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 GUIDE = (REFERENCE / "cli.md").read_text(encoding="utf-8")
@@ -69,7 +69,7 @@ ROLES = steps_ahead(DisaggregatedSnapshot(OBJ, NOW)).end
 @pytest.mark.parametrize(
     ("heading", "data"),
     [
-        ("`status NAME`", status_data(report_on(found(snapshot_of(A, REVISIONS), REVISIONS)))),
+        ("`status NAME`", status_data(report_on(set_objects(snapshot_of(A, REVISIONS), REVISIONS)))),
         ("`status disaggregatedset/NAME`", status_data(report_on_roles(ROLES))),
         ("`history`", history_data(PAST, PAST.revisions, whole=True)),
         ("`diff`", diff_data("demo", *CHANGED, describe(*(change.record for change in CHANGED)))),

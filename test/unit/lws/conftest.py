@@ -19,7 +19,7 @@ Wired = tuple[kopf.WebhookFn, ResourceMemories]
 WireKopf = Callable[..., Wired]
 
 
-def _made() -> Certificates:
+def _new_certificates() -> Certificates:
     renewal = renewed(Certificates(), ("127.0.0.1", "webhook.test"), datetime.now(UTC))
     assert renewal is not None
     return renewal[0]
@@ -28,13 +28,13 @@ def _made() -> Certificates:
 @pytest.fixture(scope="session")
 def certificates(shared_keys: None) -> Certificates:
     """Certificates for 127.0.0.1 and webhook.test."""
-    return _made()
+    return _new_certificates()
 
 
 @pytest.fixture(scope="session")
 def other_certificates(shared_keys: None) -> Certificates:
     """Certificates for the same names, from another CA."""
-    return _made()
+    return _new_certificates()
 
 
 @pytest.fixture(params=["kopf's own function", "our dispatcher"])

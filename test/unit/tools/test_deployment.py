@@ -90,7 +90,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     ("setup", "code"),
     [
         pytest.param("pass", -signal.SIGTERM, id="ended by the signal"),
-        pytest.param("signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))", 3, id="ends in its own way"),
+        pytest.param("signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))", 3, id="handles SIGTERM"),
     ],
 )
 def test_stop_sends_sigterm_and_returns_the_exit_code(setup: str, code: int, start: Start) -> None:

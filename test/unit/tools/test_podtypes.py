@@ -208,7 +208,7 @@ def _schema(**properties: Any) -> dict[str, Any]:
             ["Thing.a: Other in the table, q in the OpenAPI document"],
         ),
     ],
-    ids=["equal", "equal list", "64 bits", "new field", "field gone", "map", "quantity"],
+    ids=["equal", "equal list", "64 bits", "new field", "field removed", "map", "quantity"],
 )
 def test_differences(fields: dict[str, str], properties: dict[str, Any], expected: list[str]) -> None:
     assert differences({"Thing": fields}, _schema(**properties)) == expected

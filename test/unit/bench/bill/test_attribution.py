@@ -23,7 +23,7 @@ from test.bench.bill.requests import OURS, tally
 
 
 @pytest.mark.parametrize(
-    ("who", "request", "purpose"),
+    ("who", "action", "purpose"),
     [
         ("statefulset-controller", "create pods", PODS),
         ("kwok", "patch pods/status", PODS),
@@ -39,8 +39,8 @@ from test.bench.bill.requests import OURS, tally
         ("node-controller", "get nodes", ELSE),
     ],
 )
-def test_purposes_of_requests(who: str, request: str, purpose: str) -> None:
-    assert purpose_of(who, request) == purpose
+def test_purposes_of_requests(who: str, action: str, purpose: str) -> None:
+    assert purpose_of(who, action) == purpose
 
 
 def a_bill(**profile: float) -> dict[str, Any]:

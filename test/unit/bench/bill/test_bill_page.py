@@ -9,7 +9,7 @@ import pytest
 from test.bench.bill.measure import BACKGROUND, BARE, OURS, SERVED
 from test.bench.bill.page import section
 from test.bench.bill.requests import OURS as MANAGER
-from test.bench.bill.settings import SETTINGS, TOLD
+from test.bench.bill.settings import DESCRIPTIONS, SETTINGS
 
 
 def a_bill(seconds: float) -> dict[str, Any]:
@@ -44,8 +44,8 @@ def test_seconds_are_relative_to_the_baseline_and_other_figures_per_group() -> N
 
 def test_settings_are_columns_in_order() -> None:
     text = section([a_result("both", OURS), a_result("usual", OURS), WHOLE])
-    assert text.index(TOLD["usual"]) < text.index(TOLD["both"])
-    assert f"| {TOLD['both']} | 200 | 200 | 200 | 8.1 | 1.00 | 6.0 |" in text
+    assert text.index(DESCRIPTIONS["usual"]) < text.index(DESCRIPTIONS["both"])
+    assert f"| {DESCRIPTIONS['both']} | 200 | 200 | 200 | 8.1 | 1.00 | 6.0 |" in text
 
 
 @pytest.mark.parametrize("results", [[], [a_result("usual", OURS)]])
@@ -54,4 +54,4 @@ def test_no_section_without_baselines(results: list[dict[str, Any]]) -> None:
 
 
 def test_every_setting_has_a_description() -> None:
-    assert list(SETTINGS) == list(TOLD)
+    assert list(SETTINGS) == list(DESCRIPTIONS)

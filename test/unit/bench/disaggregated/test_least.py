@@ -18,25 +18,25 @@ class _Cluster:
     """A cluster that counts requests and reports each write on its streams."""
 
     def __init__(self, seen: Seen) -> None:
-        self._seen, self.asked, self._version = seen, Counter[str](), 0
+        self._seen, self.requests, self._version = seen, Counter[str](), 0
 
     async def create(self, obj: dict[str, Any]) -> dict[str, Any]:
-        return self._told("create", obj)
+        return self._record("create", obj)
 
     async def merge(self, target: Reference, patch: dict[str, Any], subresource: str = "") -> dict[str, Any]:
         api = {"apiVersion": target.api_version, "kind": target.kind}
         metadata = {"name": target.name, "namespace": target.namespace}
-        return self._told(f"patch{subresource and '/'}{subresource}", {**api, "metadata": metadata})
+        return self._record(f"patch{subresource and '/'}{subresource}", {**api, "metadata": metadata})
 
     async def delete(self, target: Reference, propagation: str) -> dict[str, Any]:
         await self.merge(target, {})
-        self.asked[f"patch {target.kind}"] -= 1
-        self.asked[f"delete {target.kind}"] += 1
+        self.requests[f"patch {target.kind}"] -= 1
+        self.requests[f"delete {target.kind}"] += 1
         return {"kind": "Status", "metadata": {}}
 
-    def _told(self, verb: str, obj: dict[str, Any]) -> dict[str, Any]:
+    def _record(self, verb: str, obj: dict[str, Any]) -> dict[str, Any]:
         self._version += 1
-        self.asked[f"{verb} {obj['kind']}"] += 1
+        self.requests[f"{verb} {obj['kind']}"] += 1
         metadata = {**obj["metadata"], "uid": obj["metadata"]["name"], "resourceVersion": str(self._version)}
         answer = {**obj, "metadata": metadata}
         if obj["kind"] != "Event":
@@ -52,11 +52,11 @@ def test_the_client_sends_the_writes_that_a_set_may_cause() -> None:
     owner["metadata"] |= {"namespace": "least", "uid": "of-the-set"}
     created = asyncio.run(client.play([client.create(owner)]))
     creations = {"create ControllerRevision": 1, "create LeaderWorkerSet": 2, "create Service": 2}
-    assert +cluster.asked == {**creations, "patch/status DisaggregatedSet": 2}
+    assert +cluster.requests == {**creations, "patch/status DisaggregatedSet": 2}
     assert created["requests"] == 7
-    cluster.asked.clear()
+    cluster.requests.clear()
     rolled = asyncio.run(client.play([client.roll(owner)]))
-    assert +cluster.asked == {
+    assert +cluster.requests == {
         **creations,
         "patch LeaderWorkerSet": 10,
         "patch/status DisaggregatedSet": 3,

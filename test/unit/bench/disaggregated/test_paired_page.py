@@ -47,7 +47,7 @@ def _phase(seconds: float, most: dict[str, int], **more: Any) -> dict[str, Any]:
         "passes": {"disaggregatedset": 10.0, "pod": 99.0},
         "requests": {"list pods": 1},
         "most_of_a_set": most,
-        "written": {request: 2 * count for request, count in most.items()},
+        "written": {action: 2 * count for action, count in most.items()},
         "set_review_p99": 0.01,
         **more,
     }
@@ -83,7 +83,7 @@ def test_all_goals_are_reached() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "request", "measure"),
+    ("phase", "action", "measure"),
     [
         pytest.param("create", "create services", "create services of a set, create", id="service"),
         pytest.param("create", "patch disaggregatedsets/status", "statuses of a set, create", id="status"),
@@ -97,15 +97,15 @@ def test_all_goals_are_reached() -> None:
         ),
     ],
 )
-def test_one_excess_write_is_reported(phase: str, request: str, measure: str) -> None:
+def test_one_excess_write_is_reported(phase: str, action: str, measure: str) -> None:
     result = _result()
     most = result["phases"][phase]["most_of_a_set"]
-    result["phases"][phase]["most_of_a_set"] = {**most, request: most.get(request, 0) + 1}
+    result["phases"][phase]["most_of_a_set"] = {**most, action: most.get(action, 0) + 1}
     assert _missed(result) == {measure}
 
 
 @pytest.mark.parametrize(
-    ("request", "measure"),
+    ("action", "measure"),
     [
         pytest.param("create services", "create services of a set", id="service"),
         pytest.param("create disaggregatedsetrolescalers", None, id="scaler"),
@@ -113,9 +113,9 @@ def test_one_excess_write_is_reported(phase: str, request: str, measure: str) ->
         pytest.param("patch leaderworkersets", "other writes of a set", id="other"),
     ],
 )
-def test_one_excess_write_of_a_set_with_slices_is_reported(request: str, measure: str | None) -> None:
-    result = _result(sliced=_phase(3.0, {**SLICED, request: SLICED.get(request, 0) + 1}))
-    assert _missed(result) == {f"{measure or f'{request} of a set'}, create with slices and a scaler"}
+def test_one_excess_write_of_a_set_with_slices_is_reported(action: str, measure: str | None) -> None:
+    result = _result(sliced=_phase(3.0, {**SLICED, action: SLICED.get(action, 0) + 1}))
+    assert _missed(result) == {f"{measure or f'{action} of a set'}, create with slices and a scaler"}
 
 
 def test_lists_of_watches_are_not_counted() -> None:

@@ -14,8 +14,8 @@ from test.harness.audit import MANAGER
 NODES = "system:node"
 
 
-def _line(request: str, name: str, at: float = 0.0, user: str = MANAGER) -> str:
-    verb, _, resource = request.partition(" ")
+def _line(action: str, name: str, at: float = 0.0, user: str = MANAGER) -> str:
+    verb, _, resource = action.partition(" ")
     kind, _, part = resource.partition("/")
     moment = f"2026-01-01T00:00:{at:09.6f}Z"
     entry = {
@@ -36,7 +36,7 @@ def _written(tmp_path: Path, *lines: str) -> Written:
 
 
 @pytest.mark.parametrize(
-    ("request", "name", "is_ours"),
+    ("action", "name", "is_ours"),
     [
         pytest.param("create leaderworkersets", "ds-7-0-0123abcd-decode", True, id="child"),
         pytest.param("patch leaderworkersets/status", "ds-7-0-0123abcd-decode", False, id="its-status"),
@@ -52,11 +52,11 @@ def _written(tmp_path: Path, *lines: str) -> Written:
         pytest.param("create events", "ds-7-0-0123abcd-decode.18a1b2c3", False, id="event-of-a-child"),
         pytest.param("create disaggregatedsetrolescalers", "ds-7-decode", True, id="scaler"),
         pytest.param("create statefulsets", "ds-7-0-0123abcd-decode", False, id="another-kind"),
-        pytest.param("create leaderworkersets", "set-7", False, id="no-set-of-ours"),
+        pytest.param("create leaderworkersets", "set-7", False, id="another-set"),
     ],
 )
-def test_writes_are_attributed_to_sets(request: str, name: str, is_ours: bool, tmp_path: Path) -> None:
-    assert _written(tmp_path, _line(request, name)).by_set == ({"ds-7": {request: 1}} if is_ours else {})
+def test_writes_are_attributed_to_sets(action: str, name: str, is_ours: bool, tmp_path: Path) -> None:
+    assert _written(tmp_path, _line(action, name)).by_set == ({"ds-7": {action: 1}} if is_ours else {})
 
 
 def test_writes_of_other_users_are_ignored(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_a_case_is_parsed_from_its_name() -> None:
     (case,) = parse_cases("1x40x4-uniform")
     assert (case.unavailable, case.surge, case.budget, case.startup) == (4, 0, 4, UNIFORM)
     assert list(case.order) == list(reversed(range(40)))
-    limits = case.made["rolloutStrategy"]["rollingUpdateConfiguration"]
+    limits = case.spec["rolloutStrategy"]["rollingUpdateConfiguration"]
     assert limits == {"maxUnavailable": 4, "maxSurge": 0}
 
 
@@ -46,7 +46,7 @@ def test_only_leaders_start_slowly() -> None:
     template = case.rolled(NEW)["spec"]["leaderWorkerTemplate"]
     assert template["leaderTemplate"]["metadata"]["annotations"] == {ANNOTATION: "12s"}
     assert "metadata" not in template["workerTemplate"]
-    assert case.made["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]["annotations"] == {}
+    assert case.spec["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]["annotations"] == {}
 
 
 def test_the_start_of_a_pod_depends_on_its_name() -> None:

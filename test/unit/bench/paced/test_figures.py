@@ -12,8 +12,8 @@ from test.bench.paced.figures import Turn, ideal, utilisation
     [
         pytest.param([], 4, 0.0, id="nothing"),
         pytest.param([10.0] * 40, 4, 100.0, id="in rounds"),
-        pytest.param([60.0, 10.0, 10.0, 10.0], 2, 60.0, id="a slow one beside others"),
-        pytest.param([10.0, 10.0, 60.0], 2, 70.0, id="a slow one last"),
+        pytest.param([60.0, 10.0, 10.0, 10.0], 2, 60.0, id="a slow pod in parallel to others"),
+        pytest.param([10.0, 10.0, 60.0], 2, 70.0, id="a slow pod at the end"),
         pytest.param([5.0, 1.0, 1.0, 1.0], 2, 5.0, id="the slot that is free first"),
     ],
 )

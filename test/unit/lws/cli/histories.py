@@ -57,7 +57,7 @@ def past(
     return set_history(snapshot_of(states[-1], revisions, running), revisions)
 
 
-def found(
+def set_objects(
     snapshot: SetSnapshot, revisions: list[Object], pods: Mapping[str, Object] | None = None
 ) -> SetObjects:
     """Return all objects of a set; the pods are the leaders of its groups, and `pods`."""

@@ -73,7 +73,7 @@ def test_nothing_is_predicted_for_a_set_of_another_controller() -> None:
     before, after = ({**lws, "spec": {**lws["spec"], "managedBy": "example.com/another"}} for lws in (A, B))
     result = change({**after, "spec": {**after["spec"], "replicas": 9}}, before=before)
     assert (result.restarts, result.recreated, list(result.added), list(result.removed)) == ((), {}, [], [])
-    assert result.template == (IMAGE.strip(),), "what is written is shown"
+    assert result.template == (IMAGE.strip(),), "the change of the template is shown"
 
 
 def test_a_limit_of_restarts_takes_effect_at_once() -> None:

@@ -88,8 +88,8 @@ def test_the_version(run: Run) -> None:
     ("end", "code", "message"),
     [
         pytest.param(None, 0, "", id="done"),
-        pytest.param(0, 0, "", id="done, and says so"),
-        pytest.param(3, 3, "", id="a code of its own"),
+        pytest.param(0, 0, "", id="success with a message"),
+        pytest.param(3, 3, "", id="a specific exit code"),
         pytest.param(click.ClickException("no such set"), 1, "Error: no such set\n", id="could not"),
         pytest.param(
             ConfigError(["webhook.port: too large"]), 1, "lws: webhook.port: too large\n", id="configuration"
@@ -144,7 +144,7 @@ def test_flags_of_the_manager_accept_a_single_dash(spelling: str, run: Run) -> N
     ("program", "arguments"),
     [
         pytest.param("/usr/bin/lws", ["manager", "--version"], id="lws manager"),
-        pytest.param("/manager", ["--version"], id="the name in the image of the original"),
+        pytest.param("/manager", ["--version"], id="the program name in the image of upstream"),
     ],
 )
 def test_the_version_of_the_manager_has_the_three_lines_of_upstream(

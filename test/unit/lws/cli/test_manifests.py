@@ -85,7 +85,7 @@ def test_items_that_are_not_a_list_of_objects(items: str) -> None:
         ('"\\uD800"', "file.yaml (is not YAML|cannot be written as JSON): "),
         ("[" * 3000 + "]" * 3000, "file.yaml (is nested too deeply|is not YAML)"),
     ],
-    ids=["binary", "date", "no date", "itself", "half a character", "nested"],
+    ids=["binary", "date", "no date", "self-reference", "lone surrogate", "nested"],
 )
 def test_values_that_json_cannot_represent(value: str, message: str) -> None:
     with pytest.raises(click.ClickException, match=message):

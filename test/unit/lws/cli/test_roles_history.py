@@ -74,7 +74,7 @@ async def test_a_revision_is_selected_by_number(talk: Talk) -> None:
 async def test_the_undo_patch(talk: Talk) -> None:
     past = await past_in(talk, A, B, C)
     target = past.revisions[1]
-    assert returning(past, target) == {"decode": 2}, "as many as are left of it, in a slice"
+    assert returning(past, target) == {"decode": 2}, "the remaining replicas of one slice"
     test, patch = roles_operations(past, past.obj, target)
     assert (test["op"], patch["path"]) == ("test", "/spec/roles")
     assert [role["name"] for role in patch["value"]] == ["prefill", "decode"]

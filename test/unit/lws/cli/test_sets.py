@@ -55,7 +55,7 @@ async def test_a_concurrent_status_write_is_retried(talk: Talk, answer: Any) -> 
 @pytest.mark.parametrize(
     "fresh",
     [{"generation": 2}, {"uid": "another"}, {"annotations": {"a": "b"}}],
-    ids=["its spec", "it is another one", "its annotations"],
+    ids=["changed spec", "another object", "changed annotations"],
 )
 async def test_a_concurrent_change_of_the_spec_is_an_error(talk: Talk, fresh: dict[str, Any]) -> None:
     talk.api.will(CONFLICT, answer_json(as_of("2", **fresh)))

@@ -14,7 +14,7 @@ from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import record
 from test.unit.builders import NOW, make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
-from test.unit.lws.cli.histories import found, revision_of, sets, snapshot_of, with_status
+from test.unit.lws.cli.histories import revision_of, set_objects, sets, snapshot_of, with_status
 
 A, B = sets("app:1", "app:2", replicas=2)
 HISTORY = [revision_of(A, 1), revision_of(B, 2)]
@@ -26,17 +26,17 @@ def test_settings_absent_from_all_revisions() -> None:
     recorded = make_set(image="app:1", template=policy)
     revisions = [revision_of(recorded, 1)]
     leader = make_leader_statefulset(live, key=record(recorded).key)
-    facts = report_on(found(snapshot_of(live, revisions, leader=leader), revisions))
+    facts = report_on(set_objects(snapshot_of(live, revisions, leader=leader), revisions))
     assert [line.split(":")[0] for line in facts.live_only] == [
         "restartPolicy is None, revision 1 has recorded RecreateGroupOnPodRestart",
         "persistentVolumeClaimRetentionPolicy is not set, revision 1 has recorded whenDeleted Delete",
     ]
-    assert report_on(found(snapshot_of(A, HISTORY), HISTORY)).live_only == ()
+    assert report_on(set_objects(snapshot_of(A, HISTORY), HISTORY)).live_only == ()
 
 
 def test_a_key_without_a_revision_is_shown() -> None:
     snapshot = with_status(snapshot_of(B, HISTORY[1:], [A, B]))
-    assert report_on(found(snapshot, HISTORY[1:])).groups[0].revision == record(A).key
+    assert report_on(set_objects(snapshot, HISTORY[1:])).groups[0].revision == record(A).key
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_a_key_without_a_revision_is_shown() -> None:
     [
         pytest.param({}, {}, [B, B], True, id="settled"),
         pytest.param({"observedGeneration": 0}, {}, [B, B], False, id="not looked at yet"),
-        pytest.param({"conditions": []}, {}, [B, B], False, id="not said yet"),
+        pytest.param({"conditions": []}, {}, [B, B], False, id="not reported yet"),
         pytest.param({}, {}, [A, B], False, id="outdated"),
         pytest.param({}, {}, [B], False, id="missing"),
         pytest.param({}, {"replicas": 3}, [B, B, B], False, id="surge"),
-        pytest.param({}, {"replicas": 3}, [B, B], False, id="surge to come"),
+        pytest.param({}, {"replicas": 3}, [B, B], False, id="surge groups are missing"),
     ],
 )
 def test_a_settled_set(
@@ -56,14 +56,14 @@ def test_a_settled_set(
 ) -> None:
     leaders = make_leader_statefulset(B, key=record(B).key, **leader)
     snapshot = with_status(snapshot_of(B, HISTORY, running, leader=leaders), **status)
-    facts = report_on(found(snapshot, HISTORY))
+    facts = report_on(set_objects(snapshot, HISTORY))
     assert (facts.is_settled, bool(facts.waiting_for)) == (settled, not settled)
 
 
 def test_a_set_that_is_not_reconciled_is_marked() -> None:
     """A later release of upstream stored the set."""
     hashed = make_set(image="app:1", scheduling={})
-    facts = report_on(found(snapshot_of(hashed, HISTORY), HISTORY))
+    facts = report_on(set_objects(snapshot_of(hashed, HISTORY), HISTORY))
     assert not facts.is_settled
     assert facts.waiting_for.startswith("spec.scheduling: the feature gate")
 
@@ -72,7 +72,7 @@ def test_a_set_that_is_not_reconciled_is_marked() -> None:
     ("status", "settled"),
     [
         pytest.param({}, False, id="nothing reported"),
-        pytest.param({"readyReplicas": 1, "updatedReplicas": 2}, False, id="under way"),
+        pytest.param({"readyReplicas": 1, "updatedReplicas": 2}, False, id="in progress"),
         pytest.param(
             {
                 "readyReplicas": 3,
@@ -89,7 +89,7 @@ def test_a_set_of_another_controller_has_the_state_of_its_status(
 ) -> None:
     spec = {"managedBy": "kueue.x-k8s.io/multikueue", "podTerminationPolicy": "Parallel"}
     lws = {**make_set(**spec), "status": status}
-    report = report_on(found(snapshot_of(lws, []), []))
+    report = report_on(set_objects(snapshot_of(lws, []), []))
     waits = "kueue.x-k8s.io/multikueue to report in the status that it is done"
     assert (report.is_settled, report.waiting_for) == (settled, "" if settled else waits)
     counts = (min(status.get("readyReplicas", 0), 2), status.get("updatedReplicas", 0))
@@ -98,8 +98,10 @@ def test_a_set_of_another_controller_has_the_state_of_its_status(
     assert any(
         line.startswith("kueue.x-k8s.io/multikueue runs this set (spec.managedBy): ") for line in lines
     )
-    assert not any("terminated with their leader" in line for line in lines), "that is up to the other one"
-    assert report.groups == (), "no group is missed here"
+    assert not any("terminated with their leader" in line for line in lines), (
+        "the other controller decides this"
+    )
+    assert report.groups == (), "no group is missing in this state"
 
 
 def test_claims_deleted_with_their_group() -> None:
@@ -107,7 +109,7 @@ def test_claims_deleted_with_their_group() -> None:
     lws = make_set(image="app:1", template={"volumeClaimTemplates": [claim]})
     revisions = [revision_of(lws, 1)]
     snapshot = snapshot_of(lws, revisions)
-    assert report_on(found(snapshot, revisions)).at_risk == ()
+    assert report_on(set_objects(snapshot, revisions)).at_risk == ()
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
     groups = tuple(
         replace(
@@ -120,7 +122,7 @@ def test_claims_deleted_with_their_group() -> None:
         for group in snapshot.groups
         if group.worker_statefulset is not None
     )
-    (line,) = report_on(found(replace(snapshot, groups=groups), revisions)).at_risk
+    (line,) = report_on(set_objects(replace(snapshot, groups=groups), revisions)).at_risk
     assert line.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete, as upstream")
 
 
@@ -137,7 +139,7 @@ def test_a_group_waits_for_the_reason_that_the_status_gives() -> None:
         "demo-0": "waiting for its turn in the rollout",
         "demo-1": "leader pod is not ready",
     }
-    lines = report_on(found(snapshot, HISTORY)).groups
+    lines = report_on(set_objects(snapshot, HISTORY)).groups
     assert [line.why for line in lines] == [
         reasons["demo-0"],
         f"{reasons['demo-1']}; 1 pod yet to be created",
@@ -154,19 +156,19 @@ def test_a_gated_group_waits_for_its_gate() -> None:
     )
     (written,) = plan(snapshot).statuses[0].patch["groups"]["unsettled"]
     assert written["reason"] == "waiting for scheduling gate example.com/quota"
-    assert report_on(found(snapshot, HISTORY)).groups[1].why.startswith(written["reason"])
+    assert report_on(set_objects(snapshot, HISTORY)).groups[1].why.startswith(written["reason"])
 
 
 def test_a_rollout_waits_for_writes_that_the_api_server_rejects() -> None:
     message = "cannot delete Pod demo-1: pods is forbidden: not before Monday"
     refused = {"type": "ReplicaFailure", "status": "True", "message": message}
     snapshot = with_status(snapshot_of(B, HISTORY, [A, A]), conditions=[refused])
-    facts = report_on(found(snapshot, HISTORY))
+    facts = report_on(set_objects(snapshot, HISTORY))
     why = "the rollout is blocked, the API server rejects the next step: cannot delete Pod demo-1"
     assert [line.why for line in facts.groups] == [why, why]
     assert facts.waiting_for == f"this problem to be resolved: {message}"
     over = {**refused, "status": "False"}
-    facts = report_on(found(with_status(snapshot, conditions=[over]), HISTORY))
+    facts = report_on(set_objects(with_status(snapshot, conditions=[over]), HISTORY))
     assert message not in facts.waiting_for
     assert [line.why for line in facts.groups] == ["waiting for its turn in the rollout"] * 2
 
@@ -176,7 +178,7 @@ def test_a_set_with_a_foreign_statefulset_is_not_settled() -> None:
     leaders = make_leader_statefulset(B, key=record(B).key)
     uid = leaders["metadata"]["ownerReferences"][0]["uid"] = "somebody"
     snapshot = with_status(snapshot_of(B, HISTORY, leader=leaders))
-    facts = report_on(found(replace(snapshot, owners_alive=frozenset({uid})), HISTORY))
+    facts = report_on(set_objects(replace(snapshot, owners_alive=frozenset({uid})), HISTORY))
     assert not facts.is_settled
     assert "needs this name and leaves it untouched" in facts.waiting_for
 
@@ -222,7 +224,7 @@ def test_ready_pods_are_not_yet_counted_by_the_statefulset() -> None:
     assert obstacle(None, pods, 2) == "StatefulSet controller has yet to report"
 
 
-def test_what_the_controller_waits_for() -> None:
+def test_the_status_has_the_reason_why_a_set_waits() -> None:
     lws = make_set(image="app:1", replicas=3, startupPolicy="LeaderReady")
     leader = make_leader_pod(lws, ready=False)
     revision = snapshot_of(lws, [revision_of(lws, 1)]).revisions[0]

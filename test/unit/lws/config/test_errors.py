@@ -23,7 +23,7 @@ LINES: dict[str, tuple[Any, str]] = {
         "f:apiVersion: must be config.lws.x-k8s.io/v1alpha1, not 'config.x-k8s.io/v1'",
     ),
     "a key mistyped": (HEAD | {"webhook": {"prot": 1}}, "f:webhook.prot: no such key; did you mean port?"),
-    "a key made up": (
+    "an unknown key": (
         HEAD | {"metrics": {"zzz": 1}},
         "f:metrics.zzz: no such key; there are bindAddress, perSet",
     ),
@@ -48,7 +48,7 @@ LINES: dict[str, tuple[Any, str]] = {
         HEAD | {"webhook": {"port": "x"}},
         "f:webhook.port: must be a whole number without quotes, not 'x'",
     ),
-    "a fraction for a whole number": (
+    "a fraction instead of an integer": (
         HEAD | {"clientConnection": {"burst": 1.5}},
         "f:clientConnection.burst: must be a whole number without quotes, not 1.5",
     ),
@@ -80,7 +80,7 @@ LINES: dict[str, tuple[Any, str]] = {
 }
 
 
-def found(raw: Any) -> ConfigError:
+def error_of(raw: Any) -> ConfigError:
     with pytest.raises(ValidationError) as error:
         Configuration.model_validate(raw)
     return config_error(error.value, lambda keys: f"f:{'.'.join(keys)}")
@@ -88,10 +88,10 @@ def found(raw: Any) -> ConfigError:
 
 @pytest.mark.parametrize(("raw", "line"), LINES.values(), ids=LINES.keys())
 def test_one_line_has_the_error_its_path_and_a_remedy(raw: Any, line: str) -> None:
-    assert found(raw).lines == (line,)
+    assert error_of(raw).lines == (line,)
 
 
 def test_every_error_has_a_line() -> None:
-    error = found(HEAD | {"webhook": {"port": "x", "prot": 1}, "health": 5})
+    error = error_of(HEAD | {"webhook": {"port": "x", "prot": 1}, "health": 5})
     assert len(error.lines) == 3
     assert str(error) == "\n".join(error.lines)

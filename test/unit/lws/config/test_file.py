@@ -46,7 +46,7 @@ INVALID: dict[str, tuple[str | bytes, str]] = {
         "webhook:\n  port: 1\n  port: 1\n",
         ":3: port is a duplicate key: remove one of them",
     ),
-    "a key that is no string": ("webhook:\n  1: a\n", ":2: 1 is not a valid key: keys must be strings"),
+    "a key that is not a string": ("webhook:\n  1: a\n", ":2: 1 is not a valid key: keys must be strings"),
     "a key that YAML takes for true": ("on: a\n", ":1: True is not a valid key: keys must be strings"),
     "a key that is a list": ("? [a]\n: b\n", ":1: ['a'] is not a valid key: keys must be strings"),
     "bad indentation": (

@@ -71,17 +71,19 @@ def leaders(name: str, **status: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        pytest.param(child(), None, NOW, id="gone"),
-        pytest.param(child(), child(deletionTimestamp=GOING), NOW, id="going"),
+        pytest.param(child(), None, NOW, id="deleted"),
+        pytest.param(child(), child(deletionTimestamp=GOING), NOW, id="terminating"),
         pytest.param(child(UNREADY), child(READY), NOW, id="ready"),
-        pytest.param(child(), child(available("True"), replicas=0), NOW, id="made without groups"),
-        pytest.param(child(available("False", replicas=2)), child(available("False")), NOW, id="group gone"),
+        pytest.param(child(), child(available("True"), replicas=0), NOW, id="created without groups"),
+        pytest.param(
+            child(available("False", replicas=2)), child(available("False")), NOW, id="group deleted"
+        ),
         pytest.param(child(READY), child(UNREADY), SOON, id="not ready any more"),
         pytest.param(child(available("False")), child(UNREADY), SOON, id="the first ready group"),
         pytest.param(child(), child(FAILING), SOON, id="in trouble"),
         pytest.param(child(), child(available("False")), LATER, id="first status"),
-        pytest.param(child(READY | {"observedGeneration": 2}), child(UNREADY), LATER, id="acts on its count"),
-        pytest.param(child(READY | {"observedGeneration": 2}), child(READY), LATER, id="acts on a lower one"),
+        pytest.param(child(READY | {"observedGeneration": 2}), child(UNREADY), LATER, id="scaled"),
+        pytest.param(child(READY | {"observedGeneration": 2}), child(READY), LATER, id="scaled down"),
         pytest.param(
             child(available("False", readyReplicas=1)),
             child(available("False", readyReplicas=2)),
@@ -110,7 +112,7 @@ def test_readiness_after_scaling_up_is_not_delayed_if_unavailability_was_not_obs
 @pytest.mark.parametrize(
     ("before", "after", "by_others"),
     [
-        pytest.param(None, child(), SOON, id="made"),
+        pytest.param(None, child(), SOON, id="created"),
         pytest.param(child(), child(generation=4), SOON, id="scaled"),
         pytest.param(child(), child(annotations={"a": "b"}), SOON, id="edited"),
     ],
@@ -128,9 +130,11 @@ def test_an_adoption_triggers_the_next_pass_soon() -> None:
     ("sibling", "expected"),
     [
         pytest.param(child(UNREADY, name="d"), LATER, id="another role of the step is not ready"),
-        pytest.param(child(READY, name="d"), NOW, id="it is"),
-        pytest.param(child(UNREADY, name="d", deletionTimestamp=GOING), NOW, id="it is going"),
-        pytest.param(child(UNREADY, name="d", labels={SLICE_LABEL: "1"}), NOW, id="it is of another slice"),
+        pytest.param(child(READY, name="d"), NOW, id="other role is ready"),
+        pytest.param(child(UNREADY, name="d", deletionTimestamp=GOING), NOW, id="other role is terminating"),
+        pytest.param(
+            child(UNREADY, name="d", labels={SLICE_LABEL: "1"}), NOW, id="other role is in another slice"
+        ),
     ],
 )
 def test_roles_that_step_together_are_waited_for_together(sibling: Any, expected: float) -> None:
@@ -152,10 +156,10 @@ def test_a_statefulset_reports_a_deleted_group_first() -> None:
 @pytest.mark.parametrize(
     ("replicas", "existing", "expected"),
     [
-        pytest.param(1, 2, SOON, id="it is still to lose one"),
-        pytest.param(1, 1, NOW, id="it has as many as it wants"),
-        pytest.param(2, 1, NOW, id="it is to get one"),
-        pytest.param(1, None, NOW, id="it has none"),
+        pytest.param(1, 2, SOON, id="one group still to be deleted"),
+        pytest.param(1, 1, NOW, id="all groups exist"),
+        pytest.param(2, 1, NOW, id="one group to be created"),
+        pytest.param(1, None, NOW, id="no groups"),
     ],
 )
 def test_groups_drained_in_one_step_of_several_roles_are_waited_for_together(

@@ -55,7 +55,7 @@ def _scaled(role: str, before: int, after: int) -> Announce:
 def test_a_single_event_has_the_text_of_upstream(announce: Announce, reason: str, note: str) -> None:
     assert (combine([announce]).reason, combine([announce]).note) == (reason, note)
     assert combine([announce]).related is not None
-    assert not Window(0.0).is_written_alone(announce), "it waits for others"
+    assert not Window(0.0).is_written_alone(announce), "the event waits for others"
 
 
 def test_one_event_reports_all_roles_of_a_step() -> None:

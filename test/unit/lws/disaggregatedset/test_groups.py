@@ -70,9 +70,9 @@ def test_groups_of_a_child_that_was_never_available_are_not_starting_after_the_t
 @pytest.mark.parametrize(
     ("available", "starting"),
     [
-        pytest.param(condition("Available", "False", LATELY), 2, id="it was available a while ago"),
-        pytest.param(condition("Available", "False"), 0, id="it is not for long"),
-        pytest.param(condition("Available", "True"), 2, id="its status does not know yet"),
+        pytest.param(condition("Available", "False", LATELY), 2, id="was available long ago"),
+        pytest.param(condition("Available", "False"), 0, id="became unavailable recently"),
+        pytest.param(condition("Available", "True"), 2, id="status not updated yet"),
     ],
 )
 def test_former_availability_of_a_child_determines_its_starting_groups(
@@ -90,17 +90,17 @@ CRASHED = {"name": "main", **ENDED}
 @pytest.mark.parametrize(
     ("recreated", "status", "has_failed"),
     [
-        pytest.param(0, {"phase": "Failed"}, False, id="its pod has failed"),
+        pytest.param(0, {"phase": "Failed"}, False, id="pod has failed"),
         pytest.param(
             0, {"containerStatuses": [{"name": "main", **ENDED}]}, False, id="a container has ended"
         ),
         pytest.param(0, {"containerStatuses": [RESTARTED]}, False, id="a container was started again"),
         pytest.param(0, {"containerStatuses": [RESTARTED | ENDED]}, True, id="and has ended again"),
         pytest.param(0, {"containerStatuses": [RESTARTED | {"restartCount": 2}]}, True, id="more than once"),
-        pytest.param(1, {}, False, id="it was recreated"),
-        pytest.param(1, {"phase": "Failed"}, True, id="it was recreated, and its pod has failed"),
-        pytest.param(1, {"containerStatuses": [RESTARTED]}, True, id="it was recreated, and has crashed"),
-        pytest.param(2, {}, True, id="it was recreated twice"),
+        pytest.param(1, {}, False, id="recreated"),
+        pytest.param(1, {"phase": "Failed"}, True, id="recreated, pod has failed"),
+        pytest.param(1, {"containerStatuses": [RESTARTED]}, True, id="recreated, container has crashed"),
+        pytest.param(2, {}, True, id="recreated twice"),
     ],
 )
 def test_a_group_that_fails_again_is_not_starting(

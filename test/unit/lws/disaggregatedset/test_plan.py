@@ -38,7 +38,7 @@ def test_no_child_is_created_before_its_revision() -> None:
 
 @pytest.mark.parametrize(
     ("slices", "remaining"),
-    [pytest.param(2, 0, id="two are to be there"), pytest.param(1, 2, id="one is left of more")],
+    [pytest.param(2, 0, id="two slices"), pytest.param(1, 2, id="one slice remains")],
 )
 def test_slices_do_not_wait_for_each_other(slices: int, remaining: int) -> None:
     """One sequence for all slices would stop at the first failure in any of them. Revisions are already

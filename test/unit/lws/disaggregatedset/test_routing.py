@@ -47,10 +47,10 @@ def test_a_change_of_a_set_triggers_a_pass() -> None:
 @pytest.mark.parametrize(
     ("owner", "label", "expected"),
     [
-        pytest.param(OWNED, "", {DEMO}, id="its own, whatever its labels say"),
-        pytest.param(None, "demo", {DEMO}, id="an orphan, by its label"),
-        pytest.param(STRANGER, "demo", set(), id="somebody else's"),
-        pytest.param(None, "", set(), id="nobody's, without a label"),
+        pytest.param(OWNED, "", {DEMO}, id="owned object with other labels"),
+        pytest.param(None, "demo", {DEMO}, id="orphan with the label"),
+        pytest.param(STRANGER, "demo", set(), id="owned by another object"),
+        pytest.param(None, "", set(), id="without owner and label"),
     ],
 )
 def test_a_change_of_an_owned_object_triggers_a_pass(
@@ -115,9 +115,9 @@ def delays(before: Any, after: Any, store: Store | None = None, is_ours: bool = 
 @pytest.mark.parametrize(
     ("former", "replicas", "waits"),
     [
-        pytest.param(2, 1, False, id="a group is gone"),
-        pytest.param(1, 2, True, id="one comes"),
-        pytest.param(1, 1, True, id="other counts"),
+        pytest.param(2, 1, False, id="a group is deleted"),
+        pytest.param(1, 2, True, id="a group is created"),
+        pytest.param(1, 1, True, id="other counts change"),
     ],
 )
 def test_deleted_groups_trigger_an_immediate_pass(former: int, replicas: int, waits: bool) -> None:
@@ -133,10 +133,10 @@ def test_deleted_groups_trigger_an_immediate_pass(former: int, replicas: int, wa
     ("before", "after", "ours", "others"),
     [
         pytest.param(
-            None, make("Service", "s", OWNED), [timing.CHILD_REPORT_SECONDS], [0.3], id="service made"
+            None, make("Service", "s", OWNED), [timing.CHILD_REPORT_SECONDS], [0.3], id="service created"
         ),
         pytest.param(
-            make("Service", "s", OWNED), None, [timing.CHILD_REPORT_SECONDS], [0.0], id="service gone"
+            make("Service", "s", OWNED), None, [timing.CHILD_REPORT_SECONDS], [0.0], id="service deleted"
         ),
         pytest.param(
             None, make("ControllerRevision", "r", OWNED), [timing.CHILD_REPORT_SECONDS], [0.0], id="recorded"
@@ -144,11 +144,11 @@ def test_deleted_groups_trigger_an_immediate_pass(former: int, replicas: int, wa
         pytest.param(
             make("ControllerRevision", "r", OWNED), None, [timing.CHILD_REPORT_SECONDS], [0.0], id="pruned"
         ),
-        pytest.param(make(KIND, "demo"), make(KIND, "demo", status={}), [], [0.0], id="its own status"),
-        pytest.param(SCALER, {**SCALER, "status": {}}, [], [0.0], id="of its scaler"),
-        pytest.param(CHILD, {**CHILD, "status": {"members": {}}}, [], [], id="memory of its child"),
+        pytest.param(make(KIND, "demo"), make(KIND, "demo", status={}), [], [0.0], id="own status"),
+        pytest.param(SCALER, {**SCALER, "status": {}}, [], [0.0], id="status of its scaler"),
+        pytest.param(CHILD, {**CHILD, "status": {"members": {}}}, [], [], id="annotation of its child"),
         pytest.param(
-            make(KIND, "demo"), make(KIND, "demo", label="edited"), [0.0], [0.0], id="with somebody's edit"
+            make(KIND, "demo"), make(KIND, "demo", label="edited"), [0.0], [0.0], id="with a concurrent edit"
         ),
     ],
 )

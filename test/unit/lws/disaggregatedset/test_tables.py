@@ -53,7 +53,7 @@ def test_a_service_keeps_its_labels() -> None:
 @pytest.mark.parametrize(
     ("owner", "data", "is_kept"),
     [
-        pytest.param(KIND, DATA, True, id="ours"),
+        pytest.param(KIND, DATA, True, id="own labels"),
         pytest.param(None, DATA, True, id="an orphan"),
         pytest.param("StatefulSet", DATA, False, id="a StatefulSet's, which carries labels of pods"),
         pytest.param(KIND, {"spec": {"template": {}}}, False, id="no roles"),

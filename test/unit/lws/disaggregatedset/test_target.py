@@ -90,7 +90,7 @@ def test_the_running_one_of_equal_revisions_is_the_target() -> None:
     both = children_of(A, key="0000aaaa") + children_of(A, key="0000bbbb")
     assert target_revision(World(A, (first, second), both)).key == "0000bbbb", "the newest of them"
     with_record = with_status(A, updateRevision=first.name)
-    assert target_revision(World(with_record, (first, second), both)).key == "0000aaaa", "what it was before"
+    assert target_revision(World(with_record, (first, second), both)).key == "0000aaaa", "the previous target"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_taken_names_are_skipped_and_reported() -> None:
     former = [{"kind": "DisaggregatedSet", "name": "llm", "uid": "former", "controller": True}]
     (create,) = target_revision(World(A, taken=(revision_of(A, 1, ownerReferences=former),))).actions
     assert isinstance(create, Create)
-    assert create.announce == (), "what a former set of the name has left goes by itself"
+    assert create.announce == (), "objects of a former set of the same name are garbage collected"
 
 
 def test_an_orphan_is_adopted_before_it_is_used() -> None:
@@ -174,7 +174,7 @@ def test_missing_history_during_a_rollout() -> None:
     target = target_revision(World(C, (), children_of(A) + children_of(B) + children_of(C)))
     history = created(target.actions)
     assert {revision.key for revision in history[:2]} == {KEY_A, KEY_B}
-    assert (history[-1].key, target.key) == (KEY_C, KEY_C), "the wanted one is the newest"
+    assert (history[-1].key, target.key) == (KEY_C, KEY_C), "the target is the newest"
     assert [revision.number for revision in history] == [1, 2, 3]
     assert all(revision.broken == "" for revision in history)
 
@@ -291,7 +291,7 @@ def test_pruning_keeps_the_first_revision_of_a_rollout() -> None:
     assert pruned(World(D, revisions, running), 0, recorded={KEY_A}) == [2]
     named = with_status(D, currentRevision=revisions[1].name)
     assert pruned(World(named, revisions, running), 0) == [1]
-    assert pruned(World(named, revisions, children_of(D)), 0) == [1, 2, 3], "it is over"
+    assert pruned(World(named, revisions, children_of(D)), 0) == [1, 2, 3], "the rollout has ended"
 
 
 def test_the_target_revision_is_never_pruned() -> None:

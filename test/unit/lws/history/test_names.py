@@ -18,7 +18,7 @@ def test_taken_names_are_skipped_by_higher_revision_numbers() -> None:
     assert free_place(OWNER, "k", 4, {"demo-k-3", "demo-x-4"}) == Place(4)
     assert free_place(OWNER, "k", 4, {"demo-k-4", "demo-k-5"}) == Place(6, ("demo-k-4", "demo-k-5"))
     crowd = {f"demo-k-{number}" for number in range(1, 1000)}
-    assert len(free_place(OWNER, "k", 1, crowd).skipped) < 20, "after a few it goes on in leaps"
+    assert len(free_place(OWNER, "k", 1, crowd).skipped) < 20, "after a few names, larger steps follow"
 
 
 def test_the_lowest_collision_count_with_a_free_key_is_used() -> None:

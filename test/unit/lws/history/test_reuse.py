@@ -27,7 +27,7 @@ def test_a_reused_orphan_is_adopted_in_the_same_write() -> None:
     assert isinstance(raised, SetOwner)
     assert raised.patch == {"revision": 5}
     for newest in (3, 4):
-        assert plan_reuse(revisions, newest, None) == (), "while its set may not adopt it is left as it is"
+        assert plan_reuse(revisions, newest, None) == (), "it is not changed while its set may not adopt"
 
 
 def test_other_orphans_are_adopted_unchanged() -> None:

@@ -196,41 +196,39 @@ def test_the_fake_writes_managed_fields_like_an_api_server() -> None:
             _stored(
                 _intent(), _set(*MAIN, "resources", "limits", {"nvidia.com/gpu": "8000m", "memory": "1024Mi"})
             ),
-            id="quantities-in-another-spelling",
+            id="other-spelling-of-quantities",
         ),
-        pytest.param(
-            _stored(_intent(), _set("metadata", "labels", "foreign", "x")), id="a-label-of-somebody-else"
-        ),
+        pytest.param(_stored(_intent(), _set("metadata", "labels", "foreign", "x")), id="foreign-label"),
         pytest.param(
             _stored(_intent(), _set("metadata", "annotations", "foreign", "")),
-            id="an-annotation-of-somebody-else",
+            id="foreign-annotation",
         ),
         pytest.param(
             _stored(
                 _intent(),
                 lambda obj: obj["metadata"]["ownerReferences"].insert(0, {"uid": "u-9", "kind": "X"}),
             ),
-            id="an-owner-reference-of-somebody-else",
+            id="foreign-owner-reference",
         ),
         pytest.param(
             _stored(_intent(), _set("spec", "template", "metadata", "annotations", {"restartedAt": "now"})),
-            id="an-annotation-of-somebody-else-in-the-template",
+            id="foreign-annotation-in-the-template",
         ),
         pytest.param(
             _stored(_intent(), lambda obj: _main(obj)["env"].append({"name": "INJECTED", "value": "x"})),
-            id="an-environment-variable-of-somebody-else-behind-ours",
+            id="foreign-environment-variable-after-ours",
         ),
         pytest.param(
             _stored(_intent(), lambda obj: _main(obj)["env"].insert(1, {"name": "INJECTED", "value": "x"})),
-            id="an-environment-variable-of-somebody-else-between-ours",
+            id="foreign-environment-variable-between-ours",
         ),
         pytest.param(
             _stored(_intent(), lambda obj: _pod_spec(obj)["containers"].insert(0, {"name": "sidecar"})),
-            id="a-container-of-somebody-else",
+            id="foreign-container",
         ),
         pytest.param(
             _stored(_intent(), lambda obj: _pod_spec(obj).update(volumes=[{"name": "x", "emptyDir": {}}])),
-            id="a-volume-of-somebody-else",
+            id="foreign-volume",
         ),
     ],
 )
@@ -259,12 +257,12 @@ def test_nothing_to_apply(stored: dict[str, Any]) -> None:
         pytest.param(
             lambda obj: _main(obj)["env"].reverse(),
             "spec.template.spec.containers.0.env.0.name",
-            id="env-in-another-order-for-references-need-it",
+            id="other-order-of-env-matters-for-references",
         ),
         pytest.param(
             _set(*MAIN, "args", ["--verbose", "--port=80"]),
             "spec.template.spec.containers.0.args.0",
-            id="atomic-list-in-another-order",
+            id="other-order-of-an-atomic-list",
         ),
         pytest.param(
             lambda obj: _main(obj)["args"].append("--more"),
@@ -289,7 +287,7 @@ def test_nothing_to_apply(stored: dict[str, Any]) -> None:
         pytest.param(
             _set(*MAIN, "ports", 0, "protocol", "UDP"),
             "spec.template.spec.containers.0.ports",
-            id="another-key-makes-it-another-element",
+            id="other-key-is-another-element",
         ),
     ],
 )
@@ -420,7 +418,7 @@ UDP = 'spec.template.spec.containers.{"name":"main"}.ports.{"containerPort":80,"
             _changed(_set(*MAIN, "ports", 0, "protocol", "UDP")),
             _intent(),
             [f"{UDP}.protocol"],
-            id="protocol-back-to-its-default",
+            id="protocol-reset-to-its-default",
         ),
         pytest.param(
             _changed(_set(*MAIN, "ports", 0, "containerPort", 81)),
@@ -572,7 +570,9 @@ def test_fields_dropped_by_a_disabled_feature_gate_are_recognised() -> None:
     edited["metadata"]["managedFields"] = []
     assert not was_dropped_below(intent, stored, MANAGER, TEMPLATE)
     assert was_dropped_below(intent, dropped, MANAGER, TEMPLATE)
-    assert not was_dropped_below(intent, edited, MANAGER, TEMPLATE), "nobody owns it: somebody removed it"
+    assert not was_dropped_below(intent, edited, MANAGER, TEMPLATE), (
+        "no manager owns the field: another client removed it"
+    )
     assert not was_dropped_below(intent, dropped, MANAGER, ("metadata",))
 
 
@@ -584,7 +584,7 @@ def test_fields_dropped_by_a_disabled_feature_gate_are_recognised() -> None:
         pytest.param(
             [("metadata", "labels", "rev"), ("metadata", "labels", "gone.example/x")],
             {"metadata": {"labels": {"rev": "a", "gone.example/x": None}}},
-            id="one to set, one to take away",
+            id="one path to set and one to remove",
         ),
         pytest.param([("metadata", "ownerReferences")], None, id="a list"),
         pytest.param([("spec", "template", "spec", "containers", "0", "image")], None, id="in a list"),

@@ -66,7 +66,7 @@ def test_canonical(value: Any, expected: Any) -> None:
         pytest.param({"a": 1, "b": 2}, {"b": 2, "a": 1}, True, id="key order"),
         pytest.param({"a": None}, {}, True, id="null"),
         pytest.param({"metadata": {}}, {}, True, id="noise"),
-        pytest.param({"emptyDir": {}}, {}, False, id="an empty mapping that says something"),
+        pytest.param({"emptyDir": {}}, {}, False, id="a meaningful empty mapping"),
         pytest.param([1, 2], [2, 1], False, id="list order"),
         pytest.param([1], [1, 1], False, id="list length"),
         pytest.param({"a": True}, {"a": 1}, False, id="true is not 1"),
@@ -101,7 +101,7 @@ MAIN = ("spec", "containers", 0)
         pytest.param(
             _changed((*MAIN, "env"), [{"name": "Y", "value": "2"}]),
             ["container main env X removed, was 1"],
-            id="environment, one gone",
+            id="environment variable removed",
         ),
         pytest.param(
             _changed((*MAIN, "env"), list(reversed(DEPLOYED["spec"]["containers"][0]["env"]))),
@@ -152,7 +152,7 @@ MAIN = ("spec", "containers", 0)
         pytest.param(
             _changed(("spec", "volumes"), [{"name": "v", "emptyDir": {}}, {"name": "w"}]),
             ["volume v added", "volume w added"],
-            id="a whole list",
+            id="a complete list",
         ),
         pytest.param(
             _changed((*MAIN, "resources"), None),
@@ -172,7 +172,7 @@ MAIN = ("spec", "containers", 0)
         pytest.param(
             _changed(("spec", "containers"), DEPLOYED["spec"]["containers"][:1]),
             ["container spec removed"],
-            id="container gone",
+            id="container removed",
         ),
         pytest.param(
             _changed((*MAIN, "image"), "a:" + "1" * 100),
@@ -212,19 +212,19 @@ MANY_LINES, MORE_LINES = ("".join(f"{index * step % 500}\n" for index in range(2
 @pytest.mark.parametrize(
     ("before", "after", "lines"),
     [
-        pytest.param([*"abc"], [*"axbc"], ["args[1] added: x"], id="one more"),
-        pytest.param([*"abc"], [*"ac"], ["args[1] removed, was b"], id="one less"),
+        pytest.param([*"abc"], [*"axbc"], ["args[1] added: x"], id="one element added"),
+        pytest.param([*"abc"], [*"ac"], ["args[1] removed, was b"], id="one element removed"),
         pytest.param(
             ["x"] * 9999 + ["a"],
             ["x"] * 9999 + ["b"],
             ["args[9999]: a → b"],
-            id="the last of many equal ones",
+            id="the last of many equal elements",
         ),
         pytest.param(
             [f"--a{index}" for index in range(3000)],
             [f"--{'ba'[index % 2]}{index}" for index in range(3000)],
             ["args: many elements changed (3000)"],
-            id="every other one of many",
+            id="every second of many elements",
         ),
         pytest.param(
             ["x"] * 51,
@@ -236,7 +236,7 @@ MANY_LINES, MORE_LINES = ("".join(f"{index * step % 500}\n" for index in range(2
             [{"values": ["x"] * 9999 + ["a"]}],
             [{"values": ["x"] * 9999 + ["b"]}],
             ["args[0] values[9999]: a → b"],
-            id="within another list",
+            id="in a nested list",
         ),
         pytest.param(
             ["-c", f"begin\n{MANY_LINES}"],

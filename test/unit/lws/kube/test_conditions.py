@@ -41,7 +41,7 @@ OTHER: dict[str, Any] = {"type": "Other", "status": "Unknown", "note": "kept as 
             Condition("Ready", True, "Better", "now more"),
             2,
             {"reason": "Better", "message": "now more", "observedGeneration": 2},
-            id="said anew: time stays",
+            id="same status: time is kept",
         ),
         pytest.param(
             Condition("Ready", False, "Down", "gone"),

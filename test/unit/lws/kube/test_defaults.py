@@ -123,7 +123,7 @@ def test_a_claim_template_as_the_api_server_stores_it() -> None:
         ({"serviceAccount": "old", "serviceAccountName": "new"}, "new"),
         ({}, None),
     ],
-    ids=["old field", "new field", "the new one wins", "none"],
+    ids=["old field", "new field", "serviceAccountName takes precedence", "none"],
 )
 def test_service_account_has_two_names(spec_fields: dict[str, str], account: str | None) -> None:
     spec = STORED.write("PodSpec", spec_fields)

@@ -53,14 +53,14 @@ def node(ready: str | None = "Unknown", away: float = 400, taint: str = "", crea
 @pytest.mark.parametrize(
     ("stored_node", "why"),
     [
-        pytest.param(node("True"), None, id="it answers"),
-        pytest.param(node("True", taint=OUT_OF_SERVICE_TAINT), None, id="it answers whatever its taints"),
+        pytest.param(node("True"), None, id="ready"),
+        pytest.param(node("True", taint=OUT_OF_SERVICE_TAINT), None, id="ready with taints"),
         pytest.param(node("Unknown"), "has not been ready since 2026-03-01T11:53:20Z", id="silent"),
         pytest.param(node("False"), "has not been ready since 2026-03-01T11:53:20Z", id="not ready"),
-        pytest.param(node(None), "has not been ready since 2026-03-01T09:13:21Z", id="it never reported"),
-        pytest.param({"metadata": {}}, "is not ready", id="nothing at all is known of it"),
+        pytest.param(node(None), "has not been ready since 2026-03-01T09:13:21Z", id="never reported"),
+        pytest.param({"metadata": {}}, "is not ready", id="no conditions"),
         pytest.param(node(taint=OUT_OF_SERVICE_TAINT), "is tainted as out of service", id="out of service"),
-        pytest.param(None, "does not exist any more", id="gone"),
+        pytest.param(None, "does not exist any more", id="deleted"),
     ],
 )
 def test_reasons_of_lost_nodes(stored_node: Any, why: str | None) -> None:
@@ -71,10 +71,10 @@ def test_reasons_of_lost_nodes(stored_node: Any, why: str | None) -> None:
 @pytest.mark.parametrize(
     ("stuck_pod", "waits"),
     [
-        pytest.param(pod(overdue=None, grace=None), False, id="nobody deletes it"),
+        pytest.param(pod(overdue=None, grace=None), False, id="not being deleted"),
         pytest.param(pod(), True, id="deleted"),
         pytest.param(pod(grace=0), False, id="ended, and held by finalizers"),
-        pytest.param(pod(grace=None), False, id="no kubelet is asked"),
+        pytest.param(pod(grace=None), False, id="no kubelet is involved"),
     ],
 )
 def test_pods_that_wait_for_their_kubelet(stuck_pod: Any, waits: bool) -> None:
@@ -85,10 +85,10 @@ CASES = [
     pytest.param(pod(), node(), True, id="overdue on a silent node"),
     pytest.param(pod(), node("False"), True, id="overdue on a node that is not ready"),
     pytest.param(pod(overdue=0), node(away=300), True, id="just now both are over"),
-    pytest.param(pod(overdue=-1), node(), False, id="its grace period is not over"),
-    pytest.param(pod(overdue=None, grace=None), node(), False, id="nobody deletes it"),
-    pytest.param(pod(grace=0), node(), False, id="its kubelet has ended it"),
-    pytest.param(pod(node=""), node(), False, id="it never had a node"),
+    pytest.param(pod(overdue=-1), node(), False, id="within its grace period"),
+    pytest.param(pod(overdue=None, grace=None), node(), False, id="not being deleted"),
+    pytest.param(pod(grace=0), node(), False, id="terminated by its kubelet"),
+    pytest.param(pod(node=""), node(), False, id="never scheduled"),
     pytest.param(pod(), node("True"), False, id="the node answers"),
     pytest.param(pod(overdue=600), node(away=299), False, id="the node has not been away for long"),
     pytest.param(pod(overdue=299), None, False, id="Kubernetes may still collect it"),
@@ -123,14 +123,14 @@ def test_pods_on_deleted_nodes_are_left_to_the_garbage_collector() -> None:
     [
         pytest.param([], {}, None, id="no pods"),
         pytest.param(
-            [pod(overdue=None, grace=None), pod(grace=0)], {}, None, id="nobody waits for a kubelet"
+            [pod(overdue=None, grace=None), pod(grace=0)], {}, None, id="no pod waits for a kubelet"
         ),
         pytest.param([pod(overdue=-20), pod(overdue=-50)], {}, 20, id="when the first grace period ends"),
         pytest.param([pod()], {"n": node("True")}, 30, id="a node that answers may fall silent"),
         pytest.param([pod()], {}, 30, id="a node that could not be read"),
         pytest.param([pod()], {"n": node(away=290)}, 10, id="when the node has been away for long enough"),
-        pytest.param([pod()], {"n": node(away=20)}, 30, id="or it may be deleted before"),
-        pytest.param([pod()], {"n": node()}, 30, id="a held pod, until it is gone"),
+        pytest.param([pod()], {"n": node(away=20)}, 30, id="a deletion may come earlier"),
+        pytest.param([pod()], {"n": node()}, 30, id="a stuck pod until its deletion"),
     ],
 )
 def test_requeue_after_the_timeout_of_a_node(

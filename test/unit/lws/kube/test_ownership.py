@@ -40,18 +40,18 @@ def _object(
     [
         pytest.param(None, [], Ownership.ABSENT, id="nothing-of-that-name"),
         pytest.param(_object(OURS), [], Ownership.OURS, id="ours"),
-        pytest.param(_object(OURS, labels={}), [], Ownership.OURS, id="ours-though-labels-were-edited"),
-        pytest.param(_object(OURS, is_going=True), [], Ownership.TERMINATING, id="ours-on-its-way-out"),
+        pytest.param(_object(OURS, labels={}), [], Ownership.OURS, id="ours-with-edited-labels"),
+        pytest.param(_object(OURS, is_going=True), [], Ownership.TERMINATING, id="ours-terminating"),
         pytest.param(
             _object(OURS, plain_owner=OTHER), [OTHER], Ownership.OURS, id="ours-with-another-plain-owner"
         ),
         pytest.param(_object(OTHER), [OTHER], Ownership.TAKEN, id="of-a-living-stranger"),
-        pytest.param(_object(OTHER), [], Ownership.TERMINATING, id="of-an-owner-that-is-gone"),
+        pytest.param(_object(OTHER), [], Ownership.TERMINATING, id="of-a-deleted-owner"),
         pytest.param(
             _object(OTHER, is_going=True),
             [OTHER],
             Ownership.TERMINATING,
-            id="of-a-stranger-but-on-its-way-out",
+            id="foreign-terminating",
         ),
         pytest.param(
             _object(OTHER, labels={}),
@@ -59,14 +59,14 @@ def _object(
             Ownership.TAKEN,
             id="of-a-living-stranger-labels-do-not-matter",
         ),
-        pytest.param(_object(), [], Ownership.ORPHAN, id="nobody's-and-like-ours"),
-        pytest.param(_object(labels={}), [], Ownership.TAKEN, id="nobody's-and-not-like-ours"),
-        pytest.param(_object(is_going=True), [], Ownership.TERMINATING, id="nobody's-on-its-way-out"),
+        pytest.param(_object(), [], Ownership.ORPHAN, id="without-owner-and-like-ours"),
+        pytest.param(_object(labels={}), [], Ownership.TAKEN, id="without-owner-and-unlike-ours"),
+        pytest.param(_object(is_going=True), [], Ownership.TERMINATING, id="without-owner-terminating"),
         pytest.param(
             _object(labels={}, is_going=True),
             [],
             Ownership.TERMINATING,
-            id="nobody's-unlike-ours-on-its-way-out",
+            id="without-owner-unlike-ours-terminating",
         ),
         pytest.param(
             _object(plain_owner=OURS),
@@ -78,7 +78,7 @@ def _object(
 )
 def test_ownership(obj: dict[str, Any] | None, alive: list[str], expected: Ownership) -> None:
     def is_like_ours(orphan: Mapping[str, Any]) -> bool:
-        assert controller_of(orphan) is None, "of what somebody controls the looks do not matter"
+        assert controller_of(orphan) is None, "the content of a controlled object does not matter"
         return labels_of(orphan) == LABELS
 
     assert ownership_of(obj, OURS, is_like_ours, alive) is expected
@@ -106,10 +106,10 @@ def test_a_clash_reports_both_owners_and_a_remedy(obj: dict[str, Any], owner: st
 @pytest.mark.parametrize(
     ("reread", "expected"),
     [
-        pytest.param(None, False, id="gone"),
+        pytest.param(None, False, id="deleted"),
         pytest.param({"metadata": {"uid": OURS}}, True, id="alive"),
-        pytest.param({"metadata": {"uid": OTHER}}, False, id="another-of-its-name"),
-        pytest.param({"metadata": {"uid": OURS, "deletionTimestamp": "now"}}, False, id="going"),
+        pytest.param({"metadata": {"uid": OTHER}}, False, id="another-object-of-the-name"),
+        pytest.param({"metadata": {"uid": OURS, "deletionTimestamp": "now"}}, False, id="terminating"),
     ],
 )
 def test_a_terminating_owner_does_not_adopt(reread: dict[str, Any] | None, expected: bool) -> None:

@@ -18,15 +18,15 @@ from lws.kube.patches import is_merged_into, json_patch, merge_patch, with_merge
         pytest.param({}, {}, None, id="nothing"),
         pytest.param({"a": {"b": [1]}}, {"a": {"b": [1]}}, None, id="equal"),
         pytest.param({"a": 1, "b": 2}, {"a": 1, "b": 3}, {"b": 3}, id="changed"),
-        pytest.param({"a": 1, "b": 2}, {"a": 1}, {"b": None}, id="gone"),
+        pytest.param({"a": 1, "b": 2}, {"a": 1}, {"b": None}, id="removed"),
         pytest.param({}, {"a": {"b": 1}}, {"a": {"b": 1}}, id="new object"),
         pytest.param(
             {"a": {"b": 1, "c": 2, "d": 3}}, {"a": {"b": 1, "c": 4}}, {"a": {"c": 4, "d": None}}, id="nested"
         ),
-        pytest.param({"a": [1, 2]}, {"a": [1]}, {"a": [1]}, id="lists as a whole"),
+        pytest.param({"a": [1, 2]}, {"a": [1]}, {"a": [1]}, id="lists are replaced completely"),
         pytest.param({"a": 0}, {"a": False}, None, id="as equal as Python finds them"),
         pytest.param({"a": "x"}, {"a": {"b": 1}}, {"a": {"b": 1}}, id="another type"),
-        pytest.param({"a": {"b": 1}}, {"a": 5}, {"a": 5}, id="no object any more"),
+        pytest.param({"a": {"b": 1}}, {"a": 5}, {"a": 5}, id="replaced object"),
     ],
 )
 def test_a_patch_is_minimal(before: dict[str, Any], after: dict[str, Any], patch: Any) -> None:
@@ -38,17 +38,19 @@ def test_a_patch_is_minimal(before: dict[str, Any], after: dict[str, Any], patch
     ("before", "patch", "after", "expected"),
     [
         pytest.param({"a": 1, "b": 2}, {"b": 3}, {"a": 1, "b": 3}, True, id="as intended"),
-        pytest.param({"a": 1, "b": 2}, {"b": 3}, {"b": 3}, False, id="what was there is gone"),
-        pytest.param({"a": 1, "b": 2}, {"b": 3}, {"a": 2, "b": 3}, False, id="it is another one"),
+        pytest.param({"a": 1, "b": 2}, {"b": 3}, {"b": 3}, False, id="removed field"),
+        pytest.param({"a": 1, "b": 2}, {"b": 3}, {"a": 2, "b": 3}, False, id="another object"),
         pytest.param({"b": 2}, {"b": 3}, {"a": 1, "b": 3}, False, id="something came"),
-        pytest.param({"a": 1}, {"b": 3}, {"a": 1}, True, id="what was sent is pruned"),
-        pytest.param({"a": 1}, {"b": "03"}, {"a": 1, "b": "3"}, True, id="it is normalised"),
-        pytest.param({"a": 1, "b": 2}, {"b": None}, {"a": 1, "b": 0}, True, id="it gets a default"),
-        pytest.param({"a": {"x": 1, "y": 2}}, {"a": {"x": 3}}, {"a": {"x": 3}}, False, id="gone within"),
+        pytest.param({"a": 1}, {"b": 3}, {"a": 1}, True, id="pruned field"),
+        pytest.param({"a": 1}, {"b": "03"}, {"a": 1, "b": "3"}, True, id="normalised value"),
+        pytest.param({"a": 1, "b": 2}, {"b": None}, {"a": 1, "b": 0}, True, id="default value"),
+        pytest.param(
+            {"a": {"x": 1, "y": 2}}, {"a": {"x": 3}}, {"a": {"x": 3}}, False, id="removed nested field"
+        ),
         pytest.param({"a": {"x": 1}}, {"a": {"y": 2}}, {"a": {"x": 1}}, True, id="pruned within"),
-        pytest.param({"a": {"x": 1}}, {"a": {"y": 2}}, {}, False, id="all of it is gone"),
+        pytest.param({"a": {"x": 1}}, {"a": {"y": 2}}, {}, False, id="all fields removed"),
         pytest.param({"a": 1}, {"a": {"x": 1}}, {"a": {"x": 1}}, True, id="another kind of value"),
-        pytest.param({"a": None, "b": 2}, {"b": 3}, {"a": 7, "b": 3}, True, id="what nobody could read"),
+        pytest.param({"a": None, "b": 2}, {"b": 3}, {"a": 7, "b": 3}, True, id="unreadable value"),
         pytest.param({}, {"b": 3}, {"b": 3}, True, id="the first"),
     ],
 )
@@ -85,9 +87,11 @@ def _patched(before: Any, after: Any) -> Any:
         pytest.param([1, 2], [1, 2, 3, 4], [("add", "/2", 3), ("add", "/3", 4)], id="behind"),
         pytest.param([1, 2], [1, 9, 2], [("add", "/1", 9)], id="between"),
         pytest.param([1, 1], [1, 1, 1], [("add", "/2", 1)], id="the-same-again"),
-        pytest.param([1, 2, 3], [3], [("remove", "/0", None)] * 2, id="gone-in-front"),
-        pytest.param([1, 2], [1, 3], [("replace", "/1", 3)], id="one-for-one"),
-        pytest.param({"a": [1, 2]}, {"a": [3, 4, 5]}, [("replace", "/a", [3, 4, 5])], id="all-others"),
+        pytest.param([1, 2, 3], [3], [("remove", "/0", None)] * 2, id="first-element-removed"),
+        pytest.param([1, 2], [1, 3], [("replace", "/1", 3)], id="element-replaced"),
+        pytest.param(
+            {"a": [1, 2]}, {"a": [3, 4, 5]}, [("replace", "/a", [3, 4, 5])], id="all-elements-replaced"
+        ),
     ],
 )
 def test_json_patch(before: Any, after: Any, expected: list[tuple[str, str, Any]]) -> None:

@@ -147,7 +147,7 @@ def running(name: str, at: str, last: str = "") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("containers", "expected"),
     [
-        pytest.param([running("a", "3"), running("b", "5")], "5", id="the last one to start"),
+        pytest.param([running("a", "3"), running("b", "5")], "5", id="last container to start"),
         pytest.param([running("a", "9", last="2"), running("b", "5")], "5", id="a later start is a restart"),
         pytest.param([running("a", "9", last="7"), running("b", "5")], "7", id="its first known start"),
         pytest.param([ended("a", startedAt="4")], "4", id="ended meanwhile"),
@@ -198,7 +198,7 @@ def conditioned(type_: str, status: str, **more: Any) -> dict[str, Any]:
         pytest.param(
             conditioned("DisruptionTarget", "False", reason="EvictionByEvictionAPI"), "", id="stale"
         ),
-        pytest.param(pod(phase="Failed", reason="Evicted"), "", id="evicted for what it has done itself"),
+        pytest.param(pod(phase="Failed", reason="Evicted"), "", id="evicted because of its own usage"),
     ],
 )
 def test_disruption_of(deleted_pod: dict[str, Any], why: str) -> None:
@@ -208,7 +208,7 @@ def test_disruption_of(deleted_pod: dict[str, Any], why: str) -> None:
 @pytest.mark.parametrize(
     ("pod", "wait"),
     [
-        pytest.param(conditioned("Ready", "False"), None, id="no scheduler has looked at it"),
+        pytest.param(conditioned("Ready", "False"), None, id="not seen by a scheduler"),
         pytest.param(
             {
                 **conditioned("PodScheduled", "False", reason="SchedulingGated"),
@@ -228,7 +228,7 @@ def test_disruption_of(deleted_pod: dict[str, Any], why: str) -> None:
             NodeWait(NOW, NOW + timedelta(seconds=3)),
             id="after a while",
         ),
-        pytest.param(conditioned("PodScheduled", "True"), None, id="nobody knows when"),
+        pytest.param(conditioned("PodScheduled", "True"), None, id="unknown time"),
         pytest.param({**conditioned("PodScheduled", "False"), "metadata": {}}, None, id="nor since when"),
     ],
 )

@@ -94,7 +94,7 @@ def test_the_canonical_text_is_stable() -> None:
         pytest.param("-1500u", "-2m", id="away from zero"),
         pytest.param("1n", "1m", id="never down to nothing"),
         pytest.param("0.0001", "1m", id="fraction"),
-        pytest.param("1.500", "1.500", id="nothing to round, spelling kept"),
+        pytest.param("1.500", "1.500", id="no rounding, spelling is kept"),
         pytest.param("1.5", "1500m", id="nothing to round, canonical"),
         pytest.param("0.1Gi", "107374182400m", id="binary"),
         pytest.param("0", "0", id="zero"),

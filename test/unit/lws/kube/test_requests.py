@@ -71,7 +71,7 @@ SIDECAR = container("Always", cpu="1")
         pytest.param(
             {"containers": [container(cpu="1e999999999"), container(cpu="1")]},
             {"cpu": "1e999999999"},
-            id="more than there is",
+            id="more than the quota",
         ),
     ],
 )

@@ -54,7 +54,7 @@ def test_no_replicas_are_settled_once_seen() -> None:
 @pytest.mark.parametrize(
     ("status", "is_as_wanted", "is_all_there", "is_lacking"),
     [
-        pytest.param({"replicas": 3, "availableReplicas": 3}, True, True, False, id="all there"),
+        pytest.param({"replicas": 3, "availableReplicas": 3}, True, True, False, id="all replicas"),
         pytest.param({**SETTLED, "replicas": 3}, True, True, False, id="with revisions"),
         pytest.param({"replicas": 3, "availableReplicas": 2}, True, False, False, id="one not available"),
         pytest.param({"replicas": 2, "availableReplicas": 2}, False, False, True, id="one missing"),
@@ -75,7 +75,7 @@ def test_a_status_without_observed_generation_is_judged_by_its_counters(
         is_all_there,
         is_lacking,
     )
-    assert not has_seen_template(stored), "which template it has seen is more than counters say"
+    assert not has_seen_template(stored), "counters do not reveal the observed template"
 
 
 def test_reports() -> None:
@@ -95,7 +95,7 @@ def test_wanted_replicas(spec: dict[str, Any], count: int) -> None:
     [
         pytest.param({"rollingUpdate": {"partition": 3, "maxUnavailable": 2}}, 3, 2, id="feature on"),
         pytest.param({"rollingUpdate": {"partition": 3}}, 3, None, id="feature off"),
-        pytest.param({"rollingUpdate": {"maxUnavailable": "50%"}}, 0, 1, id="written by somebody else"),
+        pytest.param({"rollingUpdate": {"maxUnavailable": "50%"}}, 0, 1, id="written by another client"),
         pytest.param({"type": "OnDelete"}, 0, None, id="another strategy"),
         pytest.param(None, 0, None, id="no strategy"),
     ],

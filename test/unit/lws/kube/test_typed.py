@@ -73,7 +73,7 @@ def normaliser() -> Normaliser:
         ),
         pytest.param({"list": [{}]}, {"list": [{"deep": {}, "name": ""}]}, id="elements of a list stay"),
         pytest.param({"alwaysList": []}, {"alwaysList": []}, id="a list that is always written may be empty"),
-        pytest.param({"alwaysNull": ""}, {"alwaysNull": ""}, id="null until something is said"),
+        pytest.param({"alwaysNull": ""}, {"alwaysNull": ""}, id="null by default"),
         pytest.param({"value": {"text": ""}}, {}, id="zero value in a struct"),
         pytest.param({"flag": True, "number": 1}, {"flag": True, "number": 1}, id="plain values"),
         pytest.param({"quantity": 1}, {"quantity": "1"}, id="quantity from a number"),
@@ -89,7 +89,7 @@ def normaliser() -> Normaliser:
         pytest.param({"numbers": [2**63 - 1]}, {"numbers": [9223372036854776000]}, id="the largest integer"),
         pytest.param({"number": -(2**63)}, {"number": -9223372036854776000}, id="the smallest integer"),
         pytest.param(
-            {"unknown": {"a": None, "b": []}}, {"unknown": {"a": None, "b": []}}, id="unknown as it is"
+            {"unknown": {"a": None, "b": []}}, {"unknown": {"a": None, "b": []}}, id="unknown field is kept"
         ),
         pytest.param({"unknown": None}, {}, id="unknown null"),
         pytest.param({"maybe": "text"}, {"maybe": "text"}, id="another shape stays: struct"),

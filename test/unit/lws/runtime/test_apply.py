@@ -43,7 +43,7 @@ from lws.runtime.errors import (
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-set")
 
 
-def _told(note: str) -> Announce:
+def _event(note: str) -> Announce:
     return Announce(SET, "Reason", "Action", note)
 
 
@@ -155,15 +155,17 @@ def bench() -> _Bench:
 
 
 def _apply(name: str, **more: Any) -> Apply:
-    return Apply(_object(name), why="because", announce=(_told(f"applied {name}"),), **more)
+    return Apply(_object(name), why="because", announce=(_event(f"applied {name}"),), **more)
 
 
 def _create(name: str, **more: Any) -> Create:
-    return Create(_object(name), why="because", announce=(_told(f"created {name}"),), **more)
+    return Create(_object(name), why="because", announce=(_event(f"created {name}"),), **more)
 
 
 def _delete(name: str, **more: Any) -> Delete:
-    return Delete(_reference(name), "Foreground", why="because", announce=(_told(f"deleted {name}"),), **more)
+    return Delete(
+        _reference(name), "Foreground", why="because", announce=(_event(f"deleted {name}"),), **more
+    )
 
 
 async def test_a_record_is_written_with_the_status_before_other_writes(bench: _Bench) -> None:
@@ -173,7 +175,7 @@ async def test_a_record_is_written_with_the_status_before_other_writes(bench: _B
     bench.cluster.failures["demo"] = Conflict(409, "Conflict", "m")
     bench.diary.clear()
     await bench.run((memory, _delete("d")))
-    assert bench.diary == ["status demo"], "what is not remembered is not done"
+    assert bench.diary == ["status demo"], "an action without its record is not run"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ async def test_an_orphan_adopted_by_another_client_is_left_alone(
 ) -> None:
     live = _object("a", owner="", uid="u-a", resourceVersion="7", ownerReferences=owners)
     bench.cluster.answers["get a"] = live
-    adoption = SetOwner(_reference("a"), {"uid": "u-set"}, "because", announce=(_told("adopted a"),))
+    adoption = SetOwner(_reference("a"), {"uid": "u-set"}, "because", announce=(_event("adopted a"),))
     outcome = await bench.run((adoption, _create("b")))
     assert (outcome.errors, outcome.overtaken) == ([], not is_done)
     if is_done:
@@ -196,8 +198,8 @@ async def test_an_orphan_adopted_by_another_client_is_left_alone(
         patch = {"ownerReferences": [{"uid": "u-set"}], "resourceVersion": "7"}
         assert bench.cluster.sent[1]["metadata"] == patch
     else:
-        assert bench.diary == ["get a"], "nothing that counts on it is done"
-        assert bench.put == [live], "the next plan sees whose it is"
+        assert bench.diary == ["get a"], "dependent actions are not run"
+        assert bench.put == [live], "the next plan sees the owner"
 
 
 async def test_no_adoption_for_an_owner_deleted_by_another_pass(bench: _Bench) -> None:
@@ -220,7 +222,7 @@ async def test_no_create_for_an_owner_deleted_by_another_controller(bench: _Benc
     assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
 
 
-STATUS = Status(SET, {"replicas": 1}, announce=(_told("status"),))
+STATUS = Status(SET, {"replicas": 1}, announce=(_event("status"),))
 
 
 async def test_a_record_is_written_together_with_the_rest_of_the_status(bench: _Bench) -> None:
@@ -239,7 +241,7 @@ async def test_the_status_is_written_without_other_writes(bench: _Bench) -> None
 
 
 async def test_a_sequence_runs_in_order_and_each_event_follows_its_write(bench: _Bench) -> None:
-    merge = Merge(_reference("c"), {"spec": {"replicas": 1}}, why="because", announce=(_told("merged c"),))
+    merge = Merge(_reference("c"), {"spec": {"replicas": 1}}, why="because", announce=(_event("merged c"),))
     bench.cluster.slow = {"a": 5}
     outcome = await bench.run((_create("a"), _apply("b"), merge, _delete("d")))
     assert outcome.errors == []
@@ -255,7 +257,7 @@ async def test_a_sequence_runs_in_order_and_each_event_follows_its_write(bench: 
     ]
 
 
-async def test_a_sequence_stops_at_its_first_failure_and_others_go_on(bench: _Bench) -> None:
+async def test_a_sequence_stops_at_its_first_failure_and_others_continue(bench: _Bench) -> None:
     bench.cluster.failures["b"] = Invalid(422, "Invalid", "not legal")
     outcome = await bench.run((_create("a"), _create("b"), _create("c")), (_create("x"), _create("y")))
     assert [error.message for error in outcome.errors] == ["not legal"]
@@ -292,7 +294,7 @@ async def test_the_status_is_written_last_even_after_failures(
         bench.cluster.failures["a"] = failure
     bench.cluster.slow = {"x": 20}
     outcome = await bench.run(
-        (_create("a"),), (_create("x"),), statuses=(STATUS,), announce=(_told("by the way"),)
+        (_create("a"),), (_create("x"),), statuses=(STATUS,), announce=(_event("by the way"),)
     )
     assert bench.diary[-3:] == ["status demo", "tell: status", "tell: by the way"]
     assert (bench.cluster.sent[-1]["kind"], bench.cluster.sent[-1]["status"]) == (SET.kind, {"replicas": 1})
@@ -397,7 +399,7 @@ async def test_deletions_are_recorded_until_the_plan_has_ended(bench: _Bench) ->
     assert bench.going == set()
 
 
-REMEMBER = Merge(SET, {"status": {"a": "b"}}, why="because", subresource="status", announce=(_told("it"),))
+REMEMBER = Merge(SET, {"status": {"a": "b"}}, why="because", subresource="status", announce=(_event("it"),))
 
 
 async def test_a_record_is_written_before_the_next_action(bench: _Bench) -> None:
@@ -410,7 +412,7 @@ async def test_a_record_is_written_before_the_next_action(bench: _Bench) -> None
 @pytest.mark.parametrize(
     "failure",
     [
-        pytest.param(Conflict(409, "Conflict", "it is another one"), id="another set of that name"),
+        pytest.param(Conflict(409, "Conflict", "it is another one"), id="another set of the name"),
         pytest.param(NotFound(404, "NotFound", "gone"), id="deleted"),
         pytest.param(Unreachable("no"), id="no answer"),
         pytest.param(NotLeading("no"), id="no Lease"),
@@ -433,14 +435,14 @@ async def test_an_exception_stops_neither_the_status_nor_other_sequences(bench: 
 
 
 async def test_events_without_a_write_are_announced_too(bench: _Bench) -> None:
-    await bench.run(announce=(_told("one"), _told("two")))
+    await bench.run(announce=(_event("one"), _event("two")))
     assert bench.diary == ["tell: one", "tell: two"]
 
 
 @pytest.mark.parametrize(
     ("failure", "is_error"),
     [
-        pytest.param(NotFound(404, "NotFound", "gone"), False, id="the-set-is-gone"),
+        pytest.param(NotFound(404, "NotFound", "gone"), False, id="set-deleted"),
         pytest.param(Conflict(409, "Conflict", "another UID"), True, id="conflict"),
         pytest.param(Unreachable("refused"), True, id="unreachable"),
         pytest.param(NotLeading("not now"), True, id="not-leading"),
@@ -451,10 +453,10 @@ async def test_a_status_that_cannot_be_written(bench: _Bench, failure: ClusterEr
     second = Status(_reference("other"), {})
     outcome = await bench.run(statuses=(STATUS, second))
     assert outcome.errors == ([failure] if is_error else [])
-    assert bench.diary == ["status demo", "status other"], "nothing is told of what was not written"
+    assert bench.diary == ["status demo", "status other"], "there is no event about a failed write"
 
 
-FAILURE = _told("Failed to create x")
+FAILURE = _event("Failed to create x")
 
 
 def _terminating() -> ApiError:
@@ -478,7 +480,7 @@ def _terminating() -> ApiError:
         pytest.param(Throttled(503, "ServiceUnavailable", "m"), False, id="503"),
         pytest.param(Unreachable("m"), False, id="unreachable"),
         pytest.param(NotLeading("m"), False, id="not-leading"),
-        pytest.param(NotFound(404, "NotFound", "m"), False, id="namespace-gone"),
+        pytest.param(NotFound(404, "NotFound", "m"), False, id="namespace-deleted"),
         pytest.param(Conflict(409, "Conflict", "m denied the request"), True, id="webhook-with-409"),
         pytest.param(ApiError(500, "InternalError", "m failed calling webhook"), True, id="webhook-is-down"),
         pytest.param(Throttled(429, "TooManyRequests", "m denied request"), True, id="policy-with-429"),
@@ -601,8 +603,8 @@ async def test_creates_of_existing_objects(bench: _Bench, existing: dict[str, An
     assert ("create b" in bench.diary) is is_done
     assert [line for line in bench.diary if line.startswith("tell")] == (
         ["tell: created a", "tell: created b"] if is_done else []
-    ), "of a clash the next pass tells, which sees it"
-    assert existing in bench.put, "the next plan must see what is in the way"
+    ), "the next pass reports the clash"
+    assert existing in bench.put, "the next plan must see the existing object"
 
 
 def _revision(text: str, **metadata: Any) -> dict[str, Any]:
@@ -634,7 +636,7 @@ def _stored_revision(text: str, **metadata: Any) -> dict[str, Any]:
             _stored_revision('{"a":1,"b":2}')
             | {"metadata": _object("r", owner="u-other", labels={"key": "k"})["metadata"]},
             False,
-            id="somebody else's of equal data",
+            id="foreign with equal data",
         ),
     ],
 )
@@ -674,7 +676,7 @@ async def test_an_object_that_does_not_exist_counts_as_deleted(bench: _Bench) ->
     bench.cluster.failures["a"] = NotFound(404, "NotFound", "gone")
     outcome = await bench.run((_delete("a"), _create("b")))
     assert outcome.errors == [] and bench.put[0]["metadata"]["name"] == "b"
-    assert bench.gone == [(_reference("a"), {})], "nobody knows how it ended"
+    assert bench.gone == [(_reference("a"), {})], "the outcome is unknown"
     assert bench.diary == ["delete Foreground a", "tell: deleted a", "create b", "tell: created b"]
 
 
@@ -714,7 +716,7 @@ async def test_an_object_that_has_changed_is_not_deleted_if_its_version_counts(b
     bench.cluster.answers["get a"] = now = _object("a", uid=delete.target.uid, resourceVersion="8")
     outcome = await bench.run((delete, _create("b")))
     assert (outcome.errors, outcome.overtaken) == ([], True)
-    assert bench.diary == ["delete Foreground at version 7 a", "get a"], "nothing follows, nothing is told"
+    assert bench.diary == ["delete Foreground at version 7 a", "get a"], "no action and no event follow"
     assert bench.put == [now], "the next plan must see it"
 
 
@@ -732,7 +734,7 @@ async def test_a_recreated_object_counts_as_deleted(bench: _Bench, response: Any
     else:
         bench.cluster.answers["get a"] = response
     outcome = await bench.run((_delete("a"), _create("b")))
-    assert outcome.errors == [] and bench.put[:-1] == put, "the next plan must see the one that followed"
+    assert outcome.errors == [] and bench.put[:-1] == put, "the next plan must see the new object"
     assert bench.diary == ["delete Foreground a", "get a", "tell: deleted a", "create b", "tell: created b"]
 
 
@@ -759,7 +761,7 @@ async def test_a_conflict_does_not_mean_that_the_object_is_deleted(
 
 async def test_no_child_is_created_for_an_owner_that_is_deleted(bench: _Bench) -> None:
     """Two concurrent passes: one deletes a leader, the other creates workers for it."""
-    workers = Create(_object("workers", owner="u-leader"), why="because", announce=(_told("created"),))
+    workers = Create(_object("workers", owner="u-leader"), why="because", announce=(_event("created"),))
     outcome = await bench.run((_delete("leader"),), (workers, _apply("next")))
     assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
     assert outcome.errors == []
@@ -767,7 +769,7 @@ async def test_no_child_is_created_for_an_owner_that_is_deleted(bench: _Bench) -
 
 async def test_an_owner_is_deleted_after_its_children_are_created(bench: _Bench) -> None:
     bench.cluster.slow["workers"] = 5
-    workers = Create(_object("workers", owner="u-leader"), why="because", announce=(_told("created"),))
+    workers = Create(_object("workers", owner="u-leader"), why="because", announce=(_event("created"),))
     await bench.run((workers,), (_delete("leader"),))
     assert bench.diary == [
         "create workers",
@@ -831,8 +833,10 @@ GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         pytest.param(
             _object("a", kind="Pod", deletionGracePeriodSeconds=30, **GOING), True, id="waits-for-its-kubelet"
         ),
-        pytest.param(_object("a", kind="Pod", deletionGracePeriodSeconds=0, **GOING), False, id="gone-pod"),
-        pytest.param(_object("a", kind="Pod"), False, id="gone-without-a-trace"),
+        pytest.param(
+            _object("a", kind="Pod", deletionGracePeriodSeconds=0, **GOING), False, id="deleted-pod"
+        ),
+        pytest.param(_object("a", kind="Pod"), False, id="deleted-without-response"),
     ],
 )
 async def test_only_pending_deletions_are_recorded(

@@ -70,7 +70,7 @@ def owner(is_alive: bool = True) -> ChildOwner:
     )
 
 
-def one(action: Any) -> Plan:
+def plan_of(action: Any) -> Plan:
     return Plan(((action,),))
 
 
@@ -82,7 +82,7 @@ def problem_of(waiting_for: str = "", problems: tuple[Problem, ...] = ()) -> Pla
     return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=waiting_for, problems=problems)
 
 
-ADOPTED = one(SetOwner(target(Ownership.ORPHAN), REFERENCE, "the Service of the set has no owner"))
+ADOPTED = plan_of(SetOwner(target(Ownership.ORPHAN), REFERENCE, "the Service of the set has no owner"))
 LEAVING = problem_of("the former Service to be gone")
 CLASH = problem_of(NOTE, (Problem("NameClash", NOTE),))
 
@@ -95,10 +95,10 @@ def test_examples_match_their_ownership() -> None:
 
 
 @pytest.mark.parametrize("ownership", list(Ownership))
-@pytest.mark.parametrize("is_alive", [True, False], ids=["owner lives", "owner not seen alive"])
+@pytest.mark.parametrize("is_alive", [True, False], ids=["owner exists", "owner not seen alive"])
 def test_a_wanted_child(ownership: Ownership, is_alive: bool) -> None:
     expected = {
-        Ownership.ABSENT: one(CREATE),
+        Ownership.ABSENT: plan_of(CREATE),
         Ownership.OURS: Plan(),
         Ownership.TERMINATING: LEAVING,
         Ownership.ORPHAN: ADOPTED if is_alive else Plan(waiting_for="the set to be seen alive"),
@@ -108,7 +108,7 @@ def test_a_wanted_child(ownership: Ownership, is_alive: bool) -> None:
     of_name = Child(ownership, STORED[ownership], "the former Service")
     assert plan_child(owner(is_alive), of_name, CREATE) == expected
     if ownership in (Ownership.ABSENT, Ownership.OURS):
-        assert plan_obstacle(owner(is_alive), of_name) is None, "writers of another kind may begin"
+        assert plan_obstacle(owner(is_alive), of_name) is None, "writes of another kind may start"
     else:
         assert plan_obstacle(owner(is_alive), of_name) == expected
 
@@ -116,7 +116,7 @@ def test_a_wanted_child(ownership: Ownership, is_alive: bool) -> None:
 @pytest.mark.parametrize("ownership", list(Ownership))
 def test_an_unwanted_child(ownership: Ownership) -> None:
     """Callers skip `plan_unwanted` for a child that must stay."""
-    delete = one(Delete(target(Ownership.OURS), "Background", why="nobody asks"))
+    delete = plan_of(Delete(target(Ownership.OURS), "Background", why="nobody asks"))
     expected = delete if ownership == Ownership.OURS else Plan()
     assert plan_unwanted(owner(), STORED[ownership], "nobody asks") == expected
 
@@ -140,10 +140,10 @@ def test_labels_are_repaired_in_the_same_write_as_the_spec() -> None:
     bare = child(REFERENCE, labels={"team": "a"})
     planned = plan_child(owner(), Child(Ownership.OURS, bare, ""), CREATE)
     patch = {"metadata": {"labels": {NAME_LABEL: "demo"}}}
-    assert planned == one(Merge(Reference.to(bare), patch, why=LABELS_DIFFER))
+    assert planned == plan_of(Merge(Reference.to(bare), patch, why=LABELS_DIFFER))
     both = plan_child(owner(), Child(Ownership.OURS, bare, ""), CREATE, lambda *_: {"a": {"spec": {"x": 1}}})
     patch |= {"spec": {"x": 1}}
-    assert both == one(Merge(Reference.to(bare), patch, why=f"a; {LABELS_DIFFER}"))
+    assert both == plan_of(Merge(Reference.to(bare), patch, why=f"a; {LABELS_DIFFER}"))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_labels_are_repaired_in_the_same_write_as_the_spec() -> None:
     ],
 )
 def test_repairs(patches: Mapping[str, Object], why: str, patch: Object | None) -> None:
-    expected = Plan() if patch is None else one(Merge(Reference.to(INTENT), patch, why=why))
+    expected = Plan() if patch is None else plan_of(Merge(Reference.to(INTENT), patch, why=why))
     assert repair(INTENT, patches) == expected
 
 
@@ -238,7 +238,7 @@ def test_a_service_with_a_cluster_ip_is_recreated(is_trimmed: bool) -> None:
 
 def test_merged_plans_keep_their_order_and_the_shortest_requeue() -> None:
     clash, leaving = CLASH, Plan(again_after=5.0, waiting_for="a", stuck_pods=1, standing=frozenset({"late"}))
-    assert merge_plans(one(CREATE), Plan(((),)), clash, leaving, ADOPTED) == Plan(
+    assert merge_plans(plan_of(CREATE), Plan(((),)), clash, leaving, ADOPTED) == Plan(
         sequences=((CREATE,), *ADOPTED.sequences),
         again_after=5.0,
         waiting_for=f"{NOTE}; a",

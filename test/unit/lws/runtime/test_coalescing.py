@@ -52,7 +52,7 @@ def test_workers_that_terminate_with_their_leader_are_urgent() -> None:
         pytest.param((None, WORKERS), None, id="the created worker StatefulSet"),
         pytest.param((None, make_worker_pod(ready=False, phase="Pending")), WORKERS, id="a worker"),
         pytest.param((None, make_worker_pod(ready=False, phase="Pending")), None, id="a worker, seen first"),
-        pytest.param((PENDING, LEADER), WORKERS, id="the leader is ready, its workers are made"),
+        pytest.param((PENDING, LEADER), WORKERS, id="the leader is ready, its workers are created"),
     ],
 )
 def test_a_starting_group_causes_more_events(change: Change, workers: dict[str, Any] | None) -> None:
@@ -63,7 +63,7 @@ def test_a_starting_group_causes_more_events(change: Change, workers: dict[str, 
     ("change", "workers"),
     [
         pytest.param((PENDING, LEADER), None, id="the leader is ready, workers may wait for it"),
-        pytest.param((PENDING, LEADER), OF_OTHERS, id="the leader is ready, the former workers are there"),
+        pytest.param((PENDING, LEADER), OF_OTHERS, id="the leader is ready, the former workers exist"),
         pytest.param((LEADER, PENDING), WORKERS, id="the leader is no longer ready"),
         pytest.param((None, OF_OTHERS), OF_OTHERS, id="a foreign StatefulSet"),
         pytest.param((None, make_worker_pod(status=RESTARTED)), WORKERS, id="a worker that has restarted"),

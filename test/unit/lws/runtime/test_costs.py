@@ -13,7 +13,7 @@ def test_updates_stay_within_their_share_of_a_core() -> None:
     cost = Cost(fixed=0.010, per_group=0.0001, share=0.05)
     assert cost.pace(10**9) == timing.LONGEST_PACE_SECONDS
     assert [cost.pace(groups) for groups in (0, 1, 100)] == pytest.approx([0.2, 0.202, 0.4])
-    assert cost.pace(-3) == cost.pace(0), "what a spec says may be nonsense"
+    assert cost.pace(-3) == cost.pace(0), "a spec may be invalid"
 
 
 @pytest.mark.parametrize("cost", [costs.STEP, costs.STATUS])

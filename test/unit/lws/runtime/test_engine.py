@@ -50,7 +50,7 @@ async def test_the_store_is_current_while_every_stream_is_alive() -> None:
             stream.listed.set()
         assert engine._store.is_current()
         next(iter(engine._informers.values()))._read_at -= timing.SILENT_WATCH_SECONDS + 1
-        assert not engine._store.is_current(), "what it shows may be old"
+        assert not engine._store.is_current(), "its data may be outdated"
 
 
 @in_fake_time
@@ -135,7 +135,7 @@ async def test_the_lease_expires_while_a_write_is_unanswered() -> None:
 async def test_caches_are_cleared_when_the_lease_is_lost() -> None:
     """Passes of the next term reach nothing of a former one, except what all terms share."""
     async with an_engine() as engine:
-        assert engine._terms.passes_over("ns") == {}, "nobody acts"
+        assert engine._terms.passes_over("ns") == {}, "no manager is active"
         engine._gain(everywhere)
         former = engine._terms.passes_over("ns")
         assert set(former) == {"set", "group", "disaggregatedset"}

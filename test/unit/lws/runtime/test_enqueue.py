@@ -39,7 +39,7 @@ def test_a_change_enqueues_the_keys_of_its_object() -> None:
     routes: dict[str, Route] = {}
     triggers = Triggers(queue, lambda obj: routes.get(obj["kind"]))
     triggers.on_change(None, SERVICE)
-    assert queue.added == [], "nobody acts yet"
+    assert queue.added == [], "no manager is active yet"
     routes |= {"Service": _route((ONE, 0.0), (TWO, 2.0)), "Pod": _route((ONE, 9.0))}
     triggers.on_change(None, SERVICE)
     triggers.on_change(SERVICE, None)
@@ -69,6 +69,6 @@ def test_deleted_objects_are_passed_to_forget() -> None:
     triggers.on_change(first, {**first, "spec": {}})
     assert forgotten == []
     triggers.on_change(first, second)
-    assert forgotten == [first], "another one has its name"
+    assert forgotten == [first], "another object has its name"
     triggers.on_change(second, None)
     assert forgotten == [first, second]

@@ -63,7 +63,7 @@ def test_every_kind_is_a_cluster_error() -> None:
     "body",
     [
         pytest.param(None, id="no-JSON"),
-        pytest.param({}, id="nothing-in-it"),
+        pytest.param({}, id="empty-body"),
         pytest.param({"message": None, "reason": None, "details": None}, id="nulls"),
         pytest.param({"details": {"causes": None}}, id="no-causes"),
         pytest.param({"details": "a sentence", "code": 9}, id="JSON-of-a-proxy"),
@@ -90,9 +90,7 @@ def test_bodies_that_are_not_a_status(body: dict[str, Any] | None) -> None:
         pytest.param(None, _status(retryAfterSeconds=4), 4.0, id="only-in-the-status"),
         pytest.param("7", _status(retryAfterSeconds=4), 7.0, id="the-header-counts"),
         pytest.param("86400", None, timing.LONGEST_RETRY_AFTER_SECONDS, id="a-day"),
-        pytest.param(
-            None, _status(retryAfterSeconds=86400), timing.LONGEST_RETRY_AFTER_SECONDS, id="a-day-in-it"
-        ),
+        pytest.param(None, _status(retryAfterSeconds=86400), timing.LONGEST_RETRY_AFTER_SECONDS, id="date"),
     ],
 )
 def test_retry_after(header: str | None, body: dict[str, Any] | None, seconds: float | None) -> None:

@@ -111,7 +111,7 @@ async def test_without_related_object_and_without_namespace() -> None:
 @pytest.mark.parametrize(
     ("note", "written"),
     [
-        pytest.param("x" * 1024, "x" * 1024, id="just-fits"),
+        pytest.param("x" * 1024, "x" * 1024, id="at-the-limit"),
         pytest.param("x" * 1025, "x" * 1024, id="one-byte-too-long"),
         pytest.param("x" * 1023 + "ü", "x" * 1023, id="a-character-of-two-bytes-at-the-end"),
         pytest.param("→" * 400, "→" * 341, id="characters-of-three-bytes"),

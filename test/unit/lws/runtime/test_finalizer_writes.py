@@ -80,7 +80,9 @@ async def test_a_terminating_object_gets_no_finalizer() -> None:
     with pytest.raises(Overtaken):
         await world.write(is_there=True)
     assert world.finalizers == [THEIRS] and world.seen
-    assert await World(OURS, is_terminating=True).write(is_there=True) is not None, "it has it already"
+    assert await World(OURS, is_terminating=True).write(is_there=True) is not None, (
+        "the finalizer exists already"
+    )
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["added", "taken away"])

@@ -23,22 +23,22 @@ from test.unit.fake_time import in_fake_time, now
 class _Sink:
     """A recorder of the sink's calls, in order."""
 
-    told: list[tuple[Any, ...]] = field(default_factory=list)
-    known: dict[str, int] = field(default_factory=dict)
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    stored: dict[str, int] = field(default_factory=dict)
 
     def version_of(self, obj: Mapping[str, Any]) -> int:
-        return self.known.get(obj["metadata"]["uid"], 0)
+        return self.stored.get(obj["metadata"]["uid"], 0)
 
     def put(self, obj: Mapping[str, Any]) -> None:
         assert obj["kind"] == "Pod" and obj["apiVersion"] == "v1"
-        self.told.append(("put", obj["metadata"]["uid"]))
+        self.calls.append(("put", obj["metadata"]["uid"]))
 
     def drop(self, obj: Mapping[str, Any]) -> None:
-        self.told.append(("drop", obj["metadata"]["uid"]))
+        self.calls.append(("drop", obj["metadata"]["uid"]))
 
     def retain(self, kind: str, uids: Iterable[str], version: str, other_labels: Iterable[str] = ()) -> None:
         assert kind == "Pod" and not other_labels
-        self.told.append(("retain", sorted(uids), version))
+        self.calls.append(("retain", sorted(uids), version))
 
 
 def _item(uid: str, version: int = 1, **more: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class _Bench:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        return self.sink.told
+        return self.sink.calls
 
     @property
     def versions(self) -> list[str]:
@@ -378,7 +378,7 @@ async def test_an_unavailable_server_is_not_a_dead_stream() -> None:
     async with _bench() as bench:
         await bench.run(_page("a", version=7), *[failure(503)] * 300, seconds=3600.0)
         assert bench.informer.seconds_silent < 20.0
-        assert bench.informer.seconds_behind > 3500.0, "what the sink has is old all the same"
+        assert bench.informer.seconds_behind > 3500.0, "the stored objects are outdated anyway"
 
 
 @in_fake_time
@@ -390,7 +390,7 @@ async def test_a_list_older_than_the_watch_means_that_etcd_was_restored() -> Non
             _page("a", "back from the dead", version=50),
         )
         assert bench.rollback.is_rolled_back
-    assert calls == [("put", "a"), ("retain", ["a"], "7"), ("put", "a")], "nothing of it was taken in"
+    assert calls == [("put", "a"), ("retain", ["a"], "7"), ("put", "a")], "no object of the list was stored"
 
 
 @in_fake_time
@@ -415,7 +415,7 @@ async def test_a_lagging_watch_does_not_mean_that_etcd_was_restored() -> None:
     ("stored", "is_restored"),
     [
         pytest.param(80, True, id="the list must contain it"),
-        pytest.param(60, False, id="the known version"),
+        pytest.param(60, False, id="the stored version"),
         pytest.param(40, False, id="the store is behind"),
         pytest.param(101, False, id="written after the list"),
     ],
@@ -426,7 +426,7 @@ async def test_an_older_object_in_a_newer_list_means_that_etcd_was_restored(
 ) -> None:
     """An etcd restored as its documentation advises continues at a revision that was never reached."""
     async with _bench() as bench:
-        bench.sink.known["a"] = stored
+        bench.sink.stored["a"] = stored
         items = [_item("a", 60)]
         await bench.run(answer_json({"metadata": {"resourceVersion": "100"}, "items": items}))
         assert bench.rollback.is_rolled_back is is_restored
@@ -440,7 +440,7 @@ async def test_a_refresh_lists_what_a_frozen_watch_does_not_show() -> None:
         await bench.informer.listed.wait()
         await asyncio.sleep(1.0)
         await bench.informer.refresh()
-        assert bench.sink.told[-3:] == [("put", "a"), ("put", "b"), ("retain", ["a", "b"], "9")]
+        assert bench.sink.calls[-3:] == [("put", "a"), ("put", "b"), ("retain", ["a", "b"], "9")]
         assert bench.versions == ["list", "7", "list"]
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -194,7 +194,7 @@ async def test_a_partially_written_ca_is_ignored(
 
 
 @pytest.mark.parametrize("client", ["ours", "kopf"])
-async def test_after_a_refusal_credentials_are_loaded_once_and_sent(client: str) -> None:
+async def test_credentials_are_loaded_once_after_a_refusal_and_sent(client: str) -> None:
     loads: list[str] = []
 
     async def load(configuration: Configuration) -> Lifetime:

@@ -23,10 +23,10 @@ FOREIGN = {**OURS, "metadata": {**OURS["metadata"], "ownerReferences": [], "reso
 class FakeCluster:
     def __init__(self, *objects: dict[str, Any]) -> None:
         self.objects = {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
-        self.asked: list[tuple[str, str]] = []
+        self.reads: list[tuple[str, str]] = []
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        self.asked.append((kind, name))
+        self.reads.append((kind, name))
         if (kind, name) not in self.objects:
             raise NotFound(404, "NotFound", f"{kind} {name} not found")
         return self.objects[kind, name]
@@ -48,7 +48,7 @@ async def test_lookup_by_name(stored: Any, live: Any, look: bool, expected: Any,
         store.put(stored)
     lookup = Lookup(cast(Cluster, cluster), store, NAME_LABEL)
     assert await lookup.named("StatefulSet", "default", "demo", UID, look_when_absent=look) == expected
-    assert len(cluster.asked) == reads
+    assert len(cluster.reads) == reads
     assert store.get("StatefulSet", "default", "demo") == expected
 
 

@@ -104,7 +104,7 @@ async def test_no_snapshot(bench: _Bench) -> None:
     bench.snapshot = None
     again = await bench.work()
     assert again == Again()
-    assert again.rest == 0.0, "the next leader of a group must not wait because the former one went"
+    assert again.rest == 0.0, "the next leader of a group must not wait because of its predecessor"
     assert bench.planned == [] and bench.carried_out == [] and bench.results() == ["success"]
 
 
@@ -177,9 +177,9 @@ FAILURES = [
         [_terminating(), Conflict(409, "Conflict", "no object of this UID")],
         Again(after=60.0),
         [],
-        id="namespace-terminating-and-what-was-in-it-is-gone",
+        id="namespace-terminating-and-object-deleted",
     ),
-    pytest.param([_namespace_gone()], Again(after=60.0), [], id="namespace-gone"),
+    pytest.param([_namespace_gone()], Again(after=60.0), [], id="namespace-deleted"),
 ]
 
 
@@ -271,7 +271,7 @@ async def test_set_passes_are_delayed_longer_with_many_sets(bench: _Bench) -> No
 
 
 async def test_pods_on_lost_nodes_are_counted_over_all_groups(bench: _Bench) -> None:
-    def shown(series: str) -> float:
+    def value_of(series: str) -> float:
         (line,) = [
             line for line in bench.metrics.text().decode().splitlines() if line.startswith(f"{series} ")
         ]
@@ -286,16 +286,16 @@ async def test_pods_on_lost_nodes_are_counted_over_all_groups(bench: _Bench) -> 
     bench.plan = Plan(sequences=((CREATE,),), stuck_pods=1)
     await loop.work(second)
     await loop.work(second)
-    assert (shown("lws_pods_held_by_lost_nodes"), shown("lws_pods_deleted_by_force_total")) == (3, 2)
+    assert (value_of("lws_pods_held_by_lost_nodes"), value_of("lws_pods_deleted_by_force_total")) == (3, 2)
     bench.snapshot = None
     await loop.work(first)
-    assert shown("lws_pods_held_by_lost_nodes") == 1
+    assert value_of("lws_pods_held_by_lost_nodes") == 1
     bench.snapshot = object()
     await loop.work(Key("group", "elsewhere", "demo-0"))
     loop.forget(lambda namespace: namespace == "ns")
-    assert shown("lws_pods_held_by_lost_nodes") == 1
+    assert value_of("lws_pods_held_by_lost_nodes") == 1
     loop.forget(lambda namespace: True)
-    assert shown("lws_pods_held_by_lost_nodes") == 0
+    assert value_of("lws_pods_held_by_lost_nodes") == 0
 
 
 async def test_a_pass_that_lost_its_lease_updates_no_gauge(bench: _Bench) -> None:
@@ -345,7 +345,7 @@ async def test_writes_after_losing_the_lease_are_counted_in_sums_only(bench: _Be
 
 
 async def test_keys_are_counted_by_state(bench: _Bench) -> None:
-    def shown() -> list[str]:
+    def fleet_lines() -> list[str]:
         lines = bench.metrics.text().decode().splitlines()
         return [line for line in lines if line.startswith("fleets_")]
 
@@ -357,15 +357,15 @@ async def test_keys_are_counted_by_state(bench: _Bench) -> None:
     bench.plan = Plan(standing=frozenset({"Late"}))
     for key in (first, first, second):
         await loop.work(key)
-    assert shown() == ["fleets_late 2.0", "fleets_lost 0.0"]
+    assert fleet_lines() == ["fleets_late 2.0", "fleets_lost 0.0"]
     bench.plan = Plan(sequences=((CREATE,),), standing=frozenset({"Lost"}))
     await loop.work(first)
-    assert shown() == ["fleets_late 1.0", "fleets_lost 1.0"]
+    assert fleet_lines() == ["fleets_late 1.0", "fleets_lost 1.0"]
     loop.forget(lambda namespace: namespace == "elsewhere")
-    assert shown() == ["fleets_late 0.0", "fleets_lost 1.0"]
+    assert fleet_lines() == ["fleets_late 0.0", "fleets_lost 1.0"]
     bench.snapshot = None
     await loop.work(first)
-    assert shown() == ["fleets_late 0.0", "fleets_lost 0.0"]
+    assert fleet_lines() == ["fleets_late 0.0", "fleets_lost 0.0"]
 
 
 async def test_the_throttled_plan_is_applied(bench: _Bench) -> None:
@@ -443,7 +443,7 @@ def test_a_pass_of_a_former_term_does_not_write_in_the_next_one() -> None:
     terms = Terms(begin, lambda namespace: leads[0])
     terms.begin(everywhere)
     terms.end(everywhere)
-    assert may_write[0]("ns"), "the Lease is still held: it is about to be given up"
+    assert may_write[0]("ns"), "the Lease is still held and about to be released"
     leads[0] = False
     assert not may_write[0]("ns")
     leads[0] = True

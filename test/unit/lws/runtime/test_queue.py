@@ -19,7 +19,7 @@ from test.unit.fake_time import in_fake_time, now
 
 WINDOW = 0.3
 
-Says = Callable[[Hashable], Again]
+Outcome = Callable[[Hashable], Again]
 
 
 @dataclass
@@ -27,7 +27,7 @@ class _Work:
     """Passes with a given duration and given results."""
 
     duration: float = 0.0
-    says: Says = lambda key: Again()
+    outcome: Outcome = lambda key: Again()
     began: list[tuple[Hashable, float]] = field(default_factory=list)
     running: Counter[Hashable] = field(default_factory=Counter)
     most: int = 0
@@ -40,7 +40,7 @@ class _Work:
         self.most = max(self.most, self.running.total())
         try:
             await asyncio.sleep(self.duration)
-            return self.says(key)
+            return self.outcome(key)
         finally:
             self.running[key] -= 1
 
@@ -101,9 +101,9 @@ class _Bench:
 
 @asynccontextmanager
 async def _bench(
-    duration: float = 0.0, says: Says | None = None, concurrency: int = 8
+    duration: float = 0.0, outcome: Outcome | None = None, concurrency: int = 8
 ) -> AsyncIterator[_Bench]:
-    bench = _Bench(_Work(duration, says or (lambda key: Again())))
+    bench = _Bench(_Work(duration, outcome or (lambda key: Again())))
     bench.start(concurrency)
     yield bench
     await bench.queue.drain()
@@ -137,7 +137,7 @@ async def test_an_urgent_event_skips_the_delay() -> None:
         await bench.at(0.1)
         bench.queue.add("a", AT_ONCE)
         await bench.at(5.0)
-        assert bench.work.moments() == [0.0, 0.1], "that which rested comes with it"
+        assert bench.work.moments() == [0.0, 0.1], "the delayed event is included"
 
 
 @in_fake_time
@@ -153,7 +153,7 @@ async def test_an_urgent_event_during_a_pass_follows_it() -> None:
 
 @in_fake_time
 async def test_urgent_events_do_not_shorten_a_backoff() -> None:
-    async with _bench(says=lambda key: Again(failed=True)) as bench:
+    async with _bench(outcome=lambda key: Again(failed=True)) as bench:
         bench.queue.add("a")
         await bench.at(0.01)
         bench.queue.add("a", AT_ONCE)
@@ -215,7 +215,7 @@ async def test_a_pass_that_adds_its_own_key_runs_again() -> None:
                 bench.queue.add(key)
             return Again()
 
-        bench.work.says = add_once
+        bench.work.outcome = add_once
         bench.queue.add("a")
         await bench.at(10.0)
         assert bench.work.moments() == [0.0, WINDOW]
@@ -256,16 +256,16 @@ async def test_events_while_a_key_waits_for_a_slot_cause_no_second_pass() -> Non
     ("after", "event_at", "moments"),
     [
         pytest.param(5.0, None, [0.0, 5.0], id="nothing-happens"),
-        pytest.param(5.0, 2.0, [0.0, 2.0], id="an-event-comes-first"),
-        pytest.param(5.0, 0.1, [0.0, WINDOW], id="an-event-in-the-window-comes-first"),
-        pytest.param(0.2, 0.1, [0.0, 0.2], id="an-event-does-not-put-it-off"),
+        pytest.param(5.0, 2.0, [0.0, 2.0], id="event-before-the-requeue"),
+        pytest.param(5.0, 0.1, [0.0, WINDOW], id="event-in-the-window-before-the-requeue"),
+        pytest.param(0.2, 0.1, [0.0, 0.2], id="event-does-not-delay-the-requeue"),
         pytest.param(0.0, None, [0.0, 0.0], id="at-once"),
     ],
 )
 @in_fake_time
 async def test_requeue_after(after: float, event_at: float | None, moments: list[float]) -> None:
     async with _bench() as bench:
-        bench.work.says = lambda key: Again(after=after if len(bench.work.began) == 1 else None)
+        bench.work.outcome = lambda key: Again(after=after if len(bench.work.began) == 1 else None)
         bench.queue.add("a")
         if event_at is not None:
             await bench.at(event_at)
@@ -277,7 +277,7 @@ async def test_requeue_after(after: float, event_at: float | None, moments: list
 @in_fake_time
 async def test_an_event_during_a_pass_precedes_its_requeue() -> None:
     async with _bench(duration=0.1) as bench:
-        bench.work.says = lambda key: Again(after=60.0 if len(bench.work.began) == 1 else None)
+        bench.work.outcome = lambda key: Again(after=60.0 if len(bench.work.began) == 1 else None)
         bench.queue.add("a")
         await bench.at(0.05)
         bench.queue.add("a")
@@ -287,7 +287,7 @@ async def test_an_event_during_a_pass_precedes_its_requeue() -> None:
 
 @in_fake_time
 async def test_failures_back_off_exponentially_with_jitter_up_to_a_limit() -> None:
-    async with _bench(says=lambda key: Again(failed=True)) as bench:
+    async with _bench(outcome=lambda key: Again(failed=True)) as bench:
         bench.queue.add("a")
         await bench.at(300.0)
         delays = [later - sooner for sooner, later in pairwise(bench.work.moments())]
@@ -300,7 +300,7 @@ async def test_failures_back_off_exponentially_with_jitter_up_to_a_limit() -> No
 
 @in_fake_time
 async def test_backoffs_of_keys_that_fail_together_differ() -> None:
-    async with _bench(says=lambda key: Again(failed=True), concurrency=100) as bench:
+    async with _bench(outcome=lambda key: Again(failed=True), concurrency=100) as bench:
         for key in range(50):
             bench.queue.add(key)
         await bench.at(1.0)
@@ -311,7 +311,7 @@ async def test_backoffs_of_keys_that_fail_together_differ() -> None:
 @in_fake_time
 async def test_retry_after_extends_the_backoff() -> None:
     async with _bench() as bench:
-        bench.work.says = lambda key: Again(after=20.0, failed=len(bench.work.began) == 1)
+        bench.work.outcome = lambda key: Again(after=20.0, failed=len(bench.work.began) == 1)
         bench.queue.add("a")
         await bench.at(30.0)
         assert bench.work.moments() == [0.0, 20.0]
@@ -320,7 +320,7 @@ async def test_retry_after_extends_the_backoff() -> None:
 @in_fake_time
 async def test_events_do_not_shorten_a_backoff_and_are_not_lost() -> None:
     async with _bench() as bench:
-        bench.work.says = lambda key: (
+        bench.work.outcome = lambda key: (
             Again(after=20.0, failed=True) if len(bench.work.began) == 1 else Again()
         )
         bench.queue.add("a")
@@ -333,7 +333,7 @@ async def test_events_do_not_shorten_a_backoff_and_are_not_lost() -> None:
 
 @in_fake_time
 async def test_many_events_do_not_shorten_a_backoff() -> None:
-    async with _bench(says=lambda key: Again(failed=True)) as bench:
+    async with _bench(outcome=lambda key: Again(failed=True)) as bench:
         for step in range(6000):
             await bench.at(step / 100)
             bench.queue.add("a")
@@ -346,7 +346,7 @@ async def test_many_events_do_not_shorten_a_backoff() -> None:
 @in_fake_time
 async def test_an_event_during_a_failing_pass_waits_for_the_back_off() -> None:
     async with _bench(duration=0.1) as bench:
-        bench.work.says = lambda key: Again(after=5.0, failed=len(bench.work.began) == 1)
+        bench.work.outcome = lambda key: Again(after=5.0, failed=len(bench.work.began) == 1)
         bench.queue.add("a")
         await bench.at(0.05)
         bench.queue.add("a")
@@ -357,7 +357,7 @@ async def test_an_event_during_a_failing_pass_waits_for_the_back_off() -> None:
 @in_fake_time
 async def test_a_pass_that_succeeds_ends_the_back_off() -> None:
     async with _bench() as bench:
-        bench.work.says = lambda key: Again(failed=len(bench.work.began) not in (6, 7))
+        bench.work.outcome = lambda key: Again(failed=len(bench.work.began) not in (6, 7))
         bench.queue.add("a")
         await bench.at(10.0)
         assert len(bench.work.began) == 6
@@ -373,7 +373,7 @@ async def test_a_bug_in_a_pass_is_logged_and_backs_off(caplog: pytest.LogCapture
     def stumble(key: Hashable) -> Again:
         raise KeyError("spec")
 
-    async with _bench(says=stumble) as bench:
+    async with _bench(outcome=stumble) as bench:
         bench.queue.add("a")
         await bench.at(1.0)
         assert 3 <= len(bench.work.began) <= 6
@@ -393,9 +393,9 @@ async def test_no_pass_before_the_queue_opens() -> None:
 
 @in_fake_time
 async def test_drop_removes_waiting_keys() -> None:
-    says = {"soon": Again(after=1.0), "failed": Again(failed=True), "done": Again(), "window": Again()}
-    async with _bench(says=lambda key: says[str(key)]) as bench:
-        for key in says:
+    outcome = {"soon": Again(after=1.0), "failed": Again(failed=True), "done": Again(), "window": Again()}
+    async with _bench(outcome=lambda key: outcome[str(key)]) as bench:
+        for key in outcome:
             bench.queue.add(key)
         await bench.at(0.01)
         bench.queue.add("window")
@@ -408,7 +408,7 @@ async def test_drop_removes_waiting_keys() -> None:
 
 @in_fake_time
 async def test_keys_of_lost_shards_are_dropped() -> None:
-    work, shards = _Work(duration=1.0, says=lambda key: Again(after=2.0)), {"mine", "runs", "lost"}
+    work, shards = _Work(duration=1.0, outcome=lambda key: Again(after=2.0)), {"mine", "runs", "lost"}
     queue = Queue(work, WINDOW, 8, _Meter(), shards.__contains__)
     queue.open()
     for key in ("mine", "runs", "not mine"):
@@ -433,7 +433,7 @@ async def test_keys_of_lost_shards_are_dropped() -> None:
 
 @in_fake_time
 async def test_drop_lets_running_passes_finish_and_starts_none() -> None:
-    async with _bench(duration=1.0, concurrency=1, says=lambda key: Again(after=0.1)) as bench:
+    async with _bench(duration=1.0, concurrency=1, outcome=lambda key: Again(after=0.1)) as bench:
         bench.queue.add("runs")
         bench.queue.add("waits for a slot")
         await bench.at(0.5)
@@ -497,7 +497,7 @@ async def test_the_meter_follows_each_key() -> None:
 @in_fake_time
 async def test_the_meter_counts_retries() -> None:
     failing = iter((True, False))
-    async with _bench(says=lambda key: Again(failed=next(failing))) as bench:
+    async with _bench(outcome=lambda key: Again(failed=next(failing))) as bench:
         bench.queue.add("a")
         await bench.at(60.0)
         once = [("due", "a"), ("begun", "a"), ("ended", "a")]
@@ -506,7 +506,7 @@ async def test_the_meter_counts_retries() -> None:
 
 @in_fake_time
 async def test_a_key_that_waits_for_its_time_is_not_due() -> None:
-    async with _bench(says=lambda key: Again(after=30.0)) as bench:
+    async with _bench(outcome=lambda key: Again(after=30.0)) as bench:
         bench.queue.add("a")
         await bench.at(10.0)
         assert not bench.meter.waiting and not bench.meter.running
@@ -541,10 +541,10 @@ async def test_timers_may_fire_a_little_early(early: float, monkeypatch: pytest.
 async def test_no_event_is_lost(seed: int) -> None:
     draw = random.Random(seed)
 
-    def says(key: Hashable) -> Again:
+    def outcome(key: Hashable) -> Again:
         return draw.choice([Again(), Again(), Again(failed=True), Again(after=draw.uniform(0.0, 2.0))])
 
-    async with _bench(says=says, concurrency=3) as bench:
+    async with _bench(outcome=outcome, concurrency=3) as bench:
         added: dict[Hashable, float] = {}
         for _ in range(300):
             bench.work.duration = draw.choice([0.0, 0.05, 0.5])
@@ -552,7 +552,7 @@ async def test_no_event_is_lost(seed: int) -> None:
             bench.queue.add(key, draw.choice([0.0, 0.0, 0.4]))
             added[key] = round(now() - bench.work.epoch, 6)
             await asyncio.sleep(draw.choice([0.0, 0.01, 0.2]))
-        bench.work.says = lambda key: Again()
+        bench.work.outcome = lambda key: Again()
         await asyncio.sleep(100.0)
         assert bench.work.most <= 3
         assert all(bench.work.moments(key)[-1] >= moment for key, moment in added.items())
@@ -587,7 +587,7 @@ async def test_delayable_events_are_delayed(events: list[tuple[float, float]], m
 @in_fake_time
 async def test_delayable_events_do_not_delay_a_due_pass() -> None:
     async with _bench(duration=0.1) as bench:
-        bench.work.says = lambda key: Again(after=0.5 if len(bench.work.began) == 1 else None)
+        bench.work.outcome = lambda key: Again(after=0.5 if len(bench.work.began) == 1 else None)
         bench.queue.add("a")
         await bench.at(0.05)
         bench.queue.add("a", 2.0)
@@ -598,7 +598,7 @@ async def test_delayable_events_do_not_delay_a_due_pass() -> None:
 @pytest.mark.parametrize(("rest", "second"), [(0.1, 0.1), (0.8, 0.8), (0.0, 0.05)])
 @in_fake_time
 async def test_a_pass_sets_the_delay_of_its_key(rest: float, second: float) -> None:
-    async with _bench(says=lambda key: Again(rest=rest)) as bench:
+    async with _bench(outcome=lambda key: Again(rest=rest)) as bench:
         bench.queue.add("a")
         await bench.at(0.05)
         bench.queue.add("a")
@@ -662,10 +662,10 @@ async def test_the_queue_continues_after_being_empty() -> None:
 
 @in_fake_time
 async def test_keys_are_counted_by_state() -> None:
-    def says(key: Hashable) -> Again:
+    def outcome(key: Hashable) -> Again:
         return Again(failed=True) if key == "bad" else Again(after=60.0)
 
-    async with _bench(duration=1.0, says=says) as bench:
+    async with _bench(duration=1.0, outcome=outcome) as bench:
         bench.queue.add("good")
         bench.queue.add("bad")
         await asyncio.sleep(0.5)

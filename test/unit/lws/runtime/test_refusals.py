@@ -86,7 +86,7 @@ def test_a_successful_update_does_not_end_the_refusal_of_a_deletion() -> None:
     assert refusals.forget(delete("demo-1"), SET)
 
 
-def test_of_equal_rejections_the_first_is_reported() -> None:
+def test_the_first_of_equal_rejections_is_reported() -> None:
     """There is one sentence and one Event, however many groups are affected and in whatever order."""
     refusals = Refusals()
     for name in ("demo-7", "demo-3", "demo-5", "demo-3"):
@@ -111,7 +111,7 @@ def test_only_the_leader_statefulset_is_reported_as_such() -> None:
     refusals.record(Apply(intent(name="demo"), why="because", uid="u"), ERROR, SET)
     assert refusals.of_leaders("ns", "demo") and not refusals.of_leaders("other", "demo")
     now[0] = 91.0
-    assert not refusals.of_leaders("ns", "demo"), "nobody has tried for so long"
+    assert not refusals.of_leaders("ns", "demo"), "no write was attempted for that long"
 
 
 def test_rejections_are_sorted_and_unique() -> None:

@@ -34,4 +34,4 @@ async def test_a_consistent_read_of_an_older_version() -> None:
     with pytest.raises(RolledBack, match="restored from a backup"):
         await waiting
     rollback.check("pods", "101", 100)
-    assert rollback.is_rolled_back, "what is remembered does not become true again"
+    assert rollback.is_rolled_back, "earlier observations do not become valid again"

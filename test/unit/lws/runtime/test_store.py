@@ -104,7 +104,7 @@ def _not_found(store: Store) -> None:
         pytest.param([_put(5), _drop(8), _put(7)], None, None, id="late-answer-after-the-deletion"),
         pytest.param([_drop(8), _put(7)], None, None, id="late-answer-to-a-create"),
         pytest.param([_put(5), _drop(8), _put(9, "u-2")], 9, "u-2", id="replaced"),
-        pytest.param([_put(5), _put(9, "u-2")], 9, "u-2", id="replaced-before-the-deletion-was-told"),
+        pytest.param([_put(5), _put(9, "u-2")], 9, "u-2", id="replaced-before-the-deletion-event"),
         pytest.param(
             [_put(9, "u-2"), _put(5)], 9, "u-2", id="the-former-object-does-not-push-out-our-own-write"
         ),
@@ -112,21 +112,15 @@ def _not_found(store: Store) -> None:
         pytest.param(
             [_put(5), _put(9, "u-2"), _drop(8), _put(6)], 9, "u-2", id="late-state-of-the-former-object"
         ),
-        pytest.param(
-            [_put(5), _drop(8), _put(12)], 12, "u-1", id="out-of-the-stream-and-back-with-its-labels"
-        ),
-        pytest.param(
-            [_put(5), _drop(8), _put(8)], 8, "u-1", id="out-of-the-stream-for-its-labels-then-read-live"
-        ),
-        pytest.param(
-            [_put(5), _put(9), _drop(8)], 9, "u-1", id="out-of-the-stream-after-we-gave-its-labels-back"
-        ),
+        pytest.param([_put(5), _drop(8), _put(12)], 12, "u-1", id="labels-removed-and-restored"),
+        pytest.param([_put(5), _drop(8), _put(8)], 8, "u-1", id="labels-removed-then-read-live"),
+        pytest.param([_put(5), _put(9), _drop(8)], 9, "u-1", id="labels-removed-again-after-a-repair"),
         pytest.param([_put(5), _not_found], None, None, id="not-found"),
-        pytest.param([_put(5), _not_found, _put(5)], None, None, id="not-found-then-told-by-a-late-stream"),
+        pytest.param([_put(5), _not_found, _put(5)], None, None, id="not-found-then-late-event"),
         pytest.param([_put(5), _listed(9)], None, None, id="missing-from-a-list"),
         pytest.param([_put(10), _listed(9)], 10, "u-1", id="missing-but-written-later-than-the-list"),
         pytest.param([_put(5), _listed(9), _put(8)], None, None, id="missing-then-a-late-answer-to-a-write"),
-        pytest.param([_put(5), _listed(9), _put(11)], 11, "u-1", id="missing-then-back-with-its-labels"),
+        pytest.param([_put(5), _listed(9), _put(11)], 11, "u-1", id="missing-then-labels-restored"),
         pytest.param([_put(5), _listed(9, _pod(7))], 7, "u-1", id="listed"),
         pytest.param([_put(10), _listed(9, _pod(7))], 10, "u-1", id="listed-older-than-our-own-write"),
         pytest.param([_put(5), _listed(9, _pod(8, "u-2"))], 8, "u-2", id="listed-as-another-object"),
@@ -171,7 +165,7 @@ def test_an_index_contains_objects_stored_before_its_first_look_up(store: Store)
     assert store.labelled(NAME_LABEL, "ns", "demo", "Service") == []
 
 
-def test_which_changes_are_reported(store: Store, changes: Changes) -> None:
+def test_changes_that_are_reported(store: Store, changes: Changes) -> None:
     store.put(_pod(5))
     store.put(_pod(6, phase="Failed"))
     store.put(_pod(9, "u-2"))
@@ -187,7 +181,7 @@ def test_which_changes_are_reported(store: Store, changes: Changes) -> None:
     ]
 
 
-def _whole(version: int, **changed: Any) -> dict[str, Any]:
+def _running_pod(version: int, **changed: Any) -> dict[str, Any]:
     """Return a pod with many fields that are never read."""
     pod = _pod(version, annotations={"irrelevant": str(version)}, managedFields=[{"time": str(version)}])
     pod["spec"] = {"containers": [{"name": "main"}]}
@@ -199,19 +193,19 @@ def _whole(version: int, **changed: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("after", "is_reported"),
     [
-        pytest.param(_whole(6), False, id="what-nobody-reads"),
-        pytest.param(_whole(6, phase="Failed"), True, id="phase"),
-        pytest.param(_whole(6, conditions=[{"type": "Ready", "status": "True"}]), True, id="readiness"),
+        pytest.param(_running_pod(6), False, id="unread-fields"),
+        pytest.param(_running_pod(6, phase="Failed"), True, id="phase"),
+        pytest.param(_running_pod(6, conditions=[{"type": "Ready", "status": "True"}]), True, id="readiness"),
     ],
 )
 def test_only_changes_of_fields_that_decisions_read_are_reported(
     store: Store, changes: Changes, after: dict[str, Any], is_reported: bool
 ) -> None:
-    store.put(_whole(5))
+    store.put(_running_pod(5))
     changes.clear()
     store.put(after)
     assert bool(changes) is is_reported
-    assert _version(store) == 6, "its version must be remembered all the same"
+    assert _version(store) == 6, "its version must be recorded nevertheless"
 
 
 def test_managed_fields_are_kept_but_trigger_no_pass(store: Store, changes: Changes) -> None:
@@ -302,7 +296,7 @@ def test_the_children_of_an_owner_are_the_identical_tuple_until_one_changes(stor
 
 
 def test_the_stored_object_is_a_copy(store: Store) -> None:
-    pod = _whole(5)
+    pod = _running_pod(5)
     before = copy.deepcopy(pod)
     store.put(pod)
     assert pod == before and store.get("Pod", "ns", "a") != pod
@@ -349,7 +343,7 @@ class _ApiServer:
 
 
 def _same_as_model(store: Store, model: dict[str, Object]) -> bool:
-    def found(objects: Any) -> list[str]:
+    def names(objects: Any) -> list[str]:
         return sorted(obj["metadata"]["uid"] for obj in objects)
 
     def owner(obj: Object) -> str | None:
@@ -358,14 +352,14 @@ def _same_as_model(store: Store, model: dict[str, Object]) -> bool:
 
     objects = list(model.values())
     return (
-        found(store.of_kind("Service")) == found(objects)
+        names(store.of_kind("Service")) == names(objects)
         and all(
-            found(store.controlled_by(uid, "Service")) == found(obj for obj in objects if owner(obj) == uid)
+            names(store.controlled_by(uid, "Service")) == names(obj for obj in objects if owner(obj) == uid)
             for uid in ("p-1", "p-2")
         )
         and all(
-            found(store.labelled(NAME_LABEL, "ns", name, "Service"))
-            == found(obj for obj in objects if obj["metadata"]["labels"][NAME_LABEL] == name)
+            names(store.labelled(NAME_LABEL, "ns", name, "Service"))
+            == names(obj for obj in objects if obj["metadata"]["labels"][NAME_LABEL] == name)
             for name in ("demo", "other")
         )
     )
@@ -450,14 +444,14 @@ def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
     store = Store(lambda before, after: None, TABLES)
     pod = make_leader_pod()
 
-    def told(version: str, **metadata: Any) -> list[str]:
+    def terminating_after(version: str, **metadata: Any) -> list[str]:
         store.put({**pod, "metadata": {**pod["metadata"], "resourceVersion": version, **metadata}})
         return [pod["metadata"]["name"] for pod in store.terminating_pods(NAME_LABEL, "default", "demo")]
 
-    assert told("2") == []
-    assert told("3", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
-    assert told("4", deletionTimestamp="now", deletionGracePeriodSeconds=0) == []
-    assert told("5", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
+    assert terminating_after("2") == []
+    assert terminating_after("3", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
+    assert terminating_after("4", deletionTimestamp="now", deletionGracePeriodSeconds=0) == []
+    assert terminating_after("5", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
     store.drop({**pod, "metadata": {**pod["metadata"], "resourceVersion": "6"}})
     assert store.terminating_pods(NAME_LABEL, "default", "demo") == []
 
@@ -479,26 +473,26 @@ def _last_unbound(store: Store, name: str = "a") -> str:
 def test_deleted_pods_that_never_had_a_node_are_recorded_for_a_while(store: Store) -> None:
     pod = _returning
 
-    def last() -> str:
+    def last_unbound() -> str:
         return _last_unbound(store)
 
     store.put(pod(1, "u-1"))
-    assert last() == "", "it is still there"
+    assert last_unbound() == "", "the pod still exists"
     store.drop(pod(2, "u-1"))
-    assert last() == "u-1"
+    assert last_unbound() == "u-1"
     store.put(pod(3, "u-2"))
     store.put(pod(4, "u-2", "node-1"))
     store.drop(pod(5, "u-2", "node-1"))
-    assert last() == "", "the next one had a node"
+    assert last_unbound() == "", "the next pod had a node"
     store.put(pod(6, "u-3"))
     store.drop(pod(7, "u-3", "node-1"))
-    assert last() == "", "that it got a node is only seen at its end"
+    assert last_unbound() == "", "its node is first seen in the deletion event"
     store.put(pod(8, "u-4"))
     store.retain("Pod", set(), "9")
-    assert last() == "", "nobody saw its end: it may have had a node"
+    assert last_unbound() == "", "its deletion was not observed: it may have had a node"
     store.put(pod(10, "u-5"))
     store.drop(store.of_kind("Pod")[0])
-    assert last() == "u-5", "our own deletion"
+    assert last_unbound() == "u-5", "our own deletion"
 
 
 def test_pods_without_a_required_node_do_not_displace_records_of_others(store: Store) -> None:
@@ -523,35 +517,35 @@ def test_a_pod_without_a_required_node_ends_the_record_of_its_predecessor(store:
 
 
 def test_deleted_pods_that_were_disrupted_are_recorded_for_a_while(store: Store) -> None:
-    def living(version: int, uid: str, owner: str = "workers") -> dict[str, Any]:
+    def running(version: int, uid: str, owner: str = "workers") -> dict[str, Any]:
         pod = _pod(version, uid)
         owned = {"ownerReferences": [{"kind": "StatefulSet", "name": "s", "uid": owner, "controller": True}]}
         return {**pod, "metadata": {**pod["metadata"], **owned}}
 
-    def going(version: int, uid: str, owner: str = "workers") -> dict[str, Any]:
+    def disrupted(version: int, uid: str, owner: str = "workers") -> dict[str, Any]:
         reason = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-        return {**living(version, uid, owner), "status": {"phase": "Running", "conditions": [reason]}}
+        return {**running(version, uid, owner), "status": {"phase": "Running", "conditions": [reason]}}
 
-    def last() -> str:
-        return store.last_disrupted("workers", living(1, "any")["metadata"]["name"])
+    def last_disrupted() -> str:
+        return store.last_disrupted("workers", running(1, "any")["metadata"]["name"])
 
-    store.put(going(1, "u-1"))
-    assert last() == "", "it is still there"
-    store.drop(going(2, "u-1"))
-    assert last() == "u-1"
-    store.put(living(3, "u-2"))
-    store.drop(living(4, "u-2"))
-    assert last() == "", "the next one went by itself"
-    store.put(going(5, "u-3"))
-    store.put(living(6, "u-4"))
-    assert last() == "u-3"
-    store.put(going(7, "u-4"))
+    store.put(disrupted(1, "u-1"))
+    assert last_disrupted() == "", "the pod still exists"
+    store.drop(disrupted(2, "u-1"))
+    assert last_disrupted() == "u-1"
+    store.put(running(3, "u-2"))
+    store.drop(running(4, "u-2"))
+    assert last_disrupted() == "", "the next pod was not disrupted"
+    store.put(disrupted(5, "u-3"))
+    store.put(running(6, "u-4"))
+    assert last_disrupted() == "u-3"
+    store.put(disrupted(7, "u-4"))
     store.retain("Pod", set(), "8")
-    assert last() == "u-4"
+    assert last_disrupted() == "u-4"
     for version in range(10, 10_030):
-        store.put(going(2 * version, f"v-{version}", owner=f"workers-{version}"))
-        store.drop(going(2 * version + 1, f"v-{version}", owner=f"workers-{version}"))
-    assert last() == ""
+        store.put(disrupted(2 * version, f"v-{version}", owner=f"workers-{version}"))
+        store.drop(disrupted(2 * version + 1, f"v-{version}", owner=f"workers-{version}"))
+    assert last_disrupted() == ""
 
 
 GOING = {"deletionTimestamp": "2026-03-01T12:00:30Z"}

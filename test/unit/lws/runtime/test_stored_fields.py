@@ -93,7 +93,7 @@ def test_all_fields_of_an_untrimmed_kind_are_kept_except_removed_ones() -> None:
         pytest.param(PART, _thing(metadata__uid="v"), ALL, id="a row"),
         pytest.param(PART, _thing(data="other"), ALL, id="a row at the top"),
         pytest.param(PART, _thing(spec__count=2), SET, id="a rule"),
-        pytest.param(PART, _thing(spec__count=0), ALL, id="a rule the other way round"),
+        pytest.param(PART, _thing(spec__count=0), ALL, id="a reversed rule"),
         pytest.param(PART, _thing(status__phase="Ill"), LATER, id="a row that can wait"),
         pytest.param(PART, _thing(status__phase="Ill", spec__count=2), LATER, id="the most urgent of two"),
         pytest.param(PART, _thing(status=None), LATER, id="a removed section"),

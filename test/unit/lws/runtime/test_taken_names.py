@@ -40,7 +40,7 @@ def a_stranger(**metadata: Any) -> dict[str, Any]:
     return api_server.stored({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": bare})
 
 
-def met(obj: dict[str, Any]) -> tuple[Store, SetWrites]:
+def with_existing(obj: dict[str, Any]) -> tuple[Store, SetWrites]:
     """Return a store and records after the create found the object."""
     store = Store(lambda before, after: None, TABLES)
     memory = SetWrites(store)
@@ -50,7 +50,7 @@ def met(obj: dict[str, Any]) -> tuple[Store, SetWrites]:
 
 
 def test_the_object_with_the_name_is_returned_until_it_is_deleted() -> None:
-    store, memory = met(a_stranger())
+    store, memory = with_existing(a_stranger())
     (obj,) = memory.taken.of_set(UID)
     assert obj["metadata"]["name"] == CREATE.intent["metadata"]["name"]
     assert memory.taken.of_set("uid-of-another-set") == ()
@@ -60,17 +60,17 @@ def test_the_object_with_the_name_is_returned_until_it_is_deleted() -> None:
 
 def test_objects_of_the_set_itself_do_not_conflict() -> None:
     own = a_stranger(ownerReferences=CREATE.intent["metadata"]["ownerReferences"])
-    assert met(own)[1].taken.of_set(UID) == ()
+    assert with_existing(own)[1].taken.of_set(UID) == ()
 
 
 def test_names_of_other_kinds_are_not_recorded() -> None:
-    _, memory = met(a_stranger())
+    _, memory = with_existing(a_stranger())
     memory.taken.record(Create({**CREATE.intent, "kind": "Service"}, why="because"))
     assert len(memory.taken.of_set(UID)) == 1
 
 
 def test_the_number_of_remembered_sets_is_limited() -> None:
-    store, memory = met(a_stranger())
+    store, memory = with_existing(a_stranger())
     for number in range(5000):
         lws = make_set(f"set-{number}")
         memory.taken.record(Create(build_revision(lws, record(lws), 1), why="because"))
@@ -96,7 +96,7 @@ class Api(FakeCluster):
         return {**self.objects[target.kind, target.name], **patch}
 
 
-class Told(list[str]):
+class RecordedEvents(list[str]):
     """A recorder of warnings, in order."""
 
     def announce(self, announce: Announce) -> None:
@@ -151,7 +151,7 @@ async def test_a_create_whose_name_is_taken_is_tried_once_and_reported(
     if kind == "PodGroup":
         world.gang = PROVIDERS["volcano"]
     world.cluster.__class__ = Api
-    api, events = cast(Api, world.cluster), Told()
+    api, events = cast(Api, world.cluster), RecordedEvents()
     api.created = []
     memory = world.memory
     applier = Applier(

@@ -89,7 +89,7 @@ def test_the_first_status_of_a_process_is_written_at_once(throttle: Throttle) ->
     assert throttle.due(_status()) == _status()
 
 
-def _told(reason: str) -> Announce:
+def _event(reason: str) -> Announce:
     return Announce(SET, reason, "Update", f"it is {reason}")
 
 
@@ -98,21 +98,23 @@ def _first(*announce: Announce) -> Plan:
 
 
 def test_the_first_status_of_a_set_waits_for_its_result(throttle: Throttle, now: list[float]) -> None:
-    begun = _told("GroupsProgressing")
-    assert throttle.due(_first(begun)) == Plan(announce=(begun,), again_after=2.0), "Events say it at once"
+    begun = _event("GroupsProgressing")
+    assert throttle.due(_first(begun)) == Plan(announce=(begun,), again_after=2.0), (
+        "Events are written at once"
+    )
     now[0] += 0.5
     assert throttle.due(_first(begun)) == Plan(again_after=1.5), "and once"
-    done = _told("AllGroupsReady")
+    done = _event("AllGroupsReady")
     ready = Plan(statuses=(Status(SET, {"conditions": []}, (done,)),))
-    assert throttle.due(ready) == ready, "that groups are ready waits for nothing"
+    assert throttle.due(ready) == ready, "ready groups are reported at once"
     throttle.record_write(WRITTEN)
-    assert throttle.due(ready) == ready, "what was said of one status says nothing of the next"
+    assert throttle.due(ready) == ready, "the decision about one status does not apply to the next"
 
 
 def test_the_first_status_is_written_after_two_seconds_without_duplicate_events(
     throttle: Throttle, now: list[float]
 ) -> None:
-    begun, other = _told("GroupsProgressing"), _told("SomethingElse")
+    begun, other = _event("GroupsProgressing"), _event("SomethingElse")
     throttle.due(_first(begun))
     now[0] += 2.0
     assert throttle.due(_first(begun, other)) == _first(other)
@@ -165,7 +167,7 @@ def test_sets_write_fewer_statuses_with_more_active_sets(throttle: Throttle, now
         now[0] += 1.0
         delays[moving] = throttle.due(_status()).again_after
     assert delays == {1: 4.0, 20: 4.0, 60: 14.0, 120: 29.0, 200: 49.0, 400: 59.0}
-    assert throttle.due(_status(can_wait=False)).statuses, "nobody waits for what is true"
+    assert throttle.due(_status(can_wait=False)).statuses, "no client waits for the condition"
 
 
 def test_a_set_is_active_for_a_minute_after_a_status_write(throttle: Throttle, now: list[float]) -> None:
@@ -173,7 +175,7 @@ def test_a_set_is_active_for_a_minute_after_a_status_write(throttle: Throttle, n
         now[0] = 100.0 + seconds
         throttle.record_write({"kind": "LeaderWorkerSet", "metadata": {"uid": uid}})
         throttle.record_write(STEPPED)
-    assert throttle._count_active() == 2, "each counts once, and its StatefulSets do not"
+    assert throttle._count_active() == 2, "each set counts once and its StatefulSets do not"
     now[0] = 170.5
     assert throttle._count_active() == 1
     now[0] = 180.5
@@ -185,7 +187,7 @@ def test_only_the_latest_writes_are_remembered(throttle: Throttle, monkeypatch: 
     throttle.record_write(WRITTEN)
     assert throttle.due(_status()).statuses == ()
     throttle.record_write({"kind": "LeaderWorkerSet", "metadata": {"uid": "u-other"}})
-    assert not throttle._waiting, "nor is that anything waits"
+    assert not throttle._waiting, "reasons for waiting are not delayed either"
     assert throttle.due(_status()) == _status()
 
 
@@ -229,7 +231,7 @@ def test_a_step_writes_the_status_too(throttle: Throttle, now: list[float]) -> N
     throttle.record_write(WRITTEN)
     assert throttle.due(_step(statuses=(status,))).statuses == (status,)
     _spend(throttle, STEPPED)
-    assert throttle.due(_step(statuses=(status,))).statuses == (), "one that waits does not"
+    assert throttle.due(_step(statuses=(status,))).statuses == (), "a delayed status does not count"
 
 
 def test_a_status_that_another_client_overwrote_is_restored_at_once(now: list[float]) -> None:
@@ -254,7 +256,7 @@ def test_a_status_that_keeps_being_overwritten_is_restored_with_a_backoff(now: l
     wait = throttle.due(edited).again_after
     assert wait is None or 0 < wait <= timing.STATUS_RESTORE.longest
     now[0] += timing.ACTIVE_SET_SECONDS + timing.STATUS_RESTORE.longest
-    assert throttle.due(edited).statuses == throttle.due(edited).statuses != (), "one that fails is repeated"
+    assert throttle.due(edited).statuses == throttle.due(edited).statuses != (), "a failed write is repeated"
     throttle.record_write(WRITTEN)
     assert 0 < (throttle.due(edited).again_after or 0) <= timing.STATUS_RESTORE.first
     throttle.forget(SET.uid)

@@ -33,7 +33,7 @@ class FakeCluster:
     version: int = 100
     page: int = 500
     errors: list[Exception] = field(default_factory=list)
-    asked_at: list[float] = field(default_factory=list)
+    lists_at: list[float] = field(default_factory=list)
 
     async def list_page(
         self, resource: Resource, query: Mapping[str, str], metadata_only: bool, namespace: str
@@ -41,7 +41,7 @@ class FakeCluster:
         assert resource is LEADERWORKERSETS and metadata_only and not namespace
         start = int(query.get("continue", "0"))
         if start == 0:
-            self.asked_at.append(now())
+            self.lists_at.append(now())
         if self.errors:
             raise self.errors.pop(0)
         items = [{"metadata": a_set(name, version)["metadata"]} for name, version in self.listed.items()]
@@ -69,7 +69,7 @@ class World:
         source = Source(cast(Cluster, self.cluster), self.rollback, now)
         self.stream = KopfStream(source, self.store, LEADERWORKERSETS)
 
-    def shown(self, **sets: int) -> World:
+    def with_stored(self, **sets: int) -> World:
         for name, version in sets.items():
             self.store.put(a_set(name, version))
         return self
@@ -91,7 +91,7 @@ class World:
         pytest.param({"a": 5, "b": 7}, {"a": 5, "b": 7}, True, id="equal"),
         pytest.param({"a": 5}, {"a": 109}, True, id="the store is ahead"),
         pytest.param({"a": 5}, {"a": 4}, False, id="the store is behind"),
-        pytest.param({"a": 5, "b": 7}, {"a": 5}, False, id="one is missing"),
+        pytest.param({"a": 5, "b": 7}, {"a": 5}, False, id="one set is missing"),
         pytest.param({"a": 5}, {}, False, id="no events yet"),
     ],
 )
@@ -99,14 +99,14 @@ class World:
 async def test_agreement_with_the_api_server(
     listed: dict[str, int], stored: dict[str, int], agrees: bool
 ) -> None:
-    world = World(FakeCluster(listed)).shown(**stored)
+    world = World(FakeCluster(listed)).with_stored(**stored)
     await world.run_for(0.01)
     assert world.stream.listed.is_set() is agrees
 
 
 @in_fake_time
 async def test_deleted_sets_are_dropped_and_newer_ones_are_kept() -> None:
-    world = World(FakeCluster({"a": 5}, version=100)).shown(a=5, gone=50, new=101)
+    world = World(FakeCluster({"a": 5}, version=100)).with_stored(a=5, gone=50, new=101)
     await world.run_for(0.01)
     assert world.names() == {"a", "new"}
     assert world.stream.listed.is_set()
@@ -115,11 +115,11 @@ async def test_deleted_sets_are_dropped_and_newer_ones_are_kept() -> None:
 @in_fake_time
 async def test_all_pages_of_a_list_are_compared() -> None:
     sets = {f"s{number}": number + 1 for number in range(5)}
-    world = World(FakeCluster(sets, page=2)).shown(**sets)
+    world = World(FakeCluster(sets, page=2)).with_stored(**sets)
     await world.run_for(0.01)
     assert world.stream.listed.is_set() and len(world.names()) == 5
     del sets["s4"]
-    behind = World(FakeCluster({**sets, "s4": 9}, page=2)).shown(**sets)
+    behind = World(FakeCluster({**sets, "s4": 9}, page=2)).with_stored(**sets)
     await behind.run_for(0.01)
     assert not behind.stream.listed.is_set()
 
@@ -130,27 +130,27 @@ async def test_checks_are_frequent_until_the_first_list_and_rare_afterwards() ->
     task = asyncio.create_task(world.stream.run(INTERVAL))
     await asyncio.sleep(1.0)
     assert not world.stream.listed.is_set()
-    assert 5 <= len(world.cluster.asked_at) <= 20
-    world.shown(a=5)
+    assert 5 <= len(world.cluster.lists_at) <= 20
+    world.with_stored(a=5)
     await world.stream.listed.wait()
-    before = len(world.cluster.asked_at)
+    before = len(world.cluster.lists_at)
     await asyncio.sleep(2.5 * INTERVAL)
-    assert len(world.cluster.asked_at) == before + 2
+    assert len(world.cluster.lists_at) == before + 2
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
 @in_fake_time
 async def test_a_lagging_stream_counts_as_silent() -> None:
-    world = World(FakeCluster({"a": 5})).shown(a=5)
+    world = World(FakeCluster({"a": 5})).with_stored(a=5)
     task = asyncio.create_task(world.stream.run(INTERVAL))
     await asyncio.sleep(2 * INTERVAL)
     assert world.stream.seconds_silent <= INTERVAL
     world.cluster.listed["a"] = 6
     await asyncio.sleep(5 * INTERVAL)
     assert world.stream.seconds_silent >= 5 * INTERVAL
-    assert world.stream.listed.is_set(), "what was listed once stays listed"
-    world.shown(a=6)
+    assert world.stream.listed.is_set(), "the list remains complete"
+    world.with_stored(a=6)
     await asyncio.sleep(INTERVAL)
     assert world.stream.seconds_silent <= INTERVAL
     task.cancel()
@@ -160,24 +160,24 @@ async def test_a_lagging_stream_counts_as_silent() -> None:
 @in_fake_time
 async def test_an_unavailable_api_server_is_retried_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    world = World(FakeCluster({"a": 5}, errors=[Unreachable("connection refused")] * 3)).shown(a=5)
+    world = World(FakeCluster({"a": 5}, errors=[Unreachable("connection refused")] * 3)).with_stored(a=5)
     await world.run_for(30.0)
     assert world.stream.listed.is_set()
     assert [record.message for record in caplog.records] == ["leaderworkersets: connection refused"] * 3
-    waits = [later - earlier for earlier, later in itertools.pairwise(world.cluster.asked_at)]
+    waits = [later - earlier for earlier, later in itertools.pairwise(world.cluster.lists_at)]
     assert min(waits) >= 1.0
 
 
 @in_fake_time
 async def test_an_unavailable_api_server_is_not_a_dead_stream() -> None:
-    world = World(FakeCluster({"a": 5}, errors=[Unreachable("connection refused")] * 5000)).shown(a=5)
+    world = World(FakeCluster({"a": 5}, errors=[Unreachable("connection refused")] * 5000)).with_stored(a=5)
     await world.run_for(3600.0)
     assert world.stream.seconds_silent < 5.0
 
 
 @in_fake_time
 async def test_a_list_older_than_the_previous_means_that_etcd_was_restored() -> None:
-    world = World(FakeCluster({"a": 5}, version=100)).shown(a=5)
+    world = World(FakeCluster({"a": 5}, version=100)).with_stored(a=5)
     await world.run_for(1.0)
     world.cluster.version = 60
     await world.run_for(1.0)
@@ -186,7 +186,7 @@ async def test_a_list_older_than_the_previous_means_that_etcd_was_restored() -> 
 
 @in_fake_time
 async def test_an_older_set_in_a_newer_list_means_that_etcd_was_restored() -> None:
-    world = World(FakeCluster({"a": 5}, version=100)).shown(a=101)
+    world = World(FakeCluster({"a": 5}, version=100)).with_stored(a=101)
     await world.run_for(1.0)
     assert not world.rollback.is_rolled_back, "written after the list"
     world.cluster.version = 200
@@ -196,13 +196,13 @@ async def test_an_older_set_in_a_newer_list_means_that_etcd_was_restored() -> No
 
 @in_fake_time
 async def test_a_refresh_waits_until_the_store_has_what_the_api_server_lists() -> None:
-    world = World(FakeCluster({"a": 5})).shown(a=5)
+    world = World(FakeCluster({"a": 5})).with_stored(a=5)
     await world.stream.refresh()
     world.cluster.listed["a"] = 6
     refreshing = asyncio.create_task(world.stream.refresh())
     await asyncio.sleep(5.0)
     assert not refreshing.done()
-    world.shown(a=6)
+    world.with_stored(a=6)
     await asyncio.sleep(2.1)
     assert refreshing.done()
 
@@ -218,7 +218,7 @@ class Restless(FakeCluster):
             self.listed[name] = self.version - number
         page = await super().list_page(resource, query, metadata_only, namespace)
         written = {**self.listed}
-        asyncio.get_running_loop().call_later(0.05, lambda: self.world.shown(**written))
+        asyncio.get_running_loop().call_later(0.05, lambda: self.world.with_stored(**written))
         return page
 
     world: World
@@ -252,7 +252,7 @@ async def test_a_refresh_ends_during_constant_writes() -> None:
 
 @in_fake_time
 async def test_a_set_deleted_before_its_event_is_not_waited_for() -> None:
-    world = World(FakeCluster({"a": 5, "gone": 6})).shown(a=5)
+    world = World(FakeCluster({"a": 5, "gone": 6})).with_stored(a=5)
     refreshing = asyncio.create_task(world.stream.refresh())
     await asyncio.sleep(1.0)
     assert not refreshing.done()

@@ -32,7 +32,7 @@ def test_rows(tmp_path: Path) -> None:
     [
         pytest.param("fields: [{name: spec.size}]", id="no test"),
         pytest.param("differences: [{test: 'a.py::test_a'}]", id="no reason"),
-        pytest.param("fields: [{name: a, test: b, tests: c}]", id="more than rows say"),
+        pytest.param("fields: [{name: a, test: b, tests: c}]", id="unknown key"),
     ],
 )
 def test_invalid_rows_are_rejected_with_their_number(tmp_path: Path, text: str) -> None:

@@ -26,22 +26,22 @@ class SilentShow:
 
     def __init__(self) -> None:
         self.steps: list[str] = []
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.waits: list[str] = []
         self.checks: list[Check] = []
         self.failures: list[str] = []
-        self.told: list[str] = []
+        self.summary: list[str] = []
         self.source: Callable[[], Picture] | None = None
         self.closed = 0
 
     def build(self, progress: Progress) -> None:
-        self.said.append(progress.step)
+        self.messages.append(progress.step)
 
     def begin(self, title: str) -> None:
         self.steps.append(title)
 
     def say(self, text: str) -> None:
-        self.said.append(text)
+        self.messages.append(text)
 
     def wait_for(self, text: str) -> None:
         self.waits.append(text)
@@ -53,10 +53,10 @@ class SilentShow:
         self.source = source
 
     def changed(self) -> None:
-        self.said.append("changed")
+        self.messages.append("changed")
 
     def tell(self, lines: Sequence[str]) -> None:
-        self.told += lines
+        self.summary += lines
 
     def fail(self, text: str) -> None:
         self.failures.append(text)

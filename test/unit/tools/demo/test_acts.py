@@ -116,7 +116,7 @@ def test_lose_worker() -> None:
 @pytest.mark.parametrize(
     ("after", "events", "wrong"),
     [
-        pytest.param(RECREATED, [], [f"an Event RecreateGroup names {NAME}-2-1"], id="nobody was told"),
+        pytest.param(RECREATED, [], [f"an Event RecreateGroup names {NAME}-2-1"], id="no event"),
         pytest.param(
             groups(range(4), incarnation="-2"),
             [WHY],

@@ -9,10 +9,10 @@ from tools.demo.check import equal, listed, none_of, same_members
     ("expected", "actual", "held", "expected_actual"),
     [
         pytest.param(["a", "b"], ["b", "a"], True, "2", id="the same in another order"),
-        pytest.param(["a", "b"], ["a"], False, "1, without b", id="one is missing"),
-        pytest.param(["a"], ["a", "b"], False, "2, with b", id="one too many"),
-        pytest.param(["a"], ["a", "a"], False, "2", id="one twice"),
-        pytest.param(["a"], ["b"], False, "1, without a, with b", id="another one"),
+        pytest.param(["a", "b"], ["a"], False, "1, without b", id="one member is missing"),
+        pytest.param(["a"], ["a", "b"], False, "2, with b", id="one excess member"),
+        pytest.param(["a"], ["a", "a"], False, "2", id="a duplicate"),
+        pytest.param(["a"], ["b"], False, "1, without a, with b", id="another member"),
     ],
 )
 def test_same_members(expected: list[str], actual: list[str], held: bool, expected_actual: str) -> None:
@@ -23,8 +23,8 @@ def test_same_members(expected: list[str], actual: list[str], held: bool, expect
 @pytest.mark.parametrize(
     ("offenders", "of", "held"),
     [
-        pytest.param([], 3, True, id="none of several"),
-        pytest.param(["a"], 3, False, id="one of several"),
+        pytest.param([], 3, True, id="none of several items"),
+        pytest.param(["a"], 3, False, id="one of several items"),
         pytest.param([], 0, False, id="nothing to look at proves nothing"),
     ],
 )

@@ -50,9 +50,9 @@ def test_workers_of_a_former_leader_do_not_make_a_group_ready() -> None:
     ("updated", "order"),
     [
         pytest.param([[], [3], [3, 2], [3, 2, 1], [3, 2, 1, 0]], [3, 2, 1, 0], id="one after the other"),
-        pytest.param([[], [3], [2], [2, 1], [1, 0]], [3, 2, 1, 0], id="one is away for a moment"),
+        pytest.param([[], [3], [2], [2, 1], [1, 0]], [3, 2, 1, 0], id="one group is briefly missing"),
         pytest.param([[], [3, 2], [3, 2, 1, 0]], [3, 2, 1, 0], id="several at once count from above"),
-        pytest.param([[], [0], [0, 3]], [0, 3], id="the wrong way round"),
+        pytest.param([[], [0], [0, 3]], [0, 3], id="wrong order"),
     ],
 )
 def test_order_in_which_groups_are_updated(updated: list[list[int]], order: list[int]) -> None:

@@ -77,7 +77,7 @@ def test_a_picture_without_set_and_conditions() -> None:
     ("height", "events"),
     [
         pytest.param(24, 2, id="a small terminal shows the newest two"),
-        pytest.param(27, 3, id="one more where there is room"),
+        pytest.param(27, 3, id="one more line if there is space"),
         pytest.param(80, 5, id="never more than five"),
     ],
 )

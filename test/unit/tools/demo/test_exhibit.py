@@ -41,7 +41,7 @@ def test_an_example_becomes_ready() -> None:
     result, show, scene = run(a_view())
     assert result.is_good and result.checks == 6, [check for check in show.checks if not check.held]
     assert show.steps == ["Example quickstart"]
-    assert "What to look at: everything." in show.told
+    assert "What to look at: everything." in show.summary
     assert scene.cluster.commands == [("--namespace", "default", "apply", "-f", str(FILE))]
 
 

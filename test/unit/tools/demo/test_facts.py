@@ -19,7 +19,7 @@ from tools.demo.facts import Condition, owner_of, pod_of, set_of, time_of
         pytest.param({"phase": "Pending", "node": None}, "pending", id="pending without a node"),
         pytest.param({"phase": "Failed", "reason": "Evicted"}, "evicted", id="failed for a reason"),
         pytest.param({"phase": "Succeeded"}, "succeeded", id="ended without a reason"),
-        pytest.param({"terminating": True}, "terminating", id="ready but on its way out"),
+        pytest.param({"terminating": True}, "terminating", id="ready but terminating"),
     ],
 )
 def test_state_of_a_pod(changes: dict[str, Any], state: str) -> None:
@@ -71,7 +71,7 @@ def test_a_set_and_its_conditions_by_type() -> None:
         pytest.param(
             {"conditions": [{"type": "Available", "status": "True", "observedGeneration": 2}]},
             True,
-            id="said by conditions only",
+            id="reported only by conditions",
         ),
         pytest.param(
             {

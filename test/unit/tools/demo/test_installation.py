@@ -38,7 +38,7 @@ def definition(version: str, served: bool, established: str) -> dict[str, Any]:
         pytest.param(definition("v1", True, "False"), False, id="not established"),
         pytest.param(definition("v1", False, "True"), False, id="not served"),
         pytest.param(definition("v2", True, "True"), False, id="another version"),
-        pytest.param({**definition("v1", True, ""), "status": {}}, False, id="just made"),
+        pytest.param({**definition("v1", True, ""), "status": {}}, False, id="not established"),
     ],
 )
 def test_the_definition(obj: dict[str, Any], held: bool) -> None:

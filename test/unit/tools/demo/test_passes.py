@@ -48,7 +48,7 @@ def test_the_token_is_sent_to_the_endpoint(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "trouble",
     [
-        pytest.param(URLError("refused"), id="nobody listens"),
+        pytest.param(URLError("refused"), id="connection refused"),
         pytest.param(HTTPError("", 403, "Forbidden", None, None), id="not allowed"),  # type: ignore[arg-type]
         pytest.param(TimeoutError(), id="no response in time"),
     ],

@@ -20,7 +20,7 @@ def a_play(scene: FakeScene, show: SilentShow | None = None, uids: frozenset[str
 def test_commands_are_shown_as_users_type_them() -> None:
     scene, show = FakeScene([make_view()]), SilentShow()
     a_play(scene, show).kubectl("patch", "lws", "a", "-p", "[1, 2]")
-    assert show.said == ["$ kubectl patch lws a -p '[1, 2]'"]
+    assert show.messages == ["$ kubectl patch lws a -p '[1, 2]'"]
     assert scene.cluster.commands == [("--namespace", "default", "patch", "lws", "a", "-p", "[1, 2]")]
 
 
@@ -39,8 +39,8 @@ def test_a_goal_that_is_not_reached() -> None:
 @pytest.mark.parametrize(
     ("wait", "views", "reached"),
     [
-        pytest.param(lambda play: play.until_empty(), [Record().view()], True, id="nothing is left"),
-        pytest.param(lambda play: play.until_empty(), [make_view()], False, id="something is left"),
+        pytest.param(lambda play: play.until_empty(), [Record().view()], True, id="no objects remain"),
+        pytest.param(lambda play: play.until_empty(), [make_view()], False, id="objects remain"),
         pytest.param(
             lambda play: play.until_taken_over("manager-0"),
             [make_view(leases=[make_lease("manager-1")])],
@@ -51,7 +51,7 @@ def test_a_goal_that_is_not_reached() -> None:
             lambda play: play.until_taken_over("manager-0"),
             [make_view(), make_view(leases=[make_lease("")])],
             False,
-            id="the former one or nobody holds the Lease",
+            id="the former manager or none holds the Lease",
         ),
     ],
 )

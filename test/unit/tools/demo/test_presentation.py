@@ -61,7 +61,7 @@ def test_with_once_the_demo_exits_after_the_checks(
 ) -> None:
     stage.result = result
     assert present(once=True) == code
-    assert stage.show.told == ["", *lines] and lines == result.verdict
+    assert stage.show.summary == ["", *lines] and lines == result.verdict
     assert stage.is_down and stage.show.closed == 1
 
 
@@ -76,8 +76,8 @@ def test_the_cluster_is_kept_until_ctrl_c(
     monkeypatch.setattr("threading.Event.wait", interrupted)
     stage.result = result
     assert present(once=False) == (0 if result.is_good else 1)
-    assert f"export KUBECONFIG={stage.scene.cluster.kubeconfig}" in stage.show.told
-    assert "export PATH=/programs:$PATH" in stage.show.told
+    assert f"export KUBECONFIG={stage.scene.cluster.kubeconfig}" in stage.show.summary
+    assert "export PATH=/programs:$PATH" in stage.show.summary
     assert stage.is_down
 
 
@@ -122,7 +122,7 @@ def test_an_example_suggests_its_own_commands() -> None:
 def test_an_example_is_shown_instead_of_the_tour(stage: Stage) -> None:
     stage.result = Result(3, ("the tour was played",))
     assert present(once=True, example=find_example("claims")) == 0
-    assert stage.show.told == ["", "All 1 checks held."]
+    assert stage.show.summary == ["", "All 1 checks held."]
     assert stage.built_on == PLAIN
 
 
@@ -131,7 +131,7 @@ def test_an_example_that_needs_feature_gates_has_them(stage: Stage) -> None:
     assert stage.built_on == WITH_WORKLOADS
 
 
-def test_what_cannot_be_encoded_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unencodable_characters_are_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with (tmp_path / "out").open("w", encoding="ascii") as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)
         choose_show().tell(["2 × 3"])

@@ -47,7 +47,7 @@ def test_sets_of_other_owners_are_ignored() -> None:
         pytest.param(CHILDREN[1:], SERVICES, "a LeaderWorkerSet for each role", id="a role is missing"),
         pytest.param(CHILDREN, SERVICES[1:], "a Service for each", id="a Service is missing"),
         pytest.param(
-            [*CHILDREN, a_child(0, "prefill", "old")], SERVICES, "one revision", id="something old is left"
+            [*CHILDREN, a_child(0, "prefill", "old")], SERVICES, "one revision", id="an old object remains"
         ),
     ],
 )

@@ -125,7 +125,7 @@ def test_components_start_in_order_and_stop_in_reverse(world: World) -> None:
         assert show.waits[-1] == ""
     assert world.deeds == UP + DOWN
     assert show.waits[-1] == "all processes to end"
-    assert any("v1.2.3" in line for line in show.said)
+    assert any("v1.2.3" in line for line in show.messages)
 
 
 def test_everything_is_stopped_after_an_error(world: World) -> None:

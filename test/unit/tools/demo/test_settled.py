@@ -30,7 +30,7 @@ def test_a_correct_set_is_settled() -> None:
         pytest.param(Goal("another", 4, IMAGE), id="no such set"),
         pytest.param(Goal(NAME, 6, IMAGE), id="another size"),
         pytest.param(Goal(NAME, 4, "example.com/pause:3.9"), id="another image"),
-        pytest.param(Goal(NAME, 4, IMAGE, {f"{NAME}-2-1-uid"}), id="a pod that has to go is there"),
+        pytest.param(Goal(NAME, 4, IMAGE, {f"{NAME}-2-1-uid"}), id="an excess pod exists"),
     ],
 )
 def test_a_set_with_another_goal_is_not_settled(goal: Goal) -> None:
@@ -67,7 +67,7 @@ def test_the_pods_must_agree(pods: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     "status",
     [
-        pytest.param({"observedGeneration": 0}, id="its controller has not looked"),
+        pytest.param({"observedGeneration": 0}, id="generation not observed"),
         pytest.param({"readyReplicas": 2}, id="not ready"),
         pytest.param({"availableReplicas": 2}, id="not available"),
         pytest.param({"updatedReplicas": 2}, id="not updated"),

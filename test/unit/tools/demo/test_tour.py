@@ -40,7 +40,7 @@ def test_every_act_is_played_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result == Result(3) and result.is_good
     assert show.steps == ["Step 0 of 4 × 4", "Step 1 of 4 × 4"]
     assert show.checks == [GOOD] * 3
-    assert [line.partition(",")[0] for line in show.said] == ["2 of 2 facts hold", "1 of 1 facts hold"]
+    assert [line.partition(",")[0] for line in show.messages] == ["2 of 2 facts hold", "1 of 1 facts hold"]
     assert show.waits[-1] == "" and show.failures == []
 
 

@@ -17,7 +17,7 @@ from tools.localcluster.progress import Progress
         pytest.param(
             "ERROR: no matching distribution\nerror building: exit status 1\n",
             "ERROR: no matching distribution",
-            id="what-failed-inside",
+            id="inner-failure",
         ),
         pytest.param(
             "tar: x: No space left on device\nexit status 2", "no space left on device: free some", id="full"

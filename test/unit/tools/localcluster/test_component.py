@@ -18,13 +18,13 @@ class RecordingGuard(Guard):
     """A guard that starts nothing and only records its calls."""
 
     def __init__(self) -> None:
-        self.known: list[int] = []
+        self.guarded: list[int] = []
 
     def watch(self, pid: int) -> None:
-        self.known.append(pid)
+        self.guarded.append(pid)
 
     def forget(self, pid: int) -> None:
-        self.known.remove(pid)
+        self.guarded.remove(pid)
 
 
 def test_a_killed_guard_does_not_prevent_a_stop(tmp_path: Path) -> None:
@@ -53,12 +53,12 @@ def test_start_and_stop(tmp_path: Path, guard: RecordingGuard) -> None:
     assert part.pid is None
     part.start()
     part.wait_healthy(5)
-    assert guard.known == [part.pid]
+    assert guard.guarded == [part.pid]
     with pytest.raises(ComponentError, match="part is already running"):
         part.start()
     part.stop()
     part.stop()
-    assert (part.pid, guard.known) == (None, [])
+    assert (part.pid, guard.guarded) == (None, [])
     with pytest.raises(ComponentError, match="part is not running"):
         part.send_signal(signal.SIGSTOP)
 
@@ -95,10 +95,10 @@ def test_only_unexpected_exits_are_restarted(tmp_path: Path, guard: RecordingGua
     part._child.wait()
     part.revive()
     assert part.pid not in (None, first)
-    assert guard.known == [part.pid]
+    assert guard.guarded == [part.pid]
     part.kill()
     part.revive()
-    assert guard.known == []
+    assert guard.guarded == []
     assert not part.pid
 
 

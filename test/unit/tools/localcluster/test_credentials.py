@@ -46,7 +46,7 @@ def test_token_table() -> None:
     ]
 
 
-def test_what_a_real_node_needs(tmp_path: Path) -> None:
+def test_credentials_of_a_real_node(tmp_path: Path) -> None:
     credentials = write_credentials(tmp_path / "pki")
     server = x509.load_pem_x509_certificate(credentials.certificate.read_bytes())
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -63,10 +63,10 @@ class Placed(Api):
     def __init__(self, node: str) -> None:
         self.node = node
         self.deleted: list[str] = []
-        self.asked = 0
+        self.reads = 0
 
     def get(self, path: str) -> dict[str, Any]:
-        self.asked += 1
+        self.reads += 1
         return {"spec": {"nodeName": self.node}}
 
     def delete(self, path: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -95,4 +95,4 @@ def test_only_pods_of_living_simulated_nodes_are_ended(node: str, nodes: list[st
     metadata = {"name": "pod-0", "namespace": "team", "uid": "u1"}
     kubelet._end({**metadata, "deletionTimestamp": "now", "deletionGracePeriodSeconds": 30})
     assert api.deleted == (["/api/v1/namespaces/team/pods/pod-0"] if ended else [])
-    assert api.asked == (0 if nodes == ["node-0"] else 1), "asked only where it matters"
+    assert api.reads == (0 if nodes == ["node-0"] else 1), "only relevant pods are read"

@@ -40,7 +40,7 @@ def make_volume(phase: str, **spec: Any) -> dict[str, Any]:
         (make_claim(OF_ANOTHER, storageClassName="standard"), False),
         (make_claim({}), False),
     ],
-    ids=["waits", "has one", "of another provisioner", "nobody is named yet"],
+    ids=["waits", "has one", "of another provisioner", "no claim reference yet"],
 )
 def test_wants_volume(claim: dict[str, Any], expected: bool) -> None:
     assert wants_volume(claim) is expected

@@ -38,7 +38,7 @@ def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_name_is_owned_as_long_as_its_process_runs() -> None:
     name = guard.node_name(os.getpid())
     assert guard.is_owned(name)
-    assert not guard.is_owned(f"{name}0"), "another process has the same number"
+    assert not guard.is_owned(f"{name}0"), "another process reuses the pid"
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     assert not guard.is_owned(f"lws-node-{ended.pid}-1")

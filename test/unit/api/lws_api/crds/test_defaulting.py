@@ -21,7 +21,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "unknown fields are pruned": (an_object(a=TEXT), {"a": "1", "b": "2"}, {"a": "1"}),
     "unknown fields of nested objects too": (an_object(o=an_object(a=TEXT)), {"o": {"b": 1}}, {"o": {}}),
     "objects without a schema are emptied": (an_object(o={"type": "object"}), {"o": {"b": 1}}, {"o": {}}),
-    "objects that keep what they do not know are left as they are": (
+    "objects that preserve unknown fields are not changed": (
         an_object(o={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
         {"o": {"b": {"c": [1]}}},
         {"o": {"b": {"c": [1]}}},
@@ -33,10 +33,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     ),
     "an absent field gets its default": (an_object(a=WITH_DEFAULT), {}, {"a": "d"}),
     "a null gets the default": (an_object(a=WITH_DEFAULT), {"a": None}, {"a": "d"}),
-    "a null without default goes": (an_object(a=TEXT), {"a": None}, {}),
+    "a null without default is removed": (an_object(a=TEXT), {"a": None}, {}),
     "an empty value is a value": (an_object(a=WITH_DEFAULT), {"a": ""}, {"a": ""}),
     "defaults of absent objects stay out": (an_object(o=an_object(a=WITH_DEFAULT)), {}, {}),
-    "defaults of empty objects come in": (
+    "empty objects get their defaults": (
         an_object(o=an_object(a=WITH_DEFAULT)),
         {"o": {}},
         {"o": {"a": "d"}},
@@ -61,7 +61,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"m": {"x": None, "y": "1"}},
         {"m": {"y": "1"}},
     ),
-    "type and metadata are not its business": (
+    "type and metadata are not defaulted": (
         an_object(apiVersion=TEXT, kind=TEXT, metadata={"type": "object"}),
         {"apiVersion": "v", "kind": "k", "metadata": {"name": "n", "labels": {"a": "b"}}},
         {"apiVersion": "v", "kind": "k", "metadata": {"name": "n", "labels": {"a": "b"}}},

@@ -275,8 +275,8 @@ def test_printer_columns_and_subresources_of_the_kinds(
 
 
 STORED = {
-    "the least there is": (a_set(), a_set(a_stored_role("prefill"), a_stored_role("decode"), slices=1)),
-    "what is left out stays out, what is begun is completed": (
+    "a minimal set": (a_set(), a_set(a_stored_role("prefill"), a_stored_role("decode"), slices=1)),
+    "absent objects stay absent, existing ones get defaults": (
         a_set(
             a_role(
                 "prefill", scaling={}, metadata={"labels": {"a": "b"}, "uid": "gone", "ownerReferences": []}
@@ -294,7 +294,7 @@ STORED = {
             rolloutStrategy={},
         ),
     ),
-    "what the original does not have is kept and never written": (
+    "fields unknown to upstream are kept and get no defaults": (
         a_set(
             a_stored_role("prefill"),
             a_stored_role("decode"),

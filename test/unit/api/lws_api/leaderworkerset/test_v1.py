@@ -170,7 +170,7 @@ def test_templates_are_not_changed() -> None:
         pytest.param({"metadata": {"name": "a"}}, "spec", id="no spec"),
         pytest.param({"spec": {}}, "leaderWorkerTemplate", id="no template"),
         pytest.param({"spec": {"leaderWorkerTemplate": {}}}, "workerTemplate", id="no workers"),
-        pytest.param(a_set(startupPolicy="Whenever"), "startupPolicy", id="policy that nobody knows"),
+        pytest.param(a_set(startupPolicy="Whenever"), "startupPolicy", id="unknown policy"),
     ],
 )
 def test_an_invalid_set_is_rejected_with_the_path_of_the_field(raw: dict[str, Any], field: str) -> None:

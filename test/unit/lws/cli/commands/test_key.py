@@ -147,7 +147,9 @@ SPEC = "spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: [{name
             id="another version",
         ),
         pytest.param(
-            HEADER % "x" + "spec: hello", 'spec: Invalid value: "hello": must be an object', id="no object"
+            HEADER % "x" + "spec: hello",
+            'spec: Invalid value: "hello": must be an object',
+            id="not an object",
         ),
         pytest.param(HEADER % "x", "spec.leaderWorkerTemplate.workerTemplate: Field required", id="no spec"),
         pytest.param(
@@ -159,7 +161,7 @@ SPEC = "spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: [{name
         pytest.param(
             HEADER % "x" + SPEC % "args: [!!binary aGVsbG8=]",
             "cannot be written as JSON",
-            id="what JSON has not",
+            id="a value that JSON cannot represent",
         ),
     ],
 )
@@ -175,11 +177,9 @@ def test_invalid_manifests_are_reported_in_words(manifest: str, message: str) ->
     [
         pytest.param([], "either NAME or '-f' / '--filename' is required", id="no file"),
         pytest.param(["demo", "-f", "-"], "either NAME or '-f' / '--filename'", id="both"),
-        pytest.param(
-            ["-f", "there-is-none.yaml"], "No such file or directory", id="a file that is not there"
-        ),
+        pytest.param(["-f", "there-is-none.yaml"], "No such file or directory", id="a missing file"),
         pytest.param(["-f", "."], "Is a directory", id="a directory"),
-        pytest.param(["-f", "-", "--date"], "--date", id="an option that is not there"),
+        pytest.param(["-f", "-", "--date"], "--date", id="an unknown option"),
     ],
 )
 def test_usage_errors(arguments: list[str], message: str) -> None:

@@ -181,9 +181,7 @@ def test_stack_traces(options: LogOptions, from_level: int, capsys: pytest.Captu
     for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
         _log(level, KeyError("spec"))
         written = capsys.readouterr().err
-        assert written.splitlines()[0].endswith("\thello you\tKeyError: 'spec'"), (
-            "what went wrong is never lost"
-        )
+        assert written.splitlines()[0].endswith("\thello you\tKeyError: 'spec'"), "errors are always logged"
         assert ("Traceback" in written) is (level >= from_level)
         _log(level)
         assert "Traceback" not in capsys.readouterr().err

@@ -80,11 +80,11 @@ def is_one_line(message: str) -> bool:
     ("flags", "expected"),
     [
         pytest.param(["--no-such-flag=1"], "--no-such-flag", id="unknown"),
-        pytest.param(["--kube-api-qps=fast"], "--kube-api-qps", id="no number"),
-        pytest.param(["--kube-api-burst=1.5"], "--kube-api-burst", id="no whole number"),
-        pytest.param(["--leader-elect=perhaps"], "--leader-elect", id="no boolean"),
-        pytest.param(["--zap-log-level=loud"], "--zap-log-level", id="no level"),
-        pytest.param(["--zap-encoder=xml"], "--zap-encoder", id="no encoder"),
+        pytest.param(["--kube-api-qps=fast"], "--kube-api-qps", id="not a number"),
+        pytest.param(["--kube-api-burst=1.5"], "--kube-api-burst", id="not an integer"),
+        pytest.param(["--leader-elect=perhaps"], "--leader-elect", id="not a boolean"),
+        pytest.param(["--zap-log-level=loud"], "--zap-log-level", id="not a level"),
+        pytest.param(["--zap-encoder=xml"], "--zap-encoder", id="not an encoder"),
         pytest.param(["manager"], "manager", id="an argument too many"),
     ],
 )
@@ -97,11 +97,11 @@ def test_a_malformed_flag(flags: list[str], expected: str, run: Run) -> None:
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        pytest.param(["--leader-elect-lease-duration=soon"], "-lease-duration: must be", id="no duration"),
+        pytest.param(["--leader-elect-lease-duration=soon"], "-lease-duration: must be", id="not a duration"),
         pytest.param(
             ["--leader-elect-renew-deadline=20s"], "must be shorter than leaseDuration", id="too late"
         ),
-        pytest.param(["--metrics-bind-address=everywhere"], "--metrics-bind-address: ", id="no address"),
+        pytest.param(["--metrics-bind-address=everywhere"], "--metrics-bind-address: ", id="not an address"),
         pytest.param(["--leader-elect-resource-lock=endpoints"], "must be leases", id="another lock"),
     ],
 )
@@ -189,9 +189,9 @@ def test_no_cluster_is_configured(run: Run, no_ports: tuple[str, ...]) -> None:
         pytest.param("", id="nothing"),
         pytest.param("[]", id="a list"),
         pytest.param("kind: Config", id="no context"),
-        pytest.param(KUBECONFIG.replace("-context: here", "-context: there"), id="no such context"),
-        pytest.param(KUBECONFIG.replace("cluster: here", "cluster: there"), id="no such cluster"),
-        pytest.param(b"\xff\xfe", id="no text"),
+        pytest.param(KUBECONFIG.replace("-context: here", "-context: there"), id="missing context"),
+        pytest.param(KUBECONFIG.replace("cluster: here", "cluster: there"), id="missing cluster"),
+        pytest.param(b"\xff\xfe", id="not text"),
     ],
 )
 def test_an_invalid_kubeconfig(
@@ -239,7 +239,9 @@ PARAMS = [
             ["--leader-elect=true", "--config", "x"],
             id="booleans-take-no-value",
         ),
-        pytest.param(["-leader-elect", "false"], ["--leader-elect=true", "false"], id="not-even-this-one"),
+        pytest.param(
+            ["-leader-elect", "false"], ["--leader-elect=true", "false"], id="values-of-flags-are-not-changed"
+        ),
         pytest.param(["-config", "-x.yaml"], ["--config", "-x.yaml"], id="a-value-that-looks-like-a-flag"),
         pytest.param(["--kube-api-qps", "-1.5"], ["--kube-api-qps", "-1.5"], id="a-negative-value"),
         pytest.param(
@@ -271,7 +273,7 @@ def test_spellings_of_flags(arguments: list[str], expected: list[str]) -> None:
         ["-leader-elect=false", "-zap-devel=false", "-zap-log-level", "2", "-config", "/c.yaml"],
         ["--leader-elect=F", "--zap-devel=0", "--zap-log-level", "2", "--config", "/c.yaml"],
     ],
-    ids=["two-dashes", "one-dash", "separate-values", "other-truths"],
+    ids=["two-dashes", "one-dash", "separate-values", "other-booleans"],
 )
 def test_arguments_of_upstream_deployments_are_accepted(arguments: list[str]) -> None:
     context = manager.make_context("manager", as_double_dashed(arguments, manager.params))

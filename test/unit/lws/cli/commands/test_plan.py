@@ -31,7 +31,7 @@ from test.unit.builders import NOW, make_pod_template
 from test.unit.disaggregated import make_disaggregated
 from test.unit.fake_api import answer_json, failure
 from test.unit.lws.cli.conftest import Talk
-from test.unit.lws.cli.histories import found, revision_of, sets, snapshot_of
+from test.unit.lws.cli.histories import revision_of, set_objects, sets, snapshot_of
 from test.unit.stories.letters import groups
 
 NAME = "leaderworkerset.leaderworkerset.x-k8s.io/demo"
@@ -146,7 +146,7 @@ async def test_a_set_of_another_controller_has_no_steps(monkeypatch: pytest.Monk
     before, after = ({**lws, "spec": {**lws["spec"], **managed_by}} for lws in (A, B))
 
     async def all_of(session: Any, lws: Any) -> Any:
-        return found(snapshot_of(before, []), [])
+        return set_objects(snapshot_of(before, []), [])
 
     monkeypatch.setattr(module, "all_of", all_of)
     for steps in (False, True):
@@ -203,14 +203,18 @@ def stored(spec: dict[str, Any], applied: Any = None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("applied", "spec", "now", "patch"),
     [
-        pytest.param({"a": 1}, {"a": 1}, {"a": 1, "b": 2}, {}, id="a default that others set stays"),
+        pytest.param({"a": 1}, {"a": 1}, {"a": 1, "b": 2}, {}, id="a default set by others is kept"),
         pytest.param({"a": 1}, {"a": 2}, {"a": 1, "b": 2}, {"a": 2}, id="changed"),
         pytest.param({"a": 1}, {"a": 1, "c": 3}, {"a": 1}, {"c": 3}, id="new"),
-        pytest.param({"a": 1, "b": 2}, {"a": 1}, {"a": 1, "b": 2}, {"b": None}, id="no longer said"),
-        pytest.param({"a": 1, "b": 2}, {"a": 1}, {"a": 1}, {}, id="no longer said and gone already"),
+        pytest.param(
+            {"a": 1, "b": 2}, {"a": 1}, {"a": 1, "b": 2}, {"b": None}, id="removed from the manifest"
+        ),
+        pytest.param(
+            {"a": 1, "b": 2}, {"a": 1}, {"a": 1}, {}, id="removed from the manifest and absent already"
+        ),
         pytest.param({"a": 1}, {"a": 1, "b": None}, {"a": 1, "b": 2}, {"b": None}, id="null takes away"),
-        pytest.param({"a": 1}, {"a": 1, "b": None}, {"a": 1}, {}, id="null of what is not there"),
-        pytest.param(None, {"a": 1}, {"a": 1, "b": 2}, {}, id="applied by nobody yet"),
+        pytest.param({"a": 1}, {"a": 1, "b": None}, {"a": 1}, {}, id="null for an absent field"),
+        pytest.param(None, {"a": 1}, {"a": 1, "b": 2}, {}, id="not applied yet"),
         pytest.param(
             {"t": {"x": 1, "y": 2}},
             {"t": {"x": 3}},
@@ -223,7 +227,7 @@ def stored(spec: dict[str, Any], applied: Any = None) -> dict[str, Any]:
             {"l": [{"name": "a"}]},
             {"l": [{"name": "a", "d": 1}]},
             {"l": [{"name": "a"}]},
-            id="lists are replaced as wholes, defaults in them too",
+            id="lists are replaced completely, including their defaults",
         ),
     ],
 )

@@ -40,7 +40,7 @@ def test_a_set_that_is_not_reconciled_is_not_restarted() -> None:
     """The restart would happen much later, when upstream reconciles the set again."""
     with pytest.raises(Refusal, match=r"set demo would not be restarted: spec\.scheduling: "):
         restart_patch(make_set(scheduling={}, status={"conditions": [LEFT_ALONE]}), NOW)
-    assert restart_patch(make_set(scheduling={}), NOW), "it is run, as far as anybody knows"
+    assert restart_patch(make_set(scheduling={}), NOW), "without the condition, the set counts as reconciled"
 
 
 def test_all_roles_are_restarted_by_one_patch() -> None:

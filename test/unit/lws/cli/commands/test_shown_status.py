@@ -13,7 +13,7 @@ from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
-from test.unit.lws.cli.histories import found, revision_of, sets, snapshot_of, with_status
+from test.unit.lws.cli.histories import revision_of, set_objects, sets, snapshot_of, with_status
 
 Object = dict[str, Any]
 A, B = sets("app:1", "app:2", replicas=3)
@@ -40,7 +40,7 @@ def seen(
     snapshot: SetSnapshot, pods: dict[str, Object] | None = None
 ) -> tuple[StatusReport, list[str], Object]:
     """Return the facts, the printed lines and the data."""
-    facts = report_on(found(snapshot, HISTORY, worker_pods(snapshot) if pods is None else pods))
+    facts = report_on(set_objects(snapshot, HISTORY, worker_pods(snapshot) if pods is None else pods))
     return facts, list(plain(status_blocks(facts))), status_data(facts)
 
 
@@ -76,7 +76,7 @@ def test_a_settled_set() -> None:
 
 
 def test_the_wide_output() -> None:
-    facts = report_on(found(with_status(snapshot_of(B, HISTORY, [B, B])), HISTORY))
+    facts = report_on(set_objects(with_status(snapshot_of(B, HISTORY, [B, B])), HISTORY))
     lines = list(plain(status_blocks(facts, wide=True)))
     assert lines[3:7] == [
         "GROUP   REVISION   LEADER    WORKERS   AGE   POD      NODE     WAITING",
@@ -88,8 +88,8 @@ def test_the_wide_output() -> None:
 
 def test_a_line_for_each_set() -> None:
     facts = [
-        report_on(found(with_status(snapshot_of(B, HISTORY), conditions=[AVAILABLE]), HISTORY)),
-        report_on(found(with_status(snapshot_of(B, HISTORY, [A, A, B])), HISTORY)),
+        report_on(set_objects(with_status(snapshot_of(B, HISTORY), conditions=[AVAILABLE]), HISTORY)),
+        report_on(set_objects(with_status(snapshot_of(B, HISTORY, [A, A, B])), HISTORY)),
     ]
     key = record(B).key
     assert list(sets_table(facts, with_namespace=False).lines()) == [
@@ -146,15 +146,15 @@ def test_the_controller_has_not_observed_the_set_yet() -> None:
 
 def test_a_truncated_list_shows_waiting_groups() -> None:
     snapshot = with_status(snapshot_of(B, HISTORY, [B, A, B, A, B, A]), conditions=[])
-    facts = report_on(found(snapshot, HISTORY))
+    facts = report_on(set_objects(snapshot, HISTORY))
 
-    def shown(most: int) -> list[str]:
+    def lines(most: int) -> list[str]:
         return list(plain(status_blocks(facts, most)))[4:-3]
 
-    assert [line.split()[0] for line in shown(4)] == ["0", "1", "3", "5", "and"]
-    assert shown(4)[-1] == "and 2 more groups, 0 of them waiting"
-    assert shown(2)[-1] == "and 4 more groups, 1 of them waiting"
-    assert [line.split()[0] for line in shown(6)] == ["0", "1", "2", "3", "4", "5"]
+    assert [line.split()[0] for line in lines(4)] == ["0", "1", "3", "5", "and"]
+    assert lines(4)[-1] == "and 2 more groups, 0 of them waiting"
+    assert lines(2)[-1] == "and 4 more groups, 1 of them waiting"
+    assert [line.split()[0] for line in lines(6)] == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_a_group_without_a_leader() -> None:
@@ -229,7 +229,7 @@ def test_special_settings_of_a_set_are_shown() -> None:
 
 def test_a_set_without_groups() -> None:
     nothing = with_status(SetSnapshot(lws=B, now=snapshot_of(B, []).now))
-    facts = report_on(found(nothing, []))
+    facts = report_on(set_objects(nothing, []))
     assert {line.why for line in facts.groups} == {"no leader pod"}
     assert not facts.is_settled
     assert status_data(facts)["revision"] is None

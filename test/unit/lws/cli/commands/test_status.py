@@ -22,7 +22,7 @@ from lws.runtime.errors import Forbidden, Throttled, Unreachable
 from test.unit.builders import make_set
 from test.unit.fake_api import answer_json, failure, plain, reset
 from test.unit.lws.cli.conftest import Talk
-from test.unit.lws.cli.histories import found, revision_of, snapshot_of
+from test.unit.lws.cli.histories import revision_of, set_objects, snapshot_of
 
 DEMO = make_set(namespace="team")
 BROKEN = make_set(namespace="team", name="broken")
@@ -39,7 +39,7 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> None:
         if lws["metadata"]["name"] == "broken":
             raise Refusal("set broken cannot be read: spec.replicas is 'two'")
         history = [revision_of(DEMO, 1)]
-        return replace(found(snapshot_of(DEMO, history), history), lws=DEMO)
+        return replace(set_objects(snapshot_of(DEMO, history), history), lws=DEMO)
 
     monkeypatch.setitem(states._STATES, "LeaderWorkerSet", (all_of, states.report_on))
 
@@ -65,7 +65,7 @@ async def test_an_unreadable_set_does_not_hide_others(
         if lws["metadata"]["name"] == "broken":
             raise Forbidden(403, "Forbidden", "not you")
         history = [revision_of(DEMO, 1)]
-        return replace(found(snapshot_of(DEMO, history), history), lws=DEMO)
+        return replace(set_objects(snapshot_of(DEMO, history), history), lws=DEMO)
 
     monkeypatch.setitem(states._STATES, "LeaderWorkerSet", (all_of, states.report_on))
     talk.api.will(answer_json({"items": [BROKEN, DEMO], "metadata": {}}), NO_SUCH_KIND)

@@ -19,7 +19,7 @@ from lws.cli.commands.status import status_blocks
 from lws.cli.states import report_on
 from lws.leaderworkerset.revisions.history import record
 from test.unit.builders import make_group, make_leader_statefulset, make_worker_pod
-from test.unit.lws.cli.histories import found, revision_of, sets, snapshot_of, with_status
+from test.unit.lws.cli.histories import revision_of, set_objects, sets, snapshot_of, with_status
 
 GOLDEN = Path(__file__).parent / "golden" / "status-watch.ansi"
 COMMAND = "$ lws status my-model --watch\n"
@@ -67,10 +67,10 @@ def _report() -> Any:
     seen = with_status(
         replace(snapshot, groups=tuple(groups)), conditions=[ROLLING], lastProgressTime="2026-03-01T11:59:52Z"
     )
-    return report_on(found(seen, HISTORY, pods))
+    return report_on(set_objects(seen, HISTORY, pods))
 
 
-def _shown(monkeypatch: pytest.MonkeyPatch) -> str:
+def _terminal_output(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the last picture that `--watch` leaves on a terminal."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
@@ -83,8 +83,10 @@ def _shown(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_the_golden_file_matches_the_terminal_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    actual = COMMAND + _shown(monkeypatch)
+    actual = COMMAND + _terminal_output(monkeypatch)
     if os.environ.get("UPDATE_STILLS"):
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text(actual, encoding="utf-8")
-    assert actual == GOLDEN.read_text(encoding="utf-8"), "see at the top of this file how to write it anew"
+    assert actual == GOLDEN.read_text(encoding="utf-8"), (
+        "the docstring of this file describes how to update it"
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from test.unit.lws.disaggregatedset.admission.made import (
+from test.unit.lws.disaggregatedset.admission.builders import (
     EXTERNAL,
     Object,
     make_role,
@@ -55,14 +55,14 @@ def test_the_name_of_every_pod(room: int, role: Object) -> None:
 
 @pytest.mark.parametrize(("room", "size"), [(42, 1), (31, 2)])
 def test_the_name_of_every_pod_of_groups_with_keys(room: int, size: int) -> None:
-    def found(length: int) -> list[str]:
+    def errors_of_role(length: int) -> list[str]:
         role = {"size": size, "replicas": 101, "groupIdentity": "Hash"}
         return [
             message for message in messages(of_lengths(length - 10, 10, **role)) if "roles[0].name" in message
         ]
 
-    assert found(room) == []
-    (message,) = found(room + 1)
+    assert errors_of_role(room) == []
+    (message,) = errors_of_role(room + 1)
     assert message == (
         'spec.roles[0].name: Invalid value: "rrrrrrrrrr": the generated names (64 chars) would exceed the '
         "DNS-1035 limit of 63 characters; reduce the DisaggregatedSet name and/or role name (combined limit: "
@@ -100,7 +100,7 @@ UNIQUE: Object = {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}
 COLLISIONS: dict[str, tuple[Object, Object, bool]] = {
     "group 1": (make_role("a", size=2, replicas=2), make_role("a-1"), True),
     "group 1 in a rollout": (make_role("a", size=2, max_surge=1), make_role("a-1"), True),
-    "a group that there is not": (make_role("a", size=2), make_role("a-1"), False),
+    "a missing group": (make_role("a", size=2), make_role("a-1"), False),
     "groups of one": (make_role("a", replicas=2), make_role("a-1"), False),
     "groups of one, each with a Service": (make_role("a", replicas=2, **UNIQUE), make_role("a-1"), True),
     "any group that a scaler may ask for": (make_role("a", size=2) | EXTERNAL, make_role("a-77"), True),
@@ -113,7 +113,7 @@ COLLISIONS: dict[str, tuple[Object, Object, bool]] = {
         True,
     ),
     "no Service of leaders": (make_role("a"), make_role("a-leader"), False),
-    "another word": (make_role("a", size=2, replicas=2), make_role("a-b"), False),
+    "another suffix": (make_role("a", size=2, replicas=2), make_role("a-b"), False),
     "no dash": (make_role("a", size=2, replicas=2), make_role("a1"), False),
 }
 

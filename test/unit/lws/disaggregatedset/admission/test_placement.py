@@ -10,7 +10,7 @@ from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
 )
-from test.unit.lws.disaggregatedset.admission.made import (
+from test.unit.lws.disaggregatedset.admission.builders import (
     Object,
     beside,
     make_role,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from test.unit.lws.disaggregatedset.admission.made import (
+from test.unit.lws.disaggregatedset.admission.builders import (
     Object,
     beside,
     make_role,

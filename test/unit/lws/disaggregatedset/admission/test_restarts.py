@@ -51,7 +51,7 @@ PAUSED = {"rolloutStrategy": {"paused": True}}
             standing(a_set(slices=3)),
             a_set("app:2", slices=2),
             f"8 groups (prefill 4, decode 4) restart, {IN_STEP}: {BOTH}",
-            id="of slices that go none restarts",
+            id="removed slices do not restart",
         ),
         pytest.param(
             standing(a_set()),
@@ -76,7 +76,7 @@ PAUSED = {"rolloutStrategy": {"paused": True}}
             standing(a_set()),
             a_set(names=("prefill", "router")),
             f"2 groups (prefill 2) restart, {IN_STEP}: role decode removed; role router added",
-            id="a role goes, another comes",
+            id="a role is replaced by another",
         ),
         pytest.param(
             standing(a_set(names=("prefill", "decode", "a", "b"))),
@@ -118,7 +118,7 @@ def spelled(obj: Any) -> Any:
         pytest.param(standing(a_set()), a_set(**PAUSED), id="paused at rest"),
         pytest.param(standing(a_set(**PAUSED)), a_set(), id="resumed at rest"),
         pytest.param(a_set(), a_set("app:2"), id="nothing runs"),
-        pytest.param({**a_set(), "status": {"roleStatuses": 7}}, a_set("app:2"), id="no status to read"),
+        pytest.param({**a_set(), "status": {"roleStatuses": 7}}, a_set("app:2"), id="unreadable status"),
         pytest.param(
             {**a_set(), "status": {"roleStatuses": [{"name": ["prefill"], "replicas": 2}]}},
             a_set("app:2"),

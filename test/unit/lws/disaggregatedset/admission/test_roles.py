@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL
-from test.unit.lws.disaggregatedset.admission.made import (
+from test.unit.lws.disaggregatedset.admission.builders import (
     EXTERNAL,
     Object,
     beside,
@@ -52,7 +52,7 @@ OF_THE_ORIGINAL = {
         strategy(maxSurge=-1),
         [f"{MS}: Invalid value: -1: must be greater than or equal to 0"],
     ),
-    "3: no percentage": (
+    "3: invalid percentage": (
         strategy(maxUnavailable="many"),
         [f'{MU}: Invalid value: "many": {why}' for why in (PERCENT, "invalid value")],
     ),
@@ -87,7 +87,7 @@ def test_roles_without_groups_need_no_budget() -> None:
 
 
 AS_A_SET = {
-    "a group of none": (
+    "a group without pods": (
         make_role(size=0),
         f"{SPEC}.leaderWorkerTemplate.size: Invalid value: 0: size must be equal or greater than 1",
     ),
@@ -163,7 +163,7 @@ POOLS = [{"name": "long"}, {"name": "short"}]
     [
         pytest.param({"subRoles": POOLS}, True, id="pools"),
         pytest.param({"subRoles": []}, False, id="none"),
-        pytest.param({}, False, id="left out"),
+        pytest.param({}, False, id="absent"),
     ],
 )
 def test_sub_roles_are_rejected(fields: Object, is_refused: bool) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lws.disaggregatedset.admission.facts import facts_of
 from lws.disaggregatedset.admission.validation import errors_in, scaler_errors
-from test.unit.lws.disaggregatedset.admission.made import (
+from test.unit.lws.disaggregatedset.admission.builders import (
     EXTERNAL,
     Object,
     beside,

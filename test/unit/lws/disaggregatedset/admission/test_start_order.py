@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from test.unit.lws.disaggregatedset.admission.made import Object, make_role, make_set, messages
+from test.unit.lws.disaggregatedset.admission.builders import Object, make_role, make_set, messages
 
 
 def ordered(**after: list[str]) -> Object:
@@ -18,15 +18,15 @@ CASES = {
         ordered(a=["b", "z"], b=[]),
         ['spec.roles[0].startAfter[1]: Unsupported value: "z": supported values: "a", "b"'],
     ),
-    "itself": (
+    "self-reference": (
         ordered(a=["a"], b=[]),
         ['spec.roles[0].startAfter: Invalid value: ["a"]: goes round in a circle: a waits for a'],
     ),
-    "each other": (
+    "cycle of two": (
         ordered(a=["b"], b=["a"]),
         ['spec.roles[0].startAfter: Invalid value: ["b"]: goes round in a circle: a waits for b waits for a'],
     ),
-    "a circle of others": (
+    "cycle of other roles": (
         ordered(a=["b"], b=["c"], c=["d"], d=["b"]),
         [
             'spec.roles[1].startAfter: Invalid value: ["c"]: goes round in a circle: '

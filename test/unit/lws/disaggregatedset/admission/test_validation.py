@@ -9,7 +9,7 @@ import pytest
 
 from lws.disaggregatedset.admission.validation import errors_in, warnings_in
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
-from test.unit.lws.disaggregatedset.admission.made import (
+from test.unit.lws.disaggregatedset.admission.builders import (
     EXTERNAL,
     Object,
     make_role,
@@ -25,7 +25,7 @@ PARTITIONED: Object = {"rolloutStrategy": {"rollingUpdateConfiguration": {"parti
 @pytest.mark.parametrize(
     "raw",
     [
-        pytest.param(make_set(), id="the least there is"),
+        pytest.param(make_set(), id="a minimal set"),
         pytest.param(
             make_set(make_role("a", max_unavailable="20%", max_surge=1), make_role("b", replicas=8)),
             id="budgets",
@@ -164,7 +164,7 @@ WRONG_SHAPES: dict[str, tuple[Object, str]] = {
 def test_values_of_the_wrong_type(raw: Object, message: str) -> None:
     assert messages(raw) == [message]
     assert warnings_in(raw) == []
-    assert messages(make_set(), raw) == [], "what was stored before may be anything"
+    assert messages(make_set(), raw) == [], "the stored set may be malformed"
 
 
 def test_a_set_without_any_field_does_not_crash_validation() -> None:

@@ -205,7 +205,7 @@ AT_ZERO = Kid("prefill", desired=0, ready=0)
 @pytest.mark.parametrize(
     ("children", "slices", "expected"),
     [
-        pytest.param((), 1, 1, id="nothing there"),
+        pytest.param((), 1, 1, id="no children"),
         pytest.param(MIXED, 1, 4, id="at rest"),
         pytest.param((*MIXED, Kid("prefill", slice_index=1, desired=3)), 2, 7, id="two slices"),
         pytest.param((*MIXED, Kid("prefill", slice_index=1, desired=3)), 1, 4, id="wart 42: a removed slice"),
@@ -225,17 +225,19 @@ AT_ZERO = Kid("prefill", desired=0, ready=0)
             4,
             id="three revisions",
         ),
-        pytest.param((Kid("prefill", OLD, desired=3), AT_ZERO), 1, 3, id="just begun, no baseline yet"),
+        pytest.param((Kid("prefill", OLD, desired=3), AT_ZERO), 1, 3, id="a new rollout without baseline"),
         pytest.param((AT_ZERO, Kid("decode", desired=0)), 1, 1, id="wart 42: all at 0"),
-        pytest.param((AT_ZERO, Kid("decode")), 1, 1, id="made with 0, since there was no scaler"),
+        pytest.param((AT_ZERO, Kid("decode")), 1, 1, id="created with 0 replicas without a scaler"),
         pytest.param((replace(AT_ZERO, generation=3), Kid("decode")), 1, 0, id="scaled to 0 by its scaler"),
         pytest.param((replace(MIXED[0], is_terminating=True),), 1, 1, id="being deleted"),
-        pytest.param((), 3, 3, id="nothing there, three slices"),
-        pytest.param((AT_ZERO, replace(AT_ZERO, slice_index=1)), 2, 2, id="made with 0 in two slices"),
-        pytest.param((Kid("prefill", desired=2),), 3, 3, id="two of three slices are new"),
-        pytest.param((Kid("prefill", desired=4),), 3, 4, id="and there are enough for them"),
+        pytest.param((), 3, 3, id="no children, three slices"),
         pytest.param(
-            (Kid("prefill", desired=1), replace(AT_ZERO, slice_index=1)), 2, 1, id="one slice was told 0"
+            (AT_ZERO, replace(AT_ZERO, slice_index=1)), 2, 2, id="created with 0 replicas in two slices"
+        ),
+        pytest.param((Kid("prefill", desired=2),), 3, 3, id="two of three slices are new"),
+        pytest.param((Kid("prefill", desired=4),), 3, 4, id="with enough groups"),
+        pytest.param(
+            (Kid("prefill", desired=1), replace(AT_ZERO, slice_index=1)), 2, 1, id="one slice is scaled to 0"
         ),
         pytest.param(
             (replace(AT_ZERO, generation=3), Kid("decode")), 2, 0, id="scaled to 0, and a slice is new"

@@ -144,19 +144,19 @@ async def test_controlled_objects_count_regardless_of_their_labels() -> None:
 @pytest.mark.parametrize(
     ("status", "ready", "is_settled"),
     [
-        pytest.param({}, 0, False, id="nothing is said yet"),
+        pytest.param({}, 0, False, id="no status yet"),
         pytest.param({"observedGeneration": 1, "readyReplicas": 1}, 1, False, id="counters"),
         pytest.param(
             {"observedGeneration": 1, "conditions": [{"type": "Available", "status": "True"}]},
             2,
             True,
-            id="its condition is quicker than its counters",
+            id="condition updated before counters",
         ),
         pytest.param(
             {"observedGeneration": 0, "conditions": [{"type": "Available", "status": "True"}]},
             0,
             False,
-            id="it has not acted on its spec",
+            id="generation not observed",
         ),
     ],
 )
@@ -175,8 +175,8 @@ async def test_a_child_whose_groups_are_not_watched_is_judged_by_its_status(
         pytest.param((0, 1), (), (2, 2, True, 0), id="all serve"),
         pytest.param((0, 1), (1,), (1, 2, False, 1), id="the last does not"),
         pytest.param((0, 1), (0,), (1, 2, False, 0), id="the first does not"),
-        pytest.param((0,), (), (1, 2, False, 1), id="one is missing"),
-        pytest.param((0, 1, 2), (), (3, 3, True, 0), id="one more than wanted"),
+        pytest.param((0,), (), (1, 2, False, 1), id="one group is missing"),
+        pytest.param((0, 1, 2), (), (3, 3, True, 0), id="one excess group"),
     ],
 )
 async def test_a_child_is_judged_by_its_own_groups(
@@ -202,8 +202,8 @@ PODS_OF_THREE = 3
 @pytest.mark.parametrize(
     ("owner", "lingering", "present"),
     [
-        pytest.param("demo-0-11111111-prefill", 3, 3, id="its StatefulSet makes pods until it is gone"),
-        pytest.param(None, 0, 3, id="orphaned, it waits for the next child"),
+        pytest.param("demo-0-11111111-prefill", 3, 3, id="StatefulSet creates pods until its deletion"),
+        pytest.param(None, 0, 3, id="orphaned StatefulSet"),
         pytest.param("somebody-else", 0, 1, id="a stranger's"),
     ],
 )
@@ -233,8 +233,8 @@ async def test_remaining_groups_of_a_deleted_child_count(
     ("began", "present"),
     [
         pytest.param({f"demo-0-{KEY}-prefill": PODS_OF_THREE}, 3, id="a rollout began with three"),
-        pytest.param({f"demo-0-{KEY}-prefill": 1}, 3, id="the status was behind when it began"),
-        pytest.param({}, 1, id="at rest nobody looks"),
+        pytest.param({f"demo-0-{KEY}-prefill": 1}, 3, id="outdated status at the start of the rollout"),
+        pytest.param({}, 1, id="no read at rest"),
     ],
 )
 async def test_remaining_groups_of_a_deleted_child_count_in_addition_to_those_of_a_scaled_down_one(
@@ -257,7 +257,7 @@ async def test_remaining_groups_of_a_deleted_child_count_in_addition_to_those_of
     ("began", "present"),
     [
         pytest.param({f"demo-0-{KEY}-prefill": 0}, 2, id="in a rollout"),
-        pytest.param({}, 0, id="at rest nobody looks"),
+        pytest.param({}, 0, id="no read at rest"),
     ],
 )
 async def test_pods_that_the_statefulset_of_a_scaled_down_child_may_still_create_count(

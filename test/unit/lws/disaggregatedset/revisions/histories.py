@@ -96,7 +96,7 @@ def make_child(
         if template_name in template:
             metadata = template[template_name].setdefault("metadata", {})
             metadata["labels"] = {**metadata.get("labels", {}), **labels}
-            _place(template[template_name]["spec"], obj, slice_index)
+            _apply_placement(template[template_name]["spec"], obj, slice_index)
     part["spec"] |= {"networkConfig": {"subdomainPolicy": "Shared"}}
     middle = f"{key}-{role}" if is_legacy else f"{slice_index}-{key}-{role}"
     metadata_of_role = part.get("metadata") or {}
@@ -122,7 +122,7 @@ def children_of(obj: Object, slices: int = 1, key: str = "", **more: Any) -> tup
     return tuple(make_child(obj, name, index, key, **more) for index in range(slices) for name in names)
 
 
-def _place(pod: dict[str, Any], obj: Object, index: int) -> None:
+def _apply_placement(pod: dict[str, Any], obj: Object, index: int) -> None:
     policy = obj["spec"].get("placementPolicy") or {}
     if policy.get("type", "None") == "None":
         return

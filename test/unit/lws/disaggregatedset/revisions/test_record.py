@@ -63,11 +63,11 @@ def test_the_recorded_object() -> None:
     }
     assert set(noted) == {PROOF_ANNOTATION}
     data = json.loads(record(obj).text)["spec"]
-    assert set(data) == {"roles", "placementPolicy"}, "what is no part of the target state is not recorded"
+    assert set(data) == {"roles", "placementPolicy"}, "fields outside the target state are not recorded"
     assert data["placementPolicy"] == policy
     assert [role["name"] for role in data["roles"]] == ["prefill", "decode"]
     without = {key: value for key, value in RICH["spec"].items() if key != "replicas"}
-    assert data["roles"][0] == {**RICH, "spec": without}, "the whole role, but for its number of groups"
+    assert data["roles"][0] == {**RICH, "spec": without}, "the complete role except replicas"
 
 
 def test_a_recorded_revision_is_read_back() -> None:
@@ -166,7 +166,7 @@ def test_no_stored_value_raises_an_exception(seed: int) -> None:
     revision = revision_of(make_dset(RICH, make_role("decode")))
     obj = make_dset()
     for _ in range(chance.choice((1, 1, 2, 4))):
-        *path, last = chance.choice(_places(revision))
+        *path, last = chance.choice(_paths_in(revision))
         parent: Any = revision
         for step in path:
             parent = parent[step]
@@ -182,7 +182,7 @@ _METADATA = ("name", "namespace", "uid", "resourceVersion")
 _GIVEN = {("apiVersion",), ("kind",), *(("metadata", field) for field in _METADATA)}
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def _paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the paths of all fields, except for those by which the API server identifies the object."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     paths = []
@@ -192,7 +192,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
             continue
         if current != ("metadata",):
             paths.append(current)
-        paths += _places(below, current)
+        paths += _paths_in(below, current)
     return paths
 
 
@@ -203,6 +203,6 @@ def test_a_revision_belongs_to_the_set_by_controller_or_by_name_and_data() -> No
     assert not is_ours(revision, other)
     orphan = revision_of(obj, ownerReferences=[])
     assert is_ours(orphan, obj)
-    assert not is_ours(orphan, other), "another set would not have given it this name"
+    assert not is_ours(orphan, other), "the name does not match another set"
     assert not is_ours({**orphan, "data": {"spec": {"template": {}}}}, obj)
     assert not is_ours(revision_of(obj, ownerReferences=[], deletionTimestamp="2026-01-02T00:00:00Z"), obj)

@@ -44,14 +44,16 @@ def role_of(obj: dict[str, Any], name: str) -> dict[str, Any]:
 def test_the_result_is_the_recorded_state(now: dict[str, Any], then: dict[str, Any]) -> None:
     after = undone(now, then)
     assert record(after).forms == record(then).forms
-    assert key_by_hash(after) == key_by_hash(then), "so the original would roll nothing either"
+    assert key_by_hash(after) == key_by_hash(then), "so upstream would start no rollout either"
 
 
 def test_only_changed_templates_are_written() -> None:
     _, only = operations(B, record(A), {})
     assert only["path"] == "/spec/roles/0/spec/leaderWorkerTemplate"
     after = undone(B, A)
-    assert [role["spec"]["replicas"] for role in after["spec"]["roles"]] == [5, 3], "scaling is no revision"
+    assert [role["spec"]["replicas"] for role in after["spec"]["roles"]] == [5, 3], (
+        "scaling creates no revision"
+    )
 
 
 def test_fields_outside_the_revision_are_not_changed() -> None:
@@ -69,7 +71,7 @@ def test_a_removed_role_is_restored_completely() -> None:
     assert role_of(undone(B, THREE), "router")["spec"]["replicas"] == 1
     resting = make_dset(*(make_role(name, replicas=0) for name in ("prefill", "decode")))
     assert role_of(undone(resting, THREE, router=4), "router")["spec"]["replicas"] == 0, (
-        "all are at 0 or none"
+        "all roles are at 0 or none is"
     )
 
 
@@ -90,7 +92,7 @@ def test_an_added_role_is_removed_from_the_start_order_too() -> None:
 
 def test_differences_are_reported_for_each_role() -> None:
     assert describe(record(A), record(A)) == []
-    assert describe(record(B), record(TURNED)) == [], "the order of roles is no change"
+    assert describe(record(B), record(TURNED)) == [], "another order of roles is no change"
     assert describe(record(A), record(B)) == ["role prefill worker template container main image: a → b"]
     assert describe(record(A), record(THREE)) == ["role router added"]
     assert describe(record(THREE), record(B)) == [

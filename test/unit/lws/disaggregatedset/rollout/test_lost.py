@@ -25,12 +25,12 @@ def back(state: SliceState, initial: int | None = 2, most: int = 2) -> int:
 @pytest.mark.parametrize(
     ("old", "new", "most", "expected"),
     [
-        pytest.param(4, (1, 1), 2, 2, id="as many as its sibling has kept"),
+        pytest.param(4, (1, 1), 2, 2, id="the share that its sibling has kept"),
         pytest.param(2, (2, 1), 2, 1, id="half of them"),
-        pytest.param(1, (3, 1), 2, 1, id="a share of one group is one"),
-        pytest.param(4, (1, 1), 1, 1, id="no more than it was seen with"),
-        pytest.param(4, (1, 2), 2, 1, id="no more than there is room for"),
-        pytest.param(0, (3, 1), 2, 0, id="none where its sibling is gone"),
+        pytest.param(1, (3, 1), 2, 1, id="at least one group"),
+        pytest.param(4, (1, 1), 1, 1, id="at most its last observed groups"),
+        pytest.param(4, (1, 2), 2, 1, id="at most the remaining room"),
+        pytest.param(0, (3, 1), 2, 0, id="none if its sibling is deleted"),
         pytest.param(1, (4, 2), 2, 0, id="none once the new revision is complete"),
     ],
 )
@@ -43,9 +43,9 @@ def test_a_lost_child_is_recreated_with_the_share_that_its_siblings_have_kept(
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        pytest.param(4, 4, id="as many as it had"),
-        pytest.param(2, 2, id="no place of the new revision is taken for more"),
-        pytest.param(0, 1, id="one of a role that is not wanted any more, which its revision needs"),
+        pytest.param(4, 4, id="its former groups"),
+        pytest.param(2, 2, id="at most the room beside the new revision"),
+        pytest.param(0, 1, id="one group of a removed role that its revision needs"),
     ],
 )
 def test_a_lost_child_is_recreated_with_at_most_the_current_target(target: int, expected: int) -> None:
@@ -70,8 +70,8 @@ def test_a_lost_child_counts_as_starting() -> None:
 @pytest.mark.parametrize(
     ("lingering", "raised"),
     [
-        pytest.param(0, {"x": 1, "y": 1}, id="its place is free"),
-        pytest.param(1, {}, id="its last group is yet to go"),
+        pytest.param(0, {"x": 1, "y": 1}, id="its name is free"),
+        pytest.param(1, {}, id="its last group is terminating"),
     ],
 )
 def test_a_step_that_drains_a_lost_child_completely_continues_at_once(

@@ -200,7 +200,7 @@ def test_a_slice_at_rest_takes_no_step() -> None:
         pytest.param(
             [revision("b", ready(1, 4), ready(0, 4)), revision("a", ready(2, 4), ready(3, 4))],
             revision("c", ready(1, 4), ready(1, 4)),
-            id="overtook another rollout",
+            id="interrupts another rollout",
         ),
     ],
 )
@@ -215,7 +215,7 @@ def test_a_rollout_begun_by_a_later_upstream_continues(
     rows = simulate(SliceState(targets, tuple(old), new))
     assert (rows[-1].old, rows[-1].new) == ({}, {"x": 4, "y": 4})
     for before, after in pairwise(rows):
-        assert all(before.new[role] <= after.new[role] for role in before.new), "no new group goes"
+        assert all(before.new[role] <= after.new[role] for role in before.new), "no new group is deleted"
 
 
 def test_a_slice_of_one_role() -> None:

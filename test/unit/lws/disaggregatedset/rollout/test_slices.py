@@ -55,10 +55,10 @@ ALL = frozenset(range(4))
     [
         pytest.param([old(0), old(1), old(2)], ALL, id="room for all"),
         pytest.param([old(0), old(1), old(2), old(3)], {0, 1, 2}, id="room for three"),
-        pytest.param([rolling(0), old(1), rolling(2), rolling(3)], {0, 2, 3}, id="what has begun goes on"),
-        pytest.param([replace(old(0), records=50), old(1)], {0, 2, 3}, id="one, whatever it takes"),
-        pytest.param([replace(rolling(0), records=50), old(1)], {0, 2, 3}, id="and no other"),
-        pytest.param([replace(done(0), records=50), old(1)], ALL, id="what is done takes none"),
+        pytest.param([rolling(0), old(1), rolling(2), rolling(3)], {0, 2, 3}, id="started slices continue"),
+        pytest.param([replace(old(0), records=50), old(1)], {0, 2, 3}, id="at least one slice"),
+        pytest.param([replace(rolling(0), records=50), old(1)], {0, 2, 3}, id="and no other slice"),
+        pytest.param([replace(done(0), records=50), old(1)], ALL, id="completed slices do not count"),
     ],
 )
 def test_the_number_of_recorded_slices_limits_concurrent_rollouts(

@@ -87,7 +87,7 @@ def test_the_floor_counts_revisions_deleted_since_the_rollout_began() -> None:
     state = SliceState((role,), (RevisionCounts("a", old),), RevisionCounts("c"))
     assert state.min_ready(role) == 1
     assert replace(state, deleted={"decode": 1}).min_ready(role) == 2
-    assert replace(state, deleted={"decode": 9}).min_ready(role) == 3, "no more than are wanted"
+    assert replace(state, deleted={"decode": 9}).min_ready(role) == 3, "at most the target"
 
 
 def test_a_step_that_writes_nothing_is_empty() -> None:

@@ -41,23 +41,25 @@ ROLLING = (facts(OLD, 2), facts(NEW, 1, ready=0))
             ROLLING,
             (facts(OLD, 1, existing=2), ROLLING[1]),
             False,
-            id="an old one is given up and still there",
+            id="an old group is to be deleted",
         ),
-        pytest.param(ROLLING, (facts(OLD, 1), ROLLING[1]), True, id="an old one is gone"),
-        pytest.param((facts(OLD, 2, ready=1), ROLLING[1]), ROLLING, False, id="an old one is ready again"),
+        pytest.param(ROLLING, (facts(OLD, 1), ROLLING[1]), True, id="an old group is deleted"),
+        pytest.param((facts(OLD, 2, ready=1), ROLLING[1]), ROLLING, False, id="an old group is ready again"),
         pytest.param(
-            ROLLING, (facts(OLD, 2, existing=1, ready=1), ROLLING[1]), False, id="an old one is recreated"
+            ROLLING, (facts(OLD, 2, existing=1, ready=1), ROLLING[1]), False, id="an old group is recreated"
         ),
         pytest.param(
-            ROLLING, (facts(OLD, 2), facts(NEW, 1, existing=0, ready=0)), False, id="a new one is recreated"
+            ROLLING, (facts(OLD, 2), facts(NEW, 1, existing=0, ready=0)), False, id="a new group is recreated"
         ),
-        pytest.param(ROLLING, (*ROLLING, facts(NEW, 1, ready=0, role="decode")), False, id="a role is made"),
+        pytest.param(
+            ROLLING, (*ROLLING, facts(NEW, 1, ready=0, role="decode")), False, id="a role is created"
+        ),
         pytest.param(ROLLING, (*ROLLING, facts(NEW, 1, role="decode")), True, id="and is ready"),
-        pytest.param(ROLLING, (ROLLING[1],), True, id="what was left of the old revision is gone"),
-        pytest.param(ROLLING, (*ROLLING, facts(NEW, 1, ready=0, index=1)), False, id="a slice is made"),
+        pytest.param(ROLLING, (ROLLING[1],), True, id="the rest of the old revision is deleted"),
+        pytest.param(ROLLING, (*ROLLING, facts(NEW, 1, ready=0, index=1)), False, id="a slice is created"),
         pytest.param(ROLLING, (*ROLLING, facts(NEW, 1, index=1)), True, id="and serves"),
-        pytest.param((), (), False, id="there is nothing"),
-        pytest.param((), ROLLING[1:], False, id="the first is made"),
+        pytest.param((), (), False, id="no children"),
+        pytest.param((), ROLLING[1:], False, id="the first child is created"),
     ],
 )
 def test_changes_that_count_as_progress(

@@ -104,12 +104,13 @@ def test_a_set_at_rest() -> None:
 @pytest.mark.parametrize(
     "children",
     [
-        pytest.param((), id="none there yet"),
-        pytest.param((facts("prefill", 2, ready=1), facts("decode", 1)), id="one not ready"),
+        pytest.param((), id="no groups yet"),
+        pytest.param((facts("prefill", 2, ready=1), facts("decode", 1)), id="one group not ready"),
         pytest.param((facts("prefill", 2), facts("decode", 2)), id="too many"),
-        pytest.param((facts("prefill", 2, OLD), facts("decode", 1)), id="one on another revision"),
+        pytest.param((facts("prefill", 2, OLD), facts("decode", 1)), id="one group on another revision"),
         pytest.param(
-            (facts("prefill", 2), facts("decode", 1), facts("decode", 1, OLD)), id="one is left of another"
+            (facts("prefill", 2), facts("decode", 1), facts("decode", 1, OLD)),
+            id="one group of another revision remains",
         ),
     ],
 )
@@ -185,7 +186,9 @@ def test_an_exceeded_deadline_is_reported_once_with_its_reason() -> None:
     assert early.due_in == 50.0
     late = disaggregated_status(observed(begun, **waiting, now=NOW + timedelta(seconds=60)))
     message = "No progress for 60 s; prefill of slice 0 to be ready"
-    assert [(event.reason, event.type, event.note) for event in late.announce] == [("Stalled", "Warning", message)]
+    assert [(event.reason, event.type, event.note) for event in late.announce] == [
+        ("Stalled", "Warning", message)
+    ]
     assert late.due_in is None and late.patch is not None
     stalled = {**begun, **late.patch}
     assert ("Stalled", "True", "ProgressDeadlineExceeded", message) in conditions(stalled)
@@ -219,7 +222,7 @@ def test_count_updates_can_wait_but_condition_updates_cannot() -> None:
 
 def test_the_deletion_of_the_last_excess_slice_is_reported_at_once() -> None:
     assert [can_wait({"slices": 3}, {"slices": count}, 1) for count in (2, 1)] == [True, False]
-    assert can_wait({}, {"slices": 1}, 1), "the first groups of a new set are made"
+    assert can_wait({}, {"slices": 1}, 1), "the first groups of a new set are created"
 
 
 def test_slices_in_a_rollout_come_first_in_a_truncated_status() -> None:

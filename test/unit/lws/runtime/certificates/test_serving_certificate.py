@@ -137,7 +137,7 @@ def test_certificates_that_are_not_valid_yet_are_replaced(first: Certificates) -
     assert renewal is not None
     after, why = renewal
     assert why == "new CA and server certificate: the CA is valid only from 2026-03-01 11:00 UTC on"
-    assert after.retired == (), "nobody accepts it yet"
+    assert after.retired == (), "clients do not accept the certificate yet"
     assert not server_flaw(after.server, after.authority.certificate, NAMES, early)
     assert renewed(after, NAMES, early) is None
     assert renewed(after, NAMES, NOW) is None, "the clock that is ahead finds nothing to do"

@@ -28,7 +28,7 @@ class FakeReviews:
 
     users: dict[str, dict[str, Any]] = field(default_factory=lambda: {"good": USER})
     allowed: set[str] = field(default_factory=lambda: {USER["username"]})
-    asked: list[Object] = field(default_factory=list)
+    created: list[Object] = field(default_factory=list)
     error: Exception | None = None
     is_paced: bool = True
 
@@ -37,7 +37,7 @@ class FakeReviews:
         return self
 
     async def create(self, review: Object) -> Any:
-        self.asked.append(review)
+        self.created.append(review)
         if self.error is not None:
             raise self.error
         spec = review["spec"]
@@ -50,7 +50,7 @@ class FakeReviews:
 
     @property
     def kinds(self) -> list[str]:
-        return [review["kind"] for review in self.asked]
+        return [review["kind"] for review in self.created]
 
 
 class Clock:
@@ -62,13 +62,13 @@ class Clock:
         return self.now
 
 
-def made(reviews: FakeReviews, clock: Clock | None = None) -> Authorizer:
+def make_authorizer(reviews: FakeReviews, clock: Clock | None = None) -> Authorizer:
     return Authorizer(cast(Cluster, reviews), clock or Clock())
 
 
 async def test_reviews_and_writes_do_not_wait_for_each_other() -> None:
     reviews = FakeReviews()
-    assert await made(reviews).status("good", PATH) == 200
+    assert await make_authorizer(reviews).status("good", PATH) == 200
     assert not reviews.is_paced
 
 
@@ -85,14 +85,14 @@ async def test_reviews_and_writes_do_not_wait_for_each_other() -> None:
 )
 async def test_verdicts(token: str, allowed: bool, status: int, expected_kinds: list[str]) -> None:
     reviews = FakeReviews(allowed={USER["username"]} if allowed else set())
-    assert await made(reviews).status(token, PATH) == status
+    assert await make_authorizer(reviews).status(token, PATH) == status
     assert reviews.kinds == expected_kinds
 
 
 async def test_the_requests_of_a_review() -> None:
     reviews = FakeReviews()
-    await made(reviews).status("good", PATH)
-    token, access = reviews.asked
+    await make_authorizer(reviews).status("good", PATH)
+    token, access = reviews.created
     assert token == {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenReview",
@@ -116,7 +116,7 @@ async def test_the_requests_of_a_review() -> None:
 @pytest.mark.parametrize("error", [Unreachable("no answer"), Forbidden(403, "Forbidden", "may not review")])
 async def test_the_api_server_does_not_answer(error: Exception) -> None:
     reviews = FakeReviews(error=error)
-    authorizer = made(reviews)
+    authorizer = make_authorizer(reviews)
     assert await authorizer.status("good", PATH) == 500
     reviews.error = None
     assert await authorizer.status("good", PATH) == 200, "an error is not remembered"
@@ -136,9 +136,9 @@ async def test_the_api_server_does_not_answer(error: Exception) -> None:
 )
 async def test_answers_are_cached(token: str, allowed: bool, seconds: float, asked_again: list[str]) -> None:
     reviews, clock = FakeReviews(allowed={USER["username"]} if allowed else set()), Clock()
-    authorizer = made(reviews, clock)
+    authorizer = make_authorizer(reviews, clock)
     first = await authorizer.status(token, PATH)
-    reviews.asked.clear()
+    reviews.created.clear()
     clock.now += seconds
     assert await authorizer.status(token, PATH) == first
     assert reviews.kinds == asked_again
@@ -148,12 +148,12 @@ async def test_verdicts_are_cached_per_user_and_path() -> None:
     # Joined with plain spaces, both would be "a b c".
     users = {"one": {"uid": "a b", "username": "c"}, "two": {"uid": "a", "username": "b c"}}
     reviews = FakeReviews(users=users, allowed={"c"})
-    authorizer = made(reviews)
+    authorizer = make_authorizer(reviews)
     assert [await authorizer.status(token, PATH) for token in ("one", "two")] == [200, 403]
 
     grouped = {"one": {**USER, "groups": ["scrapers"]}, "two": {**USER, "groups": []}}
     reviews = FakeReviews(users=grouped)
-    authorizer = made(reviews)
+    authorizer = make_authorizer(reviews)
     for token in grouped:
         await authorizer.status(token, PATH)
     await authorizer.status("one", "/other")
@@ -174,48 +174,48 @@ class SlowReviews(FakeReviews):
 
 async def test_equal_tokens_at_the_same_moment_share_one_review() -> None:
     reviews = SlowReviews()
-    authorizer = made(reviews)
+    authorizer = make_authorizer(reviews)
     requests = [asyncio.create_task(authorizer.status("good", PATH)) for _ in range(100)]
     await asyncio.sleep(0)
     requests.pop(0).cancel()
     reviews.gate.set()
-    assert set(await asyncio.gather(*requests)) == {200}, "one that hangs up does not take it from the others"
+    assert set(await asyncio.gather(*requests)) == {200}, "a cancelled request does not affect the others"
     assert reviews.kinds == ["TokenReview", "SubjectAccessReview"]
 
 
 async def test_many_unknown_tokens_cause_few_reviews_and_are_not_cached() -> None:
     reviews, clock = FakeReviews(), Clock()
-    authorizer = made(reviews, clock)
+    authorizer = make_authorizer(reviews, clock)
     assert await authorizer.status("good", PATH) == 200
-    reviews.asked.clear()
+    reviews.created.clear()
     statuses = []
     for number in range(10_000):
         clock.now += 0.001
         statuses.append(await authorizer.status(f"bad-{number}", PATH))
     assert set(statuses) == {401, 429}
-    assert 50 <= len(reviews.asked) <= 60, "10 s at 5 a second, and what was saved up"
+    assert 50 <= len(reviews.created) <= 60, "10 s at 5 per second plus the burst"
     assert all(len(cache._entries) <= 256 for cache in (authorizer._users, authorizer._unknown))
     assert authorizer._running == {}
-    reviews.asked.clear()
+    reviews.created.clear()
     assert await authorizer.status("good", PATH) == 200
-    assert reviews.kinds == [], "strangers do not push out what is known"
+    assert reviews.kinds == [], "unknown tokens do not evict known ones"
 
 
 async def test_a_known_scraper_is_reviewed_again_despite_many_unknown_tokens() -> None:
     reviews, clock = FakeReviews(), Clock()
-    authorizer = made(reviews, clock)
+    authorizer = make_authorizer(reviews, clock)
     await authorizer.status("good", PATH)
     clock.now += 61.0
     flood = [await authorizer.status(f"bad-{number}", PATH) for number in range(100)]
     assert flood[-1] == 429
-    reviews.asked.clear()
+    reviews.created.clear()
     assert await authorizer.status("good", PATH) == 200
     assert reviews.kinds == ["TokenReview"]
 
 
 async def test_hanging_reviews_of_unknown_tokens_are_limited() -> None:
     reviews, clock = SlowReviews(), Clock()
-    authorizer = made(reviews, clock)
+    authorizer = make_authorizer(reviews, clock)
     pending = []
     for number in range(100):
         clock.now += 1.0
@@ -228,7 +228,7 @@ async def test_hanging_reviews_of_unknown_tokens_are_limited() -> None:
 
 async def test_an_invalidated_token_counts_as_unknown() -> None:
     reviews, clock = FakeReviews(), Clock()
-    authorizer = made(reviews, clock)
+    authorizer = make_authorizer(reviews, clock)
     await authorizer.status("good", PATH)
     reviews.users.clear()
     clock.now += 61.0

@@ -111,7 +111,7 @@ async def test_a_plugin_runs_again_before_its_token_expires(tmp_path: Path, plug
     clock.now = 3000.0
     assert await token_of(configuration) == "Bearer one" and plugin.runs == 1
     clock.now = 3400.0
-    assert await token_of(configuration) == "Bearer one", "it is good still, and nobody waits"
+    assert await token_of(configuration) == "Bearer one", "the token is still valid, so no request waits"
     await renewed(configuration)
     assert await token_of(configuration) == "Bearer two" and plugin.runs == 2
 
@@ -334,7 +334,7 @@ async def test_the_token_of_a_pod_is_read_again(
     clock.now = 61.0
     assert await token_of(configuration) == "bearer one"
     await renewed(configuration)
-    assert await token_of(configuration) == "bearer one", "what is at hand is still good"
+    assert await token_of(configuration) == "bearer one", "the loaded credentials are still valid"
     assert (
         "credentials for the API server cannot be renewed: Service token file does not exist" in caplog.text
     )

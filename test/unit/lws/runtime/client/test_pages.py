@@ -13,12 +13,12 @@ class Answers:
 
     def __init__(self, *answers: dict[str, Any]) -> None:
         self.answers = list(answers)
-        self.asked: list[tuple[Any, ...]] = []
+        self.requests: list[tuple[Any, ...]] = []
 
     async def list_page(
         self, resource: Any, query: dict[str, str], metadata_only: bool, namespace: str
     ) -> dict[str, Any]:
-        self.asked.append((resource, dict(query), metadata_only, namespace))
+        self.requests.append((resource, dict(query), metadata_only, namespace))
         return self.answers.pop(0)
 
 
@@ -32,11 +32,11 @@ async def test_pages_follow_until_there_is_no_more() -> None:
     ]
     assert read == [first, last]
     narrowed = {"labelSelector": "a=b", "limit": "500"}
-    assert server.asked == [
+    assert server.requests == [
         (PODS, narrowed, True, "default"),
         (PODS, {**narrowed, "continue": "more"}, True, "default"),
     ]
-    assert query == {"labelSelector": "a=b"}, "the caller's query stays as it is"
+    assert query == {"labelSelector": "a=b"}, "the query of the caller is not changed"
 
 
 async def test_an_answer_without_metadata_is_the_last_page() -> None:

@@ -23,7 +23,7 @@ async def _takes(limit: RateLimit, count: int) -> list[float]:
         return round(now() - began, 6)
 
     moments = await asyncio.gather(*(take(number) for number in range(count)))
-    assert order == list(range(count)), "callers overtook each other"
+    assert order == list(range(count)), "callers are out of order"
     return moments
 
 

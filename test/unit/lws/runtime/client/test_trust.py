@@ -13,14 +13,14 @@ from lws.runtime.client import transport
 from lws.runtime.client.transport import Trust
 
 
-class Made:
+class FakeClient:
     """A stand-in for the kubernetes client's own function, which counts its calls."""
 
     def __init__(self) -> None:
         self.count = 0
         self.error: Exception | None = None
 
-    def __call__(self, configuration: Configuration) -> Made:
+    def __call__(self, configuration: Configuration) -> FakeClient:
         if self.error is not None:
             raise self.error
         self.count += 1
@@ -32,10 +32,10 @@ class Made:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
-    made = Made()
-    monkeypatch.setattr(transport, "RESTClientObject", made)
-    yield made
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClient]:
+    client = FakeClient()
+    monkeypatch.setattr(transport, "RESTClientObject", client)
+    yield client
 
 
 class Clock:
@@ -52,7 +52,7 @@ def replaced(path: Path, text: str) -> None:
     os.replace(fresh, path)
 
 
-def test_files_are_checked_once_a_second(made: Made, tmp_path: Path) -> None:
+def test_files_are_checked_once_a_second(client: FakeClient, tmp_path: Path) -> None:
     path, clock = tmp_path / "ca.crt", Clock()
     path.write_text("one")
     trusted = Trust(Configuration(ssl_ca_cert=str(path)), clock)
@@ -64,7 +64,7 @@ def test_files_are_checked_once_a_second(made: Made, tmp_path: Path) -> None:
     assert trusted.context == "context 2", "nothing has changed"
 
 
-def test_a_client_certificate_of_a_plugin_is_used_at_once(made: Made, tmp_path: Path) -> None:
+def test_a_client_certificate_of_a_plugin_is_used_at_once(client: FakeClient, tmp_path: Path) -> None:
     configuration = Configuration()
     trusted = Trust(configuration, Clock())
     configuration.cert_file = configuration.key_file = str(tmp_path / "pair")
@@ -72,17 +72,17 @@ def test_a_client_certificate_of_a_plugin_is_used_at_once(made: Made, tmp_path: 
 
 
 def test_unreadable_files_keep_the_former_context(
-    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    client: FakeClient, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, clock = tmp_path / "ca.crt", Clock()
     path.write_text("one")
     trusted = Trust(Configuration(ssl_ca_cert=str(path)), clock)
-    made.error = OSError("no start line")
+    client.error = OSError("no start line")
     for clock.now in (1.0, 2.0):
         replaced(path, f"half written at {clock.now}")
         assert trusted.context == "context 1"
     assert "certificates for the API server cannot be used: no start line" in caplog.text
-    made.error = None
+    client.error = None
     replaced(path, "whole")
     clock.now = 3.0
     assert trusted.context == "context 2"

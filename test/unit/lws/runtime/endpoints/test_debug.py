@@ -21,21 +21,21 @@ async def url() -> AsyncIterator[str]:
     await server.stop()
 
 
-async def asked(url: str) -> tuple[int, str]:
+async def get(url: str) -> tuple[int, str]:
     async with aiohttp.ClientSession() as session, session.get(url) as response:
         return response.status, await response.text()
 
 
 async def test_the_index_names_every_path(url: str) -> None:
-    status, text = await asked(url)
+    status, text = await get(url)
     assert status == 200
     for path in ("tasks", "queue", "caches", "profile"):
         assert f"/debug/{path}" in text
 
 
 async def test_queue_and_caches_are_json(url: str) -> None:
-    assert await asked(f"{url}/queue") == (200, '{"running":1}\n')
-    assert await asked(f"{url}/caches") == (200, '{"Pod":7}\n')
+    assert await get(f"{url}/queue") == (200, '{"running":1}\n')
+    assert await get(f"{url}/caches") == (200, '{"Pod":7}\n')
 
 
 async def test_stacks_of_tasks_and_threads(url: str) -> None:
@@ -48,7 +48,7 @@ async def test_stacks_of_tasks_and_threads(url: str) -> None:
     thread.start()
     try:
         await asyncio.sleep(0)
-        _, text = await asked(f"{url}/tasks")
+        _, text = await get(f"{url}/tasks")
     finally:
         stop.set()
         thread.join()
@@ -59,13 +59,13 @@ async def test_stacks_of_tasks_and_threads(url: str) -> None:
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "61", "nan", "inf", "soon"])
 async def test_invalid_durations_of_a_profile_are_rejected(url: str, seconds: str) -> None:
-    assert (await asked(f"{url}/profile?seconds={seconds}"))[0] == 400
+    assert (await get(f"{url}/profile?seconds={seconds}"))[0] == 400
 
 
 async def test_one_profile_at_a_time(url: str) -> None:
-    answers = await asyncio.gather(*(asked(f"{url}/profile?seconds=0.3") for _ in range(2)))
+    answers = await asyncio.gather(*(get(f"{url}/profile?seconds=0.3") for _ in range(2)))
     assert sorted(status for status, _ in answers) == [200, 409]
-    assert (await asked(f"{url}/profile?seconds=0.1"))[0] == 200
+    assert (await get(f"{url}/profile?seconds=0.1"))[0] == 200
 
 
 def busy(until: threading.Event) -> None:

@@ -28,10 +28,10 @@ class FakeAuthorizer:
     """An authorizer that returns `verdict` and records its calls."""
 
     verdict: int = 200
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
 
     async def status(self, token: str, path: str) -> int:
-        self.asked.append((token, path))
+        self.requests.append((token, path))
         return self.verdict
 
 
@@ -62,7 +62,7 @@ def directory(tmp_path: Path, certificates: Certificates) -> Path:
     return tmp_path
 
 
-def made(authorizer: FakeAuthorizer, address: str = "127.0.0.1:0") -> MetricsServer:
+def make_server(authorizer: FakeAuthorizer, address: str = "127.0.0.1:0") -> MetricsServer:
     metrics = Metrics()
     metrics.process.leading("lease-of-ours", True)
     return MetricsServer(address, TlsSettings(), metrics, cast(Authorizer, authorizer))
@@ -86,12 +86,12 @@ async def running(server: MetricsServer, directory: Path) -> AsyncIterator[async
     [(200, 'leader_election_master_status{name="lease-of-ours"} 1.0'), (401, "Unauthorized")],
 )
 async def test_scrape(verdict: int, expected_text: str, directory: Path, certificates: Certificates) -> None:
-    server = made(FakeAuthorizer(verdict))
+    server = make_server(FakeAuthorizer(verdict))
     async with running(server, directory):
         scraper = Scraper(certificates.authority.certificate, server.port)
         status, content_type, text = await scraper.get(Authorization="Bearer secret")
     assert status == verdict and expected_text in text
-    assert ("leader_election" in text) is (verdict == 200), "nothing leaks to those who may not"
+    assert ("leader_election" in text) is (verdict == 200), "no metrics are returned without permission"
     assert content_type == (CONTENT_TYPE if verdict == 200 else "text/plain; charset=utf-8")
 
 
@@ -99,44 +99,44 @@ async def test_every_authorization_verdict_is_returned_to_the_scraper(
     directory: Path, certificates: Certificates
 ) -> None:
     authorizer = FakeAuthorizer()
-    server = made(authorizer)
+    server = make_server(authorizer)
     async with running(server, directory):
         scraper = Scraper(certificates.authority.certificate, server.port)
         for verdict, text in ((403, "Forbidden"), (429, "Too Many Requests"), (500, "Error")):
             authorizer.verdict = verdict
             assert (await scraper.get())[::2] == (verdict, text)
         assert (await scraper.get("/other"))[0] == 404
-    assert authorizer.asked == [("", "/metrics")] * 3
+    assert authorizer.requests == [("", "/metrics")] * 3
 
 
 async def test_the_token_is_parsed_according_to_rfc_6750(directory: Path, certificates: Certificates) -> None:
     authorizer = FakeAuthorizer(401)
-    server = made(authorizer)
+    server = make_server(authorizer)
     headers = ["Bearer one", "bearer  two ", "Basic dXNlcjpw", "three", "", "Bearer"]
     async with running(server, directory):
         scraper = Scraper(certificates.authority.certificate, server.port)
         for header in headers:
             await scraper.get(Authorization=header)
-    assert [token for token, _ in authorizer.asked] == ["one", "two", "", "", "", ""]
+    assert [token for token, _ in authorizer.requests] == ["one", "two", "", "", "", ""]
 
 
 async def test_plain_http_is_rejected(directory: Path) -> None:
-    server = made(FakeAuthorizer())
+    server = make_server(FakeAuthorizer())
     async with running(server, directory), aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.ClientError):
             await session.get(f"http://127.0.0.1:{server.port}/metrics")
 
 
 async def test_a_port_in_use_is_an_error(directory: Path) -> None:
-    first = made(FakeAuthorizer())
+    first = make_server(FakeAuthorizer())
     async with running(first, directory):
-        second = made(FakeAuthorizer(), f"127.0.0.1:{first.port}")
+        second = make_server(FakeAuthorizer(), f"127.0.0.1:{first.port}")
         async with running(second, directory) as task:
             assert isinstance(task.exception(), OSError)
 
 
 async def test_the_port_is_closed_in_the_end(directory: Path) -> None:
-    server = made(FakeAuthorizer())
+    server = make_server(FakeAuthorizer())
     async with running(server, directory):
         pass
     with pytest.raises(ConnectionRefusedError):
@@ -164,7 +164,7 @@ async def test_a_certificate_is_created_and_renewed_if_none_is_configured(
 
     monkeypatch.setattr(metrics_server, "renewed", renewed)
     monkeypatch.setattr(timing, "METRICS_CERTIFICATE_SECONDS", 0.0)
-    server = made(FakeAuthorizer())
+    server = make_server(FakeAuthorizer())
     async with running(server, tmp_path):
         await done.wait()
         scraper = Scraper(other_certificates.authority.certificate, server.port)
@@ -175,4 +175,4 @@ async def test_a_certificate_is_created_and_renewed_if_none_is_configured(
 @pytest.mark.parametrize("address", ["", "8443", "host:", "host:x", "host:99999"])
 def test_an_invalid_address_is_rejected_at_once(address: str) -> None:
     with pytest.raises(ValueError, match="is not an address of the form host:port"):
-        made(FakeAuthorizer(), address)
+        make_server(FakeAuthorizer(), address)

@@ -20,7 +20,9 @@ def settings(webhook: int = 0, health: str = "0", metrics: str = "0") -> Setting
     loaded = load(None, flags, {}, Path("nowhere"))
     # Validation would replace port 0.
     webhook_settings = Webhook().model_copy(update={"host": LOOPBACK, "port": webhook})
-    return replace(loaded, configuration=loaded.configuration.model_copy(update={"webhook": webhook_settings}))
+    return replace(
+        loaded, configuration=loaded.configuration.model_copy(update={"webhook": webhook_settings})
+    )
 
 
 async def test_free_ports_are_free_afterwards() -> None:

@@ -23,14 +23,14 @@ MOST = 2
 class Echo(asyncio.Protocol):
     """A protocol that sends back what it receives."""
 
-    def __init__(self, made: list[asyncio.BaseTransport]) -> None:
-        self._made = made
+    def __init__(self, transports: list[asyncio.BaseTransport]) -> None:
+        self._transports = transports
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._made.append(transport)
+        self._transports.append(transport)
 
     def data_received(self, data: bytes) -> None:
-        transport = self._made[-1]
+        transport = self._transports[-1]
         assert isinstance(transport, asyncio.WriteTransport)
         transport.write(data)
 
@@ -60,7 +60,7 @@ class Callers:
         self.stack.callback(closed, writer)
         return reader, writer
 
-    async def known(self, index: int) -> asyncio.BaseTransport:
+    async def connection(self, index: int) -> asyncio.BaseTransport:
         """Return the transport of a client once the port knows it, which is a moment after it is served."""
         await until(lambda: len(self.served) > index)
         transport = self.served[index]
@@ -139,7 +139,7 @@ async def test_a_new_connection_waits_for_a_free_slot(callers: Callers) -> None:
 @pytest.mark.usefixtures("impatient")
 async def test_connections_with_a_pending_answer_are_not_closed(callers: Callers) -> None:
     speaking = await callers.speaking()
-    with callers.port.answering(await callers.known(0)):
+    with callers.port.answering(await callers.connection(0)):
         for _ in range(3 * MOST):
             assert await callers.is_answered()
     # Clients that were never answered are dropped before a client that was answered once.
@@ -153,7 +153,7 @@ async def test_connections_with_a_pending_answer_are_not_closed(callers: Callers
 async def test_answered_connections_are_closed_for_new_ones(callers: Callers) -> None:
     for index in range(MOST):
         await callers.speaking()
-        with callers.port.answering(await callers.known(index)):
+        with callers.port.answering(await callers.connection(index)):
             pass
     assert await callers.is_answered()
 

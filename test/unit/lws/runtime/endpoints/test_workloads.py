@@ -192,7 +192,9 @@ def test_a_pass_without_changes_keeps_the_series(bench: Bench) -> None:
 def test_changes_of_the_revision_are_counted(bench: Bench) -> None:
     for revision in ("", "a", "a", "b", "", "a"):
         bench.find(revision=revision)
-    assert bench.value("lws_fleet_revision_changes_total") == 2, "a to b, and b to a; nothing is no revision"
+    assert bench.value("lws_fleet_revision_changes_total") == 2, (
+        "a to b and b to a; an empty value is no revision"
+    )
 
 
 def test_a_rollout_is_measured_from_its_start(bench: Bench) -> None:

@@ -28,20 +28,20 @@ def yields(*shards: int) -> Share:
         pytest.param(4, managers(a=""), {"a": stands(0, 1, 2, 3)}, id="alone"),
         pytest.param(4, managers(a="0123"), {"a": Share()}, id="alone-with-all"),
         pytest.param(4, managers(a="", b=""), {"a": stands(0, 1), "b": stands(2, 3)}, id="two-begin"),
-        pytest.param(4, managers(a="0123", b=""), {"a": yields(2, 3), "b": Share()}, id="one-comes"),
-        pytest.param(4, managers(a="01", b=""), {"a": Share(), "b": stands(2, 3)}, id="given-up"),
-        pytest.param(4, managers(b="23"), {"b": stands(0, 1)}, id="the-other-died"),
         pytest.param(
-            5, managers(a="01", b="234"), {"a": Share(), "b": Share()}, id="what-is-left-over-stays"
+            4, managers(a="0123", b=""), {"a": yields(2, 3), "b": Share()}, id="second-manager-joins"
         ),
+        pytest.param(4, managers(a="01", b=""), {"a": Share(), "b": stands(2, 3)}, id="given-up"),
+        pytest.param(4, managers(b="23"), {"b": stands(0, 1)}, id="other-manager-died"),
+        pytest.param(5, managers(a="01", b="234"), {"a": Share(), "b": Share()}, id="remainder-is-kept"),
         pytest.param(
             4,
             managers(a="01", b="23", c=""),
             {"a": Share(), "b": yields(3), "c": Share()},
-            id="a-third-comes",
+            id="third-manager-joins",
         ),
         pytest.param(
-            2, managers(a="0", b="1", c=""), {"a": Share(), "b": Share(), "c": Share()}, id="a-spare-one"
+            2, managers(a="0", b="1", c=""), {"a": Share(), "b": Share(), "c": Share()}, id="spare-manager"
         ),
         pytest.param(1, managers(a="", b="0"), {"a": Share(), "b": Share()}, id="one-shard"),
         # Both believe that they hold 1. A moment later one of them notices its loss, and 2 is acquired.

@@ -124,12 +124,12 @@ class _Candidate:
         self.rollback = Rollback()
         who = Candidate("lws-system", "b8b2488c.x-k8s.io", identity, times, clock, self.rollback)
         self.lease = Lease(cluster, who)
-        self.told: list[str] = []
+        self.changes: list[str] = []
         self.task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self.task = asyncio.get_running_loop().create_task(
-            self.lease.run(lambda: self.told.append("gain"), lambda: self.told.append("loss"))
+            self.lease.run(lambda: self.changes.append("gain"), lambda: self.changes.append("loss"))
         )
 
     async def stop(self) -> None:
@@ -145,7 +145,7 @@ async def test_acquire_a_missing_lease() -> None:
     assert not candidate.lease.is_held()
     candidate.start()
     await asyncio.sleep(0.1)
-    assert candidate.lease.is_held() and candidate.told == ["gain"]
+    assert candidate.lease.is_held() and candidate.changes == ["gain"]
     lease = candidate.line.server.lease
     assert lease is not None
     assert lease["apiVersion"] == "coordination.k8s.io/v1" and lease["kind"] == "Lease"
@@ -168,7 +168,7 @@ async def test_renewals() -> None:
     candidate.line.server.edit(renewTime="before", acquireTime="before")
     version = candidate.line.server.version
     await asyncio.sleep(60.0)
-    assert candidate.lease.is_held() and candidate.told == ["gain"]
+    assert candidate.lease.is_held() and candidate.changes == ["gain"]
     spec = candidate.line.server.spec
     assert spec["acquireTime"] == "before" != spec["renewTime"] and spec["leaseTransitions"] == 0
     assert candidate.line.server.version - version == 30, "once per retry period"
@@ -197,7 +197,7 @@ async def test_slow_answers_do_not_lose_the_lease(seconds: float) -> None:
     for _ in range(1200):
         await asyncio.sleep(0.1)
         assert candidate.lease.is_held()
-    assert candidate.told == ["gain"]
+    assert candidate.changes == ["gain"]
     await candidate.stop()
 
 
@@ -209,7 +209,7 @@ async def test_slow_responses_do_not_prevent_acquiring_and_releasing() -> None:
     candidate.line.delay = lambda: 2.0
     candidate.start()
     await asyncio.sleep(8.5)
-    assert candidate.lease.is_held() and candidate.told == ["gain"]
+    assert candidate.lease.is_held() and candidate.changes == ["gain"]
     await asyncio.sleep(3.0)
     await candidate.stop()
     await candidate.lease.release()
@@ -261,9 +261,9 @@ async def test_a_silent_holder_expires_by_our_own_clock(duration: int | None, ex
     candidate = _Candidate(server, "one")
     candidate.start()
     await asyncio.sleep(expires)
-    assert not candidate.lease.is_held() and candidate.told == []
+    assert not candidate.lease.is_held() and candidate.changes == []
     await asyncio.sleep(3.0)
-    assert candidate.lease.is_held() and candidate.told == ["gain"]
+    assert candidate.lease.is_held() and candidate.changes == ["gain"]
     assert server.spec["leaseTransitions"] == 4 and server.spec["holderIdentity"] == "one"
     await candidate.stop()
 
@@ -277,7 +277,7 @@ async def test_a_renewing_holder_is_waited_for(field: str) -> None:
     for beat in range(10):
         await asyncio.sleep(10.0)
         server.spec[field] = beat + 10 if field == "leaseTransitions" else f"beat {beat}"
-    assert not candidate.lease.is_held() and candidate.told == []
+    assert not candidate.lease.is_held() and candidate.changes == []
     await candidate.stop()
 
 
@@ -370,7 +370,7 @@ async def test_short_outages_do_not_lose_the_lease(trouble: ClusterError) -> Non
     await asyncio.sleep(6.0)
     candidate.line.trouble = None
     await asyncio.sleep(30.0)
-    assert candidate.lease.is_held() and candidate.told == ["gain"]
+    assert candidate.lease.is_held() and candidate.changes == ["gain"]
     await candidate.stop()
 
 
@@ -387,10 +387,10 @@ async def test_a_long_outage_loses_the_lease_and_the_candidate_retries(hangs: bo
     await asyncio.sleep(10.0)
     assert not candidate.lease.is_held()
     await asyncio.sleep(10.0)
-    assert candidate.told == ["gain", "loss"]
+    assert candidate.changes == ["gain", "loss"]
     candidate.line.trouble, candidate.line.delay = None, lambda: 0.0
     await asyncio.sleep(8.0)
-    assert candidate.lease.is_held() and candidate.told == ["gain", "loss", "gain"]
+    assert candidate.lease.is_held() and candidate.changes == ["gain", "loss", "gain"]
     await candidate.stop()
 
 
@@ -404,7 +404,7 @@ async def test_one_missing_response_does_not_lose_the_lease() -> None:
     for _ in range(300):
         await asyncio.sleep(0.1)
         assert candidate.lease.is_held()
-    assert candidate.told == ["gain"]
+    assert candidate.changes == ["gain"]
     await candidate.stop()
 
 
@@ -420,9 +420,9 @@ async def test_an_unnoticed_lapse_is_reported_as_loss_and_gain() -> None:
     # The next attempt begins before the deadline has been noticed, and succeeds after it.
     candidate.line.trouble, candidate.line.delay = None, lambda: 1.0
     await asyncio.sleep(2.0)
-    assert not candidate.lease.is_held() and candidate.told == ["gain"]
+    assert not candidate.lease.is_held() and candidate.changes == ["gain"]
     await asyncio.sleep(5.0)
-    assert candidate.lease.is_held() and candidate.told == ["gain", "loss", "gain"]
+    assert candidate.lease.is_held() and candidate.changes == ["gain", "loss", "gain"]
     await candidate.stop()
 
 
@@ -434,7 +434,7 @@ async def test_another_manager_acquired_the_lease() -> None:
     candidate.line.server.edit(holderIdentity="other")
     await asyncio.sleep(2.0)
     assert not candidate.lease.is_held(), "not only after the deadline"
-    assert candidate.told == ["gain", "loss"]
+    assert candidate.changes == ["gain", "loss"]
     await candidate.stop()
 
 
@@ -449,7 +449,7 @@ async def test_only_one_of_two_concurrent_candidates_acquires_the_lease() -> Non
     for _ in range(200):
         await asyncio.sleep(0.1)
         assert not (one.lease.is_held() and two.lease.is_held())
-    assert sorted([one.told, two.told]) == [[], ["gain"]]
+    assert sorted([one.changes, two.changes]) == [[], ["gain"]]
     await one.stop()
     await two.stop()
 
@@ -467,7 +467,7 @@ async def test_release() -> None:
     assert not one.lease.is_held()
     assert server.spec["holderIdentity"] == "" and server.spec["leaseDurationSeconds"] == 1
     await asyncio.sleep(3.0)
-    assert two.lease.is_held(), "nobody has to wait for the expiry of a released lease"
+    assert two.lease.is_held(), "a released lease is acquired before its expiry"
     assert server.spec["leaseTransitions"] == 1 and server.spec["leaseDurationSeconds"] == 15
     await two.stop()
 
@@ -509,7 +509,7 @@ async def test_a_failed_release_does_not_block(hangs: bool, caplog: pytest.LogCa
 @pytest.mark.parametrize(
     ("is_new", "arrives"),
     [
-        pytest.param(True, 0.1, id="made before the release reads"),
+        pytest.param(True, 0.1, id="created before the release reads"),
         pytest.param(False, 0.1, id="written before the release reads"),
         pytest.param(False, 0.35, id="written after the release has read"),
     ],
@@ -568,7 +568,7 @@ def _emptied(server: _Server) -> None:
     server.edit(holderIdentity="")
 
 
-@pytest.mark.parametrize("disappear", [_deleted, _emptied], ids=["deleted", "its holder edited away"])
+@pytest.mark.parametrize("disappear", [_deleted, _emptied], ids=["deleted", "holder removed by an edit"])
 @pytest.mark.parametrize("cut", [False, True], ids=["holder is well", "holder is cut off"])
 @in_fake_time
 async def test_never_two_holders_if_another_client_edits_the_lease(
@@ -783,10 +783,10 @@ def test_never_two_holders(times: LeaseTimes, seed: int, monkeypatch: pytest.Mon
         assert holder.lease.identity == world.server.spec["holderIdentity"]
         for process in world.processes:
             # Gains and losses alternate, and the last one matches the current state.
-            expected = ["gain", "loss"] * len(process.told)
-            assert process.told == expected[: len(process.told)]
-            assert len(process.told) % 2 == (process is holder)
-        assert sum(process.told.count("gain") for process in world.processes) > 1, "nothing happened"
+            expected = ["gain", "loss"] * len(process.changes)
+            assert process.changes == expected[: len(process.changes)]
+            assert len(process.changes) % 2 == (process is holder)
+        assert sum(process.changes.count("gain") for process in world.processes) > 1, "nothing happened"
     finally:
         for process in world.processes:
             process.end()
@@ -801,17 +801,17 @@ def test_a_stopped_leader_does_not_act_when_it_resumes() -> None:
         former.is_stopped = True
         world.run(60.0)
         [acting] = [process for process in world.processes if process.lease.is_held()]
-        assert acting is not former and former.told == ["gain"]
+        assert acting is not former and former.changes == ["gain"]
         former.is_stopped = False
         assert not former.lease.is_held()
         world.run(5.0)
-        assert former.told == ["gain", "loss"] and acting.lease.is_held()
+        assert former.changes == ["gain", "loss"] and acting.lease.is_held()
     finally:
         for process in world.processes:
             process.end()
 
 
-@pytest.mark.parametrize("bump", [0, 1000], ids=["restored", "restored, and others have written much since"])
+@pytest.mark.parametrize("bump", [0, 1000], ids=["restored", "restored and followed by many writes"])
 @in_fake_time
 async def test_an_older_lease_means_that_etcd_was_restored(bump: int) -> None:
     server = _Server()
@@ -826,7 +826,7 @@ async def test_an_older_lease_means_that_etcd_was_restored(bump: int) -> None:
     server.lease, server.version = backup, version + bump
     await asyncio.sleep(3.0)
     assert one.rollback.is_rolled_back
-    assert server.spec == backup["spec"], "nobody has written it"
+    assert server.spec == backup["spec"], "no manager has written the lease"
     await one.stop()
     await two.stop()
 

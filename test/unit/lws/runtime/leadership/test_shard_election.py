@@ -33,7 +33,7 @@ class Process:
         self.who = who
         self.client = LeaseClient(server)
         self.busy: set[str] = set()
-        self.told: list[str] = []
+        self.changes: list[str] = []
         self.leading: dict[str, bool] = {}
         cluster: Any = self.client
         self.election: Election
@@ -72,7 +72,7 @@ class Process:
         self.leading[lease] = leads
 
     def _tell(self, sign: str, scope: Scope) -> None:
-        self.told += [f"{sign}{PLACES.index(namespace)}" for namespace in PLACES if scope(namespace)]
+        self.changes += [f"{sign}{PLACES.index(namespace)}" for namespace in PLACES if scope(namespace)]
 
     def _is_idle(self, scope: Scope) -> bool:
         return not any(map(scope, self.busy))
@@ -113,7 +113,7 @@ async def test_a_single_manager_acquires_all_shards_at_once() -> None:
     async with running(manager):
         await asyncio.sleep(0.1)
         assert manager.writes == manager.acts == set(PLACES)
-        assert manager.told == ["+0", "+1", "+2", "+3"]
+        assert manager.changes == ["+0", "+1", "+2", "+3"]
         assert manager.leading == dict.fromkeys(lease_names(NAME, SHARDS), True)
 
 
@@ -126,13 +126,13 @@ async def test_two_managers_share_and_each_reports_released_shards() -> None:
         async with running(two):
             await until_shared([one, two], 10)
             assert counts(one, two) == [2, 2] and not one.writes & two.writes
-            assert one.told == ["+0", "+1", "+2", "+3", "-2", "-3"]
+            assert one.changes == ["+0", "+1", "+2", "+3", "-2", "-3"]
             assert sorted(one.leading.values()) == [False, False, True, True]
             # From now on no shard moves, and there are few requests.
             one.client.requests = two.client.requests = 0
-            before = [*one.told, *two.told]
+            before = [*one.changes, *two.changes]
             await asyncio.sleep(100.0)
-            assert [*one.told, *two.told] == before
+            assert [*one.changes, *two.changes] == before
             assert one.client.requests <= 4 * 51 and two.client.requests <= 4 * 51
 
 
@@ -168,7 +168,7 @@ async def test_shards_of_a_killed_manager_are_acquired_after_expiry() -> None:
         )
         await until_shared([two], 15)
         assert two.writes == shards | lost and now() - died < TIMES.duration + 5 * TIMES.retry_period
-        assert not any(change.startswith("-") for change in two.told[-len(lost) :])
+        assert not any(change.startswith("-") for change in two.changes[-len(lost) :])
 
 
 @in_fake_time
@@ -197,7 +197,7 @@ async def test_a_resumed_manager_has_lost_its_shards_and_gets_a_share_again() ->
         await until_shared([one, two], 20)
         assert one.writes and two.writes and not one.writes & two.writes
         # The process has noticed that it lost the shards and got them again.
-        assert {change[1] for change in one.told if change[0] == "-"}
+        assert {change[1] for change in one.changes if change[0] == "-"}
 
 
 @in_fake_time
@@ -266,7 +266,7 @@ async def test_sharded_and_unsharded_managers_never_act_together() -> None:
                 assert not again.writes and shared.writes == set(PLACES)
                 await shared.end()
                 await asyncio.sleep(3.0)
-                assert again.writes == set(PLACES) and again.told == ["+0", "+1", "+2", "+3"]
+                assert again.writes == set(PLACES) and again.changes == ["+0", "+1", "+2", "+3"]
 
 
 @pytest.mark.parametrize("deleted", [[*lease_names(NAME, SHARDS), NAME], lease_names(NAME, SHARDS), [NAME]])

@@ -38,7 +38,7 @@ def settings_of(
     return replace(DEFAULTS, configuration=configuration, serves_webhooks=enabled)
 
 
-def made(settings: Settings) -> Serving:
+def serving_of(settings: Settings) -> Serving:
     return Serving(settings, cast(Cluster, object()), Metrics(), {})
 
 
@@ -76,7 +76,7 @@ def directory(tmp_path: Path, certificates: Certificates) -> Iterator[str]:
 
 
 async def test_readiness_requires_a_certificate_and_an_open_port(directory: str) -> None:
-    parts = made(settings_of(internal=False, host="127.0.0.1", directory=directory))
+    parts = serving_of(settings_of(internal=False, host="127.0.0.1", directory=directory))
     assert parts.not_ready() == NO_CERTIFICATE
     supplying = asyncio.create_task(parts.run())
     while parts.not_ready() == NO_CERTIFICATE:
@@ -91,7 +91,7 @@ async def test_readiness_requires_a_certificate_and_an_open_port(directory: str)
 
 
 async def test_without_webhooks_the_certificate_is_still_managed(directory: str) -> None:
-    parts = made(settings_of(enabled=False, internal=False, directory=directory))
+    parts = serving_of(settings_of(enabled=False, internal=False, directory=directory))
     assert parts.server is None
     assert parts.not_ready() == NO_CERTIFICATE
     supplying = asyncio.create_task(parts.run())
@@ -106,7 +106,7 @@ class Supplier:
     """A stand-in for the supplier of certificates that talks to the API server."""
 
     cluster: Any
-    place: SecretReference
+    secret: SecretReference
     install: Any
     clock: Any
     on_check: Any
@@ -133,10 +133,10 @@ async def test_names_of_our_own_certificate(
         return suppliers[-1]
 
     monkeypatch.setattr(serving, "InternalCertificates", supply)
-    parts = made(settings_of(host=host))
+    parts = serving_of(settings_of(host=host))
     (supplier,) = suppliers
     every = ("lws-webhook-service.lws-system.svc", *names)
-    assert supplier.place == SecretReference("lws-system", "lws-webhook-server-cert", every)
+    assert supplier.secret == SecretReference("lws-system", "lws-webhook-server-cert", every)
     assert supplier.clock().tzinfo is not None
     assert parts.not_ready() == NO_CERTIFICATE
     supplier.is_ready = True

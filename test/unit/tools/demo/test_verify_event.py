@@ -3,11 +3,11 @@ from __future__ import annotations
 from test.unit.tools.demo.objects import make_event, make_view
 from tools.demo.tour import verify_event
 
-TOLD = make_event("RecreateGroup", "Worker pod a-1 failed")
+EVENT = make_event("RecreateGroup", "Worker pod a-1 failed")
 
 
 def test_an_event_with_the_reason() -> None:
-    check = verify_event(make_view(events=[make_event("Other", "a-1"), TOLD]), "RecreateGroup", "a-1")
+    check = verify_event(make_view(events=[make_event("Other", "a-1"), EVENT]), "RecreateGroup", "a-1")
     assert check.held
     assert check.claim == "an Event says why, RecreateGroup: Worker pod a-1 failed"
 
@@ -18,7 +18,7 @@ def test_an_event_with_another_reason_does_not_count() -> None:
 
 
 def test_an_event_about_another_pod_does_not_count() -> None:
-    check = verify_event(make_view(events=[TOLD]), "RecreateGroup", "b-1")
+    check = verify_event(make_view(events=[EVENT]), "RecreateGroup", "b-1")
     assert not check.held and check.actual == "['Worker pod a-1 failed']"
 
 
