@@ -30,11 +30,10 @@ from lws.disaggregatedset.status import (
 from lws.disaggregatedset.target import (
     TargetRevision,
     plan_pruning,
-    plan_revision_repairs,
     records,
     target_revision,
 )
-from lws.history.plan import former_name
+from lws.history.plan import former_name, plan_revision_repairs
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.events import broken_revisions
 from lws.leaderworkerset.events import problems as problem_events
@@ -104,7 +103,7 @@ def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
         plan_removed_slices(snapshot, spec),
         plan_services(snapshot, spec, target.key, roles),
         *_upkeep(targets, target),
-        *_history(targets, target, steps),
+        _history(targets, target, steps),
         Plan(announce=broken_revisions(snapshot.obj, snapshot.revisions)),
     )
     if target.actions:
@@ -113,14 +112,16 @@ def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
     return merge_plans(planned, _status(targets, target, steps, planned))
 
 
-def _history(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> Iterator[Plan]:
-    if not target.actions:
-        yield plan_revision_repairs(targets.snapshot, target)
-        name = targets.snapshot.obj["metadata"]["name"]
-        began_with = chain.from_iterable(step.memory.initial for step in steps if step.memory is not None)
-        identities = (identity_of(name, child_name) for child_name in began_with)
-        recorded = {identity.key for identity in identities if identity is not None}
-        yield plan_pruning(targets.snapshot, target, targets.spec.history_limit, recorded)
+def _history(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> Plan:
+    """Plan to repair, adopt and prune revisions, each write in a sequence of its own."""
+    if target.actions:
+        return Plan()
+    name = targets.snapshot.obj["metadata"]["name"]
+    began_with = chain.from_iterable(step.memory.initial for step in steps if step.memory is not None)
+    identities = (identity_of(name, child_name) for child_name in began_with)
+    recorded = {identity.key for identity in identities if identity is not None}
+    pruning = plan_pruning(target, targets.spec.history_limit, recorded)
+    return Plan(tuple((action,) for action in (*plan_revision_repairs(target), *pruning)))
 
 
 def _upkeep(targets: RoleTargets, target: TargetRevision) -> Iterator[Plan]:

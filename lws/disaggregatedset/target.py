@@ -28,7 +28,7 @@ from lws.history.revision import find, usable
 from lws.kube.metadata import annotations_of, labels_of, name_of, without
 from lws.kube.pods import PREFERRED, REQUIRED
 from lws.leaderworkerset.revisions.shape import spec_fault
-from lws.runtime.actions import Announce, Object, Plan, Reference
+from lws.runtime.actions import Action, Announce, Object, Reference
 from lws_api.disaggregatedset.v1 import (
     APP_LABEL,
     INITIAL_REPLICAS_ANNOTATION,
@@ -46,7 +46,21 @@ TargetRevision: TypeAlias = Target[RolesRecord]
 
 def target_revision(snapshot: DisaggregatedSnapshot) -> TargetRevision:
     """Choose the target revision of a set."""
-    return history.choose(_codec(snapshot))
+    named = ((obj, identity_of(name_of(snapshot.obj), name_of(obj))) for obj in snapshot.orphans)
+    orphans = [ChildFacts(obj, it.role, it.slice_index, it.key) for obj, it in named if it is not None]
+    running = [*snapshot.children, *orphans]
+    return history.choose(
+        _RolesCodec(
+            format=FORMAT,
+            owner=snapshot.obj,
+            adopter=snapshot.owner.reference if snapshot.owner.is_alive else None,
+            revisions=snapshot.revisions,
+            taken=snapshot.taken,
+            desired=record(snapshot.obj),
+            carried=frozenset(child.key for child in running),
+            running=running,
+        )
+    )
 
 
 def records(target: TargetRevision) -> dict[str, RolesRecord]:
@@ -54,23 +68,16 @@ def records(target: TargetRevision) -> dict[str, RolesRecord]:
     return {key: revision.record for key, revision in target.records.items()}
 
 
-def plan_revision_repairs(snapshot: DisaggregatedSnapshot, target: TargetRevision) -> Plan:
-    """Plan to repair edited labels and to adopt orphaned revisions, each write in a sequence of its own."""
-    return Plan(tuple((action,) for action in history.plan_revision_repairs(_codec(snapshot), target)))
-
-
-def plan_pruning(
-    snapshot: DisaggregatedSnapshot, target: TargetRevision, limit: int, recorded: Collection[str] = ()
-) -> Plan:
-    """Plan to delete the revisions that are not needed, each write in a sequence of its own.
+def plan_pruning(target: TargetRevision, limit: int, recorded: Collection[str] = ()) -> tuple[Action, ...]:
+    """Delete the revisions that are not needed.
 
     recorded: the keys of the children with which a current rollout began, because deleted ones are recreated.
     """
-    live = _codec(snapshot).carried | {target.key, *recorded}
-    status = snapshot.obj.get("status") or {}
+    live = target.codec.carried | {target.key, *recorded}
+    status = target.codec.owner.get("status") or {}
     of_rollout = [] if live == {target.key} else [status.get("currentRevision"), status.get("updateRevision")]
-    deletes = history.plan_pruning(snapshot.revisions, live, limit, {target.name, *map(str, of_rollout)})
-    return Plan(tuple((delete,) for delete in deletes))
+    named = {target.name, *map(str, of_rollout)}
+    return history.plan_pruning(target.codec.revisions, live, limit, named)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,22 +136,6 @@ class _RolesCodec(Codec[RolesRecord]):
         )
         owner = Reference.to(self.owner)
         return (Announce(owner, "RevisionIncomplete", "Create", note, "Warning", draft.reference),)
-
-
-def _codec(snapshot: DisaggregatedSnapshot) -> _RolesCodec:
-    named = ((obj, identity_of(name_of(snapshot.obj), name_of(obj))) for obj in snapshot.orphans)
-    orphans = [ChildFacts(obj, it.role, it.slice_index, it.key) for obj, it in named if it is not None]
-    running = [*snapshot.children, *orphans]
-    return _RolesCodec(
-        format=FORMAT,
-        owner=snapshot.obj,
-        adopter=snapshot.owner.reference if snapshot.owner.is_alive else None,
-        revisions=snapshot.revisions,
-        taken=snapshot.taken,
-        desired=record(snapshot.obj),
-        carried=frozenset(child.key for child in running),
-        running=running,
-    )
 
 
 # --- Reconstruct a revision from the LeaderWorkerSets that were created from it, if no ControllerRevision

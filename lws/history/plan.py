@@ -8,7 +8,7 @@ Each kind supplies a `Codec`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Generic
@@ -114,11 +114,12 @@ class Codec(ABC, Generic[C]):
 class Target(Generic[C]):
     """The target revision.
 
-    records: revisions by key, including the target and those that `actions` record. actions: writes that must
-    precede any action on the target. collisions: the new `status.collisionCount`; None if this pass records
-    no target, or records it without a hash collision.
+    codec: the history that it was chosen from. records: revisions by key, including the target and those that
+    `actions` record. actions: writes that must precede any action on the target. collisions: the new
+    `status.collisionCount`; None if this pass records no target, or records it without a hash collision.
     """
 
+    codec: Codec[C]
     content: Revision[C]
     records: Mapping[str, Revision[C]]
     actions: tuple[Action, ...] = ()
@@ -153,12 +154,12 @@ def choose(codec: Codec[C]) -> Target[C]:
     if is_desired:
         preference = codec.preference(filled[-1])
         if existing is None or (any(preference) and preference >= codec.preference(existing)):
-            return Target(filled[-1], records, tuple(creates))
+            return Target(codec, filled[-1], records, tuple(creates))
     if existing is None:
         return _record(codec, filled, creates, records)
     reuse = plan_reuse(existing, next_number(codec.revisions) - 1 + len(filled), codec.adopter)
     # Two revisions may share a key. The target takes precedence.
-    return Target(existing, {**records, existing.key: existing}, (*creates, *reuse))
+    return Target(codec, existing, {**records, existing.key: existing}, (*creates, *reuse))
 
 
 def recognise(
@@ -213,8 +214,11 @@ def _record(
 ) -> Target[C]:
     history = [*filled, *usable(codec.revisions)]
     key_at, unexplained = codec.desired.key_at, codec.carried - records.keys()
-    probe = free_probe(key_at, unexplained | keys_of_others(history, codec.is_equal))
-    collided = collisions_below(key_at, probe, unexplained | keys_of_others(history, codec.is_same_data))
+    taken = unexplained | {revision.key for revision in history if not codec.is_equal(revision)}
+    probe = next(probe for probe in count() if key_at(probe) not in taken)
+    # Keys of the same data were skipped, too, but they are no collisions.
+    of_others = unexplained | {revision.key for revision in history if not codec.is_same_data(revision)}
+    collided = sum(key_at(lower) in of_others for lower in range(probe))
     before = codec.before(history)
     why = codec.changes(before) if before is not None else "the first revision of the set"
     place = _place(codec, key_at(probe), filled)
@@ -224,7 +228,7 @@ def _record(
     # Collisions are not added up, because a pass is repeated if its writes fail.
     stored = (codec.owner.get("status") or {}).get("collisionCount")
     collisions = max(stored if type(stored) is int else 0, collided) if collided else None
-    return Target(revision, records, (*creates, create), collisions)
+    return Target(codec, revision, records, (*creates, create), collisions)
 
 
 def _place(codec: Codec[C], fingerprint: str, filled: Sequence[Revision[C]]) -> Place:
@@ -254,14 +258,19 @@ def _create(
     return Create(build(codec.format, owner, revision), why=why, announce=announce)
 
 
-def plan_revision_repairs(codec: Codec[C], target: Target[C]) -> tuple[Action, ...]:
+def plan_revision_repairs(target: Target[C]) -> tuple[Action, ...]:
     """Repair edited metadata of the set's revisions, and adopt all orphans except the target."""
+    codec = target.codec
     own = (revision for revision in codec.revisions if not (revision.is_orphan or revision.is_terminating))
     repairs = (_repair(codec, revision, target.name) for revision in own)
     actions: list[Action] = [repair for repair in repairs if repair is not None]
     if codec.adopter is not None:
-        orphans = (revision for revision in codec.revisions if revision.is_orphan)
-        actions += plan_adoption((orphan for orphan in orphans if orphan.name != target.name), codec.adopter)
+        orphans = (each for each in codec.revisions if each.is_orphan and each.name != target.name)
+        # An orphaned history is adopted as a whole (ControllerRef rules).
+        actions += (
+            SetOwner(orphan.reference, codec.adopter, why=f"revision {orphan.number} has no owner")
+            for orphan in orphans
+        )
     return tuple(actions)
 
 
@@ -275,13 +284,6 @@ def _repair(codec: Codec[C], revision: Revision[C], target: str) -> Merge | None
     announce = codec.announce_edited(revision, edited - {codec.format.name_label})
     why = f"edited: {', '.join(sorted(edited))}"
     return Merge(revision.reference, {"metadata": patch}, why=why, announce=announce)
-
-
-def plan_adoption(orphans: Iterable[Revision[C]], owner: Object) -> tuple[Action, ...]:
-    """Adopt an orphaned history as a whole (ControllerRef rules)."""
-    return tuple(
-        SetOwner(orphan.reference, owner, why=f"revision {orphan.number} has no owner") for orphan in orphans
-    )
 
 
 def plan_pruning(
@@ -315,18 +317,3 @@ def former_name(target: Target[C], keys: Iterable[str]) -> str:
     """Return the name for an unset `status.currentRevision`: of the first former revision among `keys`."""
     others = (key for key in keys if key != target.key and key in target.records)
     return next((target.records[key].name for key in others), target.name)
-
-
-def keys_of_others(revisions: Iterable[Revision[C]], is_equal: Callable[[Revision[C]], bool]) -> set[str]:
-    """Return the keys of usable revisions that are not equal."""
-    return {revision.key for revision in revisions if not revision.broken and not is_equal(revision)}
-
-
-def free_probe(key_at: Callable[[int], str], taken: Container[str]) -> int:
-    """Return the lowest number of collisions for which the key does not belong to another template."""
-    return next(probe for probe in count() if key_at(probe) not in taken)
-
-
-def collisions_below(key_at: Callable[[int], str], probe: int, taken: Container[str]) -> int:
-    """Return how many keys below `probe` were skipped because they belong to other data."""
-    return sum(key_at(lower) in taken for lower in range(probe))

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from lws import timing
+from lws.history.plan import plan_revision_repairs
 from lws.kube.conditions import is_true, moment_of
 from lws.kube.metadata import is_terminating
 from lws.kube.ownership import Ownership
@@ -21,7 +22,6 @@ from lws.leaderworkerset.assessment.prewarm import plan_prewarm, prewarmed, reco
 from lws.leaderworkerset.assessment.target_revision import (
     former_revision,
     plan_pruning,
-    plan_revision_repairs,
 )
 from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
 from lws.leaderworkerset.children.leader_deployment import (
@@ -126,7 +126,7 @@ def _children(snapshot: SetSnapshot, assessment: Assessment) -> Iterator[Plan]:
 def _upkeep(snapshot: SetSnapshot, assessment: Assessment) -> Iterator[Plan]:
     """Plan the repair and removal of records: revisions, restart counts, and owners of PVCs."""
     lws, target = snapshot.lws, assessment.target
-    yield Plan((plan_revision_repairs(snapshot, target),))
+    yield Plan((plan_revision_repairs(target),))
     yield _plan_restart_counts(snapshot, assessment)
     yield Plan((plan_owners(lws, (group.index for group in snapshot.groups), snapshot.claims),))
     if assessment.ownership in (Ownership.OURS, Ownership.ABSENT):

@@ -38,8 +38,19 @@ def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> TargetRevisi
     """Return the target revision of a set. ownership: ownership of the leader StatefulSet. Only a StatefulSet
     that is ours, or about to be adopted, shows which key is running.
     """
-    leaders = snapshot.leaders if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
-    return history.choose(_codec(snapshot, leaders))
+    lws = snapshot.lws
+    return history.choose(
+        _SetCodec(
+            format=FORMAT,
+            owner=lws,
+            adopter=owner_reference(lws) if snapshot.is_set_alive else None,
+            revisions=snapshot.revisions,
+            taken=snapshot.taken,
+            desired=record(lws),
+            snapshot=snapshot,
+            leaders=snapshot.leaders if ownership in (Ownership.OURS, Ownership.ORPHAN) else None,
+        )
+    )
 
 
 def sizes(target: TargetRevision) -> dict[str, int]:
@@ -70,11 +81,6 @@ def former_revision(snapshot: SetSnapshot, target: TargetRevision) -> str | None
     running = [labels_of(group.leader).get(REVISION_LABEL, "") for group in snapshot.groups]
     recorded = [revision.key for revision in reversed(usable(snapshot.revisions))]
     return history.former_name(target, (*running, *(key for key in recorded if key in snapshot.live_keys)))
-
-
-def plan_revision_repairs(snapshot: SetSnapshot, target: TargetRevision) -> tuple[Action, ...]:
-    """Repair key, placement and name label of revisions, and adopt orphans."""
-    return history.plan_revision_repairs(_codec(snapshot), target)
 
 
 def plan_pruning(snapshot: SetSnapshot, target: TargetRevision, named: Sequence[str]) -> tuple[Action, ...]:
@@ -151,17 +157,3 @@ class _SetCodec(Codec[Record]):
 
     def announce_edited(self, revision: Recorded, edited: Collection[str]) -> tuple[Announce, ...]:
         return (events.edited_revision(self.owner, revision.reference, edited),) if edited else ()
-
-
-def _codec(snapshot: SetSnapshot, leaders: Object | None = None) -> _SetCodec:
-    lws = snapshot.lws
-    return _SetCodec(
-        format=FORMAT,
-        owner=lws,
-        adopter=owner_reference(lws) if snapshot.is_set_alive else None,
-        revisions=snapshot.revisions,
-        taken=snapshot.taken,
-        desired=record(lws),
-        snapshot=snapshot,
-        leaders=leaders,
-    )

@@ -13,7 +13,8 @@ import pytest
 from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions import record as record_module
 from lws.disaggregatedset.revisions.record import RecordedRoles, read, record
-from lws.disaggregatedset.target import plan_pruning, plan_revision_repairs, target_revision
+from lws.disaggregatedset.target import plan_pruning, target_revision
+from lws.history.plan import plan_revision_repairs
 from lws.runtime.actions import Create, Delete, Merge, SetOwner
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.disaggregated import build_revision
@@ -148,18 +149,16 @@ def test_taken_names_are_skipped_and_reported() -> None:
 
 def test_an_orphan_is_adopted_before_it_is_used() -> None:
     orphans = (recorded(A, 1, ownerReferences=[]), recorded(B, 2, ownerReferences=[]))
-    world = World(A, orphans, orphans=tuple(child.obj for child in children_of(A)))
-    target = target_revision(world)
+    target = target_revision(World(A, orphans, orphans=tuple(child.obj for child in children_of(A))))
     (adopted,) = target.actions
     assert isinstance(adopted, SetOwner)
     assert (adopted.target, adopted.patch) == (orphans[0].reference, {"revision": 3})
     assert adopted.owner["uid"] == A["metadata"]["uid"]
-    ((adoption,),) = plan_revision_repairs(world, target).sequences
+    (adoption,) = plan_revision_repairs(target)
     assert isinstance(adoption, SetOwner)
     assert adoption.target == orphans[1].reference
-    waiting = World(A, orphans, is_alive=False)
-    assert target_revision(waiting).actions == ()
-    assert plan_revision_repairs(waiting, target).is_empty
+    waiting = target_revision(World(A, orphans, is_alive=False))
+    assert waiting.actions == plan_revision_repairs(waiting) == ()
 
 
 def test_missing_history_of_a_set_at_rest_is_one_write() -> None:
@@ -255,20 +254,18 @@ def test_the_history_of_random_edits(seed: int) -> None:
 
 def test_edited_labels_are_restored() -> None:
     edited = recorded(A, 1, labels={NAME_LABEL: "llm", REVISION_LABEL: "x"})
-    world = World(A, (edited,), children_of(A))
-    target = target_revision(world)
+    target = target_revision(World(A, (edited,), children_of(A)))
     assert (target.key, target.actions) == (KEY_A, ())
-    ((merge,),) = plan_revision_repairs(world, target).sequences
+    (merge,) = plan_revision_repairs(target)
     assert isinstance(merge, Merge)
     assert merge.patch == {"metadata": {"labels": {REVISION_LABEL: KEY_A}}}
-    assert plan_revision_repairs(World(A, (recorded(A, 1),)), target).is_empty
+    assert plan_revision_repairs(target_revision(World(A, (recorded(A, 1),)))) == ()
 
 
 def pruned(world: World, limit: int, recorded: Collection[str] = ()) -> list[int]:
     """Return the numbers of the deleted revisions."""
-    plan = plan_pruning(world, target_revision(world), limit, recorded)
     number = {revision.reference: revision.number for revision in world.revisions}
-    deleted = [action for sequence in plan.sequences for action in sequence]
+    deleted = plan_pruning(target_revision(world), limit, recorded)
     return [number[action.target] for action in deleted if isinstance(action, Delete)]
 
 
@@ -300,5 +297,5 @@ def test_the_target_revision_is_never_pruned() -> None:
         for current in (A, B, C):
             world = World(copy.deepcopy(current), revisions, children_of(current))
             target = target_revision(world)
-            deleted = [action for sequence in plan_pruning(world, target, 0).sequences for action in sequence]
+            deleted = plan_pruning(target, 0)
             assert target.name not in {action.target.name for action in deleted if isinstance(action, Delete)}

@@ -1,8 +1,7 @@
-"""lws.history: names, numbers and keys of new revisions."""
+"""lws.history: names and numbers of new revisions."""
 
 from __future__ import annotations
 
-from lws.history.plan import collisions_below, free_probe
 from lws.history.revision import HIGHEST_NUMBER, Place, free_place, revision_name, stem_of, storable
 
 OWNER = {"metadata": {"name": "demo"}}
@@ -19,14 +18,6 @@ def test_taken_names_are_skipped_by_higher_revision_numbers() -> None:
     assert free_place(OWNER, "k", 4, {"demo-k-4", "demo-k-5"}) == Place(6, ("demo-k-4", "demo-k-5"))
     crowd = {f"demo-k-{number}" for number in range(1, 1000)}
     assert len(free_place(OWNER, "k", 1, crowd).skipped) < 20, "after a few names, larger steps follow"
-
-
-def test_the_lowest_collision_count_with_a_free_key_is_used() -> None:
-    keys = ["a", "b", "c"]
-    assert free_probe(keys.__getitem__, ()) == 0
-    assert free_probe(keys.__getitem__, {"a", "b"}) == 2
-    assert free_probe(keys.__getitem__, {"b"}) == 0
-    assert collisions_below(keys.__getitem__, 2, {"b", "c"}) == 1
 
 
 def test_revision_numbers_are_limited_to_the_highest_storable_one() -> None:

@@ -1,8 +1,8 @@
-"""lws.history: reuse of earlier revisions, and adoption of orphans."""
+"""lws.history: reuse of earlier revisions."""
 
 from __future__ import annotations
 
-from lws.history.plan import plan_adoption, plan_reuse
+from lws.history.plan import plan_reuse
 from lws.history.revision import HIGHEST_NUMBER
 from lws.runtime.actions import Merge, SetOwner
 from test.unit.lws.history.test_order import make_recorded
@@ -28,12 +28,3 @@ def test_a_reused_orphan_is_adopted_in_the_same_write() -> None:
     assert raised.patch == {"revision": 5}
     for newest in (3, 4):
         assert plan_reuse(revisions, newest, None) == (), "it is not changed while its set may not adopt"
-
-
-def test_other_orphans_are_adopted_unchanged() -> None:
-    orphans = [make_recorded(1, is_orphan=True), make_recorded(2, is_orphan=True)]
-    adopted = plan_adoption(orphans, OWNER)
-    assert [action.target for action in adopted] == [orphan.reference for orphan in orphans]
-    assert {
-        action.patch == {} and action.owner == OWNER for action in adopted if isinstance(action, SetOwner)
-    } == {True}

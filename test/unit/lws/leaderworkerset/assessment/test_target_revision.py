@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lws.history.plan import plan_revision_repairs
 from lws.kube.metadata import owner_reference
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.target_revision import (
@@ -16,7 +17,6 @@ from lws.leaderworkerset.assessment.target_revision import (
     choose_revision,
     former_revision,
     plan_pruning,
-    plan_revision_repairs,
     sizes,
 )
 from lws.leaderworkerset.revisions import history
@@ -116,7 +116,7 @@ def test_an_orphan_is_used_and_is_adopted_if_the_set_still_exists(is_alive: bool
     orphans = [replace(recorded(lws, number), is_orphan=True) for number, lws in enumerate((A, B, C), 1)]
     snapshot = SetSnapshot(C, NOW, revisions=tuple(orphans), reread=C if is_alive else None)
     choice = choose_revision(snapshot, Ownership.ABSENT)
-    repairs = plan_revision_repairs(snapshot, choice)
+    repairs = plan_revision_repairs(choice)
     assert choice.key == KEY_C
     adoptions = [action for action in (*choice.actions, *repairs) if isinstance(action, SetOwner)]
     assert [adoption.target.name for adoption in adoptions] == (
@@ -134,12 +134,12 @@ def test_an_edited_name_label_is_repaired(label: str) -> None:
         recorded(B, 2),
     )
     snapshot = SetSnapshot(B, NOW, revisions=(edited, intact))
-    (merge,) = plan_revision_repairs(snapshot, choose_revision(snapshot, Ownership.ABSENT))
+    (merge,) = plan_revision_repairs(choose_revision(snapshot, Ownership.ABSENT))
     assert isinstance(merge, Merge)
     assert (merge.target, merge.patch) == (edited.reference, {"metadata": {"labels": {NAME_LABEL: "demo"}}})
     leaving = replace(edited, is_terminating=True)
     snapshot = SetSnapshot(B, NOW, revisions=(leaving, intact))
-    assert plan_revision_repairs(snapshot, choose_revision(snapshot, Ownership.ABSENT)) == ()
+    assert plan_revision_repairs(choose_revision(snapshot, Ownership.ABSENT)) == ()
 
 
 def edited(lws: dict[str, Any], number: int, **metadata: Any) -> Recorded:
@@ -162,7 +162,7 @@ def test_an_edited_key_starts_no_rollout_and_is_repaired_and_reported(sealed: bo
     snapshot = SetSnapshot(A, NOW, make_leader_statefulset(A, key=KEY_A), revisions=(revision,))
     choice = choose_revision(snapshot, Ownership.OURS)
     assert (choice.key, choice.name, choice.actions) == (KEY_A, revision.name, ())
-    (merge,) = plan_revision_repairs(snapshot, choice)
+    (merge,) = plan_revision_repairs(choice)
     assert isinstance(merge, Merge)
     assert (merge.target, merge.patch) == (
         revision.reference,
@@ -188,7 +188,7 @@ def test_an_edited_placement_starts_no_rollout_and_is_repaired_and_reported(
     snapshot = SetSnapshot(lws, NOW, make_leader_statefulset(lws, key=key), revisions=(revision,))
     choice = choose_revision(snapshot, Ownership.OURS)
     assert (choice.key, choice.name, choice.actions) == (key, revision.name, ())
-    (merge,) = plan_revision_repairs(snapshot, choice)
+    (merge,) = plan_revision_repairs(choice)
     assert isinstance(merge, Merge)
     assert merge.patch == {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with}}}
     assert merge.announce[0].reason == "RevisionEdited"

@@ -10,6 +10,8 @@ import pytest
 
 from lws.history import plan
 from lws.history.revision import CHANGE_CAUSE_ANNOTATION, find
+from lws.kube.ownership import Ownership
+from lws.leaderworkerset.assessment.target_revision import choose_revision
 from lws.leaderworkerset.revisions.encoding import key_of, serialised
 from lws.leaderworkerset.revisions.history import (
     SEAL_ANNOTATION,
@@ -23,6 +25,7 @@ from lws.leaderworkerset.revisions.history import (
     restore,
     sealing,
 )
+from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Verbatim
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -30,7 +33,7 @@ from lws_api.leaderworkerset.v1 import (
     REVISION_LABEL,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
 )
-from test.unit.builders import build_revision, make_set
+from test.unit.builders import NOW, build_revision, make_set
 
 # Found by trial: with these images the canonical texts of `make_collision` have one hash.
 COLLIDING = ("app:853034", "app:2005000")
@@ -41,10 +44,9 @@ def recognise(desired: Record, recorded: list[Recorded], running: Any = None) ->
     return plan.recognise(recorded, lambda revision: is_equal(desired, revision, running))
 
 
-def free_probe(desired: Record, recorded: list[Recorded], running: Any = None) -> int:
-    """Return the lowest number at which the key of the record is not the key of another template."""
-    keys = plan.keys_of_others(recorded, lambda revision: is_equal(desired, revision, running))
-    return plan.free_probe(desired.key_at, keys)
+def chosen_key(lws: dict[str, Any], *recorded: Recorded) -> str:
+    """Return the key of the set's target revision. recorded: its revisions."""
+    return choose_revision(SetSnapshot(lws, NOW, revisions=recorded), Ownership.ABSENT).key
 
 
 def make_collision(image: str) -> dict[str, Any]:
@@ -194,7 +196,7 @@ def test_broken_revisions_have_a_reason_and_are_never_used(change: dict[str, Any
     assert recorded.name in recorded.broken
     assert recognise(record(lws), [recorded]) is None
     assert find([recorded], recorded.key) is None
-    assert free_probe(record(lws), [recorded]) == 0, "valid data under the same key replaces it"
+    assert chosen_key(lws, recorded) == record(lws).key, "valid data under the same key replaces it"
     with pytest.raises(ValueError, match=recorded.name):
         restore(lws, recorded)
 
@@ -283,7 +285,7 @@ def test_a_terminating_revision_is_not_reused_but_keeps_its_key() -> None:
     leaving = parse(make_stored(lws, deletionTimestamp="2026-01-02T00:00:00Z"))
     assert leaving.is_terminating
     assert recognise(record(lws), [leaving]) is None
-    assert free_probe(record(lws), [leaving]) == 0
+    assert chosen_key(lws, leaving) == leaving.key
 
 
 def test_two_templates_with_one_hash_get_two_keys() -> None:
@@ -292,15 +294,13 @@ def test_two_templates_with_one_hash_get_two_keys() -> None:
     assert record(first).text != record(colliding).text
     recorded = parse(make_stored(first))
     assert recognise(record(colliding), [recorded]) is None
-    probe = free_probe(record(colliding), [recorded])
-    assert probe == 1
-    built = build_revision(colliding, record(colliding), 2, probe=probe)
+    built = build_revision(colliding, record(colliding), 2, probe=1)
     key = built["metadata"]["labels"][REVISION_LABEL]
-    assert key == record(colliding).key_at(1) != recorded.key
+    assert chosen_key(colliding, recorded) == key == record(colliding).key_at(1) != recorded.key
     assert built["metadata"]["name"] == f"demo-{key}-2"
     second = parse({**make_stored(colliding, 2), "metadata": {**built["metadata"], "uid": "u"}})
     assert recognise(record(colliding), [recorded, second]) is second
-    assert free_probe(record(first), [recorded, second]) == 0
+    assert chosen_key(first, recorded, second) == recorded.key
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,6 @@ def test_topology_annotations_are_part_of_a_revision(
         running = {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: running_with}}}
     recorded = parse(stored)
     assert (recognise(desired, [recorded], running) is recorded) is verdict
-    assert free_probe(desired, [recorded], running) == (0 if verdict else 1), "one key means one template"
 
 
 def annotations_of(lws: dict[str, Any], key: str = "") -> dict[str, str]:
@@ -357,7 +356,7 @@ def test_a_changed_placement_annotation_is_another_revision_with_the_same_data(a
     assert recognise(record(before), [recorded]) is recorded
     assert recognise(record(edited), [recorded]) is None
     assert record(edited).text == record(make_set()).text, "what upstream would record"
-    assert free_probe(record(edited), [recorded]) == 1
+    assert chosen_key(edited, recorded) == record(edited).key_at(1)
     assert restore(edited, recorded)["metadata"]["annotations"] == PLACEMENT
 
 
