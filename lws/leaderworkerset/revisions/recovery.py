@@ -16,7 +16,6 @@ from lws.leaderworkerset.spec import (
     PLACEMENT_ANNOTATIONS,
     SetSpec,
     group_topology,
-    placement_annotations,
     placement_given,
 )
 from lws.leaderworkerset.templates.claims import claims_of, common_claim
@@ -78,11 +77,11 @@ def reconstruct(lws: Object, running: Running) -> Reconstruction[Record] | None:
     """Build the record of the running templates and, for missing parts, the set; None without templates."""
     if running.leader is None and running.workers is None:
         return None
-    desired = record(lws)
-    topology = _topology(lws, running)
+    spec, desired = SetSpec.of(lws), record(lws)
+    topology = _topology(spec, running)
     # If the key is the hash of the desired record, the templates need not be compared.
     is_hash = desired.key == running.key
-    shown, live = _shown(lws, running), _live(lws, running)
+    shown, live = _shown(spec, running), _live(spec, running)
     is_equal = is_hash or equality_form(_comparable(shown)) == equality_form(_comparable(live))
     rebuilt = Record(desired.spec if is_equal else _recordable(lws, shown, live), topology)
     is_desired = is_equal and topology == desired.topology
@@ -102,12 +101,12 @@ def as_recorded(lws: Object, rebuilt: Reconstruction[Record]) -> Recorded:
     return Revision(reference=reference, number=0, key=rebuilt.key, record=rebuilt.record)
 
 
-def _shown(lws: Object, running: Running) -> dict[str, Any]:
+def _shown(spec: SetSpec, running: Running) -> dict[str, Any]:
     """Return the running templates, in the shape of `_live`."""
     workers = running.workers
     worker_template = workers["spec"]["template"] if workers is not None else None
-    leader_template = running.leader if running.leader is not None else SetSpec.of(lws).leader_template
-    annotations = _given(lws, running)
+    leader_template = running.leader if running.leader is not None else spec.leader_template
+    annotations = _given(spec, running)
     size = whole_number(annotations.get(SIZE_ANNOTATION), least=1)
     subgroup_size = whole_number(annotations.get(SUBGROUP_SIZE_ANNOTATION), least=1)
     policy: dict[str, Any] = {}
@@ -116,31 +115,30 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
     if annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION):
         policy["subGroupPolicyType"] = annotations[SUBGROUP_POLICY_TYPE_ANNOTATION]
     if worker_template is None:
-        worker_template = SetSpec.of(lws).worker_template
+        worker_template = spec.worker_template
     claims = running.claims or (
         workers["spec"].get("volumeClaimTemplates") or () if workers is not None else ()
     )
     return _shape(
         (leader_template, worker_template),
-        _topology(lws, running),
+        _topology(spec, running),
         {
-            "size": size if size is not None else SetSpec.of(lws).size,
+            "size": size if size is not None else spec.size,
             "volumeClaimTemplates": [_claim(claim) for claim in claims],
             "subGroupPolicy": policy or None,
         },
-        _subdomain_policy(lws, running),
+        _subdomain_policy(spec, running),
     )
 
 
-def _live(lws: Object, running: Running) -> dict[str, Any]:
+def _live(spec: SetSpec, running: Running) -> dict[str, Any]:
     """Return the spec of the set as its StatefulSets would show it."""
-    spec, claims = SetSpec.of(lws), claims_of(lws)
     return _shape(
         (spec.leader_template, spec.worker_template),
-        _topology(lws, running),
+        _topology(spec, running),
         {
             "size": spec.size,
-            "volumeClaimTemplates": [_claim(claim) for claim in claims],
+            "volumeClaimTemplates": [_claim(claim) for claim in claims_of(spec.lws)],
             "subGroupPolicy": spec.subgroup,
         },
         spec.subdomain_policy,
@@ -232,23 +230,22 @@ def _comparable(shape: Object) -> dict[str, Any]:
     return {**shape, "leaderWorkerTemplate": template}
 
 
-def _topology(lws: Object, running: Running) -> dict[str, str]:
-    return placement_given(*_template_in_use(lws, running), placement_annotations(lws))
+def _topology(spec: SetSpec, running: Running) -> dict[str, str]:
+    return placement_given(*_template_in_use(spec, running), spec.placement)
 
 
-def _template_in_use(lws: Object, running: Running) -> tuple[Object, Object]:
+def _template_in_use(spec: SetSpec, running: Running) -> tuple[Object, Object]:
     """Return a running template, preferably the leaders', and its counterpart in the current spec."""
     if running.leader is not None:
-        return running.leader, SetSpec.of(lws).leader_template
+        return running.leader, spec.leader_template
     workers = running.workers["spec"]["template"] if running.workers is not None else {}
-    return workers, SetSpec.of(lws).worker_template
+    return workers, spec.worker_template
 
 
-def _given(lws: Object, running: Running) -> dict[str, str]:
+def _given(spec: SetSpec, running: Running) -> dict[str, str]:
     """Return the annotations that controllers added to pods, without annotations of the user."""
-    used, template = _template_in_use(lws, running)
-    spec, by_user = SetSpec.of(lws), annotations_of(template)
-    desired = spec.subgroup_annotations
+    used, template = _template_in_use(spec, running)
+    by_user, desired = annotations_of(template), spec.subgroup_annotations
     if spec.subdomain_policy == SubdomainPolicy.UNIQUE_PER_REPLICA:
         desired[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
     return {
@@ -258,11 +255,11 @@ def _given(lws: Object, running: Running) -> dict[str, str]:
     }
 
 
-def _subdomain_policy(lws: Object, running: Running) -> SubdomainPolicy:
+def _subdomain_policy(spec: SetSpec, running: Running) -> SubdomainPolicy:
     if running.leader is not None:
-        policy = _given(lws, running).get(SUBDOMAIN_POLICY_ANNOTATION)
+        policy = _given(spec, running).get(SUBDOMAIN_POLICY_ANNOTATION)
         is_shared = policy != SubdomainPolicy.UNIQUE_PER_REPLICA
     else:
         assert running.workers is not None
-        is_shared = running.workers["spec"].get("serviceName") == name_of(lws)
+        is_shared = running.workers["spec"].get("serviceName") == name_of(spec.lws)
     return SubdomainPolicy.SHARED if is_shared else SubdomainPolicy.UNIQUE_PER_REPLICA
