@@ -83,15 +83,14 @@ class Format(Generic[C]):
     """How a kind stores its revisions.
 
     name_label, key_label: labels for the name of the set and the revision key. fingerprint: the pattern of
-    the hash in names. annotations: returns those of a new revision. fault: returns why a stored revision
-    cannot be used; empty if it can. children: what messages call the objects created from a revision.
+    the hash in names. annotations: returns those of a new revision. children: what messages call the objects
+    created from a revision.
     """
 
     name_label: str
     key_label: str
     fingerprint: str
     annotations: Callable[[Revision[C]], Mapping[str, str]]
-    fault: Callable[[Object], str]
     children: str = "pods"
     blocks_deletion: bool = True
 
@@ -159,12 +158,14 @@ def checksum(revision: Object, annotation: str) -> Object:
     return noted if is_mapping(noted) else {}
 
 
-def is_ours(format: Format[C], revision: Object, owner: Object) -> bool:
-    """Return whether the set controls the revision, or may adopt it by its name (ControllerRef rules)."""
+def is_ours(format: Format[C], revision: Object, owner: Object, fault: Callable[[Object], str]) -> bool:
+    """Return whether the set controls the revision, or may adopt it by its name (ControllerRef rules).
+    fault: returns why a stored revision cannot be used; empty if it can.
+    """
     if controller_of(revision) is not None:
         return is_controlled_by(revision, uid_of(owner))
     is_named = re.fullmatch(rf"{re.escape(stem_of(owner))}-{format.fingerprint}-[0-9]+", name_of(revision))
-    return is_named is not None and not is_terminating(revision) and not format.fault(revision)
+    return is_named is not None and not is_terminating(revision) and not fault(revision)
 
 
 def edited_labels(format: Format[C], owner: Object, revision: Revision[C]) -> dict[str, str]:

@@ -10,7 +10,8 @@ from typing import Any
 from lws.kube.metadata import name_of, uid_of
 from lws.kube.ownership import owners_with
 from lws.leaderworkerset.plan import plan
-from lws.leaderworkerset.revisions.history import Recorded, parse
+from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.revisions.reading import parse
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Plan, SetOwner
 from lws_api.leaderworkerset.v1 import REVISION_LABEL

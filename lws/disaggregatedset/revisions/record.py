@@ -101,7 +101,7 @@ def read(revision: Object) -> RecordedRoles:
 
 def is_ours(revision: Object, owner: Object) -> bool:
     """Return whether the set controls the revision or may adopt it (ControllerRef rules)."""
-    return history.is_ours(FORMAT, revision, owner)
+    return history.is_ours(FORMAT, revision, owner, _fault)
 
 
 def _recorded(spec: Object) -> RolesRecord:
@@ -167,7 +167,6 @@ FORMAT = Format(
     REVISION_LABEL,
     "[0-9a-f]{8}",
     _annotations,
-    _fault,
     children="LeaderWorkerSets",
     blocks_deletion=False,
 )

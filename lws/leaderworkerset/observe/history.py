@@ -17,8 +17,9 @@ from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.observe.membership import Membership, leaders_of
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.revisions.encoding import without_marker
-from lws.leaderworkerset.revisions.history import Recorded, identified, is_ours
+from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
+from lws.leaderworkerset.revisions.reading import identified, is_ours
 from lws.leaderworkerset.revisions.recovery import Running, claim_templates_of
 from lws.leaderworkerset.revisions.shape import is_pod_template
 from lws.leaderworkerset.snapshot import GroupFacts

@@ -11,7 +11,8 @@ from lws import timing
 from lws.kube.metadata import uid_of
 from lws.kube.nodes import node_of
 from lws.kube.patches import digest
-from lws.leaderworkerset.revisions.history import Recorded, parse
+from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.revisions.reading import parse
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Apply, Object
 from lws.runtime.recent_writes import RecentWrites

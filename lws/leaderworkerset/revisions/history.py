@@ -1,32 +1,27 @@
-"""Parse, build, compare and restore the ControllerRevisions of a set, and detect edits of them.
+"""Record, compare and restore the state of a set that a ControllerRevision contains.
 
 The API server rejects changes of the data of a ControllerRevision. The name contains the hash of the data, so
 a replaced revision is detected. The API server accepts edits of the metadata, so an annotation with a
-checksum, the seal, shows edits of key and placement.
+checksum, the seal, shows edits of key and placement. `reading.py` detects both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from lws.history import revision as history
-from lws.history.revision import Format, Revision, age, checksum, read
+from lws.history.revision import Format, Revision, checksum
 from lws.kube.comparison import explain
-from lws.kube.metadata import annotations_of, controller_of, is_mapping, labels_of, name_of, without
+from lws.kube.metadata import annotations_of, is_mapping, labels_of, name_of, without
 from lws.leaderworkerset.revisions.encoding import (
     canonical_text,
     equality_form,
     equality_tree,
     key_of,
-    keys_of,
     serialised,
-    without_marker,
 )
-from lws.leaderworkerset.revisions.shape import recorded_fault
 from lws.leaderworkerset.spec import (
     PLACEMENT_ANNOTATIONS,
     SetSpec,
@@ -41,7 +36,7 @@ from lws_api.leaderworkerset.v1 import (
     REVISION_LABEL,
 )
 
-_PARTS = ("leaderWorkerTemplate", "networkConfig")
+RECORDED_PARTS = ("leaderWorkerTemplate", "networkConfig")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,34 +75,7 @@ Recorded: TypeAlias = Revision[Record]
 def record(lws: Object) -> Record:
     """Return the record of the current spec; its text, form and key are computed when they are first used."""
     spec = lws["spec"]
-    return Record({part: spec.get(part) for part in _PARTS}, placement_annotations(lws))
-
-
-def parse(revision: Object) -> Recorded:
-    """Decode a stored ControllerRevision without ever raising. If the revision cannot be used, its field
-    `broken` contains the reason.
-    """
-    broken, annotations, seal = _fault(revision), annotations_of(revision), seal_of(revision)
-    stored = {} if broken else revision["data"]["spec"]
-    spec = {part: without_marker(stored[part]) for part in _PARTS if stored.get(part) is not None}
-    if seal is None:
-        topology = None
-        if EXCLUSIVE_TOPOLOGY_ANNOTATION in annotations:
-            topology = {key: annotations[key] for key in PLACEMENT_ANNOTATIONS if annotations.get(key)}
-        return read(
-            FORMAT, revision, broken, labels_of(revision).get(REVISION_LABEL, ""), Record(spec, topology)
-        )
-    edits = placement_patch(annotations, seal.topology)
-    return read(FORMAT, revision, broken, seal.key, Record(spec, seal.topology), is_sealed=True, edits=edits)
-
-
-def is_ours(revision: Object, lws: Object) -> bool:
-    """Return whether the set controls the revision or may adopt it (ControllerRef rules). Revisions of
-    StatefulSets have the same labels, but are broken as revisions of a set, because their name does not
-    contain the hash of the data. An orphan without a key belongs to no pods.
-    """
-    has_key = controller_of(revision) is not None or bool(labels_of(revision).get(REVISION_LABEL))
-    return has_key and history.is_ours(FORMAT, revision, lws)
+    return Record({part: spec.get(part) for part in RECORDED_PARTS}, placement_annotations(lws))
 
 
 def is_equal(record: Record, revision: Recorded, running: Object | None) -> bool:
@@ -161,27 +129,12 @@ def describe(old: Record, new: Record) -> list[str]:
     return explain(before, after, _WORDS)
 
 
-def _fault(revision: Object) -> str:
-    name = f"ControllerRevision {name_of(revision)}"
-    if fault := recorded_fault(revision.get("data")):
-        return f"{name}: {fault}: no group can be rebuilt from it"
-    if not is_of_data(name_of(revision), revision["data"]):
-        return (
-            f"{name} contains other data than its name says: it was replaced, and no group is rebuilt from it"
-        )
-    return ""
-
-
 # --- Seals: annotations that show edits of the metadata of a revision.
 
 SEAL_ANNOTATION = f"{LABEL_PREFIX}/revision-record"
 """Annotation with the key and placement of a revision, and a checksum of these and its name.
 
 Early releases did not write it.
-"""
-
-_PROBES_TRIED = 1024
-"""The maximum number of keys tried for one text, after collisions and for other placements of the same text.
 """
 
 
@@ -191,12 +144,6 @@ class Seal:
 
     key: str
     topology: Mapping[str, str]
-
-
-def is_of_data(name: str, data: Any) -> bool:
-    """Return whether the name of a revision contains the hash of these data."""
-    # The data may be large, but `keys_of` hashes them only once.
-    return FORMAT.fingerprint_in(name) in islice(keys_of(serialised(data)), _PROBES_TRIED)
 
 
 def sealing(name: str, key: str, topology: Mapping[str, str]) -> dict[str, str]:
@@ -232,71 +179,4 @@ def _annotations(draft: Recorded) -> dict[str, str]:
     return {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **topology, **sealing(draft.name, draft.key, topology)}
 
 
-FORMAT = Format(NAME_LABEL, REVISION_LABEL, "[a-z0-9]+", _annotations, _fault)
-
-
-# --- Find the keys of revisions whose label is not the hash in their name. Either such a revision was
-# recorded for pods that were running before and have an older key, or its label was edited. The seal shows
-# which is true; without a seal, the running pods do.
-
-
-def identified(revisions: Iterable[Recorded], carried: Callable[[], Collection[str]]) -> tuple[Recorded, ...]:
-    """Determine the key of each revision. carried: a function that returns the keys of the objects of the set
-    and of recreated leaders; only called if a key is uncertain.
-    """
-    parsed = tuple(revisions)
-    if all(map(_is_certain, parsed)):
-        return parsed
-    keys = carried()
-    return tuple(
-        revision if _is_certain(revision) else _identified(revision, parsed, keys) for revision in parsed
-    )
-
-
-def _is_certain(revision: Recorded) -> bool:
-    return bool(revision.broken) or revision.is_sealed or revision.key == _hash_of(revision)
-
-
-def _identified(revision: Recorded, parsed: Collection[Recorded], carried: Collection[str]) -> Recorded:
-    others = [other for other in parsed if other is not revision and not other.broken]
-    certain = [other for other in others if _is_certain(other)]
-    # The hash of the data is the key of running objects, and no other revision certainly has that key.
-    is_running = _hash_of(revision) in carried and all(other.key != _hash_of(revision) for other in certain)
-    has_it = any(_has_that_key(other, revision) for other in others) or _gives_way(revision, others, carried)
-    if is_running or has_it:
-        return replace(revision, key=_hash_of(revision))
-    if revision.key:
-        return revision
-    why = f"has no label {REVISION_LABEL}: nothing shows which pods were created from it"
-    return replace(revision, broken=f"ControllerRevision {revision.name} {why}")
-
-
-def _has_that_key(other: Recorded, revision: Recorded) -> bool:
-    """Return whether the label of `revision` is the key of `other`, which has other content. If the key of
-    `other` is uncertain, its hash is compared instead.
-    """
-    key = other.key if _is_certain(other) else _hash_of(other)
-    return key == revision.key and _is_unlike(other, revision)
-
-
-def _gives_way(revision: Recorded, others: Iterable[Recorded], carried: Collection[str]) -> bool:
-    """Return whether the label of `revision` rather belongs to a rival with the same label and other content.
-    If no object has the label as its key, `revision` gives way to any rival. Otherwise it gives way to a
-    newer rival whose hash is the key of no object: it was recorded for pods with the key in its label.
-    """
-    rivals = [
-        other
-        for other in others
-        if other.key == revision.key and revision.key and _is_unlike(other, revision)
-    ]
-    if rivals and revision.key not in carried:
-        return True
-    return any(_hash_of(other) not in carried and age(other) > age(revision) for other in rivals)
-
-
-def _is_unlike(other: Recorded, revision: Recorded) -> bool:
-    return (other.record.form, other.record.topology) != (revision.record.form, revision.record.topology)
-
-
-def _hash_of(revision: Recorded) -> str:
-    return FORMAT.fingerprint_in(revision.name)
+FORMAT = Format(NAME_LABEL, REVISION_LABEL, "[a-z0-9]+", _annotations)

@@ -12,7 +12,8 @@ from lws.kube.defaults import DEFAULTS
 from lws.kube.typed import POD_TYPES, Normaliser
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.revisions.encoding import serialised
-from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, parse, record, restore
+from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, record, restore
+from lws.leaderworkerset.revisions.reading import parse
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL, ROLE_LABEL

@@ -8,7 +8,8 @@ from typing import Any
 
 from lws.cli.histories import SetHistory, SetObjects, set_history
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.revisions.history import is_ours, parse, record
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.revisions.reading import is_ours, parse
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit import api_server

@@ -15,7 +15,8 @@ from lws.leaderworkerset.group.gangs import PROVIDERS, Marks, workload_marks
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan
-from lws.leaderworkerset.revisions.history import parse, record
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.revisions.reading import parse
 from lws.leaderworkerset.scheduling import (
     ASSUMED,
     Scheduled,

@@ -19,8 +19,9 @@ from lws.leaderworkerset.assessment.target_revision import (
     plan_pruning,
     sizes,
 )
-from lws.leaderworkerset.revisions import history
-from lws.leaderworkerset.revisions.history import Recorded, identified, parse, record
+from lws.leaderworkerset.revisions import history, reading
+from lws.leaderworkerset.revisions.history import Recorded, record
+from lws.leaderworkerset.revisions.reading import identified, parse
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Create, Delete, Merge, Reference, SetOwner
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
@@ -228,7 +229,7 @@ def test_the_key_of_a_foreign_statefulset_is_ignored(ownership: Ownership) -> No
 def have_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give all templates the same hash."""
     monkeypatch.setattr(history, "key_of", lambda text, probe=0: f"same{probe or ''}")
-    monkeypatch.setattr(history, "keys_of", lambda text: (f"same{probe or ''}" for probe in count()))
+    monkeypatch.setattr(reading, "keys_of", lambda text: (f"same{probe or ''}" for probe in count()))
 
 
 def test_two_templates_of_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:

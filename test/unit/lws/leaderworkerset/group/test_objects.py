@@ -11,7 +11,8 @@ from lws.leaderworkerset.children.services import build_group_service
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement
 from lws.leaderworkerset.pod_identity import group_key
-from lws.leaderworkerset.revisions.history import parse, record, restore
+from lws.leaderworkerset.revisions.history import record, restore
+from lws.leaderworkerset.revisions.reading import parse
 from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,

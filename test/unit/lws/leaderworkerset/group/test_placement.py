@@ -19,7 +19,8 @@ from lws.leaderworkerset.group.placement import (
     topology_of,
     worker_placement,
 )
-from lws.leaderworkerset.revisions.history import parse, record
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.revisions.reading import parse
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,

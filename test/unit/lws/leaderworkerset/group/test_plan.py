@@ -15,7 +15,8 @@ from lws.leaderworkerset.children.services import build_group_service
 from lws.leaderworkerset.group.gangs import PROVIDERS
 from lws.leaderworkerset.group.plan import plan
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.revisions.history import Recorded, parse, record
+from lws.leaderworkerset.revisions.history import Recorded, record
+from lws.leaderworkerset.revisions.reading import parse
 from lws.leaderworkerset.scheduling import Scheduler
 from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference, SetOwner
 from lws.runtime.children import LABELS_DIFFER

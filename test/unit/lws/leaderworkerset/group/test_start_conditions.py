@@ -12,7 +12,8 @@ from lws.kube.conditions import timestamp
 from lws.leaderworkerset.group.placement import Placement
 from lws.leaderworkerset.group.plan import plan, plan_delay
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.revisions.history import parse, record
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.revisions.reading import parse
 from lws.runtime.actions import Create, Merge, Object
 from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, FORMER_GROUP_GONE_LABEL

@@ -13,7 +13,7 @@ from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.observe.history import RevisionReader
 from lws.leaderworkerset.observe.membership import Membership
 from lws.leaderworkerset.observe.recent_writes import SetWrites
-from lws.leaderworkerset.revisions import history
+from lws.leaderworkerset.revisions import reading
 from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, record
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.client.connection import Cluster
@@ -271,5 +271,5 @@ def test_a_broken_revision_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> No
     world = World(lws, owned, orphan)
     (recorded,) = world.history.recorded(lws)
     assert "size is 'two'" in recorded.broken
-    monkeypatch.setattr(history, "recorded_fault", lambda data: pytest.fail("it was parsed before"))
+    monkeypatch.setattr(reading, "recorded_fault", lambda data: pytest.fail("it was parsed before"))
     assert world.history.recorded(lws) == (recorded,)

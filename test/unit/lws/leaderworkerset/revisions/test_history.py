@@ -1,4 +1,4 @@
-"""Tests of lws.leaderworkerset.revisions.history: record, parse, recognise, build, restore, explain."""
+"""Tests of lws.leaderworkerset.revisions: record, parse, recognise, build, restore, explain."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from lws.leaderworkerset.revisions.history import (
     Recorded,
     describe,
     is_equal,
-    is_ours,
-    parse,
     record,
     restore,
     sealing,
 )
+from lws.leaderworkerset.revisions.reading import is_ours, parse
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Verbatim
 from lws_api.leaderworkerset.v1 import (

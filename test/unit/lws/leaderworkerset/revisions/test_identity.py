@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 
 from lws.history.revision import edited_labels, find
-from lws.leaderworkerset.revisions.history import (
-    FORMAT,
-    SEAL_ANNOTATION,
-    Recorded,
-    identified,
-    parse,
-    record,
-)
+from lws.leaderworkerset.revisions.history import FORMAT, SEAL_ANNOTATION, Recorded, record
+from lws.leaderworkerset.revisions.reading import identified, parse
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit import api_server
 from test.unit.builders import build_revision, make_set

@@ -10,15 +10,8 @@ import pytest
 
 from lws.history.revision import edited_labels
 from lws.leaderworkerset.revisions import encoding
-from lws.leaderworkerset.revisions.history import (
-    FORMAT,
-    SEAL_ANNOTATION,
-    Recorded,
-    is_of_data,
-    parse,
-    record,
-    seal_of,
-)
+from lws.leaderworkerset.revisions.history import FORMAT, SEAL_ANNOTATION, Recorded, record, seal_of
+from lws.leaderworkerset.revisions.reading import is_of_data, parse
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, REVISION_LABEL
 from test.unit import api_server
 from test.unit.builders import build_revision, make_set
