@@ -49,12 +49,13 @@ from lws.leaderworkerset.group.exhaustion import (
     plan_termination_annotation,
 )
 from lws.leaderworkerset.group.gangs import name_pod_group_of_leader
+from lws.leaderworkerset.group.marks import EditedPod, lacks_group
 from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement, restored_for, topology_of, worker_placement
 from lws.leaderworkerset.group.restart import plan_restart
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
 from lws.leaderworkerset.left_alone import why_left_alone
-from lws.leaderworkerset.pod_identity import Edited, group_id, is_of_hash_group, own_workers
+from lws.leaderworkerset.pod_identity import group_id, is_of_hash_group, own_workers
 from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct
@@ -111,7 +112,7 @@ def _plan_group(group: GroupSnapshot) -> Plan:
         return plan_exhaustion(group)
     if LEADER_NAME_ANNOTATION in annotations_of(group.leader):
         return _report_worker_as_leader(group)
-    if not {GROUP_INDEX_LABEL, GROUP_KEY_LABEL} <= labels_of(group.leader).keys():
+    if lacks_group(group.leader):
         return _wait_for_labels_of_leader(group)
     revision = group.revision
     if revision is None and group.unrecorded is not None:
@@ -520,7 +521,7 @@ def plan_node_loss(group: GroupSnapshot) -> Plan:
 _REPAIRED_WORKER_LABELS = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
 
 
-def plan_label_repairs(edited: Iterable[Edited]) -> Plan:
+def plan_label_repairs(edited: Iterable[EditedPod]) -> Plan:
     """Repair edited labels and annotations. Each repair costs one write and restarts no pod."""
     merges = []
     for pod in edited:

@@ -11,7 +11,8 @@ from datetime import datetime
 from functools import cached_property
 
 from lws.leaderworkerset.group.gangs import GangProvider
-from lws.leaderworkerset.pod_identity import Edited, group_size_of
+from lws.leaderworkerset.group.marks import EditedPod
+from lws.leaderworkerset.pod_identity import group_size_of
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduled, Scheduler
@@ -68,7 +69,7 @@ class GroupSnapshot:
     revision: Recorded | None = None
     unrecorded: Running | None = None
     is_shown: bool = True
-    edited: tuple[Edited, ...] = ()
+    edited: tuple[EditedPod, ...] = ()
     worker_statefulset: Object | None = None
     worker_pods: tuple[Object, ...] = ()
     former_workers: tuple[Object, ...] = ()

@@ -32,6 +32,16 @@ from lws.leaderworkerset.fields import SCHEDULING
 from lws.leaderworkerset.group.exhaustion import Abandoned
 from lws.leaderworkerset.group.failures import incident_of
 from lws.leaderworkerset.group.gangs import GangProvider, may_be_gangs_of, name_by_labels
+from lws.leaderworkerset.group.marks import (
+    PodMarks,
+    edits_of,
+    lacks_group,
+    marks_of_leader,
+    marks_of_worker,
+    was_admitted,
+    with_identity,
+    without_group,
+)
 from lws.leaderworkerset.group.placement import is_placed
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import why_left_alone
@@ -48,20 +58,7 @@ from lws.leaderworkerset.observe.membership import Membership, Owners, former_po
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.observe.replaced_pods import ReplacedPods
 from lws.leaderworkerset.observe.terminating_pods import TerminatingPods, is_of_set
-from lws.leaderworkerset.pod_identity import (
-    PodMarks,
-    edits_of,
-    group_name,
-    is_leader,
-    is_of_hash_group,
-    lacks_group,
-    marks_of_leader,
-    marks_of_worker,
-    own_workers,
-    was_admitted,
-    with_identity,
-    without_group,
-)
+from lws.leaderworkerset.pod_identity import group_name, is_leader, is_of_hash_group, own_workers
 from lws.leaderworkerset.restart_counts import is_kept
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import Origin, key_of_template, with_key
