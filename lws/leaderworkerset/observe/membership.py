@@ -19,6 +19,7 @@ from lws.kube.metadata import (
 )
 from lws.kube.ownership import Ownership
 from lws.kube.pods import NodeWait, has_gate, is_ready, wait_for_node
+from lws.kube.statefulsets import current_revision_of, has_seen_template, update_revision_of
 from lws.leaderworkerset.assessment.likeness import ownership_of_service, ownership_of_workers
 from lws.leaderworkerset.children.services import build_group_service
 from lws.leaderworkerset.pod_identity import (
@@ -28,15 +29,7 @@ from lws.leaderworkerset.pod_identity import (
     is_of_hash_group,
     own_workers,
 )
-from lws.leaderworkerset.revisions.keys import (
-    STATEFULSET_REVISION_LABEL,
-    Origin,
-    as_made,
-    key_of_leader,
-    key_of_template,
-    made_from,
-    origin_of,
-)
+from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, key_of_template
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import leaders_kind
 from lws.leaderworkerset.tables import LEADER_WORKER_SET
@@ -50,6 +43,7 @@ from lws_api.leaderworkerset.v1 import (
     GROUP_REPLACEMENT_GATE,
     KIND,
     NAME_LABEL,
+    REVISION_LABEL,
     SUBDOMAIN_POLICY_ANNOTATION,
     SubdomainPolicy,
 )
@@ -309,6 +303,76 @@ def _wait_of(pod: Object) -> NodeWait | None:
     if wait is None or not node or wait.until is not None or wait.gate:
         return wait
     return replace(wait, pod=name_of(pod), node=node)
+
+
+# --- Find the revision key that a leader pod was created from, even if its label was edited.
+
+
+def made_from(named: str, leaders: Object, revision: Object | None) -> str | None:
+    """Return the key of the template that the StatefulSet controller created a leader pod from. named: the
+    name of the revision that the controller recorded on the pod. leaders: the StatefulSet of the leader.
+    revision: the ControllerRevision with that name, if it is in the store and the StatefulSet's.
+    """
+    if revision is not None:
+        return key_of_template(revision)
+    # If the watch of revisions lags, the StatefulSet still has its newest template.
+    is_newest = bool(named) and named == update_revision_of(leaders) and has_seen_template(leaders)
+    return key_of_template(leaders) if is_newest else None
+
+
+def key_of_leader(leader: Object, workers: Object | None, made: str | None) -> str | None:
+    """Return the key of a leader pod, on which two of its label, its StatefulSet and its workers agree.
+
+    No source is reliable alone. The label may have been edited, and so may the record of the StatefulSet
+    controller, which is a label too. Workers that were adopted from a previous leader may have another
+    revision. workers: the StatefulSet that this pod controls. made: the key from `made_from`, or of the
+    ReplicaSet of a Hash leader.
+    """
+    label = labels_of(leader).get(REVISION_LABEL)
+    of_workers = key_of_template(workers) if workers is not None else None
+    if label and label in (made, of_workers):
+        return label
+    return made or of_workers or label
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The revision that a leader pod was created from. key: None if nothing shows it. made: as in
+    `key_of_leader`. is_shown: whether its StatefulSet, its ReplicaSet or its workers show the revision.
+    """
+
+    key: str | None
+    made: str | None
+    is_shown: bool
+
+
+def origin_of(leader: Object, leaders: Object, workers: Object | None, made: str | None) -> Origin:
+    """Determine the revision that a leader pod was created from.
+    leaders: the StatefulSet or Deployment of the leader. workers, made: as in `key_of_leader`.
+    """
+    named = labels_of(leader).get(STATEFULSET_REVISION_LABEL)
+    is_reported = bool(named) and named in (current_revision_of(leaders), update_revision_of(leaders))
+    is_shown = made is not None or workers is not None or is_reported
+    return Origin(key_of_leader(leader, workers, made), made, is_shown)
+
+
+def with_key(leader: Object, key: str | None) -> Object:
+    """Return the leader pod with this key as its label; the same object if it has that label already."""
+    if not key or labels_of(leader).get(REVISION_LABEL) == key:
+        return leader
+    metadata = leader["metadata"]
+    return {**leader, "metadata": {**metadata, "labels": {**labels_of(leader), REVISION_LABEL: key}}}
+
+
+def as_made(leader: Object, key: str | None, made: str | None) -> Object:
+    """Return the leader pod with its key as its label, without a StatefulSet controller's label for another
+    key: that was edited, and must not make an outdated leader look updated. made: as in `key_of_leader`.
+    """
+    pod = with_key(leader, key)
+    if made is None or made == key:
+        return pod
+    labels = {name: value for name, value in labels_of(pod).items() if name != STATEFULSET_REVISION_LABEL}
+    return {**pod, "metadata": {**pod["metadata"], "labels": labels}}
 
 
 # --- Report whether the controllers of objects of other owners still exist, by the store. An owner of a kind

@@ -54,14 +54,22 @@ from lws.leaderworkerset.observe.failed_creates import (
 )
 from lws.leaderworkerset.observe.former_node import NodesOfReturn
 from lws.leaderworkerset.observe.history import RevisionReader, carried_keys
-from lws.leaderworkerset.observe.membership import Membership, Owners, former_pods, leaders_of, workers_of
+from lws.leaderworkerset.observe.membership import (
+    Membership,
+    Origin,
+    Owners,
+    former_pods,
+    leaders_of,
+    with_key,
+    workers_of,
+)
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.observe.replaced_pods import ReplacedPods
 from lws.leaderworkerset.observe.terminating_pods import TerminatingPods, is_of_set
 from lws.leaderworkerset.pod_identity import group_name, is_leader, is_of_hash_group, own_workers
 from lws.leaderworkerset.restart_counts import is_kept
 from lws.leaderworkerset.revisions.history import Recorded
-from lws.leaderworkerset.revisions.keys import Origin, key_of_template, with_key
+from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running, reconstruct
 from lws.leaderworkerset.rollout.replacement import teardowns_of
 from lws.leaderworkerset.scheduling import (
