@@ -5,7 +5,7 @@ Facts come from the store, or live from the API server if the store cannot have 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -107,29 +107,6 @@ from lws_api.leaderworkerset.v1 import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Children:
-    """Objects that have names a set uses, regardless of owner, and the set's own groups and revisions."""
-
-    leaders: Object | None
-    service: Object | None
-    leader_service: Object | None
-    pod_disruption_budget: Object | None
-    groups: tuple[GroupFacts, ...]
-    revisions: tuple[Recorded, ...]
-    live_keys: frozenset[str]
-    knows_live_keys: bool
-    unrecorded: tuple[Running, ...]
-
-    @property
-    def leader_uid(self) -> str:
-        return self.leaders["metadata"]["uid"] if self.leaders is not None else ""
-
-    @property
-    def named(self) -> tuple[Object | None, Object | None, Object | None, Object | None]:
-        return (self.leaders, self.service, self.pod_disruption_budget, self.leader_service)
-
-
 async def _everywhere(namespace: str) -> bool:
     return True
 
@@ -192,64 +169,74 @@ class Observer:
         return await self._observe_whole_set(lws, now)
 
     async def _observe_whole_set(self, lws: Object, now: datetime) -> SetSnapshot | None:
-        children, scheduled = await self._children(lws), await self._scheduled(lws)
+        namespace, name, uid = namespace_of(lws), name_of(lws), uid_of(lws)
+        leaders = await self._lookup.named(leaders_kind(lws), namespace, name, uid, look_when_absent=True)
+        is_ours = leaders is not None and is_controlled_by(leaders, uid)
+        groups = await self._groups_of(leaders) if leaders is not None and is_ours else ()
+        live_keys, unrecorded = await self._keys(lws, leaders, groups)
+        service = await self._lookup.named("Service", namespace, name, uid)
+        leader_service = await self._leader_service(lws)
+        budget = await self._lookup.named("PodDisruptionBudget", namespace, name, uid)
+        # Read after `_keys`, because unrecorded revisions may be recorded meanwhile.
+        revisions = self._history.recorded(lws)
+        knows_live_keys = leaders is None or self._history.knows_reported(leaders)
+        scheduled = await self._scheduled(lws)
+        named = (leaders, service, budget, leader_service)
         # The set may be deleted already: nothing is created, recorded or adopted for it before a live read.
         needs_reread = (
-            is_incomplete(lws, *children.named)
-            or not children.revisions
-            or has_orphans(children.named, children.revisions)
-            or bool(children.unrecorded)
+            is_incomplete(lws, *named) or not revisions or has_orphans(named, revisions) or bool(unrecorded)
         )
         if scheduled is not None and scheduled.is_served:
             needs_reread |= scheduled.workload is None or may_be_adopted(scheduled.workload)
         reread = await self._lookup.reread(lws) if needs_reread else None
         if needs_reread and (reread is None or is_terminating(reread)):
             return SetSnapshot(reread, now) if reread is not None else None
-        shortage = self._shortage(lws, children, now)
+        shortage = self._shortage(lws, leaders, groups, now)
         terminating = self._terminating.of_set(lws)
-        waiting = await self._returns.of_set(lws, children.groups, now)
+        waiting = await self._returns.of_set(lws, groups, now)
+        leader_uid = uid_of(leaders) if leaders is not None else ""
         return SetSnapshot(
             lws=lws,
             now=now,
-            leaders=children.leaders,
-            service=children.service,
-            leader_service=children.leader_service,
-            pod_disruption_budget=children.pod_disruption_budget,
-            groups=children.groups,
-            revisions=children.revisions,
-            live_keys=children.live_keys,
-            knows_live_keys=children.knows_live_keys,
+            leaders=leaders,
+            service=service,
+            leader_service=leader_service,
+            pod_disruption_budget=budget,
+            groups=groups,
+            revisions=revisions,
+            live_keys=live_keys,
+            knows_live_keys=knows_live_keys,
             taken=self._history.foreign_revisions(lws),
-            unrecorded=children.unrecorded,
+            unrecorded=unrecorded,
             claims=tuple(self._labelled(lws, "PersistentVolumeClaim")) if claims_of(lws) else (),
-            owners_alive=self._owners.existing_owners(*children.named, *of_scheduler(scheduled)),
+            owners_alive=self._owners.existing_owners(*named, *of_scheduler(scheduled)),
             reread=reread,
-            applied=self._writes.applied.get(children.leader_uid),
+            applied=self._writes.applied.get(leader_uid),
             drops_start_ordinal=self._writes.drops_start_ordinal,
             rejections=shortage.rejections,
             recheck_after=soonest((shortage.recheck_after, waiting.recheck_after)),
             refused_at=shortage.refused_at,
-            are_leaders_refused=self._writes.refusals.of_leaders(namespace_of(lws), name_of(lws)),
+            are_leaders_refused=self._writes.refusals.of_leaders(namespace, name),
             terminating=terminating,
             returning=waiting.pods,
             nodes={**waiting.nodes, **await self._terminating.nodes(terminating, now)},
             policies=self._environment.policies,
-            teardowns=self._teardowns(lws, children),
+            teardowns=self._teardowns(lws, leaders, groups),
             scheduler=self._environment.scheduler,
-            occupied=self._occupied_indices(lws) if children.leaders is None else 0,
+            occupied=self._occupied_indices(lws) if leaders is None else 0,
             has_replica_sets=any(
-                owner is None or owner["uid"] == children.leader_uid
+                owner is None or owner["uid"] == leader_uid
                 for owner in map(controller_of, self._labelled(lws, "ReplicaSet"))
             ),
             scheduled=scheduled,
-            former_gangs=self._former_gangs(lws, children.groups),
-            prewarm=self._prewarm(lws, children, now),
+            former_gangs=self._former_gangs(lws, groups),
+            prewarm=self._prewarm(lws, groups, now),
         )
 
     def _labelled(self, lws: Object, kind: str) -> list[Object]:
         return self._store.labelled(NAME_LABEL, namespace_of(lws), name_of(lws), kind)
 
-    def _prewarm(self, lws: Object, children: _Children, now: datetime) -> PrewarmFacts | None:
+    def _prewarm(self, lws: Object, groups: Iterable[GroupFacts], now: datetime) -> PrewarmFacts | None:
         spec = SetSpec.of(lws)
         # Other software may make the set the owner of its own Jobs.
         owned, prefix = self._store.owned_by(uid_of(lws), "Job"), job_prefix(lws)
@@ -267,7 +254,7 @@ class Observer:
         ):
             # No rollout is in progress, and reading the nodes of thousands of pods takes time.
             return PrewarmFacts(jobs)
-        nodes = {group.index: self._nodes_of(group) for group in children.groups}
+        nodes = {group.index: self._nodes_of(group) for group in groups}
         return PrewarmFacts(jobs, nodes, self._shortages.of_jobs(namespace_of(lws), name_of(lws), jobs, now))
 
     def _nodes_of(self, group: GroupFacts) -> NodesOfGroup:
@@ -320,11 +307,12 @@ class Observer:
         used = {name for pod in pods for name in may_be_gangs_of(pod)}
         return tuple(FormerGang(each, has_pods=name_of(each) in used) for each in former)
 
-    def _teardowns(self, lws: Object, children: _Children) -> tuple[Teardown, ...]:
+    def _teardowns(
+        self, lws: Object, leaders: Object | None, groups: Collection[GroupFacts]
+    ) -> tuple[Teardown, ...]:
         """Find Hash groups that have pods but no live leader. This reads all pods of the set, so it is done
         only while a leader is gated.
         """
-        leaders, groups = children.leaders, children.groups
         if leaders is None or leaders["kind"] != "Deployment":
             return ()
         if not any(has_gate(group.leader, GROUP_REPLACEMENT_GATE) for group in groups):
@@ -339,25 +327,6 @@ class Observer:
             if is_leader(pod) and name_of(pod) not in own and is_of_set(pod, name_of(lws))
         ]
         return teardowns_of(pods, key_of_template(leaders) or "", lost)
-
-    async def _children(self, lws: Object) -> _Children:
-        namespace, name, uid = namespace_of(lws), name_of(lws), uid_of(lws)
-        leaders = await self._lookup.named(leaders_kind(lws), namespace, name, uid, look_when_absent=True)
-        is_ours = leaders is not None and is_controlled_by(leaders, uid)
-        groups = await self._groups_of(leaders) if leaders is not None and is_ours else ()
-        live_keys, unrecorded = await self._keys(lws, leaders, groups)
-        return _Children(
-            leaders=leaders,
-            service=await self._lookup.named("Service", namespace, name, uid),
-            leader_service=await self._leader_service(lws),
-            pod_disruption_budget=await self._lookup.named("PodDisruptionBudget", namespace, name, uid),
-            groups=groups,
-            # Read after `_keys`, because unrecorded revisions may be recorded meanwhile.
-            revisions=self._history.recorded(lws),
-            live_keys=live_keys,
-            knows_live_keys=leaders is None or self._history.knows_reported(leaders),
-            unrecorded=unrecorded,
-        )
 
     async def _groups_of(self, leaders: Object) -> tuple[GroupFacts, ...]:
         groups = self.members.groups_of(leaders)
@@ -392,16 +361,18 @@ class Observer:
         unrecorded = await self._history.unrecorded(lws, leaders, keys)
         return keys | self._history.reported_keys(leaders), unrecorded
 
-    def _shortage(self, lws: Object, children: _Children, now: datetime) -> Shortage:
+    def _shortage(
+        self, lws: Object, leaders: Object | None, groups: Iterable[GroupFacts], now: datetime
+    ) -> Shortage:
         """Find writes that the API server rejects, from the manager or from StatefulSet controllers."""
-        namespace, name, leaders = namespace_of(lws), name_of(lws), children.leaders
+        namespace, name = namespace_of(lws), name_of(lws)
         creators: tuple[Object, ...] = ()
         if leaders is not None and is_controlled_by(leaders, uid_of(lws)):
             is_hash = leaders["kind"] == "Deployment"
             creators = self._store.owned_by(uid_of(leaders), "ReplicaSet") if is_hash else (leaders,)
         workers = [
             group.worker_statefulset
-            for group in children.groups
+            for group in groups
             if group.are_workers_short and group.worker_statefulset is not None
         ]
         shortage = self._shortages.of_set(namespace, name, [*creators, *workers], now)
