@@ -5,7 +5,7 @@ Neither the end of a grace period nor a node that stops reporting causes an even
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -156,51 +156,45 @@ def is_overdue(pod: Mapping[str, Any], now: datetime) -> bool:
     return waits_for_kubelet(pod) and bool(node_of(pod)) and _overdue_since(pod, now) <= now
 
 
-def stuck_pods(
-    pods: Iterable[Mapping[str, Any]],
-    nodes: Mapping[str, Mapping[str, Any] | None],
-    now: datetime,
-    policy: NodeLossPolicy,
-) -> tuple[StuckPod, ...]:
-    """Return the pods that are stuck on a lost node, sorted by name. nodes: of overdue pods; None if missing.
+@dataclass(frozen=True, slots=True)
+class NodeLosses:
+    """Terminating pods, some of which may be stuck on lost nodes. nodes: the nodes of overdue pods, by name;
+    None for a node that does not exist.
 
     A node counts as lost when it has not been Ready for `policy.after`. If Kubernetes deletes the pods of the
     node itself, that time is unknown, and the end of the pod's grace period takes its place.
     """
-    stuck = []
-    for pod in pods:
-        if not is_overdue(pod, now) or node_of(pod) not in nodes:
-            continue
-        loss, since = loss_of(node_of(pod), nodes[node_of(pod)]), _overdue_since(pod, now)
-        if loss is not None and (loss.since or since) + policy.after <= now:
-            stuck.append(StuckPod(pod, loss, since))
-    return tuple(sorted(stuck, key=lambda each: str(each.pod["metadata"]["name"])))
 
+    pods: tuple[Mapping[str, Any], ...]
+    nodes: Mapping[str, Mapping[str, Any] | None]
+    now: datetime
+    policy: NodeLossPolicy
 
-def recheck_after(
-    pods: Iterable[Mapping[str, Any]],
-    nodes: Mapping[str, Mapping[str, Any] | None],
-    now: datetime,
-    policy: NodeLossPolicy,
-) -> float | None:
-    """Return the seconds until one of the pods may be stuck; None if no pod waits for its kubelet."""
-    waits = [_wait(pod, nodes, now, policy) for pod in pods if waits_for_kubelet(pod)]
-    return min(waits, default=None)
+    def stuck_pods(self) -> tuple[StuckPod, ...]:
+        """Return the pods that are stuck on a lost node, sorted by name."""
+        stuck = []
+        for pod in self.pods:
+            if not is_overdue(pod, self.now) or node_of(pod) not in self.nodes:
+                continue
+            loss, since = loss_of(node_of(pod), self.nodes[node_of(pod)]), _overdue_since(pod, self.now)
+            if loss is not None and (loss.since or since) + self.policy.after <= self.now:
+                stuck.append(StuckPod(pod, loss, since))
+        return tuple(sorted(stuck, key=lambda each: str(each.pod["metadata"]["name"])))
 
+    def recheck_after(self) -> float | None:
+        """Return the seconds until one of the pods may be stuck; None if no pod waits for its kubelet."""
+        return min((self._wait(pod) for pod in self.pods if waits_for_kubelet(pod)), default=None)
 
-def _wait(
-    pod: Mapping[str, Any],
-    nodes: Mapping[str, Mapping[str, Any] | None],
-    now: datetime,
-    policy: NodeLossPolicy,
-) -> float:
-    due = _overdue_since(pod, now)
-    if now < due:
-        return (due - now).total_seconds()
-    name = node_of(pod)
-    loss = loss_of(name, nodes[name]) if name in nodes else None
-    left = ((loss.since or due) + policy.after - now).total_seconds() if loss is not None else 0.0
-    return min(left, timing.RECHECK_SECONDS) if left > 0 else timing.RECHECK_SECONDS
+    def _wait(self, pod: Mapping[str, Any]) -> float:
+        due = _overdue_since(pod, self.now)
+        if self.now < due:
+            return (due - self.now).total_seconds()
+        name = node_of(pod)
+        loss = loss_of(name, self.nodes[name]) if name in self.nodes else None
+        left = (
+            ((loss.since or due) + self.policy.after - self.now).total_seconds() if loss is not None else 0.0
+        )
+        return min(left, timing.RECHECK_SECONDS) if left > 0 else timing.RECHECK_SECONDS
 
 
 def _overdue_since(pod: Mapping[str, Any], now: datetime) -> datetime:

@@ -45,7 +45,6 @@ from lws.leaderworkerset.status.problems import (
     plan_returns,
     problems_of,
     recheck_barred_pods,
-    recheck_lost_nodes,
 )
 from lws.leaderworkerset.status.status import (
     UPDATE_IN_PROGRESS,
@@ -164,7 +163,7 @@ def _plan_status(
     status = set_status(observed)
     announce = (*_taken_over(snapshot, revisions), *prewarmed(snapshot, assessment.prewarming))
     status = replace(status, announce=(*status.announce, *announce))
-    waits = (status.due_in, recheck_lost_nodes(snapshot), recheck_barred_pods(snapshot))
+    waits = (status.due_in, snapshot.node_losses.recheck_after(), recheck_barred_pods(snapshot))
     return Plan(
         statuses=_status_writes(snapshot, status, rollout),
         announce=(

@@ -13,6 +13,7 @@ from typing import Any
 
 from lws.kube.conditions import Rejection
 from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference, uid_of
+from lws.kube.nodes import NodeLosses
 from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait, is_ready, is_running
 from lws.kube.quantities import whole_number
@@ -241,6 +242,10 @@ class SetSnapshot:
     @cached_property
     def spec(self) -> SetSpec:
         return SetSpec.of(self.lws)
+
+    @property
+    def node_losses(self) -> NodeLosses:
+        return NodeLosses(self.terminating, self.nodes, self.now, self.policies.node_loss)
 
     @property
     def owner(self) -> ChildOwner:

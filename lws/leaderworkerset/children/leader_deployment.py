@@ -37,7 +37,7 @@ from lws.leaderworkerset.rollout.scale_down import (
 )
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
-from lws.leaderworkerset.status.problems import force_delete, is_forced, stuck_on_lost_nodes
+from lws.leaderworkerset.status.problems import force_delete, is_forced
 from lws.leaderworkerset.templates.objects import build_leader_deployment
 from lws.runtime.actions import Apply, Delete, Merge, Object, Plan, Problem, Reference
 from lws_api.leaderworkerset.identity import GroupReplacementPolicy
@@ -107,7 +107,7 @@ def _plan_costs(snapshot: SetSnapshot, assessment: Assessment) -> tuple[Merge, .
 
 
 def _candidates(snapshot: SetSnapshot, assessment: Assessment) -> list[RankedGroup]:
-    exhausted, stuck = out_of_restarts(snapshot), stuck_on_lost_nodes(snapshot)
+    exhausted, stuck = out_of_restarts(snapshot), snapshot.node_losses.stuck_pods()
     lost = {labels_of(stuck_pod.pod).get(GROUP_INDEX_LABEL) for stuck_pod in stuck}
     states = {state.pod: state for state in assessment.groups}
     candidates = []
@@ -169,7 +169,7 @@ def plan_node_loss(snapshot: SetSnapshot) -> Plan:
     leaders = {name_of(group.leader) for group in snapshot.groups}
     stuck = [
         stuck_pod
-        for stuck_pod in stuck_on_lost_nodes(snapshot)
+        for stuck_pod in snapshot.node_losses.stuck_pods()
         if not is_leader(stuck_pod.pod)
         and annotations_of(stuck_pod.pod).get(LEADER_NAME_ANNOTATION) not in leaders
     ]

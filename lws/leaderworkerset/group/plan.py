@@ -21,7 +21,7 @@ from lws.kube.metadata import (
     uid_of,
     without_tool_keys,
 )
-from lws.kube.nodes import end_of_grace, node_of, recheck_after, stuck_pods
+from lws.kube.nodes import end_of_grace, node_of
 from lws.kube.ownership import Ownership, may_adopt
 from lws.kube.pods import (
     are_containers_ready,
@@ -506,13 +506,11 @@ def plan_node_loss(group: GroupSnapshot) -> Plan:
     """Force-delete stuck pods if the policy requests it. The pass over the set reports that they are stuck.
     Pods whose node does not exist or is out of service are left to Kubernetes, which deletes them itself.
     """
-    pods, nodes, policy = group.terminating, group.nodes, group.policies.node_loss
-    stuck = stuck_pods(pods, nodes, group.now, policy)
-    uid = uid_of(group.leader)
+    policy, uid, stuck = group.policies.node_loss, uid_of(group.leader), group.node_losses.stuck_pods()
     lost = sorted({f"node {stuck_pod.loss.node}, which {stuck_pod.loss.why}" for stuck_pod in stuck})
     return Plan(
         sequences=tuple((force_delete(group.lws, pod, uid),) for pod in stuck if is_forced(pod, policy)),
-        again_after=recheck_after(pods, nodes, group.now, policy),
+        again_after=group.node_losses.recheck_after(),
         waiting_for=f"pods on {'; '.join(lost)}" if lost else "",
         stuck_pods=len(stuck),
     )

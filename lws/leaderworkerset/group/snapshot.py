@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
+from lws.kube.nodes import NodeLosses
 from lws.leaderworkerset.group.gangs import GangProvider
 from lws.leaderworkerset.group.marks import EditedPod
 from lws.leaderworkerset.pod_identity import group_size_of
@@ -99,6 +100,10 @@ class GroupSnapshot:
     @cached_property
     def spec(self) -> SetSpec:
         return SetSpec.of(self.lws)
+
+    @property
+    def node_losses(self) -> NodeLosses:
+        return NodeLosses(self.terminating, self.nodes, self.now, self.policies.node_loss)
 
     @property
     def size(self) -> int:

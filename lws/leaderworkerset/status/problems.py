@@ -11,14 +11,7 @@ from lws import timing
 from lws.kube.conditions import Condition, Rejection, is_true, moment_of, timestamp
 from lws.kube.metadata import controller_of, name_of, uid_of
 from lws.kube.names import byte_length, tightest_derived_name
-from lws.kube.nodes import (
-    OUT_OF_SERVICE_TAINT,
-    NodeLossPolicy,
-    StuckPod,
-    recheck_after,
-    stuck_pods,
-    why_unfit,
-)
+from lws.kube.nodes import OUT_OF_SERVICE_TAINT, NodeLossPolicy, StuckPod, why_unfit
 from lws.kube.ownership import taken_note
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset.group_records import out_of_restarts
@@ -84,14 +77,9 @@ _MOST_NAMED = 10
 def lost_nodes(snapshot: SetSnapshot) -> tuple[Problem, ...]:
     """Return one problem for each lost node on which pods of the set are stuck."""
     by_node: dict[str, list[StuckPod]] = {}
-    for pod in stuck_on_lost_nodes(snapshot):
+    for pod in snapshot.node_losses.stuck_pods():
         by_node.setdefault(pod.loss.node, []).append(pod)
     return tuple(_node_lost(stuck, snapshot.policies.node_loss) for _node, stuck in sorted(by_node.items()))
-
-
-def stuck_on_lost_nodes(snapshot: SetSnapshot) -> tuple[StuckPod, ...]:
-    """Return the pods of the set that cannot terminate because their node is lost."""
-    return stuck_pods(snapshot.terminating, snapshot.nodes, snapshot.now, snapshot.policies.node_loss)
 
 
 def is_forced(stuck: StuckPod, policy: NodeLossPolicy) -> bool:
@@ -119,11 +107,6 @@ def force_delete(lws: Object, stuck: StuckPod, leader_uid: str = "") -> Delete:
         announce=(event,),
         grace_seconds=0,
     )
-
-
-def recheck_lost_nodes(snapshot: SetSnapshot) -> float | None:
-    """Return the seconds until another pod may be stuck; None if no pod is terminating."""
-    return recheck_after(snapshot.terminating, snapshot.nodes, snapshot.now, snapshot.policies.node_loss)
 
 
 def barred_pods(snapshot: SetSnapshot) -> Iterator[Problem]:

@@ -9,10 +9,9 @@ import pytest
 
 from lws.kube.nodes import (
     OUT_OF_SERVICE_TAINT,
+    NodeLosses,
     NodeLossPolicy,
     loss_of,
-    recheck_after,
-    stuck_pods,
     waits_for_kubelet,
     why_unfit,
 )
@@ -100,18 +99,18 @@ CASES = [
 
 @pytest.mark.parametrize(("pod", "node", "is_held"), CASES)
 def test_pods_stuck_on_a_lost_node(pod: Any, node: Any, is_held: bool) -> None:
-    held = stuck_pods([pod], {"n": node}, NOW, POLICY)
+    held = NodeLosses((pod,), {"n": node}, NOW, POLICY).stuck_pods()
     assert [stuck.pod for stuck in held] == ([pod] if is_held else [])
 
 
 def test_no_pod_is_stuck_on_an_unknown_node() -> None:
-    assert stuck_pods([pod()], {}, NOW, POLICY) == ()
+    assert NodeLosses((pod(),), {}, NOW, POLICY).stuck_pods() == ()
 
 
 def test_pods_on_deleted_nodes_are_left_to_the_garbage_collector() -> None:
     nodes = {"silent": node(), "gone": None}
-    pods = [pod(600, node="silent", name="b"), pod(600, node="gone", name="a")]
-    held = stuck_pods(pods, nodes, NOW, POLICY)
+    pods = pod(600, node="silent", name="b"), pod(600, node="gone", name="a")
+    held = NodeLosses(pods, nodes, NOW, POLICY).stuck_pods()
     assert [(stuck.pod["metadata"]["name"], stuck.loss.is_collected) for stuck in held] == [
         ("a", True),
         ("b", False),
@@ -136,7 +135,7 @@ def test_pods_on_deleted_nodes_are_left_to_the_garbage_collector() -> None:
 def test_requeue_after_the_timeout_of_a_node(
     pods: list[Any], nodes: dict[str, Any], seconds: float | None
 ) -> None:
-    assert recheck_after(pods, nodes, NOW, POLICY) == seconds
+    assert NodeLosses(tuple(pods), nodes, NOW, POLICY).recheck_after() == seconds
 
 
 # --- Nodes that a pod could run on --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from lws.kube.conditions import find
 from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.problems import lost_nodes, recheck_lost_nodes
+from lws.leaderworkerset.status.problems import lost_nodes
 from lws.policies import Policies
 from test.unit.builders import NOW, make_set
 from test.unit.set_world import carried_out, settled
@@ -84,8 +84,8 @@ def test_lost_nodes_are_reported_in_a_condition_and_once_in_an_event() -> None:
 )
 def test_time_of_the_next_check(seconds: int, again: float) -> None:
     snapshot = replace(with_stuck({}, stuck("demo-0")), now=NOW + timedelta(seconds=seconds))
-    assert recheck_lost_nodes(snapshot) == again
+    assert snapshot.node_losses.recheck_after() == again
 
 
 def test_a_settled_set_is_not_rechecked() -> None:
-    assert recheck_lost_nodes(settled(make_set())) is None
+    assert settled(make_set()).node_losses.recheck_after() is None
