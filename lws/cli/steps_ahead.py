@@ -131,7 +131,7 @@ class Model:
 
     def __post_init__(self) -> None:
         # The set exists, because the command has read it.
-        self.snapshot = replace(self.snapshot, reread=self.snapshot.obj, rejections=())
+        self.snapshot = replace(self.snapshot, set_read_live=self.snapshot.obj, rejections=())
 
     def carry_out(self, planned: Plan) -> None:
         for sequence in planned.sequences:
@@ -259,7 +259,7 @@ class Model:
     def _put(self, obj: Object) -> None:
         snapshot, kind, uid = self.snapshot, obj["kind"], obj["metadata"]["uid"]
         if kind == KIND:
-            self.snapshot = replace(snapshot, obj=obj, reread=obj)
+            self.snapshot = replace(snapshot, obj=obj, set_read_live=obj)
         elif kind == "ControllerRevision":
             self.snapshot = replace(snapshot, revisions=(*snapshot.revisions, read(obj)))
         elif kind == CHILD_KIND:

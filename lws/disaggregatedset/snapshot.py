@@ -78,13 +78,13 @@ class DisaggregatedSnapshot:
     orphans: LeaderWorkerSets without a controller that have the name and the label of a child.
     strangers: objects of other owners that have names of the set's objects, by kind and name.
     revisions: ControllerRevisions that the set controls or may adopt.
-    taken: ControllerRevisions of other owners that have names of the set's revisions.
+    taken_revisions: ControllerRevisions of other owners that have names of the set's revisions.
     lingering: name of a deleted child in the status → number of its groups that the garbage collector
       deletes.
     orphaned: name of a deleted child in the status → number of its groups that stay until the next child of
       the same name adopts them.
     owners_alive: UIDs of existing controllers of `strangers`.
-    reread: the set from a live read; None unless something is to be created or adopted.
+    set_read_live: the set from a live read; None unless something is to be created or adopted.
     rejections: writes that the API server rejected.
     fault: why the spec cannot be read, in which case all other facts are missing; empty if it can.
     """
@@ -98,11 +98,11 @@ class DisaggregatedSnapshot:
     scalers: tuple[Object, ...] = ()
     strangers: Mapping[tuple[str, str], Object] = field(default_factory=dict)
     revisions: tuple[RecordedRoles, ...] = ()
-    taken: tuple[Object, ...] = ()
+    taken_revisions: tuple[Object, ...] = ()
     lingering: Mapping[str, int] = field(default_factory=dict)
     orphaned: Mapping[str, int] = field(default_factory=dict)
     owners_alive: frozenset[str] = frozenset()
-    reread: Object | None = None
+    set_read_live: Object | None = None
     rejections: tuple[Rejection, ...] = ()
     fault: str = ""
 
@@ -113,7 +113,7 @@ class DisaggregatedSnapshot:
             KIND,
             self.obj["metadata"]["name"],
             owner_reference(self.obj, blocks_deletion=False),
-            may_adopt(self.obj, self.reread),
+            may_adopt(self.obj, self.set_read_live),
             adoption="the {kind} of the set has no owner",
             until_alive="the set to be seen alive before it adopts anything",
         )

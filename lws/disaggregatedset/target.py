@@ -55,7 +55,7 @@ def target_revision(snapshot: DisaggregatedSnapshot) -> TargetRevision:
             owner=snapshot.obj,
             adopter=snapshot.owner.reference if snapshot.owner.is_alive else None,
             revisions=snapshot.revisions,
-            taken=snapshot.taken,
+            taken_revisions=snapshot.taken_revisions,
             desired=record(snapshot.obj),
             carried=frozenset(child.key for child in running),
             running=running,

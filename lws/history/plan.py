@@ -51,17 +51,19 @@ class Reconstruction(Generic[C]):
 class Codec(ABC, Generic[C]):
     """The history of one set in one pass, and how its kind compares revisions.
 
-    owner: the set. adopter: the owner reference for orphans; None if the set must not adopt. revisions: those
-    that the set controls or may adopt. taken: ControllerRevisions of other owners whose names the set could
-    use. desired: the state that the spec describes. carried: keys of running objects; one that is neither
-    recorded nor reconstructed is not reused.
+    owner: the set.
+    adopter: the owner reference for orphans; None if the set must not adopt.
+    revisions: those that the set controls or may adopt.
+    taken_revisions: ControllerRevisions of other owners whose names the set could use.
+    desired: the state that the spec describes.
+    carried: keys of running objects; one that is neither recorded nor reconstructed is not reused.
     """
 
     format: Format[C]
     owner: Object
     adopter: Object | None
     revisions: Sequence[Revision[C]]
-    taken: Sequence[Object]
+    taken_revisions: Sequence[Object]
     desired: C
     carried: frozenset[str] = frozenset()
 
@@ -114,9 +116,11 @@ class Codec(ABC, Generic[C]):
 class Target(Generic[C]):
     """The target revision.
 
-    codec: the history that it was chosen from. records: revisions by key, including the target and those that
-    `actions` record. actions: writes that must precede any action on the target. collisions: the new
-    `status.collisionCount`; None if this pass records no target, or records it without a hash collision.
+    codec: the history that it was chosen from.
+    records: revisions by key, including the target and those that `actions` record.
+    actions: writes that must precede any action on the target.
+    collisions: the new `status.collisionCount`; None if this pass records no target, or records it without a
+      hash collision.
     """
 
     codec: Codec[C]
@@ -233,7 +237,7 @@ def _record(
 
 def _place(codec: Codec[C], fingerprint: str, filled: Sequence[Revision[C]]) -> Place:
     lowest = filled[-1].number + 1 if filled else next_number(codec.revisions)
-    taken = {*map(name_of, codec.taken), *(revision.name for revision in codec.revisions)}
+    taken = {*map(name_of, codec.taken_revisions), *(revision.name for revision in codec.revisions)}
     return free_place(codec.owner, fingerprint, lowest, taken)
 
 
@@ -242,7 +246,7 @@ def _create(
 ) -> Create:
     """Return the create, with an Event for each name that was skipped and will not be garbage-collected."""
     owner = codec.owner
-    for other in codec.taken:
+    for other in codec.taken_revisions:
         controller = controller_of(other) or {}
         is_of_a_former_set = (controller.get("kind"), controller.get("name")) == (
             owner["kind"],

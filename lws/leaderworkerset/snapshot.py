@@ -37,10 +37,10 @@ class GroupFacts:
 
     index: ordinal of the leader pod, 0-based.
     leader: the leader pod, controlled by the leader StatefulSet. Its revision label is the key that the pod
-    was created from, even if the label was edited.
+      was created from, even if the label was edited.
     worker_statefulset: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
     conflict: a StatefulSet, or a Service if the group needs one, that has the leader's name and either
-    another existing owner or no owner.
+      another existing owner or no owner.
     worker_uids: UIDs of the ready pods that `worker_statefulset` controls, without terminating ones.
     is_being_deleted: whether another pass is deleting the leader at this moment.
     waits: waits of its pods for a node.
@@ -126,8 +126,10 @@ class GroupFacts:
 @dataclass(frozen=True, slots=True)
 class Teardown:
     """A Hash group that has pods but no live leader.
-    group: the key of the group. is_current: whether the group has the revision of the Deployment. is_kept:
-    whether the group has used up its restarts by upstream's rules, so that its pods are kept.
+
+    group: the key of the group.
+    is_current: whether the group has the revision of the Deployment.
+    is_kept: whether the group has used up its restarts by upstream's rules, so that its pods are kept.
     """
 
     group: str
@@ -154,8 +156,10 @@ class NodesOfGroup:
 @dataclass(frozen=True, slots=True)
 class PrewarmFacts:
     """Facts that `rolloutStrategy.prewarm` needs.
-    jobs: pre-warming Jobs that the set controls. nodes: nodes of the pods of each group, by index of the
-    group. refused: why the API server rejects the pods of Jobs that have none, by UID of the Job.
+
+    jobs: pre-warming Jobs that the set controls.
+    nodes: nodes of the pods of each group, by index of the group.
+    refused: why the API server rejects the pods of Jobs that have none, by UID of the Job.
     """
 
     jobs: tuple[Object, ...] = ()
@@ -168,33 +172,35 @@ class PrewarmFacts:
 class SetSnapshot:
     """A LeaderWorkerSet and its objects at one instant.
 
-    leaders, service, pod_disruption_budget: the StatefulSet (or Deployment), Service and PodDisruptionBudget
-    with the name of the set, regardless of owner.
+    leaders: the StatefulSet or Deployment with the name of the set, regardless of owner.
+    service: the Service with the name of the set, regardless of owner.
     leader_service: the Service with the name of the leaders' Service, regardless of owner.
+    pod_disruption_budget: the PodDisruptionBudget with the name of the set, regardless of owner.
     groups: groups by index, including those whose leader is terminating.
     revisions: recorded revisions that the set owns or may adopt.
     live_keys: keys of pods and StatefulSets of the set, and keys that its leaders may be recreated with.
     knows_live_keys: False if the leader StatefulSet names a ControllerRevision that the store lacks: leaders
-    may then be recreated with a key that is not in `live_keys`.
-    taken: ControllerRevisions of other owners that have names for revisions of the set.
-    unrecorded: templates that run under keys that no revision records, read live.
+      may then be recreated with a key that is not in `live_keys`.
+    taken_revisions: ControllerRevisions of other owners that have names for revisions of the set.
+    unrecorded_templates: templates that run under keys that no revision records, read live.
     claims: PersistentVolumeClaims with the name label of the set, regardless of owner; empty if the set has
-    no claim templates.
+      no claim templates.
     owners_alive: UIDs of existing controllers of `leaders`, the Services and `pod_disruption_budget`.
-    reread: the set, read live; None unless an object must be created or may be adopted.
-    applied: digest of the last intent for the leader StatefulSet, and the generation that it led to.
+    set_read_live: the set, read live; None unless an object must be created or may be adopted.
+    applied_leaders: digest of the last intent for the leader StatefulSet, and the generation that it led to.
     drops_start_ordinal: whether the API server has recently dropped `spec.ordinals.start`.
     rejections: writes that the API server rejects, both the manager's and those of StatefulSet controllers.
-    recheck_after: seconds until `rejections` or the waits of `returning` pods may have changed.
-    refused_at: time of the last rejected pod of a StatefulSet that is short of pods, by UID.
+    recheck_after: seconds until `rejections` or the waits of `returning_pods` may have changed.
+    pods_refused_at: time of the last rejected pod of a StatefulSet that is short of pods, by UID.
     are_leaders_refused: whether the API server has recently rejected an update of the leader StatefulSet.
-    terminating: pods with names of the set that are being deleted and wait for their kubelet.
-    returning: pods without a node that have long waited for the node that they must return to.
-    nodes: nodes of overdue `terminating` pods, and of `returning` pods if these were due, read live; None for
-    a node that does not exist.
+    terminating_pods: pods with names of the set that are being deleted and wait for their kubelet.
+    returning_pods: pods without a node that have long waited for the node that they must return to.
+    nodes: nodes of overdue `terminating_pods`, and of `returning_pods` if these were due, read live; None for
+      a node that does not exist.
     policies: settings of the manager that influence decisions.
     teardowns: Hash groups that have pods but no live leader; only known while a leader is gated.
-    occupied: number of indices that leaders of a lost StatefulSet occupy; only with `spec.startStrategy`.
+    occupied_index_count: the highest index of a live leader plus 1, if the leader StatefulSet is lost; only
+      with `spec.startStrategy`.
     has_replica_sets: whether there are ReplicaSets that the Deployment of the set controls or may adopt.
     is_covered: whether the pod webhook receives pods of the namespace. If False, nothing else is read.
     scheduler: the scheduler that serves `spec.scheduling`.
@@ -214,23 +220,23 @@ class SetSnapshot:
     revisions: tuple[Recorded, ...] = ()
     live_keys: frozenset[str] = frozenset()
     knows_live_keys: bool = True
-    taken: tuple[Object, ...] = ()
-    unrecorded: tuple[Running, ...] = ()
+    taken_revisions: tuple[Object, ...] = ()
+    unrecorded_templates: tuple[Running, ...] = ()
     claims: tuple[Object, ...] = ()
     owners_alive: frozenset[str] = frozenset()
-    reread: Object | None = None
-    applied: tuple[str, int] | None = None
+    set_read_live: Object | None = None
+    applied_leaders: tuple[str, int] | None = None
     drops_start_ordinal: bool = False
     rejections: tuple[Rejection, ...] = ()
     recheck_after: float | None = None
-    refused_at: Mapping[str, datetime] = field(default_factory=dict)
+    pods_refused_at: Mapping[str, datetime] = field(default_factory=dict)
     are_leaders_refused: bool = False
-    terminating: tuple[Object, ...] = ()
-    returning: tuple[Object, ...] = ()
+    terminating_pods: tuple[Object, ...] = ()
+    returning_pods: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
     teardowns: tuple[Teardown, ...] = ()
-    occupied: int = 0
+    occupied_index_count: int = 0
     has_replica_sets: bool = False
     is_covered: bool = True
     scheduler: Scheduler = NO_SCHEDULER
@@ -245,7 +251,7 @@ class SetSnapshot:
 
     @property
     def node_losses(self) -> NodeLosses:
-        return NodeLosses(self.terminating, self.nodes, self.now, self.policies.node_loss)
+        return NodeLosses(self.terminating_pods, self.nodes, self.now, self.policies.node_loss)
 
     @property
     def owner(self) -> ChildOwner:
@@ -262,4 +268,4 @@ class SetSnapshot:
     @property
     def is_set_alive(self) -> bool:
         """Whether the set was read live and is not terminating, which adoption requires."""
-        return may_adopt(self.lws, self.reread)
+        return may_adopt(self.lws, self.set_read_live)

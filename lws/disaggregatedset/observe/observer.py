@@ -78,9 +78,9 @@ class DisaggregatedObserver:
         # Before anything is created or adopted, a live read checks that the set still exists.
         has_orphans = bool(orphans) or any(revision.is_orphan for revision in revisions)
         in_doubt = has_orphans or desired.lacks_any([identity for _, identity, _ in own.values()], scalers)
-        reread = await self._lookup.reread(obj) if in_doubt else None
-        if in_doubt and (reread is None or is_terminating(reread)):
-            return DisaggregatedSnapshot(reread, now) if reread is not None else None
+        set_read_live = await self._lookup.reread(obj) if in_doubt else None
+        if in_doubt and (set_read_live is None or is_terminating(set_read_live)):
+            return DisaggregatedSnapshot(set_read_live, now) if set_read_live is not None else None
         strangers = await self._strangers(obj, desired)
         lingering, orphaned = self._leftovers.of_lost(obj, own.keys())
         return DisaggregatedSnapshot(
@@ -93,11 +93,11 @@ class DisaggregatedObserver:
             scalers=scalers,
             strangers=strangers,
             revisions=revisions,
-            taken=self._memory.taken.of_set(uid),
+            taken_revisions=self._memory.taken.of_set(uid),
             lingering=lingering,
             orphaned=orphaned,
             owners_alive=self._owners.existing_owners(*strangers.values()),
-            reread=reread,
+            set_read_live=set_read_live,
             rejections=self._memory.refusals.of_set(namespace, name),
         )
 

@@ -96,7 +96,7 @@ def assess(snapshot: SetSnapshot) -> Assessment:
         paused=spec.paused,
         reached=position.partition if position is not None and position.revision == target.name else None,
         start_strategy=spec.start_strategy,
-        occupied=snapshot.occupied,
+        occupied_index_count=snapshot.occupied_index_count,
         prewarming=prewarming.waiting_for if prewarming is not None else "",
     )
     return Assessment(ownership, target, rollout, prewarming)

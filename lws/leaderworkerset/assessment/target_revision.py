@@ -45,7 +45,7 @@ def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> TargetRevisi
             owner=lws,
             adopter=owner_reference(lws) if snapshot.is_set_alive else None,
             revisions=snapshot.revisions,
-            taken=snapshot.taken,
+            taken_revisions=snapshot.taken_revisions,
             desired=record(lws),
             snapshot=snapshot,
             leaders=snapshot.leaders if ownership in (Ownership.OURS, Ownership.ORPHAN) else None,
@@ -120,9 +120,8 @@ class _SetCodec(Codec[Record]):
         return (revision.key == self.running,)
 
     def rebuilt(self) -> list[Reconstruction[Record]]:
-        running = {
-            template.key: template for template in self.snapshot.unrecorded if template.leader is not None
-        }
+        unrecorded = self.snapshot.unrecorded_templates
+        running = {template.key: template for template in unrecorded if template.leader is not None}
         if self.leaders is not None and labels_of(self.template or {}).get(REVISION_LABEL) == self.running:
             claims = claim_templates_of(self.leaders)
             running.setdefault(self.running, Running(self.running, self.template, claims))

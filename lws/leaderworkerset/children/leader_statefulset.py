@@ -228,7 +228,7 @@ def paths_to_apply(snapshot: SetSnapshot, stored: Object, intent: Object) -> Seq
     if not paths or lost:
         return paths
     applied = (patches.digest(intent), stored["metadata"].get("generation", 0))
-    return paths if snapshot.applied != applied else ()
+    return paths if snapshot.applied_leaders != applied else ()
 
 
 def _is_kept(path: patches.Path) -> bool:
@@ -340,7 +340,7 @@ def plan_retries(snapshot: SetSnapshot) -> Plan:
 
 def _refused(snapshot: SetSnapshot) -> list[Object]:
     """Return the StatefulSets that lack pods because of a rejection; the leader StatefulSet comes first."""
-    if not snapshot.refused_at:
+    if not snapshot.pods_refused_at:
         return []
     leaders, uid = snapshot.leaders, uid_of(snapshot.lws)
     # Any successful write would count as the end of the rejection of the leader StatefulSet's update.
@@ -350,7 +350,7 @@ def _refused(snapshot: SetSnapshot) -> list[Object]:
         statefulset
         for statefulset in (leaders if may_change else None, *workers)
         if statefulset is not None
-        and statefulset["metadata"]["uid"] in snapshot.refused_at
+        and statefulset["metadata"]["uid"] in snapshot.pods_refused_at
         and not is_terminating(statefulset)
     ]
 
@@ -358,7 +358,7 @@ def _refused(snapshot: SetSnapshot) -> list[Object]:
 def _last_try(statefulset: Object, snapshot: SetSnapshot) -> datetime:
     """Return when the StatefulSet controller last tried to create pods, as far as known."""
     retried_at = moment_of(annotations_of(statefulset).get(PODS_RETRIED_AT_ANNOTATION))
-    moments = (retried_at, snapshot.refused_at[statefulset["metadata"]["uid"]])
+    moments = (retried_at, snapshot.pods_refused_at[statefulset["metadata"]["uid"]])
     # Ignore times further in the future than clock skew explains.
     latest = snapshot.now + timedelta(seconds=timing.SKEW_SECONDS)
     return max((moment for moment in moments if moment is not None and moment <= latest), default=_NEVER)

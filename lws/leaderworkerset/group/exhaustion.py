@@ -125,7 +125,7 @@ _NAMESPACE_ENDS = "the namespace is being deleted, and its pods may go before th
 
 def _kept(group: GroupSnapshot) -> tuple[Object, ...]:
     """Return the pods that the finalizer keeps, the leader last."""
-    return (*group.kept, group.leader) if is_kept(group.leader) else group.kept
+    return (*group.kept_workers, group.leader) if is_kept(group.leader) else group.kept_workers
 
 
 def plan_abandoned(abandoned: Abandoned) -> Plan:

@@ -81,7 +81,7 @@ def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
     workers = members(group, size)
     pods = (group.leader, *workers)
     exempt = group.spec.exempt_containers
-    starts = (group.started, *(left_pending_at(pod, exempt) for pod in pods))
+    starts = (group.first_started_at, *(left_pending_at(pod, exempt) for pod in pods))
     since = max(starts) if group.spec.waits_for_start else ""
     incidents = [*_visible_failures(group, pods, since), *_replaced(group, workers, size)]
     if not incidents:
@@ -166,15 +166,15 @@ def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> I
     UIDs.
     """
     pods = {pod["metadata"]["name"]: pod for pod in workers}
-    for name in group.replaced:
+    for name in group.replaced_workers:
         if name in pods:
-            is_disruption = name in group.disrupted
+            is_disruption = name in group.disrupted_workers
             why = _AFTER_DISRUPTION if is_disruption else _REPLACED
             yield Incident(name, why, is_disruption, _created(pods[name]), POD_REPLACED)
     if mark_of(group.lws, group_number(group.leader), group.leader):
         yield Incident(group.leader["metadata"]["name"], "its group had failed before")
     elif workers and len(workers) == size - 1 and not _are_recorded(group, workers):
-        yield _replaced_unseen(workers, group.disrupted)
+        yield _replaced_unseen(workers, group.disrupted_workers)
 
 
 def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> Incident:

@@ -101,7 +101,7 @@ def plan(group: GroupSnapshot | Abandoned) -> Plan:
         return plan_kept_alone(group, problem.message)
     # If another controller runs the set, all of its pods are left to that controller.
     losses = plan_node_loss(group) if not other_manager(group.lws) else Plan()
-    return merge_plans(plan_label_repairs(group.edited), plan_kept(group) or _plan_group(group), losses)
+    return merge_plans(plan_label_repairs(group.edited_pods), plan_kept(group) or _plan_group(group), losses)
 
 
 def _plan_group(group: GroupSnapshot) -> Plan:
@@ -115,9 +115,9 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     if lacks_group(group.leader):
         return _wait_for_labels_of_leader(group)
     revision = group.revision
-    if revision is None and group.unrecorded is not None:
+    if revision is None and group.unrecorded_templates is not None:
         # The pass over the set records the rebuilt revision if it can.
-        rebuilt = reconstruct(group.lws, group.unrecorded)
+        rebuilt = reconstruct(group.lws, group.unrecorded_templates)
         revision = as_recorded(group.lws, rebuilt) if rebuilt is not None else None
     if revision is None:
         missing = _report_missing_revision(group)
@@ -283,7 +283,7 @@ def _is_of_former_leader(group: GroupSnapshot) -> bool:
 
 
 def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:
-    placement = worker_placement(restored.lws, group.leader, group.node)
+    placement = worker_placement(restored.lws, group.leader, group.leader_node)
     delay = plan_delay(group, placement) if group.worker_statefulset is None else None
     if delay is not None:
         return delay
@@ -327,7 +327,7 @@ def _plan_group_child(
         KIND,
         name_of(group.lws),
         reference=create.intent["metadata"]["ownerReferences"][0],
-        is_alive=may_adopt(group.leader, group.reread),
+        is_alive=may_adopt(group.leader, group.leader_read_live),
         adoption="this {kind} of the group has no owner",
     )
     child = Child(ownership, stored, f"the {kind} of the former leader pod")
@@ -374,9 +374,9 @@ def _report_missing_revision(group: GroupSnapshot) -> Plan:
     if not key:
         return Plan(waiting_for="a rollout: the group belongs to no revision")
     note = f"leader pod {leader} has revision key {key!r}, of which no ControllerRevision is left"
-    if group.unrecorded is None:
+    if group.unrecorded_templates is None:
         return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=note)
-    if not group.is_shown:
+    if not group.is_revision_shown:
         # The label may have been edited, and an edited label never causes the deletion of a pod.
         note = f"{note}, and nothing else shows its revision: delete pod {leader} to recreate its group"
         warning = group_event(group, "MissingRevision", "Wait", note, "Warning")
@@ -432,7 +432,7 @@ def plan_scheduling_retry(group: GroupSnapshot, topology: str) -> Plan:
         not is_unschedulable
         or group.worker_statefulset is not None
         or group.former_workers
-        or group.terminating
+        or group.terminating_pods
     ):
         return Plan()
     patch = {"metadata": {"labels": {FORMER_GROUP_GONE_LABEL: "true"}}}

@@ -30,33 +30,35 @@ class GroupSnapshot:
 
     lws: the set that owns the StatefulSet or Deployment of the leader pod, by UID at each step.
     leader: the leader pod. Like `worker_pods`, it has the identity labels and annotations that it should
-    have.
-    edited: the edits of these labels and annotations that must be repaired.
-    is_shown: whether another source than the label also shows the leader's revision.
+      have.
     revision: the recorded revision of the leader's key; None if there is none.
-    unrecorded: if `revision` is None, the templates that run under that key, read live.
+    unrecorded_templates: if `revision` is None, the templates that run under that key, read live.
+    is_revision_shown: whether another source than the label also shows the leader's revision.
+    edited_pods: pods whose identity labels and annotations were edited, and must be repaired.
     worker_statefulset: the StatefulSet with the name of the workers, regardless of owner.
     worker_pods: the pods that `worker_statefulset` controls, including terminating ones.
     former_workers: pods of a deleted StatefulSet with names that workers need, if there is no
-    `worker_statefulset`; if the leader has the group replacement gate, all pods of former groups.
-    replaced: names of workers that were replaced under this leader.
-    disrupted: names of workers whose predecessors were evicted, preempted or drained, which is not a failure.
-    started: when the last exempt container of the pods was first started, in the form of `left_pending_at`;
-    empty if unknown. Passes record it, because a container no longer shows it after its second restart.
+      `worker_statefulset`; if the leader has the group replacement gate, all pods of former groups.
+    replaced_workers: names of workers that were replaced under this leader.
+    disrupted_workers: names of workers whose predecessors were evicted, preempted or drained, which is not a
+      failure.
+    first_started_at: when the last exempt container of the pods was first started, in the form of
+      `left_pending_at`; empty if unknown. Passes record it, because a container no longer shows it after its
+      second restart.
     siblings: all groups of the set, including this one; only read if this group may have to be recreated.
     target_key: the revision key of the leader StatefulSet or Deployment.
     service: the Service with the name of the group, regardless of owner.
     owners_alive: UIDs of existing controllers of these objects and of `pod_group`.
-    node: the node of the leader pod; only read if workers must be placed near it.
-    reread: the leader pod, read live; None unless an orphan may be adopted.
+    leader_node: the node of the leader pod; only read if workers must be placed near it.
+    leader_read_live: the leader pod, read live; None unless an orphan may be adopted.
     gang: the gang scheduler of the group; None without one.
     pod_group: the PodGroup with the name that the group needs, regardless of owner.
-    kept: workers that are kept by the finalizer of a group with exhausted restarts.
-    leaders: the leader StatefulSet or Deployment, if it is needed to decide about kept pods.
+    kept_workers: workers that are kept by the finalizer of a group with exhausted restarts.
     is_namespace_ending: whether the namespace is being deleted; only known if pods are kept.
+    leaders: the leader StatefulSet or Deployment, if it is needed to decide about kept pods.
     drops_start_ordinal: whether the API server has recently dropped `spec.ordinals.start`.
-    terminating: pods with names of the group that are being deleted and wait for their kubelet.
-    nodes: the nodes of overdue `terminating` pods, read live; None for a node that does not exist.
+    terminating_pods: pods with names of the group that are being deleted and wait for their kubelet.
+    nodes: the nodes of overdue `terminating_pods`, read live; None for a node that does not exist.
     policies: settings of the manager that influence decisions.
     is_covered: whether the pod webhook receives pods of the namespace. If it does not, nothing else is read.
     scheduler: the scheduler that serves `spec.scheduling`.
@@ -68,28 +70,28 @@ class GroupSnapshot:
     leader: Object
     now: datetime
     revision: Recorded | None = None
-    unrecorded: Running | None = None
-    is_shown: bool = True
-    edited: tuple[EditedPod, ...] = ()
+    unrecorded_templates: Running | None = None
+    is_revision_shown: bool = True
+    edited_pods: tuple[EditedPod, ...] = ()
     worker_statefulset: Object | None = None
     worker_pods: tuple[Object, ...] = ()
     former_workers: tuple[Object, ...] = ()
-    replaced: tuple[str, ...] = ()
-    disrupted: frozenset[str] = frozenset()
-    started: str = ""
+    replaced_workers: tuple[str, ...] = ()
+    disrupted_workers: frozenset[str] = frozenset()
+    first_started_at: str = ""
     siblings: tuple[GroupFacts, ...] = ()
     target_key: str = ""
     service: Object | None = None
     owners_alive: frozenset[str] = frozenset()
-    node: Object | None = None
-    reread: Object | None = None
+    leader_node: Object | None = None
+    leader_read_live: Object | None = None
     gang: GangProvider | None = None
     pod_group: Object | None = None
-    kept: tuple[Object, ...] = ()
+    kept_workers: tuple[Object, ...] = ()
     is_namespace_ending: bool = False
     leaders: Object | None = None
     drops_start_ordinal: bool = False
-    terminating: tuple[Object, ...] = ()
+    terminating_pods: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
     is_covered: bool = True
@@ -103,7 +105,7 @@ class GroupSnapshot:
 
     @property
     def node_losses(self) -> NodeLosses:
-        return NodeLosses(self.terminating, self.nodes, self.now, self.policies.node_loss)
+        return NodeLosses(self.terminating_pods, self.nodes, self.now, self.policies.node_loss)
 
     @property
     def size(self) -> int:

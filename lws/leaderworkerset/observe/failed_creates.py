@@ -177,12 +177,12 @@ class _Short:
 @dataclass(frozen=True, slots=True)
 class Shortage:
     """StatefulSets of a set that are short of pods. recheck_after: seconds until this may have changed; None
-    if no pod is missing. refused_at: time of the last rejected pod, by UID of a StatefulSet long short.
+    if no pod is missing. pods_refused_at: time of the last rejected pod, by UID of a StatefulSet long short.
     """
 
     rejections: tuple[Rejection, ...] = ()
     recheck_after: float | None = None
-    refused_at: Mapping[str, datetime] = field(default_factory=dict)
+    pods_refused_at: Mapping[str, datetime] = field(default_factory=dict)
 
 
 class Shortages:
@@ -221,8 +221,8 @@ class Shortages:
         recheck_after = max(1.0, min(_seconds_to_check(watched[uid], now) for uid, _ in reported))
         # One read returns the Events of all StatefulSets of the namespace.
         last = ((uid, self._failed.last_time(namespace, uid, now)) for uid in lasting)
-        refused_at = {uid: moment for uid, moment in last if moment is not None}
-        return Shortage(rejections, recheck_after, refused_at)
+        pods_refused_at = {uid: moment for uid, moment in last if moment is not None}
+        return Shortage(rejections, recheck_after, pods_refused_at)
 
     def of_jobs(self, namespace: str, name: str, jobs: Iterable[Object], now: datetime) -> dict[str, str]:
         """Return the notes of rejected pods of Jobs that have had no pods for a while, by UID of the Job."""

@@ -183,14 +183,14 @@ class Observer:
         scheduled = await self._scheduled(lws)
         named = (leaders, service, budget, leader_service)
         # The set may be deleted already: nothing is created, recorded or adopted for it before a live read.
-        needs_reread = (
+        needs_live_read = (
             is_incomplete(lws, *named) or not revisions or has_orphans(named, revisions) or bool(unrecorded)
         )
         if scheduled is not None and scheduled.is_served:
-            needs_reread |= scheduled.workload is None or may_be_adopted(scheduled.workload)
-        reread = await self._lookup.reread(lws) if needs_reread else None
-        if needs_reread and (reread is None or is_terminating(reread)):
-            return SetSnapshot(reread, now) if reread is not None else None
+            needs_live_read |= scheduled.workload is None or may_be_adopted(scheduled.workload)
+        set_read_live = await self._lookup.reread(lws) if needs_live_read else None
+        if needs_live_read and (set_read_live is None or is_terminating(set_read_live)):
+            return SetSnapshot(set_read_live, now) if set_read_live is not None else None
         shortage = self._shortage(lws, leaders, groups, now)
         terminating = self._terminating.of_set(lws)
         waiting = await self._returns.of_set(lws, groups, now)
@@ -206,24 +206,24 @@ class Observer:
             revisions=revisions,
             live_keys=live_keys,
             knows_live_keys=knows_live_keys,
-            taken=self._history.foreign_revisions(lws),
-            unrecorded=unrecorded,
+            taken_revisions=self._history.foreign_revisions(lws),
+            unrecorded_templates=unrecorded,
             claims=tuple(self._labelled(lws, "PersistentVolumeClaim")) if claims_of(lws) else (),
             owners_alive=self._owners.existing_owners(*named, *of_scheduler(scheduled)),
-            reread=reread,
-            applied=self._writes.applied.get(leader_uid),
+            set_read_live=set_read_live,
+            applied_leaders=self._writes.applied.get(leader_uid),
             drops_start_ordinal=self._writes.drops_start_ordinal,
             rejections=shortage.rejections,
             recheck_after=soonest((shortage.recheck_after, waiting.recheck_after)),
-            refused_at=shortage.refused_at,
+            pods_refused_at=shortage.pods_refused_at,
             are_leaders_refused=self._writes.refusals.of_leaders(namespace, name),
-            terminating=terminating,
-            returning=waiting.pods,
+            terminating_pods=terminating,
+            returning_pods=waiting.pods,
             nodes={**waiting.nodes, **await self._terminating.nodes(terminating, now)},
             policies=self._environment.policies,
             teardowns=self._teardowns(lws, leaders, groups),
             scheduler=self._environment.scheduler,
-            occupied=self._occupied_indices(lws) if leaders is None else 0,
+            occupied_index_count=self._occupied_indices(lws) if leaders is None else 0,
             has_replica_sets=any(
                 owner is None or owner["uid"] == leader_uid
                 for owner in map(controller_of, self._labelled(lws, "ReplicaSet"))
@@ -406,7 +406,7 @@ class Observer:
                     lws,
                     leader,
                     now,
-                    kept=kept,
+                    kept_workers=kept,
                     is_namespace_ending=is_ending,
                     is_covered=covered,
                     scheduler=scheduler,
@@ -419,10 +419,10 @@ class Observer:
             lws,
             leader,
             now,
-            terminating=terminating,
+            terminating_pods=terminating,
             nodes=nodes,
             policies=policies,
-            kept=kept,
+            kept_workers=kept,
             is_namespace_ending=is_ending,
             leaders=leaders if is_kept(leader) else None,
             scheduler=scheduler,
@@ -446,16 +446,16 @@ class Observer:
         pod_group = await self._pod_group(lws, group.leader) if not has_workload else None
         named = (workers, service, pod_group, *of_scheduler(scheduled))
         orphaned = any(obj is not None and may_be_adopted(obj) for obj in named)
-        reread = await self._lookup.reread(leader) if orphaned else None
-        if orphaned and (reread is None or is_terminating(reread)):
-            return replace(base, leader=reread) if reread is not None else None
+        leader_read_live = await self._lookup.reread(leader) if orphaned else None
+        if orphaned and (leader_read_live is None or is_terminating(leader_read_live)):
+            return replace(base, leader=leader_read_live) if leader_read_live is not None else None
         is_placing = workers is None and is_placed(lws, group.revision, leader)
         snapshot = replace(
             group,
             service=service,
             owners_alive=self._owners.existing_owners(*named),
-            node=await self._lookup.node_of(leader) if is_placing else None,
-            reread=reread,
+            leader_node=await self._lookup.node_of(leader) if is_placing else None,
+            leader_read_live=leader_read_live,
             gang=None if has_workload else self._environment.gang(),
             scheduled=scheduled,
             pod_group=pod_group,
@@ -487,13 +487,13 @@ class Observer:
             group,
             leader=leader,
             revision=revision,
-            unrecorded=unrecorded,
-            is_shown=origin.is_shown,
+            unrecorded_templates=unrecorded,
+            is_revision_shown=origin.is_shown,
             worker_statefulset=workers,
             worker_pods=tuple(
                 with_identity(worker, worker_marks) for worker, worker_marks in marks_by_worker
             ),
-            edited=edits_of(((pod, marks), *marks_by_worker)),
+            edited_pods=edits_of(((pod, marks), *marks_by_worker)),
         )
 
     async def _revision(

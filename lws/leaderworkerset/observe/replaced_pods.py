@@ -77,10 +77,14 @@ class ReplacedPods:
         disrupted = record.disrupted | {name for name in unseen if name not in record.replaced}
         snapshot = group
         if record.replaced or disrupted:
-            snapshot = replace(group, replaced=tuple(sorted(record.replaced)), disrupted=frozenset(disrupted))
+            snapshot = replace(
+                group,
+                replaced_workers=tuple(sorted(record.replaced)),
+                disrupted_workers=frozenset(disrupted),
+            )
         exempt = group.spec.exempt_containers
-        if exempt and (started := record.last_start((group.leader, *workers), exempt)):
-            snapshot = replace(snapshot, started=started)
+        if exempt and (first_started_at := record.last_start((group.leader, *workers), exempt)):
+            snapshot = replace(snapshot, first_started_at=first_started_at)
         # Decided now: after a change of the policy, nothing shows which losses came before the change.
         if ignores_losses(snapshot, size):
             self.ignore_replaced(group.leader)

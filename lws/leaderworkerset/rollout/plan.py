@@ -35,10 +35,9 @@ __all__ = ["Rollout", "RolloutState", "is_small_step", "plan_rollout"]
 def plan_rollout(state: RolloutState) -> Rollout:
     """Return the next step of a rollout, a scaling, or both. Repeated, it converges from any state."""
     if state.statefulset is None:
-        strategy = state.start_strategy
-        first = (
-            state.replicas if strategy is None else min(state.replicas, max(state.occupied, strategy.most(0)))
-        )
+        first = state.replicas
+        if (strategy := state.start_strategy) is not None:
+            first = min(first, max(state.occupied_index_count, strategy.most(0)))
         return Rollout(state.floor, first, why=f"{format_count(first)} to be created")
     facts = RolloutFacts(state, state.statefulset)
     if state.paused or state.prewarming:

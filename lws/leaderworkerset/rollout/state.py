@@ -35,7 +35,7 @@ class RolloutState:
     stays: whether to take no further step and to remove no surge now.
     deployment: the Deployment of Hash leaders, which paces the rollout itself; None for Ordinal groups.
     start_strategy: limits how many groups start at a time; None if all may start at once.
-    occupied: number of indices that leaders of a lost StatefulSet occupy, regardless of the start strategy.
+    occupied_index_count: as in `SetSnapshot`; that many groups may exist regardless of the start strategy.
     prewarming: what the first step waits for on nodes; empty for nothing.
     """
 
@@ -49,7 +49,7 @@ class RolloutState:
     stays: bool = False
     deployment: LeaderDeployment | None = None
     start_strategy: StartWaves | None = None
-    occupied: int = 0
+    occupied_index_count: int = 0
     prewarming: str = ""
 
     @property

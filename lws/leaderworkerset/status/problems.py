@@ -142,7 +142,7 @@ def plan_returns(snapshot: SetSnapshot) -> Plan:
     Groups that are kept for diagnosis stay as they are. The workers of a leader are deleted with it.
     """
     releases = {
-        uid_of(pod): (pod, why) for pod in snapshot.returning if (why := _release_reason(snapshot, pod))
+        uid_of(pod): (pod, why) for pod in snapshot.returning_pods if (why := _release_reason(snapshot, pod))
     }
     if not releases:
         return Plan()

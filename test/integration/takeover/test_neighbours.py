@@ -74,7 +74,7 @@ async def test_an_orphan_with_a_new_controller_is_not_adopted_and_other_owners_a
     lws, rival = world.create(a_set("one", replicas=0)), world.create(a_set("rival", replicas=0))
     of_app = {**owner_reference(_orphan(world, "app")), "controller": False}
     added = {"shared": of_app, "lost": owner_reference(rival)}
-    snapshot = SetSnapshot(lws=lws, now=datetime.now(UTC), reread=lws)
+    snapshot = SetSnapshot(lws=lws, now=datetime.now(UTC), set_read_live=lws)
     planned = merge_plans(*(adopt(snapshot.owner, _orphan(world, name)) for name in added))
     for name, owner in added.items():
         world.patch("Service", name, {"metadata": {"ownerReferences": [owner]}})

@@ -161,4 +161,4 @@ async def test_a_revision_that_only_the_stream_has_not_brought_yet_is_not_writte
     snapshot = await Observed(complete.objects, late=lost).of_group(0)
     assert snapshot.revision is not None
     assert snapshot.revision.name == lost[0]["metadata"]["name"]
-    assert snapshot.unrecorded is None
+    assert snapshot.unrecorded_templates is None

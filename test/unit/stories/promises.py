@@ -31,7 +31,7 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     deleted = [
         action for action in _actions(plan) if isinstance(action, Delete) and action.target.kind == "Pod"
     ]
-    waiting = {pod["metadata"]["uid"] for pod in snapshot.returning if not node_of(pod)}
+    waiting = {pod["metadata"]["uid"] for pod in snapshot.returning_pods if not node_of(pod)}
     # Pods that wait for a node that takes no pod.
     released = [delete for delete in deleted if delete.version and delete.target.uid in waiting]
     deleted = [delete for delete in deleted if delete not in released]

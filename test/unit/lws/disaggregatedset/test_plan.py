@@ -32,7 +32,7 @@ def kinds(snapshot: DisaggregatedSnapshot) -> list[str]:
 def test_no_child_is_created_before_its_revision() -> None:
     """The revision and the objects are in one sequence, which stops at its first failure."""
     obj = make_disaggregated()
-    snapshot = DisaggregatedSnapshot(obj, NOW, reread=obj)
+    snapshot = DisaggregatedSnapshot(obj, NOW, set_read_live=obj)
     assert len(plan(snapshot).sequences) == 1 and kinds(snapshot) == RECORDED_FIRST
 
 
@@ -50,7 +50,7 @@ def test_slices_do_not_wait_for_each_other(slices: int, remaining: int) -> None:
     )
     revision = recorded(former, 1)
     children = tuple(make_facts(obj, Identity(index, revision.key, "prefill")) for index in range(remaining))
-    snapshot = DisaggregatedSnapshot(obj, NOW, children, revisions=(revision,), reread=obj)
+    snapshot = DisaggregatedSnapshot(obj, NOW, children, revisions=(revision,), set_read_live=obj)
     assert kinds(snapshot) == ["ControllerRevision"] and plan(snapshot).again_after == 0
     (sequence,) = plan(snapshot).sequences
     second = recorded(obj, 2)
@@ -87,7 +87,7 @@ def test_the_status_of_the_largest_set_fits_into_etcd(revisions: int) -> None:
         for role in roles
     )
     (status,) = plan(
-        DisaggregatedSnapshot(obj, NOW, children, revisions=tuple(recorded_revisions), reread=obj)
+        DisaggregatedSnapshot(obj, NOW, children, revisions=tuple(recorded_revisions), set_read_live=obj)
     ).statuses
     rollouts = status.patch["rollouts"]
     assert sum(len(counts["initialReplicas"]) for counts in rollouts.values()) <= MOST_RECORDED
@@ -106,7 +106,7 @@ def test_missing_revisions_of_running_children_are_created_first() -> None:
         make_facts(former, Identity(0, key_of(record(former).roles), role), count)
         for role, count in ROLES.items()
     )
-    snapshot = DisaggregatedSnapshot(obj, NOW, running, reread=obj)
+    snapshot = DisaggregatedSnapshot(obj, NOW, running, set_read_live=obj)
     assert kinds(snapshot) == ["ControllerRevision"] * 2
     assert [status_write.only_after_failure for status_write in plan(snapshot).statuses] == [True]
     assert plan(snapshot).again_after == 0
@@ -115,7 +115,7 @@ def test_missing_revisions_of_running_children_are_created_first() -> None:
 def test_a_rejected_revision_blocks_the_set_and_is_reported() -> None:
     obj = make_disaggregated()
     refused = Rejection("cannot create ControllerRevision demo-1", "exceeded quota")
-    snapshot = DisaggregatedSnapshot(obj, NOW, reread=obj, rejections=(refused,))
+    snapshot = DisaggregatedSnapshot(obj, NOW, set_read_live=obj, rejections=(refused,))
     assert len(plan(snapshot).sequences) == 1 and kinds(snapshot) == RECORDED_FIRST
     (status,) = plan(snapshot).statuses
     (problem,) = [

@@ -134,7 +134,7 @@ def test_a_broken_revision_is_recreated_from_its_children() -> None:
 
 def test_taken_names_are_skipped_and_reported() -> None:
     stranger = revision_of(A, 1, ownerReferences=[])
-    target = target_revision(World(A, taken=(stranger,)))
+    target = target_revision(World(A, taken_revisions=(stranger,)))
     (create,) = target.actions
     assert isinstance(create, Create)
     assert target.name == f"llm-{KEY_A}-2"
@@ -142,7 +142,9 @@ def test_taken_names_are_skipped_and_reported() -> None:
     assert (heard.reason, heard.type) == ("NameClash", "Warning")
     assert f"llm-{KEY_A}-1 is left untouched" in heard.note
     former = [{"kind": "DisaggregatedSet", "name": "llm", "uid": "former", "controller": True}]
-    (create,) = target_revision(World(A, taken=(revision_of(A, 1, ownerReferences=former),))).actions
+    (create,) = target_revision(
+        World(A, taken_revisions=(revision_of(A, 1, ownerReferences=former),))
+    ).actions
     assert isinstance(create, Create)
     assert create.announce == (), "objects of a former set of the same name are garbage collected"
 

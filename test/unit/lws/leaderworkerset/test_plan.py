@@ -349,10 +349,10 @@ def test_a_value_that_another_client_rewrites_is_applied_once() -> None:
     snapshot = replace(snapshot, leaders=fought)
     intent, generation = the_apply(plan(snapshot)).intent, fought["metadata"]["generation"]
 
-    assert plan(replace(snapshot, applied=(digest(intent), generation))).is_empty
-    later = plan(replace(snapshot, applied=(digest(intent), generation - 1)))
+    assert plan(replace(snapshot, applied_leaders=(digest(intent), generation))).is_empty
+    later = plan(replace(snapshot, applied_leaders=(digest(intent), generation - 1)))
     assert shapes(later) == [["apply StatefulSet demo"]], "the spec has changed since then"
-    reapplied = plan(replace(snapshot, applied=("of another intent", generation)))
+    reapplied = plan(replace(snapshot, applied_leaders=("of another intent", generation)))
     assert shapes(reapplied) == [["apply StatefulSet demo"]], "the set has changed since then"
 
 
@@ -363,7 +363,7 @@ def test_identifying_labels_are_repaired_each_time(label: str) -> None:
     bare["metadata"]["generation"] -= 1
     snapshot = replace(snapshot, leaders=bare)
     applied = (digest(the_apply(plan(snapshot)).intent), bare["metadata"]["generation"])
-    assert the_apply(plan(replace(snapshot, applied=applied))).uid == bare["metadata"]["uid"]
+    assert the_apply(plan(replace(snapshot, applied_leaders=applied))).uid == bare["metadata"]["uid"]
 
 
 def test_annotations_that_an_earlier_release_copied_stay_until_the_next_write() -> None:
@@ -417,7 +417,9 @@ def test_a_foreign_statefulset_with_the_name_is_never_changed(
 ) -> None:
     snapshot = without_history()
     theirs = changed(snapshot.leaders, change)
-    planned = plan(replace(snapshot, leaders=theirs, owners_alive=frozenset(alive), reread=snapshot.lws))
+    planned = plan(
+        replace(snapshot, leaders=theirs, owners_alive=frozenset(alive), set_read_live=snapshot.lws)
+    )
     note = (
         f"StatefulSet demo exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
         f"untouched; delete or rename one of them"
@@ -458,7 +460,7 @@ def test_a_resolved_name_clash_is_cleared() -> None:
 )
 def test_a_terminating_statefulset_is_waited_for(change: Change) -> None:
     snapshot = without_history()
-    planned = plan(replace(snapshot, leaders=changed(snapshot.leaders, change), reread=snapshot.lws))
+    planned = plan(replace(snapshot, leaders=changed(snapshot.leaders, change), set_read_live=snapshot.lws))
     assert shapes(planned) == [] and planned.announce == ()
     assert planned.waiting_for == "the former leader StatefulSet to be gone"
     assert planned.again_after == 30.0
@@ -487,7 +489,7 @@ def test_orphans_are_adopted_only_by_a_set_that_still_exists(
     field: str, reread: dict[str, Any] | None, is_adopted: bool
 ) -> None:
     other_owner = {**OTHER, "controller": False}
-    snapshot = orphaned(replace(settled(make_set()), reread=reread), field, other_owner)
+    snapshot = orphaned(replace(settled(make_set()), set_read_live=reread), field, other_owner)
     planned = plan(snapshot)
     orphan = getattr(snapshot, field)
     assert shapes(planned) == ([[f"setowner {orphan['kind']} demo"]] if is_adopted else [])
@@ -506,7 +508,7 @@ def test_an_orphan_in_a_rollout_is_adopted_unchanged() -> None:
     rolling = with_spec(settled(old), new)
     rolling = with_reported(carried_out(rolling, plan(rolling)))
     # The observer would see the same: pods of a StatefulSet without an owner belong to no set.
-    lost = replace(orphaned(rolling, "leaders"), groups=(), reread=new)
+    lost = replace(orphaned(rolling, "leaders"), groups=(), set_read_live=new)
     assert shapes(plan(lost)) == [["setowner StatefulSet demo"]]
 
 
@@ -518,11 +520,11 @@ def test_orphaned_revisions_are_adopted() -> None:
     snapshot = with_reported(replace(snapshot, revisions=orphans))
     assert not any("ControllerRevision" in write for shape in shapes(plan(snapshot)) for write in shape)
 
-    planned = plan(replace(snapshot, reread=snapshot.lws))
+    planned = plan(replace(snapshot, set_read_live=snapshot.lws))
     merged = adoptions(planned)
     assert {action.target.name for action in merged} == {revision.name for revision in orphans}
     assert all(action.owner["uid"] == "uid-of-set-demo" for action in merged)
-    after = carried_out(replace(snapshot, reread=snapshot.lws), planned)
+    after = carried_out(replace(snapshot, set_read_live=snapshot.lws), planned)
     assert not any(revision.is_orphan for revision in after.revisions)
     assert adoptions(plan(with_reported(after))) == []
 
@@ -549,7 +551,9 @@ def test_a_foreign_service_with_the_name_is_never_changed(
 ) -> None:
     snapshot = settled(make_set())
     theirs = changed(snapshot.service, change)
-    planned = plan(replace(snapshot, service=theirs, owners_alive=frozenset(alive), reread=snapshot.lws))
+    planned = plan(
+        replace(snapshot, service=theirs, owners_alive=frozenset(alive), set_read_live=snapshot.lws)
+    )
     assert shapes(planned) == [] and planned.again_after == 30.0
     problem = problem_of(planned)
     assert problem is not None and problem[0] == "NameClash"

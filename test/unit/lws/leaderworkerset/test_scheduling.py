@@ -296,7 +296,7 @@ def test_drift(stored: Object, drifted: bool, dropped: list[str], patched: bool)
 
 def at_start(lws: Object, **facts: Any) -> SetSnapshot:
     scheduled = Scheduled(is_served=True, **facts)
-    return SetSnapshot(lws, NOW, scheduler=ASSUMED, scheduled=scheduled, reread=lws)
+    return SetSnapshot(lws, NOW, scheduler=ASSUMED, scheduled=scheduled, set_read_live=lws)
 
 
 def running(lws: Object, **facts: Any) -> SetSnapshot:
@@ -452,7 +452,7 @@ def test_nothing_is_reported_while_workloads_are_being_read() -> None:
 def test_a_running_set_continues_without_its_workload() -> None:
     lws = a_set(GROUPS)
     lost = running(lws, scheduled=Scheduled(is_served=True))
-    lost = replace(lost, reread=lost.lws)
+    lost = replace(lost, set_read_live=lost.lws)
     assert kinds_of(plan(lost)) == ["Workload"]
     scaled = copy.deepcopy(dict(lost.lws))
     scaled["spec"]["replicas"] = 5

@@ -76,7 +76,7 @@ async def test_a_set_at_rest_is_not_read() -> None:
         ("prefill", 0, KEY),
     ]
     assert [revision.key for revision in snapshot.revisions] == [KEY]
-    assert not world.reads and snapshot.reread is None and not snapshot.strangers
+    assert not world.reads and snapshot.set_read_live is None and not snapshot.strangers
 
 
 async def test_an_edited_set_is_read_again() -> None:
@@ -86,13 +86,13 @@ async def test_an_edited_set_is_read_again() -> None:
     world.record()
     for identity in (PREFILL, DECODE):
         world.put(make_child(world.obj, identity))
-    assert (await world.look()).reread is not None and world.reads == [("DisaggregatedSet", "demo")]
+    assert (await world.look()).set_read_live is not None and world.reads == [("DisaggregatedSet", "demo")]
 
 
 async def test_the_set_is_read_again_before_objects_are_created() -> None:
     world = World(make_disaggregated())
     world.record()
-    assert (await world.look()).reread is not None and world.reads == [("DisaggregatedSet", "demo")]
+    assert (await world.look()).set_read_live is not None and world.reads == [("DisaggregatedSet", "demo")]
     del world.live["DisaggregatedSet", "demo"]
     assert await world.observer.observe("default", "demo", NOW) is None
 
@@ -102,7 +102,7 @@ async def test_the_set_is_read_again_if_a_scaler_is_missing() -> None:
     world.record()
     for identity in (PREFILL, DECODE):
         world.put(make_child(world.obj, identity))
-    assert (await world.look()).reread is not None
+    assert (await world.look()).set_read_live is not None
 
 
 async def test_children_of_a_terminating_or_unreadable_set_are_not_observed() -> None:

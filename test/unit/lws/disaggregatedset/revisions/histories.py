@@ -177,7 +177,7 @@ class World:
     revisions: tuple[RecordedRoles, ...] = ()
     children: tuple[Child, ...] = ()
     orphans: tuple[Object, ...] = ()
-    taken: tuple[Object, ...] = ()
+    taken_revisions: tuple[Object, ...] = ()
     is_alive: bool = True
     status: dict[str, Any] = field(default_factory=dict)
 

@@ -97,7 +97,7 @@ def with_deleted_leader(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
     stored = {**snapshot.lws["status"], **status}
     fields = {name: value for name, value in stored.items() if value is not None}
     lws = {**snapshot.lws, "status": fields}
-    return replace(snapshot, leaders=None, groups=(), lws=lws, live_keys=frozenset(), reread=lws)
+    return replace(snapshot, leaders=None, groups=(), lws=lws, live_keys=frozenset(), set_read_live=lws)
 
 
 def test_a_statefulset_lost_during_a_rollout_is_recreated_with_the_old_revision() -> None:

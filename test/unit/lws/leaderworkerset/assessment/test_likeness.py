@@ -84,7 +84,9 @@ def test_a_statefulset_is_adopted_only_if_the_set_could_have_created_it(
     change: Change, ownership: Ownership
 ) -> None:
     snapshot = settled(OURS)
-    snapshot = replace(snapshot, leaders=orphan(snapshot.leaders, change), reread=snapshot.lws, groups=())
+    snapshot = replace(
+        snapshot, leaders=orphan(snapshot.leaders, change), set_read_live=snapshot.lws, groups=()
+    )
     assert ownership_of_leaders(snapshot) is ownership
     adopted = [action.target.kind for action in actions_of(plan(snapshot)) if isinstance(action, SetOwner)]
     assert adopted == ["StatefulSet"] * (ownership is Ownership.ORPHAN)
@@ -163,7 +165,7 @@ def test_a_users_own_headless_service_satisfies_the_need(
 def test_an_equivalent_service_of_a_user_causes_no_problem_and_no_write() -> None:
     snapshot = settled(OURS)
     own = trim(orphan(snapshot.service, created_by_a_user))
-    snapshot = replace(snapshot, service=own, reread=snapshot.lws)
+    snapshot = replace(snapshot, service=own, set_read_live=snapshot.lws)
     planned = plan(snapshot)
     assert planned.is_empty and planned.announce == ()
     assert planned.again_after == 30.0, "no stream may show its deletion"

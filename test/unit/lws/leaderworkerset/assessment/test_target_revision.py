@@ -115,7 +115,7 @@ def test_an_equal_revision_keeps_its_key_regardless_of_its_hash() -> None:
 @pytest.mark.parametrize("is_alive", [True, False])
 def test_an_orphan_is_used_and_is_adopted_if_the_set_still_exists(is_alive: bool) -> None:
     orphans = [replace(recorded(lws, number), is_orphan=True) for number, lws in enumerate((A, B, C), 1)]
-    snapshot = SetSnapshot(C, NOW, revisions=tuple(orphans), reread=C if is_alive else None)
+    snapshot = SetSnapshot(C, NOW, revisions=tuple(orphans), set_read_live=C if is_alive else None)
     choice = choose_revision(snapshot, Ownership.ABSENT)
     repairs = plan_revision_repairs(choice)
     assert choice.key == KEY_C
@@ -206,7 +206,7 @@ def test_a_placement_changed_in_the_set_starts_a_rollout() -> None:
 
 def test_an_older_orphan_is_adopted_and_raised_in_one_write() -> None:
     orphan = replace(recorded(A, 1), is_orphan=True)
-    choice = choice_of(A, orphan, recorded(B, 2), reread=A)
+    choice = choice_of(A, orphan, recorded(B, 2), set_read_live=A)
     (action,) = choice.actions
     assert isinstance(action, SetOwner) and action.patch == {"revision": 3}
 
@@ -317,7 +317,7 @@ OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid
 )
 def test_a_taken_revision_name_is_skipped_and_reported_once(owner: dict[str, Any] | None, words: str) -> None:
     taken = tuple(taken_by(f"demo-{KEY_A}-{number}", owner) for number in (1, 2))
-    choice = choice_of(A, taken=taken)
+    choice = choice_of(A, taken_revisions=taken)
     create = the_create(choice)
     assert (choice.key, choice.name) == (KEY_A, f"demo-{KEY_A}-3")
     assert create.intent["revision"] == 3
@@ -330,7 +330,7 @@ def test_a_taken_revision_name_is_skipped_and_reported_once(owner: dict[str, Any
     assert f"demo-{KEY_A}-2 exists" in second.note
 
     stored = parse(api_server.stored(dict(create.intent)))
-    again = choice_of(A, stored, running=KEY_A, taken=taken)
+    again = choice_of(A, stored, running=KEY_A, taken_revisions=taken)
     assert (again.key, again.actions) == (KEY_A, ()), "it is recorded: nothing more is reported"
 
 
@@ -338,7 +338,7 @@ def test_many_taken_names_are_skipped_in_few_passes() -> None:
     """Only a failed write shows that a name is taken, and retries back off."""
     existing = {f"demo-{KEY_A}-{number}" for number in range(1, 1001)}
     met: list[dict[str, Any]] = []
-    while (name := choice_of(A, taken=tuple(met)).name) in existing:
+    while (name := choice_of(A, taken_revisions=tuple(met)).name) in existing:
         met.append(taken_by(name, OTHER))
     assert len(met) <= 12
 
@@ -346,14 +346,14 @@ def test_many_taken_names_are_skipped_in_few_passes() -> None:
 def test_a_revision_of_a_former_set_is_skipped_without_a_report() -> None:
     """A set that is deleted and recreated meets objects that the garbage collector has not deleted yet."""
     former = {**owner_reference(A), "uid": "uid-of-a-former-set"}
-    create = the_create(choice_of(A, taken=(taken_by(f"demo-{KEY_A}-1", former),)))
+    create = the_create(choice_of(A, taken_revisions=(taken_by(f"demo-{KEY_A}-1", former),)))
     assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-2"
     assert [event.type for event in create.announce] == ["Normal"]
 
 
 def test_unneeded_taken_names_are_not_reported() -> None:
     taken = (taken_by(f"demo-{KEY_A}-7", OTHER), taken_by(f"demo-{KEY_B}-1", OTHER))
-    create = the_create(choice_of(A, taken=taken))
+    create = the_create(choice_of(A, taken_revisions=taken))
     assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-1"
     assert len(create.announce) == 1
 
@@ -368,7 +368,7 @@ def test_a_name_of_another_revision_of_the_set_is_skipped_without_a_report() -> 
 
 def test_a_taken_name_of_an_unrecorded_revision_is_skipped() -> None:
     taken = (taken_by(f"demo-{KEY_A}-1", OTHER),)
-    (fill,) = choice_of(A, running=KEY_A, taken=taken).actions
+    (fill,) = choice_of(A, running=KEY_A, taken_revisions=taken).actions
     assert isinstance(fill, Create)
     assert fill.intent["metadata"]["name"] == f"demo-{KEY_A}-2"
     assert fill.intent["metadata"]["labels"][REVISION_LABEL] == KEY_A

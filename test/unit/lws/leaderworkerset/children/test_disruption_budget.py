@@ -344,7 +344,7 @@ def test_an_orphan_that_the_set_could_have_created_is_adopted() -> None:
     lws = a_set()
     orphan = existing_budget(lws, lambda metadata: metadata.pop("ownerReferences"))
     snapshot = settled(lws)
-    action = the_action(replace(snapshot, pod_disruption_budget=orphan, reread=snapshot.lws))
+    action = the_action(replace(snapshot, pod_disruption_budget=orphan, set_read_live=snapshot.lws))
     assert isinstance(action, SetOwner) and action.owner["uid"] == lws["metadata"]["uid"]
 
 
@@ -359,7 +359,7 @@ def test_a_users_own_budget_is_not_adopted_regardless_of_its_labels() -> None:
     snapshot = settled(lws)
     users = trim(existing_budget(lws, created_by_a_user))
     assert not may_be_adopted(users), "passes do not read it again"
-    planned = plan(replace(snapshot, pod_disruption_budget=users, reread=snapshot.lws))
+    planned = plan(replace(snapshot, pod_disruption_budget=users, set_read_live=snapshot.lws))
     assert actions_of(planned) == []
     assert [event.reason for event in planned.announce] == ["NameClash"]
 

@@ -51,7 +51,9 @@ def workers_of(index: int, **how: Any) -> GroupFacts:
 def retries(
     refused: Mapping[str, datetime], leader: Object | None = None, *groups: GroupFacts, **facts: Any
 ) -> Plan:
-    return plan_retries(SetSnapshot(LWS, NOW, leaders=leader, groups=groups, refused_at=refused, **facts))
+    return plan_retries(
+        SetSnapshot(LWS, NOW, leaders=leader, groups=groups, pods_refused_at=refused, **facts)
+    )
 
 
 def names(planned: Plan) -> list[str]:
@@ -154,7 +156,7 @@ def test_a_retry_writes_nothing_else() -> None:
     assert snapshot.leaders is not None
     short = {**snapshot.leaders, "status": {**snapshot.leaders["status"], "replicas": 1}}
     uid = short["metadata"]["uid"]
-    starving = replace(snapshot, leaders=short, refused_at={uid: ago(31)})
+    starving = replace(snapshot, leaders=short, pods_refused_at={uid: ago(31)})
     planned = plan(starving)
     (merge,) = actions_of(planned)
     assert isinstance(merge, Merge) and merge.target.uid == uid
@@ -165,6 +167,8 @@ def test_a_retry_writes_nothing_else() -> None:
     again = replace(later, now=NOW + timedelta(seconds=30))
     assert len(actions_of(plan(again))) == 1
 
-    served = replace(later, leaders={**later.leaders, "status": snapshot.leaders["status"]}, refused_at={})
+    served = replace(
+        later, leaders={**later.leaders, "status": snapshot.leaders["status"]}, pods_refused_at={}
+    )
     assert actions_of(plan(served)) == []
     assert plan(carried_out(served, plan(served))).is_empty

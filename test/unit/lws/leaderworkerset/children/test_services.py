@@ -306,7 +306,7 @@ def test_equivalent_service_of_a_user_is_accepted(spec: Any, is_equivalent: bool
     lws = set_with_leader_service()
     own = stored_service(lws, **spec)
     own["metadata"] |= {"ownerReferences": [], "managedFields": []}
-    part = plan_leader_service(snapshot(lws, own, reread=lws))
+    part = plan_leader_service(snapshot(lws, own, set_read_live=lws))
     assert part.sequences == () and part.again_after == 30.0
     assert (part.problems == ()) is is_equivalent
 
@@ -315,5 +315,5 @@ def test_orphaned_leader_service_is_adopted() -> None:
     lws = set_with_leader_service()
     orphan = stored_service(lws)
     orphan["metadata"]["ownerReferences"] = []
-    ((adoption,),) = plan_leader_service(snapshot(lws, orphan, reread=lws)).sequences
+    ((adoption,),) = plan_leader_service(snapshot(lws, orphan, set_read_live=lws)).sequences
     assert isinstance(adoption, SetOwner) and adoption.owner == owner_reference(lws)

@@ -57,7 +57,9 @@ def with_kept_pods(**more: Any) -> GroupSnapshot:
     leaders = more.pop("leaders", {})
     snapshot = group(terminating=True, annotations=annotations, is_kept=True, **more)
     statefulset = make_leader_statefulset(dict(snapshot.lws), **leaders)
-    return replace(snapshot, kept=tuple(kept(dict(pod)) for pod in snapshot.worker_pods), leaders=statefulset)
+    return replace(
+        snapshot, kept_workers=tuple(kept(dict(pod)) for pod in snapshot.worker_pods), leaders=statefulset
+    )
 
 
 def actions(planned: Plan) -> tuple[Action, ...]:
@@ -165,7 +167,7 @@ def test_a_recovery_removes_the_count_and_releases_the_leader_last() -> None:
 def test_an_interrupted_recovery_continues() -> None:
     forgotten = with_kept_pods(annotations={RECOVER_ANNOTATION: "true"})
     lws = {**forgotten.lws, "metadata": {**forgotten.lws["metadata"], "annotations": {}}}
-    assert [note_of(action) for action in actions(plan(replace(forgotten, lws=lws, kept=())))] == [
+    assert [note_of(action) for action in actions(plan(replace(forgotten, lws=lws, kept_workers=())))] == [
         "release demo-1"
     ]
 
@@ -227,7 +229,7 @@ def test_a_set_that_is_deleted_releases_its_pods(more: dict[str, Any]) -> None:
 
 def test_pods_without_a_group_are_released() -> None:
     snapshot = with_kept_pods()
-    abandoned = Abandoned((*snapshot.kept, snapshot.leader))
+    abandoned = Abandoned((*snapshot.kept_workers, snapshot.leader))
     assert [note_of(action) for action in actions(plan(abandoned))] == RELEASED
 
 

@@ -65,9 +65,13 @@ def group(
         pytest.param(group(workers=({}, LEAVING)), "PodDeleted", id="deleted"),
         pytest.param(group(workers=({}, {"phase": "Failed"})), "PodFailed", id="failed"),
         pytest.param(group(leader=pod_with_restarts()), "ContainerRestarted", id="restarted"),
-        pytest.param(replace(group(), replaced=frozenset({"demo-0-1"})), "PodReplaced", id="replaced"),
         pytest.param(
-            replace(group(), replaced=frozenset({"demo-0-1"}), disrupted=frozenset({"demo-0-1"})),
+            replace(group(), replaced_workers=frozenset({"demo-0-1"})), "PodReplaced", id="replaced"
+        ),
+        pytest.param(
+            replace(
+                group(), replaced_workers=frozenset({"demo-0-1"}), disrupted_workers=frozenset({"demo-0-1"})
+            ),
             "Disruption",
             id="evicted",
         ),
@@ -231,9 +235,9 @@ def test_workers_of_a_former_leader_are_ignored() -> None:
 
 
 def test_a_replaced_worker_counts_as_lost() -> None:
-    replaced = replace(group(), replaced=("demo-0-2",))
+    replaced = replace(group(), replaced_workers=("demo-0-2",))
     assert incident_of(replaced, 3) == Incident("demo-0-2", REPLACED)
-    assert incident_of(replace(group(NONE), replaced=("demo-0-2",)), 3) is None
+    assert incident_of(replace(group(NONE), replaced_workers=("demo-0-2",)), 3) is None
 
 
 def test_a_group_of_one() -> None:
@@ -371,7 +375,7 @@ def test_a_worker_evicted_before_the_first_pass_is_not_a_failure() -> None:
     """The status records that there was another worker; the store knows how it ended."""
     snapshot = group(workers=({}, {"uid": "u-again"}))
     before = with_members(snapshot, members_in(snapshot, uids(snapshot)[0], "u-before"))
-    incident = incident_of(replace(before, disrupted=frozenset({"demo-0-2"})), 3)
+    incident = incident_of(replace(before, disrupted_workers=frozenset({"demo-0-2"})), 3)
     assert incident == Incident("demo-0-2", f"{REPLACED} after a disruption", True)
 
 
@@ -417,7 +421,7 @@ def test_a_decision_to_delete_a_leader_is_kept() -> None:
 
 
 def test_observed_replacements_of_other_pods_are_ignored() -> None:
-    assert incident_of(replace(group(), replaced=("demo-0-5",)), 3) is None
+    assert incident_of(replace(group(), replaced_workers=("demo-0-5",)), 3) is None
 
 
 # --- Disruptions --------------------------------------------------------------------------------------------
@@ -463,9 +467,11 @@ def test_a_disrupted_pod_is_not_a_failure(pods: dict[str, Any], expected: Incide
 
 
 def test_a_pod_deleted_by_a_disruption_is_not_a_failure() -> None:
-    snapshot = replace(group(), replaced=("demo-0-1", "demo-0-2"), disrupted=frozenset({"demo-0-2"}))
+    snapshot = replace(
+        group(), replaced_workers=("demo-0-1", "demo-0-2"), disrupted_workers=frozenset({"demo-0-2"})
+    )
     assert incident_of(snapshot, 3) == Incident("demo-0-2", f"{REPLACED} after a disruption", True)
-    assert incident_of(replace(snapshot, disrupted=frozenset()), 3) == Incident("demo-0-1", REPLACED)
+    assert incident_of(replace(snapshot, disrupted_workers=frozenset()), 3) == Incident("demo-0-1", REPLACED)
 
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)

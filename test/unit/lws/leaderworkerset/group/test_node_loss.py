@@ -36,7 +36,7 @@ def group(policy: NodeLossPolicy, *leaving: dict[str, Any], node: Any = SILENT) 
     """Return group 0, whose given pods are terminating on node-1."""
     leader = leaving[0] if leaving[0]["metadata"]["name"] == "demo-0" else make_leader_pod(LWS)
     return GroupSnapshot(
-        LWS, leader, NOW, terminating=tuple(leaving), nodes={"node-1": node}, policies=Policies(policy)
+        LWS, leader, NOW, terminating_pods=tuple(leaving), nodes={"node-1": node}, policies=Policies(policy)
     )
 
 

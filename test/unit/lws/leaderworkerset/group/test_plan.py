@@ -221,7 +221,7 @@ NODE = {"metadata": {"name": "node-1", "labels": {ZONE: "z-1"}}}
 def test_workers_follow_their_leader_with_exclusive_topology(
     live: dict[str, str], own: dict[str, str], selector: dict[str, str] | None
 ) -> None:
-    snapshot = group(make_set(annotations=live), of=make_set(annotations=own), node=NODE)
+    snapshot = group(make_set(annotations=live), of=make_set(annotations=own), leader_node=NODE)
     template = the_create(plan(snapshot)).intent["spec"]["template"]
     assert template["spec"].get("nodeSelector") == selector
     topology = template["metadata"]["annotations"].get(EXCLUSIVE_TOPOLOGY_ANNOTATION)
@@ -239,7 +239,7 @@ def test_workers_follow_their_leader_with_exclusive_topology(
 def test_workers_wait_for_the_node_of_their_leader(
     scheduled: bool, node: Any, announces: bool, rechecks: bool
 ) -> None:
-    snapshot = group(make_set(annotations=EXCLUSIVE), node=node)
+    snapshot = group(make_set(annotations=EXCLUSIVE), leader_node=node)
     pod = dict(snapshot.leader) | ({} if scheduled else {"spec": {}})
     planned = plan(replace(snapshot, leader=pod))
     assert planned.sequences == ()
@@ -391,7 +391,7 @@ def test_an_orphaned_pod_group_is_adopted() -> None:
     snapshot = named(group())
     pod_group = native_pod_group(snapshot)
     orphan = changed(pod_group, owned_by())
-    actions = actions_of(plan(replace(snapshot, pod_group=orphan, reread=snapshot.leader)))
+    actions = actions_of(plan(replace(snapshot, pod_group=orphan, leader_read_live=snapshot.leader)))
     adoption = next(action for action in actions if isinstance(action, SetOwner))
     assert [adoption.owner] == pod_group["metadata"]["ownerReferences"]
 
@@ -522,7 +522,7 @@ FIELDS = [pytest.param("worker_statefulset", id="workers"), pytest.param("servic
 def test_terminating_children_are_waited_for_without_a_problem(field: str, change: Change) -> None:
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     obj = changed(getattr(snapshot, field), change)
-    planned = plan(replace(snapshot, **{field: obj}, reread=snapshot.leader))
+    planned = plan(replace(snapshot, **{field: obj}, leader_read_live=snapshot.leader))
     # Regardless of the owner: no event of ours may report that the object is gone.
     assert planned.is_empty and planned.again_after == 30.0
     assert planned.waiting_for == f"the {obj['kind']} of the former leader pod to be gone"
@@ -544,7 +544,9 @@ def test_terminating_children_are_waited_for_without_a_problem(field: str, chang
 def test_foreign_children_are_never_changed(field: str, change: Change, owner: str, alive: set[str]) -> None:
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     obj = changed(getattr(snapshot, field), change)
-    planned = plan(replace(snapshot, **{field: obj}, owners_alive=frozenset(alive), reread=snapshot.leader))
+    planned = plan(
+        replace(snapshot, **{field: obj}, owners_alive=frozenset(alive), leader_read_live=snapshot.leader)
+    )
     note = (
         f"{obj['kind']} demo-1 exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
         f"untouched; delete or rename one of them"
@@ -570,7 +572,7 @@ def test_orphans_are_adopted_only_by_a_leader_that_still_exists(
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     orphan = changed(getattr(snapshot, field), owned_by({**OTHER, "controller": False}))
     reread = changed(snapshot.leader, change) if change is not None else None
-    planned = plan(replace(snapshot, **{field: orphan}, reread=reread))
+    planned = plan(replace(snapshot, **{field: orphan}, leader_read_live=reread))
     assert len(actions_of(planned)) == is_adopted
     for action in actions_of(planned):
         assert isinstance(action, SetOwner)

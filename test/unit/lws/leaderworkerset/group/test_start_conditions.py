@@ -151,7 +151,7 @@ def rejected_by_the_scheduler(*former_workers: Object, **more: Any) -> GroupSnap
         pytest.param(rejected_by_the_scheduler(former()), False, id="a former worker"),
         pytest.param(rejected_by_the_scheduler(former(grace=28)), False, id="a terminating former worker"),
         pytest.param(
-            rejected_by_the_scheduler(terminating=(former(grace=28),)),
+            rejected_by_the_scheduler(terminating_pods=(former(grace=28),)),
             False,
             id="a former worker with its StatefulSet",
         ),

@@ -184,7 +184,11 @@ async def test_a_new_set_reads_once_what_no_stream_shows() -> None:
     snapshot = await world.of_set()
     assert (snapshot.lws, snapshot.now) == (LWS, NOW)
     assert (snapshot.leaders, snapshot.service, snapshot.groups, snapshot.revisions) == (None, None, (), ())
-    assert (snapshot.reread, snapshot.applied, snapshot.drops_start_ordinal) == (LWS, None, False)
+    assert (snapshot.set_read_live, snapshot.applied_leaders, snapshot.drops_start_ordinal) == (
+        LWS,
+        None,
+        False,
+    )
     assert world.cluster.requests == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
 
 
@@ -194,11 +198,11 @@ async def test_a_taken_revision_name_is_in_the_snapshot_and_is_read_once() -> No
     stranger = copy.deepcopy(REVISION)
     stranger["metadata"] |= {"name": create.intent["metadata"]["name"], "uid": "u-9", "ownerReferences": []}
     del stranger["metadata"]["labels"]
-    assert (await world.of_set()).taken == ()
+    assert (await world.of_set()).taken_revisions == ()
     world.memory.put(stranger)
     world.memory.taken.record(create)
     snapshot = await world.of_set()
-    assert names(snapshot.taken) == [create.intent["metadata"]["name"]]
+    assert names(snapshot.taken_revisions) == [create.intent["metadata"]["name"]]
     assert len(snapshot.revisions) == 1
     assert world.cluster.requests == [], "no pass reads it again"
 
@@ -349,7 +353,7 @@ async def test_a_settled_set_causes_no_reads() -> None:
     assert [group.conflict for group in snapshot.groups] == [None, None]
     assert [revision.name for revision in snapshot.revisions] == [f"demo-{KEY}-1"]
     assert snapshot.live_keys == {KEY}
-    assert (snapshot.reread, snapshot.unrecorded) == (None, ())
+    assert (snapshot.set_read_live, snapshot.unrecorded_templates) == (None, ())
 
 
 async def test_worker_uids_of_each_group_are_in_the_snapshot() -> None:
@@ -400,7 +404,7 @@ async def test_rejections_of_pods_and_of_the_set_are_in_the_snapshot() -> None:
     snapshot = await world.observer.observe_set("default", "demo", at(5))
     assert snapshot is not None
     assert [rejection.reason for rejection in snapshot.rejections] == ["QuotaExceeded", "QuotaExceeded"]
-    assert snapshot.refused_at == {leaders["metadata"]["uid"]: NOW}
+    assert snapshot.pods_refused_at == {leaders["metadata"]["uid"]: NOW}
 
 
 async def test_terminating_leaders_are_observed() -> None:
@@ -623,7 +627,7 @@ async def test_the_set_is_reread_live_before_it_adopts(obj: dict[str, Any]) -> N
     world.show(changed(obj, owned_by()))
     snapshot = await world.of_set()
     assert world.cluster.requests.count("LeaderWorkerSet default/demo") == 1
-    assert snapshot.reread == LWS and snapshot.is_set_alive
+    assert snapshot.set_read_live == LWS and snapshot.is_set_alive
 
     del world.cluster.objects["LeaderWorkerSet", "demo"]
     assert await world.of_set() is None
@@ -665,7 +669,7 @@ async def test_results_of_our_own_writes_are_in_the_snapshot() -> None:
     world.memory.record_apply(action, LEADERS)
     world.memory.put(changed(WORKERS[0], lambda obj: obj["spec"].pop("ordinals")))
     snapshot = await world.of_set()
-    assert snapshot.applied == (digest(LEADERS), LEADERS["metadata"]["generation"])
+    assert snapshot.applied_leaders == (digest(LEADERS), LEADERS["metadata"]["generation"])
     assert snapshot.drops_start_ordinal
     assert (await world.of_group()).drops_start_ordinal
 
@@ -680,8 +684,8 @@ async def test_a_complete_group_causes_no_reads() -> None:
     assert snapshot.lws == LWS
     assert names([snapshot.leader, snapshot.worker_statefulset]) == ["demo-0", "demo-0"]
     assert sorted(names(snapshot.worker_pods)) == ["demo-0-1", "demo-0-2"]
-    assert (snapshot.revision.key, snapshot.service, snapshot.reread) == (KEY, None, None)
-    assert snapshot.replaced == ()
+    assert (snapshot.revision.key, snapshot.service, snapshot.leader_read_live) == (KEY, None, None)
+    assert snapshot.replaced_workers == ()
 
 
 async def test_a_new_group_causes_no_reads() -> None:
@@ -824,7 +828,7 @@ async def test_a_workload_that_no_stream_shows_is_read_before_one_is_created() -
     world = World(SCHEDULED, *others, scheduler=ASSUMED)
     world.workloads = Scheduled(is_served=True)
     snapshot = await world.of_set()
-    assert (snapshot.scheduled.workload, snapshot.reread is not None) == (None, True)
+    assert (snapshot.scheduled.workload, snapshot.set_read_live is not None) == (None, True)
     assert f"Workload default/{workload_name(LWS)}" in world.cluster.requests
 
 
@@ -852,7 +856,7 @@ async def test_the_node_of_a_leader_is_read_if_new_workers_follow_it(
     for obj in uncached:
         world.hide(obj)
     snapshot = await world.of_group()
-    assert snapshot.node == node
+    assert snapshot.leader_node == node
     assert world.cluster.requests == requests
 
 
@@ -904,7 +908,7 @@ async def test_the_leader_is_reread_live_before_it_adopts(orphan: str) -> None:
         bare = {**service, "metadata": metadata}
     world.show(bare)
     snapshot = await world.of_group()
-    assert snapshot.reread["metadata"]["uid"] == PODS[1]["metadata"]["uid"]
+    assert snapshot.leader_read_live["metadata"]["uid"] == PODS[1]["metadata"]["uid"]
     assert world.cluster.requests.count("Pod default/demo-0") == 1
 
 
@@ -935,10 +939,10 @@ async def test_a_leader_that_a_live_read_shows_as_terminating_gets_no_write(is_g
 
 async def test_a_replaced_worker_is_detected() -> None:
     world = World(*EVERYTHING)
-    assert (await world.of_group()).replaced == ()
+    assert (await world.of_group()).replaced_workers == ()
     again = changed(WORKER_PODS[0], lambda pod: pod["metadata"].update(uid="u-again"))
     world.show(again)
-    assert (await world.of_group()).replaced == ("demo-0-1",)
+    assert (await world.of_group()).replaced_workers == ("demo-0-1",)
 
 
 async def test_pods_beyond_the_size_of_a_group_are_not_lost() -> None:
@@ -947,7 +951,7 @@ async def test_pods_beyond_the_size_of_a_group_are_not_lost() -> None:
     world.show(extra)
     await world.of_group()
     world.show(changed(extra, lambda pod: pod["metadata"].update(uid="u-again")))
-    assert (await world.of_group()).replaced == ()
+    assert (await world.of_group()).replaced_workers == ()
 
 
 async def test_sibling_groups_are_read_only_for_a_possible_restart() -> None:
@@ -976,7 +980,7 @@ async def test_losses_under_restart_policy_none_are_ignored_later() -> None:
     world.show(changed(WORKER_PODS[0], lambda pod: pod["metadata"].update(uid="u-again")))
     await world.of_group()
     world.show(changed(LWS, lambda lws: lws["metadata"].update(generation=2)))
-    assert (await world.of_group()).replaced == ()
+    assert (await world.of_group()).replaced_workers == ()
 
 
 async def test_a_missing_revision_is_read_before_it_counts_as_lost() -> None:
@@ -984,7 +988,7 @@ async def test_a_missing_revision_is_read_before_it_counts_as_lost() -> None:
     world.hide(REVISION)
     snapshot = await world.of_group()
     assert snapshot.revision is not None and snapshot.revision.key == KEY
-    assert snapshot.unrecorded is None
+    assert snapshot.unrecorded_templates is None
     assert world.cluster.requests == ["list controllerrevisions"]
     assert (await world.of_group()).revision is not None
     assert len(world.cluster.requests) == 1, "it is known afterwards"
@@ -1040,11 +1044,11 @@ KEPT = (kept_of(PODS[1]), *map(kept_of, WORKER_PODS))
 
 async def test_kept_pods_and_their_leader_statefulset_are_observed() -> None:
     snapshot = await World(LWS, LEADERS, *KEPT, WORKERS[1]).of_group()
-    assert names(snapshot.kept) == ["demo-0-1", "demo-0-2"]
+    assert names(snapshot.kept_workers) == ["demo-0-1", "demo-0-2"]
     assert snapshot.leaders == trim(LEADERS) and snapshot.leader == trim(KEPT[0])
     world = World(*EVERYTHING)
     at_rest = await world.of_group()
-    assert (at_rest.kept, at_rest.leaders) == ((), None)
+    assert (at_rest.kept_workers, at_rest.leaders) == ((), None)
     assert "list namespaces" not in world.cluster.requests
 
 
@@ -1092,13 +1096,13 @@ async def test_a_statefulset_that_no_stream_shows_keeps_its_pods() -> None:
     world = World(LWS, *KEPT)
     world.hide(LEADERS)
     assert await world.of_group() is None
-    assert names((await world.of_group()).kept) == ["demo-0-1", "demo-0-2"]
+    assert names((await world.of_group()).kept_workers) == ["demo-0-1", "demo-0-2"]
 
 
 async def test_kept_pods_of_a_terminating_set_are_observed_even_if_its_spec_is_invalid() -> None:
     broken = changed(LWS, lambda obj: obj["spec"].update(leaderWorkerTemplate=None))
     broken["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
-    assert names((await World(broken, LEADERS, *KEPT).of_group()).kept) == ["demo-0-1", "demo-0-2"]
+    assert names((await World(broken, LEADERS, *KEPT).of_group()).kept_workers) == ["demo-0-1", "demo-0-2"]
 
 
 @pytest.mark.parametrize(

@@ -145,17 +145,19 @@ def losses(*uids: str, disrupted: tuple[str, ...]) -> GroupSnapshot:
 
 def test_an_eviction_is_known_after_the_worker_is_replaced() -> None:
     evicted = losses("w1", "w2", disrupted=("w1",))
-    assert (evicted.replaced, evicted.disrupted) == (("demo-0-1",), {"demo-0-1"})
+    assert (evicted.replaced_workers, evicted.disrupted_workers) == (("demo-0-1",), {"demo-0-1"})
     lost = losses("w1", "w2", disrupted=())
-    assert (lost.replaced, lost.disrupted) == (("demo-0-1",), frozenset())
+    assert (lost.replaced_workers, lost.disrupted_workers) == (("demo-0-1",), frozenset())
     both = losses("w1", "w2", "w3", disrupted=("w2",))
-    assert (both.replaced, both.disrupted) == (("demo-0-1",), frozenset()), "the first one was a loss"
+    assert (both.replaced_workers, both.disrupted_workers) == (("demo-0-1",), frozenset()), (
+        "the first one was a loss"
+    )
 
 
 def test_an_eviction_before_the_first_pass_is_known() -> None:
     """The status may record that there was another worker."""
     snapshot = losses("w2", disrupted=("w1",))
-    assert (snapshot.replaced, snapshot.disrupted) == ((), {"demo-0-1"})
+    assert (snapshot.replaced_workers, snapshot.disrupted_workers) == ((), {"demo-0-1"})
 
 
 def test_a_replacement_under_restart_policy_none_is_ignored_after_an_edit() -> None:
@@ -167,7 +169,7 @@ def test_a_replacement_under_restart_policy_none_is_ignored_after_an_edit() -> N
         pods = (make_worker_pod(workers, uid=uid),)
         lws = make_set(template={"restartPolicy": policy})
         look = GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, worker_pods=pods)
-        return memory.with_losses(look, size=2).replaced
+        return memory.with_losses(look, size=2).replaced_workers
 
     assert replaced("w1", "None") == ()
     assert replaced("w2", "RecreateGroupOnPodRestart") == ()

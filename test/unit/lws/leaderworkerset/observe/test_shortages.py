@@ -83,14 +83,14 @@ async def test_time_of_the_last_rejection_is_known_for_all() -> None:
     bench = Bench(events)
     many = [short(f"demo-{index}") for index in range(9)]
     before = await bench.look(0, *many[:8])
-    assert before.refused_at == {}
+    assert before.pods_refused_at == {}
     shortage = await bench.look(5, *many)
-    assert shortage.refused_at == {f"uid-of-demo-{index}": at(index - 9) for index in range(8)}
+    assert shortage.pods_refused_at == {f"uid-of-demo-{index}": at(index - 9) for index in range(8)}
     assert len(events.requests) == 1
     served = [short(f"demo-{index}", existing=2) for index in range(9)]
-    assert (await bench.look(6, *served)).refused_at == {}
+    assert (await bench.look(6, *served)).pods_refused_at == {}
     again = await bench.look(7, *many)
-    assert again.refused_at == {}, "a new shortage starts a new delay"
+    assert again.pods_refused_at == {}, "a new shortage starts a new delay"
 
 
 async def test_deleted_sets_are_forgotten() -> None:

@@ -110,7 +110,7 @@ def returning(node: Any, *pods: str, annotations: dict[str, str] | None = None, 
         waiting_pods += waiting.values()
         groups.append(replace(group, leader=waiting.get(f"demo-{index}", group.leader)))
     nodes = {} if node == NOT_READ else {"node-1": node}
-    return SetSnapshot(lws, NOW, groups=tuple(groups), returning=tuple(waiting_pods), nodes=nodes)
+    return SetSnapshot(lws, NOW, groups=tuple(groups), returning_pods=tuple(waiting_pods), nodes=nodes)
 
 
 def deletions(snapshot: SetSnapshot) -> list[list[str]]:
@@ -180,7 +180,7 @@ def test_a_group_kept_for_diagnosis_is_not_deleted() -> None:
 def test_the_plan_of_the_set_deletes_barred_pods() -> None:
     snapshot = settled(make_set(annotations={NODE_RETURN_ANNOTATION: "Required"}))
     pod = waits(snapshot.groups[0].leader)
-    planned = plan(replace(snapshot, returning=(pod,), nodes={"node-1": None}))
+    planned = plan(replace(snapshot, returning_pods=(pod,), nodes={"node-1": None}))
     assert [action.target.name for (action, *_) in planned.sequences if isinstance(action, Delete)] == [
         "demo-0"
     ]

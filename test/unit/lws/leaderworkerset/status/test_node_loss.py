@@ -31,7 +31,7 @@ def stuck(name: str, node: str = "node-1") -> dict[str, Any]:
 
 def with_stuck(nodes: dict[str, Any], *leaving: dict[str, Any]) -> SetSnapshot:
     """Return a settled set with these pods stuck in termination."""
-    return replace(settled(make_set()), terminating=leaving, nodes=nodes)
+    return replace(settled(make_set()), terminating_pods=leaving, nodes=nodes)
 
 
 def test_one_problem_for_each_node() -> None:
@@ -75,7 +75,7 @@ def test_lost_nodes_are_reported_in_a_condition_and_once_in_an_event() -> None:
     condition = find(after.lws["status"]["conditions"], "ReplicaFailure")
     assert condition is not None and (condition["status"], condition["reason"]) == ("True", "NodeLost")
     assert plan(after).is_empty
-    freed = plan(replace(after, terminating=(), nodes={}))
+    freed = plan(replace(after, terminating_pods=(), nodes={}))
     assert find(freed.statuses[0].patch["conditions"], "ReplicaFailure") is None
 
 
