@@ -12,7 +12,7 @@ from lws.kube.metadata import annotations_of
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.assessment import Assessment, assess
 from lws.leaderworkerset.assessment.prewarm import describe_prewarming
-from lws.leaderworkerset.left_alone import why_left_alone
+from lws.leaderworkerset.left_alone import scheduler_seen, why_left_alone
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import describe, record
 from lws.leaderworkerset.revisions.shape import spec_fault
@@ -79,7 +79,7 @@ def impact(
     now, then = assess(snapshot), assess(replace(snapshot, lws=after))
     is_rolling = now.target.key == then.target.key and not now.rollout.paused
     restart_anyway, outdated = now.rollout.outdated if is_rolling else (), then.rollout.outdated
-    problem = why_left_alone(after, True, snapshot.scheduler, spec_fault(after))
+    problem = why_left_alone(after, True, scheduler_seen(snapshot.lws), spec_fault(after))
     change = Impact(
         before=now,
         after=then,

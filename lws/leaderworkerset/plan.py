@@ -33,7 +33,7 @@ from lws.leaderworkerset.children.leader_deployment import (
 from lws.leaderworkerset.children.leader_statefulset import LeaderStep, plan_retries, plan_statefulset
 from lws.leaderworkerset.children.services import plan_leader_service, plan_service
 from lws.leaderworkerset.children.workload import SchedulingStep, plan_scheduling
-from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
+from lws.leaderworkerset.left_alone import plan_left_alone
 from lws.leaderworkerset.restart_counts import InvalidCounts, counts_in, pruned
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -81,9 +81,8 @@ def plan(snapshot: SetSnapshot) -> Plan:
     if is_terminating(snapshot.lws):
         # The set owns all of its children, so the garbage collector deletes them.
         return Plan(waiting_for="the set to be gone")
-    problem = why_left_alone(snapshot.lws, snapshot.is_covered, snapshot.scheduler, snapshot.fault)
-    if problem is not None:
-        return plan_left_alone(snapshot, problem)
+    if snapshot.left_alone is not None:
+        return plan_left_alone(snapshot, snapshot.left_alone)
     assessment = assess(snapshot)
     scheduling = plan_scheduling(snapshot)
     leaders = _plan_leaders(snapshot, assessment, scheduling)

@@ -356,8 +356,8 @@ REGISTRATION = Registration(
 def of_set(snapshot: SetSnapshot) -> Fields:
     """Return a set's log fields. revision: the target key; empty if it is left alone or being deleted."""
     lws = snapshot.lws
-    is_left_alone = why_left_alone(lws, snapshot.is_covered, snapshot.scheduler, snapshot.fault) is not None
-    key = "" if is_left_alone or is_terminating(lws) else assess(snapshot).target.key
+    is_passed_over = snapshot.left_alone is not None or is_terminating(lws)
+    key = "" if is_passed_over else assess(snapshot).target.key
     return {"set": lws["metadata"]["name"], "revision": key}
 
 

@@ -22,10 +22,10 @@ from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
-from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduled, Scheduler
+from lws.leaderworkerset.scheduling import Scheduled
 from lws.leaderworkerset.spec import SetSpec
 from lws.policies import Policies
-from lws.runtime.actions import Object
+from lws.runtime.actions import Object, Problem
 from lws.runtime.children import ChildOwner
 from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL, SIZE_ANNOTATION
 
@@ -202,12 +202,11 @@ class SetSnapshot:
     occupied_index_count: the highest index of a live leader plus 1, if the leader StatefulSet is lost; only
       with `spec.startStrategy`.
     has_replica_sets: whether there are ReplicaSets that the Deployment of the set controls or may adopt.
-    is_covered: whether the pod webhook receives pods of the namespace. If False, nothing else is read.
-    scheduler: the scheduler that serves `spec.scheduling`.
-    scheduled: objects of that scheduler; None for a set without a Workload.
+    scheduled: objects of the scheduler that serves `spec.scheduling`; None for a set without a Workload.
     former_gangs: with `spec.scheduling`, PodGroups of schedulers other than the Kubernetes scheduler.
     prewarm: facts of `rolloutStrategy.prewarm`; None without prewarm, and in commands.
-    fault: why the spec cannot be read, or empty. With a fault, no field but `lws` and `now` is filled in.
+    left_alone: why the controller must not act on the set, of which nothing else is then read; None if it
+      may.
     """
 
     lws: Object
@@ -238,12 +237,10 @@ class SetSnapshot:
     teardowns: tuple[Teardown, ...] = ()
     occupied_index_count: int = 0
     has_replica_sets: bool = False
-    is_covered: bool = True
-    scheduler: Scheduler = NO_SCHEDULER
     scheduled: Scheduled | None = None
     former_gangs: tuple[FormerGang, ...] = ()
     prewarm: PrewarmFacts | None = None
-    fault: str = ""
+    left_alone: Problem | None = None
 
     @cached_property
     def spec(self) -> SetSpec:

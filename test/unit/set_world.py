@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from lws.kube.metadata import name_of, uid_of
 from lws.kube.ownership import owners_with
+from lws.leaderworkerset.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.reading import parse
+from lws.leaderworkerset.scheduling import NO_SCHEDULER
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Plan, SetOwner
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
@@ -22,6 +25,15 @@ from test.unit.builders import NOW, make_group, statefulset_revision
 def actions_of(planned: Plan) -> list[Action]:
     """Return every write except the status, sequence by sequence."""
     return [action for sequence in planned.sequences for action in sequence]
+
+
+Snapshot = TypeVar("Snapshot", SetSnapshot, GroupSnapshot)
+
+
+def judged(snapshot: Snapshot, is_covered: bool = True, fault: str = "") -> Snapshot:
+    """Return the snapshot with the reason to leave its set alone, if any. There is no scheduler."""
+    problem = why_left_alone(snapshot.lws, is_covered, NO_SCHEDULER, fault)
+    return replace(snapshot, left_alone=problem)
 
 
 def settled(lws: dict[str, Any], **changes: Any) -> SetSnapshot:

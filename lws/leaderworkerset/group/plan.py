@@ -54,7 +54,6 @@ from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement, restored_for, topology_of, worker_placement
 from lws.leaderworkerset.group.restart import plan_restart
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
-from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.pod_identity import group_id, is_of_hash_group, own_workers
 from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.revisions.keys import key_of_template
@@ -96,9 +95,8 @@ def plan(group: GroupSnapshot | Abandoned) -> Plan:
     """Plan one step towards a complete group."""
     if isinstance(group, Abandoned):
         return plan_abandoned(group)
-    problem = why_left_alone(group.lws, group.is_covered, group.scheduler, group.fault)
-    if problem is not None and not is_terminating(group.lws):
-        return plan_kept_alone(group, problem.message)
+    if group.left_alone is not None:
+        return plan_kept_alone(group, group.left_alone.message)
     # If another controller runs the set, all of its pods are left to that controller.
     losses = plan_node_loss(group) if not other_manager(group.lws) else Plan()
     return merge_plans(plan_label_repairs(group.edited_pods), plan_kept(group) or _plan_group(group), losses)

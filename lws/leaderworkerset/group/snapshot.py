@@ -16,11 +16,11 @@ from lws.leaderworkerset.group.marks import EditedPod
 from lws.leaderworkerset.pod_identity import group_size_of
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.recovery import Running
-from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduled, Scheduler
+from lws.leaderworkerset.scheduling import Scheduled
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec, recorded_size
 from lws.policies import Policies
-from lws.runtime.actions import Announce, EventType, Object, Reference
+from lws.runtime.actions import Announce, EventType, Object, Problem, Reference
 
 
 # No slots, because `spec` is cached.
@@ -60,10 +60,9 @@ class GroupSnapshot:
     terminating_pods: pods with names of the group that are being deleted and wait for their kubelet.
     nodes: the nodes of overdue `terminating_pods`, read live; None for a node that does not exist.
     policies: settings of the manager that influence decisions.
-    is_covered: whether the pod webhook receives pods of the namespace. If it does not, nothing else is read.
-    scheduler: the scheduler that serves `spec.scheduling`.
-    scheduled: the objects of the group for that scheduler; None without any.
-    fault: why the spec of the set cannot be read; empty if it can. If it cannot, nothing else is read.
+    scheduled: objects of the group for the scheduler that serves `spec.scheduling`; None without any.
+    left_alone: why the controller must not act on the set, of which only kept pods are read then; None if it
+      may.
     """
 
     lws: Object
@@ -94,10 +93,8 @@ class GroupSnapshot:
     terminating_pods: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     policies: Policies = field(default_factory=Policies)
-    is_covered: bool = True
-    scheduler: Scheduler = NO_SCHEDULER
     scheduled: Scheduled | None = None
-    fault: str = ""
+    left_alone: Problem | None = None
 
     @cached_property
     def spec(self) -> SetSpec:

@@ -93,7 +93,7 @@ from lws.leaderworkerset.spec import SetSpec, leaders_kind, recorded_size
 from lws.leaderworkerset.tables import LEADER_WORKER_SET
 from lws.leaderworkerset.templates.claims import claims_of
 from lws.policies import Policies
-from lws.runtime.actions import Object, soonest
+from lws.runtime.actions import Object, Problem, soonest
 from lws.runtime.client.connection import Cluster
 from lws.runtime.lookup import Lookup
 from lws.runtime.store import Store
@@ -161,12 +161,14 @@ class Observer:
         if is_terminating(lws):
             # The garbage collector deletes the objects of the set.
             return SetSnapshot(lws, now)
-        if fault := self._writes.fault_of(lws):
-            return SetSnapshot(lws=lws, now=now, fault=fault)
-        covered, scheduler = await self._environment.covers(namespace), self._environment.scheduler
-        if why_left_alone(lws, covered, scheduler) is not None:
-            return SetSnapshot(lws, now, is_covered=covered, scheduler=scheduler)
+        if (problem := await self._why_left_alone(lws)) is not None:
+            return SetSnapshot(lws, now, left_alone=problem)
         return await self._observe_whole_set(lws, now)
+
+    async def _why_left_alone(self, lws: Object) -> Problem | None:
+        fault = self._writes.fault_of(lws)
+        is_covered = bool(fault) or await self._environment.covers(namespace_of(lws))
+        return why_left_alone(lws, is_covered, self._environment.scheduler, fault)
 
     async def _observe_whole_set(self, lws: Object, now: datetime) -> SetSnapshot | None:
         namespace, name, uid = namespace_of(lws), name_of(lws), uid_of(lws)
@@ -222,7 +224,6 @@ class Observer:
             nodes={**waiting.nodes, **await self._terminating.nodes(terminating, now)},
             policies=self._environment.policies,
             teardowns=self._teardowns(lws, leaders, groups),
-            scheduler=self._environment.scheduler,
             occupied_index_count=self._occupied_indices(lws) if leaders is None else 0,
             has_replica_sets=any(
                 owner is None or owner["uid"] == leader_uid
@@ -391,27 +392,17 @@ class Observer:
         leader = self._store.get("Pod", namespace, name)
         lws = self.members.set_of_leader(leader) if leader is not None else None
         leaders = leaders_of(self._store, lws) if lws is not None else None
-        scheduler = self._environment.scheduler
         kept = self._kept_workers(namespace, name, leader)
         if leader is None or lws is None or leaders is None:
             self._groups.forget(namespace, name)
             return await self._abandoned(leader, kept)
         is_keeping = bool(kept) or is_kept(leader)
         is_ending = is_keeping and await self._terminating.is_namespace_ending(namespace, now)
-        if not is_terminating(lws):
-            covered, fault = await self._environment.covers(namespace), self._writes.fault_of(lws)
-            if why_left_alone(lws, covered, scheduler, fault) is not None:
-                self._groups.forget(namespace, name)
-                return GroupSnapshot(
-                    lws,
-                    leader,
-                    now,
-                    kept_workers=kept,
-                    is_namespace_ending=is_ending,
-                    is_covered=covered,
-                    scheduler=scheduler,
-                    fault=fault,
-                )
+        if not is_terminating(lws) and (problem := await self._why_left_alone(lws)) is not None:
+            self._groups.forget(namespace, name)
+            return GroupSnapshot(
+                lws, leader, now, kept_workers=kept, is_namespace_ending=is_ending, left_alone=problem
+            )
         terminating = self._terminating.of_group(leader)
         nodes, policies = await self._terminating.nodes(terminating, now), self._environment.policies
         # A deletion causes many events. For a terminating group, only lost nodes matter.
@@ -425,7 +416,6 @@ class Observer:
             kept_workers=kept,
             is_namespace_ending=is_ending,
             leaders=leaders if is_kept(leader) else None,
-            scheduler=scheduler,
         )
         if is_terminating(leader):
             return replace(base, worker_statefulset=workers_of(self._store, leader))
@@ -440,7 +430,7 @@ class Observer:
         )
         group = await self._with_identities(base, leaders, workers)
         service = await self._lookup.named("Service", namespace, host, uid)
-        has_workload = needs_workload(lws, scheduler)
+        has_workload = needs_workload(lws, self._environment.scheduler)
         names = pod_groups_of_group(lws, group.leader).values() if has_workload else ()
         scheduled = await self._scheduled(lws, *names) if names else None
         pod_group = await self._pod_group(lws, group.leader) if not has_workload else None

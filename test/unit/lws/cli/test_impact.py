@@ -47,7 +47,8 @@ def test_another_spelling_changes_nothing() -> None:
 
 def test_a_set_that_is_not_reconciled() -> None:
     """A later release of upstream stored the set, so no change of it is reconciled."""
-    hashed = {**B, "spec": {**B["spec"], "scheduling": {}}}
+    reported = {"type": "ReplicaFailure", "status": "True", "reason": "UnsupportedField"}
+    hashed = {**B, "spec": {**B["spec"], "scheduling": {}}, "status": {"conditions": [reported]}}
     (line,) = lines(change(hashed, before=hashed))
     assert line.startswith("nothing happens: spec.scheduling: the feature gate")
 

@@ -15,6 +15,7 @@ from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import record
 from test.unit.builders import NOW, make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
 from test.unit.lws.cli.histories import revision_of, set_objects, sets, snapshot_of, with_status
+from test.unit.set_world import judged
 
 A, B = sets("app:1", "app:2", replicas=2)
 HISTORY = [revision_of(A, 1), revision_of(B, 2)]
@@ -63,7 +64,7 @@ def test_a_settled_set(
 def test_a_set_that_is_not_reconciled_is_marked() -> None:
     """A later release of upstream stored the set."""
     hashed = make_set(image="app:1", scheduling={})
-    facts = report_on(set_objects(snapshot_of(hashed, HISTORY), HISTORY))
+    facts = report_on(set_objects(judged(snapshot_of(hashed, HISTORY)), HISTORY))
     assert not facts.is_settled
     assert facts.waiting_for.startswith("spec.scheduling: the feature gate")
 

@@ -16,7 +16,7 @@ from lws.leaderworkerset.scheduling import NO_SCHEDULER
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Plan
 from test.unit.builders import NOW, make_leader_pod, make_set
-from test.unit.set_world import settled
+from test.unit.set_world import judged, settled
 
 
 @pytest.mark.parametrize("namespace_is_new", [True, False], ids=["a new set", "a running set"])
@@ -24,7 +24,7 @@ def test_a_set_in_an_uncovered_namespace_gets_only_a_condition(
     namespace_is_new: bool,
 ) -> None:
     snapshot = SetSnapshot(make_set(), NOW) if namespace_is_new else settled(make_set())
-    planned = plan(replace(snapshot, is_covered=False))
+    planned = plan(judged(snapshot, is_covered=False))
     assert planned.sequences == ()
     (status,) = planned.statuses
     condition = find(status.patch["conditions"], "ReplicaFailure")
@@ -36,7 +36,7 @@ def test_a_set_in_an_uncovered_namespace_gets_only_a_condition(
 
 
 def test_an_uncovered_namespace_is_reported_once() -> None:
-    snapshot = replace(settled(make_set()), is_covered=False)
+    snapshot = judged(settled(make_set()), is_covered=False)
     (status,) = plan(snapshot).statuses
     lws = {**snapshot.lws, "status": {**snapshot.lws["status"], **status.patch}}
     again = plan(replace(snapshot, lws=lws))
@@ -44,11 +44,11 @@ def test_an_uncovered_namespace_is_reported_once() -> None:
 
 
 def test_other_conditions_are_kept_and_the_problem_is_removed_with_its_cause() -> None:
-    snapshot = replace(settled(make_set()), is_covered=False)
+    snapshot = judged(settled(make_set()), is_covered=False)
     (status,) = plan(snapshot).statuses
     lws = {**snapshot.lws, "status": {**snapshot.lws["status"], **status.patch}}
     assert is_true(lws["status"]["conditions"], "Available")
-    (status,) = plan(replace(snapshot, lws=lws, is_covered=True)).statuses
+    (status,) = plan(judged(replace(snapshot, lws=lws))).statuses
     assert find(status.patch["conditions"], "ReplicaFailure") is None
 
 
@@ -57,7 +57,7 @@ def test_sets_of_this_controller_are_reconciled(name: str | None) -> None:
     assert why_left_alone(make_set(managedBy=name), True, NO_SCHEDULER) is None
     ours = settled(make_set())
     named = {**ours.lws, "spec": {**ours.lws["spec"], "managedBy": name}}
-    assert plan(replace(ours, lws=named)) == plan(ours)
+    assert plan(judged(replace(ours, lws=named))) == plan(ours)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_sets_of_this_controller_are_reconciled(name: str | None) -> None:
 def test_a_set_of_another_controller_gets_no_writes(facts: dict[str, Any], runs: bool) -> None:
     plain = settled(make_set()) if runs else SetSnapshot(make_set(scheduling={}), NOW)
     lws = {**plain.lws, "spec": {**plain.lws["spec"], "managedBy": "kueue.x-k8s.io/multikueue"}}
-    planned = plan(replace(plain, lws=lws, **facts))
+    planned = plan(judged(replace(plain, lws=lws), **facts))
     assert planned == Plan(), "no metrics either: they are those of the other controller"
     problem = why_left_alone(lws, True, NO_SCHEDULER)
     assert problem is not None
@@ -80,12 +80,12 @@ def test_groups_of_a_set_of_another_controller_get_no_writes() -> None:
     lws = make_set(managedBy="kueue.x-k8s.io/multikueue")
     leader = make_leader_pod(lws, 0)
     leader["status"] |= {"phase": "Failed"}
-    planned = plan_group(GroupSnapshot(lws, leader, NOW))
+    planned = plan_group(judged(GroupSnapshot(lws, leader, NOW)))
     assert (planned.sequences, planned.announce, planned.statuses) == ((), (), ())
 
 
 def test_a_set_with_an_invalid_spec_is_left_alone() -> None:
-    planned = plan(replace(settled(make_set()), fault="spec.replicas is 'two', not a whole number"))
+    planned = plan(judged(settled(make_set()), fault="spec.replicas is 'two', not a whole number"))
     (event,) = planned.announce
     assert (planned.sequences, event.reason) == ((), "UnreadableSpec")
     assert event.note.startswith("spec.replicas is 'two', not a whole number: ")

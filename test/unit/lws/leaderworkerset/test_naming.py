@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.registration import of_group, of_set
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.runtime.actions import Problem
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit.builders import make_set
 from test.unit.lws.cli.histories import revision_of, snapshot_of
@@ -26,20 +25,14 @@ def test_a_set_is_named_with_its_target_revision() -> None:
     assert of_set(snapshot) == {"set": "demo", "revision": key}
 
 
-@pytest.mark.parametrize("state", ["unreadable", "not covered", "unsupported", "terminating"])
-def test_a_set_that_is_left_alone_is_named_without_a_revision(state: str) -> None:
-    demo = make_set()
-    snapshot = SetSnapshot(demo, NOW)
-    if state == "unreadable":
-        demo["spec"] = {"leaderWorkerTemplate": "none"}
-        snapshot = SetSnapshot(demo, NOW, fault="spec.leaderWorkerTemplate: not an object")
-    elif state == "not covered":
-        snapshot = SetSnapshot(demo, NOW, is_covered=False)
-    elif state == "unsupported":
-        demo["spec"]["scheduling"] = {}
-    else:
-        demo["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert of_set(snapshot) == {"set": "demo", "revision": ""}
+def test_a_set_that_is_left_alone_or_terminating_is_named_without_a_revision() -> None:
+    unreadable = {**make_set(), "spec": {"leaderWorkerTemplate": "none"}}
+    problem = Problem("UnreadableSpec", "spec.leaderWorkerTemplate: not an object")
+    for snapshot in (
+        SetSnapshot(unreadable, NOW, left_alone=problem),
+        SetSnapshot(make_set(terminating=True), NOW),
+    ):
+        assert of_set(snapshot) == {"set": "demo", "revision": ""}
 
 
 def test_a_group_is_named_with_the_revision_of_its_leader() -> None:

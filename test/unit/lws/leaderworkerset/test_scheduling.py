@@ -18,9 +18,7 @@ from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.revisions.reading import parse
 from lws.leaderworkerset.scheduling import (
-    ASSUMED,
     Scheduled,
-    Scheduler,
     build_pod_group,
     build_workload,
     count_patch,
@@ -296,7 +294,7 @@ def test_drift(stored: Object, drifted: bool, dropped: list[str], patched: bool)
 
 def at_start(lws: Object, **facts: Any) -> SetSnapshot:
     scheduled = Scheduled(is_served=True, **facts)
-    return SetSnapshot(lws, NOW, scheduler=ASSUMED, scheduled=scheduled, set_read_live=lws)
+    return SetSnapshot(lws, NOW, scheduled=scheduled, set_read_live=lws)
 
 
 def running(lws: Object, **facts: Any) -> SetSnapshot:
@@ -304,7 +302,7 @@ def running(lws: Object, **facts: Any) -> SetSnapshot:
     plain = {**lws, "spec": {key: value for key, value in lws["spec"].items() if key != "scheduling"}}
     snapshot = settled(plain)
     spec = {**snapshot.lws["spec"], "scheduling": lws["spec"]["scheduling"]}
-    return replace(snapshot, lws={**snapshot.lws, "spec": spec}, scheduler=ASSUMED, **facts)
+    return replace(snapshot, lws={**snapshot.lws, "spec": spec}, **facts)
 
 
 def kinds_of(planned: Plan) -> list[str]:
@@ -508,7 +506,7 @@ def test_volcano_pod_groups_are_deleted_after_the_last_pod_of_their_group() -> N
         api_server.stored(dict(PROVIDERS["volcano"].pod_group(lws, make_leader_pod(lws, index))))
         for index in (1, 2)
     )
-    at_rest = replace(running(lws), scheduled=None, scheduler=Scheduler(is_enabled=True, provider="volcano"))
+    at_rest = running(lws)
     former = (FormerGang(of_group, has_pods=True), FormerGang(of_former, has_pods=False))
     planned = plan(replace(at_rest, former_gangs=former))
     assert [delete.target for delete in actions_of(planned) if isinstance(delete, Delete)] == [
@@ -536,7 +534,7 @@ def group_of(lws: Object, leader: Object | None = None, **facts: Any) -> GroupSn
     revision = parse(api_server.stored(dict(build_revision(lws, record(lws), 1, key=KEY))))
     observed = Scheduled(True, False, stored_workload(lws), tuple(facts.pop("pod_groups", ())))
     leader = leader if leader is not None else leader_of(lws, **GATED)
-    return GroupSnapshot(lws, leader, NOW, revision, scheduler=ASSUMED, scheduled=observed, **facts)
+    return GroupSnapshot(lws, leader, NOW, revision, scheduled=observed, **facts)
 
 
 def summary_of(planned: Plan) -> list[str]:

@@ -18,7 +18,7 @@ from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduler
 from lws.leaderworkerset.snapshot import SetSnapshot
 from test.unit.builders import NOW, make_leader_pod, make_set
-from test.unit.set_world import settled
+from test.unit.set_world import judged, settled
 
 LATER: dict[str, dict[str, Any]] = {
     "spec.scheduling": {"scheduling": {}},
@@ -28,7 +28,7 @@ LATER: dict[str, dict[str, Any]] = {
 def stored_with(fields: dict[str, Any]) -> SetSnapshot:
     """Return a settled set with these additional fields."""
     plain = settled(make_set())
-    return replace(plain, lws={**plain.lws, "spec": {**plain.lws["spec"], **fields}})
+    return judged(replace(plain, lws={**plain.lws, "spec": {**plain.lws["spec"], **fields}}))
 
 
 @pytest.mark.parametrize(("path", "fields"), LATER.items(), ids=LATER.keys())
@@ -36,7 +36,7 @@ def stored_with(fields: dict[str, Any]) -> SetSnapshot:
 def test_a_set_with_a_later_field_is_left_alone_and_reported(
     path: str, fields: dict[str, Any], runs: bool
 ) -> None:
-    planned = plan(stored_with(fields) if runs else SetSnapshot(make_set(**fields), NOW))
+    planned = plan(stored_with(fields) if runs else judged(SetSnapshot(make_set(**fields), NOW)))
     assert planned.sequences == ()
     (status,) = planned.statuses
     assert status.patch.keys() == {"conditions"}
@@ -56,7 +56,7 @@ def test_groups_of_a_set_with_a_later_field_are_left_alone(fields: dict[str, Any
     lws = make_set(**fields)
     leader = make_leader_pod(lws, 0)
     leader["status"] |= {"phase": "Failed"}
-    planned = plan_group(GroupSnapshot(lws, leader, NOW))
+    planned = plan_group(judged(GroupSnapshot(lws, leader, NOW)))
     assert (planned.sequences, planned.announce, planned.statuses) == ((), (), ())
     assert "UnsupportedField" not in planned.waiting_for and "spec." in planned.waiting_for
 
@@ -90,7 +90,7 @@ def test_reason_of_unsupported_scheduling(
 def test_commands_read_from_the_status_whether_scheduling_is_served() -> None:
     lws = make_set(scheduling={})
     assert scheduler_seen(lws).is_enabled
-    (status,) = plan(SetSnapshot(lws, NOW)).statuses
+    (status,) = plan(judged(SetSnapshot(lws, NOW))).statuses
     assert scheduler_seen({**lws, "status": status.patch}) == NO_SCHEDULER
 
 

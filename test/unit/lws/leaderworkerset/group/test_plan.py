@@ -17,7 +17,6 @@ from lws.leaderworkerset.group.plan import plan
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.revisions.history import Recorded, record
 from lws.leaderworkerset.revisions.reading import parse
-from lws.leaderworkerset.scheduling import Scheduler
 from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference, SetOwner
 from lws.runtime.children import LABELS_DIFFER
 from lws_api.leaderworkerset.v1 import (
@@ -40,6 +39,7 @@ from test.unit.builders import (
     make_worker_pod,
     make_worker_statefulset,
 )
+from test.unit.set_world import judged
 
 UNIQUE = {"subdomainPolicy": "UniquePerReplica"}
 OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}
@@ -302,15 +302,12 @@ def test_a_pod_group_is_kept_and_a_deleted_one_is_recreated() -> None:
     ] == ["PodGroup"]
 
 
-SERVED = Scheduler(is_enabled=True, provider="volcano")
-
-
 def created_kinds(planned: Plan) -> list[str]:
     return [Reference.to(action.intent).kind for action in actions_of(planned) if isinstance(action, Create)]
 
 
 def test_with_scheduling_the_set_owns_a_pod_group_and_the_next_leader_reuses_it() -> None:
-    snapshot = of_gang(make_set(size=3, scheduling={}), scheduler=SERVED)
+    snapshot = of_gang(make_set(size=3, scheduling={}))
     stored = pod_group_of(snapshot)
     (owner,) = stored["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("LeaderWorkerSet", snapshot.lws["metadata"]["uid"])
@@ -320,7 +317,7 @@ def test_with_scheduling_the_set_owns_a_pod_group_and_the_next_leader_reuses_it(
 
 def test_with_scheduling_a_pod_group_that_its_leader_owns_is_kept() -> None:
     """Earlier releases created this PodGroup."""
-    snapshot, own = of_gang(make_set(size=3, scheduling={}), scheduler=SERVED), pod_group_of(of_gang())
+    snapshot, own = of_gang(make_set(size=3, scheduling={})), pod_group_of(of_gang())
     assert created_kinds(plan(replace(snapshot, pod_group=own))) == ["StatefulSet"]
     former = changed(own, owned_by(FORMER))
     planned = plan(replace(snapshot, pod_group=former))
@@ -701,7 +698,7 @@ def test_the_size_of_a_lost_revision_is_read_from_the_leader() -> None:
 
 
 def test_a_group_in_an_uncovered_namespace_is_left_alone() -> None:
-    planned = plan(replace(group(), is_covered=False))
+    planned = plan(judged(group(), is_covered=False))
     assert (planned.sequences, planned.announce) == ((), ())
     assert "does not select namespace default" in planned.waiting_for
 

@@ -1010,8 +1010,8 @@ async def test_a_set_in_an_uncovered_namespace_causes_no_reads() -> None:
 
     world.covers = covers
     of_set, of_group = await world.of_set(), await world.of_group()
-    assert not of_set.is_covered and of_set.leaders is None
-    assert not of_group.is_covered and of_group.worker_statefulset is None
+    assert of_set.left_alone.reason == "NamespaceNotCovered" and of_set.leaders is None
+    assert of_group.left_alone == of_set.left_alone and of_group.worker_statefulset is None
     assert world.cluster.requests == []
 
 
@@ -1019,9 +1019,10 @@ async def test_a_set_with_an_invalid_spec_causes_no_reads() -> None:
     world = World(*EVERYTHING)
     world.show(changed(make_set(size=3, generation=2), lambda lws: lws["spec"].update(replicas="two")))
     snapshot = await world.of_set()
-    assert (snapshot.leaders, snapshot.fault) == (None, "spec.replicas is 'two', not a whole number")
+    assert snapshot.leaders is None
+    assert snapshot.left_alone.message.startswith("spec.replicas is 'two', not a whole number: ")
     group = await world.of_group()
-    assert (group.worker_statefulset, group.fault) == (None, snapshot.fault)
+    assert (group.worker_statefulset, group.left_alone) == (None, snapshot.left_alone)
     assert world.cluster.requests == []
 
 
