@@ -47,15 +47,15 @@ class Played:
         self._seconds = 0.0
         rolling = {"rolloutStrategy": {"rollingUpdateConfiguration": budget}}
         self.write(USER, {"kind": "LeaderWorkerSet", "spec": {"replicas": replicas, **rolling}}, NAME)
-        self.tell("old", replicas=replicas, partition=0)
+        self.apply_statefulset("old", replicas=replicas, partition=0)
         for group in range(replicas):
-            self.bring(group, "old")
+            self.create_group(group, "old")
         self.wait(60)
 
     def wait(self, seconds: float) -> None:
         self._seconds += seconds
 
-    def tell(self, key: str, replicas: int, partition: int, by: str = MANAGER) -> None:
+    def apply_statefulset(self, key: str, replicas: int, partition: int, by: str = MANAGER) -> None:
         """Apply the leader StatefulSet."""
         rolling = {"rollingUpdate": {"partition": partition}}
         spec = {"replicas": replicas, "updateStrategy": rolling}
@@ -65,13 +65,13 @@ class Played:
             NAME,
         )
 
-    def bring(self, group: int, key: str, generation: int = 1, worker_key: str = "") -> None:
+    def create_group(self, group: int, key: str, generation: int = 1, worker_key: str = "") -> None:
         """Create a whole group: leader, worker StatefulSet and worker, all ready."""
-        self.bring_leader(group, key, generation)
-        self.make_workers(group, generation)
-        self.bring_worker(group, worker_key or key, generation)
+        self.create_leader(group, key, generation)
+        self.create_worker_statefulset(group, generation)
+        self.create_worker(group, worker_key or key, generation)
 
-    def bring_leader(
+    def create_leader(
         self,
         group: int,
         key: str,
@@ -85,7 +85,7 @@ class Played:
         spec = {**pod.get("spec", {}), "schedulingGates": gates}
         self.write(STATEFULSET_CONTROLLER, {**pod, "spec": spec}, f"{NAME}-{group}")
 
-    def make_workers(self, group: int, generation: int, uid: str = "") -> None:
+    def create_worker_statefulset(self, group: int, generation: int, uid: str = "") -> None:
         """Create the StatefulSet of a worker."""
         leader = f"leader-{group}-{generation}"
         workers = {
@@ -96,7 +96,7 @@ class Played:
         }
         self.write(MANAGER, workers, f"{NAME}-{group}")
 
-    def bring_worker(
+    def create_worker(
         self,
         group: int,
         key: str,
@@ -128,7 +128,7 @@ class Played:
         self.delete(by, f"{NAME}-{group}")
         self.delete(KUBELET, f"{NAME}-{group}-1", grace=0)
         self.delete(KUBELET, f"{NAME}-{group}", grace=0)
-        self.bring(group, key, generation)
+        self.create_group(group, key, generation)
 
     def set_status(self, name: str, **status: Any) -> None:
         """Have the kubelet write fields of a pod's status."""

@@ -19,11 +19,11 @@ def record(*written: tuple[str, str]) -> Record:
     return cast("Record", SimpleNamespace(entries=lambda: entries))
 
 
-def test_others_may_write_to_it_and_a_manager_to_others() -> None:
+def test_other_clients_may_write_to_the_set_and_a_manager_to_other_sets() -> None:
     assert_left_alone(record(("somebody", "elsewhere-0"), (MANAGER, "one-0")), "elsewhere")
 
 
-def test_a_write_of_a_manager_is_named() -> None:
+def test_a_write_by_a_manager_is_reported() -> None:
     with pytest.raises(pytest.fail.Exception, match="delete pods elsewhere-0"):
         assert_left_alone(record((MANAGER, "elsewhere-0")), "elsewhere")
 

@@ -39,7 +39,7 @@ def entry(verb: str, version: int, **metadata: Any) -> Entry:
     return Entry(datetime.now(UTC), verb, PODS, "default", "a", 200, "somebody", answer=answer)
 
 
-def test_writes_are_read_and_what_is_broken_is_left_out(tmp_path: Path) -> None:
+def test_writes_are_read_and_broken_lines_are_skipped(tmp_path: Path) -> None:
     lines = [
         logged("create", 1),
         '{"verb": "upd',
@@ -61,19 +61,21 @@ GOING = {"deletionTimestamp": "now"}
     ("verb", "metadata", "is_there"),
     [
         pytest.param("patch", {}, True, id="written"),
-        pytest.param("delete", {**GOING, "deletionGracePeriodSeconds": 30}, True, id="has time left"),
-        pytest.param("delete", {**GOING, "finalizers": ["foregroundDeletion"]}, True, id="is held"),
-        pytest.param("delete", {**GOING, "deletionGracePeriodSeconds": 0}, False, id="has none left"),
-        pytest.param("delete", {}, False, id="was never asked to go"),
-        pytest.param("patch", {**GOING, "deletionGracePeriodSeconds": 0}, False, id="is held no longer"),
+        pytest.param("delete", {**GOING, "deletionGracePeriodSeconds": 30}, True, id="grace period not over"),
+        pytest.param("delete", {**GOING, "finalizers": ["foregroundDeletion"]}, True, id="has a finalizer"),
+        pytest.param("delete", {**GOING, "deletionGracePeriodSeconds": 0}, False, id="grace period over"),
+        pytest.param("delete", {}, False, id="deleted without deletionTimestamp"),
+        pytest.param("patch", {**GOING, "deletionGracePeriodSeconds": 0}, False, id="last finalizer removed"),
     ],
 )
-def test_what_is_gone_is_told_from_what_is_going(verb: str, metadata: dict[str, Any], is_there: bool) -> None:
+def test_deleted_and_terminating_objects_are_distinguished(
+    verb: str, metadata: dict[str, Any], is_there: bool
+) -> None:
     (change,) = changes_of([entry(verb, 1, **metadata)])
     assert (change.objects["a"] is not None) == is_there
 
 
-def test_a_deletion_that_shows_no_object_follows_what_was_answered_before() -> None:
+def test_a_deletion_without_an_object_follows_the_previous_response() -> None:
     status = Entry(datetime.now(UTC), "delete", PODS, "default", "b", 200, "somebody")
     changes = list(changes_of([entry("patch", 7), status, entry("patch", 9)]))
     assert [(change.version, dict(change.objects).get("b", "")) for change in changes] == [
@@ -83,13 +85,13 @@ def test_a_deletion_that_shows_no_object_follows_what_was_answered_before() -> N
     ]
 
 
-def test_a_deletion_that_somebody_else_was_faster_with_changes_nothing() -> None:
+def test_a_second_deletion_changes_nothing() -> None:
     deletion = {**GOING, "deletionGracePeriodSeconds": 30}
     changes = changes_of([entry("patch", 7), entry("delete", 8, **deletion), entry("delete", 7, **deletion)])
     assert [change.version for change in changes] == [7, 8]
 
 
-def test_what_is_held_no_longer_goes_when_that_was_answered() -> None:
+def test_an_object_is_removed_with_the_response_that_removes_its_finalizer() -> None:
     last = {**GOING, "deletionGracePeriodSeconds": 0}
     changes = changes_of(
         [entry("delete", 7, **last, finalizers=["x"]), entry("patch", 9), entry("patch", 7, **last)]
@@ -97,7 +99,7 @@ def test_what_is_held_no_longer_goes_when_that_was_answered() -> None:
     assert [change.version for change in changes] == [7, 9, 9]
 
 
-def test_answers_are_put_in_the_order_of_the_store_from_the_first_snapshot_on() -> None:
+def test_responses_are_sorted_by_version_from_the_first_snapshot_on() -> None:
     changes = list(changes_of(entry("patch", version) for version in (3, 9, 8, 5)))
     snapshot = Change(5, entry("list", 5), {}, is_snapshot=True)
     assert [change.version for change in ordered([snapshot, *changes])] == [5, 5, 8, 9]
@@ -122,13 +124,13 @@ class Lists:
         return {"metadata": {"resourceVersion": "9"}, "items": []}
 
 
-def test_a_snapshot_shows_what_there_was_before_the_first_write_after_an_outage(tmp_path: Path) -> None:
+def test_a_snapshot_shows_the_objects_before_the_first_write_after_an_outage(tmp_path: Path) -> None:
     log, world = tmp_path / "audit.log", Lists()
     log.write_text(logged("create", 3) + "\n")
     record = Record(cast(World, world), log)
     resumed = record.position()
     record.snapshot(resumed)
-    assert world.asked == 2 * [*KINDS.values()], "nobody has written since"
+    assert world.asked == 2 * [*KINDS.values()], "no client has written since"
     deleted = json.dumps({**json.loads(logged("delete", 8)), "responseObject": {"kind": "Status"}})
     log.write_text(log.read_text() + deleted + "\n" + logged("patch", 8) + "\n" + logged("patch", 12) + "\n")
     record.snapshot(resumed)

@@ -36,7 +36,7 @@ def known_series() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("query", queries())
-def test_what_is_asked_for_is_served(query: str) -> None:
+def test_queried_series_and_labels_exist(query: str) -> None:
     series = known_series()
     queried = [name for name in _SERIES.findall(query) if not name.startswith("process_")]
     assert queried and set(queried) <= series.keys()
@@ -47,7 +47,7 @@ def test_what_is_asked_for_is_served(query: str) -> None:
 
 
 @pytest.mark.parametrize("query", queries())
-def test_what_other_programs_serve_too_is_asked_of_managers_only(query: str) -> None:
+def test_series_of_other_programs_are_queried_for_managers_only(query: str) -> None:
     for name in re.findall(
         r"\b(?:leader_election|controller_runtime|workqueue|rest_client|process)_\w+", query
     ):
@@ -64,19 +64,19 @@ def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: str(rule["alert"]))
-def test_an_alert_says_how_bad_it_is_and_what_it_means(rule: dict[str, Any]) -> None:
+def test_an_alert_has_a_severity_and_a_description(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("warning", "critical")
     for annotation in ("summary", "description"):
         assert rule["annotations"][annotation].endswith("."), annotation
 
 
-def test_panels_can_be_told_apart() -> None:
+def test_panels_have_unique_ids_titles_and_positions() -> None:
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len({*ids}) == len(ids)
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in PANELS}
     assert len(places) == len(PANELS) == len({panel["title"] for panel in PANELS})
 
 
-def test_panels_use_the_data_source_that_users_choose() -> None:
+def test_panels_use_the_selected_data_source() -> None:
     assert {panel["datasource"]["uid"] for panel in PANELS} == {"${datasource}"}
     assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == ["datasource", "namespace"]

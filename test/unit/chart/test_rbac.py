@@ -65,7 +65,7 @@ def test_roles_grant_what_the_code_declares(
     assert granted(rules(kind)) == dict(needed)
 
 
-def test_what_disaggregatedsets_need_is_granted_with_them() -> None:
+def test_permissions_for_disaggregatedsets_are_granted_when_they_are_enabled() -> None:
     path = TEMPLATES / "rbac" / "disaggregatedset.yaml"
     role, binding = stripped(path)
     assert granted(role["rules"]) == dict(DISAGGREGATED_VERBS)
@@ -75,7 +75,7 @@ def test_what_disaggregatedsets_need_is_granted_with_them() -> None:
     assert text.startswith("{{- if .Values.enableDisaggregatedSet }}") and text.endswith("{{- end }}\n")
 
 
-def test_each_gang_scheduler_brings_its_own_permissions_only() -> None:
+def test_each_gang_scheduler_adds_only_its_own_permissions() -> None:
     text = (TEMPLATES / "rbac" / "gang.yaml").read_text()
     blocks = re.findall(r"\{\{- (?:else )?if eq \. \"(.+)\" }}\n((?:  .*\n)+)", text)
     per_provider = {name: granted(yaml.safe_load(rules)) for name, rules in blocks}
@@ -83,7 +83,7 @@ def test_each_gang_scheduler_brings_its_own_permissions_only() -> None:
     assert text.startswith("{{- with (default dict .Values.gangSchedulingManagement).schedulerProvider }}")
 
 
-def test_what_can_be_restricted_by_name_is() -> None:
+def test_permissions_are_restricted_by_name_where_possible() -> None:
     named = {
         (group, resource, verb): rule["resourceNames"]
         for kind in ("ClusterRole", "Role")
@@ -115,7 +115,7 @@ def test_every_role_is_bound_to_the_manager() -> None:
         assert binding["kind"] == f"{binding['roleRef']['kind']}Binding"
 
 
-def test_people_edit_and_view_sets_and_nothing_else() -> None:
+def test_user_roles_allow_editing_and_viewing_sets_only() -> None:
     groups = {
         group
         for role in stripped(TEMPLATES / "rbac" / "users.yaml")

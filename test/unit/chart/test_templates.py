@@ -19,7 +19,7 @@ def manifest(name: str) -> str:
 
 
 @pytest.mark.parametrize("path", DEFINITIONS, ids=lambda path: path.stem)
-def test_helm_never_deletes_a_definition_unless_it_is_asked_to(path: Path) -> None:
+def test_helm_deletes_crds_only_on_request(path: Path) -> None:
     """The deletion of a CRD deletes all its objects, and all their pods."""
     metadata = path.read_text().split("\nmetadata:\n")[1].split("\nspec:\n")[0]
     policy = (
@@ -29,7 +29,7 @@ def test_helm_never_deletes_a_definition_unless_it_is_asked_to(path: Path) -> No
     assert yaml.safe_load((CHART / "values.yaml").read_text())["crds"] == {"enabled": True, "keep": True}
 
 
-def test_definitions_are_upgraded_by_helm() -> None:
+def test_crds_are_upgraded_by_helm() -> None:
     """Helm installs files in crds/ once and never upgrades them."""
     assert [path.name for path in DEFINITIONS] == [
         "disaggregatedsetrolescalers.yaml",
@@ -39,18 +39,18 @@ def test_definitions_are_upgraded_by_helm() -> None:
     assert not (CHART / "crds").exists()
 
 
-def test_the_image_starts_what_the_deployment_starts() -> None:
+def test_the_image_and_the_deployment_start_the_same_command() -> None:
     (entrypoint,) = re.findall(r"^ENTRYPOINT (.+)$", DOCKERFILE, re.MULTILINE)
     (command,) = re.findall(r"^ {10}command: (.+)$", manifest("manager/deployment.yaml"), re.MULTILINE)
     assert yaml.safe_load(entrypoint) == yaml.safe_load(command) == ["lws", "manager"]
 
 
-def test_the_image_has_the_name_by_which_the_original_is_started() -> None:
+def test_the_image_provides_the_command_of_upstream() -> None:
     """Deployments for upstream's image, for example with kustomize, contain `command: [/manager]`."""
     assert "COPY --from=build /opt/lws/bin/lws /manager" in DOCKERFILE
 
 
-def test_the_image_says_which_user_it_runs_as_and_the_chart_does_not() -> None:
+def test_the_image_sets_the_user_and_the_chart_does_not() -> None:
     """A number shows the kubelet that the user is not root.
 
     OpenShift rejects a `runAsUser` outside the range of the namespace, so the chart sets none.
@@ -68,7 +68,7 @@ def test_only_files_that_the_image_copies_reach_its_build() -> None:
     assert context == {name.rstrip("/") for line in sources for name in line.split()}
 
 
-def test_webhook_entries_paths_and_selectors() -> None:
+def test_webhooks_have_the_expected_names_paths_and_selectors() -> None:
     """Paths and names are upstream's; of all pods, only pods of sets are sent for review."""
     entries = {
         entry["name"]: entry
@@ -96,7 +96,7 @@ def test_webhook_entries_paths_and_selectors() -> None:
     ]
 
 
-def test_argo_cd_ignores_what_the_manager_fills_in() -> None:
+def test_argo_cd_ignores_fields_that_the_manager_fills_in() -> None:
     """Otherwise Argo CD would treat every certificate as drift and revert it."""
     application = yaml.safe_load((ROOT / "docs" / "start" / "argocd.yaml").read_text())
     ignored = {

@@ -60,7 +60,7 @@ def test_every_value_has_a_default_and_a_schema() -> None:
     assert set(leaves(VALUES, SCHEMA)) - {"configuration"} == set(known(SCHEMA)) - optional
 
 
-def test_groups_of_values_must_be_there() -> None:
+def test_groups_of_values_are_required() -> None:
     """An upgrade that reuses only the values of an older chart lacks them, and templates would fail."""
     objects = {"": (SCHEMA, VALUES)}
     objects |= {
@@ -99,7 +99,7 @@ def test_every_value_is_read_by_a_template_and_every_value_read_exists() -> None
         ("securityContext.capabilities", {"drop": ["ALL"]}),
     ],
 )
-def test_defaults_that_others_count_on(path: str, default: object) -> None:
+def test_defaults_that_other_tools_rely_on(path: str, default: object) -> None:
     value = VALUES
     for key in path.split("."):
         value = value[key]
@@ -114,7 +114,7 @@ def test_further_configuration_has_keys_of_the_configuration_file() -> None:
         assert schema["properties"].keys() <= defaults[section].keys(), section
 
 
-def test_the_chart_takes_every_key_of_the_configuration_file_that_it_does_not_set_itself() -> None:
+def test_the_chart_accepts_every_configuration_key_that_it_does_not_set() -> None:
     keys = {
         f"{section}.{key}" for section, part in chartvalues.sections().items() for key in part["properties"]
     }
@@ -126,7 +126,7 @@ def test_the_chart_takes_every_key_of_the_configuration_file_that_it_does_not_se
     assert keys | sections | {"apiVersion", "kind"} >= chartvalues.OF_THE_CHART
 
 
-def test_the_longest_name_that_the_chart_makes_is_one_of_a_service() -> None:
+def test_the_longest_generated_name_belongs_to_a_service() -> None:
     names = re.findall(r'^  name: {{ include "lws.fullname" [.$] }}(\S+)', all_text(), re.MULTILINE)
     assert SCHEMA["properties"]["fullnameOverride"]["maxLength"] + max(map(len, names)) == 63
 

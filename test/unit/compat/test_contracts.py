@@ -70,7 +70,7 @@ GATED: dict[str, Any] = {
 }
 
 
-def test_what_a_queueing_system_writes_into_templates_reaches_pods_as_it_is() -> None:
+def test_template_edits_of_a_queueing_system_reach_pods_unchanged() -> None:
     """Labels, annotations and gates. When the queueing system removes a gate, no webhook of ours adds it
     again.
     """
@@ -88,7 +88,7 @@ def test_what_a_queueing_system_writes_into_templates_reaches_pods_as_it_is() ->
         assert once_more == admitted
 
 
-def test_statefulsets_have_the_names_under_which_the_owners_of_pods_are_looked_up() -> None:
+def test_statefulsets_have_the_names_by_which_pod_owners_are_looked_up() -> None:
     """Whether a pod is current follows from its StatefulSet."""
     lws = make_set(size=3)
     leader = make_leader_pod(lws, 1)

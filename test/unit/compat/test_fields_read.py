@@ -19,7 +19,7 @@ from test.unit.whole import doubled, dressed
 
 
 @pytest.mark.parametrize("name", names())
-async def test_what_the_store_trims_away_changes_no_plan(name: str) -> None:
+async def test_trimmed_fields_change_no_plan(name: str) -> None:
     with doubled(observed, observed) as reads:
         state = observed.Observed(load(name).objects)
         await state.plan_set()
@@ -72,7 +72,7 @@ def _declared(table: StoredFields, path: tuple[Any, ...]) -> Wakes | Rule:
 
 
 @pytest.mark.parametrize("name", ["at-rest-per-replica", "at-rest-with-claims", "mid-rollout-surge"])
-def test_a_change_of_any_field_that_is_kept_wakes_somebody_or_is_declared_to_wake_nobody(name: str) -> None:
+def test_a_change_of_a_kept_field_enqueues_the_declared_passes(name: str) -> None:
     routes = Routing(Store(lambda before, after: None, TABLES), lambda lws: ()).routes
     for obj in map(dressed, load(name).objects):
         table, trimmed = table_of(obj), trim(obj)

@@ -32,7 +32,7 @@ from test.unit.stories.hash_cluster import HashCluster
 from test.unit.stories.test_hash_sets import keys_of, make_hash_set, new_image, settled
 
 
-def test_the_deployment_field_by_field() -> None:
+def test_the_deployment_has_the_expected_fields() -> None:
     """Budgets are copied unchanged: a surge may exceed the replicas."""
     lws = make_hash_set(replicas=2, max_surge=5, max_unavailable="25%", labels={"team": "a"})
     deployment = build_leader_deployment(SetSpec.of(lws), "k1", is_paused=False)
@@ -56,7 +56,7 @@ def test_the_deployment_field_by_field() -> None:
     assert template["spec"]["readinessGates"] == [{"conditionType": GROUP_READY_CONDITION}]
 
 
-async def test_a_new_set_is_announced() -> None:
+async def test_a_new_set_is_announced_by_events() -> None:
     world = HashCluster(make_hash_set())
     planned = plan(await world.observed())
     actions = [action for sequence in planned.sequences for action in sequence]
@@ -74,7 +74,7 @@ async def test_a_new_set_is_announced() -> None:
     }
 
 
-async def test_a_terminating_deployment_is_waited_for() -> None:
+async def test_a_set_waits_for_a_terminating_deployment() -> None:
     world = await settled()
     deletion = {"deletionTimestamp": "2026-03-01T12:00:00Z", "finalizers": ["foregroundDeletion"]}
     world.change("Deployment", "demo", {"metadata": deletion})
@@ -84,7 +84,7 @@ async def test_a_terminating_deployment_is_waited_for() -> None:
     assert planned.waiting_for == "the former leader Deployment to be gone" and planned.again_after
 
 
-async def test_workers_are_those_of_the_host_of_their_leader() -> None:
+async def test_worker_statefulsets_are_named_after_the_host_of_their_leader() -> None:
     world = await settled()
     for leader in world.leaders():
         host = leader["spec"]["hostname"]
@@ -102,7 +102,7 @@ async def test_workers_are_those_of_the_host_of_their_leader() -> None:
         assert ROLE_LABEL not in labels_of(statefulset["spec"]["template"])
 
 
-async def test_the_condition_of_the_leader_says_whether_its_workers_are_ready() -> None:
+async def test_the_leader_condition_shows_whether_its_workers_are_ready() -> None:
     world = await settled(template={"restartPolicy": "None"})
     leader = name_of(world.leaders()[0])
 
@@ -118,7 +118,7 @@ async def test_the_condition_of_the_leader_says_whether_its_workers_are_ready() 
     assert group_ready() == ("False", "WorkerStatefulSetNotReady")
 
 
-async def test_workers_come_once_the_containers_of_their_leader_are_ready() -> None:
+async def test_workers_are_created_once_the_containers_of_their_leader_are_ready() -> None:
     """The leader pod becomes ready only with its workers."""
     world = HashCluster(make_hash_set(startupPolicy="LeaderReady"))
     world.failing.add("app:1")
@@ -145,13 +145,13 @@ async def test_a_group_has_the_size_of_its_revision() -> None:
     assert [len(world.pods_of(leader)) for leader in world.leaders()] == [2, 2]
 
 
-async def test_a_group_of_one_has_no_workers() -> None:
+async def test_a_group_of_one_pod_has_no_workers() -> None:
     world = await settled(size=1)
     assert not [name for kind, name in world.objects if kind == "StatefulSet"]
     assert world.lws["status"]["readyReplicas"] == 2
 
 
-async def test_the_policy_of_replacement_is_live() -> None:
+async def test_a_changed_replacement_policy_takes_effect_at_once() -> None:
     world = await settled()
     leader = world.leaders()[0]
     world.stay(leader, turns=10)
@@ -188,7 +188,7 @@ async def test_template_and_replicas_change_in_one_apply() -> None:
         pytest.param({"replicas": 2}, (2, 0, 0), id="zero is left out"),
     ],
 )
-async def test_counters_are_those_of_the_deployment(
+async def test_status_counters_match_the_deployment(
     status: dict[str, Any], counters: tuple[int, ...]
 ) -> None:
     world = await settled()
@@ -203,7 +203,7 @@ async def test_counters_are_those_of_the_deployment(
     assert lws_status["hpaPodSelector"] == f"{NAME_LABEL}=demo,{WORKER_INDEX_LABEL}=0"
 
 
-async def test_a_set_is_not_available_before_its_deployment_has_seen_the_template() -> None:
+async def test_a_set_is_not_available_before_its_deployment_has_observed_the_template() -> None:
     """Until then the Deployment counts pods of the former template."""
     world = await settled()
     new_image(world)

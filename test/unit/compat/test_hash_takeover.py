@@ -173,7 +173,7 @@ async def test_at_rest_only_the_status_is_written(by_host: bool) -> None:
 
 
 @both_names
-async def test_mid_rollout_the_gate_is_all_that_is_touched_and_no_new_group_moves(by_host: bool) -> None:
+async def test_mid_rollout_only_gates_are_lifted_and_no_new_group_is_recreated(by_host: bool) -> None:
     world = taken_over(by_host, is_rolling=True)
     key = labels_of(world.objects["Deployment", "web"]["spec"]["template"])[REVISION_LABEL]
     before, everything = uids(world, key), uids(world)

@@ -54,7 +54,7 @@ async def test_a_complete_group_needs_nothing(state: State) -> None:
     assert all(plan.is_empty for plan in plans.values())
 
 
-async def test_workers_that_were_lost_come_back_as_those_of_a_sibling(state: State) -> None:
+async def test_lost_workers_are_recreated_like_those_of_a_sibling(state: State) -> None:
     observed = Observed(without(state, *workers_of(0)))
     (create,) = actions_of((await observed.plan_groups())[0])
     assert isinstance(create, Create)
@@ -67,7 +67,7 @@ async def test_workers_that_were_lost_come_back_as_those_of_a_sibling(state: Sta
     }
 
 
-async def test_a_leader_before_its_workers_are_there_counts_as_well(state: State) -> None:
+async def test_a_leader_without_workers_proves_the_old_template_too(state: State) -> None:
     """All nodes of the old groups were drained: their leaders were recreated with the old template."""
     observed = Observed(without(state, *workers_of(0, 1, 2)))
     plan = await observed.plan_set()
@@ -86,7 +86,7 @@ async def test_a_leader_before_its_workers_are_there_counts_as_well(state: State
     assert image_of(workers.intent) == "server:2"
 
 
-async def test_what_leaders_do_not_come_back_with_is_not_recorded(state: State) -> None:
+async def test_a_template_that_recreated_leaders_would_lack_is_not_recorded(state: State) -> None:
     """The StatefulSet of the leaders has lost the template. Templates of workers can still be read."""
     objects = without(state, OLD_TEMPLATE)
     assert recorded(await Observed(objects).plan_set()) is None
@@ -94,7 +94,7 @@ async def test_what_leaders_do_not_come_back_with_is_not_recorded(state: State) 
     assert all(plan.is_empty for plan in plans.values())
 
 
-async def test_a_group_of_which_nothing_is_left_moves_to_the_current_revision(state: State) -> None:
+async def test_a_group_whose_template_is_lost_moves_to_the_current_revision(state: State) -> None:
     observed = Observed(without(state, OLD_TEMPLATE, *workers_of(0, 1, 2)))
     plans = await observed.plan_groups()
     for index in (0, 1, 2):
@@ -151,7 +151,7 @@ async def test_a_container_restart_still_recreates_the_group(state: State) -> No
     assert delete.why.startswith("pod web-1-1: container ")
 
 
-async def test_a_revision_that_only_the_stream_has_not_brought_yet_is_not_written_again(state: State) -> None:
+async def test_a_revision_that_only_the_cache_lacks_is_not_written_again(state: State) -> None:
     """A list that bypasses every cache finds the revision."""
     complete = load("mid-rollout-surge")
     lost = [revision for revision in complete.revisions if revision["revision"] == 1]

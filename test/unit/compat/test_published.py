@@ -91,7 +91,8 @@ PINNED = [
         f"{UNIT}/children/test_scalers.py::test_wart_18_a_foreign_scaler_is_left_alone_and_named_once",
     ),
     Pinned(
-        "a foreign set is left alone", f"{STORIES}::test_what_has_the_name_of_a_child_is_left_alone_and_told"
+        "a foreign set is left alone",
+        f"{STORIES}::test_a_foreign_object_with_the_name_of_a_child_is_left_alone_and_reported",
     ),
     Pinned(
         "a removed role is not in the status of roles",
@@ -103,18 +104,18 @@ PINNED = [
     ),
     Pinned(
         "an upgrade from v0.9.0 moves nothing: UIDs, generations, names, labels, pods",
-        f"{TAKEOVER}::test_what_rests_is_recorded_and_left_alone",
+        f"{TAKEOVER}::test_a_settled_set_is_recorded_and_left_alone",
     ),
     Pinned("and new sets work", f"{STORIES}::test_a_set_is_created_recorded_and_available"),
 ]
 
 
 @pytest.mark.parametrize("pinned", PINNED, ids=lambda pinned: pinned.what)
-def test_what_is_pinned_down_is_asked_for_here(pinned: Pinned) -> None:
+def test_every_requirement_of_upstream_has_a_test(pinned: Pinned) -> None:
     assert missing_tests([pinned.test]) == []
 
 
-def test_nobody_here_waits_longer_than_they_do() -> None:
+def test_no_test_waits_longer_than_the_test_of_upstream() -> None:
     limits = {pinned.limit: pinned.seconds for pinned in PINNED if pinned.limit}
     assert {name: seconds for name, seconds in limits_of(E2E).items() if name in limits} == limits
 

@@ -87,7 +87,7 @@ async def test_at_rest_only_the_status_is_written(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WITHOUT_HISTORY)
-async def test_at_rest_without_history_only_the_history_is_written_too(name: str) -> None:
+async def test_at_rest_without_history_only_history_and_status_are_written(name: str) -> None:
     state = load(name)
     observed = Observed(state.objects)
     plan = await observed.plan_set()
@@ -106,7 +106,7 @@ async def test_at_rest_without_history_only_the_history_is_written_too(name: str
 
 
 @pytest.mark.parametrize("name", WITHOUT_HISTORY)
-async def test_what_is_recorded_at_rest_is_what_the_original_controller_had(name: str) -> None:
+async def test_the_revision_recorded_at_rest_equals_the_revision_of_upstream(name: str) -> None:
     """The state with history contains the same bytes."""
     described = name.removesuffix("-without-history")
     (recorded,) = load("at-rest-v0.10" if described == "at-rest" else described).revisions
@@ -126,7 +126,7 @@ async def test_what_is_recorded_at_rest_is_what_the_original_controller_had(name
     ],
     ids=["recorded", "surge", "last step"],
 )
-async def test_mid_rollout_the_next_step_and_nothing_else(
+async def test_mid_rollout_only_the_next_step_is_taken(
     name: str, partition: int, replicas: int, why: str
 ) -> None:
     observed = Observed(load(name).objects)
@@ -141,14 +141,14 @@ async def test_mid_rollout_the_next_step_and_nothing_else(
 
 
 @pytest.mark.parametrize("name", ["mid-rollout-surge", "mid-rollout-waiting", "mid-rollout-last-step"])
-async def test_mid_rollout_the_status_says_where_the_set_comes_from(name: str) -> None:
+async def test_mid_rollout_the_status_names_the_old_revision(name: str) -> None:
     """In the last step only the leader StatefulSet still shows the old revision."""
     (status,) = (await Observed(load(name).objects).plan_set()).statuses
     assert status.patch["currentRevision"] == "web-7c54ff9c85-1"
     assert status.patch["updateRevision"] == "web-76b787f5df-2"
 
 
-async def test_mid_rollout_a_step_is_waited_for() -> None:
+async def test_mid_rollout_the_plan_waits_for_the_current_step() -> None:
     observed = Observed(load("mid-rollout-waiting").objects)
     plan = await observed.plan_set()
     assert actions_of(plan) == []
@@ -156,7 +156,7 @@ async def test_mid_rollout_a_step_is_waited_for() -> None:
     assert all(group.is_empty for group in (await observed.plan_groups()).values())
 
 
-async def test_mid_rollout_a_revision_that_somebody_deleted_is_recorded_again() -> None:
+async def test_mid_rollout_a_deleted_revision_is_recorded_again() -> None:
     state = load("mid-rollout-lost-revision")
     create, raise_number, memory, apply = actions_of(await Observed(state.objects).plan_set())
     assert what(memory) == REMEMBER
@@ -169,7 +169,7 @@ async def test_mid_rollout_a_revision_that_somebody_deleted_is_recorded_again() 
     assert [announce.note for announce in apply.announce] == ["Updating replica 2"]
 
 
-async def test_an_edit_that_nobody_saw_is_rolled_out() -> None:
+async def test_an_unobserved_edit_is_rolled_out() -> None:
     """First the running revision is recorded, so that groups can be rebuilt; then the target revision; then a
     step.
     """
@@ -196,7 +196,7 @@ async def test_an_edit_that_nobody_saw_is_rolled_out() -> None:
 
 
 @pytest.mark.parametrize("name", names())
-async def test_what_was_written_is_not_written_again(name: str) -> None:
+async def test_the_second_pass_records_no_revision_again(name: str) -> None:
     """The second pass sees the history as the first one leaves it, and records nothing."""
     state = load(name)
     plan = await Observed(state.objects).plan_set()

@@ -38,7 +38,7 @@ TESTS: dict[int, tuple[str, ...]] = {
         f"{PLANNER}::test_wart_8_new_counts_shrink_with_their_target",
     ),
     9: (f"{PLANNER}::test_wart_9_a_child_that_is_missing_is_created",),
-    10: (f"{WARTS}::test_wart_10_the_way_back_to_children_named_without_slices_ends",),
+    10: (f"{WARTS}::test_wart_10_a_rollback_to_children_named_without_slices_completes",),
     11: (
         f"{PLANNER}::test_wart_11_a_broken_revision_does_not_hold_up_its_fix",
         f"{PLANNER}::test_wart_11_a_broken_revision_does_not_hold_up_scaling",
@@ -54,16 +54,16 @@ TESTS: dict[int, tuple[str, ...]] = {
     ),
     15: (f"{ADMISSION}/test_reserved.py::test_a_label_that_is_overwritten",),
     16: (
-        f"{STORIES}::test_orphans_are_adopted_before_anything_is_made",
+        f"{STORIES}::test_orphans_are_adopted_before_anything_is_created",
         f"{UPKEEP}::test_edited_labels_are_repaired_and_those_of_others_stay",
     ),
-    17: (f"{STORIES}::test_a_set_that_is_deleted_takes_everything_with_it",),
+    17: (f"{STORIES}::test_deleting_a_set_deletes_all_its_objects",),
     18: (
         f"{SCALERS}::test_wart_18_a_foreign_scaler_is_left_alone_and_named_once",
         f"{ADMISSION}/test_scaling.py::test_two_sets_that_need_a_scaler_of_one_name",
     ),
     19: (f"{SCALERS}::test_seeds",),
-    20: (f"{WARTS}::test_wart_20_what_is_as_old_as_another_is_told_apart_the_same_way_every_time",),
+    20: (f"{WARTS}::test_wart_20_children_of_the_same_age_have_a_stable_order",),
     21: (f"{PLANNER}::test_wart_21_groups_that_terminate_count_as_surge",),
     22: (f"{STORIES}::test_a_scaler_counts_the_groups_of_all_slices",),
     23: (
@@ -73,23 +73,23 @@ TESTS: dict[int, tuple[str, ...]] = {
     24: (f"{ADMISSION}/test_names.py::test_the_name_of_a_set_begins_all_others",),
     25: (f"{ADMISSION}/test_names.py::test_the_name_of_every_pod",),
     26: (f"{ADMISSION}/test_roles.py::test_it_is_judged_as_the_set_that_is_made_of_it",),
-    27: (f"{WARTS}::test_wart_27_the_status_tells_a_rollout_by_slice_revision_and_role",),
+    27: (f"{WARTS}::test_wart_27_the_status_shows_a_rollout_by_slice_revision_and_role",),
     28: (f"{SERVICES}::test_wart_28_a_role_that_wants_none_holds_nobody_up",),
     29: (
         "test/unit/tools/definitions/test_disaggregated.py"
         "::test_wart_29_sets_have_columns_a_short_name_and_a_scale_of_slices",
     ),
     30: (
-        f"{WARTS}::test_wart_30_a_creation_that_fails_is_told",
-        f"{STORIES}::test_what_has_the_name_of_a_child_is_left_alone_and_told",
-        f"{STORIES}::test_what_keeps_a_child_from_its_groups_is_told_in_its_own_words",
+        f"{WARTS}::test_wart_30_a_failed_creation_is_reported",
+        f"{STORIES}::test_a_foreign_object_with_the_name_of_a_child_is_left_alone_and_reported",
+        f"{STORIES}::test_the_failure_message_of_a_child_is_reported_unchanged",
     ),
     31: (
         f"{SERVICES}::test_wart_31_nothing_is_written_where_all_are_there",
         f"{SCALERS}::test_wart_31_a_settled_scaler_is_not_written",
     ),
-    32: (f"{WARTS}::test_wart_32_a_rollout_waits_for_groups_and_never_for_a_clock",),
-    33: (f"{WARTS}::test_wart_33_a_spec_that_is_edited_meanwhile_costs_the_status_no_retry",),
+    32: (f"{WARTS}::test_wart_32_a_rollout_waits_for_groups_and_not_for_a_timer",),
+    33: (f"{WARTS}::test_wart_33_a_concurrent_spec_edit_causes_no_retry_of_the_status_write",),
     34: (f"{UNIT}/disaggregatedset/children/test_role_sets.py::test_budgets_never_hold_a_child_up",),
     35: (
         f"{PLANNER}::test_wart_35_broken_old_groups_are_not_capacity",
@@ -104,10 +104,10 @@ TESTS: dict[int, tuple[str, ...]] = {
         f"{ADMISSION}/test_validation.py::test_no_change_while_it_is_being_deleted_is_refused",
     ),
     39: (f"{ADMISSION}/test_names.py::test_the_name_of_every_pod",),
-    40: (f"{WARTS}::test_wart_40_groups_of_a_removed_role_are_told_until_the_last_one_goes",),
+    40: (f"{WARTS}::test_wart_40_groups_of_a_removed_role_are_reported_until_the_last_is_deleted",),
     41: (
-        f"{STORIES}::test_wart_41_a_lost_child_of_an_old_revision_comes_back",
-        f"{STORIES}::test_wart_41_a_name_that_somebody_has_taken_holds_up_no_rollout",
+        f"{STORIES}::test_wart_41_a_lost_child_of_an_old_revision_is_recreated",
+        f"{STORIES}::test_wart_41_a_child_name_used_by_another_owner_does_not_block_the_rollout",
     ),
     42: (f"{SCALERS}::test_seeds",),
     43: (f"{ADMISSION}/test_names.py::test_roles_that_cannot_be_together",),
@@ -120,5 +120,5 @@ def test_every_wart_has_a_test() -> None:
 
 
 @pytest.mark.parametrize("number", TESTS)
-def test_each_of_these_tests_is_there(number: int) -> None:
+def test_the_tests_of_each_wart_exist(number: int) -> None:
     assert missing_tests(TESTS[number]) == []

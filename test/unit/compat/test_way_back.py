@@ -28,7 +28,7 @@ ABOUT_TO_CHANGE = ("edited-without-history", "mid-rollout-recorded")
 WITH_HISTORY = [name for name in names() if "without-history" not in name and "lost" not in name]
 
 
-def original_finds_equal(lws: Object, revision: Object) -> bool:
+def upstream_finds_equal(lws: Object, revision: Object) -> bool:
     """Decide as upstream's controller whether anything has changed: by bytes, both encoded as it does."""
     live = record(lws).text
     return live == serialised(revision["data"]) or record(restore(lws, parse(revision))).text == live
@@ -78,7 +78,7 @@ def original_finds_equal(lws: Object, revision: Object) -> bool:
         ),
     ],
 )
-def test_keys_that_the_original_controller_gave(lws: Object, key: str) -> None:
+def test_keys_equal_those_of_upstream(lws: Object, key: str) -> None:
     revision = build_revision(lws, record(lws), 1)
     name = lws["metadata"]["name"]
     assert revision["metadata"]["name"] == f"{name}-{key}-1"
@@ -86,7 +86,7 @@ def test_keys_that_the_original_controller_gave(lws: Object, key: str) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_HISTORY)
-def test_a_revision_is_written_as_it_was(name: str) -> None:
+def test_a_revision_is_encoded_as_by_upstream(name: str) -> None:
     state = load(name)
     (newest,) = [revision for revision in state.revisions if revision["revision"] == _live_number(state)]
     built = build_revision(state.lws, record(state.lws), newest["revision"], key=_key(newest))
@@ -98,12 +98,12 @@ def test_a_revision_is_written_as_it_was(name: str) -> None:
     # Apart from annotations of our own, nothing else is there.
     assert built["metadata"].keys() == {*metadata, "annotations"}
     assert set(built["metadata"]["annotations"]) == {EXCLUSIVE_TOPOLOGY_ANNOTATION, SEAL_ANNOTATION}
-    assert original_finds_equal(state.lws, newest)
-    assert original_finds_equal(state.lws, {**built, "data": json.loads(built["data"].text)})
+    assert upstream_finds_equal(state.lws, newest)
+    assert upstream_finds_equal(state.lws, {**built, "data": json.loads(built["data"].text)})
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in ABOUT_TO_CHANGE])
-def test_the_leader_statefulset_that_we_apply_is_the_one_that_is_there(name: str) -> None:
+def test_the_applied_leader_statefulset_equals_the_stored_one(name: str) -> None:
     """The template has no label, annotation or field that upstream does not write."""
     state = load(name)
     stored, lws = state.leaders, state.lws
@@ -120,7 +120,7 @@ def test_the_leader_statefulset_that_we_apply_is_the_one_that_is_there(name: str
 
 
 @pytest.mark.parametrize("name", [name for name in WITH_HISTORY if name != "at-rest-one-template"])
-async def test_worker_statefulsets_that_we_would_create_are_those_that_are_there(name: str) -> None:
+async def test_created_worker_statefulsets_equal_the_stored_ones(name: str) -> None:
     state = load(name)
     snapshot = await Observed(state.objects).of_set()
     for group in snapshot.groups:
@@ -147,20 +147,20 @@ async def test_worker_statefulsets_that_we_would_create_are_those_that_are_there
         assert built["metadata"]["ownerReferences"] == stored["metadata"]["ownerReferences"]
 
 
-def test_a_change_of_placement_alone_is_no_change_to_the_original_controller() -> None:
+def test_upstream_sees_no_change_if_only_the_placement_changes() -> None:
     """Upstream's controller ignores annotations: the key differs, the bytes are the same."""
     lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
     plain = make_set()
     assert record(lws).text == record(plain).text
 
 
-def test_policies_that_roll_nothing_here_are_a_change_there() -> None:
+def test_upstream_rolls_out_changes_of_policies_that_we_apply_in_place() -> None:
     """Only these policies have to be restored before a return to upstream."""
     before, after = make_set(), make_set(template={"restartPolicy": "None"})
     stored = dict(build_revision(before, record(before), 1))
     stored["data"] = json.loads(stored["data"].text)
     assert record(after).form == parse(stored | {"metadata": {**stored["metadata"], "uid": "u"}}).record.form
-    assert not original_finds_equal(after, stored)
+    assert not upstream_finds_equal(after, stored)
 
 
 def _key(obj: Object) -> str:

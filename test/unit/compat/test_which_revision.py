@@ -25,14 +25,14 @@ def recorded_under_its_hash(number: int) -> dict[str, Any]:
     return revision | {"revision": number}
 
 
-async def test_of_two_equal_revisions_the_one_that_runs_is_meant() -> None:
+async def test_the_running_one_of_two_equal_revisions_is_chosen() -> None:
     state = load("at-rest-key-of-v0.4")
     (raised,) = actions_of(await Observed([*state.objects, recorded_under_its_hash(2)]).plan_set())
     assert isinstance(raised, Merge)
     assert (raised.target.uid, raised.patch) == ("uid-of-revision-1", {"revision": 3})
 
 
-async def test_what_runs_is_meant_even_if_only_an_equal_one_is_recorded() -> None:
+async def test_the_running_revision_is_chosen_even_if_only_an_equal_one_is_recorded() -> None:
     state = load("at-rest-without-history")
     (create,) = actions_of(await Observed([*state.objects, recorded_under_its_hash(4)]).plan_set())
     assert isinstance(create, Create)
@@ -41,7 +41,7 @@ async def test_what_runs_is_meant_even_if_only_an_equal_one_is_recorded() -> Non
     assert create.intent["revision"] == 5
 
 
-async def test_of_several_that_are_recorded_again_the_wanted_one_is_the_newest() -> None:
+async def test_the_desired_one_of_several_revisions_recorded_again_is_the_newest() -> None:
     state = load("mid-rollout-surge")
     lost = [revision["metadata"]["name"] for revision in state.revisions]
     objects = [obj for obj in state.objects if obj["metadata"]["name"] not in lost]

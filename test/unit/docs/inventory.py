@@ -34,14 +34,14 @@ def inventory() -> Mapping[str, frozenset[str]]:
         "labels": _constants(v1, "_LABEL"),
         "annotations": _constants(v1, "_ANNOTATION") | _constants(placement, "_ANNOTATION"),
         "environment": _constants(v1, "_ENV") | _constants(tpu, "_ENV"),
-        "conditions": said_in(in_others, _TYPES),
-        "events": said_in(in_others, _REASONS) | {reason for _, reason in conditions.KNOWN},
+        "conditions": strings_passed_to(in_others, _TYPES),
+        "events": strings_passed_to(in_others, _REASONS) | {reason for _, reason in conditions.KNOWN},
         "disaggregatedset_fields": _fields(disaggregated.KIND),
         "scaler_fields": _fields(disaggregated.SCALER_KIND),
         "disaggregatedset_labels": _constants(disaggregated, "_LABEL"),
         "disaggregatedset_annotations": _constants(disaggregated, "_ANNOTATION"),
-        "disaggregatedset_conditions": said_in(in_sets, _TYPES),
-        "disaggregatedset_events": said_in(in_sets, _REASONS),
+        "disaggregatedset_conditions": strings_passed_to(in_sets, _TYPES),
+        "disaggregatedset_events": strings_passed_to(in_sets, _REASONS),
         "disaggregatedset_metrics": metrics,
     }
 
@@ -60,7 +60,7 @@ def _trees(*, is_disaggregated: bool) -> list[ast.Module]:
     return [ast.parse(text) for text in texts if any(call in text for call in calls)]
 
 
-def said_in(trees: Sequence[ast.Module], positions: Mapping[str, int]) -> frozenset[str]:
+def strings_passed_to(trees: Sequence[ast.Module], positions: Mapping[str, int]) -> frozenset[str]:
     """Return the strings that are passed at the given positions of calls.
 
     places: for each called name, the position of the argument. A variable stands for every string that one of

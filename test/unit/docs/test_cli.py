@@ -79,7 +79,7 @@ ROLES = steps_ahead(DisaggregatedSnapshot(OBJ, NOW)).end
     ],
     ids=["status", "status of roles", "history", "diff", "plan", "doctor", "plan of roles"],
 )
-def test_the_guide_names_all_fields_of_data(heading: str, data: dict[str, Any]) -> None:
+def test_the_guide_names_all_fields_of_the_json_output(heading: str, data: dict[str, Any]) -> None:
     table = DATA.split(f"| {heading} | |\n", 1)[1].split("\n\n", 1)[0]
     nested = [value for value in data.values() if isinstance(value, list) and value]
     inner = [item for values in nested for item in values[:1] if isinstance(item, dict)]

@@ -71,7 +71,7 @@ def lost(written: Any, stored: Any, path: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("text", blocks("yaml"))
-def test_what_is_shown_as_yaml_is_accepted(text: str, tmp_path: Path) -> None:
+def test_yaml_blocks_are_accepted(text: str, tmp_path: Path) -> None:
     document = yaml.safe_load(text)
     if document.get("kind") == disaggregatedset.KIND:
         stored = defaulted(document)
@@ -144,12 +144,12 @@ def at_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("text", blocks("sh", "console"))
-def test_commands_are_taken(text: str, at_a_manifest: Path) -> None:
+def test_commands_are_accepted(text: str, at_a_manifest: Path) -> None:
     for arguments in calls_in(text):
         parse(arguments)
 
 
-def test_values_of_the_chart_are_there() -> None:
+def test_chart_values_exist() -> None:
     schema = json.loads((ROOT / "charts" / "lws" / "values.schema.json").read_text(encoding="utf-8"))
     for path in DOCUMENTS:
         for key in re.findall(r"--set[a-z-]* ([\w.]+)=", path.read_text(encoding="utf-8")):
@@ -168,17 +168,17 @@ def test_values_of_the_chart_are_there() -> None:
         ("lws pause NAME   # stop", [["pause", "NAME"]]),
     ],
 )
-def test_calls_are_seen(line: str, expected: list[list[str]]) -> None:
+def test_calls_are_found(line: str, expected: list[list[str]]) -> None:
     assert list(own_commands(line)) == expected
 
 
 @pytest.mark.parametrize("arguments", [["stat", "NAME"], ["undo"], ["status", "NAME", "--wtach"]])
-def test_mistakes_are_seen(arguments: list[str]) -> None:
+def test_mistakes_are_found(arguments: list[str]) -> None:
     with pytest.raises(click.UsageError):
         parse(arguments)
 
 
-def test_there_are_blocks_of_each_kind() -> None:
+def test_blocks_of_each_kind_occur() -> None:
     assert len(blocks("yaml")) >= 10
     calls = [
         call

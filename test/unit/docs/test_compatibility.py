@@ -23,7 +23,7 @@ COMPUTED = {
         "UnreadableSpec",
     },
 }
-SAID_IN = {
+SOURCES = {
     "events": "leaderworkerset/status/status.py runtime/refusals.py",
     "disaggregatedset_conditions": "leaderworkerset/status/status.py leaderworkerset/status/problems.py",
     "disaggregatedset_events": "leaderworkerset/left_alone.py leaderworkerset/events.py "
@@ -31,27 +31,27 @@ SAID_IN = {
 }
 
 
-def test_everything_that_the_code_has_is_listed() -> None:
+def test_every_name_in_the_code_is_listed() -> None:
     table = read_table()
     for kind, names in inventory().items():
         listed, existing = [row.name for row in table[kind]], names | COMPUTED.get(kind, set())
         assert len(listed) == len(set(listed)), f"{kind}: listed twice"
         assert existing - set(listed) == set(), f"{kind}: add it to {TABLE.name}, then `make generate-api`"
         assert set(listed) - existing == set(), (
-            f"{kind}: the code has it no more: take it out of {TABLE.name}"
+            f"{kind}: not in the code any more: remove it from {TABLE.name}"
         )
 
 
-def test_what_is_computed_is_said() -> None:
+def test_computed_names_occur_in_the_code() -> None:
     for kind, words in COMPUTED.items():
-        sources = [(ROOT / "lws" / path).read_text(encoding="utf-8") for path in SAID_IN[kind].split()]
+        sources = [(ROOT / "lws" / path).read_text(encoding="utf-8") for path in SOURCES[kind].split()]
         nodes = (node for source in sources for node in ast.walk(ast.parse(source)))
         assert words <= {node.value for node in nodes if isinstance(node, ast.Constant)}
 
 
-def test_every_proof_is_a_test_that_there_is() -> None:
+def test_every_proof_is_an_existing_test() -> None:
     assert missing_tests(proofs_of(read_table())) == []
 
 
-def test_the_page_is_that_of_the_table() -> None:
+def test_the_page_matches_the_table() -> None:
     assert PAGE.read_text(encoding="utf-8") == page_of(read_table()), "run `make generate-api`"

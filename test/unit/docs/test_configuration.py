@@ -65,20 +65,20 @@ def default_at(key: str) -> str:
     return str(value) if isinstance(value, list) else spellings.get(value, str(value))
 
 
-def test_every_key_is_there_with_its_default() -> None:
+def test_every_key_is_documented_with_its_default() -> None:
     documented = {code_in(row[0]): code_in(row[1]) or row[1] for row in rows_of("The file")}
     expected = {key: default_at(key) for key in keys_of(Configuration) if "." in key}
     assert documented == expected
 
 
-def test_every_flag_is_there_with_the_key_that_it_overrides() -> None:
+def test_every_flag_is_documented_with_the_key_that_it_overrides() -> None:
     documented = {code_in(row[0]): code_in(row[1]) for row in rows_of("Flags")}
     keys = {f"--{name}": ".".join(flag.path) for name, flag in FLAGS.items()}
     flags = [option for parameter in manager.params for option in parameter.opts]
     assert documented == {flag: keys.get(flag, "") for flag in flags}
 
 
-def test_every_permission_is_there() -> None:
+def test_every_permission_is_documented() -> None:
     documented: dict[str, set[str]] = {}
     for row in rows_of("Permissions"):
         for resource in re.findall(r"`([^`]+)`", row[0]):

@@ -17,11 +17,11 @@ def missing_in(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DESIGN.glob("*.md")))
-def test_every_file_that_is_named_exists(page: str) -> None:
+def test_every_named_file_exists(page: str) -> None:
     assert missing_in((DESIGN / page).read_text(encoding="utf-8")) == []
 
 
-def test_frequent_changes_name_where_they_go() -> None:
+def test_frequent_changes_name_the_files_to_change() -> None:
     text = (DESIGN / "where.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (?!change|---)(.+?) \| (.+) \|$", text, re.MULTILINE)
     assert len(rows) >= 15
@@ -35,5 +35,5 @@ def test_frequent_changes_name_where_they_go() -> None:
         ("`lws/gone.py`", ["lws/gone.py"]),
     ],
 )
-def test_what_is_missing_is_found(text: str, missing: list[str]) -> None:
+def test_missing_files_are_found(text: str, missing: list[str]) -> None:
     assert missing_in(text) == missing

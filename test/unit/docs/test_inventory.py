@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from test.unit.docs.inventory import said_in
+from test.unit.docs.inventory import strings_passed_to
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,11 @@ from test.unit.docs.inventory import said_in
         pytest.param("other(x, 'A')", set(), id="another call"),
     ],
 )
-def test_said_in(source: str, expected: set[str]) -> None:
-    assert said_in([ast.parse(source)], {"say": 1}) == expected
+def test_strings_passed_to_a_function_are_found(source: str, expected: set[str]) -> None:
+    assert strings_passed_to([ast.parse(source)], {"say": 1}) == expected
 
 
 def test_a_name_may_come_from_another_module() -> None:
-    assert said_in([ast.parse("A = 'B'"), ast.parse("from a import A\nsay(x, A)")], {"say": 1}) == {"B"}
+    assert strings_passed_to([ast.parse("A = 'B'"), ast.parse("from a import A\nsay(x, A)")], {"say": 1}) == {
+        "B"
+    }

@@ -36,11 +36,11 @@ def dead_links_in(document: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_leads_somewhere(document: Path) -> None:
+def test_every_link_has_a_target(document: Path) -> None:
     assert dead_links_in(document) == []
 
 
-def test_there_are_documents_with_links() -> None:
+def test_documents_with_links_are_found() -> None:
     linking = {path.name for path in DOCUMENTS if LINK.search(path.read_text(encoding="utf-8"))}
     assert {"README.md", "CONTRIBUTING.md"} <= linking
 

@@ -26,7 +26,7 @@ def text() -> str:
     return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
-def test_there_are_pictures_of_each_kind() -> None:
+def test_each_kind_of_rollout_has_a_picture() -> None:
     stories = {
         name: parse_story((STORIES / f"{name}.txt").read_text("utf-8")) for name in PICTURE.findall(text())
     }
@@ -36,7 +36,7 @@ def test_there_are_pictures_of_each_kind() -> None:
         assert kind in headings
 
 
-def test_numbers_and_defaults_are_those_of_the_code() -> None:
+def test_numbers_and_defaults_match_the_code() -> None:
     assert SetSpec.of(make_set()).progress_deadline is None
     assert "The deadline is optional" in text()
     assert f"at most {summary.MOST_NAMED} of those" in text()
@@ -44,7 +44,7 @@ def test_numbers_and_defaults_are_those_of_the_code() -> None:
         assert f"| `{field.name}` | {field.default} |" in text()
 
 
-def test_every_field_of_the_status_that_it_names_exists() -> None:
+def test_every_named_status_field_exists() -> None:
     table = text().split("| In the status | Means |")[1].split("\n\n")[0]
     first_column = re.findall(r"^\| (.*?) \| ", table, re.MULTILINE)
     named = {name for cell in first_column if "condition" not in cell for name in re.findall(r"`(\w+)", cell)}

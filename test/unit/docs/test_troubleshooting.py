@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from test.unit.docs.inventory import said_in
+from test.unit.docs.inventory import strings_passed_to
 from tools.conformance.__main__ import read_table
 from tools.series import series_of, served
 
@@ -50,16 +50,16 @@ def fragments_of(quote: str) -> list[str]:
     return [part for piece in quote.split("…") if (part := piece.strip(" :;,.()"))]
 
 
-def is_said(fragment: str) -> bool:
+def occurs_in_code(fragment: str) -> bool:
     return fragment in texts()
 
 
-def test_every_quote_is_what_the_code_says() -> None:
-    unsaid = [part for quote in quotes() for part in fragments_of(quote) if not is_said(part)]
-    assert unsaid == [], "docs/operations quotes what the code does not say (any more)"
+def test_every_quote_occurs_in_the_code() -> None:
+    unknown = [part for quote in quotes() for part in fragments_of(quote) if not occurs_in_code(part)]
+    assert unknown == [], "docs/operations quotes texts that are not in the code (any more)"
 
 
-def test_there_are_quotes() -> None:
+def test_quotes_are_found() -> None:
     assert len(quotes()) > 40
 
 
@@ -73,7 +73,7 @@ def test_every_condition_and_reason_has_an_anchor_and_no_other_word() -> None:
     sources = (path.read_text(encoding="utf-8") for path in SOURCES)
     trees = [ast.parse(source) for source in sources if "Condition(" in source]
     listed = {row.name for kind in KINDS for row in read_table()[kind]}
-    reasons = said_in(trees, {"Condition": 2})
+    reasons = strings_passed_to(trees, {"Condition": 2})
     assert {"AllGroupsReady", "ProgressDeadlineExceeded"} <= reasons
     assert headings_of("troubleshooting/reasons.md") == listed | reasons
 

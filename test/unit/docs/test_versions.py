@@ -36,12 +36,12 @@ def claim(tested: Mapping[str, frozenset[str]]) -> str:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_documents_claim_what_has_passed(document: str) -> None:
+def test_documents_name_the_versions_that_have_passed(document: str) -> None:
     text = " ".join((ROOT / document).read_text(encoding="utf-8").split())
     assert claim(TESTED) in text.replace("`", "")
 
 
-def test_every_version_is_in_the_table_with_suites_that_have_a_name() -> None:
+def test_every_version_in_the_table_has_known_suites() -> None:
     assert list(TESTED) == list(RELEASES)
     assert set(TESTED.values()) <= set(_NAMES)
 
@@ -62,5 +62,5 @@ def test_every_version_is_in_the_table_with_suites_that_have_a_name() -> None:
     ],
     ids=["all", "one each", "two and none", "three"],
 )
-def test_the_words_for_a_table(tested: Mapping[str, set[str]], words: str) -> None:
+def test_a_table_is_summarised_in_words(tested: Mapping[str, set[str]], words: str) -> None:
     assert claim({minor: frozenset(suites) for minor, suites in tested.items()}) == words

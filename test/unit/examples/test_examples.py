@@ -54,7 +54,7 @@ def leader(lws: dict[str, Any]) -> dict[str, Any]:
 
 
 @each_file
-def test_a_file_opens_with_what_it_shows_and_how_to_look(path: Path) -> None:
+def test_a_file_begins_with_its_purpose_and_command(path: Path) -> None:
     opening = path.read_text().split("\napiVersion:")[0]
     assert all(line.startswith("#") for line in opening.splitlines())
     assert "What to look at" in opening
@@ -87,18 +87,18 @@ def test_a_file_with_roles_says_how_requests_stay_within_a_revision(path: Path) 
     assert ("stay within one revision" in opening) == (path.parent.name == "disaggregated")
 
 
-def test_no_set_is_hidden_where_nobody_looks() -> None:
+def test_disaggregatedsets_are_only_in_their_folder() -> None:
     apart = [path for path in FILES if path.parent.name != "disaggregated"]
     assert not [path for path in apart if objects(path, disaggregated.KIND)]
 
 
-def test_names_are_used_once() -> None:
+def test_names_are_unique() -> None:
     names = [(obj["kind"], obj["metadata"]["name"]) for path in FILES for obj in objects(path)]
     assert len(names) == len(set(names))
 
 
 @each_file
-def test_commands_hold_no_reference_that_stays_unexpanded(path: Path) -> None:
+def test_commands_contain_no_unexpanded_reference(path: Path) -> None:
     for lws in everything_with_templates(path):
         for template in templates(lws):
             for container in template["spec"]["containers"]:
@@ -108,7 +108,7 @@ def test_commands_hold_no_reference_that_stays_unexpanded(path: Path) -> None:
 
 
 @each_file
-def test_programs_in_config_maps_are_programs(path: Path) -> None:
+def test_files_in_config_maps_are_valid(path: Path) -> None:
     for config in objects(path, "ConfigMap"):
         for name, text in config["data"].items():
             if name.endswith(".py"):

@@ -42,7 +42,7 @@ MOST_PODS, MOST_ROUNDS = 40, 60
 
 @EXAMPLES
 @given(disaggregated_sets(), disaggregated_sets())
-def test_every_set_gets_an_answer(new: dict[str, Any], old: dict[str, Any]) -> None:
+def test_every_review_is_answered(new: dict[str, Any], old: dict[str, Any]) -> None:
     before = copy.deepcopy((new, old))
     for previous, gang in itertools.product((None, old), (None, *PROVIDERS.values())):
         errors, warnings = errors_in(new, previous, [old]), warnings_in(new, previous, gang)
@@ -54,7 +54,7 @@ def test_every_set_gets_an_answer(new: dict[str, Any], old: dict[str, Any]) -> N
 
 @EXAMPLES
 @given(disaggregated_sets())
-def test_what_is_stored_can_be_read(raw: dict[str, Any]) -> None:
+def test_stored_sets_are_readable(raw: dict[str, Any]) -> None:
     stored = defaulted(raw)
     if is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) and not errors_in(stored):
         assert fault_of(stored) == ""
@@ -63,7 +63,7 @@ def test_what_is_stored_can_be_read(raw: dict[str, Any]) -> None:
 
 @EXAMPLES
 @given(disaggregated_sets())
-def test_every_child_of_a_set_that_is_stored_can_be_stored_too(raw: dict[str, Any]) -> None:
+def test_every_child_of_a_stored_set_is_accepted(raw: dict[str, Any]) -> None:
     """So the admission of children never blocks a rollout."""
     stored = defaulted(raw)
     if not is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) or errors_in(stored):
@@ -96,7 +96,7 @@ def pods_of(stored: dict[str, Any]) -> int:
     return int(spec.get("slices", 1) * sum(sizes))
 
 
-def what_is_said(world: World) -> str:
+def outcome_of(world: World) -> str:
     """Return the reason why a set is not in its desired state, or "Available"."""
     holding = {kind for kind, status in world.conditions.items() if status == "True"}
     named = holding & {"Available", "ReplicaFailure", "Stalled"}
@@ -105,7 +105,7 @@ def what_is_said(world: World) -> str:
 
 @EXAMPLES
 @given(disaggregated_sets())
-def test_every_set_that_is_stored_settles_or_says_why_not(raw: dict[str, Any]) -> None:
+def test_every_stored_set_settles_or_reports_why_not(raw: dict[str, Any]) -> None:
     stored = accepted(raw)
     if stored is None or pods_of(stored) > MOST_PODS:
         return
@@ -115,4 +115,4 @@ def test_every_set_that_is_stored_settles_or_says_why_not(raw: dict[str, Any]) -
         for _ in range(MOST_ROUNDS):
             if not world.go_on() and not world.manager.ring():
                 break
-        assert what_is_said(world), (stored["spec"], world.status)
+        assert outcome_of(world), (stored["spec"], world.status)

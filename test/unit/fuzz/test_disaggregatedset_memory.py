@@ -124,15 +124,15 @@ class NoCluster:
     """A cluster for reads that bypass the store."""
 
     def __init__(self, stored: list[dict[str, Any]]) -> None:
-        self._known = {(obj["kind"], obj["metadata"]["name"]): obj for obj in stored}
+        self._stored = {(obj["kind"], obj["metadata"]["name"]): obj for obj in stored}
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
-        if (kind, name) not in self._known:
+        if (kind, name) not in self._stored:
             raise NotFound(404, "NotFound", name)
-        return self._known[kind, name]
+        return self._stored[kind, name]
 
 
-async def look(stored: list[dict[str, Any]]) -> Plan:
+async def plan_with(stored: list[dict[str, Any]]) -> Plan:
     store = Store(lambda before, after: None, [*SET_TABLES, *TABLES])
     for number, obj in enumerate(stored):
         obj["metadata"].setdefault("resourceVersion", str(number + 1))
@@ -152,7 +152,7 @@ def running() -> dict[str, dict[str, Any]]:
     return {obj["metadata"]["name"]: obj["spec"] for obj in objects() if obj["metadata"]["name"] in names}
 
 
-def check_nothing_that_runs_goes(stored: list[dict[str, Any]], planned: Plan) -> None:
+def check_no_running_group_is_deleted(stored: list[dict[str, Any]], planned: Plan) -> None:
     """Check that the plan removes no group of the target revision.
 
     Children and roles whose number of groups was edited are skipped.
@@ -173,7 +173,7 @@ RUNNING = running()
 
 
 @pytest.mark.parametrize("part", range(10))
-async def test_no_pass_raises_whatever_is_remembered(part: int) -> None:
+async def test_no_pass_raises_with_random_records(part: int) -> None:
     for seed in range(part * RUNS // 10, (part + 1) * RUNS // 10):
         dice = random.Random(seed)
         stored = objects()
@@ -183,7 +183,7 @@ async def test_no_pass_raises_whatever_is_remembered(part: int) -> None:
             garble(dice.choice([stored[0], dice.choice(stored)]), dice)
         before = copy.deepcopy(stored)
         try:
-            check_nothing_that_runs_goes(stored, await look(stored))
+            check_no_running_group_is_deleted(stored, await plan_with(stored))
         except Exception as error:
             error.add_note(f"seed {seed}: {before}")
             raise

@@ -29,12 +29,12 @@ def test_the_version_is_that_of_the_api_server(minor: str, expected: tuple[int, 
 
 
 @pytest.mark.parametrize("minor", ["34", "35+", "100"])
-def test_a_cluster_that_is_new_enough_is_taken(minor: str) -> None:
+def test_a_recent_cluster_is_accepted(minor: str) -> None:
     require_version(of_minor(minor), "1.34", "never said")
 
 
 @pytest.mark.parametrize(("minor", "version"), [("33+", "1.33"), ("9", "1.9")])
-def test_one_that_is_too_old_is_named_with_the_reason(minor: str, version: str) -> None:
+def test_a_test_is_skipped_with_a_reason_if_the_cluster_is_too_old(minor: str, version: str) -> None:
     with pytest.raises(pytest.skip.Exception) as skipped:
         require_version(of_minor(minor), "1.34", "it drops the field")
     assert str(skipped.value) == f"needs Kubernetes 1.34, and this is {version}: it drops the field"
@@ -47,7 +47,7 @@ def test_one_that_is_too_old_is_named_with_the_reason(minor: str, version: str) 
         ({"CLUSTER": "", "K8S": "1.7"}, "K8S=1.7: the local cluster can be one of "),
     ],
 )
-def test_what_nobody_has_ends_the_run(
+def test_an_unknown_cluster_ends_the_run(
     variables: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
@@ -80,12 +80,12 @@ def test_nodes_of_an_existing_cluster_are_simulated_on_demand(
     assert simulates() is expected
 
 
-def test_other_nodes_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_kind_of_nodes_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODES", "real")
     with pytest.raises(pytest.exit.Exception, match=r"^NODES=real: expected simulated, or nothing$"):
         simulates()
 
 
-def test_webhooks_are_called_on_loopback_unless_it_is_said_where() -> None:
+def test_webhooks_are_called_on_loopback_by_default() -> None:
     assert of_minor("36").host_address == LOOPBACK
     assert ForeignCluster(Path("kubeconfig"), Path(), "10.0.0.1").host_address == "10.0.0.1"

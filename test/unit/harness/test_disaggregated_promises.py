@@ -141,11 +141,11 @@ WHOLE = f"""{BEGUN}
     [
         pytest.param(WHOLE, id="a rollout"),
         pytest.param(f"{BEGUN}\n set x=3 y=2\n b/x 2", id="a higher target, a higher ceiling"),
-        pytest.param(f"{BEGUN}\n set x=1 y=1\n a/x 0\n a/y 0", id="a half is finished"),
-        pytest.param(f"{REST}\n set x=1 y=2\n a/x 1\n a/x pod 1 gone", id="a wish for fewer"),
+        pytest.param(f"{BEGUN}\n set x=1 y=1\n a/x 0\n a/y 0", id="an incomplete revision is completed"),
+        pytest.param(f"{REST}\n set x=1 y=2\n a/x 1\n a/x pod 1 gone", id="a lower target"),
         pytest.param("set x=? y=1\n revision a=1\n scaler x=4\n a/x 4\n a/y 1", id="a scaler"),
-        pytest.param(f"{REST}\n revision b=2\n revision a=3", id="there and back"),
-        pytest.param(f"{REST}\n a/x pod 0 gone admin", id="a pod is taken away"),
+        pytest.param(f"{REST}\n revision b=2\n revision a=3", id="a rollback"),
+        pytest.param(f"{REST}\n a/x pod 0 gone admin", id="a pod is deleted by another client"),
         pytest.param(f"{REST}\n a/x pod 0 restarted\n a/x pod 0 gone", id="a group is recreated"),
         pytest.param(
             f"{BEGUN}\n a/x 1\n a/x pod 1 gone\n a/x ready 2\n ~b/x 2",
@@ -153,7 +153,7 @@ WHOLE = f"""{BEGUN}
         ),
     ],
 )
-def test_what_keeps_its_promises(story: str) -> None:
+def test_correct_rollouts_pass(story: str) -> None:
     assert violations(steps_of("pd", changes(story))) == []
 
 
@@ -167,26 +167,30 @@ def test_what_keeps_its_promises(story: str) -> None:
             "surge",
             id="raised long after a StatefulSet created a pod",
         ),
-        pytest.param(f"{BEGUN}\n a/x 0", "floor", id="two at once"),
-        pytest.param(f"{REST}\n revision b=2\n b/x 0\n a/x 1", "floor", id="nothing new is ready"),
-        pytest.param(f"{BEGUN}\n a/x 1\n a/x pod 1 gone\n a/x 2", "direction", id="an old one grows"),
-        pytest.param(f"{BEGUN}\n b/x 0", "direction", id="the new one shrinks"),
-        pytest.param(f"{REST}\n c/x 0", "record", id="nobody has recorded it"),
+        pytest.param(f"{BEGUN}\n a/x 0", "floor", id="two groups at once"),
+        pytest.param(f"{REST}\n revision b=2\n b/x 0\n a/x 1", "floor", id="no new group is ready"),
+        pytest.param(f"{BEGUN}\n a/x 1\n a/x pod 1 gone\n a/x 2", "direction", id="an old child grows"),
+        pytest.param(f"{BEGUN}\n b/x 0", "direction", id="the new child shrinks"),
+        pytest.param(f"{REST}\n c/x 0", "record", id="not recorded"),
         pytest.param(f"{BEGUN}\n a/x gone", "reason", id="deleted with its groups"),
-        pytest.param(f"{BEGUN}\n a/x pod 0 gone", "reason", id="a pod goes"),
+        pytest.param(f"{BEGUN}\n a/x pod 0 gone", "reason", id="a pod is deleted"),
         pytest.param(
             f"{REST}\n a/x pod 1 restarted\n a/x pod 0 gone", "reason", id="another group is recreated"
         ),
-        pytest.param(f"{REST}\n revision b=2\n b/x 0\n b/y 0\n b/x 1\n a/y 1", "pairs", id="a half stays"),
-        pytest.param(f"{BEGUN}\n done x=2 y=2", "end", id="done is said too early"),
+        pytest.param(
+            f"{REST}\n revision b=2\n b/x 0\n b/y 0\n b/x 1\n a/y 1",
+            "pairs",
+            id="an incomplete revision remains",
+        ),
+        pytest.param(f"{BEGUN}\n done x=2 y=2", "end", id="available too early"),
     ],
 )
-def test_what_breaks_one(story: str, promise: str) -> None:
+def test_violations_are_found(story: str, promise: str) -> None:
     actual = violations(steps_of("pd", changes(story)))
     assert promise in {violation.what.partition(":")[0] for violation in actual}
 
 
-def test_what_others_delete_breaks_none() -> None:
+def test_deletions_by_other_clients_are_no_violation() -> None:
     """A deletion counts from the moment when a manager may have seen it."""
     story = f"{BEGUN}\n b/x gone\n ~a/y 1\n b/x 0\n b/x 1"
     assert violations(steps_of("pd", changes(story)), lost={"b/x"}) == []

@@ -23,35 +23,35 @@ def turn(version: int, index: int, is_observed: bool) -> SpecChange:
             Leader("b", "old", 21),
             [AT_REST, HELD, turn(22, 2, False), turn(24, 2, True)],
             True,
-            id="made before the StatefulSet was told, right after the deletion",
+            id="created before the StatefulSet was changed, right after the deletion",
         ),
         pytest.param(
             Leader("a", "old", 1, 20),
             Leader("b", "old", 23),
             [AT_REST, HELD, turn(22, 2, False), turn(24, 2, True)],
             True,
-            id="made before its controller had seen it",
+            id="created before the controller observed the change",
         ),
         pytest.param(
             Leader("b", "old", 21, 30),
             Leader("c", "new", 31),
             [AT_REST, HELD, turn(22, 2, False), turn(24, 2, True)],
             False,
-            id="the new one",
+            id="the new leader",
         ),
         pytest.param(
             Leader("a", "old", 1, 20),
             Leader("b", "old", 21),
             [AT_REST, HELD],
             False,
-            id="restarted, and nobody was told of a turn",
+            id="restarted without a turn",
         ),
         pytest.param(
             Leader("c", "new", 31, 40),
             Leader("d", "new", 41),
             [AT_REST, HELD, turn(22, 2, True), turn(42, 1, True)],
             False,
-            id="a new one is replaced again",
+            id="a new leader is replaced again",
         ),
         pytest.param(
             Leader("b", "wrong", 21, 30),
@@ -60,14 +60,14 @@ def turn(version: int, index: int, is_observed: bool) -> SpecChange:
             True,
             id="a broken update is left by way of the first template",
         ),
-        pytest.param(Leader("a", "old", 1), Leader("b", "old", 21), [], False, id="nothing is known"),
+        pytest.param(Leader("a", "old", 1), Leader("b", "old", 21), [], False, id="no change is known"),
     ],
 )
 def test_a_detour(former: Leader, leader: Leader, spec_changes: list[SpecChange], expected: bool) -> None:
     assert is_detour(2, former, leader, spec_changes) is expected
 
 
-def test_a_group_that_goes_before_its_turn_is_counted() -> None:
+def test_a_group_deleted_before_its_turn_is_counted() -> None:
     """The next change of the StatefulSet is another group's turn."""
     spec_changes = [AT_REST, HELD, turn(22, 2, True), turn(30, 1, True)]
     assert not is_detour(0, Leader("a", "old", 1, 15), Leader("b", "old", 16), spec_changes)

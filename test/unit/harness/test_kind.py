@@ -116,7 +116,7 @@ def plugin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("plugin")
-def test_a_cluster_comes_and_goes(machine: Machine, tmp_path: Path) -> None:
+def test_a_cluster_is_created_and_deleted(machine: Machine, tmp_path: Path) -> None:
     with kind_cluster(tmp_path) as (kubeconfig, address):
         assert json.loads(kubeconfig.read_text()) == _KUBECONFIG
         assert address == "172.18.0.1"
@@ -128,14 +128,14 @@ def test_a_cluster_comes_and_goes(machine: Machine, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("plugin")
-def test_it_goes_after_a_failure_too(machine: Machine, tmp_path: Path) -> None:
+def test_a_cluster_is_deleted_after_a_failure(machine: Machine, tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), kind_cluster(tmp_path):
         raise ZeroDivisionError
     assert machine.calls[-1].startswith("kind delete cluster")
 
 
 @pytest.mark.usefixtures("plugin")
-def test_it_goes_when_its_network_cannot_be_called_from(machine: Machine, tmp_path: Path) -> None:
+def test_a_cluster_without_a_usable_network_is_deleted(machine: Machine, tmp_path: Path) -> None:
     machine.docker([_IPV6])
     with pytest.raises(KindError, match="no IPv4 gateway"), kind_cluster(tmp_path):
         pytest.fail("the block runs")
@@ -143,7 +143,7 @@ def test_it_goes_when_its_network_cannot_be_called_from(machine: Machine, tmp_pa
 
 
 @pytest.mark.usefixtures("plugin")
-def test_the_image_of_the_node_may_be_chosen(
+def test_the_node_image_is_configurable(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KIND_IMAGE", "kindest/node:v1.32.2")
@@ -154,7 +154,7 @@ def test_the_image_of_the_node_may_be_chosen(
 
 @pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize("fails", ["create", "delete"])
-def test_a_command_that_fails_is_named(fails: str, machine: Machine, tmp_path: Path) -> None:
+def test_a_failed_command_is_named(fails: str, machine: Machine, tmp_path: Path) -> None:
     machine.kind(fails)
     with pytest.raises(KindError, match=rf"kind {fails} cluster .*ended with 1"), kind_cluster(tmp_path):
         pytest.fail("the block runs")
@@ -162,14 +162,16 @@ def test_a_command_that_fails_is_named(fails: str, machine: Machine, tmp_path: P
 
 @pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize("program", ["docker", "kind"])
-def test_what_is_missing_is_named(program: str, machine: Machine, tmp_path: Path) -> None:
+def test_a_missing_program_is_named(program: str, machine: Machine, tmp_path: Path) -> None:
     machine.remove(program)
     with pytest.raises(KindError, match=f"it needs {program} on the PATH"), kind_cluster(tmp_path):
         pytest.fail("the block runs")
     assert machine.calls == []
 
 
-def test_the_plugin_may_be_missing(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_plugin_is_reported(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pytest_kind", None)
     message = r"pip install --require-hashes -r requirements/kind\.txt"
     with pytest.raises(KindError, match=message), kind_cluster(tmp_path):
@@ -181,25 +183,31 @@ def test_the_plugin_may_be_missing(machine: Machine, tmp_path: Path, monkeypatch
     ("environment", "network"),
     [({}, "kind"), ({"KIND_EXPERIMENTAL_DOCKER_NETWORK": "other"}, "other")],
 )
-def test_the_network_is_that_of_kind(environment: dict[str, str], network: str, machine: Machine) -> None:
+def test_the_network_of_kind_is_inspected(
+    environment: dict[str, str], network: str, machine: Machine
+) -> None:
     assert host_address(environment) == "172.18.0.1"
     assert machine.calls == [f"docker network inspect {network}"]
 
 
 @pytest.mark.parametrize("config", [None, [], [{"Subnet": "172.18.0.0/16"}], [_IPV6]])
-def test_a_network_without_a_gateway(config: list[dict[str, str]] | None, machine: Machine) -> None:
+def test_a_network_without_a_gateway_is_an_error(
+    config: list[dict[str, str]] | None, machine: Machine
+) -> None:
     machine.docker(config)
     with pytest.raises(KindError, match="the Docker network kind has no IPv4 gateway"):
         host_address({})
 
 
-def test_docker_that_does_not_run(machine: Machine) -> None:
+def test_a_docker_that_is_not_running_is_an_error(machine: Machine) -> None:
     machine.docker_refuses("Cannot connect to the Docker daemon")
     with pytest.raises(KindError, match="docker network inspect kind failed: Cannot connect to the Docker"):
         host_address({})
 
 
-def test_webhooks_are_served_where_the_node_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_webhooks_are_served_at_the_address_that_nodes_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored = FakeCluster(tmp_path)
     cluster = ForeignCluster(tmp_path / "kubeconfig", tmp_path, "172.18.0.1")
     for name in ("kubectl", "kubeconfig_for_service_account"):

@@ -67,7 +67,7 @@ class Attack:
         self.spec = parse(snapshot.obj)
         self.is_judged = True
         if self.key != former:
-            self.floors = self._wanted()
+            self.floors = self._desired()
         targets = RoleTargets(snapshot, self.spec, self.key)
         self.roles = {
             (index, target.name): target
@@ -126,7 +126,7 @@ class Attack:
             }
             yield child, 0 if is_terminating(child) else child["spec"]["replicas"], pods
 
-    def _wanted(self) -> Counter[tuple[int, str]]:
+    def _desired(self) -> Counter[tuple[int, str]]:
         counts: Counter[tuple[int, str]] = Counter()
         for child, desired, _ in self._groups():
             counts[self._where(child)] += desired

@@ -153,8 +153,8 @@ class Pods:
         self._cluster = cluster
         for failure in ("crash", "fail", "lose_node"):
             setattr(nodes, failure, self._noted(getattr(nodes, failure)))
-        self._condemn = cluster.condemn
-        cluster.condemn = self._judged  # type: ignore[method-assign]
+        self._request_deletion = cluster.request_deletion
+        cluster.request_deletion = self._judged  # type: ignore[method-assign]
 
     def _noted(self, happen: Any) -> Any:
         def noted(pod: Any) -> None:
@@ -166,7 +166,7 @@ class Pods:
     def _judged(self, obj: Any, foreground: bool = False) -> Any:
         if obj["kind"] == "Pod" and not is_terminating(obj):
             assert self._has_reason(obj), f"reason: {obj['metadata']['name']} is restarted"
-        return self._condemn(obj, foreground)
+        return self._request_deletion(obj, foreground)
 
     def _has_reason(self, pod: Any) -> bool:
         """Return whether the pod has failed, or its owners do not want it any more."""

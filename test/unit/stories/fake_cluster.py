@@ -130,7 +130,7 @@ class FakeCluster:
         self._living.discard(stored["metadata"]["uid"])
         self._to_collect |= self._children.pop(stored["metadata"]["uid"], set())
 
-    def condemn(self, obj: Object, foreground: bool = False) -> dict[str, Any] | None:
+    def request_deletion(self, obj: Object, foreground: bool = False) -> dict[str, Any] | None:
         """Delete an object. Return what is left for its kubelet or its dependents; None if it is removed at
         once.
         """
@@ -174,14 +174,14 @@ class FakeCluster:
                 owner = controller_of(obj)
                 # Meanwhile another object may have that name.
                 if owner is not None and owner["uid"] not in self._living and not is_terminating(obj):
-                    self.condemn(obj)
+                    self.request_deletion(obj)
         return self._version != version
 
     def _finalize(self, obj: dict[str, Any]) -> None:
         dependents = self.owned_by(obj["metadata"]["uid"])
         for dependent in dependents:
             if not is_terminating(dependent):
-                self.condemn(dependent, foreground=dependent["kind"] == "StatefulSet")
+                self.request_deletion(dependent, foreground=dependent["kind"] == "StatefulSet")
         if dependents:
             return
         others = [finalizer for finalizer in obj["metadata"]["finalizers"] if finalizer != _FOREGROUND]
@@ -297,7 +297,7 @@ class FakeCluster:
         stored = self._named(target)
         if version not in ("", stored["metadata"]["resourceVersion"]):
             raise Conflict(409, "Conflict", f"{target} was changed meanwhile")
-        remains = self.condemn(stored, propagation == "Foreground")
+        remains = self.request_deletion(stored, propagation == "Foreground")
         if remains is None and target.kind == "Pod":
             # The API server returns the last state of a pod that is gone, and of nothing else.
             return self.log["Pod"][-1][1]

@@ -17,7 +17,7 @@ from lws.leaderworkerset.assessment.prewarm import has_ended, is_idle
 from lws.leaderworkerset.pod_identity import must_return_to
 from lws.runtime.actions import Object
 from test.unit.stories.fake_cluster import FakeCluster
-from test.unit.stories.statefulset_sync import SeenPod, Told, sync
+from test.unit.stories.statefulset_sync import SeenPod, StatefulSetSpec, sync
 
 Move = Callable[[], object]
 _HASH = "controller-revision-hash"
@@ -84,7 +84,7 @@ class FakeNodes:
         self.held.add(pod["metadata"]["uid"])
         self.stuck.add(pod["metadata"]["uid"])
         self._report(pod, ready=False)
-        self._cluster.condemn(self._cluster.objects["Pod", pod["metadata"]["name"]])
+        self._cluster.request_deletion(self._cluster.objects["Pod", pod["metadata"]["name"]])
 
     def sync(self, statefulset: dict[str, Any]) -> None:
         """Run one pass of the StatefulSet controller."""
@@ -92,10 +92,10 @@ class FakeNodes:
         if is_terminating(statefulset) or cluster.find("StatefulSet", name) is None:
             return
         pods = self._pods_of(statefulset)
-        spec = self._told(statefulset)
+        spec = self._spec_of(statefulset)
         did = sync(spec, [_seen(pod) for pod in pods.values()])
         for ordinal in did.deleted:
-            cluster.condemn(pods[ordinal])
+            cluster.request_deletion(pods[ordinal])
         for ordinal, revision in did.create:
             self._create(statefulset, ordinal, revision)
         ready = sum(_seen(pod).ready for pod in pods.values())
@@ -119,13 +119,13 @@ class FakeNodes:
                 self._cluster.change(pod, {"ownerReferences": [owner_reference(statefulset)]})
         return {_ordinal(pod): pod for pod in self._cluster.owned_by(metadata["uid"], "Pod")}
 
-    def _told(self, statefulset: Object) -> Told:
+    def _spec_of(self, statefulset: Object) -> StatefulSetSpec:
         spec, status = statefulset["spec"], statefulset.get("status") or {}
         rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
         update, current = self._revision(statefulset), status.get("currentRevision")
         if current is None or self._cluster.find("ControllerRevision", current) is None:
             current = update
-        return Told(
+        return StatefulSetSpec(
             replicas=spec["replicas"],
             current=current,
             update=update,

@@ -59,22 +59,22 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     assert is_observed or not deleted, "deleted before the StatefulSet controller has reported"
     is_current = revision_of(snapshot.leaders["spec"]["template"]) == target
     early = {index for index in replaced if index < partition or not is_current}
-    assert not early, f"{early} are deleted, and could come back as they were"
+    assert not early, f"{early} are deleted, and could be recreated unchanged"
     removed = replaced | set(range(replicas, stored))
     if spec["rolloutStrategy"].get("paused"):
         assert not replaced, "a paused rollout replaces groups"
         covered = range(lowered, min(partition, replicas))
         moved = [group.index for group in snapshot.groups if group.index in covered and outdated(group)]
-        assert not is_current or not moved, f"a paused rollout goes on with {moved}"
+        assert not is_current or not moved, f"a paused rollout continues with {moved}"
     elif is_prewarming(snapshot, plan):
         assert not replaced, "a rollout that waits for nodes replaces groups"
         covered = range(lowered, min(partition, replicas))
         moved = [group.index for group in snapshot.groups if group.index in covered and outdated(group)]
-        assert not is_current or not moved, f"a rollout that waits for nodes goes on with {moved}"
+        assert not is_current or not moved, f"a rollout that waits for nodes continues with {moved}"
     elif is_current and is_observed and not spec.get("startStrategy"):
         broken = {group.index for group in snapshot.groups if outdated(group) and is_down(group, images)}
         unreplaced = {index for index in broken - replaced if max(partition, lowered) <= index < replicas}
-        assert not unreplaced, f"groups {unreplaced} are broken, and nobody replaces them"
+        assert not unreplaced, f"groups {unreplaced} are broken and not replaced"
         # A step of its own reacts to the change of replicas.
         recorded = (snapshot.leaders["metadata"].get("annotations") or {}).get(REPLICAS_ANNOTATION)
         if stored == replicas == spec["replicas"] and recorded == str(stored):
@@ -144,7 +144,7 @@ def check_group_pass(snapshot: GroupSnapshot, plan: Plan, images: Images, incide
         if isinstance(action, Delete) and action.target.kind == "StatefulSet":
             deleted = {action.target.uid for action in _actions(plan) if isinstance(action, Delete)}
             is_going = is_terminating(snapshot.leader) or snapshot.leader["metadata"]["uid"] in deleted
-            assert is_going, f"{action.target} goes without its leader"
+            assert is_going, f"{action.target} is deleted without its leader"
         if isinstance(action, Create) and action.intent["kind"] == "StatefulSet":
             check_workers(action.intent, snapshot.leader, images)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 
-from test.unit.stories.statefulset_sync import SeenPod, Told, sync
+from test.unit.stories.statefulset_sync import SeenPod, StatefulSetSpec, sync
 
 
 @dataclass
@@ -62,7 +62,7 @@ class FakeStatefulSet:
         self.observed_generation = self.generation
         self.update_revision = self.revision
         did = sync(
-            Told(
+            StatefulSetSpec(
                 replicas=self.replicas,
                 current=self.current_revision or self.revision,
                 update=self.revision,

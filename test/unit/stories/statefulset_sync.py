@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StatefulSetSpec:
     """The spec of a StatefulSet.
 
     current, update: its own revisions, as in its status after the controller has seen the template.
@@ -49,23 +49,23 @@ class SeenPod:
 class Sync:
     """The decisions of one pass, which takes effect in the order of the fields.
 
-    remove: pods that have ended. create: ordinal and revision of missing pods. condemn: pods beyond the
+    remove: pods that have ended. create: ordinal and revision of missing pods. surplus: pods beyond the
     replicas. replace: pods that move to the update revision. current: the current revision afterwards.
     """
 
     remove: tuple[int, ...]
     create: tuple[tuple[int, str], ...]
-    condemn: tuple[int, ...]
+    surplus: tuple[int, ...]
     replace: tuple[int, ...]
     current: str
 
     @property
     def deleted(self) -> tuple[int, ...]:
         """Ordinals of all deleted pods, without duplicates."""
-        return tuple(dict.fromkeys((*self.remove, *self.condemn, *self.replace)))
+        return tuple(dict.fromkeys((*self.remove, *self.surplus, *self.replace)))
 
 
-def sync(spec: Told, pods: Iterable[SeenPod]) -> Sync:
+def sync(spec: StatefulSetSpec, pods: Iterable[SeenPod]) -> Sync:
     """Decide one pass over `pods`, which are all pods that the StatefulSet controls."""
     seen = {pod.ordinal: pod for pod in pods}
     ordinals = range(spec.start, spec.start + spec.replicas)
@@ -73,7 +73,7 @@ def sync(spec: Told, pods: Iterable[SeenPod]) -> Sync:
     return Sync(
         remove=tuple(pod.ordinal for pod in living.values() if pod.ended and not pod.terminating),
         create=tuple((ordinal, _revision(spec, ordinal)) for ordinal in ordinals if ordinal not in seen),
-        condemn=tuple(
+        surplus=tuple(
             ordinal
             for ordinal in sorted(seen, reverse=True)
             if ordinal not in ordinals and not seen[ordinal].terminating
@@ -83,11 +83,11 @@ def sync(spec: Told, pods: Iterable[SeenPod]) -> Sync:
     )
 
 
-def _revision(spec: Told, ordinal: int) -> str:
+def _revision(spec: StatefulSetSpec, ordinal: int) -> str:
     return spec.current if ordinal < spec.start + spec.partition else spec.update
 
 
-def _replaced(spec: Told, ordinals: range, living: Mapping[int, SeenPod]) -> tuple[int, ...]:
+def _replaced(spec: StatefulSetSpec, ordinals: range, living: Mapping[int, SeenPod]) -> tuple[int, ...]:
     targets = [ordinal for ordinal in reversed(ordinals) if ordinal >= spec.start + spec.partition]
     if spec.max_unavailable is None:
         return _one_at_a_time(spec, targets, living)
@@ -98,7 +98,9 @@ def _replaced(spec: Told, ordinals: range, living: Mapping[int, SeenPod]) -> tup
     return (*(ordinal for ordinal in outdated if ordinal not in available), *replaced)
 
 
-def _one_at_a_time(spec: Told, targets: Iterable[int], living: Mapping[int, SeenPod]) -> tuple[int, ...]:
+def _one_at_a_time(
+    spec: StatefulSetSpec, targets: Iterable[int], living: Mapping[int, SeenPod]
+) -> tuple[int, ...]:
     for target in targets:
         pod = living.get(target)
         if _is_outdated(spec, pod):
@@ -109,11 +111,11 @@ def _one_at_a_time(spec: Told, targets: Iterable[int], living: Mapping[int, Seen
     return ()
 
 
-def _is_outdated(spec: Told, pod: SeenPod | None) -> bool:
+def _is_outdated(spec: StatefulSetSpec, pod: SeenPod | None) -> bool:
     return pod is not None and pod.revision != spec.update and not pod.terminating
 
 
-def _is_complete(spec: Told, seen: Mapping[int, SeenPod]) -> bool:
+def _is_complete(spec: StatefulSetSpec, seen: Mapping[int, SeenPod]) -> bool:
     updated = sum(pod.revision == spec.update and not pod.terminating for pod in seen.values())
     ready = sum(pod.ready for pod in seen.values())
     return len(seen) == updated == ready == spec.replicas

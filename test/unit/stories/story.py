@@ -56,7 +56,7 @@ class Story:
     """The revision that a pass has begun to prepare nodes for."""
     left: list[int] = field(default_factory=list)
     """Leaders that the StatefulSet controller is expected to delete as soon as it sees a step."""
-    told: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
     """One line for each pass that changed something."""
 
     def settled(self, revision: str = "A") -> Story:
@@ -89,7 +89,7 @@ class Story:
             self.statefulset = FakeStatefulSet(rollout.replicas, self.wish.revision, rollout.partition)
             self.statefulset.last_replicas = self.wish.replicas
             self.statefulset.max_unavailable = self._max_unavailable
-            self._tell("-", "-", rollout)
+            self._log("-", "-", rollout)
             return True
         check(self.wish, states, self.statefulset, rollout)
         stored = f"{self.statefulset.replicas},{self.statefulset.partition}"
@@ -100,7 +100,7 @@ class Story:
             self.statefulset.pods[index].terminating = True
         wrote = self._apply(self.statefulset, rollout) or bool(replaced)
         if wrote:
-            self._tell(stored, letters_of(states, max(self.statefulset.pods, default=-1) + 1) or "-", rollout)
+            self._log(stored, letters_of(states, max(self.statefulset.pods, default=-1) + 1) or "-", rollout)
         return wrote
 
     def sync(self) -> bool:
@@ -255,10 +255,10 @@ class Story:
         flags = ("formed", "leader_ready", "workers_ready")
         return next((becomes(flag) for flag in flags if not getattr(pod, flag)), None)
 
-    def _tell(self, stored: str, letters: str, rollout: Rollout) -> None:
+    def _log(self, stored: str, letters: str, rollout: Rollout) -> None:
         position = f"{rollout.replicas},{rollout.partition}"
         replaced = ",".join(map(str, rollout.replace)) or "-"
-        self.told.append(f"{stored:<7}{letters:<15}{position:<7}{replaced:<10}{rollout.why}".rstrip())
+        self.log.append(f"{stored:<7}{letters:<15}{position:<7}{replaced:<10}{rollout.why}".rstrip())
 
 
 def check(wish: Wish, states: tuple[GroupState, ...], statefulset: FakeStatefulSet, rollout: Rollout) -> None:

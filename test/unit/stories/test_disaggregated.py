@@ -121,7 +121,7 @@ def only(world: World) -> str:
         ),
     ],
 )
-def test_a_rollout_takes_the_steps_of_the_original(
+def test_a_rollout_takes_the_steps_of_upstream(
     world: World, before: Any, rolling: Any, most: dict[str, int], expected: str
 ) -> None:
     add(world, roles=roles(*before, **rolling))
@@ -145,7 +145,7 @@ def test_a_rollout_takes_the_steps_of_the_original(
         assert world.reasons.count(reason) == count
 
 
-def test_what_goes_is_deleted_and_told_once_however_late_its_stream_is(world: World) -> None:
+def test_old_children_are_deleted_and_reported_once_even_if_their_stream_is_late(world: World) -> None:
     add(world, roles=roles(2, 2))
     key, manager = Key(PASS, "default", "demo"), world.manager
 
@@ -158,7 +158,7 @@ def test_what_goes_is_deleted_and_told_once_however_late_its_stream_is(world: Wo
     assert world.reasons.count("LWSDeleted") == 2
 
 
-def test_every_write_of_a_step_comes_after_what_it_depends_on(world: World) -> None:
+def test_every_write_of_a_step_follows_the_writes_that_it_depends_on(world: World) -> None:
     """Record, then baseline, then creation: an interruption leaves nothing to guess."""
     add(world, roles=roles(2, 2))
     image(world, "app:2")
@@ -180,7 +180,7 @@ def test_every_write_of_a_step_comes_after_what_it_depends_on(world: World) -> N
     assert recorded < min(baselines) < created
 
 
-def test_the_limit_of_the_history_holds_in_a_rollout_that_never_ends(world: World) -> None:
+def test_the_history_limit_holds_in_a_rollout_that_never_completes(world: World) -> None:
     """Each edit overtakes the previous one, and no revision becomes ready."""
 
     def own() -> list[str]:
@@ -205,7 +205,7 @@ def test_the_limit_of_the_history_holds_in_a_rollout_that_never_ends(world: Worl
     assert world.status["currentRevision"] == world.status["updateRevision"] and len(own()) == 3
 
 
-def test_scaling_acts_at_once(world: World) -> None:
+def test_scaling_takes_effect_at_once(world: World) -> None:
     add(world)
 
     def change(spec: dict[str, Any]) -> None:
@@ -217,7 +217,7 @@ def test_scaling_acts_at_once(world: World) -> None:
     assert "ScalingUp" not in world.reasons and world.conditions["Available"] == "True"
 
 
-def test_a_rollout_that_is_overtaken_ends_at_the_newest_state(world: World) -> None:
+def test_an_overtaken_rollout_ends_at_the_newest_revision(world: World) -> None:
     add(world, roles=roles(4, 4))
     seen: list[str] = []
 
@@ -234,7 +234,7 @@ def test_a_rollout_that_is_overtaken_ends_at_the_newest_state(world: World) -> N
     assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
 
 
-def test_a_change_that_is_taken_back_brings_the_old_revision_back(world: World) -> None:
+def test_reverting_a_change_restores_the_old_revision(world: World) -> None:
     add(world, roles=roles(4, 4))
     first = only(world)
     uids = {child["metadata"]["uid"] for child in world.children}
@@ -253,10 +253,10 @@ def test_a_change_that_is_taken_back_brings_the_old_revision_back(world: World) 
     assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
 
 
-def test_a_lost_child_is_made_anew(world: World) -> None:
+def test_a_lost_child_is_recreated(world: World) -> None:
     add(world)
     before = {child["metadata"]["name"] for child in world.children}
-    world.cluster.condemn(world.children[0])
+    world.cluster.request_deletion(world.children[0])
     world.settle()
     assert {child["metadata"]["name"] for child in world.children} == before
     assert world.conditions["Available"] == "True"
@@ -264,7 +264,9 @@ def test_a_lost_child_is_made_anew(world: World) -> None:
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
 @pytest.mark.parametrize("remaining", [4, 3, 2])
-def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: str, remaining: int) -> None:
+def test_wart_41_a_lost_child_of_an_old_revision_is_recreated(
+    world: World, role: str, remaining: int
+) -> None:
     """The child is recreated from its revision, with no more groups than before. The rollout continues."""
     add(world, roles=roles(4, 4))
     old = only(world)
@@ -282,40 +284,42 @@ def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: 
         if not before and len(counts) == 2 and set(counts[old].values()) == {remaining}:
             (lost,) = (child for child in world.children if f"{old}-{role}" in child["metadata"]["name"])
             before.append(lost["spec"]["replicas"])
-            world.cluster.condemn(lost)
+            world.cluster.request_deletion(lost)
 
     world.after_pass = lose
     image(world, "app:2")
-    assert before == [remaining] and len(uids) == 2, "it was made anew"
+    assert before == [remaining] and len(uids) == 2, "the child was recreated"
     assert 0 < list(uids.values())[1] <= remaining
     assert old not in world.counts() and world.conditions["Available"] == "True"
     assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
-def test_wart_41_a_child_lost_before_the_rollout_began_comes_back_whole(world: World, role: str) -> None:
+def test_wart_41_a_child_lost_before_the_rollout_is_recreated_with_all_its_groups(
+    world: World, role: str
+) -> None:
     """The user requests another revision and deletes a child before any pass has seen the request."""
     add(world, roles=roles(4, 4))
     old = only(world)
     (lost,) = (child for child in world.children if f"{old}-{role}" in child["metadata"]["name"])
     name, uid = lost["metadata"]["name"], lost["metadata"]["uid"]
-    made_anew: set[str] = set()
+    recreated_with: set[str] = set()
 
     def look() -> None:
         child = world.cluster.find(CHILD, name)
         if child is not None and child["metadata"]["uid"] != uid:
-            made_anew.add(child["metadata"]["annotations"][INITIAL_REPLICAS_ANNOTATION])
+            recreated_with.add(child["metadata"]["annotations"][INITIAL_REPLICAS_ANNOTATION])
 
     world.edit(lambda spec: _set_image(spec, "app:2"))
-    world.cluster.condemn(lost)
+    world.cluster.request_deletion(lost)
     world.after_pass = look
     world.settle()
-    assert made_anew == {"4"}
+    assert recreated_with == {"4"}
     assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
     assert old not in world.counts() and world.conditions["Available"] == "True"
 
 
-def test_wart_41_one_that_was_lost_begins_with_no_more_groups_than_are_wanted(world: World) -> None:
+def test_wart_41_a_lost_child_is_recreated_with_no_more_groups_than_desired(world: World) -> None:
     """The status counts groups that are not desired any more, or that the set never requested."""
     add(world, roles=roles(4, 2))
     old = only(world)
@@ -334,7 +338,7 @@ def test_wart_41_one_that_was_lost_begins_with_no_more_groups_than_are_wanted(wo
         spec["roles"][0]["spec"]["replicas"] = 2
 
     world.edit(edit)
-    world.cluster.condemn(lost)
+    world.cluster.request_deletion(lost)
     steps = Steps(world, {"prefill": 3, "decode": 3})
     world.after_pass = lambda: (look(), steps.look())
     world.settle()
@@ -346,7 +350,7 @@ def test_wart_41_one_that_was_lost_begins_with_no_more_groups_than_are_wanted(wo
     assert list(world.counts().values()) == [{"prefill": 2, "decode": 2}]
 
 
-def test_wart_41_one_whose_place_the_new_revision_needs_does_not_hold_it_up(world: World) -> None:
+def test_wart_41_a_lost_child_does_not_block_the_new_revision_that_needs_its_place(world: World) -> None:
     """The child is lost before the first step, which would have taken its only group."""
     add(
         world,
@@ -361,7 +365,7 @@ def test_wart_41_one_whose_place_the_new_revision_needs_does_not_hold_it_up(worl
             assert {count for key, of_key in counts.items() if key != old for count in of_key.values()} == {0}
             (child,) = (child for child in world.children if f"{old}-prefill" in child["metadata"]["name"])
             lost.append(child["metadata"]["name"])
-            world.cluster.condemn(child)
+            world.cluster.request_deletion(child)
 
     world.after_pass = lose
     image(world, "app:2")
@@ -372,7 +376,7 @@ def test_wart_41_one_whose_place_the_new_revision_needs_does_not_hold_it_up(worl
     assert old not in world.counts() and world.conditions["Available"] == "True"
 
 
-def test_wart_41_a_name_that_somebody_has_taken_holds_up_no_rollout(world: World) -> None:
+def test_wart_41_a_child_name_used_by_another_owner_does_not_block_the_rollout(world: World) -> None:
     add(world, roles=roles(4, 4))
     old = only(world)
     names: list[str] = []
@@ -391,16 +395,16 @@ def test_wart_41_a_name_that_somebody_has_taken_holds_up_no_rollout(world: World
     assert world.get(CHILD, names[0])["metadata"].get("ownerReferences", []) == []
 
 
-def test_wart_41_a_child_lost_in_a_slice_whose_rollout_is_paused_comes_back(world: World) -> None:
+def test_wart_41_a_child_lost_in_a_paused_rollout_is_recreated(world: World) -> None:
     add(world, roles=roles(3, 2), rolloutStrategy={"paused": True})
     old = only(world)
     image(world, "app:2")
-    world.cluster.condemn(world.children[0])
+    world.cluster.request_deletion(world.children[0])
     world.settle()
     assert world.counts() == {old: {"prefill": 3, "decode": 2}}
 
 
-def test_a_child_that_is_scaled_by_hand_is_repaired(world: World) -> None:
+def test_a_manually_scaled_child_is_restored(world: World) -> None:
     add(world)
     child = world.children[0]
     world.cluster.change(child, spec={**child["spec"], "replicas": 7})
@@ -408,7 +412,7 @@ def test_a_child_that_is_scaled_by_hand_is_repaired(world: World) -> None:
     assert list(world.counts().values()) == [{"prefill": 2, "decode": 1}]
 
 
-def test_slices_come_and_go(world: World) -> None:
+def test_slices_are_created_and_deleted(world: World) -> None:
     add(world)
     world.edit(lambda spec: spec.update(slices=3))
     world.settle()
@@ -420,7 +424,7 @@ def test_slices_come_and_go(world: World) -> None:
     assert world.reasons.count("LWSDeleted") == 4
 
 
-def test_a_child_that_cannot_be_read_is_told_and_not_created_again(world: World) -> None:
+def test_an_unreadable_child_is_reported_and_not_recreated(world: World) -> None:
     add(world)
     name = next(child for child in world.children if "prefill" in child["metadata"]["name"])["metadata"][
         "name"
@@ -443,7 +447,7 @@ def test_a_child_that_cannot_be_read_is_told_and_not_created_again(world: World)
 
 
 @pytest.mark.parametrize("is_remembered", [True, False], ids=["as the status says", "status lost"])
-def test_slices_that_come_in_a_pause_have_what_the_others_have(world: World, is_remembered: bool) -> None:
+def test_slices_added_during_a_pause_match_the_existing_slices(world: World, is_remembered: bool) -> None:
     """A router starts after prefill. The paused revision has another image and no decode role."""
     router = {**make_role("router", 1), "startAfter": ["prefill"]}
     add(world, roles=[make_role("prefill", 2), make_role("decode", 1), router])
@@ -470,14 +474,14 @@ def test_slices_that_come_in_a_pause_have_what_the_others_have(world: World, is_
     assert list(world.counts().values()) == [{"prefill": 6, "router": 3}]
 
 
-def test_a_set_that_is_paused_from_the_start_is_made(world: World) -> None:
+def test_the_children_of_a_set_paused_from_the_start_are_created(world: World) -> None:
     add(world, rolloutStrategy={"paused": True})
     world.edit(lambda spec: spec.update(slices=2))
     world.settle()
     assert list(world.counts().values()) == [{"prefill": 4, "decode": 2}]
 
 
-def test_a_slice_whose_rollout_had_begun_comes_back_where_it_was(world: World) -> None:
+def test_a_slice_lost_during_its_rollout_is_recreated_as_it_was(world: World) -> None:
     add(world, slices=2, rolloutStrategy={"maxUpdatingSlices": 1})
     old = only(world)
     world.edit(lambda spec: _set_image(spec, "app:2"))
@@ -492,12 +496,12 @@ def test_a_slice_whose_rollout_had_begun_comes_back_where_it_was(world: World) -
     before = world.counts()
     for child in world.children:
         if child["metadata"]["labels"][SLICE_LABEL] == "0":
-            world.cluster.condemn(child)
+            world.cluster.request_deletion(child)
     world.settle()
     assert world.counts() == before
 
 
-def test_no_more_slices_roll_at_once_than_may(world: World) -> None:
+def test_no_more_than_max_updating_slices_are_updated_at_once(world: World) -> None:
     add(world, slices=3, rolloutStrategy={"maxUpdatingSlices": 1})
     old = only(world)
     most: list[int] = []
@@ -519,7 +523,7 @@ def test_no_more_slices_roll_at_once_than_may(world: World) -> None:
     assert world.conditions["Available"] == "True"
 
 
-def test_slices_that_cannot_be_remembered_yet_roll_later(
+def test_slices_without_room_in_the_status_are_updated_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit also holds if a rollout overtakes another one, so that each slice has more to record."""
@@ -550,7 +554,7 @@ def external() -> list[dict[str, Any]]:
     return [make_role("prefill", None), make_role("decode", 2)]
 
 
-def test_a_role_that_is_scaled_from_outside_follows_its_scaler(world: World) -> None:
+def test_an_externally_scaled_role_follows_its_scaler(world: World) -> None:
     add(world, roles=external())
     scaler = world.get(SCALER_KIND, "demo-prefill")
     assert scaler["spec"] == {"replicas": 1} and scaler["status"]["replicas"] == 1
@@ -564,7 +568,7 @@ def test_a_role_that_is_scaled_from_outside_follows_its_scaler(world: World) -> 
     assert world.conditions["Available"] == "True"
 
 
-def test_a_role_that_is_scaled_to_nothing_keeps_no_service_from_the_others(world: World) -> None:
+def test_a_role_scaled_to_zero_does_not_prevent_the_services_of_other_roles(world: World) -> None:
     """Upstream creates no Service for the whole set as long as one role is at 0."""
     add(world, roles=external())
     world.edit(lambda spec: spec.update(replicas=0), SCALER_KIND, "demo-prefill")
@@ -589,7 +593,7 @@ def test_a_scaler_counts_the_groups_of_all_slices(world: World) -> None:
     assert of_slices == [2, 1, 1] and world.conditions["Available"] == "True"
 
 
-def test_no_slice_is_created_without_groups_of_a_role_that_is_scaled_from_outside(world: World) -> None:
+def test_no_slice_is_created_without_groups_of_an_externally_scaled_role(world: World) -> None:
     add(world, roles=external(), slices=3)
     assert world.get(SCALER_KIND, "demo-prefill")["spec"] == {"replicas": 3}
     assert {child["metadata"]["name"][-7:]: child["spec"]["replicas"] for child in world.children} == {
@@ -602,7 +606,7 @@ def test_no_slice_is_created_without_groups_of_a_role_that_is_scaled_from_outsid
 @pytest.mark.parametrize(
     ("total", "where"), [(3, ""), (2, "slice 2"), (1, "slices 1 to 2"), (0, "slices 0 to 2")]
 )
-def test_slices_for_which_a_scaler_leaves_no_group_are_told(world: World, total: int, where: str) -> None:
+def test_slices_for_which_a_scaler_leaves_no_group_are_reported(world: World, total: int, where: str) -> None:
     add(world, roles=external(), slices=3)
     world.edit(lambda spec: spec.update(replicas=total), SCALER_KIND, "demo-prefill")
     world.settle()
@@ -610,11 +614,11 @@ def test_slices_for_which_a_scaler_leaves_no_group_are_told(world: World, total:
     assert world.status.get("pending", []) == ([message] if where else [])
 
 
-def test_a_lost_scaler_is_made_anew_with_what_the_role_has(world: World) -> None:
+def test_a_lost_scaler_is_recreated_with_the_replicas_of_its_role(world: World) -> None:
     add(world, roles=external())
     world.edit(lambda spec: spec.update(replicas=3), SCALER_KIND, "demo-prefill")
     world.settle()
-    world.cluster.condemn(world.get(SCALER_KIND, "demo-prefill"))
+    world.cluster.request_deletion(world.get(SCALER_KIND, "demo-prefill"))
     world.settle()
     assert world.get(SCALER_KIND, "demo-prefill")["spec"] == {"replicas": 3}
     assert list(world.counts().values()) == [{"prefill": 3, "decode": 2}]
@@ -624,7 +628,7 @@ def test_each_child_has_a_service_as_soon_as_its_revision_serves(world: World) -
     add(world)
     names = {f"{child['metadata']['name']}-prv" for child in world.children}
     assert names <= {service["metadata"]["name"] for service in world.cluster.of_kind("Service")}
-    world.cluster.condemn(world.get("Service", min(names)))
+    world.cluster.request_deletion(world.get("Service", min(names)))
     world.settle()
     assert world.cluster.find("Service", min(names)) is not None
     image(world, "app:2")
@@ -633,7 +637,7 @@ def test_each_child_has_a_service_as_soon_as_its_revision_serves(world: World) -
     assert {f"{child['metadata']['name']}-prv" for child in world.children} <= services
 
 
-def test_what_a_set_is_created_with_is_written_once(world: World) -> None:
+def test_each_object_of_a_new_set_is_written_once(world: World) -> None:
     """Per slice a child and a Service for each role, one revision, and two statuses: progressing, and
     available.
     """
@@ -653,7 +657,7 @@ def test_what_a_set_is_created_with_is_written_once(world: World) -> None:
     assert len(own) == 4 + 4 + 1, own
 
 
-def test_edits_that_roll_no_pod_take_effect_in_place(world: World) -> None:
+def test_edits_that_restart_no_pod_take_effect_in_place(world: World) -> None:
     """Wart 14."""
     add(world)
     uids = {pod["metadata"]["uid"] for pod in world.cluster.of_kind("Pod")}
@@ -672,7 +676,7 @@ def test_edits_that_roll_no_pod_take_effect_in_place(world: World) -> None:
     assert world.status["pending"] == ["spec.roles[1].spec.networkConfig"]
 
 
-def test_a_role_that_somebody_rolls_by_itself_stays_so_until_the_next_revision(world: World) -> None:
+def test_a_restart_of_one_child_is_kept_until_the_next_revision(world: World) -> None:
     """`lws restart` and `lws undo` of such a LeaderWorkerSet warn of this."""
     add(world)
     before = {child["metadata"]["name"]: child for child in world.children}
@@ -726,7 +730,7 @@ def test_all_roles_are_renamed(world: World) -> None:
     assert list(world.counts().values()) == [{"a": 2, "b": 2}]
 
 
-def test_a_role_waits_for_those_that_start_first(world: World) -> None:
+def test_a_role_waits_for_the_roles_that_start_before_it(world: World) -> None:
     order: list[str] = []
 
     def look() -> None:
@@ -742,10 +746,10 @@ def test_a_role_waits_for_those_that_start_first(world: World) -> None:
 
 
 @pytest.mark.parametrize("foreground", [False, True])
-def test_a_set_that_is_deleted_takes_everything_with_it(world: World, foreground: bool) -> None:
+def test_deleting_a_set_deletes_all_its_objects(world: World, foreground: bool) -> None:
     """Wart 17."""
     add(world)
-    world.cluster.condemn(world.get(KIND), foreground)
+    world.cluster.request_deletion(world.get(KIND), foreground)
     world.settle()
     for _ in range(5):
         world.cluster.pass_time(60.0)
@@ -754,7 +758,7 @@ def test_a_set_that_is_deleted_takes_everything_with_it(world: World, foreground
     assert not kinds & {KIND, CHILD, "StatefulSet", "Service"}
 
 
-def test_orphans_are_adopted_before_anything_is_made(world: World) -> None:
+def test_orphans_are_adopted_before_anything_is_created(world: World) -> None:
     """Wart 16."""
     add(world)
     uids = {child["metadata"]["uid"] for child in world.children}
@@ -764,10 +768,10 @@ def test_orphans_are_adopted_before_anything_is_made(world: World) -> None:
     assert {child["metadata"]["uid"] for child in world.children} == uids
 
 
-def test_what_has_the_name_of_a_child_is_left_alone_and_told(world: World) -> None:
+def test_a_foreign_object_with_the_name_of_a_child_is_left_alone_and_reported(world: World) -> None:
     add(world)
     name, key = world.children[0]["metadata"]["name"], only(world)
-    world.cluster.condemn(world.get(KIND))
+    world.cluster.request_deletion(world.get(KIND))
     world.settle()
     stranger = world.cluster.add(make_set(name, size=1))
     assert key in name
@@ -780,7 +784,7 @@ def test_what_has_the_name_of_a_child_is_left_alone_and_told(world: World) -> No
     assert [child["metadata"]["labels"][ROLE_LABEL] for child in world.children] == ["prefill"]
 
 
-def test_what_keeps_a_child_from_its_groups_is_told_in_its_own_words(world: World) -> None:
+def test_the_failure_message_of_a_child_is_reported_unchanged(world: World) -> None:
     add(world)
     child = world.children[0]
     condition = {"type": "ReplicaFailure", "status": "True", "reason": "QuotaExceeded", "message": "no room"}

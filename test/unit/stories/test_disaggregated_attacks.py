@@ -81,7 +81,7 @@ def lose(kind: str) -> Callable[[World], None]:
     def hit(world: World) -> None:
         owned = world.cluster.owned_by(world.get(KIND)["metadata"]["uid"], kind)
         if owned:
-            world.cluster.condemn(owned[0])
+            world.cluster.request_deletion(owned[0])
 
     return hit
 
@@ -100,7 +100,7 @@ HITS: tuple[Callable[[World], None], ...] = (
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_write_that_fails_breaks_no_promise(loop: asyncio.AbstractEventLoop, fault: str) -> None:
+def test_a_failed_write_breaks_no_promise(loop: asyncio.AbstractEventLoop, fault: str) -> None:
     dice = random.Random(fault)
     for edit in dice.sample(EDITS, 2):
         attack = begin(loop, dice.choice(BUDGETS))
@@ -111,7 +111,7 @@ def test_a_write_that_fails_breaks_no_promise(loop: asyncio.AbstractEventLoop, f
 
 
 @pytest.mark.parametrize("hit", range(len(HITS)))
-def test_what_happens_in_the_middle_of_a_step_breaks_no_promise(
+def test_an_event_in_the_middle_of_a_step_breaks_no_promise(
     loop: asyncio.AbstractEventLoop, hit: int
 ) -> None:
     dice = random.Random(hit)
@@ -124,7 +124,7 @@ def test_what_happens_in_the_middle_of_a_step_breaks_no_promise(
 
 @pytest.mark.parametrize("index", range(3))
 @pytest.mark.parametrize("failure", ["crash", "fail"])
-def test_a_group_that_fails_once_costs_no_healthy_one(
+def test_a_group_that_fails_once_costs_no_healthy_group(
     loop: asyncio.AbstractEventLoop, failure: str, index: int
 ) -> None:
     attack = begin(loop, BUDGETS[1], (3, 3))
@@ -137,9 +137,7 @@ def test_a_group_that_fails_once_costs_no_healthy_one(
 
 
 @pytest.mark.parametrize("at", range(9, 17))
-def test_a_rollout_that_is_overtaken_keeps_the_floor_that_it_began_with(
-    loop: asyncio.AbstractEventLoop, at: int
-) -> None:
+def test_an_overtaken_rollout_keeps_its_initial_floor(loop: asyncio.AbstractEventLoop, at: int) -> None:
     """The middle revision is replaced first, and its groups count as long as the oldest one has some."""
     attack = begin(loop, BUDGETS[1])
     attack.at, attack.hit = at, lambda world: world.edit(image("c"))
@@ -152,7 +150,7 @@ def test_a_rollout_that_is_overtaken_keeps_the_floor_that_it_began_with(
     ("counts", "rolling", "at"),
     [((3, 2), BUDGETS[1], 9), ((3, 2), BUDGETS[1], 10), ((6, 3), BUDGETS[0], 9)],
 )
-def test_a_status_that_is_lost_leaves_the_floor_of_a_rollout_whose_middle_has_gone(
+def test_a_lost_status_keeps_the_floor_of_a_rollout_without_its_middle_revision(
     loop: asyncio.AbstractEventLoop, counts: tuple[int, int], rolling: dict[str, Any], at: int
 ) -> None:
     attack = begin(loop, rolling, counts)
@@ -171,7 +169,7 @@ def test_a_status_that_is_lost_leaves_the_floor_of_a_rollout_whose_middle_has_go
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_caches_that_lag_break_no_promise(loop: asyncio.AbstractEventLoop, seed: int) -> None:
+def test_lagging_caches_break_no_promise(loop: asyncio.AbstractEventLoop, seed: int) -> None:
     attack = begin(loop, BUDGETS[seed % len(BUDGETS)])
     attack.dice = random.Random(seed)
     attack.world.edit(EDITS[seed])
@@ -181,7 +179,7 @@ def test_caches_that_lag_break_no_promise(loop: asyncio.AbstractEventLoop, seed:
     attack.check_end()
 
 
-def test_a_status_that_is_lost_at_rest_comes_back(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_status_lost_at_rest_is_restored(loop: asyncio.AbstractEventLoop) -> None:
     attack = begin(loop, BUDGETS[0])
     before = attack.world.status
     lose_status(attack.world)
@@ -193,7 +191,7 @@ def test_a_status_that_is_lost_at_rest_comes_back(loop: asyncio.AbstractEventLoo
 FOREIGN = {"type": "example.com/Checked", "status": "True", "reason": "Checked", "message": "by hand"}
 
 
-def left_by_others(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def edited_statuses(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Return a status as other clients may leave it: emptied, old, without one of its fields, or with another
     value.
     """
@@ -206,7 +204,7 @@ def left_by_others(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield {**status, field: type(value)(7)}
 
 
-def told_in(status: dict[str, Any]) -> dict[str, Any]:
+def computed_fields(status: dict[str, Any]) -> dict[str, Any]:
     """Return what a pass can compute again: no records, no timestamps, and only conditions that are True."""
     memory = {"lastProgressTime", "members", "rollout", "restarts", "collisionCount", "rollouts"}
     conditions = [
@@ -225,7 +223,7 @@ def told_in(status: dict[str, Any]) -> dict[str, Any]:
         pytest.param(CHILD, "", "set", id="of a LeaderWorkerSet"),
     ],
 )
-def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
+def test_an_edited_status_is_repaired_at_once_by_one_write(
     loop: asyncio.AbstractEventLoop, kind: str, name: str, passes: str
 ) -> None:
     """No time passes in between. Our write starts no other pass, and conditions of other controllers stay."""
@@ -238,7 +236,7 @@ def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
         world.manager.ring()
     name = name or world.children[0]["metadata"]["name"]
     complete = world.get(kind, name)["status"]
-    for edited in left_by_others(told_in(complete)):
+    for edited in edited_statuses(computed_fields(complete)):
         before = {**edited, "conditions": [*edited.get("conditions", ()), FOREIGN]}
         # So long after the last one that it is no conflict between two writers.
         world.cluster.now += timedelta(seconds=timing.ACTIVE_SET_SECONDS + 1)
@@ -247,7 +245,7 @@ def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
         world.passes.clear()
         world.settle()
         status = world.get(kind, name)["status"]
-        assert told_in(status) == told_in(complete), edited
+        assert computed_fields(status) == computed_fields(complete), edited
         assert FOREIGN in status["conditions"], edited
         assert world.cluster.writes - writes == 1, edited
         assert [key.kind for key in world.passes].count(passes) == 1, edited
@@ -260,7 +258,7 @@ def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
         pytest.param("LeaderWorkerSet", {"progressDeadlineSeconds": 60}, id="of a role"),
     ],
 )
-def test_a_status_that_is_lost_between_a_look_at_it_and_its_write_comes_back(
+def test_a_status_lost_between_read_and_write_is_restored(
     loop: asyncio.AbstractEventLoop, kind: str, change: dict[str, Any]
 ) -> None:
     """Our merge patch meets an empty status. The stream shows this with the response, and nothing else
@@ -288,7 +286,7 @@ def test_a_status_that_is_lost_between_a_look_at_it_and_its_write_comes_back(
 
 
 @pytest.mark.parametrize(("seed", "rounds"), [(0, 1), (1, 1), (2, 1)])
-def test_slices_that_are_being_created_are_not_taken_for_broken_ones(
+def test_slices_under_creation_do_not_count_as_broken(
     loop: asyncio.AbstractEventLoop, seed: int, rounds: int
 ) -> None:
     attack = Attack(loop)

@@ -115,7 +115,7 @@ def test_the_status_follows_a_rollout(terminal: Terminal) -> None:
     assert (code, out.count("annotation kubectl.kubernetes.io/restartedAt added")) == (0, 2)
 
 
-def test_what_is_shown_in_the_middle_of_a_rollout(terminal: Terminal) -> None:
+def test_status_shows_a_rollout_in_progress(terminal: Terminal) -> None:
     terminal(_restart, DEMO, None)
     for _ in range(4):
         terminal.world.go_on()
@@ -135,7 +135,7 @@ def test_what_is_shown_in_the_middle_of_a_rollout(terminal: Terminal) -> None:
     assert terminal(_of_set, DEMO, False) == (0, f"demo\t{new}\n")
 
 
-def test_the_list_has_both_kinds(terminal: Terminal) -> None:
+def test_the_list_shows_both_kinds(terminal: Terminal) -> None:
     code, out = terminal(_list, None)
     sets, disaggregated = out.split("\n\n")
     assert code == 0
@@ -145,7 +145,7 @@ def test_the_list_has_both_kinds(terminal: Terminal) -> None:
     assert line.split()[:5] == ["disaggregatedset/demo", "1", "6/6", "6", "1"]
 
 
-def test_plan_tells_the_steps_that_are_left(terminal: Terminal) -> None:
+def test_plan_shows_the_remaining_steps(terminal: Terminal) -> None:
     planned = terminal._loop.run_until_complete(_ahead(terminal.session, DEMO, True))
     assert (planned.action, planned.data["steps"], planned.data["waitingFor"]) == ("unchanged", [], "")
     terminal(_restart, DEMO, None)
@@ -159,7 +159,7 @@ def test_plan_tells_the_steps_that_are_left(terminal: Terminal) -> None:
     assert first["changes"][0].keys() == {"role", "key", "before", "after"}
 
 
-def test_plan_of_a_change(terminal: Terminal) -> None:
+def test_plan_shows_the_steps_of_a_change(terminal: Terminal) -> None:
     obj = terminal.world.get(KIND)
     roles = [
         make_role("prefill", 4, image="app:2"),
@@ -186,7 +186,7 @@ def counts(step: dict[str, Any]) -> list[str]:
     return sorted(str(sorted(roles.items())) for roles in step["groups"].values())
 
 
-def test_plan_of_a_set_that_is_not_there_yet(terminal: Terminal) -> None:
+def test_plan_shows_the_creation_of_a_new_set(terminal: Terminal) -> None:
     obj = make_disaggregated("new", roles=[make_role("prefill", 4), make_role("decode", 2)])
     planned = created_roles(as_stored(obj), terminal.session.now, True)
     assert [cast(Any, block).text for block in planned.blocks[:2]] == [
@@ -199,7 +199,7 @@ def test_plan_of_a_set_that_is_not_there_yet(terminal: Terminal) -> None:
     assert [counts(stage) for stage in later] == [counts(stage) for stage in happens]
 
 
-def test_undo_comes_back_and_does_nothing_twice(terminal: Terminal) -> None:
+def test_undo_restores_a_revision_and_a_second_undo_does_nothing(terminal: Terminal) -> None:
     (first,) = terminal.world.counts()
     terminal(_restart, DEMO, None)
     terminal.world.settle()
@@ -215,7 +215,7 @@ def test_undo_comes_back_and_does_nothing_twice(terminal: Terminal) -> None:
     assert terminal.world.cluster.version == before
 
 
-def test_edits_that_the_original_would_roll_over_are_told(terminal: Terminal) -> None:
+def test_edits_that_upstream_would_roll_out_are_reported(terminal: Terminal) -> None:
     terminal.world.edit(lambda spec: spec["roles"].reverse())
     terminal.world.settle()
     _, out = terminal(_show, DEMO, None)
@@ -227,6 +227,6 @@ def test_edits_that_the_original_would_roll_over_are_told(terminal: Terminal) ->
     assert "spec.roles[0].spec.networkConfig waits for the next revision; `restart` brings it" in out
 
 
-def test_a_set_that_is_not_there(terminal: Terminal) -> None:
+def test_an_unknown_set_name_is_answered_with_a_suggestion(terminal: Terminal) -> None:
     with pytest.raises(Refusal, match="did you mean demo"):
         terminal(_show, NamedSet("dmeo", KINDS[1]), None)

@@ -32,7 +32,7 @@ IMAGES = (GOOD, "app:2", "app:2", BROKEN)
 
 
 @pytest.fixture(scope="module")
-def ends() -> Counter[str]:
+def outcomes() -> Counter[str]:
     """How many sets reached each end."""
     return Counter()
 
@@ -46,8 +46,8 @@ def ends() -> Counter[str]:
     suppress_health_check=list(HealthCheck),
 )
 @given(drawn=st.lists(st.tuples(disaggregated_sets(), st.sampled_from(IMAGES)), min_size=2, max_size=2))
-def test_what_is_accepted_settles_or_says_why_not(
-    drawn: list[tuple[dict[str, Any], str]], ends: Counter[str]
+def test_an_accepted_set_settles_or_reports_why_not(
+    drawn: list[tuple[dict[str, Any], str]], outcomes: Counter[str]
 ) -> None:
     """One set is created, and changed to the other at whatever point the first has reached."""
     with asyncio.Runner() as runner:
@@ -56,10 +56,10 @@ def test_what_is_accepted_settles_or_says_why_not(
         for raw, image in drawn:
             obj = accepted(raw, image)
             if obj is None or not send(world, obj):
-                ends["refused"] += 1
+                outcomes["refused"] += 1
                 continue
             go_on(world)
-            ends[end_of(world)] += 1
+            outcomes[outcome_of(world)] += 1
 
 
 def accepted(raw: dict[str, Any], image: str) -> dict[str, Any] | None:
@@ -109,7 +109,7 @@ def go_on(world: World) -> None:
     raise AssertionError(f"it does not come to rest: {world.status}")
 
 
-def end_of(world: World) -> str:
+def outcome_of(world: World) -> str:
     """Return the end of the set as one word.
 
     A set that is not available says why, and only images that do not start keep it so.
@@ -128,9 +128,9 @@ def end_of(world: World) -> str:
     return "stalled"
 
 
-def test_every_end_came_up(ends: Counter[str]) -> None:
+def test_every_outcome_occurs(outcomes: Counter[str]) -> None:
     """Otherwise the test above would prove little."""
-    if not ends:
-        pytest.skip("needs the ends of the sets above")
-    assert min(ends["available"], ends["refused"]) > 0.2 * ends.total(), ends
-    assert ends["stalled"] > 0.02 * ends.total(), ends
+    if not outcomes:
+        pytest.skip("needs the outcomes of the sets above")
+    assert min(outcomes["available"], outcomes["refused"]) > 0.2 * outcomes.total(), outcomes
+    assert outcomes["stalled"] > 0.02 * outcomes.total(), outcomes

@@ -89,9 +89,7 @@ def _rename(spec: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("edit", [_image, _image_and_counts, _rename], ids=lambda edit: edit.__name__)
 @pytest.mark.parametrize("seed", range(len(BUDGETS)))
-def test_pods_that_are_heard_of_last_break_no_promise(
-    loop: asyncio.AbstractEventLoop, seed: int, edit: Edit
-) -> None:
+def test_late_pod_events_break_no_promise(loop: asyncio.AbstractEventLoop, seed: int, edit: Edit) -> None:
     attack = LatePods(loop, seed)
     roles = [make_role(name, count, rolling=BUDGETS[seed]) for name, count in (("prefill", 3), ("decode", 2))]
     obj = make_disaggregated(roles=roles)
@@ -103,4 +101,4 @@ def test_pods_that_are_heard_of_last_break_no_promise(
     attack.world.edit(edit)
     attack.go()
     attack.check_end()
-    assert attack.woken, "no other event follows that would tell of them"
+    assert attack.woken, "no other event follows that would report them"

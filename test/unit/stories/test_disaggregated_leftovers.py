@@ -64,7 +64,7 @@ def orphan_its_groups(world: World, name: str) -> None:
     world.cluster.end(child)
 
 
-def test_orphaned_groups_of_a_lost_child_count_until_it_has_taken_them_over(
+def test_orphaned_groups_of_a_lost_child_count_until_they_are_adopted(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     """The child was just scaled from three groups to two."""
@@ -76,7 +76,7 @@ def test_orphaned_groups_of_a_lost_child_count_until_it_has_taken_them_over(
     attack.check_end()
 
 
-def test_what_a_lost_child_has_left_counts_though_it_does_not_come_back(
+def test_remaining_groups_count_although_their_lost_child_is_not_recreated(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     """The child's siblings have no groups left, so it is not recreated, while its last group still runs."""
@@ -84,7 +84,7 @@ def test_what_a_lost_child_has_left_counts_though_it_does_not_come_back(
     (old,) = attack.world.counts()
 
     def lose(world: World) -> None:
-        world.cluster.condemn(world.get(CHILD, f"demo-0-{old}-decode"))
+        world.cluster.request_deletion(world.get(CHILD, f"demo-0-{old}-decode"))
         attack.is_late = True
 
     attack.at, attack.hit = 9, lose
@@ -95,14 +95,14 @@ def test_what_a_lost_child_has_left_counts_though_it_does_not_come_back(
     attack.check_end()
 
 
-def test_what_all_children_of_an_old_revision_have_left_counts(loop: asyncio.AbstractEventLoop) -> None:
+def test_remaining_groups_of_a_lost_revision_count(loop: asyncio.AbstractEventLoop) -> None:
     attack = at_rest(loop, BUDGETS[0])
     (old,) = attack.world.counts()
     attack.world.edit(image("b"))
     until(attack, f"demo-0-{old}-prefill", 2)
     attack.is_late = True
     for role in ("prefill", "decode"):
-        attack.world.cluster.condemn(attack.world.get(CHILD, f"demo-0-{old}-{role}"))
+        attack.world.cluster.request_deletion(attack.world.get(CHILD, f"demo-0-{old}-{role}"))
     attack.go(6)
     attack.is_late = False
     attack.go()
@@ -110,9 +110,7 @@ def test_what_all_children_of_an_old_revision_have_left_counts(loop: asyncio.Abs
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
-def test_a_statefulset_that_a_finalizer_keeps_holds_up_nothing(
-    loop: asyncio.AbstractEventLoop, role: str
-) -> None:
+def test_a_statefulset_kept_by_a_finalizer_blocks_nothing(loop: asyncio.AbstractEventLoop, role: str) -> None:
     """The pods of the StatefulSet are gone, and its controller creates none during deletion."""
     attack = at_rest(loop, BUDGETS[0])
     (old,) = attack.world.counts()
@@ -120,7 +118,7 @@ def test_a_statefulset_that_a_finalizer_keeps_holds_up_nothing(
     until(attack, f"demo-0-{old}-prefill", 2)
     world, name = attack.world, f"demo-0-{old}-{role}"
     world.cluster.change(world.get("StatefulSet", name), {"finalizers": ["example.com/backup"]})
-    world.cluster.condemn(world.get(CHILD, name))
+    world.cluster.request_deletion(world.get(CHILD, name))
     world.cluster.collect()
     assert world.get("StatefulSet", name)["metadata"].get("deletionTimestamp")
     for pod in list(world.cluster.of_kind("Pod")):
@@ -130,7 +128,7 @@ def test_a_statefulset_that_a_finalizer_keeps_holds_up_nothing(
     attack.check_end()
 
 
-def test_the_statefulset_of_a_user_that_has_the_name_of_a_child_is_no_group_of_it(
+def test_a_user_statefulset_with_the_name_of_a_child_does_not_count_as_its_groups(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     attack = begin(loop, BUDGETS[0])
@@ -151,7 +149,7 @@ def test_the_statefulset_of_a_user_that_has_the_name_of_a_child_is_no_group_of_i
     assert prefill["replicas"] <= 4
 
 
-def test_a_stranger_that_has_taken_the_name_of_a_lost_child_is_not_waited_for(
+def test_a_foreign_statefulset_with_the_name_of_a_lost_child_is_not_waited_for(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     """The owner of the StatefulSet has the same kind and name as the lost child."""
@@ -185,7 +183,7 @@ def test_a_stranger_that_has_taken_the_name_of_a_lost_child_is_not_waited_for(
 
 
 @pytest.mark.parametrize("fault", ["500", "409", "403", "late"])
-def test_a_change_that_is_taken_back_before_it_is_recorded_completes_no_rollout(
+def test_a_change_reverted_before_it_is_recorded_completes_no_rollout(
     loop: asyncio.AbstractEventLoop, fault: str
 ) -> None:
     attack = begin(loop, BUDGETS[0])

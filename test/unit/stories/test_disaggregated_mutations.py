@@ -56,7 +56,7 @@ def _roles(image: str) -> list[dict[str, Any]]:
     suppress_health_check=list(HealthCheck),
 )
 @given(seed=st.integers(0, 2**64 - 1))
-def test_no_edit_stops_a_pass_or_takes_a_pod(seed: int, settled: FakeCluster) -> None:
+def test_no_edit_fails_a_pass_or_deletes_a_pod(seed: int, settled: FakeCluster) -> None:
     pick, cluster = random.Random(seed), settled.copy()
     before, edits = running(cluster), list[mutations.Edit]()
     with asyncio.Runner() as runner:
@@ -74,7 +74,7 @@ def test_no_edit_stops_a_pass_or_takes_a_pod(seed: int, settled: FakeCluster) ->
 
 
 @pytest.mark.xfail(reason="the key, a hash of known fields, proves data to which an unknown one was added")
-def test_a_field_that_nobody_knows_in_the_data_of_a_revision_rolls_nothing(settled: FakeCluster) -> None:
+def test_an_unknown_field_in_revision_data_starts_no_rollout(settled: FakeCluster) -> None:
     """The checksum shows the edit, but is itself taken as lost if the key proves the data. To get the field,
     a user has to delete the revision and create it again: the API server rejects edits of data.
     """

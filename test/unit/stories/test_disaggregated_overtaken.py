@@ -18,8 +18,8 @@ from lws_api.crds import defaulted
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND, REVISION_LABEL, ROLE_LABEL
 from test.unit.lws.disaggregatedset.rollout.reference import Counts, Row, Rules, spread
 from test.unit.stories.disaggregated_world import World
-from test.unit.stories.original_sets import INITIAL, original_key
 from test.unit.stories.test_disaggregated_takeover import NAMES, Example
+from test.unit.stories.upstream_sets import INITIAL, upstream_key
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def look(world: World, width: int) -> Sight:
     width: the number of roles.
     """
     roles = world.get(KIND)["spec"]["roles"]
-    key, names = original_key(roles), NAMES[:width]
+    key, names = upstream_key(roles), NAMES[:width]
     old, new, start = Counter[str](), Counter[str](), Counter[str]()
     is_marked = True
     for child in world.children:
@@ -112,9 +112,7 @@ ALL_FOUR = Example("all of them", "4,4|0,0 0,0|4,4")
 
 
 @pytest.mark.parametrize("left_of_oldest", [3, 2, 1])
-def test_a_rollout_that_was_overtaken_goes_on_in_the_hands_of_the_original(
-    world: World, left_of_oldest: int
-) -> None:
+def test_upstream_continues_an_overtaken_rollout(world: World, left_of_oldest: int) -> None:
     """A→B→C, with C requested when B has replaced some of A: the same counts of the same revisions."""
     begin(world, ALL_FOUR)
     (oldest,) = world.counts()

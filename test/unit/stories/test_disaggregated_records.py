@@ -18,7 +18,7 @@ from test.unit.stories.test_disaggregated_attacks import BUDGETS, begin, image, 
 PASS_OF_SET = Key("disaggregatedset", "default", "demo")
 
 
-def test_an_orphaned_history_comes_along_with_a_new_revision(loop: asyncio.AbstractEventLoop) -> None:
+def test_an_orphaned_history_is_adopted_with_a_new_revision(loop: asyncio.AbstractEventLoop) -> None:
     world, obj = World(loop), make_disaggregated()
     del obj["metadata"]["uid"]
     world.cluster.add(obj)
@@ -26,7 +26,7 @@ def test_an_orphaned_history_comes_along_with_a_new_revision(loop: asyncio.Abstr
     revisions = world.cluster.of_kind("ControllerRevision")
     (old,) = [revision for revision in revisions if (controller_of(revision) or {}).get("kind") == KIND]
     world.cluster.change(old, {"ownerReferences": []})
-    world.cluster.condemn(world.get(KIND))
+    world.cluster.request_deletion(world.get(KIND))
     for _ in range(5):
         world.settle()
         world.cluster.pass_time(60.0)
@@ -38,7 +38,7 @@ def test_an_orphaned_history_comes_along_with_a_new_revision(loop: asyncio.Abstr
     assert controller_of(world.get("ControllerRevision", old["metadata"]["name"])) is not None
 
 
-def test_a_record_that_is_tried_again_makes_nothing_for_a_set_that_is_gone(
+def test_a_retried_record_creates_nothing_for_a_deleted_set(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     attack = begin(loop, BUDGETS[0])
@@ -47,7 +47,7 @@ def test_a_record_that_is_tried_again_makes_nothing_for_a_set_that_is_gone(
     world.edit(image("b"))
     world.manager.read(KIND)
     world.manager.run_pass(key)
-    world.cluster.condemn(world.get(KIND))
+    world.cluster.request_deletion(world.get(KIND))
     attack.writes.clear()
     attack.at = 0
     world.manager.queue.add(key)
@@ -55,7 +55,7 @@ def test_a_record_that_is_tried_again_makes_nothing_for_a_set_that_is_gone(
     assert not [write for write in attack.writes if "create LeaderWorkerSet" in write]
 
 
-def test_a_slice_that_cannot_be_made_keeps_no_other_from_it(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_slice_that_cannot_be_created_does_not_block_other_slices(loop: asyncio.AbstractEventLoop) -> None:
     world, obj = World(loop), make_disaggregated(slices=3)
     del obj["metadata"]["uid"]
     create = world.cluster.create
@@ -77,7 +77,7 @@ def test_a_slice_that_cannot_be_made_keeps_no_other_from_it(loop: asyncio.Abstra
 
 
 @pytest.mark.parametrize("fault", ["500", "late"])
-def test_children_say_what_a_rollout_began_with_though_its_record_failed_at_first(
+def test_children_record_the_initial_replicas_although_the_first_record_failed(
     loop: asyncio.AbstractEventLoop, fault: str
 ) -> None:
     attack = begin(loop, BUDGETS[1])
@@ -91,7 +91,7 @@ def test_children_say_what_a_rollout_began_with_though_its_record_failed_at_firs
     assert old and all(INITIAL_REPLICAS_ANNOTATION in annotations_of(child) for child in old)
 
 
-def test_a_record_whose_answer_is_lost_leaves_the_floor_where_the_status_is_lost_too(
+def test_a_record_without_response_keeps_the_floor_when_the_status_is_lost_too(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     attack = begin(loop, BUDGETS[1])
@@ -104,9 +104,7 @@ def test_a_record_whose_answer_is_lost_leaves_the_floor_where_the_status_is_lost
 
 
 @pytest.mark.parametrize("field", ["currentRevision", "updateRevision", "conditions"])
-def test_a_part_of_the_status_that_is_lost_at_rest_comes_back(
-    loop: asyncio.AbstractEventLoop, field: str
-) -> None:
+def test_a_status_field_lost_at_rest_is_restored(loop: asyncio.AbstractEventLoop, field: str) -> None:
     attack = begin(loop, BUDGETS[0])
     complete = attack.world.status
     without_field = {name: value for name, value in complete.items() if name != field}

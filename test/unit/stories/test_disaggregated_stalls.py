@@ -71,7 +71,7 @@ def stalled(world: World) -> str:
 @pytest.mark.parametrize("slices", [1, 2])
 @pytest.mark.parametrize("error", [QUOTA, WEBHOOK], ids=["refused", "fails"])
 @pytest.mark.parametrize("is_meant", [is_child, is_decode, is_revision])
-def test_a_set_of_which_nothing_can_be_made_is_stalled_in_time_and_silent_afterwards(
+def test_a_set_without_any_object_stalls_in_time_and_then_writes_nothing(
     loop: asyncio.AbstractEventLoop, is_meant: Refused, error: ApiError, slices: int
 ) -> None:
     world = World(loop)
@@ -85,7 +85,7 @@ def test_a_set_of_which_nothing_can_be_made_is_stalled_in_time_and_silent_afterw
     assert len(world.cluster.log[KIND]) == statuses, "it has nothing new to say"
 
 
-def test_a_revision_whose_groups_cannot_be_made_is_stalled_although_old_ones_flap(
+def test_a_revision_without_groups_stalls_although_old_groups_flap(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     world = World(loop)
@@ -102,7 +102,7 @@ def test_a_revision_whose_groups_cannot_be_made_is_stalled_although_old_ones_fla
     assert stalled(world) == "True"
 
 
-def test_a_revision_on_which_nothing_gets_ready_is_stalled_although_old_groups_flap(
+def test_a_revision_without_ready_groups_stalls_although_old_groups_flap(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     world = World(loop)
@@ -119,7 +119,7 @@ def test_a_revision_on_which_nothing_gets_ready_is_stalled_although_old_groups_f
     assert stalled(world) == "True"
 
 
-def test_a_set_that_gets_what_it_lacked_is_not_stalled_any_more(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_stalled_set_recovers_when_its_objects_can_be_created(loop: asyncio.AbstractEventLoop) -> None:
     world = World(loop)
     create = world.cluster.create
     refuse(world, is_decode, QUOTA)
@@ -130,7 +130,7 @@ def test_a_set_that_gets_what_it_lacked_is_not_stalled_any_more(loop: asyncio.Ab
     assert stalled(world) == "False" and world.conditions["Available"] == "True"
 
 
-def test_a_paused_set_is_never_stalled(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_paused_set_never_stalls(loop: asyncio.AbstractEventLoop) -> None:
     world = World(loop)
     begin(world)
 

@@ -38,18 +38,18 @@ class Watched(World):
             self.seen.append(snapshot)
 
     def look(self) -> None:
-        now = self._wanted()
+        now = self._desired()
         for index in self.rows.keys() | now.keys():
             rows, counts = self.rows.setdefault(index, [{}]), now.get(index, {})
             if rows[-1] != counts:
                 rows.append(counts)
 
-    def forget(self) -> None:
+    def start_again(self) -> None:
         """Start the record again."""
         self.seen.clear()
-        self.rows = {index: [counts] for index, counts in self._wanted().items()}
+        self.rows = {index: [counts] for index, counts in self._desired().items()}
 
-    def _wanted(self) -> dict[int, Counts]:
+    def _desired(self) -> dict[int, Counts]:
         now: dict[int, Counts] = {}
         for child in self.children:
             labels, groups = child["metadata"]["labels"], child["spec"]["replicas"]
@@ -63,7 +63,7 @@ class Watched(World):
         while len(self.rows[0]) <= steps:
             assert self.go_on(), "it comes to rest before that"
 
-    def as_foreseen(self, waiting_for: str = "") -> Rows:
+    def as_predicted(self, waiting_for: str = "") -> Rows:
         """Settle, and return what happened. Assert that it was predicted when the first pass began."""
         self.settle()
         happened = {index: rows[1:] for index, rows in self.rows.items() if rows[1:]}
@@ -88,7 +88,7 @@ def started(loop: asyncio.AbstractEventLoop, **spec: Any) -> Watched:
     del obj["metadata"]["uid"]
     world.cluster.add(obj)
     world.settle()
-    world.forget()
+    world.start_again()
     return world
 
 
@@ -133,12 +133,12 @@ def also(*edits: Edit) -> Edit:
         ((2, 5, 1), "100%", 0),
     ],
 )
-def test_rollouts(
+def test_a_rollout_takes_the_predicted_steps(
     loop: asyncio.AbstractEventLoop, counts: tuple[int, ...], surge: int | str, unavailable: int | str
 ) -> None:
     world = started(loop, roles=roles(*counts, surge=surge, unavailable=unavailable))
     world.edit(image())
-    (rows,) = world.as_foreseen().values()
+    (rows,) = world.as_predicted().values()
     assert len(rows) > 1
 
 
@@ -171,12 +171,12 @@ CHANGES: dict[str, tuple[dict[str, Any], Edit]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_changes_at_rest(loop: asyncio.AbstractEventLoop, name: str) -> None:
+def test_a_change_at_rest_takes_the_predicted_steps(loop: asyncio.AbstractEventLoop, name: str) -> None:
     spec, edit = CHANGES[name]
     world = started(loop, **spec)
     world.edit(edit)
     world.manager.resync()
-    happened = world.as_foreseen()
+    happened = world.as_predicted()
     assert bool(happened) == (name not in ("another order", "nothing"))
 
 
@@ -196,65 +196,65 @@ IN_A_ROLLOUT: dict[str, tuple[int, Edit]] = {
 
 
 @pytest.mark.parametrize("name", IN_A_ROLLOUT)
-def test_changes_in_a_rollout(loop: asyncio.AbstractEventLoop, name: str) -> None:
+def test_a_change_in_a_rollout_takes_the_predicted_steps(loop: asyncio.AbstractEventLoop, name: str) -> None:
     moment, edit = IN_A_ROLLOUT[name]
     world = started(loop, roles=roles(4, 3))
     world.edit(image())
     world.run(moment)
     world.edit(edit)
-    world.forget()
-    assert world.as_foreseen()
+    world.start_again()
+    assert world.as_predicted()
 
 
-def test_a_pause_ends_in_waiting(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_paused_rollout_is_predicted_to_wait(loop: asyncio.AbstractEventLoop) -> None:
     world = started(loop, roles=roles(4, 3))
     world.edit(image())
     world.run(3)
     world.edit(lambda spec: spec.update(rolloutStrategy={"paused": True}))
-    world.forget()
-    assert not world.as_foreseen("slice 0: the rollout is paused")
+    world.start_again()
+    assert not world.as_predicted("slice 0: the rollout is paused")
     world.edit(replicas(4, 6))
-    world.forget()
-    assert world.as_foreseen("slice 0: the rollout is paused"), "scaling goes on"
+    world.start_again()
+    assert world.as_predicted("slice 0: the rollout is paused"), "scaling continues"
 
 
-def test_a_role_that_is_scaled_from_outside(loop: asyncio.AbstractEventLoop) -> None:
+def test_the_rollout_of_an_externally_scaled_role_is_predicted(loop: asyncio.AbstractEventLoop) -> None:
     world = started(loop, roles=[make_role("prefill", None), make_role("decode", 2)], slices=2)
     world.edit(lambda spec: spec.update(replicas=5), SCALER_KIND, "demo-prefill")
-    world.forget()
-    assert {index: rows[-1] for index, rows in world.as_foreseen().items()}.keys() == {0, 1}
+    world.start_again()
+    assert {index: rows[-1] for index, rows in world.as_predicted().items()}.keys() == {0, 1}
     world.edit(image())
-    world.forget()
-    assert world.as_foreseen()
+    world.start_again()
+    assert world.as_predicted()
     # The scaler is created with the present number of groups.
     world.edit(lambda spec: spec["roles"][1].update(scaling={"mode": "External"}))
     world.edit(image("app:3"))
-    world.forget()
-    assert world.as_foreseen()
+    world.start_again()
+    assert world.as_predicted()
 
 
-def test_a_lost_child_comes_back(loop: asyncio.AbstractEventLoop) -> None:
+def test_the_recreation_of_a_lost_child_is_predicted(loop: asyncio.AbstractEventLoop) -> None:
     world = started(loop, roles=roles(4, 3))
     world.edit(image())
     world.run(3)
-    world.cluster.condemn(world.children[-1])
-    world.forget()
-    assert world.as_foreseen()
+    world.cluster.request_deletion(world.children[-1])
+    world.start_again()
+    assert world.as_predicted()
 
 
-def test_a_broken_revision_goes_first(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_broken_revision_is_predicted_to_be_deleted_first(loop: asyncio.AbstractEventLoop) -> None:
     world = started(loop, roles=roles(4, 3))
     world.nodes.hopeless = frozenset({"app:2"})
     world.edit(image())
     world.settle()
     world.edit(image("app:3"))
-    world.forget()
-    assert world.as_foreseen()
+    world.start_again()
+    assert world.as_predicted()
 
 
 @pytest.mark.parametrize("index", [3, 0])
 @pytest.mark.parametrize("budget", [(1, 0), (0, 1), (0, 2)])
-def test_old_groups_that_are_not_ready_stay_so(
+def test_unready_old_groups_are_predicted_to_stay_unready(
     loop: asyncio.AbstractEventLoop, index: int, budget: tuple[int, int]
 ) -> None:
     world = started(loop, roles=roles(4, 3, surge=budget[0], unavailable=budget[1]))
@@ -268,14 +268,14 @@ def test_old_groups_that_are_not_ready_stay_so(
     world.manager.resync()
     world.settle()
     world.edit(image())
-    world.forget()
-    world.as_foreseen()
+    world.start_again()
+    world.as_predicted()
 
 
-def test_creation_in_the_order_of_its_roles(loop: asyncio.AbstractEventLoop) -> None:
+def test_the_creation_order_of_roles_is_predicted(loop: asyncio.AbstractEventLoop) -> None:
     world = Watched(loop)
     obj = make_disaggregated(roles=[make_role("decode", 2, startAfter=["prefill"]), make_role("prefill", 1)])
     del obj["metadata"]["uid"]
     world.cluster.add(obj)
-    (rows,) = world.as_foreseen().values()
+    (rows,) = world.as_predicted().values()
     assert [sorted(*row.values()) for row in rows] == [["prefill"], ["decode", "prefill"]]

@@ -13,7 +13,7 @@ from lws.kube.metadata import controller_of
 from lws_api.disaggregatedset.v1 import KIND, REVISION_LABEL, SCALER_KIND
 from test.unit.stories.disaggregated_world import CHILD, World
 from test.unit.stories.fake_manager import Crash
-from test.unit.stories.original_sets import VERSIONS, Left, original_key, role
+from test.unit.stories.upstream_sets import VERSIONS, UpstreamSet, role, upstream_key
 
 V1 = "980bcb92"
 DRIFTED = "0badc0de"
@@ -32,11 +32,11 @@ def bring_up(world: World) -> int:
     """Let LeaderWorkerSets get their groups while no manager acts on their set. Return the version at its
     end.
     """
-    _let_others_go_on(world)
+    _run_other_controllers(world)
     return int(world.cluster.version)
 
 
-def _let_others_go_on(world: World) -> None:
+def _run_other_controllers(world: World) -> None:
     version = ""
     while version != world.cluster.version:
         version = world.cluster.version
@@ -76,7 +76,7 @@ def _but_status(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass
-class Rest:
+class SettledSet:
     """A settled set of upstream.
 
     counts: groups of prefill and decode, in each slice. external: whether decode has a scaler.
@@ -89,11 +89,11 @@ class Rest:
     counts: tuple[int, int] = (2, 3)
     has_served: bool = True
 
-    def leave(self, world: World) -> str:
+    def store(self, world: World) -> str:
         """Store the set and its objects. Return the key that runs."""
         prefill, decode = self.counts
         roles = [role("prefill", prefill), role("decode", None if self.external else decode)]
-        upstream = Left(
+        upstream = UpstreamSet(
             world.cluster, self.version, roles, {} if self.slices == 1 else {"slices": self.slices}
         )
         key = self.key or upstream.key
@@ -109,21 +109,21 @@ class Rest:
         return key
 
 
-RESTS = [
-    *(Rest(version) for version in VERSIONS),
-    *(Rest(version, key=DRIFTED) for version in VERSIONS),
-    *(Rest(version, counts=(0, 0), has_served=False) for version in VERSIONS),
-    *(Rest(version, counts=(0, 0)) for version in VERSIONS),
-    *(Rest(version, counts=(2, 0), external=True) for version in VERSIONS),
-    *(Rest(version, slices=3) for version in VERSIONS[1:]),
-    *(Rest(version, external=True) for version in VERSIONS[1:]),
-    *(Rest(version, slices=3, external=True, key=DRIFTED) for version in VERSIONS[1:]),
+SETTLED_SETS = [
+    *(SettledSet(version) for version in VERSIONS),
+    *(SettledSet(version, key=DRIFTED) for version in VERSIONS),
+    *(SettledSet(version, counts=(0, 0), has_served=False) for version in VERSIONS),
+    *(SettledSet(version, counts=(0, 0)) for version in VERSIONS),
+    *(SettledSet(version, counts=(2, 0), external=True) for version in VERSIONS),
+    *(SettledSet(version, slices=3) for version in VERSIONS[1:]),
+    *(SettledSet(version, external=True) for version in VERSIONS[1:]),
+    *(SettledSet(version, slices=3, external=True, key=DRIFTED) for version in VERSIONS[1:]),
 ]
 
 
-@pytest.mark.parametrize("rest", RESTS, ids=str)
-def test_what_rests_is_recorded_and_left_alone(world: World, rest: Rest) -> None:
-    key = rest.leave(world)
+@pytest.mark.parametrize("settled_set", SETTLED_SETS, ids=str)
+def test_a_settled_set_is_recorded_and_left_alone(world: World, settled_set: SettledSet) -> None:
+    key = settled_set.store(world)
     since = bring_up(world)
     pods = {pod["metadata"]["uid"] for pod in world.cluster.of_kind("Pod")}
     stored = {
@@ -138,7 +138,7 @@ def test_what_rests_is_recorded_and_left_alone(world: World, rest: Rest) -> None
     assert {pod["metadata"]["uid"] for pod in world.cluster.of_kind("Pod")} == pods
     assert world.conditions["Available"] == "True"
     assert world.status["updateRevision"] == f"demo-{key}-1"
-    if rest.version == "reference":
+    if settled_set.version == "reference":
         (available,) = [
             condition for condition in world.status["conditions"] if condition["type"] == "Available"
         ]
@@ -149,12 +149,12 @@ def test_what_rests_is_recorded_and_left_alone(world: World, rest: Rest) -> None
     assert world.cluster.writes == before, "none on the next pass"
 
 
-def test_the_way_back_is_open_where_nothing_drifted(world: World) -> None:
+def test_new_children_carry_the_key_that_upstream_computes(world: World) -> None:
     """Upstream computes the key that children carry."""
-    assert Rest("reference", slices=3).leave(world) == V1
+    assert SettledSet("reference", slices=3).store(world) == V1
     bring_up(world)
     world.settle()
-    assert original_key(world.get(KIND)["spec"]["roles"]) == V1
+    assert upstream_key(world.get(KIND)["spec"]["roles"]) == V1
     assert {child["metadata"]["labels"][REVISION_LABEL] for child in world.children} == {V1}
 
 
@@ -257,22 +257,22 @@ class Watch:
         return rows
 
 
-def leave_in_rollout(world: World, version: str, example: Example, at: int) -> tuple[str, str]:
+def store_in_rollout(world: World, version: str, example: Example, at: int) -> tuple[str, str]:
     """Store the set as upstream has it in one row of a rollout. Return the old key and the new one."""
     (initial, _), (old, new) = example.rows[0], example.rows[at]
     roles = example.roles(example.after, example.rows[-1][1], "nginx:2")
-    upstream = Left(world.cluster, version, roles)
-    before = Left.completed(example.roles(example.before, initial, "nginx:1"))
+    upstream = UpstreamSet(world.cluster, version, roles)
+    before = UpstreamSet.completed(example.roles(example.before, initial, "nginx:1"))
     for role_spec, start, count in zip(before, initial, old, strict=False):
-        upstream.child(original_key(before), role_spec, count, start)
-        upstream.service(original_key(before), role_spec)
+        upstream.child(upstream_key(before), role_spec, count, start)
+        upstream.service(upstream_key(before), role_spec)
     for role_spec, count in zip(upstream.obj["spec"]["roles"], new, strict=False):
         upstream.child(upstream.key, role_spec, count)
         if all(new[: len(example.after)]):
             upstream.service(upstream.key, role_spec)
     sums = {role_spec["name"]: old[i] + new[i] for i, role_spec in enumerate(upstream.obj["spec"]["roles"])}
     upstream.status(sums, False)
-    return original_key(before), upstream.key
+    return upstream_key(before), upstream.key
 
 
 @pytest.mark.parametrize(
@@ -280,17 +280,19 @@ def leave_in_rollout(world: World, version: str, example: Example, at: int) -> t
     STEPS,
     ids=[f"{example.name}{at}-{version}" for version, example, at in STEPS],
 )
-def test_a_rollout_goes_on_with_the_next_step(world: World, version: str, example: Example, at: int) -> None:
-    keys = leave_in_rollout(world, version, example, at)
+def test_a_rollout_continues_with_the_next_step(
+    world: World, version: str, example: Example, at: int
+) -> None:
+    keys = store_in_rollout(world, version, example, at)
     since = bring_up(world)
     watch = Watch(world, len(example.rows[0][0]), *keys)
     world.settle()
     assert watch.steps(example.rows[at:]) == example.rows[at:]
-    assert touched(world, since) == counted(world, since), "nothing but counts is written"
+    assert writes_to_children(world, since) == scale_writes(world, since), "nothing but counts is written"
     assert set(world.counts()) == {keys[1]} and world.conditions["Available"] == "True"
 
 
-def touched(world: World, since: int) -> int:
+def writes_to_children(world: World, since: int) -> int:
     """Return the number of writes to children, deletions excluded."""
     return sum(
         1
@@ -299,7 +301,7 @@ def touched(world: World, since: int) -> int:
     )
 
 
-def counted(world: World, since: int) -> int:
+def scale_writes(world: World, since: int) -> int:
     """Return the number of writes that change only the replicas of a child."""
     return sum(
         1
@@ -333,42 +335,44 @@ def _changes(world: World, since: int) -> Iterator[tuple[dict[str, Any] | None, 
             yield former, None if is_deleted else obj
 
 
-def test_a_rollout_whose_children_are_not_all_made_goes_on(world: World) -> None:
+def test_a_rollout_that_lacks_a_child_continues(world: World) -> None:
     """Upstream stopped between two creations."""
     example = EXAMPLES[0]
-    upstream = Left(world.cluster, "reference", example.roles(NAMES[:2], (4, 2), "nginx:2"))
-    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    upstream = UpstreamSet(world.cluster, "reference", example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    before = UpstreamSet.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
     for role_spec, count in zip(before, (4, 2), strict=True):
-        upstream.child(original_key(before), role_spec, count, count)
+        upstream.child(upstream_key(before), role_spec, count, count)
     upstream.child(upstream.key, upstream.obj["spec"]["roles"][0], 0)
     bring_up(world)
-    watch = Watch(world, 2, original_key(before), upstream.key)
+    watch = Watch(world, 2, upstream_key(before), upstream.key)
     world.settle()
     assert watch.steps(example.rows) == example.rows
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("has_baseline", [False, True])
-def test_a_rollout_that_has_not_begun_begins(world: World, version: str, has_baseline: bool) -> None:
+def test_a_requested_rollout_begins(world: World, version: str, has_baseline: bool) -> None:
     example = EXAMPLES[0]
-    upstream = Left(world.cluster, version, example.roles(NAMES[:2], (4, 2), "nginx:2"))
-    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    upstream = UpstreamSet(world.cluster, version, example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    before = UpstreamSet.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
     for role_spec, count in zip(before, (4, 2), strict=True):
-        upstream.child(original_key(before), role_spec, count, count if has_baseline else None)
+        upstream.child(upstream_key(before), role_spec, count, count if has_baseline else None)
     bring_up(world)
-    watch = Watch(world, 2, original_key(before), upstream.key)
+    watch = Watch(world, 2, upstream_key(before), upstream.key)
     world.settle()
     assert watch.steps(example.rows) == example.rows
 
 
-def test_each_slice_goes_on_where_it_is(world: World) -> None:
+def test_each_slice_continues_at_its_own_step(world: World) -> None:
     example = EXAMPLES[0]
-    upstream = Left(world.cluster, "reference", example.roles(NAMES[:2], (4, 2), "nginx:2"), {"slices": 3})
-    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    upstream = UpstreamSet(
+        world.cluster, "reference", example.roles(NAMES[:2], (4, 2), "nginx:2"), {"slices": 3}
+    )
+    before = UpstreamSet.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
     for index, at in enumerate((1, 4, 6)):
         old, new = example.rows[at]
         for role_spec, start, count in zip(before, (4, 2), old, strict=True):
-            upstream.child(original_key(before), role_spec, count, start, index)
+            upstream.child(upstream_key(before), role_spec, count, start, index)
         for role_spec, count in zip(upstream.obj["spec"]["roles"], new, strict=True):
             upstream.child(upstream.key, role_spec, count, index=index)
     since = bring_up(world)
@@ -383,7 +387,7 @@ def test_each_slice_goes_on_where_it_is(world: World) -> None:
             }
             old, new = (
                 tuple(of_slice.get(f"demo-{index}-{key}-{name}", 0) for name in NAMES[:2])
-                for key in (original_key(before), upstream.key)
+                for key in (upstream_key(before), upstream.key)
             )
             if not rows or rows[-1] != (old, new):
                 rows.append((old, new))
@@ -391,19 +395,19 @@ def test_each_slice_goes_on_where_it_is(world: World) -> None:
     world.after_pass = look
     world.settle()
     assert seen == {0: example.rows[1:], 1: example.rows[4:], 2: example.rows[6:]}
-    assert touched(world, since) == counted(world, since)
+    assert writes_to_children(world, since) == scale_writes(world, since)
 
 
 @pytest.mark.parametrize("drifted", ["old", "new", "both"])
 @pytest.mark.parametrize("at", [1, 4, 7])
-def test_a_rollout_under_other_keys_goes_on(world: World, drifted: str, at: int) -> None:
+def test_a_rollout_with_different_keys_continues(world: World, drifted: str, at: int) -> None:
     """A library computed other hashes, or the set's labels overwrote labels of users."""
     example = EXAMPLES[0]
     old, new = example.rows[at]
-    upstream = Left(world.cluster, "v0.10.0", example.roles(NAMES[:2], (4, 2), "nginx:2"))
-    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    upstream = UpstreamSet(world.cluster, "v0.10.0", example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    before = UpstreamSet.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
     keys = [
-        "0ddba11a" if drifted in ("old", "both") else original_key(before),
+        "0ddba11a" if drifted in ("old", "both") else upstream_key(before),
         DRIFTED if drifted in ("new", "both") else upstream.key,
     ]
     for role_spec, start, count in zip(before, (4, 2), old, strict=True):
@@ -414,28 +418,28 @@ def test_a_rollout_under_other_keys_goes_on(world: World, drifted: str, at: int)
     watch = Watch(world, 2, *keys)
     world.settle()
     assert watch.rows == example.rows[at:]
-    assert touched(world, since) == counted(world, since)
+    assert writes_to_children(world, since) == scale_writes(world, since)
 
 
 @pytest.mark.parametrize("at", [1, 2, 4, 6])
-def test_a_role_that_is_scaled_from_outside_rolls_on(world: World, at: int) -> None:
+def test_the_rollout_of_an_externally_scaled_role_continues(world: World, at: int) -> None:
     example = EXAMPLES[0]
     old, new = example.rows[at]
     counts = (4, None)
-    upstream = Left(
+    upstream = UpstreamSet(
         world.cluster, "reference", [role(*item, "nginx:2") for item in zip(NAMES, counts, strict=False)]
     )
-    before = Left.completed([role(*item, "nginx:1") for item in zip(NAMES, counts, strict=False)])
+    before = UpstreamSet.completed([role(*item, "nginx:1") for item in zip(NAMES, counts, strict=False)])
     for role_spec, start, count in zip(before, (4, 2), old, strict=True):
-        upstream.child(original_key(before), role_spec, count, start)
+        upstream.child(upstream_key(before), role_spec, count, start)
     for role_spec, count in zip(upstream.obj["spec"]["roles"], new, strict=True):
         upstream.child(upstream.key, role_spec, count)
     upstream.scaler("decode", 2)
     since = bring_up(world)
-    watch = Watch(world, 2, original_key(before), upstream.key)
+    watch = Watch(world, 2, upstream_key(before), upstream.key)
     world.settle()
     assert watch.rows == example.rows[at:]
-    assert touched(world, since) == counted(world, since)
+    assert writes_to_children(world, since) == scale_writes(world, since)
     assert world.get(SCALER_KIND, "demo-decode")["spec"] == {"replicas": 2}
 
 
@@ -455,15 +459,15 @@ OVERTAKEN = [
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("at", range(8))
-def test_a_rollout_that_was_overtaken_goes_on(world: World, version: str, at: int) -> None:
+def test_an_overtaken_rollout_continues(world: World, version: str, at: int) -> None:
     """A→B→C: B is replaced before A. Baselines are the counts at the start of C."""
     expected = OVERTAKEN
     images = {"nginx:1": (2, 2), "nginx:2": (2, 2)}
-    upstream = Left(world.cluster, version, [role(name, 4, "nginx:3") for name in NAMES[:2]])
+    upstream = UpstreamSet(world.cluster, version, [role(name, 4, "nginx:3") for name in NAMES[:2]])
     keys = []
     for (image, starts), counts in zip(images.items(), expected[at], strict=False):
-        before = Left.completed([role(name, 4, image) for name in NAMES[:2]])
-        keys.append(original_key(before))
+        before = UpstreamSet.completed([role(name, 4, image) for name in NAMES[:2]])
+        keys.append(upstream_key(before))
         for role_spec, start, count in zip(before, starts, counts, strict=True):
             if any(counts):
                 upstream.child(keys[-1], role_spec, count, start)
@@ -474,12 +478,12 @@ def test_a_rollout_that_was_overtaken_goes_on(world: World, version: str, at: in
     watch = Watch(world, 2, *keys, upstream.key)
     world.settle()
     assert watch.steps(expected[at:]) == expected[at:]
-    assert touched(world, since) == counted(world, since)
+    assert writes_to_children(world, since) == scale_writes(world, since)
 
 
-def test_a_legacy_set_with_a_scaler_rests(world: World) -> None:
+def test_a_legacy_set_with_a_scaler_is_left_alone(world: World) -> None:
     """The set was created with v0.9.0 and has had a scaler since v0.10.0."""
-    upstream = Left(world.cluster, "v0.9.0", [role("prefill", 2), role("decode", None)])
+    upstream = UpstreamSet(world.cluster, "v0.9.0", [role("prefill", 2), role("decode", None)])
     for role_spec, count in zip(upstream.obj["spec"]["roles"], (2, 3), strict=True):
         upstream.child(upstream.key, role_spec, count)
         upstream.service(upstream.key, role_spec)
@@ -547,11 +551,13 @@ def _with_odd_spellings(role_spec: dict[str, Any]) -> None:
     ],
 )
 @pytest.mark.parametrize("key", ["", DRIFTED])
-def test_whatever_roles_say_they_rest(world: World, version: str, change: Any, key: str) -> None:
+def test_settled_roles_are_left_alone_whatever_their_spec(
+    world: World, version: str, change: Any, key: str
+) -> None:
     roles = [role("prefill", 2), role("decode", 1)]
     for role_spec in roles:
         change(role_spec)
-    upstream = Left(world.cluster, version, roles)
+    upstream = UpstreamSet(world.cluster, version, roles)
     for role_spec, count in zip(upstream.obj["spec"]["roles"], (2, 1), strict=True):
         upstream.child(key or upstream.key, role_spec, count, initial=7)
         upstream.service(key or upstream.key, role_spec)
@@ -563,17 +569,19 @@ def test_whatever_roles_say_they_rest(world: World, version: str, change: Any, k
 
 
 @pytest.mark.parametrize("before", ["0,1|4,2", "1,0|4,2", "4,2|1,0", "4,2|0,1", "2,1|3,1", "2,1|2,2"])
-def test_a_step_that_was_cut_off_is_finished(world: World, before: str) -> None:
+def test_an_interrupted_step_is_completed(world: World, before: str) -> None:
     """Upstream stopped between two writes of a step of §8 A."""
     old, new = _row(before)
-    upstream = Left(world.cluster, "reference", [role("prefill", 4, "nginx:2"), role("decode", 2, "nginx:2")])
-    roles = Left.completed([role("prefill", 4, "nginx:1"), role("decode", 2, "nginx:1")])
+    upstream = UpstreamSet(
+        world.cluster, "reference", [role("prefill", 4, "nginx:2"), role("decode", 2, "nginx:2")]
+    )
+    roles = UpstreamSet.completed([role("prefill", 4, "nginx:1"), role("decode", 2, "nginx:1")])
     for role_spec, start, count in zip(roles, (4, 2), old, strict=True):
-        upstream.child(original_key(roles), role_spec, count, start)
+        upstream.child(upstream_key(roles), role_spec, count, start)
     for role_spec, count in zip(upstream.obj["spec"]["roles"], new, strict=True):
         upstream.child(upstream.key, role_spec, count)
     bring_up(world)
-    watch = Watch(world, 2, original_key(roles), upstream.key)
+    watch = Watch(world, 2, upstream_key(roles), upstream.key)
     world.settle()
     following = {
         "0,1|4,2": "0,0|4,2",
@@ -587,10 +595,10 @@ def test_a_step_that_was_cut_off_is_finished(world: World, before: str) -> None:
     assert watch.rows[-1] == _row("0,0|4,2")
 
 
-def test_a_legacy_slice_beside_others_is_made_anew_and_nothing_else(world: World) -> None:
+def test_only_the_legacy_slice_of_a_set_is_recreated(world: World) -> None:
     """Upstream recreates it, too: its pods lack the label that tells slices apart."""
     roles = [role("prefill", 2), role("decode", 1)]
-    upstream = Left(world.cluster, "v0.9.0", roles, {"slices": 3})
+    upstream = UpstreamSet(world.cluster, "v0.9.0", roles, {"slices": 3})
     for role_spec, count in zip(upstream.obj["spec"]["roles"], (2, 1), strict=True):
         upstream.child(upstream.key, role_spec, count)
         upstream.service(upstream.key, role_spec)
@@ -610,34 +618,34 @@ def test_a_legacy_slice_beside_others_is_made_anew_and_nothing_else(world: World
 
 
 @pytest.mark.parametrize("at", [1, 3, 5, 7])
-def test_a_rollout_from_legacy_names_to_those_with_slices_goes_on(world: World, at: int) -> None:
+def test_a_rollout_from_legacy_names_to_names_with_slices_continues(world: World, at: int) -> None:
     example = EXAMPLES[0]
     old, new = example.rows[at]
-    upstream = Left(world.cluster, "v0.9.0", example.roles(NAMES[:2], (4, 2), "nginx:2"))
-    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    upstream = UpstreamSet(world.cluster, "v0.9.0", example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    before = UpstreamSet.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
     for role_spec, start, count in zip(before, (4, 2), old, strict=True):
-        upstream.child(original_key(before), role_spec, count, start)
-        upstream.service(original_key(before), role_spec)
+        upstream.child(upstream_key(before), role_spec, count, start)
+        upstream.service(upstream_key(before), role_spec)
     upstream.version = "v0.10.0"
     for role_spec, count in zip(upstream.obj["spec"]["roles"], new, strict=True):
         upstream.child(upstream.key, role_spec, count)
     since = bring_up(world)
-    watch = Watch(world, 2, original_key(before), upstream.key)
+    watch = Watch(world, 2, upstream_key(before), upstream.key)
     world.settle()
     assert watch.rows == example.rows[at:]
-    assert touched(world, since) == counted(world, since)
+    assert writes_to_children(world, since) == scale_writes(world, since)
 
 
-def test_a_change_that_was_taken_back_goes_on(world: World) -> None:
+def test_the_rollback_of_a_change_continues(world: World) -> None:
     """A→B→A: upstream writes no baselines if the target has children."""
-    upstream = Left(world.cluster, "reference", [role(name, 4, "nginx:1") for name in NAMES[:2]])
-    second = Left.completed([role(name, 4, "nginx:2") for name in NAMES[:2]])
+    upstream = UpstreamSet(world.cluster, "reference", [role(name, 4, "nginx:1") for name in NAMES[:2]])
+    second = UpstreamSet.completed([role(name, 4, "nginx:2") for name in NAMES[:2]])
     for role_spec in upstream.obj["spec"]["roles"]:
         upstream.child(upstream.key, role_spec, 2, 4)
     for role_spec in second:
-        upstream.child(original_key(second), role_spec, 2)
+        upstream.child(upstream_key(second), role_spec, 2)
     bring_up(world)
-    watch = Watch(world, 2, original_key(second), upstream.key)
+    watch = Watch(world, 2, upstream_key(second), upstream.key)
     world.settle()
     expected = "2,2|2,2 2,2|3,3 1,1|3,3 1,1|4,4 0,0|4,4"
     assert watch.rows == [_row(row) for row in expected.split()]
@@ -646,9 +654,9 @@ def test_a_change_that_was_taken_back_goes_on(world: World) -> None:
 
 @pytest.mark.parametrize("kind", ["ExclusiveSlice", "ExclusiveTopology"])
 @pytest.mark.parametrize("key", ["", DRIFTED])
-def test_slices_in_their_places_rest(world: World, kind: str, key: str) -> None:
+def test_placed_slices_are_left_alone(world: World, kind: str, key: str) -> None:
     spec = {"slices": 3, "placementPolicy": {"type": kind, "topology": "rack"}}
-    upstream = Left(world.cluster, "reference", [role("prefill", 2), role("decode", 1)], spec)
+    upstream = UpstreamSet(world.cluster, "reference", [role("prefill", 2), role("decode", 1)], spec)
     for index in range(3):
         for role_spec, count in zip(upstream.obj["spec"]["roles"], (2, 1), strict=True):
             upstream.child(key or upstream.key, role_spec, count, index=index)
@@ -677,37 +685,37 @@ def _spelled_otherwise(roles: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("change", [_reordered, _restarting_otherwise, _spelled_otherwise])
 @pytest.mark.parametrize("at", [0, 1, 4, 7])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_rollout_that_we_would_not_have_begun_goes_on(
+def test_a_rollout_that_we_would_not_have_begun_continues(
     world: World, version: str, at: int, change: Any
 ) -> None:
     """Upstream computes another hash for an equivalent spec. We complete the rollout that it has begun."""
     example = EXAMPLES[0]
     old, new = example.rows[at]
-    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    before = UpstreamSet.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
     roles = example.roles(NAMES[:2], (4, 2), "nginx:1")
     change(roles)
-    upstream = Left(world.cluster, version, roles)
-    assert upstream.key != original_key(before)
+    upstream = UpstreamSet(world.cluster, version, roles)
+    assert upstream.key != upstream_key(before)
     counts = dict(zip(NAMES, new, strict=False))
     for role_spec in upstream.obj["spec"]["roles"]:
         upstream.child(upstream.key, role_spec, counts[role_spec["name"]])
     # Old children may have been recreated by hand: their age proves nothing.
     world.cluster.pass_time(60)
     for role_spec, start, count in zip(before, (4, 2), old, strict=True):
-        upstream.child(original_key(before), role_spec, count, start)
+        upstream.child(upstream_key(before), role_spec, count, start)
     since = bring_up(world)
-    watch = Watch(world, 2, original_key(before), upstream.key)
+    watch = Watch(world, 2, upstream_key(before), upstream.key)
     world.settle()
     assert watch.rows == example.rows[at:]
-    assert touched(world, since) == counted(world, since)
+    assert writes_to_children(world, since) == scale_writes(world, since)
 
 
-def test_a_state_in_which_everything_was_renamed_goes_on(world: World) -> None:
+def test_a_rollout_that_renames_all_roles_continues(world: World) -> None:
     """Upstream leaves the former roles behind and never drains them (wart)."""
-    upstream = Left(world.cluster, "reference", [role("a", 2), role("b", 2)])
-    before = Left.completed([role("prefill", 2), role("decode", 2)])
+    upstream = UpstreamSet(world.cluster, "reference", [role("a", 2), role("b", 2)])
+    before = UpstreamSet.completed([role("prefill", 2), role("decode", 2)])
     for role_spec in before:
-        upstream.child(original_key(before), role_spec, 2)
+        upstream.child(upstream_key(before), role_spec, 2)
     for role_spec in upstream.obj["spec"]["roles"]:
         upstream.child(upstream.key, role_spec, 2)
     bring_up(world)
@@ -717,7 +725,7 @@ def test_a_state_in_which_everything_was_renamed_goes_on(world: World) -> None:
 
 
 @pytest.mark.parametrize("at", [1, 4, 7, 8])
-def test_edits_on_which_the_original_did_not_act_wait_for_the_next_one(world: World, at: int) -> None:
+def test_edits_that_upstream_ignored_wait_for_the_next_revision(world: World, at: int) -> None:
     """Budgets, labels, network and placement are read only when a child is created."""
     example = EXAMPLES[0]
     old, new = example.rows[at]
@@ -730,18 +738,18 @@ def test_edits_on_which_the_original_did_not_act_wait_for_the_next_one(world: Wo
         role_spec["spec"]["rolloutStrategy"] = {
             "rollingUpdateConfiguration": {"maxSurge": 1, "maxUnavailable": 0}
         }
-    upstream = Left(world.cluster, "reference", edited)
-    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    upstream = UpstreamSet(world.cluster, "reference", edited)
+    before = UpstreamSet.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
     for role_spec, start, count in zip(before, (4, 2), old, strict=True):
         if any(old):
-            upstream.child(original_key(before), role_spec, count, start)
-    for role_spec, count in zip(Left.completed(plain), new, strict=True):
+            upstream.child(upstream_key(before), role_spec, count, start)
+    for role_spec, count in zip(UpstreamSet.completed(plain), new, strict=True):
         upstream.child(upstream.key, role_spec, count)
     since = bring_up(world)
-    watch = Watch(world, 2, original_key(before), upstream.key)
+    watch = Watch(world, 2, upstream_key(before), upstream.key)
     world.settle()
     assert watch.rows == example.rows[at:]
-    assert touched(world, since) == counted(world, since)
+    assert writes_to_children(world, since) == scale_writes(world, since)
     pods = {pod["metadata"]["uid"] for pod in world.cluster.of_kind("Pod")}
     world.edit(lambda spec: spec["roles"][0]["spec"].update(replicas=5))
     world.settle()
@@ -752,11 +760,11 @@ def test_edits_on_which_the_original_did_not_act_wait_for_the_next_one(world: Wo
 @pytest.mark.parametrize("example", [EXAMPLES[0], EXAMPLES[1]], ids=["A", "B"])
 @pytest.mark.parametrize("at", [1, 3, 5])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_set_that_is_looked_at_before_its_children_waits_for_them(
+def test_a_set_that_is_reconciled_before_its_children_waits_for_them(
     world: World, version: str, at: int, example: Example
 ) -> None:
     """The LeaderWorkerSet statuses of upstream contain less than ours."""
-    keys = leave_in_rollout(world, version, example, at)
+    keys = store_in_rollout(world, version, example, at)
     bring_up(world)
     for child in world.children:
         counts = {field: child["status"].get(field, 0) for field in ("replicas", "readyReplicas")}
@@ -772,14 +780,14 @@ def test_a_set_that_is_looked_at_before_its_children_waits_for_them(
             world.after_pass()
     world.settle()
     assert watch.rows == example.rows[at:]
-    assert touched(world, since) == counted(world, since)
+    assert writes_to_children(world, since) == scale_writes(world, since)
 
 
 @pytest.mark.parametrize("write", range(1, 7))
 @pytest.mark.parametrize("at", [0, 1, 4, 7])
-def test_a_takeover_that_is_cut_off_is_taken_up(world: World, at: int, write: int) -> None:
+def test_an_interrupted_takeover_is_resumed(world: World, at: int, write: int) -> None:
     example = EXAMPLES[0]
-    keys = leave_in_rollout(world, VERSIONS[at % 3], example, at)
+    keys = store_in_rollout(world, VERSIONS[at % 3], example, at)
     since = bring_up(world)
     watch = Watch(world, 2, *keys)
     writes = iter(range(write - 1, -1, -1))
@@ -795,4 +803,4 @@ def test_a_takeover_that_is_cut_off_is_taken_up(world: World, at: int, write: in
     world.settle()
     expected = example.rows[at:]
     assert [row for row in watch.rows if row in expected] == expected
-    assert touched(world, since) == counted(world, since)
+    assert writes_to_children(world, since) == scale_writes(world, since)

@@ -87,7 +87,7 @@ def undo(terminal: Terminal, revision: int) -> None:
 
 @pytest.mark.parametrize("revision", [1, 2, 3])
 @pytest.mark.parametrize("is_at_rest", [True, False], ids=["at rest", "in the middle of a rollout"])
-def test_every_earlier_revision_comes_back(terminal: Terminal, revision: int, is_at_rest: bool) -> None:
+def test_undo_restores_every_earlier_revision(terminal: Terminal, revision: int, is_at_rest: bool) -> None:
     world, revisions = terminal.world, history(terminal)
     (last, _), (key, roles) = revisions[-1], revisions[revision - 1]
     world.edit(CHANGES[-1])
@@ -106,7 +106,7 @@ def test_every_earlier_revision_comes_back(terminal: Terminal, revision: int, is
     assert world.conditions["Available"] == "True"
 
 
-def test_what_is_left_of_a_short_history_can_be_undone_to(terminal: Terminal) -> None:
+def test_undo_restores_the_revisions_of_a_short_history(terminal: Terminal) -> None:
     """The limit counts only revisions that no group runs."""
     world = terminal.world
     world.edit(lambda spec: spec.update(revisionHistoryLimit=1))

@@ -123,7 +123,7 @@ class History:
 @pytest.mark.parametrize(
     ("number", "rounds"), [(1, (1, 1, 1)), (1, (3, 3, 3)), (2, (9, 1, 1)), (2, (12, 2, 2)), (3, (2, 3, 3))]
 )
-def test_a_rollout_comes_back_and_what_still_runs_that_revision_stays(
+def test_undo_keeps_pods_that_still_run_the_restored_revision(
     loop: asyncio.AbstractEventLoop, number: int, rounds: tuple[int, ...]
 ) -> None:
     """Each revision is requested when the previous one has replaced only some groups.
@@ -143,7 +143,7 @@ def test_a_rollout_comes_back_and_what_still_runs_that_revision_stays(
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_the_shortest_history_keeps_whatever_runs_and_nothing_else(
+def test_the_shortest_history_keeps_only_running_revisions(
     loop: asyncio.AbstractEventLoop, number: int
 ) -> None:
     it = History(loop, revisionHistoryLimit=1)

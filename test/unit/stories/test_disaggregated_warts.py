@@ -18,7 +18,7 @@ from lws.runtime.errors import Forbidden
 from lws_api.disaggregatedset.v1 import KIND
 from test.unit.disaggregated import make_disaggregated, make_facts
 from test.unit.stories.disaggregated_world import CHILD, World
-from test.unit.stories.original_sets import Left, original_key, role
+from test.unit.stories.upstream_sets import UpstreamSet, role, upstream_key
 
 NAMES = ("prefill", "decode")
 TESTS = Path(__file__).parents[2]
@@ -37,9 +37,9 @@ def roles(image: str, replicas: int = 2) -> list[dict[str, Any]]:
     return [role(name, replicas, image) for name in NAMES]
 
 
-def left_at_rest(world: World, version: str) -> Left:
+def upstream_at_rest(world: World, version: str) -> UpstreamSet:
     """Return what a release of upstream creates from `roles("nginx:1")`, with all groups ready."""
-    upstream = Left(world.cluster, version, roles("nginx:1"))
+    upstream = UpstreamSet(world.cluster, version, roles("nginx:1"))
     for role_spec in upstream.obj["spec"]["roles"]:
         upstream.child(upstream.key, role_spec, 2)
         upstream.service(upstream.key, role_spec)
@@ -48,7 +48,7 @@ def left_at_rest(world: World, version: str) -> Left:
 
 
 def roll(world: World, image: str) -> None:
-    world.edit(lambda spec: spec.update(roles=Left.completed(roles(image))))
+    world.edit(lambda spec: spec.update(roles=UpstreamSet.completed(roles(image))))
 
 
 def until(world: World, reached: Any) -> None:
@@ -61,9 +61,9 @@ def until(world: World, reached: Any) -> None:
     raise AssertionError("it never comes to that")
 
 
-def test_wart_10_the_way_back_to_children_named_without_slices_ends(world: World) -> None:
+def test_wart_10_a_rollback_to_children_named_without_slices_completes(world: World) -> None:
     """Upstream waits forever for `demo-0-KEY-prefill` while `demo-KEY-prefill` runs."""
-    upstream = left_at_rest(world, "v0.9.0")
+    upstream = upstream_at_rest(world, "v0.9.0")
     names = {child["metadata"]["name"] for child in world.children}
     assert names == {f"demo-{upstream.key}-{name}" for name in NAMES}
     roll(world, "nginx:2")
@@ -78,7 +78,7 @@ def test_wart_10_the_way_back_to_children_named_without_slices_ends(world: World
     assert world.conditions["Available"] == "True"
 
 
-def test_wart_20_what_is_as_old_as_another_is_told_apart_the_same_way_every_time() -> None:
+def test_wart_20_children_of_the_same_age_have_a_stable_order() -> None:
     owner = make_disaggregated()
     children = [
         make_facts(owner, Identity(0, key, name, is_legacy), 1 if is_legacy else 2)
@@ -96,12 +96,12 @@ def test_wart_20_what_is_as_old_as_another_is_told_apart_the_same_way_every_time
     assert len(desired) == 1
 
 
-def test_wart_27_the_status_tells_a_rollout_by_slice_revision_and_role(world: World) -> None:
+def test_wart_27_the_status_shows_a_rollout_by_slice_revision_and_role(world: World) -> None:
     """Upstream's status says RolloutInProgress, with sums that hide which revision serves."""
-    upstream = left_at_rest(world, "reference")
+    upstream = upstream_at_rest(world, "reference")
     first = world.status["updateRevision"]
     roll(world, "nginx:2")
-    new = original_key(world.get(KIND)["spec"]["roles"])
+    new = upstream_key(world.get(KIND)["spec"]["roles"])
     until(world, lambda: len(world.status["sliceStatuses"][0]["revisions"]) == 2)
     assert world.status["currentRevision"] == first
     assert world.status["updateRevision"].startswith(f"demo-{new}-")
@@ -110,9 +110,9 @@ def test_wart_27_the_status_tells_a_rollout_by_slice_revision_and_role(world: Wo
     assert {of_role["name"] for of_role in of_slice["revisions"][1]["roles"]} == set(NAMES)
 
 
-def test_wart_32_a_rollout_waits_for_groups_and_never_for_a_clock(world: World) -> None:
+def test_wart_32_a_rollout_waits_for_groups_and_not_for_a_timer(world: World) -> None:
     """Upstream polls once a second. Here changes of the groups start the next pass."""
-    left_at_rest(world, "reference")
+    upstream_at_rest(world, "reference")
     began = world.cluster.now
     roll(world, "nginx:2")
     world.settle()
@@ -120,9 +120,9 @@ def test_wart_32_a_rollout_waits_for_groups_and_never_for_a_clock(world: World) 
     assert world.cluster.now == began
 
 
-def test_wart_33_a_spec_that_is_edited_meanwhile_costs_the_status_no_retry(world: World) -> None:
+def test_wart_33_a_concurrent_spec_edit_causes_no_retry_of_the_status_write(world: World) -> None:
     """Upstream updates the whole object that it has read, which the API server rejects after a change."""
-    left_at_rest(world, "reference")
+    upstream_at_rest(world, "reference")
     written = []
     merge = world.cluster.merge
 
@@ -143,16 +143,16 @@ def test_wart_33_a_spec_that_is_edited_meanwhile_costs_the_status_no_retry(world
     assert world.conditions["Available"] == "True"
 
 
-def test_wart_40_groups_of_a_removed_role_are_told_until_the_last_one_goes(world: World) -> None:
+def test_wart_40_groups_of_a_removed_role_are_reported_until_the_last_is_deleted(world: World) -> None:
     """As with upstream, one group stays until the rollout ends. Unlike upstream, the status shows it."""
-    upstream = Left(world.cluster, "reference", [*roles("nginx:1", 4), role("router", 2, "nginx:1")])
+    upstream = UpstreamSet(world.cluster, "reference", [*roles("nginx:1", 4), role("router", 2, "nginx:1")])
     for role_spec in upstream.obj["spec"]["roles"]:
         upstream.child(upstream.key, role_spec, role_spec["spec"]["replicas"])
     world.settle()
     world.edit(lambda spec: spec["roles"].pop())
     reported: list[int] = []
 
-    def is_told_to_be_gone() -> bool:
+    def is_removed_from_status() -> bool:
         revisions = world.status["sliceStatuses"][0]["revisions"]
         of_role = [
             entry for revision in revisions for entry in revision["roles"] if entry["name"] == "router"
@@ -160,13 +160,13 @@ def test_wart_40_groups_of_a_removed_role_are_told_until_the_last_one_goes(world
         reported.extend(entry.get("replicas", 0) for entry in of_role)
         return not of_role
 
-    until(world, is_told_to_be_gone)
+    until(world, is_removed_from_status)
     assert list(dict.fromkeys(reported)) in ([2, 1], [2, 1, 0])
     world.settle()
-    assert set(world.counts()) == {original_key(world.get(KIND)["spec"]["roles"])}
+    assert set(world.counts()) == {upstream_key(world.get(KIND)["spec"]["roles"])}
 
 
-def test_wart_30_a_creation_that_fails_is_told(world: World) -> None:
+def test_wart_30_a_failed_creation_is_reported(world: World) -> None:
     """Upstream only logs the failure."""
     create, refused = world.cluster.create, []
 
@@ -187,7 +187,7 @@ def test_wart_30_a_creation_that_fails_is_told(world: World) -> None:
     assert world.conditions["Available"] == "True" and len(world.children) == 2
 
 
-def test_each_wart_is_named_by_a_test_that_the_original_would_fail() -> None:
+def test_each_wart_is_named_by_a_test_that_upstream_would_fail() -> None:
     """The list of warts in the specification has 43 entries."""
     numbers = re.compile(r"[Ww]arts?[ _](\d+)(?:(?:,| and) (\d+))*")
     sources = (path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py"))

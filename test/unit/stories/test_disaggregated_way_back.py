@@ -13,11 +13,11 @@ from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.lws.disaggregatedset.rollout import reference
 from test.unit.lws.disaggregatedset.rollout.reference import Row, Rules
 from test.unit.stories.disaggregated_world import World
-from test.unit.stories.original_sets import original_key
 from test.unit.stories.test_disaggregated_takeover import EXAMPLES, NAMES, Example
+from test.unit.stories.upstream_sets import upstream_key
 
 
-class Original:
+class Upstream:
     """What upstream would do next at each row that we leave.
 
     rows: old and new counts, each time they changed.
@@ -32,7 +32,7 @@ class Original:
     def _look(self) -> None:
         """Read target and start as upstream does: from the spec, and from annotations of old children."""
         width = len(self._example.rows[0][0])
-        new_key = original_key(self._world.get(KIND)["spec"]["roles"])
+        new_key = upstream_key(self._world.get(KIND)["spec"]["roles"])
         old, new, initial = ([0] * width for _ in range(3))
         for child in self._world.children:
             index, replicas = NAMES.index(labels_of(child)[ROLE_LABEL]), child["spec"]["replicas"]
@@ -67,24 +67,24 @@ def made_of(role: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_the_original_goes_on_with_the_same_steps(loop: asyncio.AbstractEventLoop, example: Example) -> None:
+def test_upstream_continues_with_the_same_steps(loop: asyncio.AbstractEventLoop, example: Example) -> None:
     world = World(loop)
     (initial, _), (_, target) = example.rows[0], example.rows[-1]
     obj = make_disaggregated(roles=[made_of(role) for role in example.roles(example.before, initial, "a")])
     del obj["metadata"]["uid"]
     world.cluster.add(obj)
     world.settle()
-    original = Original(world, example)
+    upstream = Upstream(world, example)
     after = [made_of(role) for role in example.roles(example.after, target, "b")]
     world.edit(lambda spec: spec.update(roles=after))
     world.settle()
-    assert set(example.rows) <= set(original.rows)
-    for row, tail in zip(original.rows, original.tails, strict=True):
+    assert set(example.rows) <= set(upstream.rows)
+    for row, tail in zip(upstream.rows, upstream.tails, strict=True):
         if row in example.rows:
             assert tail == example.rows[example.rows.index(row) :], row
 
 
-def test_every_child_of_a_rollout_that_was_overtaken_says_what_the_original_needs(
+def test_every_child_of_an_overtaken_rollout_has_the_data_that_upstream_needs(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     """The key of a child is the hash of its template. Old children record with how many groups they began."""
@@ -93,11 +93,11 @@ def test_every_child_of_a_rollout_that_was_overtaken_says_what_the_original_need
     del obj["metadata"]["uid"]
     world.cluster.add(obj)
     world.settle()
-    keys = {original_key(world.get(KIND)["spec"]["roles"])}
+    keys = {upstream_key(world.get(KIND)["spec"]["roles"])}
     for image, least in (("b", 2), ("c", 0)):
         roles = [make_role("prefill", 4, image), make_role("decode", 2, image)]
         world.edit(lambda spec, roles=roles: spec.update(roles=roles))
-        newest = original_key(world.get(KIND)["spec"]["roles"])
+        newest = upstream_key(world.get(KIND)["spec"]["roles"])
         keys.add(newest)
         while world.counts().get(newest, {}).get("prefill", -1) < least:
             assert world.go_on()

@@ -41,7 +41,7 @@ def keys(world: World) -> set[str]:
 
 @pytest.mark.parametrize("value", ["garbage", None, "older", "newer"])
 @pytest.mark.parametrize("revisions", ["AB", "CE", "EC"])
-def test_a_rollout_keeps_its_budget_and_ends_whatever_labels_are_edited_to(
+def test_a_rollout_with_edited_labels_keeps_its_budget_and_completes(
     revisions: str, value: str | None
 ) -> None:
     """Every pass is checked against what the manager could see (promises.py)."""
@@ -63,7 +63,7 @@ def test_a_rollout_keeps_its_budget_and_ends_whatever_labels_are_edited_to(
 
 @pytest.mark.parametrize("value", ["garbage", "1", None])
 @pytest.mark.parametrize("revision", ["A", "E"])
-def test_no_pod_of_a_settled_set_goes_for_an_edited_label(revision: str, value: str | None) -> None:
+def test_an_edited_label_deletes_no_pod_of_a_settled_set(revision: str, value: str | None) -> None:
     with asyncio.Runner() as runner:
         world = World.settled(runner.get_loop(), False, revision, GROUPS)
         before = {pod["metadata"]["name"]: pod["metadata"] for pod in world.cluster.of_kind("Pod")}
@@ -78,7 +78,7 @@ def test_no_pod_of_a_settled_set_goes_for_an_edited_label(revision: str, value: 
 
 @pytest.mark.parametrize("value", ["garbage", "1", None])
 @pytest.mark.parametrize("revision", ["A", "E"])
-def test_that_holds_too_where_the_history_is_lost_with_the_labels(revision: str, value: str | None) -> None:
+def test_an_edited_label_and_a_lost_history_delete_no_pod(revision: str, value: str | None) -> None:
     with asyncio.Runner() as runner:
         world = World.settled(runner.get_loop(), False, revision, GROUPS)
         before = pods(world)
@@ -100,7 +100,7 @@ def pods(world: World) -> dict[str, tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("revisions", ["CE", "EC"])
-def test_a_rollout_ends_although_old_leaders_are_noted_as_updated(revisions: str) -> None:
+def test_a_rollout_completes_although_old_leaders_are_labelled_as_updated(revisions: str) -> None:
     """The StatefulSet controller itself skips these leaders from then on."""
     with asyncio.Runner() as runner:
         for moment in MOMENTS:

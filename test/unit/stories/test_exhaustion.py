@@ -88,7 +88,7 @@ class Exhausted(World):
 
 def test_a_group_ends_and_stays_ended(loop: asyncio.AbstractEventLoop) -> None:
     world = Exhausted(loop, limit=2)
-    assert (world.lives(LEADER), world.kept, world.counts) == (3, OF_GROUP, {"0": 2})
+    assert (world.incarnations(LEADER), world.kept, world.counts) == (3, OF_GROUP, {"0": 2})
     stopped = {"Degraded": "True", "Available": "False", "Progressing": "False", "UpdateInProgress": "False"}
     assert world.conditions.items() >= stopped.items() and world.status["readyReplicas"] == 1
     for limit in (9, None):
@@ -97,27 +97,27 @@ def test_a_group_ends_and_stays_ended(loop: asyncio.AbstractEventLoop) -> None:
         world.take_over()
         world.settle()
         world.wait()
-        assert (world.lives(LEADER), world.kept, world.counts) == (3, OF_GROUP, {"0": 2})
+        assert (world.incarnations(LEADER), world.kept, world.counts) == (3, OF_GROUP, {"0": 2})
 
 
-def test_none_at_all_ends_it_at_once_and_counts_nothing(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_limit_of_zero_ends_a_group_at_once_and_counts_nothing(loop: asyncio.AbstractEventLoop) -> None:
     world = Exhausted(loop, limit=0)
-    assert (world.lives(LEADER), world.kept, world.counts) == (1, OF_GROUP, {})
+    assert (world.incarnations(LEADER), world.kept, world.counts) == (1, OF_GROUP, {})
 
 
-@pytest.mark.parametrize("is_another", [False, True], ids=["the same manager", "another one"])
-def test_somebody_asks_for_a_new_group(loop: asyncio.AbstractEventLoop, is_another: bool) -> None:
+@pytest.mark.parametrize("is_another", [False, True], ids=["same manager", "another manager"])
+def test_an_ended_group_is_recreated_on_request(loop: asyncio.AbstractEventLoop, is_another: bool) -> None:
     world = Exhausted(loop)
     world.recover()
     if is_another:
         world.take_over()
     world.settle()
-    assert (world.lives(LEADER), world.kept, world.counts) == (3, set(), {})
+    assert (world.incarnations(LEADER), world.kept, world.counts) == (3, set(), {})
     assert world.conditions["Degraded"] == "False" and world.conditions["Available"] == "True"
     container_restart(world)
     world.settle()
     world.wait()
-    assert (world.lives(LEADER), world.counts) == (4, {"0": 1}), "with a budget of its own"
+    assert (world.incarnations(LEADER), world.counts) == (4, {"0": 1}), "with a budget of its own"
 
 
 def scale_down(world: Exhausted) -> None:
@@ -131,15 +131,15 @@ def roll_out(world: Exhausted) -> None:
 
 
 def delete_in_the_background(world: Exhausted) -> None:
-    world.cluster.condemn(world.cluster.objects[KIND, NAME])
+    world.cluster.request_deletion(world.cluster.objects[KIND, NAME])
 
 
 def delete_in_the_foreground(world: Exhausted) -> None:
-    world.cluster.condemn(world.cluster.objects[KIND, NAME], foreground=True)
+    world.cluster.request_deletion(world.cluster.objects[KIND, NAME], foreground=True)
 
 
 def delete_the_statefulset(world: Exhausted) -> None:
-    world.cluster.condemn(world.cluster.objects["StatefulSet", NAME])
+    world.cluster.request_deletion(world.cluster.objects["StatefulSet", NAME])
 
 
 GOES = [scale_down, roll_out, delete_in_the_background, delete_in_the_foreground, delete_the_statefulset]
@@ -147,7 +147,7 @@ GOES = [scale_down, roll_out, delete_in_the_background, delete_in_the_foreground
 
 @pytest.mark.parametrize("is_away", [False, True], ids=["at once", "while no manager runs"])
 @pytest.mark.parametrize("go", GOES)
-def test_nothing_that_goes_is_kept(
+def test_ended_groups_block_no_deletion(
     loop: asyncio.AbstractEventLoop, go: Callable[[Exhausted], None], is_away: bool
 ) -> None:
     world = Exhausted(loop)
@@ -167,17 +167,17 @@ def test_nothing_that_goes_is_kept(
         assert world.uids() == {} and (KIND, NAME) not in world.cluster.objects
 
 
-def test_a_worker_whose_leader_was_released_by_hand_is_released(loop: asyncio.AbstractEventLoop) -> None:
+def test_the_worker_of_a_manually_released_leader_is_released(loop: asyncio.AbstractEventLoop) -> None:
     world = Exhausted(loop)
     leader = world.cluster.change(world.pod(LEADER), {"finalizers": None})
     world.cluster.end(leader)
     world.settle()
-    assert world.kept == set() and world.lives(LEADER) == 3
+    assert world.kept == set() and world.incarnations(LEADER) == 3
 
 
 @pytest.mark.parametrize("number", range(9))
-@pytest.mark.parametrize("is_recovered", [False, True], ids=["it ends", "it is recovered"])
-def test_whichever_write_fails_the_end_is_the_same(
+@pytest.mark.parametrize("is_recovered", [False, True], ids=["ended", "recovered"])
+def test_a_failed_write_does_not_change_the_outcome(
     loop: asyncio.AbstractEventLoop, number: int, is_recovered: bool
 ) -> None:
     world = Exhausted(loop, limit=0)
@@ -193,7 +193,7 @@ def test_whichever_write_fails_the_end_is_the_same(
     world.wait()
     world.manager.resync()
     world.settle()
-    assert (world.lives(LEADER), world.kept) == (2, set() if is_recovered else OF_GROUP)
+    assert (world.incarnations(LEADER), world.kept) == (2, set() if is_recovered else OF_GROUP)
 
 
 def test_groups_that_fail_at_the_same_time_are_all_counted(loop: asyncio.AbstractEventLoop) -> None:
@@ -293,13 +293,13 @@ async def test_a_lineage_of_hash_groups_ends_and_stays_ended(policy: str) -> Non
 
 
 @POLICIES
-async def test_a_hash_group_with_no_restarts_at_all_ends_at_once_and_is_not_counted(policy: str) -> None:
+async def test_a_limit_of_zero_ends_a_hash_group_at_once_and_counts_nothing(policy: str) -> None:
     world = await hash_groups(limit=0, groupReplacementPolicy=policy)
     assert (len(world.exhausted), len(world.gated()), world.counts, world.restarted) == (1, 1, {}, [])
 
 
 @POLICIES
-async def test_somebody_asks_for_a_new_hash_group(policy: str) -> None:
+async def test_an_ended_hash_group_is_recreated_on_request(policy: str) -> None:
     world = await hash_groups(groupReplacementPolicy=policy)
     for value in ("True", "yes", ""):
         world.recover(value)
@@ -315,7 +315,7 @@ async def test_somebody_asks_for_a_new_hash_group(policy: str) -> None:
     assert len(world.exhausted) == 1
 
 
-async def test_hash_groups_that_fail_at_the_same_time_hand_on_their_own_counts() -> None:
+async def test_hash_groups_that_fail_at_the_same_time_pass_on_their_own_counts() -> None:
     world = HashGroups(limit=5)
     world.crashing.add("app:1")
     for _ in range(60):
@@ -325,7 +325,7 @@ async def test_hash_groups_that_fail_at_the_same_time_hand_on_their_own_counts()
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
-async def test_a_scale_down_forgets_what_was_counted(replicas: int) -> None:
+async def test_a_scale_down_removes_restart_counts(replicas: int) -> None:
     world = await hash_groups(limit=3, is_exhausted=False)
     await world.fail()
     assert list(world.counts.values()) == [1]
@@ -383,7 +383,7 @@ HASH_GOES = [
 @POLICIES
 @pytest.mark.parametrize("is_away", [False, True], ids=["at once", "while no manager runs"])
 @pytest.mark.parametrize("go", HASH_GOES)
-async def test_nothing_that_goes_is_kept_by_pods_of_hash_groups(
+async def test_ended_hash_groups_block_no_deletion(
     go: Callable[[HashGroups], Awaitable[None]], is_away: bool, policy: str
 ) -> None:
     world = await hash_groups(groupReplacementPolicy=policy)
@@ -403,11 +403,11 @@ async def test_nothing_that_goes_is_kept_by_pods_of_hash_groups(
     if go in (scale_hash_down, scale_hash_to_nothing, roll_hash_out):
         assert world.counts == {}
     else:
-        assert list(world.counts.values()) == [1], "its lineage goes on"
+        assert list(world.counts.values()) == [1], "its lineage continues"
 
 
 @POLICIES
-async def test_pods_of_hash_groups_do_not_keep_their_namespace(policy: str) -> None:
+async def test_ended_hash_groups_do_not_block_the_deletion_of_their_namespace(policy: str) -> None:
     """The pods are deleted first, and the set when none is left: so the set exists all the time."""
     world = await hash_groups(groupReplacementPolicy=policy)
     (leader,) = world.exhausted
@@ -418,7 +418,7 @@ async def test_pods_of_hash_groups_do_not_keep_their_namespace(policy: str) -> N
     assert ("Pod", name_of(leader)) not in world.objects
 
 
-async def test_with_an_orphaned_deployment_its_ended_groups_stay_ended() -> None:
+async def test_ended_groups_of_an_orphaned_deployment_stay_ended() -> None:
     world = await hash_groups()
     (leader,) = world.exhausted
     world.orphan(world.objects["Deployment", "demo"])
@@ -428,7 +428,7 @@ async def test_with_an_orphaned_deployment_its_ended_groups_stay_ended() -> None
 
 @POLICIES
 @pytest.mark.parametrize("surge", [0, 1])
-async def test_a_new_revision_that_crashes_has_its_limit_beside_a_surge_too(policy: str, surge: int) -> None:
+async def test_the_limit_applies_to_a_crashing_revision_with_a_surge(policy: str, surge: int) -> None:
     world = await hash_groups(
         limit=1, is_exhausted=False, replicas=3, max_surge=surge, groupReplacementPolicy=policy
     )
@@ -446,9 +446,7 @@ async def test_a_new_revision_that_crashes_has_its_limit_beside_a_surge_too(poli
 
 @POLICIES
 @pytest.mark.parametrize("limit", [0, 2])
-async def test_groups_of_a_former_revision_have_no_more_restarts_while_a_rollout_is_stuck(
-    policy: str, limit: int
-) -> None:
+async def test_old_groups_get_no_more_restarts_while_a_rollout_is_stuck(policy: str, limit: int) -> None:
     """The pods of such groups are released at once, as the rollout is to replace the groups."""
     world = await hash_groups(limit=limit, is_exhausted=False, replicas=3, groupReplacementPolicy=policy)
     world.failing.add("app:bad")
@@ -487,7 +485,7 @@ async def test_a_paused_set_keeps_its_ended_groups_and_recovers_them() -> None:
     assert world.counts == {} and len(world.leaders()) == 1
 
 
-async def test_another_limit_counts_from_what_was_counted() -> None:
+async def test_a_changed_limit_applies_to_the_recorded_counts() -> None:
     world = await hash_groups(limit=5, is_exhausted=False)
     await world.fail()
     await world.fail()
@@ -504,7 +502,7 @@ async def test_another_limit_counts_from_what_was_counted() -> None:
     assert len(world.exhausted) == 1
 
 
-async def test_counts_that_cannot_be_read_hold_no_group_back_that_is_well() -> None:
+async def test_unreadable_counts_block_no_healthy_group() -> None:
     world = await hash_groups(is_exhausted=False)
     world.change(
         "LeaderWorkerSet", "demo", {"metadata": {"annotations": {GROUP_RESTART_COUNTS_ANNOTATION: "{"}}}
@@ -538,9 +536,7 @@ async def test_a_group_that_is_marked_and_not_yet_deleted_is_not_released() -> N
 @pytest.mark.parametrize(
     ("limit", "policy"), [(0, "PostTermination"), (2, "PostTermination"), (2, "Immediate")]
 )
-async def test_whichever_write_is_lost_a_lineage_has_no_restart_more(
-    policy: str, number: int, limit: int
-) -> None:
+async def test_a_lost_write_gives_a_lineage_no_extra_restart(policy: str, number: int, limit: int) -> None:
     world = await hash_groups(limit=limit, is_exhausted=False, groupReplacementPolicy=policy)
     writes = itertools.count()
     world.is_lost = lambda action: next(writes) == number
@@ -575,7 +571,7 @@ async def test_the_back_off_of_the_template_doubles_along_a_lineage(policy: str)
     assert list(world.counts.values()) == [len(world.restarted)]
 
 
-async def test_a_group_keeps_its_count_whatever_its_labels_are_edited_to() -> None:
+async def test_a_group_keeps_its_count_when_its_labels_are_edited() -> None:
     world = await hash_groups(limit=3, is_exhausted=False)
     await world.fail()
     leader = next(pod for pod in world.leaders() if world.count(pod))
@@ -587,7 +583,7 @@ async def test_a_group_keeps_its_count_whatever_its_labels_are_edited_to() -> No
 
 
 @pytest.mark.parametrize("text", ['{"x":1,"r/7":2,"/":3}', "{}", '{"":0}'])
-async def test_counts_of_no_group_are_removed(text: str) -> None:
+async def test_counts_of_missing_groups_are_removed(text: str) -> None:
     world = await hash_groups(is_exhausted=False)
     annotations = {GROUP_RESTART_COUNTS_ANNOTATION: text}
     world.change("LeaderWorkerSet", "demo", {"metadata": {"annotations": annotations}})

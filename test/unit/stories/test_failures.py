@@ -64,9 +64,9 @@ class Book(World):
         """
         self._events.clear()
         self._lines, self._since, self._is_open = [], self.cluster.now, True
-        self._tell()
+        self._log()
         incident(self)
-        self._tell()
+        self._log()
         self.settle()
         self._end_slowly()
         if waits:
@@ -108,10 +108,10 @@ class Book(World):
 
     def _round(self, with_manager: bool) -> bool:
         did = super()._round(with_manager)
-        self._tell()
+        self._log()
         return did
 
-    def _tell(self) -> None:
+    def _log(self) -> None:
         if not self._is_open:
             return
         groups, width = self._picture(), self.width
@@ -187,11 +187,11 @@ class BookOfNodes(Book):
 
 
 def _lose_leader(world: World) -> None:
-    world.cluster.condemn(world.pod(LEADER))
+    world.cluster.request_deletion(world.pod(LEADER))
 
 
 def _lose_worker(world: World) -> None:
-    world.cluster.condemn(world.pod(WORKER))
+    world.cluster.request_deletion(world.pod(WORKER))
 
 
 def worker_restarts(loop: asyncio.AbstractEventLoop) -> Book:
@@ -273,5 +273,5 @@ def test_story(loop: asyncio.AbstractEventLoop, name: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-def test_every_golden_file_is_told() -> None:
+def test_every_golden_file_has_a_story() -> None:
     assert {path.stem for path in GOLDEN.glob("*.txt")} == set(STORIES)

@@ -51,7 +51,7 @@ def happen(world: World, event: str, chance: random.Random) -> None:
 
 
 @for_each_seed(15)
-def test_what_the_store_trims_away_changes_no_plan(seed: int) -> None:
+def test_trimmed_fields_change_no_plan(seed: int) -> None:
     chance = random.Random(seed)
     with asyncio.Runner() as runner, doubled(fake_manager, registration) as reads:
         world = World.new(runner.get_loop(), bool(seed % 2), chance.choice(sorted(SIZES)), 3)
@@ -76,7 +76,7 @@ def test_what_the_store_trims_away_changes_no_plan(seed: int) -> None:
         pytest.param({"tpu": True}, id="TPUs"),
     ],
 )
-def test_nor_do_the_features_of_a_set_read_more(spec: dict[str, Any]) -> None:
+def test_features_of_a_set_read_no_trimmed_field(spec: dict[str, Any]) -> None:
     cluster, has_tpus = FakeCluster(has_feature=False), spec.pop("tpu", False)
     lws = make_set(NAME, image="E", size=SIZES["E"], replicas=2, **spec)
     template = make_pod_template("E")

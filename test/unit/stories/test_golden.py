@@ -38,10 +38,10 @@ class Book:
         """Change the user's wishes and play the consequences, to the end or for some rounds."""
         for wish, value in wishes.items():
             setattr(self.story.wish, wish, value)
-        self.story.told.clear()
+        self.story.log.clear()
         self.story.play(rounds)
         self.lines += [f"{heading}:", f"  {'stored':<7}{'groups':<15}{'told':<7}{'replaced':<10}why"]
-        self.lines += [f"  {line}" for line in self.story.told or ["(nothing to do)"]] + [""]
+        self.lines += [f"  {line}" for line in self.story.log or ["(nothing to do)"]] + [""]
 
     @property
     def text(self) -> str:
@@ -218,5 +218,5 @@ def test_story(name: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-def test_every_golden_file_is_told() -> None:
+def test_every_golden_file_has_a_story() -> None:
     assert {path.stem for path in GOLDEN.glob("*.txt")} == set(STORIES)

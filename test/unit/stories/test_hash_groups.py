@@ -98,7 +98,7 @@ class Machine(RuleBasedStateMachine):
         self.world.assert_settled()
 
 
-def test_no_group_too_many_and_none_that_waits_forever() -> None:
+def test_no_group_exceeds_the_limit_or_waits_forever() -> None:
     run_state_machine_as_test(Machine, settings=PROFILES[PROFILE])
 
 
@@ -126,7 +126,7 @@ def play(planner: Planner, seed: int) -> HashWorld:
 
 
 @for_each_seed(300)
-def test_random_days(seed: int) -> None:
+def test_random_event_sequences(seed: int) -> None:
     play(leaders_to_admit, seed)
 
 
@@ -174,7 +174,7 @@ def _with_kept_as_others(
     "planner",
     [_without_teardowns, _with_surge_always, _current_only, _one_revision, _with_kept_as_others],
 )
-def test_other_planners_are_caught(planner: Planner) -> None:
+def test_faulty_planners_are_caught(planner: Planner) -> None:
     with pytest.raises(AssertionError):
         for seed in range(300):
             play(planner, seed)
@@ -196,7 +196,7 @@ def test_a_rollout_with_surge_uses_every_place() -> None:
     assert (len(world.gated), world.holding) == (0, 3)
 
 
-def test_a_lost_group_of_a_former_revision_returns_while_the_rollout_is_stuck() -> None:
+def test_a_lost_old_group_is_recreated_while_the_rollout_is_stuck() -> None:
     world, chance = HashWorld(3), random.Random(1)
     world.settle(chance)
     world.change("b", is_hopeless=True)

@@ -32,7 +32,7 @@ def assert_rests(world: HashCluster, replicas: int, image: str = "app:1", size: 
     assert world.lws["status"].get("readyReplicas") == replicas
 
 
-async def test_a_deployment_that_is_scaled_by_hand_is_repaired() -> None:
+async def test_a_manually_scaled_deployment_is_restored() -> None:
     world = await settled()
     world.change("Deployment", "demo", {"spec": {"replicas": 5}})
     await world.settle()
@@ -40,7 +40,7 @@ async def test_a_deployment_that_is_scaled_by_hand_is_repaired() -> None:
     assert_rests(world, 2)
 
 
-async def test_a_deployment_that_is_undone_by_hand_is_repaired() -> None:
+async def test_a_manually_rolled_back_deployment_is_restored() -> None:
     """The ReplicaSet of the former template still exists."""
     world = await settled()
     former = template_of(world)
@@ -51,7 +51,7 @@ async def test_a_deployment_that_is_undone_by_hand_is_repaired() -> None:
     assert_rests(world, 2, "app:2")
 
 
-async def test_a_gate_that_is_removed_by_hand_lets_its_group_start() -> None:
+async def test_a_group_starts_when_its_gate_is_manually_removed() -> None:
     world = await settled(replicas=3)
     leader = world.leaders()[0]
     world.stay(leader, turns=20)
@@ -65,7 +65,7 @@ async def test_a_gate_that_is_removed_by_hand_lets_its_group_start() -> None:
 
 
 @pytest.mark.parametrize("policy", ["Immediate", "PostTermination"])
-async def test_all_leaders_are_deleted_at_once(policy: str) -> None:
+async def test_a_set_recovers_when_all_leaders_are_deleted_at_once(policy: str) -> None:
     world = await settled(replicas=3, groupReplacementPolicy=policy)
     before = keys_of(world)
     for leader in world.leaders():
@@ -76,7 +76,7 @@ async def test_all_leaders_are_deleted_at_once(policy: str) -> None:
     assert not keys_of(world) & before
 
 
-async def test_templates_that_change_before_they_have_arrived() -> None:
+async def test_a_set_settles_after_rapid_template_changes() -> None:
     world = await settled(replicas=3, max_surge=1)
     first = revisions_of(world)
     for image in ("app:2", "app:1", "app:3", "app:2", "app:1"):
@@ -88,7 +88,7 @@ async def test_templates_that_change_before_they_have_arrived() -> None:
     assert revisions_of(world) == first
 
 
-async def test_a_rollout_in_which_all_groups_are_scaled_away_and_more_come_back() -> None:
+async def test_a_rollout_completes_after_scaling_to_zero_and_up() -> None:
     world = await settled(replicas=3, max_surge=1)
     new_image(world)
     for replicas in (3, 0, 4):
@@ -99,7 +99,7 @@ async def test_a_rollout_in_which_all_groups_are_scaled_away_and_more_come_back(
     assert_rests(world, 4, "app:2")
 
 
-async def test_a_policy_of_replacement_that_changes_with_every_turn_of_a_rollout() -> None:
+async def test_a_rollout_completes_while_the_replacement_policy_keeps_changing() -> None:
     world = await settled(replicas=3)
     new_image(world)
     for turn in range(10):
@@ -110,7 +110,7 @@ async def test_a_policy_of_replacement_that_changes_with_every_turn_of_a_rollout
 
 
 @pytest.mark.parametrize("is_rolling", [False, True], ids=["at rest", "in a rollout"])
-async def test_a_set_that_is_deleted_alone_and_made_again_finds_its_groups(is_rolling: bool) -> None:
+async def test_a_recreated_set_adopts_its_orphaned_groups(is_rolling: bool) -> None:
     """`kubectl delete --cascade=orphan`."""
     world = await settled(replicas=3)
     if is_rolling:
@@ -128,7 +128,7 @@ async def test_a_set_that_is_deleted_alone_and_made_again_finds_its_groups(is_ro
     assert is_rolling or keys_of(world) == before
 
 
-async def test_groups_lose_their_workers_and_get_them_back() -> None:
+async def test_lost_workers_are_recreated() -> None:
     world = await settled()
     for size in (1, 3):
         world.edit(leaderWorkerTemplate={"size": size})
@@ -137,7 +137,7 @@ async def test_groups_lose_their_workers_and_get_them_back() -> None:
         assert len([kind for kind, _ in world.objects if kind == "StatefulSet"]) == (2 if size > 1 else 0)
 
 
-async def test_the_policy_of_subdomains_changes_both_ways() -> None:
+async def test_the_subdomain_policy_can_be_changed_both_ways() -> None:
     world = await settled()
     world.edit(networkConfig={"subdomainPolicy": "UniquePerReplica"})
     await world.settle()
@@ -151,7 +151,7 @@ async def test_the_policy_of_subdomains_changes_both_ways() -> None:
     assert {leader["spec"]["subdomain"] for leader in world.leaders()} == {"demo"}
 
 
-async def test_counts_of_restarts_that_nobody_can_read_until_they_are_removed() -> None:
+async def test_a_failed_group_waits_until_unreadable_restart_counts_are_removed() -> None:
     """Until then the failed group is left alone."""
     world = await settled(template={"maxGroupRestarts": 1})
 

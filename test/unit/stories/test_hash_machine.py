@@ -100,7 +100,7 @@ class Day:
         exhausted, key = self.world.exhausted(), self.world.objects.get(("Deployment", "demo"))
         for name in self._ended_at.keys() - exhausted.keys():
             since = self._ended_at.pop(name)
-            assert self._events > since, f"{name} is released, and nobody asked for it"
+            assert self._events > since, f"{name} is released without a request"
         for name, pod in exhausted.items():
             is_current = key is not None and key_of_template(key) == labels_of(pod)[REVISION_LABEL]
             self._ended_at.setdefault(name, self._seen if is_current else -1)
@@ -227,5 +227,5 @@ async def play(seed: int) -> None:
 
 
 @for_each_seed(60)
-def test_random_days(seed: int) -> None:
+def test_random_event_sequences(seed: int) -> None:
     asyncio.run(play(seed))

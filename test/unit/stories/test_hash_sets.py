@@ -54,7 +54,7 @@ def new_image(world: HashCluster, image: str = "app:2", **spec: Any) -> None:
     world.edit(leaderWorkerTemplate={"workerTemplate": make_pod_template(image)}, **spec)
 
 
-async def test_groups_come_up_with_keys_of_their_own() -> None:
+async def test_each_group_starts_with_a_key_of_its_own() -> None:
     world = await settled()
     leaders = world.leaders()
     assert len(leaders) == 2 and not world.gated()
@@ -73,7 +73,7 @@ async def test_groups_come_up_with_keys_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("surge", "unavailable"), [(0, 1), (1, 1), (1, 0), (3, 0), (0, 3), ("50%", "25%")])
-async def test_a_rollout_never_has_more_groups_than_replicas_and_surge(surge: Any, unavailable: Any) -> None:
+async def test_a_rollout_never_has_more_groups_than_replicas_plus_surge(surge: Any, unavailable: Any) -> None:
     world = await settled(replicas=4, max_surge=surge, max_unavailable=unavailable)
     before = keys_of(world)
     new_image(world)
@@ -100,7 +100,7 @@ async def test_a_group_whose_host_name_is_taken_gets_another_key(policy: str) ->
     assert before < keys_of(world) and world.lws["status"]["readyReplicas"] == 3
 
 
-async def test_a_host_name_that_a_stranger_has_is_left_to_it() -> None:
+async def test_the_host_name_of_a_foreign_statefulset_is_not_used() -> None:
     world = await settled()
     host = hash_host_name("demo", group_key("default", "taken"))
     stranger = world.put({"apiVersion": "v1", "kind": "Other", "metadata": {"name": "other"}})
@@ -121,7 +121,7 @@ async def test_a_host_name_that_a_stranger_has_is_left_to_it() -> None:
     assert host not in {leader["spec"]["hostname"] for leader in world.leaders()}
 
 
-async def test_immediate_waits_for_no_former_group() -> None:
+async def test_immediate_replacement_waits_for_no_former_group() -> None:
     world = await settled(replicas=4, max_unavailable=4, groupReplacementPolicy="Immediate")
     new_image(world)
     await world.settle()
@@ -130,7 +130,7 @@ async def test_immediate_waits_for_no_former_group() -> None:
     assert "GroupReplacementDeferred" not in world.events
 
 
-async def test_a_broken_revision_keeps_what_is_ready_and_the_next_one_replaces_it() -> None:
+async def test_a_broken_revision_keeps_ready_groups_and_is_replaced_by_the_next_revision() -> None:
     world = await settled(replicas=4)
     world.failing.add("app:bad")
     new_image(world, "app:bad")
@@ -157,7 +157,7 @@ async def test_a_failed_worker_recreates_its_group_with_another_key() -> None:
 
 
 @pytest.mark.parametrize("policy", ["PostTermination", "Immediate"])
-async def test_the_next_group_takes_over_what_was_counted_of_restarts(policy: str) -> None:
+async def test_the_next_group_takes_over_the_restart_count(policy: str) -> None:
     world = await settled(maxGroupRestarts=2, groupReplacementPolicy=policy)
     leader = world.leaders()[0]
     for restarts in (1, 2):
@@ -174,7 +174,7 @@ async def test_the_next_group_takes_over_what_was_counted_of_restarts(policy: st
     assert is_true(world.lws["status"]["conditions"], "Failed")
 
 
-async def test_what_was_counted_is_kept_while_the_next_group_waits_beside_a_surge() -> None:
+async def test_the_restart_count_is_kept_while_the_next_group_waits_with_a_surge() -> None:
     world = await settled(maxGroupRestarts=5, max_surge=1, max_unavailable=0)
     world.failing.add("app:bad")
     new_image(world, "app:bad")
@@ -236,7 +236,7 @@ async def test_a_scale_down_deletes_the_worst_group_as_a_whole() -> None:
     assert world.events.count("GroupDeletedFirst") == 1
 
 
-async def test_a_deletion_cost_goes_with_the_scale_down_that_it_was_for() -> None:
+async def test_a_deletion_cost_is_removed_when_its_scale_down_is_reverted() -> None:
     world, leader = await scaling_with_a_kept_group()
     await world.passes()
     assert cost_of(world, leader) == Rank.EXHAUSTED.cost
@@ -254,7 +254,7 @@ async def test_a_deletion_cost_of_a_user_is_kept() -> None:
     assert cost_of(world, leader) == "9" and len(world.leaders()) == 2
 
 
-async def test_deletion_costs_come_before_the_deployment_shrinks_unless_they_are_refused() -> None:
+async def test_deletion_costs_are_written_before_a_scale_down_unless_they_are_rejected() -> None:
     world, _ = await scaling_with_a_kept_group()
     snapshot = await world.observed()
     writes = [
@@ -279,7 +279,7 @@ async def test_a_paused_set_starts_no_rollout_but_scales() -> None:
     assert not before & keys_of(world) and len(revisions_of(world)) == 1
 
 
-async def test_a_paused_set_gets_its_groups_back_on_their_template_where_its_deployment_is_deleted() -> None:
+async def test_a_paused_set_recreates_groups_with_their_template_when_its_deployment_is_deleted() -> None:
     world = await settled()
     before = revisions_of(world)
     new_image(world, rolloutStrategy={"paused": True})
@@ -293,7 +293,7 @@ async def test_a_paused_set_gets_its_groups_back_on_their_template_where_its_dep
     assert not revisions_of(world) & before
 
 
-async def test_a_paused_set_keeps_the_groups_that_its_deleted_deployment_has_left() -> None:
+async def test_a_paused_set_keeps_the_orphaned_groups_of_its_deleted_deployment() -> None:
     """The Deployment is deleted with `kubectl delete --cascade=orphan`."""
     world = await settled()
     new_image(world, rolloutStrategy={"paused": True})
@@ -305,7 +305,7 @@ async def test_a_paused_set_keeps_the_groups_that_its_deleted_deployment_has_lef
     assert world.objects["Deployment", "demo"]["spec"]["paused"]
 
 
-async def test_a_deployment_that_somebody_has_paused_is_reported_once_groups_wait_for_it() -> None:
+async def test_a_manually_paused_deployment_is_reported_once_groups_wait_for_it() -> None:
     """The Deployment is paused with `kubectl rollout pause deployment`."""
     world = await settled()
     world.change("Deployment", "demo", {"spec": {"paused": True}})
@@ -322,7 +322,7 @@ async def test_a_deployment_that_somebody_has_paused_is_reported_once_groups_wai
     assert world.lws["status"]["updatedReplicas"] == 2
 
 
-async def test_the_groups_of_a_deployment_that_is_deleted_hold_back_those_of_the_next_one() -> None:
+async def test_groups_of_a_deleted_deployment_delay_those_of_the_next_deployment() -> None:
     """The garbage collector takes a while to reach the leaders."""
     world = await settled()
     before = keys_of(world)
@@ -332,7 +332,7 @@ async def test_the_groups_of_a_deployment_that_is_deleted_hold_back_those_of_the
     assert world.most_groups == 2
 
 
-async def test_groups_of_one_have_no_readiness_gate() -> None:
+async def test_groups_of_one_pod_have_no_readiness_gate() -> None:
     world = await settled(size=1)
     assert all("readinessGates" not in pod["spec"] for pod in world.leaders())
     new_image(world)
@@ -343,7 +343,7 @@ async def test_groups_of_one_have_no_readiness_gate() -> None:
 @pytest.mark.parametrize(
     "how", [{"startupPolicy": "LeaderReady"}, {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}]
 )
-async def test_groups_come_up_under_every_policy(how: dict[str, Any]) -> None:
+async def test_groups_start_under_every_policy(how: dict[str, Any]) -> None:
     world = await settled(**how)
     assert world.lws["status"]["readyReplicas"] == 2
     if "networkConfig" in how:
@@ -416,7 +416,7 @@ async def test_a_leader_that_ends_before_its_group_has_started_is_deleted() -> N
 
 
 @pytest.mark.parametrize("restarts", [0, 1])
-async def test_immediate_starts_no_other_group_before_it_is_decided_that_the_former_one_goes(
+async def test_immediate_replacement_waits_until_the_former_group_is_to_be_replaced(
     restarts: int,
 ) -> None:
     world = await settled(maxGroupRestarts=restarts, groupReplacementPolicy="Immediate")
@@ -428,7 +428,7 @@ async def test_immediate_starts_no_other_group_before_it_is_decided_that_the_for
     assert len(world.lws["status"]["restarts"]) == 1
 
 
-async def test_a_new_template_replaces_a_leader_that_has_ended_and_is_kept() -> None:
+async def test_a_new_template_replaces_a_kept_leader_that_has_ended() -> None:
     world = await settled(maxGroupRestarts=0)
     leader = world.leaders()[0]
     world.end(leader, "Failed")
@@ -443,7 +443,7 @@ async def test_a_new_template_replaces_a_leader_that_has_ended_and_is_kept() -> 
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
-async def test_a_scale_down_removes_a_leader_that_has_ended_and_is_kept(replicas: int) -> None:
+async def test_a_scale_down_removes_a_kept_leader_that_has_ended(replicas: int) -> None:
     world = await settled(maxGroupRestarts=0)
     leader = world.leaders()[0]
     world.end(leader, "Failed")
@@ -480,7 +480,7 @@ def kept_in(world: HashCluster) -> list[str]:
 
 
 @pytest.mark.parametrize("policy", ["PostTermination", "Immediate"])
-async def test_a_group_that_upstream_has_ended_holds_the_next_one_back_until_it_is_not_wanted(
+async def test_a_group_ended_by_upstream_delays_the_next_group_while_it_is_desired(
     policy: str,
 ) -> None:
     world = await ended_by_upstream(2, groupReplacementPolicy=policy)
@@ -495,7 +495,7 @@ async def test_a_group_that_upstream_has_ended_holds_the_next_one_back_until_it_
     assert not is_true(world.lws["status"]["conditions"], "Degraded")
 
 
-async def test_a_group_that_upstream_has_ended_comes_back_where_somebody_asks_for_it() -> None:
+async def test_a_group_ended_by_upstream_is_recreated_on_request() -> None:
     world = await ended_by_upstream(1)
     (name,) = kept_in(world)
     world.change("Pod", name, {"metadata": {"annotations": {RECOVER_ANNOTATION: "true"}}})
@@ -504,7 +504,7 @@ async def test_a_group_that_upstream_has_ended_comes_back_where_somebody_asks_fo
 
 
 @pytest.mark.parametrize("lost", ["Pod", "Deployment"])
-async def test_pods_that_upstream_has_kept_go_where_their_leader_or_deployment_is_lost(lost: str) -> None:
+async def test_pods_kept_by_upstream_are_released_when_their_leader_or_deployment_is_lost(lost: str) -> None:
     world = await ended_by_upstream(1)
     (name,) = kept_in(world)
     world.drop(world.objects[lost, name if lost == "Pod" else "demo"])
@@ -513,14 +513,14 @@ async def test_pods_that_upstream_has_kept_go_where_their_leader_or_deployment_i
     assert not any(is_kept(pod) for kind, pod in world.objects.items() if kind[0] == "Pod")
 
 
-async def test_a_new_template_replaces_a_group_that_upstream_has_ended() -> None:
+async def test_a_new_template_replaces_a_group_ended_by_upstream() -> None:
     world = await ended_by_upstream(1)
     new_image(world)
     await world.settle()
     assert not kept_in(world) and not world.gated() and len(revisions_of(world)) == 1
 
 
-async def test_workers_on_a_lost_node_are_deleted_by_force_where_their_leader_is_gone_already() -> None:
+async def test_workers_on_a_lost_node_are_force_deleted_if_their_leader_is_gone() -> None:
     """The leader of the next group has another name, and would wait for these workers."""
     world = await settled()
     leader = world.leaders()[0]
@@ -548,7 +548,7 @@ async def test_workers_on_a_lost_node_are_deleted_by_force_where_their_leader_is
     assert await forced(is_asked_for=False) == []
 
 
-async def test_no_group_waits_for_a_pod_that_nobody_controls() -> None:
+async def test_no_group_waits_for_a_pod_without_a_controller() -> None:
     """Such a pod was kept for diagnosis, or has copied labels, and may never be deleted."""
     world = await settled()
     labels = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "abc"}
@@ -559,7 +559,7 @@ async def test_no_group_waits_for_a_pod_that_nobody_controls() -> None:
     assert len(world.leaders()) == 2 and len(revisions_of(world)) == 1 and not world.gated()
 
 
-async def test_groups_that_have_waited_for_a_stuck_rollout_go_one_at_a_time() -> None:
+async def test_groups_that_waited_for_a_stuck_rollout_are_replaced_one_at_a_time() -> None:
     world = await settled(replicas=4)
     world.failing.add("app:bad")
     new_image(world, "app:bad")
@@ -578,7 +578,7 @@ async def test_groups_that_have_waited_for_a_stuck_rollout_go_one_at_a_time() ->
     assert not numbers & keys_of(world)
 
 
-async def test_a_worker_returns_alone_where_the_policy_is_none() -> None:
+async def test_restart_policy_none_recreates_only_the_worker() -> None:
     world = await settled(template={"restartPolicy": "None"})
     before = keys_of(world)
     world.delete(world.objects["Pod", f"{world.leaders()[0]['spec']['hostname']}-1"])

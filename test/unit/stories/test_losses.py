@@ -49,7 +49,7 @@ def test_a_group_lost_in_the_middle_of_a_rollout_uses_the_budget(fault: str) -> 
 @pytest.mark.parametrize(
     ("before", "during"), [((), (0,)), ((0, 1), ())], ids=["in the rollout", "before it"]
 )
-def test_a_group_that_lost_its_node_keeps_its_revision_until_the_one_that_moved_first_is_ready(
+def test_a_group_that_lost_its_node_keeps_its_revision_until_the_updated_group_is_ready(
     before: tuple[int, ...], during: tuple[int, ...]
 ) -> None:
     """maxUnavailable is 1: the new revision may be what is broken, the former one works on another node."""

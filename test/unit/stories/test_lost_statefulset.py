@@ -21,7 +21,7 @@ from test.unit.stories.world import World
 
 @pytest.mark.parametrize("unavailable", [0, "25%"])
 @pytest.mark.parametrize("times", [1, 2], ids=["lost once", "lost twice"])
-def test_a_change_before_the_first_report_moves_nothing(
+def test_a_change_before_the_first_status_report_replaces_nothing(
     loop: asyncio.AbstractEventLoop, times: int, unavailable: int | str
 ) -> None:
     """The StatefulSet gets no other template until it reports the one that its groups run. Until then it
@@ -46,7 +46,7 @@ def test_a_change_before_the_first_report_moves_nothing(
     assert world.manager.late == ["StatefulSet", "ControllerRevision"], "its report has not been read"
     while world.manager.run_pass():
         pass
-    assert world.cluster.find("StatefulSet", NAME) == statefulset, "it is told nothing"
+    assert world.cluster.find("StatefulSet", NAME) == statefulset, "its spec is unchanged"
     fewest = 1
     while world.go_on_fairly(1):
         fewest = min(fewest, len(ready_groups(world.cluster)))
@@ -55,7 +55,7 @@ def test_a_change_before_the_first_report_moves_nothing(
 
 
 @pytest.mark.parametrize("has_feature", [False, True], ids=["feature off", "feature on"])
-def test_leaders_that_it_has_left_are_no_wave_of_starts(
+def test_orphaned_leaders_do_not_count_as_a_wave_of_starts(
     loop: asyncio.AbstractEventLoop, has_feature: bool
 ) -> None:
     """With the replicas of the first wave, the StatefulSet would adopt all leaders and delete the surplus."""
@@ -72,7 +72,7 @@ def test_leaders_that_it_has_left_are_no_wave_of_starts(
 
 @pytest.mark.parametrize("steps", [0, 2, 4])
 @pytest.mark.parametrize("rolling", [{}, {"maxSurge": 1, "maxUnavailable": 0}, {"maxUnavailable": 2}])
-def test_its_way_back_is_foreseen(
+def test_the_recreation_of_a_lost_statefulset_is_predicted(
     loop: asyncio.AbstractEventLoop, steps: int, rolling: dict[str, int]
 ) -> None:
     """`plan --steps` predicts it: created with the former revision, then continued at the former position."""
@@ -81,7 +81,7 @@ def test_its_way_back_is_foreseen(
     world.settle()
     if steps:
         world.change("B")
-    while len(_told(world)) <= steps and world.go_on_fairly(1):
+    while len(_positions(world)) <= steps and world.go_on_fairly(1):
         pass
     world.lose_statefulset(leaves_pods=False)
     world.cluster.collect()
@@ -94,8 +94,8 @@ def test_its_way_back_is_foreseen(
     assessment = assess(snapshot)
     simulation = simulate(assessment.rollout, initial_rollout(snapshot, assessment))
     _play(world)
-    foreseen = [(step.rollout.partition, step.rollout.replicas) for step in simulation.steps]
-    assert [position for position, _ in groupby(foreseen)] == _told(world, began)
+    predicted = [(step.rollout.partition, step.rollout.replicas) for step in simulation.steps]
+    assert [position for position, _ in groupby(predicted)] == _positions(world, began)
 
 
 def _play(world: World) -> None:
@@ -117,7 +117,7 @@ def _play(world: World) -> None:
             return
 
 
-def _told(world: World, began: int = 0) -> list[tuple[int, int]]:
+def _positions(world: World, began: int = 0) -> list[tuple[int, int]]:
     """Return partition and replicas of the leader StatefulSet, each time they changed."""
     positions: list[tuple[int, int]] = []
     for is_deleted, obj in world.cluster.log["StatefulSet"][began:]:

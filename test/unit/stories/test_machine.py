@@ -185,7 +185,7 @@ def test_every_rollout_keeps_its_promises_and_ends(loop: asyncio.AbstractEventLo
     run_state_machine_as_test(lambda: Machine(loop), settings=PROFILES[PROFILE])
 
 
-class WorldOfAnother(World):
+class ForeignWorld(World):
     """A world whose set another controller runs (managedBy) and whose objects that controller has created."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, cluster: FakeCluster) -> None:
@@ -201,19 +201,19 @@ class WorldOfAnother(World):
         assert plan.is_empty, f"{key}: {plan}"
 
 
-class MachineOfAnother(Machine):
+class ForeignMachine(Machine):
     """The same course of a set that another controller runs."""
 
     def first(self, world: World) -> World:
-        return WorldOfAnother(self.loop, world.cluster)
+        return ForeignWorld(self.loop, world.cluster)
 
     def teardown(self) -> None:
         if hasattr(self, "world") and self.world.is_sound:
             self.world.go_on_fairly(8)
 
 
-def test_a_set_of_another_controller_is_never_written_to(loop: asyncio.AbstractEventLoop) -> None:
-    run_state_machine_as_test(lambda: MachineOfAnother(loop), settings=PROFILES[PROFILE])
+def test_a_set_of_another_controller_is_never_written(loop: asyncio.AbstractEventLoop) -> None:
+    run_state_machine_as_test(lambda: ForeignMachine(loop), settings=PROFILES[PROFILE])
 
 
 def _without_webhook(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ def _lifted_by_names(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mutant", [_without_webhook, _lifted_at_once, _lifted_by_names])
 @pytest.mark.parametrize("has_feature", [False, True])
-def test_old_workers_would_meet_new_leaders_without_a_part_of_the_gate(
+def test_old_workers_meet_new_leaders_without_a_part_of_the_gate(
     loop: asyncio.AbstractEventLoop, has_feature: bool, mutant: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for is_broken in (False, True):

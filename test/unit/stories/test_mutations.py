@@ -113,7 +113,7 @@ class _Cluster(FakeCluster):
 
 @_settings(EDITS[PROFILE])
 @given(seed=st.integers(0, 2**64 - 1))
-def test_no_edit_stops_a_pass_or_a_command_or_takes_a_pod(
+def test_no_edit_fails_a_pass_or_a_command_or_deletes_a_pod(
     seed: int, loop: asyncio.AbstractEventLoop, settled: FakeCluster
 ) -> None:
     before = running(settled)
@@ -126,7 +126,7 @@ def test_no_edit_stops_a_pass_or_a_command_or_takes_a_pod(
 
 @_settings(EDITS[PROFILE] // 10)
 @given(seed=st.integers(0, 2**64 - 1))
-def test_no_spec_that_another_definition_let_through_stops_a_pass_or_a_command(
+def test_no_spec_accepted_by_another_crd_version_fails_a_pass_or_a_command(
     seed: int, loop: asyncio.AbstractEventLoop, settled: FakeCluster
 ) -> None:
     _play(loop, settled.copy(), random.Random(seed), mutations.edit_wish, lambda cluster: None)

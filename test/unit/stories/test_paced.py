@@ -45,7 +45,7 @@ def test_free_slots_are_refilled_at_once(
     assert not pace.restarted_twice, "nothing came back on the old revision"
 
 
-def test_one_slow_group_does_not_hold_the_others_back() -> None:
+def test_one_slow_group_does_not_delay_the_others() -> None:
     """The partition moves past the slow group: it is on the new revision already."""
     slow = Startup("slow", "the first takes as long as all others together", (10.0,))
     paced = Paced(Wish(40, unavailable=4), lambda index: 120.0 if index == 39 else slow.of(str(index)))
@@ -54,14 +54,14 @@ def test_one_slow_group_does_not_hold_the_others_back() -> None:
     assert pace.seconds < 1.03 * 13 * 10.0, pace
 
 
-def test_a_large_set_gathers_groups_that_get_ready_one_after_the_other() -> None:
+def test_a_large_set_combines_groups_that_become_ready_one_after_another() -> None:
     """Three of 400 groups, 40 at a time, become ready per second: as many steps would cost too much."""
     pace = roll(400, UNIFORM, 40)
     assert pace.steps < 100, pace
     assert pace.utilisation >= 0.92, pace
 
 
-def test_a_slow_control_plane_shows_in_the_time_and_not_in_the_budget() -> None:
+def test_a_slow_control_plane_costs_time_and_no_budget() -> None:
     pace = roll(40, UNIFORM, 4, delays=Delays(sync=0.2, going=0.6, seen=0.05))
     assert pace.utilisation >= UTILISATION, pace
     assert pace.of_ideal < OF_IDEAL, pace

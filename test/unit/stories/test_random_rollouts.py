@@ -99,7 +99,7 @@ def test_every_rollout_ends_and_keeps_its_promises(seed: int) -> None:
 
 @pytest.mark.parametrize("has_feature", [False, True], ids=["feature off", "feature on"])
 @for_each_seed(20)
-def test_the_statefulset_controller_deletes_what_a_step_leaves_to_it_and_nothing_else(
+def test_the_statefulset_controller_deletes_only_what_a_step_leaves_to_it(
     seed: int, has_feature: bool
 ) -> None:
     generator = random.Random(seed)
@@ -114,7 +114,7 @@ def test_the_statefulset_controller_deletes_what_a_step_leaves_to_it_and_nothing
     assert sorted(story.statefulset.taken) == sorted(story.left)
 
 
-def test_where_no_controller_ever_reports_nothing_is_deleted_and_the_position_still_moves() -> None:
+def test_without_status_reports_nothing_is_deleted_and_the_partition_still_moves() -> None:
     wish = Wish(4, unavailable=1)
     story = Story(wish).settled()
     assert story.statefulset is not None

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from test.unit.stories.statefulset_sync import SeenPod, Told, sync
+from test.unit.stories.statefulset_sync import SeenPod, StatefulSetSpec, sync
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -22,14 +22,14 @@ RECORDED = Path(__file__).parent / "recorded"
 class Replay:
     """One StatefulSet with the pods of the recording. Revisions are named after their templates."""
 
-    told: Told = field(default_factory=lambda: Told(replicas=0, current="", update=""))
+    spec: StatefulSetSpec = field(default_factory=lambda: StatefulSetSpec(replicas=0, current="", update=""))
     pods: dict[int, SeenPod] = field(default_factory=dict)
 
     def do(self, step: list[Any]) -> dict[str, Any]:
         """Repeat one recorded action. Return what the controller then does until it settles."""
         kind, value = step
         if kind == "spec":
-            self._tell(value)
+            self._apply_spec(value)
         elif kind == "gone":
             del self.pods[value]
         else:
@@ -37,30 +37,30 @@ class Replay:
         created: list[list[Any]] = []
         deleted: list[int] = []
         while True:
-            did = sync(self.told, self.pods.values())
-            if not did.create and not did.deleted and did.current == self.told.current:
+            did = sync(self.spec, self.pods.values())
+            if not did.create and not did.deleted and did.current == self.spec.current:
                 break
             for ordinal, revision in did.create:
                 self.pods[ordinal] = SeenPod(ordinal, revision)
             for ordinal in did.deleted:
                 self.pods[ordinal] = replace(self.pods[ordinal], terminating=True)
-            self.told = replace(self.told, current=did.current)
+            self.spec = replace(self.spec, current=did.current)
             created += map(list, did.create)
             deleted += did.deleted
         return {
             "create": sorted(created),
             "delete": sorted(deleted, reverse=True),
-            "current": self.told.current,
+            "current": self.spec.current,
         }
 
-    def _tell(self, spec: dict[str, Any]) -> None:
-        update = spec.get("template", self.told.update)
-        self.told = replace(
-            self.told,
-            replicas=spec.get("replicas", self.told.replicas),
-            partition=spec.get("partition", self.told.partition),
-            max_unavailable=spec.get("maxUnavailable", self.told.max_unavailable),
-            current=self.told.current or update,
+    def _apply_spec(self, spec: dict[str, Any]) -> None:
+        update = spec.get("template", self.spec.update)
+        self.spec = replace(
+            self.spec,
+            replicas=spec.get("replicas", self.spec.replicas),
+            partition=spec.get("partition", self.spec.partition),
+            max_unavailable=spec.get("maxUnavailable", self.spec.max_unavailable),
+            current=self.spec.current or update,
             update=update,
         )
 
@@ -81,7 +81,7 @@ def recordings(feature: str) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("feature", ["off", "on"])
-def test_the_fake_does_what_was_recorded(feature: str) -> None:
+def test_the_fake_matches_the_recordings(feature: str) -> None:
     for number, steps in enumerate(recordings(feature)):
         replay = Replay()
         for index, step in enumerate(steps):
@@ -90,7 +90,7 @@ def test_the_fake_does_what_was_recorded(feature: str) -> None:
 
 
 @pytest.mark.parametrize("feature", ["off", "on"])
-def test_the_recordings_show_what_a_rollout_meets(feature: str) -> None:
+def test_the_recordings_cover_the_cases_of_a_rollout(feature: str) -> None:
     steps = [step for steps in recordings(feature) for step in steps]
     kinds = {step["do"][0] for step in steps}
     changed = {key for step in steps if step["do"][0] == "spec" for key in step["do"][1]}

@@ -22,15 +22,15 @@ from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.test_disaggregated_attacks import image
 from test.unit.stories.world import World
 
-SAID = "ValidatingAdmissionPolicy 'freeze' denied request: not before Monday"
+MESSAGE = "ValidatingAdmissionPolicy 'freeze' denied request: not before Monday"
 
 
 @contextmanager
-def refused(cluster: FakeCluster, verb: str, kind: str, subresource: str = "") -> Iterator[list[str]]:
+def rejected(cluster: FakeCluster, verb: str, kind: str, subresource: str = "") -> Iterator[list[str]]:
     """Reject writes of this verb and kind. Yield the names of the rejected objects."""
     allowed, tried = getattr(cluster, verb), []
 
-    async def refusing(target: Any, *arguments: Any, **more: Any) -> Any:
+    async def rejecting(target: Any, *arguments: Any, **more: Any) -> Any:
         is_reference = isinstance(target, Reference)
         meant, name = (
             (target.kind, target.name) if is_reference else (target["kind"], target["metadata"]["name"])
@@ -38,9 +38,9 @@ def refused(cluster: FakeCluster, verb: str, kind: str, subresource: str = "") -
         if meant != kind or more.get("subresource", "") != subresource:
             return await allowed(target, *arguments, **more)
         tried.append(name)
-        raise Forbidden(403, "Forbidden", f'"{name}" is forbidden: {SAID}')
+        raise Forbidden(403, "Forbidden", f'"{name}" is forbidden: {MESSAGE}')
 
-    setattr(cluster, verb, refusing)
+    setattr(cluster, verb, rejecting)
     yield tried
     setattr(cluster, verb, allowed)
 
@@ -53,11 +53,11 @@ def failure(obj: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("verb", "kind", "message"),
     [
-        ("delete", "Pod", f'cannot delete Pod demo-1: "demo-1" is forbidden: {SAID}'),
-        ("apply", "StatefulSet", f'cannot update StatefulSet demo: "demo" is forbidden: {SAID}'),
+        ("delete", "Pod", f'cannot delete Pod demo-1: "demo-1" is forbidden: {MESSAGE}'),
+        ("apply", "StatefulSet", f'cannot update StatefulSet demo: "demo" is forbidden: {MESSAGE}'),
     ],
 )
-def test_a_rollout_that_is_refused_says_so_and_goes_on_by_itself(verb: str, kind: str, message: str) -> None:
+def test_a_rejected_rollout_is_reported_and_resumes_by_itself(verb: str, kind: str, message: str) -> None:
     with asyncio.Runner() as runner:
         world = World.settled(runner.get_loop(), False, "A", 3)
         if verb == "delete":
@@ -66,7 +66,7 @@ def test_a_rollout_that_is_refused_says_so_and_goes_on_by_itself(verb: str, kind
             last = world.cluster.find("Pod", "demo-2")
             assert last is not None
             world.nodes.held.add(last["metadata"]["uid"])
-        with refused(world.cluster, verb, kind) as tried:
+        with rejected(world.cluster, verb, kind) as tried:
             world.change("B")
             for _ in range(6):
                 world.go_on_fairly(3)
@@ -79,7 +79,7 @@ def test_a_rollout_that_is_refused_says_so_and_goes_on_by_itself(verb: str, kind
             assert reasons == {f"the rollout is blocked, the API server rejects the next step: {held_up}"}
         warnings = [event for event in world.manager.recorder.announced if event.type == "Warning"]
         assert {event.reason for event in warnings} <= {"AdmissionDenied", "FailedUpdate"}
-        assert all(SAID in event.note for event in warnings)
+        assert all(MESSAGE in event.note for event in warnings)
         if verb == "delete":
             assert [(event.action, event.note) for event in warnings] == [("Delete", message)], "once"
         world.settle()
@@ -88,13 +88,13 @@ def test_a_rollout_that_is_refused_says_so_and_goes_on_by_itself(verb: str, kind
 
 @pytest.mark.parametrize("kind", ["Pod", "StatefulSet"])
 @pytest.mark.parametrize("has_feature", [False, True])
-def test_deletions_that_are_refused_in_a_rollout_hold_up_no_scaling(kind: str, has_feature: bool) -> None:
+def test_rejected_deletions_in_a_rollout_block_no_scaling(kind: str, has_feature: bool) -> None:
     with asyncio.Runner() as runner:
         world = World.settled(runner.get_loop(), has_feature, "E", 3)
         world.configure(maxUnavailable=2)
         for pod in list(world.cluster.of_kind("Pod")):
             world.nodes.held.add(pod["metadata"]["uid"])
-        with refused(world.cluster, "delete", kind) as tried:
+        with rejected(world.cluster, "delete", kind) as tried:
             world.change("C")
             world.go_on_fairly(4)
             assert tried or has_feature
@@ -105,11 +105,11 @@ def test_deletions_that_are_refused_in_a_rollout_hold_up_no_scaling(kind: str, h
         world.settle()
 
 
-def test_groups_that_may_not_be_recreated_are_told_of_by_their_set_in_one_sentence() -> None:
+def test_a_set_reports_rejected_recreations_of_groups_in_one_sentence() -> None:
     """Passes over groups meet the rejections, not the pass over the set."""
     with asyncio.Runner() as runner:
         world = World.settled(runner.get_loop(), False, "C", 3)
-        with refused(world.cluster, "delete", "Pod") as tried:
+        with rejected(world.cluster, "delete", "Pod") as tried:
             pods = [pod["metadata"]["name"] for pod in world.cluster.of_kind("Pod")]
             for name in (pod for pod in pods if pod.endswith(("-1-1", "-2-1"))):
                 world.strike("crash", pods.index(name))
@@ -117,8 +117,8 @@ def test_groups_that_may_not_be_recreated_are_told_of_by_their_set_in_one_senten
                 world.go_on_fairly(3)
                 world.manager.ring()
             assert {*tried} == {"demo-1", "demo-2"}
-            assert failure(world.lws).count(SAID) == 1
-        (event,) = [event for event in world.manager.recorder.announced if SAID in event.note]
+            assert failure(world.lws).count(MESSAGE) == 1
+        (event,) = [event for event in world.manager.recorder.announced if MESSAGE in event.note]
         assert event.reason == "AdmissionDenied"
         world.settle()
         assert failure(world.lws) == ""
@@ -136,7 +136,7 @@ def scale(spec: dict[str, Any]) -> None:
         pytest.param("delete", "Service", "delete", image("app:2"), id="Service of a former revision"),
     ],
 )
-def test_a_disaggregated_set_tells_of_what_it_may_not_do_to_its_children(
+def test_a_disaggregatedset_reports_rejected_writes_to_its_children(
     verb: str, kind: str, word: str, change: Any
 ) -> None:
     with asyncio.Runner() as runner:
@@ -145,14 +145,14 @@ def test_a_disaggregated_set_tells_of_what_it_may_not_do_to_its_children(
         del obj["metadata"]["uid"]
         world.cluster.add(obj)
         world.settle()
-        with refused(world.cluster, verb, kind) as tried:
+        with rejected(world.cluster, verb, kind) as tried:
             world.edit(change)
             for _ in range(8):
                 world.settle()
                 world.manager.ring()
             assert tried
             assert failure(world.get("DisaggregatedSet")).startswith(f"cannot {word} {kind} ")
-        events = [event for event in world.manager.recorder.announced if SAID in event.note]
+        events = [event for event in world.manager.recorder.announced if MESSAGE in event.note]
         assert [(event.reason, event.action) for event in events] == [("AdmissionDenied", word.capitalize())]
         for _ in range(4):
             world.manager.ring()
@@ -169,14 +169,14 @@ def empty_status(world: disaggregated_world.World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "subresource", "subject", "befall"),
+    ("kind", "subresource", "subject", "disrupt"),
     [
         pytest.param("LeaderWorkerSet", "", "LeaderWorkerSet demo-0-", orphan, id="adoption"),
         pytest.param(SCALER_KIND, "status", f"the status of {SCALER_KIND} demo-prefill", empty_status),
     ],
 )
-def test_a_disaggregated_set_tells_of_what_it_may_not_put_right(
-    kind: str, subresource: str, subject: str, befall: Any
+def test_a_disaggregatedset_reports_rejected_repairs(
+    kind: str, subresource: str, subject: str, disrupt: Any
 ) -> None:
     with asyncio.Runner() as runner:
         world = disaggregated_world.World(runner.get_loop())
@@ -184,14 +184,14 @@ def test_a_disaggregated_set_tells_of_what_it_may_not_put_right(
         del obj["metadata"]["uid"]
         world.cluster.add(obj)
         world.settle()
-        with refused(world.cluster, "merge", kind, subresource) as tried:
-            befall(world)
+        with rejected(world.cluster, "merge", kind, subresource) as tried:
+            disrupt(world)
             for _ in range(6):
                 world.settle()
                 world.manager.ring()
             assert len(tried) > 2, "it is tried again"
             assert failure(world.get("DisaggregatedSet")).startswith(f"cannot update {subject}")
-        (event,) = [event for event in world.manager.recorder.announced if SAID in event.note]
+        (event,) = [event for event in world.manager.recorder.announced if MESSAGE in event.note]
         assert (event.regarding.kind, event.reason) == ("DisaggregatedSet", "AdmissionDenied")
         for _ in range(4):
             world.manager.ring()
@@ -200,14 +200,14 @@ def test_a_disaggregated_set_tells_of_what_it_may_not_put_right(
         assert len(world.children) == 2 and world.get(SCALER_KIND, "demo-prefill")["status"]["selector"]
 
 
-def test_a_refusal_of_what_is_not_wanted_any_more_is_forgotten() -> None:
+def test_the_rejection_of_a_write_that_is_not_needed_any_more_is_cleared() -> None:
     with asyncio.Runner() as runner:
         world = disaggregated_world.World(runner.get_loop())
         obj = make_disaggregated()
         del obj["metadata"]["uid"]
         world.cluster.add(obj)
         world.settle()
-        with refused(world.cluster, "create", "ControllerRevision"):
+        with rejected(world.cluster, "create", "ControllerRevision"):
             world.edit(image("app:2"))
             world.settle()
             world.manager.ring()

@@ -97,10 +97,10 @@ class World:
 
     def replace_worker(self) -> None:
         """Replace a worker while no manager runs."""
-        self.cluster.condemn(self.pod(WORKER))
+        self.cluster.request_deletion(self.pod(WORKER))
         self.settle(with_manager=False)
 
-    def lives(self, name: str) -> int:
+    def incarnations(self, name: str) -> int:
         """Return how many pods have had this name."""
         return len(
             {pod["metadata"]["uid"] for _, pod in self.cluster.log["Pod"] if pod["metadata"]["name"] == name}
@@ -154,7 +154,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("incident", [container_restart, eviction, replacement])
-def test_once_per_incident_whichever_write_fails(
+def test_a_group_restarts_once_per_incident_even_if_a_write_fails(
     loop: asyncio.AbstractEventLoop, incident: Callable[[World], None]
 ) -> None:
     for number, (failure, write) in zip((0, 1, 0, 1, 2), FAILURES, strict=True):
@@ -167,29 +167,29 @@ def test_once_per_incident_whichever_write_fails(
         world.take_over()
         world.manager.resync()
         world.settle()
-        assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"}), f"{failure!r} at the {write}"
+        assert (world.incarnations(LEADER), world.counted) == (2, {"0": "1.1"}), f"{failure!r} at the {write}"
         survivors = {name for name, uid in world.uids().items() if before[name] == uid}
         assert survivors == {f"{NAME}-1", f"{NAME}-1-1"}
 
 
-def test_a_worker_that_was_replaced_is_noticed_under_every_policy_that_asks_for_it(
+def test_a_replaced_worker_restarts_its_group_under_every_policy_but_none(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     for policy, restarts in ((ON_RESTART, 1), (AFTER_START, 1), (NONE, 0)):
         world = World(loop, policy)
         replacement(world)
         world.settle()
-        assert world.lives(LEADER) == 1 + restarts, policy
+        assert world.incarnations(LEADER) == 1 + restarts, policy
 
 
 @pytest.mark.parametrize("is_broken", [False, True])
-def test_a_worker_that_waits_for_a_bad_node_is_released_without_another_restart(
+def test_a_worker_that_waits_for_a_cordoned_node_is_released_without_another_restart(
     loop: asyncio.AbstractEventLoop, is_broken: bool
 ) -> None:
     """is_broken: the stream of pods breaks after the release, and lists the successor."""
     world = World(loop, ON_RESTART, annotations={NODE_RETURN_ANNOTATION: "Required"})
     before = world.uids()
-    world.cluster.condemn(world.pod(LEADER))
+    world.cluster.request_deletion(world.pod(LEADER))
     while world.uids().get(WORKER) in (None, before[WORKER]):
         world._round(with_manager=True)
     world.cluster.cordoned.add(must_return_to(world.pod(WORKER)))
@@ -207,32 +207,32 @@ def test_a_worker_that_waits_for_a_bad_node_is_released_without_another_restart(
     assert (world.counted, world.status["readyReplicas"]) == ({}, 2)
 
 
-def test_a_leader_that_is_lost_gets_its_workers_when_the_former_ones_are_gone(
+def test_a_recreated_leader_gets_workers_once_the_former_workers_are_gone(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     for policy in (ON_RESTART, AFTER_START, NONE):
         world = World(loop, policy)
         before = world.uids()
         world.nodes.held.add(before[WORKER])
-        world.cluster.condemn(world.pod(LEADER))
+        world.cluster.request_deletion(world.pod(LEADER))
         world.settle()
         assert world.uids()[LEADER] != before[LEADER] and world.uids()[WORKER] == before[WORKER]
         assert ("StatefulSet", LEADER) not in world.cluster.objects, "its worker has a name still"
         world.nodes.held.clear()
         world.settle()
-        assert not set(world.uids().values()) & {before[LEADER], before[WORKER]}, "nobody waits any longer"
+        assert not set(world.uids().values()) & {before[LEADER], before[WORKER]}, "no leader waits any longer"
         assert (world.nodes.refused, world.counted, world.status["readyReplicas"]) == (set(), {}, 2), policy
         waited_for = f"the pods of the previous group {LEADER[-1]} to be gone"
         assert any(wait.startswith(waited_for) for wait in world.waits)
 
 
-def test_a_new_leader_never_meets_former_workers_however_long_they_stay(
+def test_a_new_leader_never_meets_former_workers_that_terminate_slowly(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     world = World(loop)
     former = world.pod(WORKER)
     world.nodes.held.add(former["metadata"]["uid"])
-    world.cluster.condemn(world.pod(LEADER))
+    world.cluster.request_deletion(world.pod(LEADER))
     world.settle()
     world.wait()
     assert gate_of(world.pod(LEADER)) == GROUP_REPLACEMENT_GATE
@@ -249,21 +249,21 @@ def test_a_new_leader_never_meets_former_workers_however_long_they_stay(
     assert (world.counted, world.status["readyReplicas"]) == ({}, 2)
 
 
-def test_memory_that_is_lost_or_garbled_restarts_nothing(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_lost_or_garbled_record_restarts_nothing(loop: asyncio.AbstractEventLoop) -> None:
     for members in (None, {}, {"0": "garbled"}, {"0": "00000000-00000000"}):
         world = World(loop)
         world.set(status={"members": members})
         replacement(world)
         world.settle()
-        assert world.lives(LEADER) == 1, members
-        assert set(world.status["members"]) == {"0", "1"}, "it begins anew"
+        assert world.incarnations(LEADER) == 1, members
+        assert set(world.status["members"]) == {"0", "1"}, "the record begins again"
         world.replace_worker()
         world.take_over()
         world.settle()
-        assert world.lives(LEADER) == 2, "and from then on it counts"
+        assert world.incarnations(LEADER) == 2, "and from then on it counts"
 
 
-def test_what_was_lost_under_another_policy_is_not_made_up_for(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_worker_lost_under_a_former_policy_restarts_nothing(loop: asyncio.AbstractEventLoop) -> None:
     world = World(loop)
     template = world.cluster.objects[KIND, NAME]["spec"]["leaderWorkerTemplate"]
     world.set(spec={"leaderWorkerTemplate": {**template, "restartPolicy": NONE}})
@@ -271,13 +271,13 @@ def test_what_was_lost_under_another_policy_is_not_made_up_for(loop: asyncio.Abs
     replacement(world)
     world.set(spec={"leaderWorkerTemplate": {**template, "restartPolicy": ON_RESTART}})
     world.settle()
-    assert (world.lives(LEADER), world.counted) == (1, {})
+    assert (world.incarnations(LEADER), world.counted) == (1, {})
     replacement(world)
     world.settle()
-    assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"})
+    assert (world.incarnations(LEADER), world.counted) == (2, {"0": "1.1"})
 
 
-def test_what_another_manager_has_let_pass_is_not_made_up_for_by_the_former_one(
+def test_a_worker_lost_under_another_manager_restarts_nothing(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     """The former manager held the Lease, lost it and holds it again. Its streams continued meanwhile."""
@@ -293,14 +293,16 @@ def test_what_another_manager_has_let_pass_is_not_made_up_for_by_the_former_one(
     world.manager = former
     former.begin_term()
     world.settle()
-    assert (world.lives(LEADER), world.counted) == (1, {}), "a healthy group"
+    assert (world.incarnations(LEADER), world.counted) == (1, {}), "a healthy group"
     replacement(world)
     world.settle()
-    assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"})
+    assert (world.incarnations(LEADER), world.counted) == (2, {"0": "1.1"})
 
 
 @pytest.mark.parametrize("change", ["image", "size"])
-def test_a_rollout_restarts_nothing_whoever_dies_in_it(loop: asyncio.AbstractEventLoop, change: str) -> None:
+def test_a_rollout_restarts_nothing_if_the_manager_crashes(
+    loop: asyncio.AbstractEventLoop, change: str
+) -> None:
     changed = make_set(image="app:2") if change == "image" else make_set(size=3)
     for number in (0, 2, 5, 9):
         world = World(loop)
@@ -310,11 +312,13 @@ def test_a_rollout_restarts_nothing_whoever_dies_in_it(loop: asyncio.AbstractEve
         world.wait()
         assert world.counted == {}, f"write {number} failed"
         assert FORMER not in world.waits, "leaders go after their workers"
-        assert (world.lives(LEADER), world.lives(f"{NAME}-1")) == (2, 2), f"write {number} failed"
+        assert (world.incarnations(LEADER), world.incarnations(f"{NAME}-1")) == (2, 2), (
+            f"write {number} failed"
+        )
         assert world.status["readyReplicas"] == world.status["updatedReplicas"] == 2
 
 
-def test_a_rollout_that_is_stuck_keeps_what_serves_and_nothing_that_does_not(
+def test_a_stuck_rollout_keeps_only_groups_that_serve(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     for is_ready_again in (True, False):
@@ -323,7 +327,11 @@ def test_a_rollout_that_is_stuck_keeps_what_serves_and_nothing_that_does_not(
         world.set(spec={"leaderWorkerTemplate": make_set(image="app:2")["spec"]["leaderWorkerTemplate"]})
         world.settle()
         world.wait()
-        assert (world.lives(LEADER), world.lives(f"{NAME}-1"), world.status["readyReplicas"]) == (1, 2, 1)
+        assert (
+            world.incarnations(LEADER),
+            world.incarnations(f"{NAME}-1"),
+            world.status["readyReplicas"],
+        ) == (1, 2, 1)
 
         if not is_ready_again:
             world.nodes.stuck.add(world.pod(WORKER)["metadata"]["uid"])
@@ -332,13 +340,15 @@ def test_a_rollout_that_is_stuck_keeps_what_serves_and_nothing_that_does_not(
         world.settle()
         world.wait()
         if is_ready_again:
-            assert (world.lives(LEADER), world.counted) == (1, {}), "it is all that serves"
+            assert (world.incarnations(LEADER), world.counted) == (1, {}), "it is all that serves"
             world.cluster.pass_time(600)
             world.wait()
-            assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"}), "the longest back-off is over"
+            assert (world.incarnations(LEADER), world.counted) == (2, {"0": "1.1"}), (
+                "the longest back-off is over"
+            )
         else:
             # The rollout may reach a group that serves no traffic before the restart does, or after.
-            assert world.lives(LEADER) in (2, 3), "it costs nothing"
+            assert world.incarnations(LEADER) in (2, 3), "it costs nothing"
             assert world.counted == {"0": "1.1"}
         world.nodes.hopeless = frozenset()
         world.settle()
@@ -346,7 +356,7 @@ def test_a_rollout_that_is_stuck_keeps_what_serves_and_nothing_that_does_not(
         assert world.status["readyReplicas"] == world.status["updatedReplicas"] == 2
 
 
-def test_workers_that_are_scaled_by_hand(loop: asyncio.AbstractEventLoop) -> None:
+def test_manually_scaled_workers_are_restored_without_a_restart(loop: asyncio.AbstractEventLoop) -> None:
     world = World(loop)
     before = world.uids()
     for replicas in (3, 5, 3):
@@ -358,29 +368,29 @@ def test_workers_that_are_scaled_by_hand(loop: asyncio.AbstractEventLoop) -> Non
     assert (world.uids(), world.counted) == (before, {})
 
 
-def test_a_group_that_fails_at_once_again_waits_and_is_kept_in_the_end(
+def test_a_repeatedly_failing_group_backs_off_and_is_finally_kept(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     world = World(loop, maxGroupRestarts=2)
     container_restart(world)
     world.settle()
-    assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"})
+    assert (world.incarnations(LEADER), world.counted) == (2, {"0": "1.1"})
 
     container_restart(world)
     world.settle()
-    assert world.lives(LEADER) == 2, "the deletion waits"
+    assert world.incarnations(LEADER) == 2, "the deletion waits"
     world.take_over()
     world.settle()
-    assert world.lives(LEADER) == 2, "also after a takeover"
+    assert world.incarnations(LEADER) == 2, "also after a takeover"
     world.wait()
-    assert (world.lives(LEADER), world.counted) == (3, {"0": "2.2"})
+    assert (world.incarnations(LEADER), world.counted) == (3, {"0": "2.2"})
 
     container_restart(world)
     world.settle()
     world.cluster.pass_time(3600)
     world.manager.resync()
     world.settle()
-    assert world.lives(LEADER) == 3, "it is left as it is"
+    assert world.incarnations(LEADER) == 3, "it is left as it is"
     conditions = {condition["type"]: condition["status"] for condition in world.status["conditions"]}
     assert conditions["Failed"] == "True"
 
@@ -388,7 +398,7 @@ def test_a_group_that_fails_at_once_again_waits_and_is_kept_in_the_end(
     world.settle()
     world.wait()
     conditions = {condition["type"]: condition["status"] for condition in world.status["conditions"]}
-    assert (world.lives(LEADER), world.counted["0"], conditions["Failed"]) == (4, "3.1", "False")
+    assert (world.incarnations(LEADER), world.counted["0"], conditions["Failed"]) == (4, "3.1", "False")
 
 
 def evict(world: World) -> None:
@@ -396,12 +406,14 @@ def evict(world: World) -> None:
     reason = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     pod = world.pod(WORKER)
     conditions = [*pod["status"]["conditions"], reason]
-    world.cluster.condemn(world.cluster.change(pod, status={**pod["status"], "conditions": conditions}))
+    world.cluster.request_deletion(
+        world.cluster.change(pod, status={**pod["status"], "conditions": conditions})
+    )
 
 
-@pytest.mark.parametrize("is_late", [False, True], ids=["seen going", "seen when it was replaced"])
+@pytest.mark.parametrize("is_late", [False, True], ids=["seen terminating", "seen after its replacement"])
 @pytest.mark.parametrize("limit", [{}, {"maxGroupRestarts": 1}], ids=["unlimited", "one restart"])
-def test_a_group_that_is_evicted_again_and_again_comes_back_at_once_each_time_and_nothing_is_counted(
+def test_a_repeatedly_evicted_group_is_recreated_at_once_and_not_counted(
     loop: asyncio.AbstractEventLoop, limit: dict[str, Any], is_late: bool
 ) -> None:
     world = World(loop, **limit)
@@ -409,20 +421,20 @@ def test_a_group_that_is_evicted_again_and_again_comes_back_at_once_each_time_an
         evict(world)
         world.settle(with_manager=not is_late)
         world.settle()
-        assert (world.lives(LEADER), world.counted) == (1 + time, {}), (
+        assert (world.incarnations(LEADER), world.counted) == (1 + time, {}), (
             "once for each, neither missed nor more"
         )
     container_restart(world)
     world.settle()
-    assert (world.lives(LEADER), world.counted) == (7, {"0": "1.1"}), "a failure still is one"
+    assert (world.incarnations(LEADER), world.counted) == (7, {"0": "1.1"}), "a failure still is one"
 
 
-def test_an_eviction_is_counted_once_at_most_whichever_write_fails(loop: asyncio.AbstractEventLoop) -> None:
+def test_an_eviction_is_counted_at_most_once_even_if_a_write_fails(loop: asyncio.AbstractEventLoop) -> None:
     for number in range(4):
         world = World(loop)
         world.cluster.before_write = failing_at(number, Crash())
         evict(world)
         world.settle()
         world.wait()
-        assert world.lives(LEADER) == 2
+        assert world.incarnations(LEADER) == 2
         assert world.counted in ({}, {"0": "1.1"})

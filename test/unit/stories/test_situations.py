@@ -34,15 +34,15 @@ class Course:
 
 def course_of(story: Story) -> Course:
     """Play the story to its end. Return what was seen after every round."""
-    story.told.clear()
+    story.log.clear()
     fewest, most, rounds = _ready(story), _groups(story), 0
     while story.settle() or story.moves():
         fewest, most = min(fewest, _ready(story)), max(most, _groups(story))
         for move in story.moves():
             move()
         rounds += 1
-        assert rounds < 200, story.told
-    replaced = [line.split()[3] for line in story.told]
+        assert rounds < 200, story.log
+    replaced = [line.split()[3] for line in story.log]
     return Course(fewest, most, rounds, [groups for groups in replaced if groups != "-"], story.is_finished)
 
 
@@ -65,7 +65,7 @@ def settled(has_feature: bool, replicas: int, unavailable: int = 1, surge: int =
         pytest.param([4], 4, id="at the top: costs nothing"),
         pytest.param([2], 3, id="in the middle: one healthy group at a time"),
         pytest.param([0], 3, id="at the bottom: one healthy group at a time"),
-        pytest.param([0, 2, 4], 2, id="here and there"),
+        pytest.param([0, 2, 4], 2, id="scattered"),
         pytest.param([0, 1, 2, 3, 4], 0, id="everywhere"),
     ],
 )
@@ -82,7 +82,7 @@ def test_broken_groups_do_not_block_a_rollout(has_feature: bool, broken: list[in
 
 @FEATURES
 @pytest.mark.parametrize("surge", [0, 1])
-def test_broken_groups_are_replaced_together_with_the_healthy_ones_above_them(
+def test_broken_groups_are_replaced_together_with_healthy_groups_above_them(
     has_feature: bool, surge: int
 ) -> None:
     story = settled(has_feature, 5, unavailable=2, surge=surge)
@@ -96,7 +96,7 @@ def test_broken_groups_are_replaced_together_with_the_healthy_ones_above_them(
 
 @FEATURES
 @pytest.mark.parametrize("stuck", [5, 4, 3])
-def test_one_stuck_group_does_not_block_those_below(has_feature: bool, stuck: int) -> None:
+def test_one_stuck_group_does_not_block_the_groups_below(has_feature: bool, stuck: int) -> None:
     story = settled(has_feature, 6, unavailable=2)
     story.wish.revision = "B"
     assert story.statefulset is not None
@@ -115,7 +115,7 @@ def test_one_stuck_group_does_not_block_those_below(has_feature: bool, stuck: in
 
 @FEATURES
 @pytest.mark.parametrize(("unavailable", "surge"), [(1, 0), (2, 0), (0, 1), (1, 2), (0, 0)])
-def test_the_fix_for_a_set_that_is_broken_all_over_always_proceeds(
+def test_the_fix_for_a_completely_broken_set_always_proceeds(
     has_feature: bool, unavailable: int, surge: int
 ) -> None:
     story = settled(has_feature, 4, unavailable, surge)
@@ -129,9 +129,7 @@ def test_the_fix_for_a_set_that_is_broken_all_over_always_proceeds(
 
 @FEATURES
 @pytest.mark.parametrize(("unavailable", "surge"), [(1, 0), (2, 0), (0, 1), (1, 2)])
-def test_the_fix_for_a_revision_that_never_works_proceeds(
-    has_feature: bool, unavailable: int, surge: int
-) -> None:
+def test_the_fix_for_a_broken_revision_proceeds(has_feature: bool, unavailable: int, surge: int) -> None:
     story = settled(has_feature, 4, unavailable, surge)
     story.wish.revision, story.wish.bad = "B", frozenset("B")
     course = course_of(story)
@@ -151,10 +149,10 @@ def test_the_fix_for_a_revision_that_never_works_proceeds(
         pytest.param(6, 2, 3, 8, id="up, with surge"),
         pytest.param(2, 0, 1, 4, id="down"),
         pytest.param(2, 2, 1, 4, id="down, with surge"),
-        pytest.param(0, 1, 0, 4, id="to nothing"),
+        pytest.param(0, 1, 0, 4, id="to zero"),
     ],
 )
-def test_a_new_revision_together_with_scaling(
+def test_a_new_revision_with_scaling_keeps_floor_and_ceiling(
     has_feature: bool, replicas: int, surge: int, fewest: int, most: int
 ) -> None:
     story = settled(has_feature, 4, unavailable=1, surge=surge)
@@ -177,7 +175,7 @@ def test_a_new_revision_together_with_scaling(
         pytest.param(6, 2, id="while two groups start"),
     ],
 )
-def test_several_changes_in_a_row_end_at_the_last(
+def test_several_changes_in_a_row_end_at_the_last_revision(
     has_feature: bool, revisions: str, rounds: int, fewest: int
 ) -> None:
     story = settled(has_feature, 4, unavailable=1, surge=1)
@@ -198,10 +196,10 @@ def test_several_changes_in_a_row_end_at_the_last(
     ("replicas", "surge", "fewest"),
     [
         pytest.param(3, 0, 1, id="three groups: two are down at once"),
-        pytest.param(1, 1, 0, id="a set of one: its surge group goes while it starts"),
+        pytest.param(1, 1, 0, id="one group: its surge group is removed while it starts"),
     ],
 )
-def test_a_change_of_mind_while_a_group_below_a_finished_one_starts(
+def test_a_change_while_a_lower_group_starts_costs_one_more_group(
     has_feature: bool, replicas: int, surge: int, fewest: int
 ) -> None:
     """The price of fixes that are never held up, as docs/concepts/rollouts.md describes it."""
@@ -218,7 +216,7 @@ def test_a_change_of_mind_while_a_group_below_a_finished_one_starts(
     assert course.fewest_ready == fewest
 
 
-def test_a_change_back_replaces_only_what_has_moved() -> None:
+def test_a_rollback_replaces_only_updated_groups() -> None:
     story = settled(False, 4)
     story.wish.revision = "B"
     story.play(rounds=5)
@@ -231,7 +229,7 @@ def test_a_change_back_replaces_only_what_has_moved() -> None:
 
 @FEATURES
 @pytest.mark.parametrize("replicas", [1, 2, 4])
-def test_a_budget_of_nothing_acts_as_one_group(has_feature: bool, replicas: int) -> None:
+def test_a_budget_of_zero_acts_as_one_group(has_feature: bool, replicas: int) -> None:
     story = settled(has_feature, replicas, unavailable=0, surge=0)
     story.wish.revision = "B"
     course = course_of(story)
@@ -242,7 +240,7 @@ def test_a_budget_of_nothing_acts_as_one_group(has_feature: bool, replicas: int)
 
 @FEATURES
 @pytest.mark.parametrize("rounds", [0, 2, 6])
-def test_a_garbled_record_of_the_replicas_heals(has_feature: bool, rounds: int) -> None:
+def test_a_garbled_record_of_the_replicas_is_repaired(has_feature: bool, rounds: int) -> None:
     story = settled(has_feature, 4, unavailable=1, surge=1)
     story.wish.revision = "B"
     story.play(rounds)
@@ -258,7 +256,9 @@ def test_a_garbled_record_of_the_replicas_heals(has_feature: bool, rounds: int) 
 @FEATURES
 @pytest.mark.parametrize("surge", [0, 2])
 @pytest.mark.parametrize("broken", [[], [0], [1, 3]], ids=["all ready", "one broken", "two broken"])
-def test_a_plain_scale_down_shrinks_at_once(has_feature: bool, surge: int, broken: list[int]) -> None:
+def test_a_scale_down_without_rollout_takes_effect_at_once(
+    has_feature: bool, surge: int, broken: list[int]
+) -> None:
     story = settled(has_feature, 6, surge=surge)
     for index in broken:
         story.break_group(index)
@@ -269,7 +269,7 @@ def test_a_plain_scale_down_shrinks_at_once(has_feature: bool, surge: int, broke
 
 
 @FEATURES
-def test_a_partition_may_move_either_way(has_feature: bool) -> None:
+def test_a_partition_may_move_both_ways(has_feature: bool) -> None:
     story = settled(has_feature, 6, floor=4)
     story.wish.revision = "B"
     floors: list[tuple[int, Callable[[int], bool]]] = [
@@ -306,7 +306,7 @@ def shown_of_surge(world: World) -> list[tuple[float, int, int, int]]:
 
 
 @FEATURES
-def test_a_surge_is_seen_before_it_goes(loop: asyncio.AbstractEventLoop, has_feature: bool) -> None:
+def test_a_surge_is_visible_before_it_is_removed(loop: asyncio.AbstractEventLoop, has_feature: bool) -> None:
     """Kueue makes room for surge groups as long as the status shows them and fewer updated groups than
     desired. It has a second for that, even if pods become ready faster.
     """
@@ -323,9 +323,7 @@ def test_a_surge_is_seen_before_it_goes(loop: asyncio.AbstractEventLoop, has_fea
 
 
 @FEATURES
-def test_a_surge_that_finds_no_room_holds_up_nothing(
-    loop: asyncio.AbstractEventLoop, has_feature: bool
-) -> None:
+def test_an_unready_surge_blocks_nothing(loop: asyncio.AbstractEventLoop, has_feature: bool) -> None:
     world = World.settled(loop, has_feature, "A", 4)
     world.configure(maxUnavailable=2, maxSurge=2)
     world.change("B")

@@ -31,7 +31,7 @@ from test.unit.stories.fake_nodes import FakeNodes
 # Records of deleted objects, kept because late news may mention them: a fixed number in each.
 _TOMBSTONES = ((store, "_DELETED"), (apply, "_DELETED"), (workloads, "_MOST_DELETED"))
 _AS_MANY = 20
-_WARM_UP, _LIVES = 60, 2000
+_WARM_UP, _LIFECYCLES = 60, 2000
 _ROUNDS = 200
 
 
@@ -74,7 +74,7 @@ class World:
 
     def delete(self, kind: str, name: str) -> None:
         """Delete an object with all its dependents."""
-        self.cluster.condemn(self.cluster.objects[kind, name])
+        self.cluster.request_deletion(self.cluster.objects[kind, name])
         for _ in range(_ROUNDS):
             self.settle()
             for pod in [pod for pod in self.cluster.of_kind("Pod") if is_terminating(pod)]:
@@ -84,27 +84,27 @@ class World:
                 return
         raise AssertionError(f"{list(self.cluster.objects)} stay")
 
-    def remembered(self) -> Counter[str]:
+    def container_sizes(self) -> Counter[str]:
         return entries({"manager": self.manager, "passes": self._passes})
 
 
-def a_life_of_a_set(world: World, number: int) -> None:
+def lifecycle_of_a_set(world: World, number: int) -> None:
     """Create and delete a set.
 
     Most sets are deleted while they are being created; one in twenty is ready by then, and writes of one in
     five are rejected.
     """
     name = f"web-{number}"
-    live(world, make_set(name, replicas=1, size=2), number)
+    run_lifecycle(world, make_set(name, replicas=1, size=2), number)
 
 
-def a_life_of_a_disaggregated_set(world: World, number: int) -> None:
+def lifecycle_of_a_disaggregatedset(world: World, number: int) -> None:
     obj = make_disaggregated(f"llm-{number}")
     del obj["metadata"]["uid"]
-    live(world, obj, number)
+    run_lifecycle(world, obj, number)
 
 
-def live(world: World, obj: dict[str, Any], number: int) -> None:
+def run_lifecycle(world: World, obj: dict[str, Any], number: int) -> None:
     world.limit = 1 if number % 20 else _ROUNDS
     if number % 5 == 1:
         world.cluster.before_write = refusing_the_second()
@@ -126,34 +126,34 @@ def refusing_the_second() -> Callable[[], None]:
 
 
 @pytest.mark.parametrize(
-    ("life", "lives"),
+    ("lifecycle", "runs"),
     [
-        pytest.param(a_life_of_a_set, _LIVES, id="sets"),
-        pytest.param(a_life_of_a_disaggregated_set, 120, id="disaggregated"),
+        pytest.param(lifecycle_of_a_set, _LIFECYCLES, id="sets"),
+        pytest.param(lifecycle_of_a_disaggregatedset, 120, id="disaggregated"),
     ],
 )
-def test_nothing_that_is_remembered_grows(
-    loop: asyncio.AbstractEventLoop, life: Callable[[World, int], None], lives: int
+def test_no_container_of_the_manager_grows(
+    loop: asyncio.AbstractEventLoop, lifecycle: Callable[[World, int], None], runs: int
 ) -> None:
     world = World(loop)
     for number in range(_WARM_UP):
-        life(world, number)
-    before = world.remembered()
-    for number in range(_WARM_UP, lives):
-        life(world, number)
-    after = world.remembered()
+        lifecycle(world, number)
+    before = world.container_sizes()
+    for number in range(_WARM_UP, runs):
+        lifecycle(world, number)
+    after = world.container_sizes()
     assert {path: (before[path], count) for path, count in after.items() if count > before[path]} == {}
 
 
-def test_what_is_remembered_is_found(loop: asyncio.AbstractEventLoop) -> None:
+def test_the_records_of_a_set_are_counted(loop: asyncio.AbstractEventLoop) -> None:
     """A set exists when the entries are counted: without the manager's records among them the test proves
     nothing.
     """
     world = World(loop)
-    nothing = world.remembered()
+    nothing = world.container_sizes()
     world.cluster.add(make_set("web", replicas=1, size=2))
     world.settle()
-    grown = {path for path, count in world.remembered().items() if count > nothing[path]}
+    grown = {path for path, count in world.container_sizes().items() if count > nothing[path]}
     memories = "_groups", "_cached", "_written", "_parsed", "_checked", "applied", "_records", "_objects"
     for memory in memories:
         assert any(f".{memory}" in path for path in grown), memory

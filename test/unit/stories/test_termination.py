@@ -23,7 +23,7 @@ PARALLEL, DEFAULT = {"podTerminationPolicy": "Parallel"}, {"podTerminationPolicy
 
 def delete_the_leader(world: World) -> None:
     """Delete the leader as an eviction does."""
-    world.cluster.condemn(world.pod(LEADER))
+    world.cluster.request_deletion(world.pod(LEADER))
 
 
 def scale_down(world: World) -> None:
@@ -61,7 +61,7 @@ def assert_ended(world: World, go: Way) -> None:
     if go in (delete_the_leader, delete_the_leader_statefulset):
         assert len(world.uids()) == 4 and world.status["readyReplicas"] == 2
         assert all(is_alive(world, name) for name in world.uids())
-        assert world.counted == {}, "nobody has failed"
+        assert world.counted == {}, "no failure is counted"
     else:
         assert world.uids() == {} and not [*world.cluster.of_kind("StatefulSet")][go is scale_down :]
 
@@ -78,7 +78,7 @@ def test_workers_are_terminated_with_their_leader(
     assert_ended(world, go)
 
 
-def test_a_next_leader_gets_no_workers_before_the_former_ones_are_gone(
+def test_the_next_leader_gets_no_workers_before_the_former_workers_are_gone(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     world = World(loop, ON_RESTART, **PARALLEL)
@@ -93,7 +93,7 @@ def test_a_next_leader_gets_no_workers_before_the_former_ones_are_gone(
     assert world.cluster.objects["StatefulSet", LEADER]["metadata"]["uid"] == former
     assert any("the StatefulSet of the former leader pod to be gone" in wait for wait in world.waits)
     assert_ended(world, delete_the_leader)
-    assert (world.lives(LEADER), world.lives(WORKER)) == (2, 2)
+    assert (world.incarnations(LEADER), world.incarnations(WORKER)) == (2, 2)
     assert LEADER not in world.nodes.refused and WORKER not in world.nodes.refused
 
 
@@ -101,7 +101,7 @@ def test_a_next_leader_gets_no_workers_before_the_former_ones_are_gone(
 @pytest.mark.parametrize(
     ("then", "now"), [({}, PARALLEL), (PARALLEL, DEFAULT), (PARALLEL, {"podTerminationPolicy": None})]
 )
-def test_a_changed_policy_holds_at_once_and_restarts_nothing(
+def test_a_changed_policy_takes_effect_at_once_and_restarts_nothing(
     loop: asyncio.AbstractEventLoop, go: Way, then: dict[str, str], now: dict[str, str]
 ) -> None:
     world = World(loop, ON_RESTART, **then)
@@ -122,7 +122,7 @@ def test_a_changed_policy_holds_at_once_and_restarts_nothing(
     assert_ended(world, go)
 
 
-def test_a_set_that_never_asked_for_it_is_written_nothing(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_set_without_the_policy_gets_no_annotation(loop: asyncio.AbstractEventLoop) -> None:
     world = World(loop, ON_RESTART)
     writes = world.cluster.writes
     world.set(spec=DEFAULT)
@@ -133,7 +133,7 @@ def test_a_set_that_never_asked_for_it_is_written_nothing(loop: asyncio.Abstract
 
 
 @pytest.mark.parametrize(("note", "is_ended"), [("Parallel", True), ("Default", False)])
-def test_what_upstream_noted_on_leaders_holds_when_the_set_is_gone(
+def test_upstream_annotations_on_leaders_apply_after_the_set_is_gone(
     loop: asyncio.AbstractEventLoop, note: str, is_ended: bool
 ) -> None:
     world = World(loop, ON_RESTART)
@@ -151,7 +151,7 @@ def test_what_upstream_noted_on_leaders_holds_when_the_set_is_gone(
 
 
 @pytest.mark.parametrize("go", [delete_the_leader, delete_the_set, delete_the_leader_statefulset])
-def test_a_manager_that_comes_late_terminates_them_too(loop: asyncio.AbstractEventLoop, go: Way) -> None:
+def test_a_late_manager_terminates_workers_too(loop: asyncio.AbstractEventLoop, go: Way) -> None:
     world = World(loop, ON_RESTART, **PARALLEL)
     world.nodes.held.add(world.uids()[LEADER])
     go(world)
@@ -167,7 +167,7 @@ def test_a_manager_that_comes_late_terminates_them_too(loop: asyncio.AbstractEve
 
 @pytest.mark.parametrize("go", IN_THE_BACKGROUND)
 @pytest.mark.parametrize("number", range(4))
-def test_whichever_write_fails_the_end_is_the_same(
+def test_a_failed_write_does_not_change_the_outcome(
     loop: asyncio.AbstractEventLoop, go: Way, number: int
 ) -> None:
     world = World(loop, ON_RESTART, **PARALLEL)
@@ -179,11 +179,11 @@ def test_whichever_write_fails_the_end_is_the_same(
     assert_ended(world, go)
 
 
-def test_workers_of_a_leader_that_is_deleted_without_them_stay(loop: asyncio.AbstractEventLoop) -> None:
+def test_workers_of_a_leader_deleted_with_orphan_propagation_stay(loop: asyncio.AbstractEventLoop) -> None:
     world = World(loop, ON_RESTART, **PARALLEL)
     worker = world.uids()[WORKER]
     pod = world.cluster.change(world.pod(LEADER), {"finalizers": ["orphan"]})
-    world.cluster.condemn(pod)
+    world.cluster.request_deletion(pod)
     world.settle()
     assert is_terminating(world.pod(LEADER)) and is_alive(world, WORKER)
     # The garbage collector removes the owner reference, then the finalizer.
@@ -192,4 +192,4 @@ def test_workers_of_a_leader_that_is_deleted_without_them_stay(loop: asyncio.Abs
     world.cluster.end(world.cluster.change(world.pod(LEADER), {"finalizers": None}))
     world.settle()
     world.wait()
-    assert world.uids()[WORKER] == worker and world.lives(LEADER) == 2
+    assert world.uids()[WORKER] == worker and world.incarnations(LEADER) == 2

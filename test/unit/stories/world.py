@@ -34,7 +34,7 @@ class World:
     def __init__(self, loop: asyncio.AbstractEventLoop, cluster: FakeCluster) -> None:
         self.cluster = cluster
         self.nodes = FakeNodes(cluster)
-        self.told: list[str] = []
+        self.log: list[str] = []
         """What the product did, with its reasons."""
         self.is_sound = True
         """Whether no promise has been broken so far."""
@@ -169,7 +169,7 @@ class World:
         elif fault == "node gone":
             self.nodes.lose_node(pod)
         elif fault == "deleted":
-            self.cluster.condemn(pod)
+            self.cluster.request_deletion(pod)
         else:
             self.nodes.hang(pod)
 
@@ -348,12 +348,12 @@ class World:
             elif kind == "StatefulSet":
                 strategy = obj["spec"].get("updateStrategy")
                 lines.append(f"{kind} {name} {obj['spec']['replicas']} {strategy} {obj.get('status')}")
-        return "\n".join([*lines, *self.told[-40:]])
+        return "\n".join([*lines, *self.log[-40:]])
 
     def _on_plan(self, key: Key, snapshot: Any, plan: Plan) -> None:
         for sequence in plan.sequences:
             for action in sequence:
-                self.told.append(f"{key.kind} {key.name}: {type(action).__name__.lower()}, {action.why}")
+                self.log.append(f"{key.kind} {key.name}: {type(action).__name__.lower()}, {action.why}")
         images = self.cluster.images
         if key.kind == "set":
             promises.check_set_pass(snapshot, plan, images)
@@ -368,7 +368,7 @@ class World:
         """
         metadata, preferred = pod["metadata"], must_return_to(pod) or preferred_node(pod)
         if NODE_RETURN_ANNOTATION not in self.lws["metadata"].get("annotations", {}):
-            assert not preferred, f"nobody asked for the return of {metadata['name']}"
+            assert not preferred, f"no return was requested for {metadata['name']}"
             return "node"
         if not preferred or preferred in self.cluster.cordoned:
             return f"node-of-{metadata['uid']}"

@@ -96,7 +96,7 @@ def test_registration_without_other_kinds(loop: asyncio.AbstractEventLoop) -> No
     world.cluster.change(child, spec={**child["spec"], "replicas": 7})
     world.settle()
     assert world.get(SET)["spec"]["replicas"] == 3
-    world.cluster.condemn(world.get("Fleet"))
+    world.cluster.request_deletion(world.get("Fleet"))
     world.settle()
     assert world.cluster.find(SET, "f") is None
     assert {key.kind for key in world.passes} == {"fleet"}

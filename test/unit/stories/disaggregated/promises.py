@@ -76,7 +76,7 @@ class Promises:
     def _check_floor(self, key: str, role: str, serving: int, removed: set[tuple[str, str, int]]) -> None:
         """Check that enough groups still serve.
 
-        taken: groups that this write deletes and that were ready when it was decided.
+        removed: groups that this write deletes and that were ready when it was decided.
         """
         after, least = self._serving(role), self._least(self.roles[role])
         if after >= least or not removed:

@@ -139,7 +139,7 @@ def test_every_rollout_keeps_its_promises_and_ends() -> None:
     run_state_machine_as_test(Machine, settings=PROFILES[PROFILE])
 
 
-def test_a_role_that_shrinks_while_its_revision_comes_back_leaves_room_for_the_groups_that_it_has() -> None:
+def test_groups_above_the_ceiling_are_deleted_when_a_role_shrinks_in_a_rollback() -> None:
     """The role is ahead of the plan. Groups above its ceiling are deleted, however few the other roles have
     lost.
     """
@@ -155,7 +155,7 @@ def test_a_role_that_shrinks_while_its_revision_comes_back_leaves_room_for_the_g
     assert "c:xz/z=1" in world.writes
 
 
-def test_days_that_dice_make_up_end_well() -> None:
+def test_random_event_sequences_end_well() -> None:
     for seed in range(DAYS):
         try:
             play(seed)

@@ -59,38 +59,38 @@ MUTANTS = {
     "there is no floor": (SliceState, "min_ready", lambda *_: -99, "floor"),
     "groups that start count as broken": (Count, "once_started", property(lambda self: self), "floor"),
     "groups that start do not hold up the last resort": (SliceState, "old_starting", lambda *_: 0, "floor"),
-    "what is lost comes back as it was at the start": (
+    "a lost child is recreated with its initial groups": (
         drain,
         "_count",
         lambda state, role, count, revision: count.initial or 0,
         "direction",
     ),
-    "a role may go alone": (Drain, "_has_siblings", lambda *_: False, "pairs"),
-    "new roles come one by one": (planner, "_would_be_partial", lambda *_: False, "pairs"),
-    "new groups come at once": (
+    "a role may be deleted alone": (Drain, "_has_siblings", lambda *_: False, "pairs"),
+    "new roles are created one by one": (planner, "_would_be_partial", lambda *_: False, "pairs"),
+    "all new groups are created at once": (
         planner.Proportions,
         "next_new",
         lambda self, _: tuple(role.target for role in self.roles),
         "ratio",
     ),
-    "old groups go as fast as the floor lets them": (
+    "old groups are deleted as fast as the floor allows": (
         planner.Proportions,
         "next_old",
         lambda self, old: tuple(0 for _ in old),
         "ratio",
     ),
-    "old groups go two steps at a time": (
+    "old groups are deleted two steps at a time": (
         planner.Proportions,
         "next_old",
         lambda self, old: next_old(self, next_old(self, old)),
         "ratio",
     ),
-    "the oldest revision goes first": (Drain, "to", oldest_first, "direction"),
-    "halves come back": (Drain, "lowered", property(refilled), "direction"),
+    "the oldest revision is deleted first": (Drain, "to", oldest_first, "direction"),
+    "missing roles of old revisions are recreated": (Drain, "lowered", property(refilled), "direction"),
     "new counts fall too far": (planner, "_shrunk", to_nothing, "direction"),
     "new counts never shrink": (planner, "_shrunk", lambda *_: {}, "end"),
     "nothing makes room": (planner, "_exchange", never, "end"),
-    "the last of a role never goes": (planner, "_last_of_a_role", never, "end"),
+    "the last group of a role is never deleted": (planner, "_last_of_a_role", never, "end"),
     "broken groups block": (planner, "_past_broken_groups", never, "end"),
     "unready is done": (planner, "is_settled", lambda *_: True, "end"),
     "waiting says nothing": (planner, "still_waiting_for", lambda *_: "", "end"),

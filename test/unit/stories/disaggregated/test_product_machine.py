@@ -88,12 +88,12 @@ class Machine(RuleBasedStateMachine):
 
     @rule(image=images, course=courses)
     def change_image_of_one(self, image: str, course: int) -> None:
-        self._edit(lambda spec: _set_image([_one(spec, course)], image), course)
+        self._edit(lambda spec: _set_image([_pick_role(spec, course)], image), course)
 
     @rule(count=st.sampled_from([2, 3, 1, 4, 0]), course=courses)
     def scale(self, count: int, course: int) -> None:
         def change(spec: Spec) -> None:
-            of_role, replicas = _one(spec, course)["spec"], _static(spec)
+            of_role, replicas = _pick_role(spec, course)["spec"], _static(spec)
             if "replicas" in of_role:
                 # Either all of these roles are at 0, or none.
                 for of_other in replicas if 0 in {count, of_role["replicas"]} else [of_role]:
@@ -111,9 +111,9 @@ class Machine(RuleBasedStateMachine):
         self._go_on(course)
 
     @rule(count=groups, course=courses)
-    def change_who_scales(self, count: int, course: int) -> None:
+    def change_scaling_mode(self, count: int, course: int) -> None:
         def change(spec: Spec) -> None:
-            role = _one(spec, course)
+            role = _pick_role(spec, course)
             if role.pop("scaling", None) is not None:
                 role["spec"]["replicas"] = min([count, *(of_other["replicas"] for of_other in _static(spec))])
             else:
@@ -126,7 +126,7 @@ class Machine(RuleBasedStateMachine):
     def change_budget(self, budget: dict[str, Any], course: int) -> None:
         def change(spec: Spec) -> None:
             strategy = {"type": "RollingUpdate", "rollingUpdateConfiguration": budget}
-            _one(spec, course)["spec"]["rolloutStrategy"] = strategy
+            _pick_role(spec, course)["spec"]["rolloutStrategy"] = strategy
 
         self._edit(change, course)
 
@@ -144,7 +144,7 @@ class Machine(RuleBasedStateMachine):
     def remove_role(self, course: int) -> None:
         def change(spec: Spec) -> None:
             if len(spec["roles"]) > 2:
-                spec["roles"].remove(_one(spec, course))
+                spec["roles"].remove(_pick_role(spec, course))
 
         self._edit(change, course)
 
@@ -173,7 +173,7 @@ class Machine(RuleBasedStateMachine):
         cluster = self.world.cluster
         owned = cluster.owned_by(self.world.get(KIND)["metadata"]["uid"], kind)
         if owned:
-            cluster.condemn(random.Random(course).choice(sorted(owned, key=_name)))
+            cluster.request_deletion(random.Random(course).choice(sorted(owned, key=_name)))
         self._go_on(course)
 
     @rule(course=courses)
@@ -209,13 +209,13 @@ class Machine(RuleBasedStateMachine):
         self._go_on(course)
 
     @rule(image=images, course=courses)
-    def lose_hope(self, image: str, course: int) -> None:
+    def keep_image_unready(self, image: str, course: int) -> None:
         """Keep groups of this image from becoming ready."""
         self.world.nodes.hopeless = frozenset({image})
         self._go_on(course)
 
     @rule(course=courses)
-    def get_readiness_back(self, course: int) -> None:
+    def restore_readiness(self, course: int) -> None:
         self.world.nodes.stuck.clear()
         self._go_on(course)
 
@@ -266,7 +266,7 @@ def _role(name: str, target: int | None, budget: dict[str, Any] | None) -> dict[
     return make_role(name, target, rolling=budget)
 
 
-def _one(spec: Spec, course: int) -> dict[str, Any]:
+def _pick_role(spec: Spec, course: int) -> dict[str, Any]:
     role: dict[str, Any] = spec["roles"][course % len(spec["roles"])]
     return role
 

@@ -49,11 +49,13 @@ def moving(_: str, child: Object, *__: Any) -> Plan:
     ("name", "mutant", "promise"),
     [
         pytest.param("_plan_whole", recorded_last, "record", id="a revision is recorded after its children"),
-        pytest.param("plan_role_upkeep", rolling, "reason", id="an edit of a role rolls what runs"),
-        pytest.param("plan_role_upkeep", moving, "reason", id="an edit of placement rolls what runs"),
+        pytest.param("plan_role_upkeep", rolling, "reason", id="an edit of a role restarts running pods"),
+        pytest.param(
+            "plan_role_upkeep", moving, "reason", id="an edit of the placement restarts running pods"
+        ),
     ],
 )
-def test_the_promise_of_a_rule_catches_what_breaks_it(
+def test_a_mutant_breaks_the_promise_of_its_rule(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, name: str, mutant: Any, promise: str
 ) -> None:
     attack = begin(loop, BUDGETS[0])
@@ -91,18 +93,18 @@ def play(seed: int) -> None:
         "groups that terminate are no surge",
         "old groups cost nothing",
         "every group counts as ready",
-        "new roles come one by one",
-        "new groups come at once",
-        "old groups go two steps at a time",
-        "the oldest revision goes first",
-        "halves come back",
+        "new roles are created one by one",
+        "all new groups are created at once",
+        "old groups are deleted two steps at a time",
+        "the oldest revision is deleted first",
+        "missing roles of old revisions are recreated",
         "new counts fall too far",
-        "the last of a role never goes",
+        "the last group of a role is never deleted",
         "unready is done",
         "waiting says nothing",
     ],
 )
-def test_a_planner_that_breaks_a_rule_is_caught_in_what_the_product_writes(
+def test_a_planner_that_breaks_a_rule_is_caught_by_its_writes(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, attribute, replacement, promise = MUTANTS[name]

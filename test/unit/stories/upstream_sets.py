@@ -35,7 +35,7 @@ def role(name: str, replicas: int | None, image: str = "nginx:1.29.3", **more: A
 
 
 @dataclass
-class Left:
+class UpstreamSet:
     """The objects that one release of upstream left.
 
     version: the release. spec: fields in addition to the roles.
@@ -63,7 +63,7 @@ class Left:
     @property
     def key(self) -> str:
         """The key that upstream computes for the roles."""
-        return original_key(self.obj["spec"]["roles"])
+        return upstream_key(self.obj["spec"]["roles"])
 
     def _identity(self, index: int, key: str, name: str) -> tuple[str, dict[str, str]]:
         labels = {f"{PREFIX}/name": "demo", f"{PREFIX}/role": name, f"{PREFIX}/revision": key}
@@ -209,6 +209,6 @@ def _set(spec: Mapping[str, Any]) -> dict[str, Any]:
     return defaulted({**obj, "spec": dict(spec)})
 
 
-def original_key(roles: list[dict[str, Any]]) -> str:
+def upstream_key(roles: list[dict[str, Any]]) -> str:
     """Return the hash that upstream computes (its test vectors are in test_key.py)."""
     return key_of({role["name"]: role["spec"] for role in roles})
