@@ -109,6 +109,9 @@ def test_every_stored_set_settles_or_reports_why_not(raw: dict[str, Any]) -> Non
     stored = accepted(raw)
     if stored is None or pods_of(stored) > MOST_PODS:
         return
+    if any(role["spec"].get("groupIdentity") == "Hash" for role in stored["spec"]["roles"]):
+        # No Deployment controller acts in this world, so these groups never become ready.
+        stored["spec"]["progressDeadlineSeconds"] = 60
     with closing(asyncio.new_event_loop()) as loop:
         world = World(loop)
         world.cluster.add({key: stored[key] for key in ("apiVersion", "kind", "metadata", "spec")})
