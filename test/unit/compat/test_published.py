@@ -60,12 +60,12 @@ PINNED = [
     ),
     Pinned(
         "the tables of the planner: 19 of 22 by the same rules, three beside ours",
-        f"{UNIT}/rollout/test_simulation.py::test_wart_6_a_role_that_grows_is_not_starved",
+        f"{UNIT}/rollout/test_simulation.py::test_wart_6_a_growing_role_is_not_starved",
     ),
     Pinned("no revision at rest has one role at 0", f"{E2E}::test_a_rollout"),
     Pinned(
         "nor at the end of any pass",
-        f"{UNIT}/rollout/test_parity.py::test_the_steps_are_the_originals_wherever_those_keep_their_promises",
+        f"{UNIT}/rollout/test_parity.py::test_steps_match_upstream_unless_upstream_breaks_a_promise",
     ),
     Pinned("one revision alone at the end", f"{E2E}::test_a_rollout", 240, "ALONE"),
     Pinned(
@@ -88,7 +88,7 @@ PINNED = [
     Pinned("the scaler goes with its set", f"{E2E}::test_a_scaler_has_a_scale_before_its_first_update"),
     Pinned(
         "a foreign scaler is left alone",
-        f"{UNIT}/children/test_scalers.py::test_wart_18_a_foreign_scaler_is_left_alone_and_named_once",
+        f"{UNIT}/children/test_scalers.py::test_wart_18_a_foreign_scaler_is_not_changed_and_reported_once",
     ),
     Pinned(
         "a foreign set is left alone",
@@ -96,11 +96,11 @@ PINNED = [
     ),
     Pinned(
         "a removed role is not in the status of roles",
-        f"{UNIT}/status/test_status.py::test_a_removed_role_is_not_among_the_roles",
+        f"{UNIT}/status/test_status.py::test_a_removed_role_is_absent_from_role_statuses",
     ),
     Pinned(
         "a role whose scaler is missing keeps the set from being available",
-        f"{UNIT}/status/test_status.py::test_a_role_that_nobody_says_a_number_for_is_never_available",
+        f"{UNIT}/status/test_status.py::test_a_role_without_replicas_is_never_available",
     ),
     Pinned(
         "an upgrade from v0.9.0 moves nothing: UIDs, generations, names, labels, pods",
