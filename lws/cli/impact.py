@@ -118,7 +118,7 @@ def impact_lines(effect: Impact) -> Iterator[Text]:
     if effect.added:
         yield Text(f"  {effect.named(effect.added)} will be created", "green")
     yield from change_lines(effect.template, effect.at_once)
-    if effect.after.ownership in (Ownership.TAKEN, Ownership.TERMINATING):
+    if effect.after.ownership in (Ownership.NAME_CLASH, Ownership.TERMINATING):
         yield Text("  another object has this name, or one that is being deleted: see `lws status`", "red")
 
 

@@ -20,7 +20,7 @@ class Ownership(Enum):
     """Has no controller and is like a child of ours: may be adopted."""
     SUFFICIENT = auto()
     """Has no controller and serves the same purpose: left alone, and no child is needed."""
-    TAKEN = auto()
+    NAME_CLASH = auto()
     """Has another controller, or has none but is not like a child of ours: left alone."""
 
 
@@ -41,10 +41,10 @@ def ownership_of(
         return Ownership.TERMINATING if is_terminating(obj) else Ownership.OURS
     if controller is not None:
         alive = controller.get("uid") in owners_alive
-        return Ownership.TAKEN if alive and not is_terminating(obj) else Ownership.TERMINATING
+        return Ownership.NAME_CLASH if alive and not is_terminating(obj) else Ownership.TERMINATING
     if is_terminating(obj):
         return Ownership.TERMINATING
-    return Ownership.ORPHAN if is_like_ours(obj) else Ownership.TAKEN
+    return Ownership.ORPHAN if is_like_ours(obj) else Ownership.NAME_CLASH
 
 
 def may_adopt(owner: Mapping[str, Any], reread: Mapping[str, Any] | None) -> bool:
@@ -74,7 +74,7 @@ def existing_note(obj: Mapping[str, Any]) -> str:
     return f"{obj['kind']} {obj['metadata']['name']} exists and is {owner}"
 
 
-def taken_note(obj: Mapping[str, Any], owner_kind: str, owner_name: str) -> str:
+def name_clash_note(obj: Mapping[str, Any], owner_kind: str, owner_name: str) -> str:
     """Return a sentence for users that names both objects and the remedy."""
     return (
         f"{existing_note(obj)}: {owner_kind} {owner_name} needs this name and leaves it "

@@ -375,7 +375,7 @@ def _keys_of_child(obj: Object) -> Iterator[Key]:
         # An orphan, or an object of another owner whose name a set or group may need.
         yield Key("set", namespace, name)
         yield Key("group", namespace, name)
-        # The status of the set reports name conflicts of its groups.
+        # The status of the set reports name clashes of its groups.
         parent, ordinal = parent_and_ordinal(name)
         if ordinal >= 0 and obj["kind"] != "ControllerRevision":
             yield Key("set", namespace, parent)

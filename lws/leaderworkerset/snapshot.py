@@ -39,7 +39,7 @@ class GroupFacts:
     leader: the leader pod, controlled by the leader StatefulSet. Its revision label is the key that the pod
       was created from, even if the label was edited.
     worker_statefulset: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
-    conflict: a StatefulSet, or a Service if the group needs one, that has the leader's name and either
+    name_clash: a StatefulSet, or a Service if the group needs one, that has the leader's name and either
       another existing owner or no owner.
     worker_uids: UIDs of the ready pods that `worker_statefulset` controls, without terminating ones.
     is_being_deleted: whether another pass is deleting the leader at this moment.
@@ -49,7 +49,7 @@ class GroupFacts:
     index: int
     leader: Object
     worker_statefulset: Object | None = None
-    conflict: Object | None = None
+    name_clash: Object | None = None
     worker_uids: tuple[str, ...] = ()
     is_being_deleted: bool = False
     waits: tuple[NodeWait, ...] = ()

@@ -16,7 +16,7 @@ from lws.kube.metadata import (
     missing_labels,
     without_tool_keys,
 )
-from lws.kube.ownership import Ownership, taken_note
+from lws.kube.ownership import Ownership, name_clash_note
 from lws.kube.patches import covers, merge_patch
 from lws.runtime.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner
 
@@ -98,7 +98,7 @@ def plan_obstacle(owner: ChildOwner, child: Child) -> Plan | None:
         return adopt(owner, stored)
     if ownership == Ownership.SUFFICIENT:
         return Plan(again_after=timing.RECHECK_SECONDS)
-    note = taken_note(stored, owner.kind, owner.name)
+    note = name_clash_note(stored, owner.kind, owner.name)
     return Plan(again_after=timing.RECHECK_SECONDS, waiting_for=note, problems=(Problem("NameClash", note),))
 
 

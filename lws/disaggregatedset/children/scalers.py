@@ -143,7 +143,7 @@ def _create(seen: DisaggregatedSnapshot, role: str, replicas: int) -> Plan:
     stored = leaving or seen.strangers.get((SCALER_KIND, name))
     uid, labels = seen.obj["metadata"]["uid"], labels_of(intent)
     ownership = ownership_of(stored, uid, lambda obj: not missing_labels(obj, labels), seen.owners_alive)
-    if ownership == Ownership.TAKEN:
+    if ownership == Ownership.NAME_CLASH:
         return _conflict(seen, name)
     created = _event(seen, "ScalerCreated", f"Created scaler {name} for role {role}")
     create = Create(intent, why=f"role {role} is scaled from outside", announce=(created,))

@@ -15,7 +15,7 @@ from lws.history.revision import usable
 from lws.kube.ownership import Ownership
 from lws.kube.quantities import is_integer
 from lws.kube.statefulsets import update_revision_of
-from lws.leaderworkerset.assessment.likeness import ownership_of_leaders
+from lws.leaderworkerset.assessment.ownership import ownership_of_leaders
 from lws.leaderworkerset.assessment.prewarm import Prewarming, judge_prewarming
 from lws.leaderworkerset.assessment.target_revision import TargetRevision, choose_revision, sizes
 from lws.leaderworkerset.revisions.history import Recorded

@@ -20,7 +20,7 @@ from lws.kube import quantities
 from lws.kube.metadata import child_metadata, is_terminating, name_of
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import events, fields
-from lws.leaderworkerset.assessment.likeness import ownership_of_disruption_budget
+from lws.leaderworkerset.assessment.ownership import ownership_of_disruption_budget
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec

@@ -196,8 +196,8 @@ def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     is_counted = GROUP_RESTART_COUNTS_ANNOTATION in annotations_of(lws)
     if not (gated or kept or is_counted) or assessment.ownership != Ownership.OURS:
         return Plan()
-    if conflicts := _delete_conflicting(snapshot.groups, gated):
-        return Plan(conflicts)
+    if clashing := _delete_clashing(snapshot.groups, gated):
+        return Plan(clashing)
     leaders = leaders_of([group.leader for group in live.values()], revision)
     ended = [leader_of(group.leader, revision) for group in kept.values()]
     released = [
@@ -287,7 +287,7 @@ def _hand_on_records(
     return (Merge(Reference.to(lws), {"status": {"restarts": patch}}, why=why, subresource="status"),)
 
 
-def _delete_conflicting(
+def _delete_clashing(
     groups: Iterable[GroupFacts], gated: Mapping[str, GroupFacts]
 ) -> tuple[tuple[Delete, ...], ...]:
     """Delete gated leaders whose host name another group or object has; their successors get other keys. Two
@@ -298,7 +298,7 @@ def _delete_conflicting(
     for group in sorted(gated.values(), key=lambda group: (group.created, name_of(group.leader))):
         host, key = group_name(group.leader), labels_of(group.leader).get(GROUP_KEY_LABEL, "")
         is_by_key = host == hash_host_name(labels_of(group.leader).get(NAME_LABEL, ""), key)
-        if is_by_key and (host in taken or group.conflict is not None):
+        if is_by_key and (host in taken or group.name_clash is not None):
             why = f"the host name {host} is taken: the next leader gets another one"
             deletes.append((Delete(Reference.to(group.leader), "Background", why=why),))
         taken.add(host)

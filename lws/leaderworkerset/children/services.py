@@ -13,7 +13,7 @@ from typing import Any
 from lws.history.revision import find
 from lws.kube.metadata import child_metadata, name_of, uid_of
 from lws.leaderworkerset import events, fields
-from lws.leaderworkerset.assessment.likeness import ownership_of_service
+from lws.leaderworkerset.assessment.ownership import ownership_of_service
 from lws.leaderworkerset.fields import Field
 from lws.leaderworkerset.pod_identity import group_name
 from lws.leaderworkerset.revisions.history import Recorded, restore

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from lws import timing
 from lws.kube.conditions import Condition
 from lws.kube.metadata import is_controlled_by, is_terminating, name_of, namespace_of, uid_of
-from lws.leaderworkerset.assessment.likeness import ownership_of_pod_group
+from lws.leaderworkerset.assessment.ownership import ownership_of_pod_group
 from lws.leaderworkerset.scheduling import (
     UNAVAILABLE,
     Level,

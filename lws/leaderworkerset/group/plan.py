@@ -32,7 +32,7 @@ from lws.kube.pods import (
     wait_for_node,
 )
 from lws.kube.statefulsets import is_settled
-from lws.leaderworkerset.assessment.likeness import (
+from lws.leaderworkerset.assessment.ownership import (
     ownership_of_pod_group,
     ownership_of_service,
     ownership_of_workers,
@@ -209,7 +209,7 @@ def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
         why = "the scheduler places its pods as one"
         create = Create(intent, why=why, failure=failure)
         planned = _plan_group_child(group, ownership, stored, create, partial(_pod_group_repairs, group))
-        if ownership == Ownership.TAKEN:
+        if ownership == Ownership.NAME_CLASH:
             about, note = Reference.to(group.leader), planned.waiting_for
             warning = Announce(
                 about, "UnexpectedPodGroupOwner", "Create", note, "Warning", Reference.to(group.lws)
@@ -319,7 +319,9 @@ def _plan_group_child(
     create: Create,
     repairs: Repairs | None = None,
 ) -> Plan:
-    """Reconcile a child of the leader pod. Conflicts become Events, because groups have no conditions."""
+    """Reconcile an object of the group, which the leader pod or the set controls. Name clashes become Events,
+    because a group has no status that could report them.
+    """
     kind = create.intent["kind"]
     owner = ChildOwner(
         KIND,

@@ -20,7 +20,7 @@ from lws.kube.metadata import (
 from lws.kube.ownership import Ownership
 from lws.kube.pods import NodeWait, has_gate, is_ready, wait_for_node
 from lws.kube.statefulsets import current_revision_of, has_seen_template, update_revision_of
-from lws.leaderworkerset.assessment.likeness import ownership_of_service, ownership_of_workers
+from lws.leaderworkerset.assessment.ownership import ownership_of_service, ownership_of_workers
 from lws.leaderworkerset.children.services import build_group_service
 from lws.leaderworkerset.pod_identity import (
     group_key,
@@ -195,7 +195,7 @@ class Membership:
                 group = _facts_of(pod, workers, pods, made)
                 is_ordinal = metadata["name"] == f"{owner['name']}-{group.index}"
                 is_member = group.index >= 0 and (is_ordinal or is_of_hash_group(pod))
-                is_open = _may_have_conflict(group, workers)
+                is_open = _may_have_name_clash(group, workers)
                 cached = _CachedGroup(pod, workers, pods, named, made, group, is_member, is_open)
             groups[uid] = cached
             if cached.is_member:
@@ -242,24 +242,24 @@ class Membership:
     def _with_neighbours(self, group: GroupFacts, workers: Object | None, set_name: str) -> GroupFacts:
         """Add facts that depend on other objects."""
         is_being_deleted = group.leader["metadata"]["uid"] in self._deleting
-        conflict = self._conflict(group.leader, workers, set_name)
-        if not is_being_deleted and conflict is None:
+        name_clash = self._name_clash(group.leader, workers, set_name)
+        if not is_being_deleted and name_clash is None:
             return group
-        return replace(group, is_being_deleted=is_being_deleted, conflict=conflict)
+        return replace(group, is_being_deleted=is_being_deleted, name_clash=name_clash)
 
-    def _conflict(self, pod: Object, workers: Object | None, set_name: str) -> Object | None:
+    def _name_clash(self, pod: Object, workers: Object | None, set_name: str) -> Object | None:
         """Return the object of another owner that has a name which the group of this leader pod needs."""
         uid = uid_of(pod)
         if workers is not None and not is_controlled_by(workers, uid):
             ownership = ownership_of_workers(workers, pod, set_name, self._owners.existing_owners(workers))
-            if ownership == Ownership.TAKEN:
+            if ownership == Ownership.NAME_CLASH:
                 return workers
         service = self._store.get("Service", namespace_of(pod), group_name(pod))
         if service is None or is_controlled_by(service, uid) or not _has_own_service(pod):
             return None
         intent = build_group_service(set_name, pod)
         ownership = ownership_of_service(service, uid, intent, self._owners.existing_owners(service))
-        return service if ownership == Ownership.TAKEN else None
+        return service if ownership == Ownership.NAME_CLASH else None
 
 
 def _has_own_service(leader: Object) -> bool:
@@ -267,7 +267,7 @@ def _has_own_service(leader: Object) -> bool:
     return policy == SubdomainPolicy.UNIQUE_PER_REPLICA and GROUP_INDEX_LABEL in labels_of(leader)
 
 
-def _may_have_conflict(group: GroupFacts, workers: Object | None) -> bool:
+def _may_have_name_clash(group: GroupFacts, workers: Object | None) -> bool:
     """Return whether facts of the group depend on objects of other owners.
     workers: the StatefulSet with the name of the workers, regardless of owner.
     """

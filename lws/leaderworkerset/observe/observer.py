@@ -24,7 +24,7 @@ from lws.kube.metadata import (
 from lws.kube.nodes import node_of
 from lws.kube.pods import has_gate
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.assessment.likeness import may_be_adopted
+from lws.leaderworkerset.assessment.ownership import may_be_adopted
 from lws.leaderworkerset.assessment.prewarm import job_prefix
 from lws.leaderworkerset.children.disruption_budget import wants_disruption_budget
 from lws.leaderworkerset.children.services import leader_service_name

@@ -12,7 +12,7 @@ from lws.kube.conditions import Condition, Rejection, is_true, moment_of, timest
 from lws.kube.metadata import controller_of, name_of, uid_of
 from lws.kube.names import byte_length, tightest_derived_name
 from lws.kube.nodes import OUT_OF_SERVICE_TAINT, NodeLossPolicy, StuckPod, why_unfit
-from lws.kube.ownership import taken_note
+from lws.kube.ownership import name_clash_note
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset.group_records import out_of_restarts
 from lws.leaderworkerset.pod_identity import must_return_to
@@ -39,8 +39,8 @@ def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[
     if drops_start and snapshot.spec.size > 1:
         problems.append(_DROPS_START_ORDINAL)
     owner = name_of(snapshot.lws)
-    conflicts = [group.conflict for group in snapshot.groups if group.conflict is not None]
-    problems += [Problem("NameClash", taken_note(obj, "LeaderWorkerSet", owner)) for obj in conflicts]
+    clashing = [group.name_clash for group in snapshot.groups if group.name_clash is not None]
+    problems += [Problem("NameClash", name_clash_note(obj, "LeaderWorkerSet", owner)) for obj in clashing]
     if (too_long := _name_too_long(snapshot)) is not None:
         problems.append(too_long)
     # Rejections come last: another problem may have caused them.

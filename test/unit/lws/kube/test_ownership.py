@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.kube.metadata import controller_of, labels_of
-from lws.kube.ownership import Ownership, may_adopt, ownership_of, taken_note
+from lws.kube.ownership import Ownership, may_adopt, name_clash_note, ownership_of
 
 OURS, OTHER = "uid-ours", "uid-other"
 LABELS = {"app": "demo", "tier": "web"}
@@ -45,7 +45,7 @@ def _object(
         pytest.param(
             _object(OURS, plain_owner=OTHER), [OTHER], Ownership.OURS, id="ours-with-another-plain-owner"
         ),
-        pytest.param(_object(OTHER), [OTHER], Ownership.TAKEN, id="of-a-living-stranger"),
+        pytest.param(_object(OTHER), [OTHER], Ownership.NAME_CLASH, id="of-a-living-stranger"),
         pytest.param(_object(OTHER), [], Ownership.TERMINATING, id="of-a-deleted-owner"),
         pytest.param(
             _object(OTHER, is_going=True),
@@ -56,11 +56,11 @@ def _object(
         pytest.param(
             _object(OTHER, labels={}),
             [OTHER],
-            Ownership.TAKEN,
+            Ownership.NAME_CLASH,
             id="of-a-living-stranger-labels-do-not-matter",
         ),
         pytest.param(_object(), [], Ownership.ORPHAN, id="without-owner-and-like-ours"),
-        pytest.param(_object(labels={}), [], Ownership.TAKEN, id="without-owner-and-unlike-ours"),
+        pytest.param(_object(labels={}), [], Ownership.NAME_CLASH, id="without-owner-and-unlike-ours"),
         pytest.param(_object(is_going=True), [], Ownership.TERMINATING, id="without-owner-terminating"),
         pytest.param(
             _object(labels={}, is_going=True),
@@ -97,7 +97,7 @@ def test_ownership_depends_on_the_uid_instead_of_the_name() -> None:
     ],
 )
 def test_a_clash_reports_both_owners_and_a_remedy(obj: dict[str, Any], owner: str) -> None:
-    assert taken_note(obj, "LeaderWorkerSet", "demo") == (
+    assert name_clash_note(obj, "LeaderWorkerSet", "demo") == (
         f"StatefulSet demo exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
         f"untouched; delete or rename one of them"
     )

@@ -51,7 +51,7 @@ STORED: dict[Ownership, dict[str, Any] | None] = {
     Ownership.TERMINATING: child(REFERENCE, deletionTimestamp="2026-03-01T11:59:00Z"),
     Ownership.ORPHAN: child(),
     Ownership.SUFFICIENT: child(is_like_ours=False),
-    Ownership.TAKEN: child(OTHER),
+    Ownership.NAME_CLASH: child(OTHER),
 }
 NOTE = (
     "Service demo exists and is controlled by Thing theirs: LeaderWorkerSet demo needs this name and leaves "
@@ -103,7 +103,7 @@ def test_a_wanted_child(ownership: Ownership, is_alive: bool) -> None:
         Ownership.TERMINATING: LEAVING,
         Ownership.ORPHAN: ADOPTED if is_alive else Plan(waiting_for="the set to be seen alive"),
         Ownership.SUFFICIENT: problem_of(),
-        Ownership.TAKEN: CLASH,
+        Ownership.NAME_CLASH: CLASH,
     }[ownership]
     of_name = Child(ownership, STORED[ownership], "the former Service")
     assert plan_child(owner(is_alive), of_name, CREATE) == expected

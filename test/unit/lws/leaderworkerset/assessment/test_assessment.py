@@ -69,4 +69,4 @@ def test_a_foreign_statefulset_with_the_name_is_not_ours() -> None:
     uid = foreign["metadata"]["ownerReferences"][0]["uid"] = "uid-of-another-owner"
     snapshot = replace(snapshot_of(A, HISTORY, [], leader=foreign), owners_alive=frozenset({uid}))
     assessment = assess(snapshot)
-    assert (assessment.ownership, assessment.rollout.statefulset) == (Ownership.TAKEN, None)
+    assert (assessment.ownership, assessment.rollout.statefulset) == (Ownership.NAME_CLASH, None)

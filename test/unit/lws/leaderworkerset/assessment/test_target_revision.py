@@ -218,7 +218,7 @@ def test_a_terminating_revision_is_not_reused() -> None:
     assert create.intent["metadata"]["labels"][REVISION_LABEL] == KEY_A
 
 
-@pytest.mark.parametrize("ownership", [Ownership.TAKEN, Ownership.TERMINATING])
+@pytest.mark.parametrize("ownership", [Ownership.NAME_CLASH, Ownership.TERMINATING])
 def test_the_key_of_a_foreign_statefulset_is_ignored(ownership: Ownership) -> None:
     theirs = make_leader_statefulset(A, key="their-key")
     choice = choose_revision(SetSnapshot(A, NOW, theirs), ownership)

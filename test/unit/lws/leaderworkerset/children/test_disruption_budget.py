@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lws.kube.conditions import find
-from lws.leaderworkerset.assessment.likeness import may_be_adopted
+from lws.leaderworkerset.assessment.ownership import may_be_adopted
 from lws.leaderworkerset.children.disruption_budget import (
     build_disruption_budget,
     disruption_limit,

@@ -350,7 +350,7 @@ async def test_a_settled_set_causes_no_reads() -> None:
     assert [group.index for group in snapshot.groups] == [0, 1]
     assert names(group.leader for group in snapshot.groups) == ["demo-0", "demo-1"]
     assert names(group.worker_statefulset for group in snapshot.groups) == ["demo-0", "demo-1"]
-    assert [group.conflict for group in snapshot.groups] == [None, None]
+    assert [group.name_clash for group in snapshot.groups] == [None, None]
     assert [revision.name for revision in snapshot.revisions] == [f"demo-{KEY}-1"]
     assert snapshot.live_keys == {KEY}
     assert (snapshot.set_read_live, snapshot.unrecorded_templates) == (None, ())
@@ -443,7 +443,7 @@ async def test_groups_of_a_foreign_statefulset_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "conflict"),
+    ("change", "name_clash"),
     [
         pytest.param(
             lambda obj: obj["metadata"]["ownerReferences"][0].update(uid="u-former"), None, id="former"
@@ -457,15 +457,17 @@ async def test_groups_of_a_foreign_statefulset_are_ignored() -> None:
         ),
     ],
 )
-async def test_workers_count_only_if_their_leader_controls_them(change: Change, conflict: str | None) -> None:
+async def test_workers_count_only_if_their_leader_controls_them(
+    change: Change, name_clash: str | None
+) -> None:
     world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1], changed(WORKERS[1], change))
     (group,) = (await world.of_set()).groups
     assert group.worker_statefulset is None
-    assert (group.conflict["metadata"]["name"] if group.conflict else None) == conflict
+    assert (group.name_clash["metadata"]["name"] if group.name_clash else None) == name_clash
 
 
 @pytest.mark.parametrize(
-    ("policy", "owners", "conflict"),
+    ("policy", "owners", "name_clash"),
     [
         pytest.param("UniquePerReplica", [], "Service demo-0", id="without an owner"),
         pytest.param("UniquePerReplica", [OTHER], "Service demo-0", id="of an existing owner"),
@@ -474,7 +476,7 @@ async def test_workers_count_only_if_their_leader_controls_them(change: Change, 
     ],
 )
 async def test_a_foreign_service_with_the_name_of_a_group_service_is_a_conflict(
-    policy: str, owners: list[dict[str, Any]], conflict: str | None
+    policy: str, owners: list[dict[str, Any]], name_clash: str | None
 ) -> None:
     annotation = {SUBDOMAIN_POLICY_ANNOTATION: policy}
     pod = changed(PODS[1], lambda obj: obj["metadata"].setdefault("annotations", {}).update(annotation))
@@ -483,8 +485,8 @@ async def test_a_foreign_service_with_the_name_of_a_group_service_is_a_conflict(
         lambda obj: obj["metadata"].update(name="demo-0", uid="u-service", labels={}, ownerReferences=owners),
     )
     (group,) = (await World(LWS, LEADERS, SERVICE, REVISION, pod, service).of_set()).groups
-    conflicting = group.conflict
-    assert (f"{conflicting['kind']} {conflicting['metadata']['name']}" if conflicting else None) == conflict
+    conflicting = group.name_clash
+    assert (f"{conflicting['kind']} {conflicting['metadata']['name']}" if conflicting else None) == name_clash
 
 
 @pytest.mark.parametrize("ordinals", [None, {}, {"start": 1}])

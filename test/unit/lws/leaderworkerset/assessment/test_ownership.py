@@ -1,4 +1,4 @@
-"""Tests of lws.leaderworkerset.assessment.likeness: objects that users created are not adopted.
+"""Tests of lws.leaderworkerset.assessment.ownership: objects that users created are not adopted.
 
 An adopted object is deleted with its set.
 """
@@ -14,7 +14,7 @@ import pytest
 
 from lws.kube.conditions import find
 from lws.kube.ownership import Ownership
-from lws.leaderworkerset.assessment.likeness import (
+from lws.leaderworkerset.assessment.ownership import (
     may_be_adopted,
     ownership_of_disruption_budget,
     ownership_of_leaders,
@@ -54,26 +54,28 @@ STATEFULSETS = [
         Ownership.ORPHAN,
         id="with an additional label",
     ),
-    pytest.param(lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL), Ownership.TAKEN, id="no name label"),
+    pytest.param(
+        lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL), Ownership.NAME_CLASH, id="no name label"
+    ),
     pytest.param(
         lambda obj: obj["spec"].update(selector={"matchLabels": {"app": "x"}}),
-        Ownership.TAKEN,
+        Ownership.NAME_CLASH,
         id="another selector",
     ),
     pytest.param(
         lambda obj: obj["spec"]["selector"].update(matchExpressions=[{"key": "a", "operator": "Exists"}]),
-        Ownership.TAKEN,
+        Ownership.NAME_CLASH,
         id="a narrower selector",
     ),
-    pytest.param(lambda obj: obj["spec"].update(serviceName="x"), Ownership.TAKEN, id="another Service"),
+    pytest.param(lambda obj: obj["spec"].update(serviceName="x"), Ownership.NAME_CLASH, id="another Service"),
     pytest.param(
         lambda obj: obj["spec"].update(podManagementPolicy="OrderedReady"),
-        Ownership.TAKEN,
+        Ownership.NAME_CLASH,
         id="pods in order",
     ),
     pytest.param(
         lambda obj: obj["spec"]["template"]["metadata"]["labels"].pop(REVISION_LABEL),
-        Ownership.TAKEN,
+        Ownership.NAME_CLASH,
         id="pods of no revision",
     ),
 ]
@@ -100,7 +102,7 @@ def test_workers_are_adopted_only_if_the_group_could_have_created_them(
     workers = orphan(make_worker_statefulset(leader), change)
     assert ownership_of_workers(workers, leader, "demo", ()) is ownership
     other_leader = make_leader_pod(OURS, 0)
-    assert ownership_of_workers(workers, other_leader, "demo", ()) is Ownership.TAKEN, (
+    assert ownership_of_workers(workers, other_leader, "demo", ()) is Ownership.NAME_CLASH, (
         "they are of another group"
     )
 
@@ -139,16 +141,16 @@ SERVICES = [
     ),
     pytest.param(
         lambda obj: (created_by_a_user(obj), obj["spec"].update(clusterIP="10.0.0.1")),
-        Ownership.TAKEN,
+        Ownership.NAME_CLASH,
         id="a user's, not headless",
     ),
     pytest.param(
-        lambda obj: obj["spec"].update(selector={"app": "x"}), Ownership.TAKEN, id="another selector"
+        lambda obj: obj["spec"].update(selector={"app": "x"}), Ownership.NAME_CLASH, id="another selector"
     ),
     pytest.param(
-        lambda obj: obj["spec"]["selector"].update(app="x"), Ownership.TAKEN, id="a narrower selector"
+        lambda obj: obj["spec"]["selector"].update(app="x"), Ownership.NAME_CLASH, id="a narrower selector"
     ),
-    pytest.param(lambda obj: obj["spec"].pop("selector"), Ownership.TAKEN, id="no selector"),
+    pytest.param(lambda obj: obj["spec"].pop("selector"), Ownership.NAME_CLASH, id="no selector"),
 ]
 
 
@@ -177,7 +179,7 @@ def test_a_service_with_another_controller_is_a_name_clash() -> None:
     owner = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "u-9", "controller": True}
     service = orphan(api_server.stored(copy.deepcopy(SHARED)))
     service["metadata"]["ownerReferences"] = [owner]
-    assert ownership_of_service(service, "u-owner", SHARED, {"u-9"}) is Ownership.TAKEN
+    assert ownership_of_service(service, "u-owner", SHARED, {"u-9"}) is Ownership.NAME_CLASH
 
 
 @pytest.mark.parametrize(
@@ -186,10 +188,10 @@ def test_a_service_with_another_controller_is_a_name_clash() -> None:
         pytest.param({"matchLabels": {NAME_LABEL: "demo"}}, Ownership.ORPHAN, id="ours"),
         pytest.param(
             {"matchLabels": {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "0"}},
-            Ownership.TAKEN,
+            Ownership.NAME_CLASH,
             id="narrower selector",
         ),
-        pytest.param({}, Ownership.TAKEN, id="empty selector"),
+        pytest.param({}, Ownership.NAME_CLASH, id="empty selector"),
     ],
 )
 def test_a_budget_is_adopted_only_if_it_selects_the_pods_of_the_set(

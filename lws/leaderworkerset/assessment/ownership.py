@@ -59,13 +59,13 @@ def ownership_of_service(
     """Return the ownership of a Service with a name that the set needs. intent: the desired Service."""
     is_like = partial(_is_like_service, intent=intent)
     ownership = ownership_of(service, owner_uid, is_like, owners_alive)
-    if service is None or ownership != Ownership.TAKEN or controller_of(service) is not None:
+    if service is None or ownership != Ownership.NAME_CLASH or controller_of(service) is not None:
         return ownership
     # The owner of the Service decides whether it publishes unready pods.
     left_to_owner = ("selector", "publishNotReadyAddresses")
     desired = {field: value for field, value in intent["spec"].items() if field not in left_to_owner}
     is_sufficient = _selects_the_same(service, intent) and covers(desired, service.get("spec") or {})
-    return Ownership.SUFFICIENT if is_sufficient else Ownership.TAKEN
+    return Ownership.SUFFICIENT if is_sufficient else Ownership.NAME_CLASH
 
 
 def ownership_of_disruption_budget(snapshot: SetSnapshot) -> Ownership:
