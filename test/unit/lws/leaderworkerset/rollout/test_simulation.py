@@ -105,8 +105,8 @@ def test_the_steps_match_those_of_the_stories(seed: int) -> None:
     simulation = simulate(state)
 
     story.play()
-    assert len(simulation.steps) == len(story.told)
-    lines = [line.split() for line in story.told]
+    assert len(simulation.steps) == len(story.log)
+    lines = [line.split() for line in story.log]
     assert [f"{replicas},{partition}" for partition, replicas, _ in steps_of(simulation)] == [
         line[2] for line in lines
     ]
