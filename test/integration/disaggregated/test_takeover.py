@@ -26,8 +26,8 @@ from test.integration.takeover.lease import lease_held_by_upstream
 from test.unit.stories.test_disaggregated_takeover import (
     DRIFTED,
     EXAMPLES,
-    Rest,
-    leave_in_rollout,
+    SettledSet,
+    store_in_rollout,
 )
 from tools.localcluster import Api, LocalCluster
 
@@ -38,12 +38,12 @@ QUIET_SECONDS = 5.0
 PLAYERS = 6
 # test/unit/stories/test_disaggregated_takeover.py tests the other states.
 RESTS = {
-    "legacy": Rest("v0.9.0"),
-    "drifted": Rest("v0.10.0", key=DRIFTED),
-    "stopped": Rest("reference", counts=(0, 0), has_served=False),
-    "slices": Rest("reference", slices=3),
-    "external": Rest("reference", external=True),
-    "external-slices": Rest("v0.10.0", slices=3, external=True, key=DRIFTED),
+    "legacy": SettledSet("v0.9.0"),
+    "drifted": SettledSet("v0.10.0", key=DRIFTED),
+    "stopped": SettledSet("reference", counts=(0, 0), has_served=False),
+    "slices": SettledSet("reference", slices=3),
+    "external": SettledSet("reference", external=True),
+    "external-slices": SettledSet("v0.10.0", slices=3, external=True, key=DRIFTED),
 }
 ROLLING = {"rolling-1": ("v0.9.0", 1), "rolling-4": ("v0.10.0", 4), "rolling-6": ("reference", 6)}
 """For each state, the release that left it, and the step of the first example."""
@@ -84,9 +84,9 @@ def takeovers(local_cluster: LocalCluster, api: Api, product: Product) -> Iterat
         }
         controllers = {name: UpstreamController(world) for name, world in worlds.items()}
         for name, state in RESTS.items():
-            state.leave(controllers[name])
+            state.store(controllers[name])
         for name, (version, at) in ROLLING.items():
-            leave_in_rollout(controllers[name], version, EXAMPLES[0], at)
+            store_in_rollout(controllers[name], version, EXAMPLES[0], at)
         list(players.map(UpstreamController.bring_up, controllers.values()))
         with lease_held_by_upstream(api, product):
             list(players.map(UpstreamController.control, controllers.values()))
