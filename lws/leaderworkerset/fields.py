@@ -89,8 +89,8 @@ class Field:
     def or_default(self, value: Any) -> Any:
         """Return a stored value, or the default if the value is absent, unknown or of another type.
 
-        An unknown value of an enum stops a set before a pass reads it, except in the harmless fields of
-        `revisions/shape.py`.
+        An unknown value of an enum among the constants of this module stops a set before a pass reads it,
+        except in `_HARMLESS` of `revisions/shape.py`. Fields that builders declare stop nothing.
         """
         if type(value) in self.types or (dict in self.types and is_mapping(value)):
             return value

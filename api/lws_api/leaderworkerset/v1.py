@@ -164,7 +164,7 @@ class Prewarm(KubeModel):
     """
 
     deadline_seconds: Annotated[Positive | None, ActsAs(600)] = None
-    """When the rollout goes on in any case (default 600)."""
+    """Seconds after which the rollout continues in any case (default 600)."""
     parallelism: Annotated[Positive | None, ActsAs(10)] = None
     """Nodes that pull at a time (default 10)."""
     command: tuple[str, ...] | None = None

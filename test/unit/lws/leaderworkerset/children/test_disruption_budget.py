@@ -1,4 +1,4 @@
-"""Tests that a set's PodDisruptionBudget allows only the disruptions that maxUnavailableGroups leaves."""
+"""Tests of the PodDisruptionBudget of a set: its limit, its repairs and its ownership."""
 
 from __future__ import annotations
 
@@ -60,13 +60,21 @@ def test_disruption_limit(max_unavailable_groups: Any, replicas: int, limit: int
     assert disruption_limit(SetSpec.of(a_set(replicas, **budget))) == limit
 
 
-def test_no_budget_without_the_field() -> None:
-    assert not wants_disruption_budget(SetSpec.of(make_set())) and wants_disruption_budget(
-        SetSpec.of(a_set())
-    )
-    assert not wants_disruption_budget(SetSpec.of(a_set(maxUnavailableGroups="many")))
+@pytest.mark.parametrize(
+    ("lws", "expected"),
+    [
+        pytest.param(make_set(), False, id="absent"),
+        pytest.param(make_set(podDisruptionBudget=None), False, id="null"),
+        pytest.param(a_set(), True, id="empty object"),
+        pytest.param(a_set(maxUnavailableGroups="many"), False, id="invalid limit"),
+    ],
+)
+def test_a_set_wants_a_budget_only_with_a_valid_field(lws: dict[str, Any], expected: bool) -> None:
+    assert wants_disruption_budget(SetSpec.of(lws)) is expected
+
+
+def test_a_set_without_the_field_has_no_disruption_limit() -> None:
     assert disruption_limit(SetSpec.of(make_set())) is None
-    assert disruption_limit(SetSpec.of(make_set(podDisruptionBudget=None))) is None
 
 
 def test_built_disruption_budget() -> None:
@@ -98,12 +106,12 @@ def test_built_disruption_budget() -> None:
 
 
 @dataclass(frozen=True)
-class Seen:
+class GroupShape:
     """The state of one group.
 
-    The disruption controller does not count missing workers of a StatefulSet that has no pods. leader: ready,
-    starting, leaving or gone. workers: how many exist and how many of them are ready; None without a
-    StatefulSet.
+    leader: ready, starting, leaving or gone.
+    workers: how many exist and how many of them are ready; None without a StatefulSet. The disruption
+    controller does not count missing workers of a StatefulSet that has no pods.
     """
 
     leader: str
@@ -131,12 +139,12 @@ class Seen:
         return (GroupFacts(index, pod, workers, worker_uids=uids),)
 
 
-def shapes(size: int) -> list[Seen]:
+def shapes(size: int) -> list[GroupShape]:
     leaders = ("ready", "starting", "leaving", "gone")
     if size == 1:
-        return [Seen(leader, None) for leader in leaders]
+        return [GroupShape(leader, None) for leader in leaders]
     counts = [(existing, ready) for existing in range(size) for ready in range(existing + 1)]
-    return [Seen(leader, workers) for leader in leaders for workers in (None, *counts)]
+    return [GroupShape(leader, workers) for leader in leaders for workers in (None, *counts)]
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -184,12 +192,12 @@ def test_max_unavailable(groups: str, limit: int, max_unavailable: int) -> None:
     terminating.
     """
     lws = make_set(replicas=3, size=2)
-    serving, terminating = Seen("ready", (1, 1)), Seen("leaving", None)
+    serving, terminating = GroupShape("ready", (1, 1)), GroupShape("leaving", None)
     seen = {
         "+": serving,
-        "-": Seen("ready", (1, 0)),
-        "~": Seen("ready", (0, 0)),
-        "o": Seen("ready", None),
+        "-": GroupShape("ready", (1, 0)),
+        "~": GroupShape("ready", (0, 0)),
+        "o": GroupShape("ready", None),
         ".": terminating,
     }
     facts = tuple(
@@ -373,7 +381,7 @@ def test_a_terminating_budget_is_waited_for() -> None:
     assert actions_of(planned) == [] and "PodDisruptionBudget" in planned.waiting_for
 
 
-def test_an_invalid_amount_changes_nothing_and_is_reported() -> None:
+def test_an_invalid_limit_changes_nothing_and_is_reported() -> None:
     snapshot = with_spec(settled(a_set()), a_set(maxUnavailableGroups="many"))
     planned = plan(snapshot)
     assert actions_of(planned) == []
