@@ -172,7 +172,7 @@ def _addresses(configuration: Configuration) -> Iterator[Mistake]:
                 f'must be host:port such as ":8443" or "127.0.0.1:8443", or "0" for none; not {address!r}',
             )
         elif path[0] == "debug" and address != NO_SERVER and not _is_loopback(host):
-            yield path, f'must be of the loopback interface, such as "127.0.0.1:6060"; not {address!r}'
+            yield path, f'must be a loopback address, such as "127.0.0.1:6060"; not {address!r}'
 
 
 def _is_loopback(host: str) -> bool:

@@ -69,7 +69,7 @@ class Settings:
 
     @property
     def policies(self) -> Policies:
-        """The settings that influence decisions."""
+        """The settings that plans read."""
         return Policies.of(self.configuration)
 
     @property

@@ -53,7 +53,7 @@ def target_revision(snapshot: DisaggregatedSnapshot) -> TargetRevision:
         _RolesCodec(
             format=FORMAT,
             owner=snapshot.obj,
-            adopter=snapshot.owner.reference if snapshot.owner.is_alive else None,
+            adopter=snapshot.owner.owner_reference if snapshot.owner.is_alive else None,
             revisions=snapshot.revisions,
             taken_revisions=snapshot.taken_revisions,
             desired=record(snapshot.obj),

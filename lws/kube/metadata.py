@@ -161,7 +161,7 @@ def belongs_to_a_tool(key: str) -> bool:
 
 
 def inherited(values: Mapping[str, str] | None) -> dict[str, str]:
-    """Return an owner's labels or annotations that a child may have, without those of deployment tools."""
+    """Return the labels or annotations of an owner, except those of deployment tools."""
     return {key: value for key, value in (values or {}).items() if not belongs_to_a_tool(key)}
 
 

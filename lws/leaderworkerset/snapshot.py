@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from lws.kube.conditions import Rejection
-from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference, uid_of
+from lws.kube.metadata import annotations_of, is_terminating, labels_of, name_of, owner_reference, uid_of
 from lws.kube.nodes import NodeLosses
 from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait, is_ready, is_running
@@ -197,7 +197,7 @@ class SetSnapshot:
     returning_pods: pods without a node that have long waited for the node that they must return to.
     nodes: nodes of overdue `terminating_pods`, and of `returning_pods` if these were due, read live; None for
       a node that does not exist.
-    policies: settings of the manager that influence decisions.
+    policies: settings that plans read.
     teardowns: Hash groups that have pods but no live leader; only known while a leader is gated.
     occupied_index_count: the highest index of a live leader plus 1, if the leader StatefulSet is lost; only
       with `spec.startStrategy`.
@@ -253,11 +253,10 @@ class SetSnapshot:
     @property
     def owner(self) -> ChildOwner:
         """The set as the owner of its children."""
-        return ChildOwner(
-            KIND,
-            self.lws["metadata"]["name"],
+        return child_owner(
+            self.lws,
             owner_reference(self.lws),
-            self.is_set_alive,
+            is_alive=self.is_set_alive,
             adoption="the {kind} of the set has no owner",
             until_alive="the set to be seen alive before it adopts anything",
         )
@@ -266,3 +265,10 @@ class SetSnapshot:
     def is_set_alive(self) -> bool:
         """Whether the set was read live and is not terminating, which adoption requires."""
         return may_adopt(self.lws, self.set_read_live)
+
+
+def child_owner(
+    lws: Object, owner_reference: Object, is_alive: bool, adoption: str, until_alive: str = ""
+) -> ChildOwner:
+    """Return the owner of children of the set, or of one of its groups (see `ChildOwner`)."""
+    return ChildOwner(KIND, name_of(lws), owner_reference, is_alive, adoption, until_alive)

@@ -35,17 +35,18 @@ LABELS_DIFFER = "its labels differ from the desired ones"
 
 @dataclass(frozen=True, slots=True)
 class ChildOwner:
-    """For whom a child exists.
+    """The workload that a child belongs to, and the object that controls the child.
 
-    kind, name: the workload, named in messages. reference: the controller of the child, which is the workload
-    or the leader pod of a group. is_alive: the controller was read live and is not being deleted, so it may
-    adopt. adoption: the reason for an adoption, with {kind} for the kind of the child. until_alive: what an
-    adoption waits for while `is_alive` is false.
+    kind, name: of the workload, for messages.
+    owner_reference: names the controller, which is the workload or the leader pod of a group.
+    is_alive: whether the controller was read live and is not being deleted, so that it may adopt.
+    adoption: the reason for an adoption, with {kind} for the kind of the child.
+    until_alive: what an adoption waits for while `is_alive` is false.
     """
 
     kind: str
     name: str
-    reference: Object
+    owner_reference: Object
     is_alive: bool
     adoption: str
     until_alive: str = ""
@@ -64,7 +65,7 @@ class Child:
 
 
 Repairs = Callable[[Object, Object], "Mapping[str, Object] | Plan"]
-"""A function from (stored, intent) to patches of a child's spec by reason, or to a plan to follow instead."""
+"""A function from (stored, intent) to merge patches of a child by reason, or to a plan to follow instead."""
 
 
 def plan_child(owner: ChildOwner, child: Child, create: Create, repairs: Repairs | None = None) -> Plan:
@@ -81,7 +82,7 @@ def plan_child(owner: ChildOwner, child: Child, create: Create, repairs: Repairs
 
 def plan_unwanted(owner: ChildOwner, stored: Object | None, why: str) -> Plan:
     """Delete a child that is not desired. Objects of other owners are left alone."""
-    uid = owner.reference["uid"]
+    uid = owner.owner_reference["uid"]
     if stored is None or not is_controlled_by(stored, uid) or is_terminating(stored):
         return Plan()
     return Plan(((Delete(Reference.to(stored), "Background", why=why),),))
@@ -108,7 +109,7 @@ def adopt(owner: ChildOwner, orphan: Object) -> Plan:
         return Plan(waiting_for=owner.until_alive)
     why = owner.adoption.format(kind=orphan["kind"])
     patch = without_tool_keys(orphan, {})
-    return Plan(((SetOwner(Reference.to(orphan), owner.reference, why, patch=patch),),))
+    return Plan(((SetOwner(Reference.to(orphan), owner.owner_reference, why, patch=patch),),))
 
 
 def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
@@ -124,8 +125,8 @@ def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
 def label_patches(stored: Object, desired: Mapping[str, str]) -> dict[str, Object]:
     """Return patches that repair the labels of a child, by reason (see `repair`).
 
-    Watches select objects by the name label. These patches only add and correct labels: labels that somebody
-    added stay. To remove a label, give `repair` a patch that sets it to None.
+    Watches select objects by the name label. These patches only add and correct labels: labels that another
+    client added stay. To remove a label, return a patch that sets it to None from the child's `Repairs`.
     """
     labels = missing_labels(stored, desired)
     return {LABELS_DIFFER: {"metadata": {"labels": labels}}} if labels else {}

@@ -147,7 +147,7 @@ def _create(seen: DisaggregatedSnapshot, role: str, replicas: int) -> Plan:
         return _conflict(seen, name)
     created = _event(seen, "ScalerCreated", f"Created scaler {name} for role {role}")
     create = Create(intent, why=f"role {role} is scaled from outside", announce=(created,))
-    owner = replace(seen.owner, reference=owner_reference(seen.obj))
+    owner = replace(seen.owner, owner_reference=owner_reference(seen.obj))
     return plan_child(owner, Child(ownership, stored, f"the former scaler {name}"), create)
 
 

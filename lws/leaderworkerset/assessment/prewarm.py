@@ -354,7 +354,7 @@ def build_job(
             "namespace": namespace_of(lws),
             "labels": labels,
             "annotations": {PREWARM_NODE_ANNOTATION: node},
-            "ownerReferences": [snapshot.owner.reference],
+            "ownerReferences": [snapshot.owner.owner_reference],
         },
         "spec": {
             "backoffLimit": _COMMAND_RETRIES if command else 0,

@@ -102,8 +102,10 @@ def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]
 
 
 def _is_counted_by_kubernetes(group: GroupFacts, snapshot: SetSnapshot) -> bool:
-    """Return whether the disruption controller certainly counts a missing pod of a group that is not ready. It may
-    not if the leader or the worker StatefulSet is being deleted: a ready leader may be all that it sees.
+    """Return whether the disruption controller certainly counts a missing pod of a group that is not ready.
+
+    It may not if the leader or the worker StatefulSet is being deleted: a ready leader may be all that it
+    sees.
     """
     workers = group.worker_statefulset
     if workers is None:

@@ -126,7 +126,7 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
         return plan_unwanted(snapshot.owner, service, why) if is_obsolete else Plan()
     intent = build_service(name, name, {NAME_LABEL: name}, lws)
     ownership = ownership_of_service(service, uid_of(lws), intent, snapshot.owners_alive)
-    # The text is upstream's.
+    # Upstream's wording.
     failure = events.failed_create(lws, "headless service for error")
     create = Create(intent, why="pods of the set find each other through it", failure=failure)
     return plan_child(snapshot.owner, Child(ownership, service, "the former Service"), create, repair_service)

@@ -68,18 +68,18 @@ from lws.leaderworkerset.scheduling import (
     pod_group_of_workers,
     pod_groups_of_group,
 )
+from lws.leaderworkerset.snapshot import child_owner
 from lws.leaderworkerset.spec import SetSpec, other_manager
 from lws.leaderworkerset.status.problems import force_delete, is_forced
 from lws.leaderworkerset.status.status import MISSING_REVISION, POD_DELETED, POD_FAILED, recreation_tally
 from lws.runtime.actions import Announce, Create, Delete, Fold, Merge, Object, Plan, Reference, merge_plans
-from lws.runtime.children import Child, ChildOwner, Repairs, label_patches, plan_child, repair, repair_service
+from lws.runtime.children import Child, Repairs, label_patches, plan_child, repair, repair_service
 from lws_api.leaderworkerset.v1 import (
     FORMER_GROUP_GONE_LABEL,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     GROUP_READY_CONDITION,
     GROUP_REPLACEMENT_GATE,
-    KIND,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     REVISION_LABEL,
@@ -323,10 +323,9 @@ def _plan_group_child(
     because a group has no status that could report them.
     """
     kind = create.intent["kind"]
-    owner = ChildOwner(
-        KIND,
-        name_of(group.lws),
-        reference=create.intent["metadata"]["ownerReferences"][0],
+    owner = child_owner(
+        group.lws,
+        create.intent["metadata"]["ownerReferences"][0],
         is_alive=may_adopt(group.leader, group.leader_read_live),
         adoption="this {kind} of the group has no owner",
     )

@@ -59,7 +59,7 @@ class GroupSnapshot:
     drops_start_ordinal: whether the API server has recently dropped `spec.ordinals.start`.
     terminating_pods: pods with names of the group that are being deleted and wait for their kubelet.
     nodes: the nodes of overdue `terminating_pods`, read live; None for a node that does not exist.
-    policies: settings of the manager that influence decisions.
+    policies: settings that plans read.
     scheduled: objects of the group for the scheduler that serves `spec.scheduling`; None without any.
     left_alone: why the controller must not act on the set, of which only kept pods are read then; None if it
       may.

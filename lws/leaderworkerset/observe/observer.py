@@ -115,7 +115,7 @@ async def _everywhere(namespace: str) -> bool:
 class Environment:
     """Inputs of a snapshot that are not objects.
 
-    policies: settings of the manager that influence decisions. covers: a function that reports whether the
+    policies: settings that plans read. covers: a function that reports whether the
     pod webhook receives pods of a namespace. gang: a function that returns the gang scheduler; None without
     one, or while its API is not served. scheduler: the scheduler that serves `spec.scheduling`. workloads: a
     function that reports whether the API server serves Workloads; None if they are not watched.

@@ -122,17 +122,17 @@ INVALID: dict[str, tuple[dict[str, Any], str, str]] = {
     "debug on all interfaces": (
         {"debug": {"bindAddress": ":6060"}},
         "debug.bindAddress",
-        "must be of the loopback interface, such as \"127.0.0.1:6060\"; not ':6060'",
+        "must be a loopback address, such as \"127.0.0.1:6060\"; not ':6060'",
     ),
     "debug on a non-loopback address": (
         {"debug": {"bindAddress": "10.0.0.1:6060"}},
         "debug.bindAddress",
-        "must be of the loopback interface, such as \"127.0.0.1:6060\"; not '10.0.0.1:6060'",
+        "must be a loopback address, such as \"127.0.0.1:6060\"; not '10.0.0.1:6060'",
     ),
     "debug on a host name": (
         {"debug": {"bindAddress": "localhost:6060"}},
         "debug.bindAddress",
-        "must be of the loopback interface, such as \"127.0.0.1:6060\"; not 'localhost:6060'",
+        "must be a loopback address, such as \"127.0.0.1:6060\"; not 'localhost:6060'",
     ),
     "debug without a host": ({"debug": {"bindAddress": "6060"}}, "debug.bindAddress", f"{ADDRESS}'6060'"),
     "probes, non-ASCII digits": (
