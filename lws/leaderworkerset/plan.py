@@ -1,7 +1,6 @@
 """Plan one pass over a set: revisions, leaders, Services and other children, and the status.
 
-In: a SetSnapshot. Out: a Plan. This file is the table of contents: each child and each part of the status is
-planned in a file of its own.
+This file is the table of contents: each child and each part of the status is planned in a file of its own.
 """
 
 from __future__ import annotations

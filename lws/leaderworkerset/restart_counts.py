@@ -1,7 +1,5 @@
 """Upstream's restart budget (KEP-820): the restarts of each group on its revision, counted in an annotation
 of the set, and the mark and finalizer of groups that have exhausted the budget.
-
-In: the set and pods as stored. Out: the counts, and the writes that change them.
 """
 
 from __future__ import annotations

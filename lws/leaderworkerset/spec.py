@@ -1,6 +1,6 @@
 """Read the spec of a LeaderWorkerSet from the plain object, with the defaults of the API.
 
-In: a set as any client stored it: fields may be absent or have meaningless values. Out: plain values.
+Any client may have stored the set: fields may be absent or have meaningless values.
 """
 
 from __future__ import annotations

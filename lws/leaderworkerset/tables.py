@@ -1,8 +1,7 @@
 """Fields of each watched kind that some decision reads: what the store keeps of an object, which changes
 count, and which passes they wake.
 
-In: objects as the API server sends them. Out: the excerpt to keep, whether two states differ, and the passes
-that a change wakes. Thousands of pods stay in memory, and most of their changes concern no pass.
+Thousands of pods stay in memory, and most of their changes concern no pass.
 """
 
 from __future__ import annotations

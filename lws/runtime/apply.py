@@ -1,6 +1,6 @@
 """Carry out a plan: its writes in order, each followed by its Events, and the status last.
 
-In: a `Plan`. Out: an `Outcome` that lists what failed. Nothing is decided here.
+The resulting `Outcome` lists what failed. Nothing is decided here.
 """
 
 from __future__ import annotations

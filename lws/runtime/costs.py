@@ -1,7 +1,7 @@
-"""What a step, a status write and a pass cost, and the minimum interval between two of the same type.
+"""Costs of a step, a status write and a pass, and the minimum seconds between two of the same type.
 
-In: the number of groups. Out: seconds. No delay is longer than its cost justifies: delays of a set of 40
-groups are not noticeable.
+They grow with the number of groups. No delay is longer than its cost justifies: delays of a set of 40 groups
+are not noticeable.
 
 Figures are CPU seconds of the control plane and the manager, measured by sixty writes in a row to a settled
 set.

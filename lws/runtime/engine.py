@@ -3,7 +3,7 @@
 If that state is no longer valid, the manager discards the engine and builds another one. Webhooks and probes
 keep being served meanwhile.
 
-In: Settings, a connection, the admission server. Out: passes, until a part fails.
+Passes run until a part fails.
 """
 
 from __future__ import annotations

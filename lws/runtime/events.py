@@ -1,8 +1,8 @@
 """Write Kubernetes Events (events.k8s.io/v1) in the background, and count repeated ones.
 
-In: `Announce`s. Out: one Event for each, or one more in the series of an equal Event. A failed write is
-logged and never delays a pass. If many groups have the same Event, the first few Events are written one by
-one and the others are combined.
+Each `Announce` becomes an Event, or one more in the series of an equal Event. A failed write is logged and
+never delays a pass. If many groups have the same Event, the first few Events are written one by one and the
+others are combined.
 """
 
 from __future__ import annotations

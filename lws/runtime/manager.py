@@ -3,7 +3,7 @@
 This file builds the parts of the process, `engine.py` those that cache the state of the cluster, and no other
 file wires parts together.
 
-In: Settings. Out: the exit code, after a signal or after a part of the process failed.
+The process ends with an exit code after a signal, or after one of its parts failed.
 """
 
 from __future__ import annotations

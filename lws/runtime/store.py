@@ -1,7 +1,7 @@
 """Cache watched objects, never older than our own writes.
 
-In: objects from lists, watches and our own writes, in any order. Out: look-ups by name, controller UID and
-label, and one call of `on_change` for each change of a field that decisions read.
+Objects come from lists, watches and our own writes, in any order. They are looked up by name, controller UID
+or label. `on_change` is called once for each change of a field that decisions read.
 """
 
 from __future__ import annotations

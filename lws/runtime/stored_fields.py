@@ -2,7 +2,7 @@
 
 They determine what is kept of an object, which changes count, and which passes a change triggers.
 
-In: rows, one per field (see `tables.py`). Out: closures, built once because they run for every event.
+`tables.py` has a row for each field. Closures are built from them once, because they run for every event.
 """
 
 from __future__ import annotations

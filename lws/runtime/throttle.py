@@ -1,7 +1,6 @@
 """Delay writes that can be batched.
 
-In: plans, which mark what can be delayed, and the results of our writes. Out: the part of a plan to carry out
-now. Delayed writes are planned again when they are due.
+Plans mark the writes that can be delayed. What is delayed is planned again when it is due.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compute the labels and annotations that identify the pods of a group, and find edits of them.
 
-In: pods as stored, and facts that cannot be edited: names, owners, the selector of the worker StatefulSet,
-the revision. Out: the pods with the labels and annotations that they should have, and the edits to repair.
+They are computed from what cannot be edited: names, owners, the selector of the worker StatefulSet, and the
+revision.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Create, store, serve and renew the webhook certificate if cert-manager is not used.
 
-In: one Secret, the webhook configurations, the time. This runs on every replica, whether it leads or not.
+Every replica does this, whether it leads or not.
 """
 
 from __future__ import annotations

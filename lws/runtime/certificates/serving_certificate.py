@@ -1,8 +1,9 @@
 """Judge a stored serving certificate, and create a new one if it must be replaced.
 
-Out: None if the stored certificate is valid, otherwise the new content of the Secret and the reason. There is
-no I/O, but keys are generated here. All fields are as in upstream's certificates, so that either controller
-can take over from the other. Only serial numbers differ: RFC 5280 requires them to be positive and unique.
+The result is None if the stored certificate is valid, otherwise the new content of the Secret and the reason.
+There is no I/O, but keys are generated here. All fields are as in upstream's certificates, so that either
+controller can take over from the other. Only serial numbers differ: RFC 5280 requires them to be positive and
+unique.
 """
 
 from __future__ import annotations

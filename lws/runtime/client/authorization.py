@@ -1,7 +1,7 @@
 """Ask the API server whether the bearer of a token may read a path, and cache the answer.
 
-Out: an HTTP status. 200: allowed; 401: unknown token; 403: forbidden; 429: too many unknown tokens; 500: the
-API server cannot answer.
+The answer is an HTTP status: 200 if allowed, 401 for an unknown token, 403 if forbidden, 429 after too many
+unknown tokens, 500 if the API server cannot answer.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Configuration, credentials and TLS come from the kubernetes client (`transport.p
 used: they build a model of each object, which takes many times longer than decoding, and they cannot fence
 writes.
 
-In: requests for the kinds in `resources`. Out: objects as the server returned them, or a `ClusterError`.
+It serves the kinds in `resources`, returns objects as the server sent them, and raises `ClusterError`.
 """
 
 from __future__ import annotations

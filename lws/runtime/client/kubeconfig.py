@@ -1,7 +1,7 @@
 """Resolve cluster, credentials and namespace for a command or the manager.
 
-In: --kubeconfig, --context and the environment. Out: a client configuration whose credentials are kept
-current, and a namespace; or an error that says what to do.
+They come from --kubeconfig, --context and the environment. Credentials are kept current, and errors say what
+to do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Proxy, TLS and credentials for the API server, shared by all clients in this process.
 
-In: a configuration of the kubernetes client. Out: HTTP sessions. Each of their requests uses the newest
-proxy, CA and token.
+HTTP sessions are built from a configuration of the kubernetes client. Each request uses the newest proxy, CA
+and token.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Requests of commands: lists of one namespace, patches by a field manager, and dry runs.
 
-In: requests for the kinds in `resources`. Out: objects as the server returned them, or a `ClusterError`.
+They serve the kinds in `resources`, return objects as the server sent them, and raise `ClusterError`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Metrics of workloads, individually or summed up.
 
-In: the figures of passes, the tallies of writes, and the series of each kind of workload. Out: series that
-exist while their workload exists and this process acts on it; durations of rollouts and group starts.
+Passes deliver figures, and writes deliver tallies. Series exist while their workload exists and this process
+acts on it. Durations of rollouts and group starts are measured here, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Election by one Lease for all namespaces, or no election.
 
+An election tells whether a write is allowed at this moment, and calls back when leadership is gained or lost.
 `shard_election.py` shares the namespaces among several managers.
-
-In: a Lease. Out: whether a write is allowed at that moment, and a call when leadership is gained or lost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Leader election over one Lease, as in client-go, measured by a monotonic clock.
 
-In: the name of the Lease, our identity, three durations. Out: `is_held`, which is true only while no other
-manager can be acting.
+`is_held` is true only while no other manager can be acting.
 
 The elector of the kubernetes client is not used. It measures with the wall clock, writes local time as UTC,
 ends on the first connection error and never releases the Lease.

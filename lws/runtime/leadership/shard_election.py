@@ -1,6 +1,6 @@
 """Share the namespaces among several managers by shards.
 
-In: a membership Lease, one Lease per shard. Out: whether a write is allowed now; calls on gain and loss.
+There is one membership Lease, and one Lease for each shard.
 """
 
 from __future__ import annotations
