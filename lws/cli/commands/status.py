@@ -386,7 +386,7 @@ def _set_details(state: StatusReport) -> dict[str, Any]:
 
 def _roles_notes(state: DisaggregatedReport) -> Iterator[str]:
     if state.is_paused:
-        yield "paused: no rollout begins or goes on before `resume`"
+        yield "paused: no rollout begins or continues before `resume`"
     yield from state.only_here
     for line in state.pending:
         # A restart applies edits of the spec, but nothing else that is pending.

@@ -274,7 +274,7 @@ def _without_gate(group: GroupSnapshot) -> GroupSnapshot:
 
 
 def _is_of_former_leader(group: GroupSnapshot) -> bool:
-    """Return whether a former leader's worker StatefulSet is left, which goes on creating pods."""
+    """Return whether a former leader's worker StatefulSet is left, which continues to create pods."""
     owner = controller_of(group.worker_statefulset) if group.worker_statefulset is not None else None
     others = {uid_of(group.leader), *group.owners_alive}
     return owner is not None and owner["kind"] == "Pod" and owner["uid"] not in others
