@@ -15,7 +15,8 @@ from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.slices.course import MOST_RECORDED
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.kube.conditions import Rejection
-from lws.runtime.actions import Action, Apply, Create, Figures
+from lws.runtime.actions import Action, Apply, Create, Figures, Merge
+from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.builders import NOW
 from test.unit.disaggregated import ROLES, make_disaggregated, make_facts, make_role
 from test.unit.lws.disaggregatedset.revisions.histories import recorded
@@ -181,3 +182,21 @@ def test_metrics_show_the_groups_of_each_role() -> None:
     for role, count in ROLES.items():
         numbers = [row.numbers[word, role] for word in ("desired", "existing", "ready", "updated")]
         assert numbers == [count, 2 * count, 2 * count, count]
+
+
+def test_a_failed_repair_of_a_revision_stops_no_other() -> None:
+    former, obj = (
+        make_disaggregated(roles=[make_role(*role, image) for role in ROLES.items()])
+        for image in ("app:1", "app:2")
+    )
+    edited = {NAME_LABEL: "llm", REVISION_LABEL: "x"}
+    revisions = (recorded(former, 1, labels=edited), recorded(obj, 2, labels=edited))
+    planned = plan(DisaggregatedSnapshot(obj, NOW, revisions=revisions, set_read_live=obj))
+    repairs = [
+        sequence
+        for sequence in planned.sequences
+        if any(
+            isinstance(action, Merge) and action.target.kind == "ControllerRevision" for action in sequence
+        )
+    ]
+    assert [len(sequence) for sequence in repairs] == [1, 1]
