@@ -154,13 +154,13 @@ def _verdict(effect: Impact) -> Text:
     return Text("no pod is restarted" if has_change else "no pod is restarted: nothing changes", "bold green")
 
 
-def _verb(groups: Sized, one: str = "restarts", many: str = "restart") -> str:
-    return one if len(groups) == 1 else many
+def _verb(groups: Sized, singular: str = "restarts", plural: str = "restart") -> str:
+    return singular if len(groups) == 1 else plural
 
 
 def _immediate(lws: Object) -> dict[str, object]:
-    rest = {key: value for key, value in lws["spec"].items() if key not in _RECORDED}
+    unrecorded = {key: value for key, value in lws["spec"].items() if key not in _RECORDED}
     template = lws["spec"].get("leaderWorkerTemplate") or {}
     live = (NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION)
     annotations = {key: value for key, value in annotations_of(lws).items() if key in live}
-    return {**rest, **{key: template[key] for key in LIVE if key in template}, **annotations}
+    return {**unrecorded, **{key: template[key] for key in LIVE if key in template}, **annotations}

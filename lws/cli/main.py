@@ -57,16 +57,16 @@ def commands() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command. No error of a user or a cluster ends with a traceback."""
     _write_what_can_be_written()
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    argv = list(sys.argv[1:] if arguments is None else arguments)
     if Path(sys.argv[0]).name == _MANAGER:
-        given.insert(0, _MANAGER)
-    if given[:1] == [_MANAGER]:
+        argv.insert(0, _MANAGER)
+    if argv[:1] == [_MANAGER]:
         from lws.cli.commands.manager import manager
 
-        given = as_double_dashed(given, manager.params)
+        argv = as_double_dashed(argv, manager.params)
     name, completion = _called(Path(sys.argv[0]).name)
     try:
-        code = commands.main(given, prog_name=name, complete_var=completion, standalone_mode=False)
+        code = commands.main(argv, prog_name=name, complete_var=completion, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)

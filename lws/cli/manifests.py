@@ -79,9 +79,9 @@ def _sets_of(document: Any, name: str, versions: Mapping[str, str]) -> Iterator[
     kind = document.get("kind")
     if not isinstance(kind, str) or kind not in versions:
         return
-    given = document.get("apiVersion")
-    if given != versions[kind]:
-        raise Refusal(f"{name}: apiVersion is {given!r}, only {versions[kind]} is known")
+    version = document.get("apiVersion")
+    if version != versions[kind]:
+        raise Refusal(f"{name}: apiVersion is {version!r}, only {versions[kind]} is known")
     yield document
 
 

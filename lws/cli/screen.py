@@ -80,7 +80,7 @@ def plain(blocks: Iterable[Block]) -> Iterator[str]:
             case Bar():
                 yield f"{block.what}: {block.done} of {block.total}"
             case SideBySide():
-                rows = tuple((one or Text(""), two or Text("")) for one, two in block.rows)
+                rows = tuple((left or Text(""), right or Text("")) for left, right in block.rows)
                 yield from Table(block.headings, rows).lines()
 
 
@@ -121,9 +121,9 @@ def short(seconds: int) -> str:
 
 
 def _two(seconds: int, unit: int, name: str, small_unit: int, small_name: str) -> str:
-    whole, rest = divmod(seconds, unit)
-    small = rest // small_unit
-    return f"{whole}{name}{small}{small_name}" if small else f"{whole}{name}"
+    large, remainder = divmod(seconds, unit)
+    small = remainder // small_unit
+    return f"{large}{name}{small}{small_name}" if small else f"{large}{name}"
 
 
 _WIDE = 120
@@ -232,7 +232,7 @@ def _drawn(block: Block) -> RenderableType:
         case Table():
             return _drawn_table(block.columns, block.rows)
         case SideBySide():
-            rows = [(one or Text(""), two or Text("")) for one, two in block.rows]
+            rows = [(left or Text(""), right or Text("")) for left, right in block.rows]
             return _drawn_table(block.headings, rows, halves=True)
 
 

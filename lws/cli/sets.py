@@ -214,9 +214,9 @@ def full_name(obj: Object) -> str:
     return f"{resource.singular}.{resource.group}/{obj['metadata']['name']}"
 
 
-def changed(obj: Object, what: str, dry_run: bool = False) -> Text:
+def changed(obj: Object, change: str, dry_run: bool = False) -> Text:
     """Return the line for a changed set, such as `leaderworkerset.leaderworkerset.x-k8s.io/demo paused`."""
-    return Text(f"{full_name(obj)} {what}{' (server dry run)' if dry_run else ''}")
+    return Text(f"{full_name(obj)} {change}{' (server dry run)' if dry_run else ''}")
 
 
 def print_names(sets: Iterable[Object]) -> None:

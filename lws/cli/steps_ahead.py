@@ -89,21 +89,21 @@ def steps_ahead(snapshot: DisaggregatedSnapshot) -> StepsAhead:
 def _groups(snapshot: DisaggregatedSnapshot) -> int:
     """Return the approximate number of groups, now and later."""
     spec = snapshot.obj.get("spec") or {}
-    asked = sum((role.get("spec") or {}).get("replicas") or 1 for role in spec.get("roles") or ())
+    requested = sum((role.get("spec") or {}).get("replicas") or 1 for role in spec.get("roles") or ())
     scaled = sum((scaler.get("spec") or {}).get("replicas") or 0 for scaler in snapshot.scalers)
     running = sum(child.desired for child in snapshot.children)
-    return int(asked * (spec.get("slices") or 1) + scaled + running)
+    return int(requested * (spec.get("slices") or 1) + scaled + running)
 
 
 def _between(before: DisaggregatedSnapshot, after: DisaggregatedSnapshot) -> Iterator[StepAhead]:
     former, now = _counts(before), _counts(after)
     for index in sorted({slice_index for slice_index, _, _ in (*former, *now)}):
-        places = [place for place in dict.fromkeys((*former, *now)) if place[0] == index]
-        pairs = ((place, former.get(place, 0), now.get(place, 0)) for place in places)
+        child_ids = [child_id for child_id in dict.fromkeys((*former, *now)) if child_id[0] == index]
+        pairs = ((child_id, former.get(child_id, 0), now.get(child_id, 0)) for child_id in child_ids)
         changes = tuple(Change(role, key, old, new) for (_, key, role), old, new in pairs if old != new)
         if changes:
             counts: dict[str, dict[str, int]] = {}
-            for _, key, role in places:
+            for _, key, role in child_ids:
                 if groups := now.get((index, key, role), 0):
                     counts.setdefault(key, {})[role] = groups
             yield StepAhead(index, changes, counts)
@@ -113,8 +113,8 @@ def _counts(snapshot: DisaggregatedSnapshot) -> dict[tuple[int, str, str], int]:
     """Return the desired groups of the LeaderWorkerSets: (slice, key, role) → number."""
     counts: dict[tuple[int, str, str], int] = {}
     for child in snapshot.children:
-        place = (child.slice_index, child.key, child.role)
-        counts[place] = counts.get(place, 0) + child.desired
+        child_id = (child.slice_index, child.key, child.role)
+        counts[child_id] = counts.get(child_id, 0) + child.desired
     return counts
 
 
@@ -157,8 +157,8 @@ class Model:
 
         Surplus groups are deleted, starting groups become ready, and all other groups stay as they are.
         """
-        going, failed = child.present - child.desired, child.present - child.ready - child.starting
-        broken = self.going_broken.get(child.obj["metadata"]["uid"], min(going, failed))
+        surplus, failed = child.present - child.desired, child.present - child.ready - child.starting
+        broken = self.going_broken.get(child.obj["metadata"]["uid"], min(surplus, failed))
         failing = 0 if child.is_settled else min(child.desired, max(0, failed - broken))
         if not failing:
             return _complete(child)
@@ -173,8 +173,8 @@ class Model:
 
         Failed groups below those on top count as the lowest.
         """
-        uid, going = before.obj["metadata"]["uid"], before.desired - after.desired
-        broken, failed = (min(going, count) for count in (before.broken_on_top, before.failed_on_top))
+        uid, removed = before.obj["metadata"]["uid"], before.desired - after.desired
+        broken, failed = (min(removed, count) for count in (before.broken_on_top, before.failed_on_top))
         self.going_broken[uid] = self.going_broken.get(uid, 0) + failed
         starting = max(0, before.starting - (broken - failed))
         if before.present - before.ready - starting - self.going_broken[uid] >= after.desired:
@@ -203,7 +203,7 @@ class Model:
 
     def _stored(self, intent: Object) -> dict[str, Any]:
         self.made += 1
-        given = {
+        generated = {
             # Differs from all UIDs in the cluster.
             "uid": f"{intent['kind']}-{intent['metadata']['name']}-{self.made}",
             "resourceVersion": str(self.made),
@@ -214,7 +214,7 @@ class Model:
             name: json.loads(value.text) if isinstance(value, Verbatim) else value
             for name, value in intent.items()
         }
-        return {**values, "metadata": {**intent["metadata"], **given}}
+        return {**values, "metadata": {**intent["metadata"], **generated}}
 
     def _find(self, target: Reference) -> Object | None:
         snapshot = self.snapshot

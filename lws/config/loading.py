@@ -30,12 +30,12 @@ def load(
     document = read(path) if path else {"apiVersion": API_VERSION, "kind": KIND}
     # The file is checked alone first, so that no flag that overrides a value hides a mistake in it.
     _parsed(document, lambda keys: _in_file(path, keys))
-    given = overrides(flags)
+    flag_values = overrides(flags)
 
     def origin(keys: KeyPath) -> str:
-        return (flag_of(keys) if keys in given else None) or _in_file(path, keys)
+        return (flag_of(keys) if keys in flag_values else None) or _in_file(path, keys)
 
-    configuration = _parsed(_merged(document, given), origin)
+    configuration = _parsed(_merged(document, flag_values), origin)
     lines = [f"{origin(keys)}: {message}" for keys, message in mistakes_in(configuration)]
     if lines:
         raise ConfigError(lines)
@@ -62,9 +62,9 @@ def _parsed(document: Mapping[str, Any], origin: Origin) -> Configuration:
         raise config_error(error, origin) from error
 
 
-def _merged(document: Mapping[str, Any], given: Mapping[KeyPath, Any]) -> dict[str, Any]:
+def _merged(document: Mapping[str, Any], flag_values: Mapping[KeyPath, Any]) -> dict[str, Any]:
     merged = dict(document)
-    for (section, key), value in given.items():
+    for (section, key), value in flag_values.items():
         merged[section] = {**(merged.get(section) or {}), key: value}
     return merged
 
@@ -143,10 +143,10 @@ def _feature_gate(value: object) -> bool:
     """Return whether the last `WorkloadAwareScheduling=BOOL` among `NAME=true,NAME=false` switches it on."""
     is_on = False
     for part in str(value).split(","):
-        name, _, given = part.strip().partition("=")
+        name, _, text = part.strip().partition("=")
         if name != WORKLOAD_AWARE_SCHEDULING:
             raise ValueError(f"there is no feature gate {name!r}, only {WORKLOAD_AWARE_SCHEDULING}")
-        is_on = _boolean(given)
+        is_on = _boolean(text)
     return is_on
 
 
@@ -184,11 +184,11 @@ FLAGS: Mapping[str, Flag] = MappingProxyType(
 """Name of a flag, without leading dashes → Flag."""
 
 
-def overrides(given: Mapping[str, object]) -> dict[KeyPath, Any]:
+def overrides(flags: Mapping[str, object]) -> dict[KeyPath, Any]:
     """Return the given flags as key → value. Raises ConfigError for a bad value, KeyError for a bad name."""
     values: dict[KeyPath, Any] = {}
     lines = []
-    for name, value in given.items():
+    for name, value in flags.items():
         try:
             values[FLAGS[name].path] = FLAGS[name].read(value)
         except ValueError as error:

@@ -24,12 +24,12 @@ from lws.runtime.actions import Object
 
 
 def child_facts(
-    child: Object, identity: Identity, groups: Iterable[GroupFacts] | None, now: datetime, left: int = 0
+    child: Object, identity: Identity, groups: Iterable[GroupFacts] | None, now: datetime, remaining: int = 0
 ) -> ChildFacts:
     """Collect the facts of a child.
 
     groups: found by their leader pods; None if these are not watched: then the child's status counts.
-    left: the number of existing groups, groups of a former child of the same name included.
+    remaining: the number of existing groups, groups of a former child of the same name included.
     """
     desired, status = fields.REPLICAS.effective_in(child), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
@@ -37,19 +37,21 @@ def child_facts(
         is_settled = has_acted and is_true(status.get("conditions"), AVAILABLE)
         # Counters in the status may be stale; conditions are written as soon as they change.
         ready = desired if is_settled else min(int(status.get("readyReplicas") or 0), desired)
-        existing, on_top, failed_on_top = max(left, int(status.get("replicas") or 0)), 0, 0
+        existing, on_top, failed_on_top = max(remaining, int(status.get("replicas") or 0)), 0, 0
         waits: tuple[NodeWait, ...] = ()
         starting = _starting(child, {}, range(ready, desired), now)
     else:
-        known, size = {group.index: group for group in groups}, fields.SIZE.effective_in(child)
-        serving = {index for index, each in known.items() if _serves(each, size)}
+        by_index, size = {group.index: group for group in groups}, fields.SIZE.effective_in(child)
+        serving = {index for index, group in by_index.items() if _serves(group, size)}
         is_settled = has_acted and serving.issuperset(range(desired))
-        ready, existing = len(serving), max(left, len(known))
-        starting = _starting(child, known, set(range(desired)) - serving, now)
+        ready, existing = len(serving), max(remaining, len(by_index))
+        starting = _starting(child, by_index, set(range(desired)) - serving, now)
         on_top = _on_top(desired, serving)
         failed_on_top = min(on_top, _on_top(desired, starting))
-        unready = (each for index, each in sorted(known.items()) if index < desired and index not in serving)
-        waits = tuple(wait for each in unready for wait in each.waits)
+        unready = (
+            group for index, group in sorted(by_index.items()) if index < desired and index not in serving
+        )
+        waits = tuple(wait for group in unready for wait in group.waits)
     return ChildFacts(
         obj=child,
         role=identity.role,
@@ -68,7 +70,7 @@ def child_facts(
 
 
 def _starting(
-    child: Object, known: Mapping[int, GroupFacts], unready: Iterable[int], now: datetime
+    child: Object, groups: Mapping[int, GroupFacts], unready: Iterable[int], now: datetime
 ) -> dict[int, datetime]:
     """Return index → deadline of each starting group."""
     since, deadline = _unready_since(child, now), fields.PROGRESS_DEADLINE_SECONDS.stored_in(child)
@@ -76,7 +78,7 @@ def _starting(
     are_refused = is_true((child.get("status") or {}).get("conditions"), REPLICA_FAILURE)
     until = {}
     for index in unready if since is not None else ():
-        group = known.get(index)
+        group = groups.get(index)
         if are_refused if group is None else _has_failed(child, group, now):
             continue
         created = moment_of(group.leader["metadata"].get("creationTimestamp")) if group is not None else None
@@ -105,9 +107,9 @@ def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
         return True
     restarted, ended = pods.restarted_containers(leader), pods.ended_containers(leader)
     # A failure whose restart has been recorded is counted already.
-    shown = mark != DELETING and bool(restarted or ended or pods.is_failed(leader))
-    again = bool(restarted) and (bool(ended) or not all(each.is_first for each in restarted))
-    return restarts_of(child, group.index, revision_key_of(leader), now).consecutive + shown + again > 1
+    is_failing = mark != DELETING and bool(restarted or ended or pods.is_failed(leader))
+    again = bool(restarted) and (bool(ended) or not all(container.is_first for container in restarted))
+    return restarts_of(child, group.index, revision_key_of(leader), now).consecutive + is_failing + again > 1
 
 
 def _serves(group: GroupFacts, size: int) -> bool:

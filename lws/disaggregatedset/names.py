@@ -90,7 +90,7 @@ def key_of(roles: Mapping[str, Object], probe: int = 0) -> str:
 
 def hashed_text(roles: Mapping[str, Object]) -> str:
     """Encode the JSON text that upstream hashes: name, template and, if `Hash`, `groupIdentity` of roles."""
-    given = [
+    entries = [
         {
             "name": name,
             "template": spec.get("leaderWorkerTemplate"),
@@ -98,7 +98,7 @@ def hashed_text(roles: Mapping[str, Object]) -> str:
         }
         for name, spec in roles.items()
     ]
-    return serialised(_STRUCTS.write("[Role]", given), sort_keys=False)
+    return serialised(_STRUCTS.write("[Role]", entries), sort_keys=False)
 
 
 def hash_identity(role: Object) -> str:

@@ -154,7 +154,7 @@ class DisaggregatedRouting:
         has_begun = _serves(after) and not _serves(before) and self._is_last(after, _serves)
         # A group is no longer ready although the desired number of groups has not changed.
         has_lost = _is_available(before) and not is_true(_conditions(after), AVAILABLE)
-        was_failing, is_failing = (is_true(_conditions(each), REPLICA_FAILURE) for each in (before, after))
+        was_failing, is_failing = (is_true(_conditions(state), REPLICA_FAILURE) for state in (before, after))
         is_urgent = has_begun or has_lost or was_failing != is_failing
         return timing.CHILD_SECONDS if is_urgent else timing.CHILD_REPORT_SECONDS
 
@@ -167,11 +167,11 @@ class DisaggregatedRouting:
 
         A role that does not exist yet may wait for this one (startAfter), so the result is then true.
         """
-        owner, place = controller_of(child) or {}, _place(child)
+        owner, slice_and_revision = controller_of(child) or {}, _slice_and_revision(child)
         siblings = [
             sibling
             for sibling in self._store.controlled_by(owner.get("uid", ""), CHILD_KIND)
-            if _place(sibling) == place and not is_terminating(sibling)
+            if _slice_and_revision(sibling) == slice_and_revision and not is_terminating(sibling)
         ]
         owning = self._store.get(KIND, child["metadata"]["namespace"], owner.get("name", ""))
         roles = (owning or {}).get("spec", {}).get("roles") or ()
@@ -202,7 +202,7 @@ def groups_of(obj: Object | None) -> int:
     return int(((obj or {}).get("status") or {}).get("replicas") or 0)
 
 
-def _place(child: Object) -> tuple[str | None, str | None]:
+def _slice_and_revision(child: Object) -> tuple[str | None, str | None]:
     labels = labels_of(child)
     return labels.get(SLICE_LABEL), labels.get(REVISION_LABEL)
 

@@ -120,13 +120,13 @@ def parse(obj: Object) -> DisaggregatedSpec:
 
 def placement_of(policy: Object | None) -> SlicePlacement | None:
     """Parse a `placementPolicy`; None if it has no effect."""
-    given = policy or {}
-    kind = PlacementType(given.get("type") or PlacementType.NONE)
-    topology = given.get("topology") or ""
+    values = policy or {}
+    kind = PlacementType(values.get("type") or PlacementType.NONE)
+    topology = values.get("topology") or ""
     if kind == PlacementType.NONE or not topology:
         return None
     return SlicePlacement(
-        kind, topology, PlacementStrength(given.get("strength") or PlacementStrength.REQUIRED)
+        kind, topology, PlacementStrength(values.get("strength") or PlacementStrength.REQUIRED)
     )
 
 
@@ -157,17 +157,17 @@ def number_faults(spec: Any) -> Iterator[tuple[str, Any, str]]:
         yield from numbers_of_role(role.get("spec"), f"spec.roles[{index}].spec")
 
 
-def _role(given: Mapping[str, Any]) -> Role:
-    spec = given.get("spec") or {}
-    mode = (given.get("scaling") or {}).get("mode")
+def _role(raw: Mapping[str, Any]) -> Role:
+    spec = raw.get("spec") or {}
+    mode = (raw.get("scaling") or {}).get("mode")
     return Role(
-        name=given["name"],
+        name=raw["name"],
         spec=spec,
-        metadata=given.get("metadata") or {},
+        metadata=raw.get("metadata") or {},
         is_external=mode == ScalingMode.EXTERNAL,
         replicas=_or(spec.get("replicas"), 1),
         rolling=(spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration"),
-        start_after=tuple(given.get("startAfter") or ()),
+        start_after=tuple(raw.get("startAfter") or ()),
     )
 
 

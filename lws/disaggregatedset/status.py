@@ -176,7 +176,7 @@ def _conditions(stored: Sequence[Mapping[str, Any]], is_available: bool) -> Iter
         yield Condition(other, False, reason, message)
 
 
-_Place = tuple[int, str, str]
+_ChildId = tuple[int, str, str]
 """Index of the slice, revision key and role. The groups of one LeaderWorkerSet are counted together."""
 
 
@@ -188,28 +188,28 @@ def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], k
     """
     slices = stored.get("sliceStatuses") or ()
     listed = {slice_.get("index", 0) for slice_ in slices}
-    known = [child for child in children if child.slice_index in listed]
-    if _is_more_ready(slices, known, key) or _is_less_left(slices, known):
+    recorded = [child for child in children if child.slice_index in listed]
+    if _is_more_ready(slices, recorded, key) or _is_less_left(slices, recorded):
         return True
     # Only the sums record a new slice, or a slice that a long status omits.
-    return len(known) < len(children) and _is_any_more_ready(stored, children)
+    return len(recorded) < len(children) and _is_any_more_ready(stored, children)
 
 
 def _is_more_ready(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts], key: str) -> bool:
-    before, ready = _remembered(slices, "readyReplicas"), Counter[_Place]()
+    before, ready = _remembered(slices, "readyReplicas"), Counter[_ChildId]()
     for child in children:
-        ready[_place(child)] += child.ready
-    return any(count > before[place] for place, count in ready.items() if place[1] == key)
+        ready[_child_id(child)] += child.ready
+    return any(count > before[child_id] for child_id, count in ready.items() if child_id[1] == key)
 
 
 def _is_less_left(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts]) -> bool:
     """Return whether fewer surplus groups exist. A recreated group is not surplus."""
-    existing, desired = Counter[_Place](), Counter[_Place]()
+    existing, desired = Counter[_ChildId](), Counter[_ChildId]()
     for child in children:
-        existing[_place(child)] += child.existing
-        desired[_place(child)] += child.desired
+        existing[_child_id(child)] += child.existing
+        desired[_child_id(child)] += child.desired
     before = _remembered(slices, "replicas")
-    return any(count > max(existing[place], desired[place]) for place, count in before.items())
+    return any(count > max(existing[child_id], desired[child_id]) for child_id, count in before.items())
 
 
 def _is_any_more_ready(stored: Mapping[str, Any], children: Sequence[ChildFacts]) -> bool:
@@ -220,17 +220,17 @@ def _is_any_more_ready(stored: Mapping[str, Any], children: Sequence[ChildFacts]
     return sum(child.ready for child in children if child.role in roles) > sum(roles.values())
 
 
-def _remembered(slices: Sequence[Mapping[str, Any]], field: str) -> Counter[_Place]:
-    counts = Counter[_Place]()
+def _remembered(slices: Sequence[Mapping[str, Any]], field: str) -> Counter[_ChildId]:
+    counts = Counter[_ChildId]()
     for slice_ in slices:
         for revision in slice_.get("revisions") or ():
             for role in revision.get("roles") or ():
-                place = slice_.get("index", 0), revision.get("revision", ""), role["name"]
-                counts[place] += int(role.get(field) or 0)
+                child_id = slice_.get("index", 0), revision.get("revision", ""), role["name"]
+                counts[child_id] += int(role.get(field) or 0)
     return counts
 
 
-def _place(child: ChildFacts) -> _Place:
+def _child_id(child: ChildFacts) -> _ChildId:
     return child.slice_index, child.key, child.role
 
 
@@ -278,22 +278,22 @@ def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) 
 
 def slice_counts(children: Iterable[ChildFacts], key: str, rolling: Collection[int]) -> list[dict[str, Any]]:
     """Count groups by slice and revision, the target first. If room is short, `rolling` slices go last."""
-    order = sorted(children, key=lambda each: (each.slice_index, each.key != key, each.key, each.role))
-    by_slice = groupby(order, lambda each: each.slice_index)
+    order = sorted(children, key=lambda child: (child.slice_index, child.key != key, child.key, child.role))
+    by_slice = groupby(order, lambda child: child.slice_index)
     slices = [(index, _revisions(of_slice)) for index, of_slice in by_slice]
-    kept, room = [], _MOST_COUNTS
-    for index, revisions in sorted(slices, key=lambda each: (each[0] not in rolling, each[0])):
+    entries, room = [], _MOST_COUNTS
+    for index, revisions in sorted(slices, key=lambda pair: (pair[0] not in rolling, pair[0])):
         room -= sum(len(revision["roles"]) for revision in revisions)
         if room < 0:
             break
-        kept.append({"index": index, "revisions": revisions})
-    return sorted(kept, key=lambda each: each["index"])
+        entries.append({"index": index, "revisions": revisions})
+    return sorted(entries, key=lambda entry: entry["index"])
 
 
 def _revisions(children: Iterable[ChildFacts]) -> list[dict[str, Any]]:
     return [
-        {"revision": key, "roles": [_count(each) for each in of_key]}
-        for key, of_key in groupby(children, lambda each: each.key)
+        {"revision": key, "roles": [_count(child) for child in of_key]}
+        for key, of_key in groupby(children, lambda child: child.key)
     ]
 
 

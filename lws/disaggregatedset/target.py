@@ -92,7 +92,11 @@ class _RolesCodec(Codec[RolesRecord]):
     @cached_property
     def forms(self) -> Mapping[str, str]:
         """The forms of the desired state, reused from a revision whose roles are spelled in the same way."""
-        alike = (each.record for each in usable(self.revisions) if each.record.roles == self.desired.roles)
+        alike = (
+            revision.record
+            for revision in usable(self.revisions)
+            if revision.record.roles == self.desired.roles
+        )
         return next(alike, self.desired).forms
 
     def is_equal(self, revision: RecordedRoles) -> bool:
@@ -109,12 +113,14 @@ class _RolesCodec(Codec[RolesRecord]):
             by_key.setdefault(child.key, []).append(child)
         missing = {key: running for key, running in by_key.items() if find(self.revisions, key) is None}
         is_alone = len(by_key) == 1
-        shown = [reconstruct(self.owner, key, running, is_alone) for key, running in missing.items()]
-        rebuilt = [one for one in shown if one is not None]
+        states = [reconstruct(self.owner, key, running, is_alone) for key, running in missing.items()]
+        rebuilt = [state for state in states if state is not None]
         computed = self.desired.key_at(0) if rebuilt else ""
         since = {key: max(map(_created, running)) for key, running in missing.items()}
         # The revision with the key that upstream would compute comes last.
-        return sorted(rebuilt, key=lambda one: (one.is_desired, one.key == computed, since[one.key], one.key))
+        return sorted(
+            rebuilt, key=lambda state: (state.is_desired, state.key == computed, since[state.key], state.key)
+        )
 
     def before(self, revisions: Sequence[RecordedRoles]) -> RecordedRoles | None:
         return revisions[-1] if revisions else None
@@ -161,16 +167,16 @@ def reconstruct(
     placement = placement_shown(min(by_role.values(), key=_age).obj["spec"])
     if key_of(desired.roles) == key:
         return Reconstruction(key, RolesRecord(desired.parts, placement), True)
-    shown = _in_order(desired, by_role)
+    observed = _in_order(desired, by_role)
     live = {part["name"]: part for part in desired.parts}
-    both = shown.keys() & live.keys()
-    equal = {name for name in both if _form(shown[name]["spec"]) == _form(live[name]["spec"])}
-    spelled = {name: live[name] if name in equal else part for name, part in shown.items()}
-    lost = sorted(live.keys() - shown.keys())
-    for parts in (spelled, shown):
+    both = observed.keys() & live.keys()
+    equal = {name for name in both if _form(observed[name]["spec"]) == _form(live[name]["spec"])}
+    spelled = {name: live[name] if name in equal else part for name, part in observed.items()}
+    lost = sorted(live.keys() - observed.keys())
+    for parts in (spelled, observed):
         if (proven := _proven(key, parts)) is not None:
-            return Reconstruction(key, RolesRecord(proven, placement), not lost and equal == shown.keys())
-    if equal == shown.keys() and (not lost or is_alone):
+            return Reconstruction(key, RolesRecord(proven, placement), not lost and equal == observed.keys())
+    if equal == observed.keys() and (not lost or is_alone):
         guessed = f"the templates of {', '.join(lost)}" if lost else ""
         return Reconstruction(key, RolesRecord(desired.parts, placement), True, guessed)
     guessed = "the order of its roles, and labels of its pods in whose place there are labels of the set"
@@ -179,9 +185,9 @@ def reconstruct(
 
 def _in_order(desired: RolesRecord, by_role: Mapping[str, ChildFacts]) -> dict[str, Object]:
     """Return the roles that children show: the set's in its order, then others by their creation."""
-    kept = [name for name in desired.roles if name in by_role]
-    others = sorted(by_role.keys() - set(kept), key=lambda name: (_created(by_role[name]), name))
-    return {name: _part_shown(name, by_role[name].obj) for name in (*kept, *others)}
+    in_spec = [name for name in desired.roles if name in by_role]
+    others = sorted(by_role.keys() - set(in_spec), key=lambda name: (_created(by_role[name]), name))
+    return {name: _part_shown(name, by_role[name].obj) for name in (*in_spec, *others)}
 
 
 def _proven(key: str, parts: Mapping[str, Object]) -> tuple[Object, ...] | None:
@@ -214,9 +220,9 @@ def _part_shown(role: str, child: Object) -> dict[str, Any]:
         "labels": without(labels_of(child), _LABELS),
         "annotations": without(annotations_of(child), _BASELINES),
     }
-    given = {field: values for field, values in metadata.items() if values}
+    present = {field: values for field, values in metadata.items() if values}
     part = {"name": role, "spec": stripped(child["spec"])}
-    return part_of({**part, "metadata": given} if given else part)
+    return part_of({**part, "metadata": present} if present else part)
 
 
 def _form(spec: Object) -> str:
@@ -242,9 +248,9 @@ def placement_shown(spec: Object) -> dict[str, Any] | None:
     if not own:
         return None
     is_exclusive = any(
-        (each.get("key"), each.get("operator")) == (NAME_LABEL, "NotIn")
+        (expression.get("key"), expression.get("operator")) == (NAME_LABEL, "NotIn")
         for _, term in anti
-        for each in _expressions(term)
+        for expression in _expressions(term)
     )
     kind = PlacementType.EXCLUSIVE_TOPOLOGY if is_exclusive else PlacementType.EXCLUSIVE_SLICE
     policy = {"type": kind.value, "topology": own[0][1].get("topologyKey", "")}
@@ -265,27 +271,27 @@ def _stripped_template(template: Object) -> dict[str, Any]:
 
 
 def _stripped_terms(kind: Object) -> dict[str, Any]:
-    kept = dict(kind)
+    stripped = dict(kind)
     for field in (REQUIRED, PREFERRED):
         if field in kind:
-            kept[field] = [each for each in kind[field] or () if not _is_own(_term(field, each))]
-    return {field: value for field, value in kept.items() if value}
+            stripped[field] = [entry for entry in kind[field] or () if not _is_own(_term(field, entry))]
+    return {field: value for field, value in stripped.items() if value}
 
 
 def _own_terms(kind: Object) -> Iterator[tuple[str, Object]]:
     for field in (REQUIRED, PREFERRED):
-        terms = (_term(field, each) for each in kind.get(field) or ())
+        terms = (_term(field, entry) for entry in kind.get(field) or ())
         yield from ((field, term) for term in terms if _is_own(term))
 
 
-def _term(field: str, given: Object) -> Object:
-    term: Object = (given.get("podAffinityTerm") or {}) if field == PREFERRED else given
+def _term(field: str, entry: Object) -> Object:
+    term: Object = (entry.get("podAffinityTerm") or {}) if field == PREFERRED else entry
     return term
 
 
 def _is_own(term: Object) -> bool:
     """Return whether the set created the term, which then selects only labels of sets and slices."""
-    keys = {each.get("key") for each in _expressions(term)}
+    keys = {expression.get("key") for expression in _expressions(term)}
     return bool(keys) and keys <= _OF_TERMS and not (term.get("labelSelector") or {}).get("matchLabels")
 
 

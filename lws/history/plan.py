@@ -218,8 +218,8 @@ def _record(
 ) -> Target[C]:
     history = [*filled, *usable(codec.revisions)]
     key_at, unexplained = codec.desired.key_at, codec.carried - records.keys()
-    taken = unexplained | {revision.key for revision in history if not codec.is_equal(revision)}
-    probe = next(probe for probe in count() if key_at(probe) not in taken)
+    taken_keys = unexplained | {revision.key for revision in history if not codec.is_equal(revision)}
+    probe = next(probe for probe in count() if key_at(probe) not in taken_keys)
     # Keys of the same data were skipped, too, but they are no collisions.
     of_others = unexplained | {revision.key for revision in history if not codec.is_same_data(revision)}
     collided = sum(key_at(lower) in of_others for lower in range(probe))
@@ -237,8 +237,8 @@ def _record(
 
 def _place(codec: Codec[C], fingerprint: str, filled: Sequence[Revision[C]]) -> Place:
     lowest = filled[-1].number + 1 if filled else next_number(codec.revisions)
-    taken = {*map(name_of, codec.taken_revisions), *(revision.name for revision in codec.revisions)}
-    return free_place(codec.owner, fingerprint, lowest, taken)
+    taken_names = {*map(name_of, codec.taken_revisions), *(revision.name for revision in codec.revisions)}
+    return free_place(codec.owner, fingerprint, lowest, taken_names)
 
 
 def _create(
@@ -246,18 +246,18 @@ def _create(
 ) -> Create:
     """Return the create, with an Event for each name that was skipped and will not be garbage-collected."""
     owner = codec.owner
-    for other in codec.taken_revisions:
-        controller = controller_of(other) or {}
+    for existing in codec.taken_revisions:
+        controller = controller_of(existing) or {}
         is_of_a_former_set = (controller.get("kind"), controller.get("name")) == (
             owner["kind"],
             name_of(owner),
         )
-        if name_of(other) in place.skipped and not is_of_a_former_set:
+        if name_of(existing) in place.skipped and not is_of_a_former_set:
             note = (
-                f"{existing_note(other)}: the revision is recorded as {revision.name} instead, with the same "
-                f"key; {name_of(other)} is left untouched"
+                f"{existing_note(existing)}: the revision is recorded as {revision.name} instead, with the "
+                f"same key; {name_of(existing)} is left untouched"
             )
-            about, related = Reference.to(owner), Reference.to(other)
+            about, related = Reference.to(owner), Reference.to(existing)
             announce = (*announce, Announce(about, "NameClash", "Create", note, "Warning", related))
     return Create(build(codec.format, owner, revision), why=why, announce=announce)
 
@@ -269,7 +269,9 @@ def plan_revision_repairs(target: Target[C]) -> tuple[Action, ...]:
     repairs = (_repair(codec, revision, target.name) for revision in own)
     actions: list[Action] = [repair for repair in repairs if repair is not None]
     if codec.adopter is not None:
-        orphans = (each for each in codec.revisions if each.is_orphan and each.name != target.name)
+        orphans = (
+            revision for revision in codec.revisions if revision.is_orphan and revision.name != target.name
+        )
         # An orphaned history is adopted as a whole (ControllerRef rules).
         actions += (
             SetOwner(orphan.reference, codec.adopter, why=f"revision {orphan.number} has no owner")

@@ -230,14 +230,16 @@ class Place:
 
 
 def free_place(owner: Object, fingerprint: str, number: int, taken: Container[str]) -> Place:
-    """Return the first place from `number` on whose name is free. After a few attempts, the steps grow.
+    """Return the first number from `number` on whose name is free. After a few attempts, the steps grow.
 
     Only the number changes. The key stays, because pods carry it and upstream computes it too.
     """
-    free = next(place for place in _places(number) if revision_name(owner, fingerprint, place) not in taken)
-    skipped = takewhile(lambda place: place != free, _places(number))
-    return Place(free, tuple(revision_name(owner, fingerprint, place) for place in skipped))
+    free = next(
+        attempt for attempt in _numbers(number) if revision_name(owner, fingerprint, attempt) not in taken
+    )
+    skipped = takewhile(lambda attempt: attempt != free, _numbers(number))
+    return Place(free, tuple(revision_name(owner, fingerprint, attempt) for attempt in skipped))
 
 
-def _places(number: int) -> Iterator[int]:
+def _numbers(number: int) -> Iterator[int]:
     return (number + (step if step < _IN_A_ROW else 1 << (step - 1)) for step in count())

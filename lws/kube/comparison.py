@@ -114,7 +114,7 @@ def _differences_of_lists(path: list[Any], old: list[Any], new: list[Any]) -> It
     if max(len(before), len(after)) > _MOST_ELEMENTS:
         yield path, _Elements(len(old)), _Elements(len(new))
         return
-    if any(isinstance(each, dict | list) for each in (*before, *after)):
+    if any(isinstance(element, dict | list) for element in (*before, *after)):
         # Compared by position, as deepdiff does, which has no limit for nested lists.
         for index, (one, other) in enumerate(zip_longest(before, after, fillvalue=_ABSENT), start=first):
             yield from _differences([*path, index], one, other)
@@ -124,8 +124,8 @@ def _differences_of_lists(path: list[Any], old: list[Any], new: list[Any]) -> It
 
     tree = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0, custom_operators=[_WholeTexts()])
     for level in (level for levels in tree.values() for level in levels):
-        index, *rest = level.path(output_format="list")
-        yield [*path, first + index, *rest], level.t1, level.t2
+        index, *tail = level.path(output_format="list")
+        yield [*path, first + index, *tail], level.t1, level.t2
 
 
 class _WholeTexts:
@@ -143,9 +143,9 @@ class _WholeTexts:
 def _meaningful(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, item in value.items():
         if item is not None:
-            kept = canonical(item)
-            if kept != {} or key not in NOISE:
-                yield key, kept
+            canonical_item = canonical(item)
+            if canonical_item != {} or key not in NOISE:
+                yield key, canonical_item
 
 
 def _is_identical(one: Any, other: Any) -> bool:
@@ -217,11 +217,11 @@ def _lines(path: list[Any], old: Any, new: Any, words: Mapping[str, str]) -> Ite
     elif not _is_missing(old) and not _is_missing(new):
         yield f"{_phrase(path, words)}: {_shown(old)} → {_shown(new)}"
     elif _is_missing(old):
-        for place, value in _leaves(path, new, words):
-            yield f"{place} added" + (f": {_shown(value)}" if _is_scalar(value) else "")
+        for leaf_path, value in _leaves(path, new, words):
+            yield f"{leaf_path} added" + (f": {_shown(value)}" if _is_scalar(value) else "")
     else:
-        for place, value in _leaves(path, old, words):
-            yield f"{place} removed" + (f", was {_shown(value)}" if _is_scalar(value) else "")
+        for leaf_path, value in _leaves(path, old, words):
+            yield f"{leaf_path} removed" + (f", was {_shown(value)}" if _is_scalar(value) else "")
 
 
 def _leaves(path: list[Any], value: Any, words: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

@@ -76,9 +76,9 @@ def _pod_template(template: Fields) -> None:
     metadata = template["metadata"]
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     if isinstance(annotations, dict) and not annotations.keys().isdisjoint(_RETIRED_ANNOTATIONS):
-        kept = {key: value for key, value in annotations.items() if key not in _RETIRED_ANNOTATIONS}
+        remaining = {key: value for key, value in annotations.items() if key not in _RETIRED_ANNOTATIONS}
         others = {key: value for key, value in metadata.items() if key != "annotations"}
-        template["metadata"] = others | ({"annotations": kept} if kept else {})
+        template["metadata"] = others | ({"annotations": remaining} if remaining else {})
 
 
 _POD_SPEC = _plain(

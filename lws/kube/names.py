@@ -93,11 +93,11 @@ def label_key_errors(key: str) -> list[str]:
 
 def domain_prefixed_path_errors(path: str) -> list[str]:
     """Return the errors of `path` as the name of a controller, such as `example.com/name`."""
-    domain, _, rest = path.partition("/")
-    if not domain or not rest:
+    domain, _, name = path.partition("/")
+    if not domain or not name:
         return ['must be a domain-prefixed path (such as "acme.io/foo")']
     wrong = [f"domain part {why}" for why in dns1123_subdomain_errors(domain)]
-    return wrong + ([] if _HTTP_PATH.fullmatch(rest) else [_HTTP_PATH_MESSAGE])
+    return wrong + ([] if _HTTP_PATH.fullmatch(name) else [_HTTP_PATH_MESSAGE])
 
 
 def label_value_errors(value: str) -> list[str]:

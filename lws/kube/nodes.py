@@ -78,9 +78,13 @@ def why_unfit(name: str, node: Mapping[str, Any] | None, pod: Mapping[str, Any])
     spec: Mapping[str, Any] = node.get("spec") or {}
     if spec.get("unschedulable"):
         return "is cordoned"
-    tolerations = [each for each in pod.get("tolerations") or () if isinstance(each, Mapping)]
+    tolerations = [
+        toleration for toleration in pod.get("tolerations") or () if isinstance(toleration, Mapping)
+    ]
     for taint in spec.get("taints") or ():
-        if taint.get("effect") in _EXCLUDING and not any(_tolerates(each, taint) for each in tolerations):
+        if taint.get("effect") in _EXCLUDING and not any(
+            _tolerates(toleration, taint) for toleration in tolerations
+        ):
             return f"has the taint {taint.get('key')}"
     return "" if _is_selected(node, pod) else "does not match the node selector or affinity of the pod"
 
@@ -109,8 +113,8 @@ def _is_selected(node: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
     names = {"metadata.name": metadata_of(node).get("name", "")}
     for term in affinity.get("nodeSelectorTerms") or ():
         checks = [
-            *(_matches(each, labels) for each in term.get("matchExpressions") or ()),
-            *(_matches(each, names) for each in term.get("matchFields") or ()),
+            *(_matches(expression, labels) for expression in term.get("matchExpressions") or ()),
+            *(_matches(expression, names) for expression in term.get("matchFields") or ()),
         ]
         if checks and all(checks):
             return True
@@ -118,18 +122,18 @@ def _is_selected(node: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
 
 
 def _matches(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    value, wanted = labels.get(expression.get("key", "")), expression.get("values") or []
+    value, values = labels.get(expression.get("key", "")), expression.get("values") or []
     match expression.get("operator"):
         case "In":
-            return value in wanted
+            return value in values
         case "NotIn":
-            return value not in wanted
+            return value not in values
         case "Exists":
             return value is not None
         case "DoesNotExist":
             return value is None
-        case "Gt" | "Lt" as operator if len(wanted) == 1:
-            number, bound = whole_number(value), whole_number(wanted[0])
+        case "Gt" | "Lt" as operator if len(values) == 1:
+            number, bound = whole_number(value), whole_number(values[0])
             if number is None or bound is None:
                 return False
             return number > bound if operator == "Gt" else number < bound
@@ -179,7 +183,7 @@ class NodeLosses:
             loss, since = loss_of(node_of(pod), self.nodes[node_of(pod)]), _overdue_since(pod, self.now)
             if loss is not None and (loss.since or since) + self.policy.after <= self.now:
                 stuck.append(StuckPod(pod, loss, since))
-        return tuple(sorted(stuck, key=lambda each: str(each.pod["metadata"]["name"])))
+        return tuple(sorted(stuck, key=lambda stuck_pod: str(stuck_pod.pod["metadata"]["name"])))
 
     def recheck_after(self) -> float | None:
         """Return the seconds until one of the pods may be stuck; None if no pod waits for its kubelet."""
@@ -191,10 +195,10 @@ class NodeLosses:
             return (due - self.now).total_seconds()
         name = node_of(pod)
         loss = loss_of(name, self.nodes[name]) if name in self.nodes else None
-        left = (
+        remaining = (
             ((loss.since or due) + self.policy.after - self.now).total_seconds() if loss is not None else 0.0
         )
-        return min(left, timing.RECHECK_SECONDS) if left > 0 else timing.RECHECK_SECONDS
+        return min(remaining, timing.RECHECK_SECONDS) if remaining > 0 else timing.RECHECK_SECONDS
 
 
 def _overdue_since(pod: Mapping[str, Any], now: datetime) -> datetime:

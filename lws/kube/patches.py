@@ -43,8 +43,8 @@ def with_merged(document: Any, patch: Any) -> Any:
     merged = {
         field: value for field, value in fields.items() if field not in patch or patch[field] is not None
     }
-    given = {field: value for field, value in patch.items() if value is not None}
-    return {**merged, **{field: with_merged(fields.get(field), value) for field, value in given.items()}}
+    present = {field: value for field, value in patch.items() if value is not None}
+    return {**merged, **{field: with_merged(fields.get(field), value) for field, value in present.items()}}
 
 
 def is_merged_into(before: Mapping[str, Any], patch: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
@@ -93,17 +93,17 @@ def _of_mappings(before: Mapping[str, Any], after: Mapping[str, Any], path: str)
 def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Operation]:
     """Keep the common start and end of both lists; add, remove or replace the elements in between."""
     if len(before) == len(after):
-        for index, (one, two) in enumerate(zip(before, after, strict=True)):
-            yield from json_patch(one, two, f"{path}/{index}")
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from json_patch(old, new, f"{path}/{index}")
         return
     shortest = min(len(before), len(after))
     start = next((index for index in range(shortest) if before[index] != after[index]), shortest)
     end = next((index for index in range(shortest - start) if before[-1 - index] != after[-1 - index]), None)
-    kept = shortest - start if end is None else end
-    if start + kept == len(before):
-        for index in range(start, len(after) - kept):
+    suffix_length = shortest - start if end is None else end
+    if start + suffix_length == len(before):
+        for index in range(start, len(after) - suffix_length):
             yield {"op": "add", "path": f"{path}/{index}", "value": after[index]}
-    elif start + kept == len(after):
+    elif start + suffix_length == len(after):
         for _ in range(len(before) - len(after)):
             yield {"op": "remove", "path": f"{path}/{start}"}
     else:
@@ -239,26 +239,28 @@ def _unlike_lists(
     if len(desired) != len(actual):
         yield path
         return
-    for position, (one, two) in enumerate(zip(desired, actual, strict=True)):
-        yield from _unlike(one, two, ours.get(id(two), {}), (*path, str(position)))
+    for position, (desired_element, actual_element) in enumerate(zip(desired, actual, strict=True)):
+        yield from _unlike(
+            desired_element, actual_element, ours.get(id(actual_element), {}), (*path, str(position))
+        )
 
 
 def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -> Iterator[Path]:
     for selector, below in owned.items():
-        kind, _, rest = selector.partition(":")
+        kind, _, text = selector.partition(":")
         if kind == "k":
             # Entries of list elements are not fields of an object.
             yield from _abandoned_elements(owned, intent, stored, path)
             return
         if kind == "f":
-            actual = stored.get(rest) if is_mapping(stored) else None
-            if not is_mapping(intent) or rest not in intent:
+            actual = stored.get(text) if is_mapping(stored) else None
+            if not is_mapping(intent) or text not in intent:
                 if not _is_nothing(actual):
-                    yield (*path, rest)
+                    yield (*path, text)
             elif below:
-                yield from _abandoned(below, intent[rest], actual, (*path, rest))
-        elif kind == "v" and json.loads(rest) not in (intent or ()) and json.loads(rest) in (stored or ()):
-            yield (*path, rest)
+                yield from _abandoned(below, intent[text], actual, (*path, text))
+        elif kind == "v" and json.loads(text) not in (intent or ()) and json.loads(text) in (stored or ()):
+            yield (*path, text)
 
 
 def _abandoned_elements(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -> Iterator[Path]:
@@ -321,5 +323,5 @@ def _thousandths(value: Any) -> quantities.Quantity:
 def _is_nothing(value: Any) -> bool:
     """Return whether a value is null, an empty list, or an object that contains only such values."""
     if is_mapping(value):
-        return all(_is_nothing(each) for each in value.values())
+        return all(_is_nothing(item) for item in value.values())
     return value is None or (isinstance(value, list | tuple) and not value)

@@ -234,7 +234,7 @@ def term(expressions: list[dict[str, Any]], topology: str) -> dict[str, Any]:
 def terms_of(kind: Any) -> list[Mapping[str, Any]]:
     """Return the required terms of a `podAffinity` or `podAntiAffinity`, without invalid ones."""
     terms = kind.get(REQUIRED) if isinstance(kind, Mapping) else None
-    return [each for each in terms if isinstance(each, Mapping)] if isinstance(terms, list) else []
+    return [term for term in terms if isinstance(term, Mapping)] if isinstance(terms, list) else []
 
 
 def with_terms(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def with_terms(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> d
 def with_preferred(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a `podAffinity` or `podAntiAffinity` with preferred terms of full weight added."""
     stored = (kind or {}).get(PREFERRED)
-    weighted = [{"weight": _MOST_WEIGHT, "podAffinityTerm": each} for each in added]
+    weighted = [{"weight": _MOST_WEIGHT, "podAffinityTerm": term} for term in added]
     return {**(kind or {}), PREFERRED: [*(stored if isinstance(stored, list) else ()), *weighted]}
 
 
@@ -284,6 +284,6 @@ def _with_field(term: Mapping[str, Any], field: dict[str, Any]) -> dict[str, Any
 def has_both_terms(affinity: Mapping[str, Any], topology: str) -> bool:
     """Return whether required affinity and required anti-affinity both have terms for this topology key."""
     return all(
-        any(each.get("topologyKey") == topology for each in terms_of(affinity.get(kind)))
+        any(term.get("topologyKey") == topology for term in terms_of(affinity.get(kind)))
         for kind in ("podAffinity", "podAntiAffinity")
     )

@@ -71,7 +71,9 @@ class Quantity:
             return max(self, other)
         exponent = min(self.exponent, other.exponent)
         mantissa: int = sum(
-            each.mantissa * 10 ** (each.exponent - exponent) for each in (self, other) if each.mantissa
+            quantity.mantissa * 10 ** (quantity.exponent - exponent)
+            for quantity in (self, other)
+            if quantity.mantissa
         )
         return Quantity(mantissa, exponent, self.notation)
 
@@ -99,12 +101,12 @@ def parse(value: str | int | float) -> Quantity:
     if match is None or not (match[2] or match[3]):
         raise ValueError(f"{value!r} is not a quantity; write digits and a unit, such as 500m, 1.5 or 16Gi")
     sign = -1 if match[1] == "-" else 1
-    whole, fraction, suffix = match[2].lstrip("0") or "0", match[3] or "", match[4]
+    integer, fraction, suffix = match[2].lstrip("0") or "0", match[3] or "", match[4]
     if suffix in _BINARY:
-        return _parsed_binary(text, sign, whole, fraction, _BINARY[suffix])
+        return _parsed_binary(text, sign, integer, fraction, _BINARY[suffix])
     notation: Notation = "decimal" if suffix in _DECIMAL else "exponent"
     exponent = _DECIMAL[suffix] if notation == "decimal" else int(suffix[1:])
-    digits = whole + fraction
+    digits = integer + fraction
     scale = exponent - len(fraction)
     # Kubernetes keeps such a spelling, as it does for some binary quantities.
     is_kept = (
@@ -149,10 +151,10 @@ def is_integer(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _parsed_binary(text: str, sign: int, whole: str, fraction: str, power: int) -> Quantity:
-    if not fraction and 15 - len(whole) - power * 3 // 10 - 1 >= 0 and int(whole) & 7:
-        return Quantity(sign * int(whole) << power, 0, "binary", text)
-    quantity = _at_nano(int(whole + fraction) << power, -len(fraction), "binary", "")
+def _parsed_binary(text: str, sign: int, integer: str, fraction: str, power: int) -> Quantity:
+    if not fraction and 15 - len(integer) - power * 3 // 10 - 1 >= 0 and int(integer) & 7:
+        return Quantity(sign * int(integer) << power, 0, "binary", text)
+    quantity = _at_nano(int(integer + fraction) << power, -len(fraction), "binary", "")
     if quantity > Quantity(_LARGEST_BINARY, 0):
         quantity = Quantity(_LARGEST_BINARY, 0, "binary")
     return Quantity(sign * quantity.mantissa, quantity.exponent, "binary")
@@ -177,8 +179,8 @@ def _without_zeros(mantissa: int, exponent: int) -> tuple[int, int]:
     if mantissa == 0:
         return 0, 0
     digits = str(mantissa)
-    kept = digits.rstrip("0")
-    return int(kept), exponent + len(digits) - len(kept)
+    significant = digits.rstrip("0")
+    return int(significant), exponent + len(digits) - len(significant)
 
 
 def _written(quantity: Quantity) -> str:
@@ -223,27 +225,29 @@ def of_pod(pod: Mapping[str, Any]) -> Requests:
             neediest = _highest(neediest, running)
         else:
             neediest = _highest(neediest, total([running, requests]))
-    everything = total([running, *(_of(each.get("resources")) for each in pod.get("containers") or ())])
+    everything = total(
+        [running, *(_of(container.get("resources")) for container in pod.get("containers") or ())]
+    )
     needed = _highest(everything, neediest)
-    whole = _of(pod.get("resources"))
+    pod_level = _of(pod.get("resources"))
     overriding = {
-        name: amount for name, amount in whole.items() if name in _OF_PODS or name.startswith(_HUGE_PAGES)
+        name: amount for name, amount in pod_level.items() if name in _OF_PODS or name.startswith(_HUGE_PAGES)
     }
     return total([{**needed, **overriding}, _quantities(pod.get("overhead"))])
 
 
-def total(each: Iterable[Requests]) -> Requests:
+def total(summands: Iterable[Requests]) -> Requests:
     """Return the sum for each resource, in the notation of the first summand."""
     sums: dict[str, Quantity] = {}
-    for requests in each:
+    for requests in summands:
         for name, amount in requests.items():
             sums[name] = sums[name].plus(amount) if name in sums else amount
     return sums
 
 
-def of_many(each: Requests, count: int) -> Requests:
+def of_many(requests: Requests, count: int) -> Requests:
     """Return the request of `count` equal pods, of which there may be two billion."""
-    return {name: amount.times(count) for name, amount in each.items()} if count > 0 else {}
+    return {name: amount.times(count) for name, amount in requests.items()} if count > 0 else {}
 
 
 def _of(resources: Mapping[str, Any] | None) -> Requests:
@@ -255,9 +259,9 @@ def _quantities(amounts: Mapping[str, Any] | None) -> dict[str, Quantity]:
     return {name: parse(amount) for name, amount in (amounts or {}).items()}
 
 
-def _highest(one: Requests, two: Requests) -> Requests:
+def _highest(first: Requests, second: Requests) -> Requests:
     return {
         name: max(amounts)
-        for name in {**one, **two}
-        if (amounts := [each[name] for each in (one, two) if name in each])
+        for name in {**first, **second}
+        if (amounts := [requests[name] for requests in (first, second) if name in requests])
     }

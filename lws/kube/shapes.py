@@ -149,10 +149,10 @@ def has_more_values(value: Any, most: int) -> bool:
         part = waiting.pop()
         if is_mapping(part):
             count += len(part)
-            waiting += [each for each in part.values() if type(each) is not str]
+            waiting += [item for item in part.values() if type(item) is not str]
         elif isinstance(part, list):
             count += len(part)
-            waiting += [each for each in part if type(each) is not str]
+            waiting += [item for item in part if type(item) is not str]
     return count > most
 
 

@@ -42,9 +42,9 @@ def types_of(model: type[KubeModel]) -> dict[str, dict[str, str]]:
     """Return the table of a model and of the models that it refers to, without prefixes."""
     table: dict[str, dict[str, str]] = {}
     models = [model]
-    for each in models:
-        fields = each.__pydantic_fields__.values()
-        table[each.__name__] = {
+    for current in models:
+        fields = current.__pydantic_fields__.values()
+        table[current.__name__] = {
             str(field.alias): _code(field.rebuild_annotation(), models) for field in fields
         }
     return table
@@ -165,9 +165,9 @@ def _integer(value: Any) -> Any:
     if type(value) is not int or -_EXACT <= value <= _EXACT:
         return value
     digits, _, exponent = repr(float(value)).partition("e+")
-    whole, _, fraction = digits.partition(".")
+    integer, _, fraction = digits.partition(".")
     fraction = fraction.rstrip("0")
-    return int(whole + fraction.ljust(int(exponent or 0), "0"))
+    return int(integer + fraction.ljust(int(exponent or 0), "0"))
 
 
 def _quantity(value: Any) -> Any:

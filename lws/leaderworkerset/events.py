@@ -57,21 +57,21 @@ def moved_leaders(
     """Return the Events for a lower partition and for the removal of surge groups. is_begun: whether the
     StatefulSet already has the template. If not, no group has moved so far, and surplus groups never will.
     """
-    found = []
+    announcements = []
     partition, replicas = rollout.partition, rollout.replicas
     before = partition_of(stored) if is_begun else min(replicas, desired_replicas(stored))
     if partition < before:
         note = f"Updating replicas {partition} to {before - 1} (inclusive)"
         if partition + 1 == before:
             note = f"Updating replica {partition}"
-        found.append(_event(lws, "GroupsUpdating", "Update", note, revision))
+        announcements.append(_event(lws, "GroupsUpdating", "Update", note, revision))
     existing, name = desired_replicas(stored), lws["metadata"]["name"]
     if replicas < existing:
         note = f"deleting surge replicas from {name}-{replicas} to {name}-{existing - 1}"
         if replicas + 1 == existing:
             note = f"deleting surge replica {name}-{replicas}"
-        found.append(_event(lws, "GroupsProgressing", "Delete", note))
-    return tuple(found)
+        announcements.append(_event(lws, "GroupsProgressing", "Delete", note))
+    return tuple(announcements)
 
 
 def failed_leaders(lws: Object, verb: str) -> Announce:
@@ -93,12 +93,14 @@ def left_behind(
     if not leftovers:
         return ()
     name = lws["metadata"]["name"]
-    gone = f"{name}-{replicas}" if replicas + 1 == existing else f"{name}-{replicas} to {name}-{existing - 1}"
-    shown = ", ".join(f"{name}-{leftover.index} ({leftover.why})" for leftover in leftovers[:_MOST_NAMED])
+    removed = (
+        f"{name}-{replicas}" if replicas + 1 == existing else f"{name}-{replicas} to {name}-{existing - 1}"
+    )
+    staying = ", ".join(f"{name}-{leftover.index} ({leftover.why})" for leftover in leftovers[:_MOST_NAMED])
     more = f" and {len(leftovers) - _MOST_NAMED} more" if len(leftovers) > _MOST_NAMED else ""
     note = (
-        f"Scaling down removes {gone}, because StatefulSets remove the highest index first, ready or not; "
-        f"{shown}{more} are kept. Delete a leader pod to recreate its group, perhaps elsewhere"
+        f"Scaling down removes {removed}, because StatefulSets remove the highest index first, ready or not; "
+        f"{staying}{more} are kept. Delete a leader pod to recreate its group, perhaps elsewhere"
     )
     return (_warning(lws, "UnreadyGroupsStay", "Delete", note),)
 

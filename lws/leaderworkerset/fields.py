@@ -100,23 +100,23 @@ class Field:
 @cache
 def _declared(model: type[KubeModel] | None, name: str) -> Mapping[str, Any]:
     """Return what a model declares about a field, as arguments of `Field`."""
-    known = {} if model is None else model.__pydantic_fields__
-    declared = next((each for each in known.values() if each.alias == name), None)
+    declarations = {} if model is None else model.__pydantic_fields__
+    declared = next((candidate for candidate in declarations.values() if candidate.alias == name), None)
     if declared is None:
         return {}
-    found: dict[str, Any] = {"default": declared.get_default(call_default_factory=True), "types": ()}
+    arguments: dict[str, Any] = {"default": declared.get_default(call_default_factory=True), "types": ()}
     for part in _parts(declared.rebuild_annotation()):
         if isinstance(part, ActsAs):
-            found["default"] = part.default
+            arguments["default"] = part.default
         elif isinstance(part, WithJsonSchema):
             schema = part.json_schema or {}
-            found |= {"minimum": schema.get("minimum"), "maximum": schema.get("maximum", INT32)}
+            arguments |= {"minimum": schema.get("minimum"), "maximum": schema.get("maximum", INT32)}
         else:
             is_model, is_choice = issubclass(part, KubeModel), issubclass(part, StrEnum)
-            found["types"] += (dict if is_model else part,)
-            found["model"] = part if is_model else None
-            found["choices"] = {str(each): each for each in part} if is_choice else {}
-    return found if isinstance(found["default"], int | str) else {**found, "default": None}
+            arguments["types"] += (dict if is_model else part,)
+            arguments["model"] = part if is_model else None
+            arguments["choices"] = {str(choice): choice for choice in part} if is_choice else {}
+    return arguments if isinstance(arguments["default"], int | str) else {**arguments, "default": None}
 
 
 def _parts(annotation: Any) -> Iterator[Any]:

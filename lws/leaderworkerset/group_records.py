@@ -169,9 +169,9 @@ def inherited_restarts(
             free.setdefault(match[4], []).append((-int(match[1]), former))
     patch: dict[str, str | None] = {}
     for number, key in admitted:
-        if str(number) not in records and (left := sorted(free.get(key, ()))):
-            _, former = left[0]
-            free[key].remove(left[0])
+        if str(number) not in records and (candidates := sorted(free.get(key, ()))):
+            _, former = candidates[0]
+            free[key].remove(candidates[0])
             patch |= {former: None, str(number): records[former]}
     return patch
 

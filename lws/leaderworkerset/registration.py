@@ -207,14 +207,16 @@ def _pod_admitter(
     async def admit_pod(*, new: Object | None, namespace: str | None, **_: Any) -> None:
         # Rules are deterministic, so the randomness comes from here.
         of_gang = partial(marks, unique=secrets.token_hex(4)) if gang is not None else None
-        unique, place = secrets.token_hex(8), namespace or ""
-        former = await node_of(new or {}, place)
+        unique, pod_namespace = secrets.token_hex(8), namespace or ""
+        former = await node_of(new or {}, pod_namespace)
 
         def admitted(raw: Object) -> Object:
             try:
                 is_hash_leader = is_marked_hash(raw) and is_leader(raw)
-                is_run = not is_hash_leader or gates_hash_leader(raw, place)
-                return pod.admitted(raw, place, of_gang, unique, former, has_former(raw, place), is_run)
+                is_run = not is_hash_leader or gates_hash_leader(raw, pod_namespace)
+                return pod.admitted(
+                    raw, pod_namespace, of_gang, unique, former, has_former(raw, pod_namespace), is_run
+                )
             except Refused as refused:
                 refuse(str(refused), refused)
 

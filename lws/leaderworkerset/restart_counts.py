@@ -81,15 +81,15 @@ def pruned(lws: Object, replicas: int, key: str) -> Merge | None:
     other keys; return None if there are none. Raises InvalidCounts.
     """
     counts = counts_in(lws)
-    kept = {}
+    remaining = {}
     for count_key, count in counts.items():
         revision, _, index = count_key.rpartition("/")
         number = whole_number(index)
         if number is None or not revision:
             raise InvalidCounts(f'invalid group restart count key "{count_key}"')
         if number < replicas and key in ("", revision):
-            kept[count_key] = count
-    return _merge(lws, kept, "counts of deleted groups or revisions") if kept != counts else None
+            remaining[count_key] = count
+    return _merge(lws, remaining, "counts of deleted groups or revisions") if remaining != counts else None
 
 
 @dataclass(frozen=True, slots=True)

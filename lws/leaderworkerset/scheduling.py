@@ -75,7 +75,7 @@ ASSUMED = Scheduler(is_enabled=True, provider=KUBERNETES)
 
 def levels_of(raw: Mapping[str, Any]) -> tuple[Level, ...]:
     """Return the levels that have fields; `Level.REPLICA` if none has."""
-    has_roles = any(place.stored_in(raw) is not None for place in (LEADER, WORKER))
+    has_roles = any(section.stored_in(raw) is not None for section in (LEADER, WORKER))
     replica = REPLICA.stored_in(raw)
     active = {
         Level.SET: _has_own(SCHEDULING, raw),
@@ -85,8 +85,8 @@ def levels_of(raw: Mapping[str, Any]) -> tuple[Level, ...]:
     return tuple(level for level, is_active in active.items() if is_active) or (Level.REPLICA,)
 
 
-def _has_own(place: Field, raw: Mapping[str, Any]) -> bool:
-    return any(place.child(name).stored_in(raw) is not None for name in _LEVEL_FIELDS)
+def _has_own(section: Field, raw: Mapping[str, Any]) -> bool:
+    return any(section.child(name).stored_in(raw) is not None for name in _LEVEL_FIELDS)
 
 
 # --- The Workload and its PodGroups, for the scheduler of Kubernetes.
@@ -257,10 +257,10 @@ def _common_fields(spec: SetSpec, part: Part, members: int) -> dict[str, Any]:
     return common
 
 
-def _is_gang(lws: Object, place: Field) -> bool:
-    policy = place.child("schedulingPolicy").stored_in(lws)
+def _is_gang(lws: Object, section: Field) -> bool:
+    policy = section.child("schedulingPolicy").stored_in(lws)
     if not is_mapping(policy) or not policy:
-        return place == REPLICA
+        return section == REPLICA
     return policy.get("gang") is not None
 
 

@@ -180,23 +180,29 @@ def set_status(status: Any, lws: Mapping[str, Any]) -> Any:
 
 def conditions(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Keep readiness, the reason of a disruption, and the scheduling time of a pod that had to wait."""
-    kept: list[dict[str, Any]] = []
-    for each in stored:
-        if each["type"] == "Ready" or (each["type"] in _OF_HASH_LEADERS and is_of_hash_group(pod)):
-            kept.append({"type": each["type"], "status": each["status"]})
-        elif each["type"] == SCHEDULED and _has_waited(pod, each):
+    reduced: list[dict[str, Any]] = []
+    for condition in stored:
+        if condition["type"] == "Ready" or (condition["type"] in _OF_HASH_LEADERS and is_of_hash_group(pod)):
+            reduced.append({"type": condition["type"], "status": condition["status"]})
+        elif condition["type"] == SCHEDULED and _has_waited(pod, condition):
             fields = ("type", "status", "lastTransitionTime")
-            kept.append({field: each[field] for field in fields if field in each})
-        elif each["type"] in DISRUPTED and each["status"] == "True":
-            kept.append(
-                {"type": each["type"], "status": "True", "reason": each.get("reason") or each["type"]}
+            reduced.append({field: condition[field] for field in fields if field in condition})
+        elif condition["type"] in DISRUPTED and condition["status"] == "True":
+            reduced.append(
+                {
+                    "type": condition["type"],
+                    "status": "True",
+                    "reason": condition.get("reason") or condition["type"],
+                }
             )
-    return kept
+    return reduced
 
 
 def finalizers(stored: Sequence[str], pod: Mapping[str, Any]) -> list[str] | None:
     """Keep our finalizer of groups that have used up their restarts, and the one that orphans workers."""
-    return [each for each in stored if each in (RESTART_BUDGET_FINALIZER, ORPHAN_FINALIZER)] or None
+    return [
+        finalizer for finalizer in stored if finalizer in (RESTART_BUDGET_FINALIZER, ORPHAN_FINALIZER)
+    ] or None
 
 
 def gates(stored: Sequence[Any], pod: Mapping[str, Any]) -> list[Any] | None:
@@ -239,19 +245,21 @@ def eventful_or_last(
     stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]
 ) -> list[dict[str, Any]] | None:
     """Keep what `eventful` keeps, and the last started container: its start is when the pod left Pending."""
-    kept, last, started = [], None, ""
+    containers, last, started = [], None, ""
     for entry in stored:
         if _is_eventful(entry):
-            kept.append(_container(entry))
+            containers.append(_container(entry))
         elif (at := _started_at(entry)) > started:
             last, started = entry, at
-    return [*kept, _container(last)] if last is not None else kept or None
+    return [*containers, _container(last)] if last is not None else containers or None
 
 
 def tpu_requests(containers: Any, pod: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Keep the containers that use TPUs: workers need to know whether their leader uses TPUs."""
     using = tpu_containers(pod["spec"])
-    return [{key: each[key] for key in ("name", "resources") if key in each} for each in using] or None
+    return [
+        {key: container[key] for key in ("name", "resources") if key in container} for container in using
+    ] or None
 
 
 def restarted_sidecars(
@@ -301,11 +309,11 @@ def unlike_template(template: Any, statefulset: Mapping[str, Any]) -> dict[str, 
 
 def ends(stored: Sequence[Mapping[str, Any]], job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Keep the conditions that show whether the Job ended, and why."""
-    kept = ("type", "status", "reason")
+    fields = ("type", "status", "reason")
     return [
-        {field: each[field] for field in kept if field in each}
-        for each in stored
-        if each["type"] in ("Complete", "Failed")
+        {field: condition[field] for field in fields if field in condition}
+        for condition in stored
+        if condition["type"] in ("Complete", "Failed")
     ]
 
 
@@ -366,14 +374,14 @@ def _is_eventful(entry: Mapping[str, Any]) -> bool:
 
 
 def _container(entry: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {"name": entry["name"]}
+    reduced: dict[str, Any] = {"name": entry["name"]}
     if entry.get("restartCount"):
-        kept["restartCount"] = entry["restartCount"]
+        reduced["restartCount"] = entry["restartCount"]
     for field in ("state", "lastState"):
         for state, details in (entry.get(field) or {}).items():
             if state in ("running", "terminated"):
-                kept[field] = {state: {key: details[key] for key in _MOMENTS if key in details}}
-    return kept
+                reduced[field] = {state: {key: details[key] for key in _MOMENTS if key in details}}
+    return reduced
 
 
 def _started_at(entry: Mapping[str, Any]) -> str:

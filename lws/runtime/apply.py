@@ -182,15 +182,15 @@ class Applier:
         concurrently.
         """
         outcome = Outcome()
-        due = {str(status.target): status for status in plan.statuses}
+        statuses = {str(status.target): status for status in plan.statuses}
         deleting = {action.target.uid for action in chain(*plan.sequences) if isinstance(action, Delete)}
         self._hooks.deleting.update(deleting)
         try:
-            running = (self._run(sequence, outcome, due, plan.owner) for sequence in plan.sequences)
+            running = (self._run(sequence, outcome, statuses, plan.owner) for sequence in plan.sequences)
             results = await asyncio.gather(*running, return_exceptions=True)
         finally:
             self._hooks.deleting.difference_update(deleting)
-        for status in due.values():
+        for status in statuses.values():
             if outcome.errors or not status.only_after_failure:
                 await self._write_status(status, outcome, plan.owner)
         for announce in plan.announce:
@@ -201,20 +201,30 @@ class Applier:
         return outcome
 
     async def _run(
-        self, sequence: Sequence[Action], outcome: Outcome, due: dict[str, Status], owner: Reference | None
+        self,
+        sequence: Sequence[Action],
+        outcome: Outcome,
+        statuses: dict[str, Status],
+        owner: Reference | None,
     ) -> None:
-        for deleted, group in groupby(sequence, lambda each: isinstance(each, Delete) and each.target.kind):
+        for deleted, group in groupby(
+            sequence, lambda action: isinstance(action, Delete) and action.target.kind
+        ):
             actions = tuple(group)
             # If they were deleted one after the other, other controllers would delete the last objects first.
             for step in [actions] if deleted else [(action,) for action in actions]:
-                if not await self._execute_concurrently(step, outcome, due, owner):
+                if not await self._execute_concurrently(step, outcome, statuses, owner):
                     return
 
     async def _execute_concurrently(
-        self, actions: Sequence[Action], outcome: Outcome, due: dict[str, Status], owner: Reference | None
+        self,
+        actions: Sequence[Action],
+        outcome: Outcome,
+        statuses: dict[str, Status],
+        owner: Reference | None,
     ) -> bool:
         """Carry out actions concurrently. Return False if the sequence must stop."""
-        executions = [self._execute(action, outcome, due, owner) for action in actions]
+        executions = [self._execute(action, outcome, statuses, owner) for action in actions]
         if len(executions) == 1:
             # As a task of its own, a single action would let other sequences go first.
             return await executions[0]
@@ -225,12 +235,16 @@ class Applier:
         return all(results)
 
     async def _execute(
-        self, action: Action, outcome: Outcome, due: dict[str, Status], owner: Reference | None
+        self, action: Action, outcome: Outcome, statuses: dict[str, Status], owner: Reference | None
     ) -> bool:
         """Carry out one action. Return False if the sequence must stop."""
         try:
-            if isinstance(action, Merge) and action.subresource == "status" and str(action.target) in due:
-                await self._write_record(action, due, outcome)
+            if (
+                isinstance(action, Merge)
+                and action.subresource == "status"
+                and str(action.target) in statuses
+            ):
+                await self._write_record(action, statuses, outcome)
             elif not await self._write_under_lock(action):
                 return False
         except Overtaken as error:
@@ -300,13 +314,13 @@ class Applier:
         else:
             self._hooks.put(stored)
 
-    async def _write_record(self, action: Merge, due: dict[str, Status], outcome: Outcome) -> None:
+    async def _write_record(self, action: Merge, statuses: dict[str, Status], outcome: Outcome) -> None:
         """Write a record and the rest of the status in one request instead of two."""
         log.debug("merge %s: %s", action.target, action.why)
-        status = due[str(action.target)]
+        status = statuses[str(action.target)]
         joined = replace(status, patch={**status.patch, **action.patch["status"]})
         await self._merge_status(joined, outcome)
-        del due[str(action.target)]
+        del statuses[str(action.target)]
         for announce in status.announce:
             self._recorder.announce(announce)
 

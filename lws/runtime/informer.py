@@ -232,16 +232,16 @@ class Informer:
 
 async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Split a stream into lines of any length, because one object may be larger than the reader's buffer."""
-    rest: list[bytes] = []
+    pending: list[bytes] = []
     async for chunk in stream:
         head, newline, tail = chunk.rpartition(b"\n")
         if not newline:
-            rest.append(chunk)
+            pending.append(chunk)
             continue
-        for line in b"".join((*rest, head)).split(b"\n"):
+        for line in b"".join((*pending, head)).split(b"\n"):
             if line:
                 yield line
-        rest = [tail]
+        pending = [tail]
 
 
 def _delay(failures: int) -> float:

@@ -184,11 +184,11 @@ class Loop:
             self._count_stuck(key, plan.stuck_pods)
             self._count_standing(key, plan.standing)
             self._metrics.workloads.observe(key, plan.figures)
-        rest = self._seconds_of_rest(kind, began)
+        rest_seconds = self._seconds_of_rest(kind, began)
         if plan.waiting_for:
             log.debug("%s %s/%s waits for %s", key.kind, key.namespace, key.name, plan.waiting_for)
         if plan.is_empty:
-            return Again(after=plan.again_after, rest=rest)
+            return Again(after=plan.again_after, rest=rest_seconds)
         outcome = await kind.apply(plan)
         if outcome.forced:
             self._metrics.observe_forced(outcome.forced)
@@ -196,7 +196,7 @@ class Loop:
             self._metrics.workloads.count(key.namespace, outcome.tallies)
         else:
             self._metrics.workloads.count_for_others(outcome.tallies)
-        return replace(_requeue(key, plan, outcome), rest=rest)
+        return replace(_requeue(key, plan, outcome), rest=rest_seconds)
 
     def _seconds_of_rest(self, kind: Kind, began: float) -> float:
         """Return the seconds from the beginning of this pass until events may start the next one."""

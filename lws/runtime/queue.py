@@ -222,8 +222,8 @@ class Queue:
         else:
             del self._entries[key]
             self._rested[key] = entry.rested_at
-            rest = max(0.0, entry.rested_at - _now())
-            asyncio.get_running_loop().call_later(rest, self._rested.pop, key, None)
+            rest_seconds = max(0.0, entry.rested_at - _now())
+            asyncio.get_running_loop().call_later(rest_seconds, self._rested.pop, key, None)
 
 
 class OnePerIteration:

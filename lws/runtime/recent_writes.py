@@ -114,12 +114,12 @@ class RecentWrites(Generic[_Revision]):
 
     def due(self, plan: Plan) -> Plan:
         """Return the part of a plan to carry out now."""
-        due = self.throttle.due(plan)
+        due_plan = self.throttle.due(plan)
         for status in plan.statuses:
             target = status.target
             if not self._store.has(target.kind, target.namespace, target.name, target.uid):
                 self.throttle.forget(target.uid)
-        return due
+        return due_plan
 
     def forget(self, obj: Object) -> None:
         """Drop the records of a deleted object."""

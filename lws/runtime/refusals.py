@@ -25,7 +25,7 @@ _UPDATED = ("cannot update", "FailedUpdate", "Update")
 _STATUS_UPDATED = ("cannot update the status of", "FailedUpdate", "Update")
 _DELETED = ("cannot delete", "FailedDelete", "Delete")
 
-_Place = tuple[str, str]
+_NamespacedName = tuple[str, str]
 _Key = tuple[str, str, str]
 
 
@@ -43,7 +43,7 @@ class Refusals:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._refused: dict[_Place, dict[_Key, _Refused]] = {}
+        self._refused: dict[_NamespacedName, dict[_Key, _Refused]] = {}
 
     def record(self, action: Action, error: ApiError, owner: Reference) -> None:
         """Record a rejected action."""
@@ -56,18 +56,18 @@ class Refusals:
         refused = _Refused(self._clock(), rejection, (verb, kind, about))
         self._forget_former()
         # Workloads are in the order of their last rejection.
-        place = owner.namespace, owner.name
-        of_owner = self._refused[place] = self._refused.pop(place, {})
+        namespaced_name = owner.namespace, owner.name
+        of_owner = self._refused[namespaced_name] = self._refused.pop(namespaced_name, {})
         of_owner[key] = refused
 
     def forget(self, action: Action, owner: Reference) -> bool:
         """Drop the rejection of an action that succeeded. Return whether there was one."""
-        place = owner.namespace, owner.name
-        refused = self._refused.get(place)
+        namespaced_name = owner.namespace, owner.name
+        refused = self._refused.get(namespaced_name)
         if refused is None or refused.pop(_key(action), None) is None:
             return False
         if not refused:
-            del self._refused[place]
+            del self._refused[namespaced_name]
         return True
 
     def forget_set(self, namespace: str, name: str) -> None:
@@ -92,10 +92,10 @@ class Refusals:
         """Forget workloads whose rejections are all over, such as deleted ones."""
         since = self._clock() - timing.REJECTIONS_KEPT_SECONDS
         while self._refused:
-            place, refused = next(iter(self._refused.items()))
+            namespaced_name, refused = next(iter(self._refused.items()))
             if max(rejected.at for rejected in refused.values()) >= since:
                 return
-            del self._refused[place]
+            del self._refused[namespaced_name]
 
     def _recent(self, namespace: str, name: str) -> Mapping[_Key, _Refused]:
         refused = self._refused.get((namespace, name))
@@ -214,8 +214,8 @@ class TakenNames:
         intent, owner = action.intent, controller_of(action.intent)
         if intent["kind"] != "ControllerRevision" or owner is None:
             return
-        place = (intent["metadata"]["namespace"], intent["metadata"]["name"])
-        self._taken.setdefault(owner["uid"], set()).add(place)
+        namespaced_name = (intent["metadata"]["namespace"], intent["metadata"]["name"])
+        self._taken.setdefault(owner["uid"], set()).add(namespaced_name)
         self._taken.move_to_end(owner["uid"])
         if len(self._taken) > _SETS:
             self._taken.popitem(last=False)
@@ -226,5 +226,8 @@ class TakenNames:
 
     def of_set(self, uid: str) -> tuple[Object, ...]:
         """Return the objects of other owners that have names for revisions of the set with this UID."""
-        stored = (self._store.get("ControllerRevision", *place) for place in sorted(self._taken.get(uid, ())))
+        stored = (
+            self._store.get("ControllerRevision", *namespaced_name)
+            for namespaced_name in sorted(self._taken.get(uid, ()))
+        )
         return tuple(obj for obj in stored if obj is not None and not is_controlled_by(obj, uid))

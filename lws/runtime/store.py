@@ -41,31 +41,31 @@ class _Index:
     def add(self, obj: Object) -> None:
         key = self._key_of(obj)
         if key is not None:
-            place = (obj["kind"], key)
-            self._buckets.setdefault(place, {})[_key(obj)] = obj
-            self._results.pop(place, None)
+            bucket_key = (obj["kind"], key)
+            self._buckets.setdefault(bucket_key, {})[_key(obj)] = obj
+            self._results.pop(bucket_key, None)
 
     def remove(self, obj: Object) -> None:
         key = self._key_of(obj)
-        place = (obj["kind"], key)
-        bucket = self._buckets.get(place) if key is not None else None
+        bucket_key = (obj["kind"], key)
+        bucket = self._buckets.get(bucket_key) if key is not None else None
         if bucket is not None:
             bucket.pop(_key(obj), None)
-            self._results.pop(place, None)
+            self._results.pop(bucket_key, None)
             if not bucket:
-                del self._buckets[place]
+                del self._buckets[bucket_key]
 
     def find(self, key: Hashable, kind: str) -> list[Object]:
         return list(self._buckets.get((kind, key), {}).values())
 
     def unchanged(self, key: Hashable, kind: str) -> tuple[Object, ...]:
-        place = (kind, key)
-        result = self._results.get(place)
+        bucket_key = (kind, key)
+        result = self._results.get(bucket_key)
         if result is None:
-            bucket = self._buckets.get(place)
+            bucket = self._buckets.get(bucket_key)
             if bucket is None:
                 return ()
-            result = self._results[place] = tuple(bucket.values())
+            result = self._results[bucket_key] = tuple(bucket.values())
         return result
 
 

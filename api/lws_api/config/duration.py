@@ -30,15 +30,15 @@ def parse(text: Any) -> timedelta:
         return text
     if text == "0":
         return timedelta()
-    whole = _WHOLE.fullmatch(text) if isinstance(text, str) else None
-    if whole is None:
+    match = _WHOLE.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise ValueError(f"must be a duration such as 15s, 5m or 1m30s, not {text!r}")
-    total = sum(float(number) * _MICROSECONDS[unit] for number, unit in _PART.findall(whole[2]))
+    total = sum(float(number) * _MICROSECONDS[unit] for number, unit in _PART.findall(match[2]))
     try:
         duration = timedelta(microseconds=total)
     except OverflowError as error:
         raise ValueError(f"{text!r} is longer than any duration can be") from error
-    return -duration if whole[1] == "-" else duration
+    return -duration if match[1] == "-" else duration
 
 
 def render(duration: timedelta) -> str:

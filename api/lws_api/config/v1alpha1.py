@@ -50,8 +50,8 @@ class _Section(KubeModel):
     def _empty_is_absent(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        known = {field.alias for field in cls.__pydantic_fields__.values()}
-        return {key: item for key, item in value.items() if item not in ("", None) or key not in known}
+        aliases = {field.alias for field in cls.__pydantic_fields__.values()}
+        return {key: item for key, item in value.items() if item not in ("", None) or key not in aliases}
 
 
 def _default_of(model: type[KubeModel], info: ValidationInfo) -> Any:

@@ -25,12 +25,12 @@ def definitions() -> Mapping[str, Mapping[str, Any]]:
     """Kind → its CustomResourceDefinition (apiextensions.k8s.io/v1). Shared by all callers: not to be
     changed.
     """
-    found = {}
+    by_kind = {}
     for entry in resources.files(__name__).iterdir():
         if entry.name.endswith(".yaml"):
             definition = yaml.load(entry.read_text(encoding="utf-8"), Loader=_LOADER)
-            found[definition["spec"]["names"]["kind"]] = definition
-    return found
+            by_kind[definition["spec"]["names"]["kind"]] = definition
+    return by_kind
 
 
 def defaulted(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,9 @@ def stored(raw: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     # What is no schema's business passes, as it does for the API server: type and metadata of the object
     # itself.
     own = {key: copy.deepcopy(value) for key, value in raw.items() if key in _OBJECT_FIELDS}
-    rest = {key: value for key, value in raw.items() if key not in _OBJECT_FIELDS}
+    remaining = {key: value for key, value in raw.items() if key not in _OBJECT_FIELDS}
     return own | _object(
-        rest, {"properties": {k: v for k, v in properties.items() if k not in _OBJECT_FIELDS}}
+        remaining, {"properties": {k: v for k, v in properties.items() if k not in _OBJECT_FIELDS}}
     )
 
 

@@ -129,14 +129,14 @@ def side_by_side(headings: tuple[str, str], texts: tuple[str, str]) -> Block:
 
 def _rows(kind: str, left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[Text | None, Text | None]]:
     for position in range(max(len(left), len(right))):
-        one = left[position] if position < len(left) else None
-        two = right[position] if position < len(right) else None
+        left_line = left[position] if position < len(left) else None
+        right_line = right[position] if position < len(right) else None
         if kind == "equal":
-            yield Text(one or ""), Text(two or "")
+            yield Text(left_line or ""), Text(right_line or "")
         else:
             yield (
-                Text(one, "red") if one is not None else None,
-                Text(two, "green") if two is not None else None,
+                Text(left_line, "red") if left_line is not None else None,
+                Text(right_line, "green") if right_line is not None else None,
             )
 
 

@@ -141,7 +141,9 @@ def doctor_blocks(facts: Installation, results: Results) -> Iterator[Block]:
     findings = [(name, result) for name, result in results if isinstance(result, Finding)]
     unchecked = [(name, result) for name, result in results if isinstance(result, Unchecked)]
     if findings:
-        rows = tuple(row(name, found.where, Text(found.what, "red"), found.do) for name, found in findings)
+        rows = tuple(
+            row(name, finding.where, Text(finding.what, "red"), finding.do) for name, finding in findings
+        )
         yield from (Text(""), Table(("CHECK", "WHERE", "FINDING", "WHAT TO DO"), rows))
     if unchecked:
         rows = tuple(row(name, Text(check.what, "yellow"), check.needs) for name, check in unchecked)
@@ -174,10 +176,10 @@ def _holders(facts: Installation) -> str:
 
 
 def _last_line(findings: int, unchecked: int) -> Text:
-    rest = f"; {unchecked} could not be checked" if unchecked else ""
+    suffix = f"; {unchecked} could not be checked" if unchecked else ""
     if findings:
-        return Text(f"{findings} finding{'s' if findings > 1 else ''}{rest}", "red")
-    return Text(f"nothing found{rest}", "yellow" if unchecked else "green")
+        return Text(f"{findings} finding{'s' if findings > 1 else ''}{suffix}", "red")
+    return Text(f"nothing found{suffix}", "yellow" if unchecked else "green")
 
 
 OLDEST_KUBERNETES = (1, 26)
@@ -200,15 +202,15 @@ def check_versions(facts: Installation) -> Iterator[Result]:
     server, manager = _minor(facts.server), manager_version(facts)
     if server is not None and server < OLDEST_KUBERNETES:
         oldest = ".".join(map(str, OLDEST_KUBERNETES))
-        what = f"is Kubernetes {facts.server}, older than {oldest}: workers would not start at ordinal 1"
-        yield Finding("API server", what, f"upgrade the cluster to Kubernetes {oldest} or newer")
+        problem = f"is Kubernetes {facts.server}, older than {oldest}: workers would not start at ordinal 1"
+        yield Finding("API server", problem, f"upgrade the cluster to Kubernetes {oldest} or newer")
     if not manager or _minor(manager) == _minor(__version__):
         return
     where = f"Deployment {facts.namespace}/{(facts.deployment or {})['metadata']['name']}"
     if (_minor(manager) or _FIRST) < _FIRST:
-        what = f"is upstream's controller, version {manager}: this command's predictions may be wrong"
+        problem = f"is upstream's controller, version {manager}: this command's predictions may be wrong"
         yield Finding(
-            where, what, "to move to the controller of this command, follow docs/operations/handover.md"
+            where, problem, "to move to the controller of this command, follow docs/operations/handover.md"
         )
     else:
         yield Finding(
@@ -311,8 +313,8 @@ def _served_versions(
         lacking = sorted(_fields(_schema(version)) - _fields(_schema(ours)))
         if lacking:
             more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
-            what = f"is older or of another release: it lacks {', '.join(lacking[:_SHOWN])}{more}"
-            yield Finding(where, f"{what}; the API server drops what it lacks", _UPGRADE)
+            problem = f"is older or of another release: it lacks {', '.join(lacking[:_SHOWN])}{more}"
+            yield Finding(where, f"{problem}; the API server drops what it lacks", _UPGRADE)
     old = sorted(set(status.get("storedVersions") or ()) - {version["name"] for version in desired})
     if old:
         yield Finding(
@@ -323,9 +325,9 @@ def _served_versions(
         )
     # With only one version, as in upstream's CRD, the webhook is never called.
     if len(stored) > 1 and (spec.get("conversion") or {}).get("strategy", "None") != "None":
-        what = "asks a webhook to convert, which this manager does not serve"
+        problem = "asks a webhook to convert, which this manager does not serve"
         do = f"{_UPGRADE}; then `kubectl patch crd {where.split()[-1]} --type=json -p='{_NO_CONVERSION}'`"
-        yield Finding(where, what, do)
+        yield Finding(where, problem, do)
 
 
 def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -336,11 +338,11 @@ def _fields(schema: Mapping[str, Any], path: str = "") -> set[str]:
     """Return the paths of fields outside pod templates, whose fields depend on the release of Kubernetes."""
     paths: set[str] = set()
     for name, field in (schema.get("properties") or {}).items():
-        here = f"{path}.{name}".lstrip(".")
-        paths.add(here)
+        field_path = f"{path}.{name}".lstrip(".")
+        paths.add(field_path)
         is_of_pods = name.endswith(("Template", "Templates"))
         if not is_of_pods or "leaderTemplate" in (field.get("properties") or {}):
-            paths |= _fields(field, here) | _fields(field.get("items") or {}, f"{here}[]")
+            paths |= _fields(field, field_path) | _fields(field.get("items") or {}, f"{field_path}[]")
     return paths
 
 
@@ -355,13 +357,15 @@ def check_managers(facts: Installation) -> Iterator[Result]:
     if isinstance(facts.service, Denied):
         yield Unchecked(where, facts.service.permission)
     elif facts.service is None:
-        what = "is missing: the API server cannot call the webhooks, and rejects sets"
-        yield Finding(where, what, "install the chart, or upgrade it with the same values")
+        problem = "is missing: the API server cannot call the webhooks, and rejects sets"
+        yield Finding(where, problem, "install the chart, or upgrade it with the same values")
     elif isinstance(facts.slices, Denied):
         yield Unchecked(f"endpoints of {where}", facts.slices.permission)
     elif not _is_answered(facts):
-        what = "has no ready endpoint: the API server cannot call the webhooks, and rejects sets"
-        yield Finding(where, what, f"check why no pod is ready: kubectl -n {facts.namespace} describe pods")
+        problem = "has no ready endpoint: the API server cannot call the webhooks, and rejects sets"
+        yield Finding(
+            where, problem, f"check why no pod is ready: kubectl -n {facts.namespace} describe pods"
+        )
 
 
 def _deployments(facts: Installation, managers: Sequence[Object]) -> Iterator[Finding]:
@@ -404,20 +408,20 @@ def check_webhooks(facts: Installation) -> Iterator[Result]:
 def _of_kind(facts: Installation, kind: str, name: str, stored: ReadMany) -> Iterator[Finding]:
     webhooks = list(hooks(stored))
     if not any(configuration["metadata"]["name"] == name for configuration, _ in webhooks):
-        what = (
+        problem = (
             "is missing: sets get no defaults and are not validated, and pods start without labels and LWS "
             "variables"
         )
-        yield Finding(f"{kind} {name}", what, "install the chart, or upgrade it with the same values")
+        yield Finding(f"{kind} {name}", problem, "install the chart, or upgrade it with the same values")
     for configuration, hook in webhooks:
         if configuration["metadata"]["name"] == name:
             yield from _of_hook(facts, f"{kind} {name}, webhook {hook['name']}", hook)
-    for other in sorted({configuration["metadata"]["name"] for configuration, _ in webhooks} - {name}):
+    for other_name in sorted({configuration["metadata"]["name"] for configuration, _ in webhooks} - {name}):
         yield Finding(
-            f"{kind} {other}",
+            f"{kind} {other_name}",
             "calls a second controller for the same sets",
             f"remove the installation that it belongs to, or this configuration if nothing serves it: "
-            f"`kubectl delete {kind.lower()} {other}`",
+            f"`kubectl delete {kind.lower()} {other_name}`",
         )
 
 
@@ -425,10 +429,10 @@ def _of_hook(facts: Installation, where: str, hook: Mapping[str, Any]) -> Iterat
     service: Object = hook["clientConfig"].get("service") or {}
     own = (facts.namespace, facts.configuration.internal_cert_management.webhook_service_name)
     if (service.get("namespace"), service.get("name")) != own:
-        asked = f"{service.get('namespace')}/{service.get('name')}" if service else "a URL"
+        target = f"{service.get('namespace')}/{service.get('name')}" if service else "a URL"
         yield Finding(
             where,
-            f"asks {asked}, while the manager is behind Service {'/'.join(own)}",
+            f"asks {target}, while the manager is behind Service {'/'.join(own)}",
             "upgrade the chart in the namespace where the manager runs, or name that namespace with -n",
         )
     if hook.get("failurePolicy", "Fail") != "Fail":
@@ -449,15 +453,15 @@ def check_certificate(facts: Installation) -> Iterator[Result]:
         return
     certificate = _decoded((facts.secret or {}).get("data") or {}, "tls.crt")
     if not certificate:
-        what = "is missing" if facts.secret is None else "holds no certificate (tls.crt)"
-        yield Finding(where, f"{what}: the webhooks cannot be served", _who_renews(settings.enable))
+        problem = "is missing" if facts.secret is None else "holds no certificate (tls.crt)"
+        yield Finding(where, f"{problem}: the webhooks cannot be served", _who_renews(settings.enable))
         return
     name = f"{settings.webhook_service_name}.{facts.namespace}.svc"
     if flaw := shown_flaw(certificate, (), (name,), facts.now):
         yield Finding(where, f"its certificate is {flaw}", _who_renews(settings.enable))
     elif (remaining := expiry(certificate) - facts.now) < timing.EXPIRES_SOON:
-        what = f"its certificate ends in {remaining.days} days, and it has not been renewed"
-        yield Finding(where, what, _who_renews(settings.enable))
+        problem = f"its certificate ends in {remaining.days} days, and it has not been renewed"
+        yield Finding(where, problem, _who_renews(settings.enable))
     yield from _bundles(facts, certificate, where)
 
 
@@ -497,9 +501,9 @@ def check_clashes(facts: Installation) -> Iterator[Result]:
             by_namespace[lws["metadata"]["namespace"]].append(lws)
     for namespace, sets in sorted(by_namespace.items()):
         # Report each pair only once, because the rule is symmetric.
-        for index, one in enumerate(sets):
-            for error in clash_errors(one, None, sets[:index]):
-                where = f"LeaderWorkerSet {namespace}/{one['metadata']['name']}"
+        for index, obj in enumerate(sets):
+            for error in clash_errors(obj, None, sets[:index]):
+                where = f"LeaderWorkerSet {namespace}/{obj['metadata']['name']}"
                 do = (
                     "delete one of the two, and create it under another name; with fewer groups both fit, too"
                 )
@@ -560,8 +564,8 @@ def _of_lease(facts: Installation, where: str, lease: Object) -> Iterator[Findin
     late = 0.0 if moment is None else (facts.now - moment - timing.LEASE_LATE).total_seconds()
     if moment is None or late > int(spec.get("leaseDurationSeconds") or 0):
         when = f"has not renewed it for {age(renewed, facts.now)}" if moment else "has never renewed it"
-        what = f"its holder {holder} {when}: no manager reconciles sets"
-        yield Finding(where, what, f"{_DO}; if both are fine, compare this machine's clock with theirs")
+        problem = f"its holder {holder} {when}: no manager reconciles sets"
+        yield Finding(where, problem, f"{_DO}; if both are fine, compare this machine's clock with theirs")
 
 
 def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, ...], when: datetime) -> str:
@@ -574,7 +578,9 @@ def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, .
         authorities = [read(part) for bundle in bundles for part in split(bundle) or (bundle,)]
     except UNREADABLE as error:
         return f"unreadable ({error})"
-    if authorities and not any(_is_issued(one, by) for one in _leading(chain) for by in authorities):
+    if authorities and not any(
+        _is_issued(issued, authority) for issued in _leading(chain) for authority in authorities
+    ):
         return "of another CA"
     uncovered = set(names) - names_in(chain[0])
     if uncovered:
@@ -585,8 +591,8 @@ def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, .
 def _leading(chain: Sequence[x509.Certificate]) -> Iterator[x509.Certificate]:
     """Yield the certificates of a chain from the first one on, as long as each is issued by the next."""
     yield chain[0]
-    for one, issuer in pairwise(chain):
-        if not _is_issued(one, issuer):
+    for certificate, issuer in pairwise(chain):
+        if not _is_issued(certificate, issuer):
             return
         yield issuer
 
@@ -606,17 +612,17 @@ def check_permissions(facts: Installation) -> Iterator[Result]:
         yield Unchecked(f"what {where} may do", facts.rights.permission)
         return
     if isinstance(facts.configuration_read, Denied):
-        what = "permissions needed only for gang scheduling or cert-manager"
-        yield Unchecked(what, facts.configuration_read.permission)
+        permissions = "permissions needed only for gang scheduling or cert-manager"
+        yield Unchecked(permissions, facts.configuration_read.permission)
     missing: dict[str, list[Right]] = {}
     for right, allowed in facts.rights.items():
         if not allowed:
             missing.setdefault(right.namespace, []).append(right)
     for namespace, rights in missing.items():
-        place = f"in namespace {namespace}" if namespace else "in the cluster"
+        scope = f"in namespace {namespace}" if namespace else "in the cluster"
         yield Finding(
             where,
-            f"may not, {place}: {', '.join(sorted(map(str, rights)))}",
+            f"may not, {scope}: {', '.join(sorted(map(str, rights)))}",
             "upgrade the chart, which grants them, and check that its roles and bindings are unchanged",
         )
 

@@ -46,7 +46,7 @@ async def _history(session: Session, name: NamedSet, number: int | None, output:
         for revision in chosen:
             click.echo(f"controllerrevision.apps/{revision.name}")
     elif output in ("json", "yaml"):
-        dump(history_data(history, chosen, whole=number is not None), output)
+        dump(history_data(history, chosen, with_content=number is not None), output)
     elif number is not None:
         show(one_revision(history, chosen[0], session.now))
     elif chosen:
@@ -97,12 +97,15 @@ def one_revision(history: History[Any], revision: Any, now: datetime) -> Iterato
     return described(facts, {"Change": changes(history, revision), heading: recorded})
 
 
-def history_data(history: History[Any], revisions: Sequence[Any], *, whole: bool) -> dict[str, Any]:
-    """Return revisions as data. whole: whether to include the content that they record."""
-    return {"name": history.name, "revisions": [_data(history, revision, whole) for revision in revisions]}
+def history_data(history: History[Any], revisions: Sequence[Any], *, with_content: bool) -> dict[str, Any]:
+    """Return revisions as data. with_content: whether to include the content that they record."""
+    return {
+        "name": history.name,
+        "revisions": [_data(history, revision, with_content) for revision in revisions],
+    }
 
 
-def _data(history: History[Any], revision: Any, whole: bool) -> dict[str, Any]:
+def _data(history: History[Any], revision: Any, with_content: bool) -> dict[str, Any]:
     data: dict[str, Any] = {
         "revision": revision.number,
         "key": revision.key,
@@ -116,7 +119,7 @@ def _data(history: History[Any], revision: Any, whole: bool) -> dict[str, Any]:
         data["changeCause"] = history.causes[revision.name]
     if revision.broken:
         data["broken"] = revision.broken
-    elif whole:
+    elif with_content:
         _, name = history.recorded_as
         data[name] = history.recorded(revision)
     return data
@@ -127,7 +130,7 @@ def changes(history: History[Any], revision: Any) -> list[str]:
     if revision.broken:
         return []
     position = history.revisions.index(revision)
-    earlier = [other for other in history.revisions[:position] if not other.broken]
+    earlier = [previous for previous in history.revisions[:position] if not previous.broken]
     if not earlier:
         return ["the first revision" if revision.number == 1 else "the oldest one that is kept"]
     return history.differences(earlier[-1], revision) or ["no change that affects pods"]

@@ -123,8 +123,8 @@ def manager(**flags: Any) -> int:
     )
     kubeconfig = flags.pop("kubeconfig") or os.environ.get("KUBECONFIG") or None
     path = flags.pop("config")
-    given = {name.replace("_", "-"): value for name, value in flags.items() if value is not None}
-    settings = load(path, given, os.environ)
+    overrides = {name.replace("_", "-"): value for name, value in flags.items() if value is not None}
+    settings = load(path, overrides, os.environ)
     configure(options)
     before_imports()
     # Imported late, because other subcommands need neither kopf nor the Kubernetes client.

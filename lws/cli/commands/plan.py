@@ -510,8 +510,8 @@ def _creation(obj: Object, now: datetime) -> Iterator[Text]:
 
 def _at_once(before: Object, after: Object) -> Iterator[str]:
     """Yield the changes that take effect without a rollout, except numbers of groups."""
-    rest = [{key: value for key, value in obj.items() if key not in _APART} for obj in (before, after)]
-    yield from explain(*rest)
+    remaining = [{key: value for key, value in obj.items() if key not in _APART} for obj in (before, after)]
+    yield from explain(*remaining)
     former = {role["name"]: role for role in before["roles"]}
     for role in after["roles"]:
         if role_before := former.get(role["name"]):
@@ -594,10 +594,10 @@ def _roles_row(number: int, step: StepAhead, key: str, numbers: Mapping[str, int
     of_key: dict[str, list[str]] = {}
     for change in step.changes:
         of_key.setdefault(change.key, []).append(f"{change.role} {change.before} → {change.after}")
-    what = "; ".join(f"revision {numbers.get(name, name)}: {', '.join(of)}" for name, of in of_key.items())
+    summary = "; ".join(f"revision {numbers.get(name, name)}: {', '.join(of)}" for name, of in of_key.items())
     old = {name: counts for name, counts in step.counts.items() if name != key}
     new = {key: step.counts.get(key, {})}
-    return row(str(number), str(step.slice_index), _summed(old), _summed(new), what)
+    return row(str(number), str(step.slice_index), _summed(old), _summed(new), summary)
 
 
 def _summed(counts: Counts) -> str:

@@ -107,8 +107,8 @@ async def _list(session: Session, output: str | None) -> int:
     elif readable:
         show(_tables(filter(None, tables), not session.namespace, output == "wide"))
     elif not sets:
-        place = f" in {session.namespace} namespace" if session.namespace else ""
-        click.echo(f"No resources found{place}.", err=True)
+        scope = f" in {session.namespace} namespace" if session.namespace else ""
+        click.echo(f"No resources found{scope}.", err=True)
     is_whole = len(readable) == len(sets) and all(listed is not None for _, listed in sets_by_kind)
     return 0 if is_whole and all(state.is_settled for state in readable) else 1
 
@@ -163,7 +163,7 @@ async def _show(session: Session, name: NamedSet, output: str | None) -> int:
 
 
 async def _follow(session: Session, name: NamedSet, timeout: float | None, wide: bool) -> int:
-    shown: list[Block] = []
+    blocks: list[Block] = []
     problem = ""
     try:
         async with asyncio.timeout(timeout):
@@ -173,18 +173,18 @@ async def _follow(session: Session, name: NamedSet, timeout: float | None, wide:
                     try:
                         state = await _read(session, name)
                     except ClusterError as error:
-                        if not _may_pass(error, bool(shown)):
+                        if not _may_pass(error, bool(blocks)):
                             raise
                         problem = error.message
                         pause = max(pause, (error.retry_after or 0) if isinstance(error, ApiError) else 0)
-                        draw([*shown, Text(f"{problem}; retrying", "yellow")])
+                        draw([*blocks, Text(f"{problem}; retrying", "yellow")])
                     else:
                         problem = ""
                         room = room_for(_LINES_BESIDE_GROUPS)
-                        shown = (
+                        blocks = (
                             [progress_line(state)] if room is None else list(status_blocks(state, room, wide))
                         )
-                        draw(shown)
+                        draw(blocks)
                         if state.is_settled:
                             return 0
                     await asyncio.sleep(pause)
@@ -309,16 +309,16 @@ def _table(
     waits: Callable[[_Line], object],
     columns: tuple[str, ...],
     row_of: Callable[[_Line], tuple[Text, ...]],
-    what: str,
+    noun: str,
 ) -> Iterator[Block]:
     """Yield a table of the rows that fit, in order but preferring waiting ones, and a line about the rest."""
     order = sorted(range(len(lines)), key=lambda position: not waits(lines[position]))
     cut = len(lines) if most is None else most
-    if shown := sorted(order[:cut]):
-        yield Table(columns, tuple(row_of(lines[position]) for position in shown))
+    if visible := sorted(order[:cut]):
+        yield Table(columns, tuple(row_of(lines[position]) for position in visible))
     if hidden := order[cut:]:
         waiting = sum(bool(waits(lines[position])) for position in hidden)
-        yield Text(f"and {len(hidden)} more {what}, {waiting} of them waiting")
+        yield Text(f"and {len(hidden)} more {noun}, {waiting} of them waiting")
 
 
 def _set_notes(state: StatusReport) -> Iterator[str]:

@@ -87,11 +87,11 @@ def undo(name: NamedSet, number: int, dry_run: str, output: str | None, target: 
 
 async def _undo(session: Session, name: NamedSet, options: UndoOptions) -> int:
     obj = await find(session, name)
-    history, way = await history_of(session, obj), _WAYS[obj["kind"]]
+    history, rules = await history_of(session, obj), _UNDO_RULES[obj["kind"]]
     number = options.number
     target = history.numbered(number) if number is not None else history.before(history.target)
     refuse_paused(obj, "undo")
-    way.check(obj, target)
+    rules.check(obj, target)
     if history.target is not None and history.is_same(history.target, target):
         skipped = f"skipped rollback (current template already matches revision {target.number})"
         report(obj, options.output, [changed(obj, skipped)])
@@ -105,19 +105,19 @@ async def _undo(session: Session, name: NamedSet, options: UndoOptions) -> int:
         )
 
     def go_back(read: Object) -> Awaitable[dict[str, Any]]:
-        operations = way.operations(history, read, target)
+        operations = rules.operations(history, read, target)
         return session.cluster.json_patch(
             Reference.to(read), operations, FIELD_MANAGER, dry_run=options.dry_run
         )
 
     after = await write_unless_changed(session, obj, go_back)
     headline = changed(after, f"rolled back to revision {target.number}", options.dry_run)
-    report(after, options.output, [headline, *way.consequences(history, after, target)])
+    report(after, options.output, [headline, *rules.consequences(history, after, target)])
     return 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _UndoRules:
     """How to roll back a kind of sets, if `check` raises no Refusal.
 
     operations: returns the JSON patch (RFC 6902) for the set as it is when it is written. consequences:
@@ -189,13 +189,13 @@ def _roles_consequences(history: RolesHistory, after: Object, target: RecordedRo
         yield Text(f"role {role} is restored: check its replicas")
 
 
-_WAYS: Mapping[str, _Way] = {
-    KIND: _Way(
+_UNDO_RULES: Mapping[str, _UndoRules] = {
+    KIND: _UndoRules(
         check,
         lambda history, lws, target: operations(lws, target),
         lambda history, after, target: impact_lines(impact(history.snapshot, after)),
     ),
-    ROLES_KIND: _Way(lambda obj, target: None, roles_operations, _roles_consequences),
+    ROLES_KIND: _UndoRules(lambda obj, target: None, roles_operations, _roles_consequences),
 }
 
 

@@ -209,7 +209,9 @@ def placement_warnings(facts: SetFacts) -> Iterator[str]:
 
 def _exclusive_annotation(role: RoleFacts) -> str:
     """Return the first annotation in the metadata of a role or its templates that places groups, or ""."""
-    keys = (key for _, place in _places(role) for key in _EXCLUSIVE if key in annotations_of(place))
+    keys = (
+        key for _, obj in _objects_with_metadata(role) for key in _EXCLUSIVE if key in annotations_of(obj)
+    )
     return next(keys, "")
 
 
@@ -221,8 +223,8 @@ def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
     """Yield errors about labels that identify children, and annotations that record a rollout's start."""
     for role in facts.roles:
         same = {NAME_LABEL: facts.name, ROLE_LABEL: role.name}
-        for path, place in _places(role):
-            labels = labels_of(place)
+        for path, obj in _objects_with_metadata(role):
+            labels = labels_of(obj)
             for key in _SET_BY_THE_CONTROLLER:
                 if key in labels and labels[key] != same.get(key):
                     why = "is set by the controller, which finds objects by it: remove it"
@@ -237,15 +239,15 @@ def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
 def reserved_warnings(facts: SetFacts) -> Iterator[str]:
     """Yield warnings about labels that the controller overwrites."""
     for role in facts.roles:
-        for path, place in _places(role):
-            if (value := labels_of(place).get(APP_LABEL)) is not None:
+        for path, obj in _objects_with_metadata(role):
+            if (value := labels_of(obj).get(APP_LABEL)) is not None:
                 yield (
                     f"{path}.labels[{APP_LABEL}]: {rendered(value)} is overwritten with "
                     f"<set>-<slice>-<role>: select pods by {NAME_LABEL} and {ROLE_LABEL}"
                 )
 
 
-def _places(role: RoleFacts) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _objects_with_metadata(role: RoleFacts) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield f"{role.path}.metadata", role.raw
     for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE):
         template = role.at(*field.path)
@@ -512,9 +514,9 @@ def clash_errors(
         for role in _external(facts)
         if (earlier := before.role(role.name) if before else None) is None or not earlier.is_external
     }
-    taken = {scaler: name for name, scaler in _scalers(others, needed) if name != facts.name}
+    owners = {scaler: name for name, scaler in _scalers(others, needed) if name != facts.name}
     for scaler, role in needed.items():
-        owner = taken.get(scaler)
+        owner = owners.get(scaler)
         if owner is not None:
             why = (
                 f"would need the {SCALER_KIND} {scaler}, which DisaggregatedSet "

@@ -72,8 +72,8 @@ def strategy_of(role: Role) -> dict[str, Any]:
     If maxSurge and maxUnavailable are both 0 at some number of groups, a webhook would reject that number and
     block the rollout. Such a strategy gets the default maxUnavailable.
     """
-    given = {name: value for name, value in (role.rolling or {}).items() if value is not None}
-    rolling = {field.name: given.get(field.name, field.stored_default) for field in _LIMITS}
+    configured = {name: value for name, value in (role.rolling or {}).items() if value is not None}
+    rolling = {field.name: configured.get(field.name, field.stored_default) for field in _LIMITS}
     surge = scaled(rolling[fields.MAX_SURGE.name], 1, round_up=True)
     if max(surge, scaled(rolling[fields.MAX_UNAVAILABLE.name], 1, round_up=False)) <= 0:
         rolling[fields.MAX_UNAVAILABLE.name] = fields.MAX_UNAVAILABLE.stored_default
@@ -100,12 +100,12 @@ def placed(
             _expression(SLICE_LABEL, "Exists"),
         ]
         apart.append(term(strangers, placement.topology))
-    given = affinity or {}
+    base = affinity or {}
     add = with_preferred if placement.strength == PlacementStrength.PREFERRED else with_terms
     return {
-        **given,
-        "podAffinity": add(given.get("podAffinity"), [beside]),
-        "podAntiAffinity": add(given.get("podAntiAffinity"), apart),
+        **base,
+        "podAffinity": add(base.get("podAffinity"), [beside]),
+        "podAntiAffinity": add(base.get("podAntiAffinity"), apart),
     }
 
 

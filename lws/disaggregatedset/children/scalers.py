@@ -50,11 +50,11 @@ def plan_scalers(seen: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str)
     external = [role.name for role in spec.roles if role.is_external]
     existing = _existing_scalers(seen)
     seeds = {role: seed(seen, spec.slices, role, key) for role in external}
-    kept = [_keep(seen, existing[role], role, seeds[role]) for role in external if role in existing]
-    kept += [_excess(role, existing[role], spec.slices) for role in external if role in existing]
+    updates = [_keep(seen, existing[role], role, seeds[role]) for role in external if role in existing]
+    updates += [_excess(role, existing[role], spec.slices) for role in external if role in existing]
     created = [_create(seen, role, seeds[role]) for role in external if role not in existing]
     deleted = [_delete(seen, scaler, role) for role, scaler in existing.items() if role not in external]
-    return merge_plans(*kept, *created, *deleted)
+    return merge_plans(*updates, *created, *deleted)
 
 
 def scaler_counts(seen: DisaggregatedSnapshot) -> dict[str, int]:

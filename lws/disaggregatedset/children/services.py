@@ -50,7 +50,7 @@ def plan_services(
         }
         children = [child for child in seen.of_slice(index) if not child.is_terminating]
         by_key: dict[str, dict[str, ChildFacts]] = {}
-        for child in sorted(children, key=lambda each: not each.is_legacy):
+        for child in sorted(children, key=lambda child: not child.is_legacy):
             by_key.setdefault(child.key, {})[child.role] = child
         complete = {
             revision

@@ -78,18 +78,18 @@ def plan_role_upkeep(set_name: str, child: Object, live: LiveRole | None, record
     if live is not None:
         role, in_effect = live
         now, former = role.metadata, recorded.metadata if recorded is not None else {}
-        given = _with(labels, now.get("labels"), former.get("labels"))
+        merged_labels = _with(labels, now.get("labels"), former.get("labels"))
         of_role = _with(annotations, now.get("annotations"), former.get("annotations"))
-        kept = {key: value for key, value in annotations.items() if key in _NOT_OF_ROLES}
+        preserved = {key: value for key, value in annotations.items() if key in _NOT_OF_ROLES}
         of_role = {key: value for key, value in of_role.items() if key not in _NOT_OF_ROLES}
-        desired = {"metadata": {"labels": {**given, **own}, "annotations": {**of_role, **kept}}}
-        shown = _values_of(child)
-        if shown != in_effect:
-            current |= _tree_of(shown)
+        desired = {"metadata": {"labels": {**merged_labels, **own}, "annotations": {**of_role, **preserved}}}
+        values = _values_of(child)
+        if values != in_effect:
+            current |= _tree_of(values)
             desired |= _tree_of(in_effect)
     patch = merge_patch(current, desired)
-    due = without_tool_keys(child, patch) if patch else {}
-    return repair(child, {"its labels or its role were edited": due})
+    remaining = without_tool_keys(child, patch) if patch else {}
+    return repair(child, {"its labels or its role were edited": remaining})
 
 
 def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple
             {"spec": former.spec}
         ):
             paths.append(f"spec.roles[{index}].{fields.SCHEDULING}")
-        now, then = (each.metadata.get("annotations") or {} for each in (role, former))
+        now, then = (version.metadata.get("annotations") or {} for version in (role, former))
         paths += [
             f"spec.roles[{index}].metadata.annotations[{key}]"
             for key in PLACEMENT_ANNOTATIONS
@@ -118,21 +118,21 @@ def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple
 
 
 def _with(
-    stored: Mapping[str, str], given: Mapping[str, str] | None, former: Mapping[str, str] | None
+    stored: Mapping[str, str], current: Mapping[str, str] | None, former: Mapping[str, str] | None
 ) -> dict[str, str]:
     """Return the stored values with the role's, without those that the role had when it was recorded."""
     removed = inherited(former).keys()
-    return {**{key: value for key, value in stored.items() if key not in removed}, **inherited(given)}
+    return {**{key: value for key, value in stored.items() if key not in removed}, **inherited(current)}
 
 
 def _values_of(raw: Object) -> _Values:
     """Return the fields of a child or a role that take effect at once, with the defaults of the API."""
     optional = (field.stored_in(raw) for field in _AT_ONCE_OPTIONAL)
-    given = ((field, field.stored_in(raw)) for field in _AT_ONCE_WITH_DEFAULT)
+    with_default = ((field, field.stored_in(raw)) for field in _AT_ONCE_WITH_DEFAULT)
     retention = {**_RETENTION, **(fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.stored_in(raw) or {})}
     backoff = fields.RESTART_BACKOFF.stored_in(raw)
     completed = completed_backoff(backoff) if backoff is not None else None
-    return (*optional, *(_or_default(*each) for each in given), retention, completed)
+    return (*optional, *(_or_default(*pair) for pair in with_default), retention, completed)
 
 
 def _or_default(field: fields.Field, value: Any) -> Any:

@@ -126,21 +126,23 @@ class DisaggregatedObserver:
         return self._members.groups_of(leader)
 
     def _orphans(self, obj: Object) -> tuple[Object, ...]:
-        place = (obj["metadata"]["namespace"], obj["metadata"]["name"])
+        namespaced_name = (obj["metadata"]["namespace"], obj["metadata"]["name"])
         return tuple(
-            each
-            for each in self._store.labelled(NAME_LABEL, *place, CHILD_KIND)
-            if controller_of(each) is None
-            and not is_terminating(each)
-            and identity_of(place[1], each["metadata"]["name"]) is not None
+            child
+            for child in self._store.labelled(NAME_LABEL, *namespaced_name, CHILD_KIND)
+            if controller_of(child) is None
+            and not is_terminating(child)
+            and identity_of(namespaced_name[1], child["metadata"]["name"]) is not None
         )
 
     def _revisions(self, obj: Object) -> tuple[RecordedRoles, ...]:
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
         own = self._store.controlled_by(obj["metadata"]["uid"], "ControllerRevision")
         orphans = self._store.labelled(NAME_LABEL, namespace, name, "ControllerRevision")
-        by_name = {each["metadata"]["name"]: each for each in (*own, *orphans) if is_ours(each, obj)}
-        return tuple(self._memory.parsed(by_name[each]) for each in sorted(by_name))
+        by_name = {
+            revision["metadata"]["name"]: revision for revision in (*own, *orphans) if is_ours(revision, obj)
+        }
+        return tuple(self._memory.parsed(by_name[revision_name]) for revision_name in sorted(by_name))
 
     async def _strangers(self, obj: Object, desired: _Names) -> Named:
         """Return live objects of other owners that have names of this set's objects."""
@@ -162,7 +164,7 @@ class _Names:
         self._obj, self._name = obj, obj["metadata"]["name"]
         self._spec = spec.parse(obj)
         self._recorded = {revision.name for revision in revisions}
-        newest = max(revisions, key=lambda each: each.number, default=None)
+        newest = max(revisions, key=lambda revision: revision.number, default=None)
         self._target = newest.key if newest is not None else ""
         self._keys = {child.key for child in children} | ({self._target} - {""})
 

@@ -244,7 +244,7 @@ def _undone_roles(
     roles: Iterable[Object], desired: RolesRecord, counts: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
     """Yield the roles in the recorded order, so that upstream computes the same key."""
-    live = {each["name"]: each for each in roles}
+    live = {role["name"]: role for role in roles}
     for part in desired.parts:
         name = part["name"]
         if name in live:
@@ -284,7 +284,7 @@ def _returned(part: Object, live: Iterable[Object], counts: Mapping[str, int]) -
     """
     if _is_external(part):
         return dict(part)
-    static = [each["spec"].get("replicas") for each in live if not _is_external(each)]
+    static = [role["spec"].get("replicas") for role in live if not _is_external(role)]
     is_at_rest = bool(static) and all(count == 0 for count in static)
     count = 0 if is_at_rest else max(counts.get(part["name"], 1), 1)
     return {**part, "spec": {"replicas": count, **part["spec"]}}

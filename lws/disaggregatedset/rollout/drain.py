@@ -54,10 +54,10 @@ class Drain:
 
     def whole(self, revision: RevisionCounts) -> bool:
         """Delete all groups of a revision, and return whether the minimum of ready groups allows it."""
-        left = self.left[revision.key]
-        if not all(self._may_be(revision, role, 0) for role in left):
+        remaining = self.left[revision.key]
+        if not all(self._may_be(revision, role, 0) for role in remaining):
             return False
-        for role in left:
+        for role in remaining:
             self._take(revision, role, 0)
         return True
 
@@ -65,10 +65,10 @@ class Drain:
         """Lower one child by one group although its siblings stay, and return whether the minimum of ready
         groups allows it.
         """
-        left = self.left[revision.key].get(role, 0)
-        if not left or not self._may_be(revision, role, left - 1):
+        remaining = self.left[revision.key].get(role, 0)
+        if not remaining or not self._may_be(revision, role, remaining - 1):
             return False
-        self._take(revision, role, left - 1)
+        self._take(revision, role, remaining - 1)
         return True
 
     @property
@@ -85,15 +85,15 @@ class Drain:
 
     def _take_broken(self, revision: RevisionCounts) -> None:
         """Delete the groups of a revision that are not ready first, except the last group of a role."""
-        for role, left in self.left[revision.key].items():
-            going = min(revision.of(role).broken_on_top, left - 1, self.to_delete[role])
-            if going > 0:
-                self._take(revision, role, max(left - going, self._lowest(revision, role)))
+        for role, remaining in self.left[revision.key].items():
+            removed = min(revision.of(role).broken_on_top, remaining - 1, self.to_delete[role])
+            if removed > 0:
+                self._take(revision, role, max(remaining - removed, self._lowest(revision, role)))
 
     def _lower(self, revision: RevisionCounts) -> None:
         planned = {
-            role: max(0, left - max(0, self.to_delete[role]), self._lowest(revision, role))
-            for role, left in self.left[revision.key].items()
+            role: max(0, remaining - max(0, self.to_delete[role]), self._lowest(revision, role))
+            for role, remaining in self.left[revision.key].items()
         }
         emptied = [role for role, count in planned.items() if count == 0 < self.left[revision.key][role]]
         if emptied and self._may_go(revision) and self.whole(revision):
@@ -107,36 +107,39 @@ class Drain:
         that the oldest revision is deleted last.
         """
         newer = self.state.old[: self.state.old.index(revision)]
-        return self.may_empty and not any(any(self.left[each.key].values()) for each in newer)
+        return self.may_empty and not any(
+            any(self.left[newer_revision.key].values()) for newer_revision in newer
+        )
 
     def _lowest(self, revision: RevisionCounts, role: str) -> int:
         """Return the lowest count of the child that the minimum of ready groups allows."""
-        left, child = self.left[revision.key][role], revision.of(role)
-        ready = child.lowest(self.spare[role] + child.cost(left))
+        remaining, child = self.left[revision.key][role], revision.of(role)
+        ready = child.lowest(self.spare[role] + child.cost(remaining))
         return min(
-            left, max(ready, child.once_started.lowest(self.hope[role] + child.once_started.cost(left)))
+            remaining,
+            max(ready, child.once_started.lowest(self.hope[role] + child.once_started.cost(remaining))),
         )
 
     def _may_be(self, revision: RevisionCounts, role: str, count: int) -> bool:
         """Return whether the minimum of ready groups allows this count of the child."""
-        left, child = self.left[revision.key][role], revision.of(role)
-        is_spare = _cost(child, left, count) <= self.spare[role]
-        return is_spare and _cost(child.once_started, left, count) <= self.hope[role]
+        remaining, child = self.left[revision.key][role], revision.of(role)
+        is_spare = _cost(child, remaining, count) <= self.spare[role]
+        return is_spare and _cost(child.once_started, remaining, count) <= self.hope[role]
 
     def _has_siblings(self, revision: RevisionCounts, role: str) -> bool:
         return any(count for other, count in self.left[revision.key].items() if other != role)
 
     def _take(self, revision: RevisionCounts, role: str, count: int) -> None:
-        left, child = self.left[revision.key][role], revision.of(role)
-        self.spare[role] -= _cost(child, left, count)
-        self.hope[role] -= _cost(child.once_started, left, count)
-        self.to_delete[role] = self.to_delete.get(role, 0) - (left - count)
+        remaining, child = self.left[revision.key][role], revision.of(role)
+        self.spare[role] -= _cost(child, remaining, count)
+        self.hope[role] -= _cost(child.once_started, remaining, count)
+        self.to_delete[role] = self.to_delete.get(role, 0) - (remaining - count)
         self.left[revision.key][role] = count
 
 
-def _cost(child: Count, left: int, count: int) -> int:
-    """Return the number of ready groups lost by lowering a child from `left` to `count`."""
-    return child.cost(count) - child.cost(left)
+def _cost(child: Count, before: int, count: int) -> int:
+    """Return the number of ready groups lost by lowering a child from `before` to `count`."""
+    return child.cost(count) - child.cost(before)
 
 
 # --- Decide with how many groups the deleted children of old revisions are recreated.

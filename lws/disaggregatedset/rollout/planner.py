@@ -28,9 +28,11 @@ def next_step(state: SliceState, paused: bool = False) -> SliceStep:
     abandoned = _abandoned(state, step)
     if abandoned:
         # Abandoned children need no write, so the next step follows at once.
-        rest = next_step(_without(state, abandoned), paused)
-        keys = abandoned.keys() | rest.old.keys()
-        return replace(rest, old={key: {**abandoned.get(key, {}), **rest.old.get(key, {})} for key in keys})
+        following = next_step(_without(state, abandoned), paused)
+        keys = abandoned.keys() | following.old.keys()
+        return replace(
+            following, old={key: {**abandoned.get(key, {}), **following.old.get(key, {})} for key in keys}
+        )
     drained = tuple(revision.key for revision in state.old if not any(_existing(revision)))
     if step.is_empty and not step.waiting_for and not step.is_done:
         step = replace(step, waiting_for=still_waiting_for(state))
@@ -182,8 +184,8 @@ def _last_of_a_role(state: SliceState, pace: Proportions, old: Counts, new: Coun
 
 
 def _exchanged(state: SliceState, desired: Counts, drain: Drain) -> SliceStep | None:
-    left = {role.name: drain.remaining(role.name) for role in state.roles}
-    raises, are_waiting = raised(state, desired, left)
+    remaining = {role.name: drain.remaining(role.name) for role in state.roles}
+    raises, are_waiting = raised(state, desired, remaining)
     if not drain.lowered and not raises:
         return None
     return SliceStep(new=raises, old=drain.lowered, goes_on=are_waiting)
@@ -217,7 +219,7 @@ def _is_partial(state: SliceState, revision: RevisionCounts) -> bool:
         count = revision.counts.get(role.name)
         if count is None or count.desired:
             continue
-        if count.initial or any(each.of(role.name).desired for each in older):
+        if count.initial or any(older_revision.of(role.name).desired for older_revision in older):
             return True
     return False
 
@@ -267,8 +269,8 @@ class Proportions:
         """Return old counts one step ahead of the role that has advanced most. No count rises."""
         pairs = [(initial, count) for initial, count in zip(self.initial, old, strict=True) if initial > 0]
         reached = max((0, *((initial - count) * self.steps // initial for initial, count in pairs)))
-        left = (max(0, initial - (reached + 1) * initial // self.steps) for initial in self.initial)
-        return tuple(map(min, old, left))
+        remaining = (max(0, initial - (reached + 1) * initial // self.steps) for initial in self.initial)
+        return tuple(map(min, old, remaining))
 
 
 def pace_of(state: SliceState) -> Proportions:
@@ -290,11 +292,11 @@ def _ceil(number: int, divisor: int) -> int:
 
 
 def raised(
-    state: SliceState, desired: tuple[int, ...], left: Mapping[str, int]
+    state: SliceState, desired: tuple[int, ...], remaining: Mapping[str, int]
 ) -> tuple[dict[str, int], bool]:
     """Return the counts to raise now, by role, and whether others are raised once there is room.
 
-    `left` holds the old groups of each role after the step, if it lowers any. A role for which the spec
+    `remaining` holds the old groups of each role after the step, if it lowers any. A role for which the spec
     leaves no room is neither raised nor waited for.
     """
     rising = {
@@ -302,7 +304,7 @@ def raised(
         for role, count in zip(state.roles, desired, strict=True)
         if count > state.new.of(role.name).desired
         and role.name not in state.missing
-        and left.get(role.name, 0) + count <= role.ceiling
+        and remaining.get(role.name, 0) + count <= role.ceiling
     }
     now = {role.name: count for role, count in rising.items() if _has_room(state, role, count)}
     if _would_be_partial(state, now):

@@ -60,11 +60,11 @@ def apply(state: SliceState, step: SliceStep) -> SliceState:
     for revision in state.old:
         if revision.key in step.drained:
             continue
-        left = {role: count.desired for role, count in revision.counts.items()} | dict(
+        remaining = {role: count.desired for role, count in revision.counts.items()} | dict(
             step.old.get(revision.key, {})
         )
         counts = {
-            role: _ready(n, n if step.starts else revision.of(role).initial) for role, n in left.items()
+            role: _ready(n, n if step.starts else revision.of(role).initial) for role, n in remaining.items()
         }
         old.append(RevisionCounts(revision.key, counts))
     if step.starts:

@@ -139,7 +139,7 @@ class SliceState:
 
     def serving(self, role: str) -> int:
         """Count the ready groups of the role over all revisions."""
-        return sum(each.of(role).serving for each in (*self.old, self.new))
+        return sum(revision.of(role).serving for revision in (*self.old, self.new))
 
     def old_starting(self, role: str) -> int:
         """Count the starting groups of the role on old revisions."""

@@ -134,8 +134,8 @@ def _with_live_numbers(targets: RoleTargets, role: Role, key: str) -> Role:
         numbers = replace(role, replicas=live.replicas, is_external=live.is_external)
         return replace(numbers, rolling=live.rolling, start_after=live.start_after)
     children = targets.snapshot.children
-    kept = (child.desired for child in children if (child.role, child.key) == (role.name, key))
-    return replace(role, replicas=max(kept, default=0))
+    counts = (child.desired for child in children if (child.role, child.key) == (role.name, key))
+    return replace(role, replicas=max(counts, default=0))
 
 
 def _targets_of(targets: RoleTargets, index: int, former: RoleTargets | None) -> RoleTargets:
@@ -193,7 +193,7 @@ def _course(before: _SliceBefore, why: str) -> Course:
         baseline(within, before.roles, lost_before(within, before.roles)) if step.starts else within.memory
     )
     planned = merge_plans(Plan((recreated,)), plan_step(replace(within, memory=memory), before.state, step))
-    waiting_for = "; ".join(each for each in (step.waiting_for, planned.waiting_for) if each)
+    waiting_for = "; ".join(reason for reason in (step.waiting_for, planned.waiting_for) if reason)
     where = f"slice {within.index}: {waiting_for}" if waiting_for else ""
     again_after = soonest((planned.again_after, *_judgements(within)))
     # Groups of deleted children count until they are deleted too.
@@ -264,9 +264,11 @@ def slices_that_may_step(
     `slices` is the desired number, `most` is `maxUpdatingSlices`: None for no limit; below 1 counts as 1.
     Rollouts that have begun continue even above the limit. Others begin in the order of their indices.
     """
-    remaining = sorted((each for each in progress if each.index < slices), key=lambda each: each.index)
-    updating = [each.index for each in remaining if each.is_updating]
-    waiting = [each.index for each in remaining if each.has_old and not each.has_begun]
+    remaining = sorted(
+        (slice_ for slice_ in progress if slice_.index < slices), key=lambda slice_: slice_.index
+    )
+    updating = [slice_.index for slice_ in remaining if slice_.is_updating]
+    waiting = [slice_.index for slice_ in remaining if slice_.has_old and not slice_.has_begun]
     if most is None:
         return frozenset((*updating, *waiting))
     return frozenset((*updating, *waiting[: max(0, max(1, most) - len(updating))]))
@@ -279,12 +281,12 @@ def slices_recorded(
 
     Rollouts that have begun continue. Others begin in the order of their indices, and at least one may.
     """
-    rolling = [each for each in progress if each.has_old and each.index in may_step]
-    taken, waiting = 0, set[int]()
-    for number, each in enumerate(sorted(rolling, key=lambda each: (not each.has_begun, each.index))):
-        taken += each.records
-        if number and taken > most and not each.has_begun:
-            waiting.add(each.index)
+    rolling = [slice_ for slice_ in progress if slice_.has_old and slice_.index in may_step]
+    total, waiting = 0, set[int]()
+    for number, slice_ in enumerate(sorted(rolling, key=lambda slice_: (not slice_.has_begun, slice_.index))):
+        total += slice_.records
+        if number and total > most and not slice_.has_begun:
+            waiting.add(slice_.index)
     return may_step - waiting
 
 

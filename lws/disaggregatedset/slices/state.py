@@ -68,18 +68,18 @@ def recorded_children(obj: Object) -> dict[str, int]:
 
 
 def _rollouts(obj: Object) -> Mapping[str, Any]:
-    known = (obj.get("status") or {}).get("rollouts")
-    return known if is_mapping(known) else {}
+    rollouts = (obj.get("status") or {}).get("rollouts")
+    return rollouts if is_mapping(rollouts) else {}
 
 
-def _memory(known: Any) -> RolloutMemory | None:
-    if not is_mapping(known) or not isinstance(known.get("revision"), str):
+def _memory(stored: Any) -> RolloutMemory | None:
+    if not is_mapping(stored) or not isinstance(stored.get("revision"), str):
         return None
-    return RolloutMemory(known["revision"], _counts(known, "initialReplicas"), _counts(known, "targets"))
+    return RolloutMemory(stored["revision"], _counts(stored, "initialReplicas"), _counts(stored, "targets"))
 
 
-def _counts(known: Mapping[str, Any], field: str) -> dict[str, int]:
-    counts = known.get(field)
+def _counts(stored: Mapping[str, Any], field: str) -> dict[str, int]:
+    counts = stored.get(field)
     pairs = counts.items() if is_mapping(counts) else ()
     return {name: count for name, count in pairs if type(count) is int and count >= 0}
 
@@ -160,7 +160,7 @@ def slice_state(
     """Build the state of a slice; `keys` are the target revision, then the old ones, newest first."""
     desired, *old = keys
     by_key = {key: [child for child in children if child.key == key] for key in keys}
-    standing = [each for each in by_key[desired] if not each.is_terminating]
+    standing = [child for child in by_key[desired] if not child.is_terminating]
     if memory is None and not standing:
         # The annotations of the children belong to a former rollout.
         memory = RolloutMemory("")
@@ -201,9 +201,11 @@ class RoleTargets:
     def in_slice(self, index: int, memory: RolloutMemory | None) -> Roles:
         """Return the targets of all roles in a slice, removed ones included; `memory` is its record."""
         names = frozenset(role.name for role in self.spec.roles)
-        known = {each.role for each in self.snapshot.of_slice(index)}
+        existing = {child.role for child in self.snapshot.of_slice(index)}
         targets = [self._target(role, index, memory) for role in self.spec.roles]
-        removed = [RoleTarget(name, 0, DEFAULT.surge, DEFAULT.unavailable) for name in sorted(known - names)]
+        removed = [
+            RoleTarget(name, 0, DEFAULT.surge, DEFAULT.unavailable) for name in sorted(existing - names)
+        ]
         return Roles((*targets, *removed), names)
 
     def _target(self, role: Role, index: int, memory: RolloutMemory | None) -> RoleTarget:
@@ -228,18 +230,18 @@ class RoleTargets:
         other roles, because the role's scaler requests fewer groups than there are slices.
         """
         slices, scaled = self.spec.slices, scaler_counts(self.snapshot)
-        found = []
+        descriptions = []
         for role in self.spec.roles:
             total = scaled.get(role.name, slices) if role.is_external else slices
-            has_others = total < slices and any(self._count(each, total) for each in self.spec.roles)
+            has_others = total < slices and any(self._count(any_role, total) for any_role in self.spec.roles)
             if slices > 1 and has_others:
                 where = f"slice {total}" if total == slices - 1 else f"slices {total} to {slices - 1}"
                 scaler = scaler_name(self.snapshot.obj["metadata"]["name"], role.name)
-                found.append(
+                descriptions.append(
                     f"{where}: role {role.name}: no group: its scaler {scaler} asks for {total} "
                     f"in {slices} slices"
                 )
-        return tuple(found)
+        return tuple(descriptions)
 
 
 # --- Read how many groups of a role a rollout may add, and how many may be unavailable. Percentages of

@@ -50,7 +50,7 @@ class SliceFacts:
     def child(self, role: str, key: str) -> ChildFacts | None:
         """Return the child of a role at a revision; of two, the one with a slice in its name."""
         of_role = [child for child in self.children if (child.role, child.key) == (role, key)]
-        return min(of_role, key=lambda each: each.is_legacy, default=None)
+        return min(of_role, key=lambda child: child.is_legacy, default=None)
 
 
 def plan_step(within: SliceFacts, state: SliceState, step: SliceStep) -> Plan:
@@ -88,8 +88,8 @@ def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
             INITIAL_REPLICAS_ANNOTATION: str(initial.get(child.name, child.desired)),
             OTHERS_INITIAL_REPLICAS_ANNOTATION: others,
         }
-        known = annotations_of(child.obj)
-        changed = {key: value for key, value in desired.items() if known.get(key) != value}
+        annotations = annotations_of(child.obj)
+        changed = {key: value for key, value in desired.items() if annotations.get(key) != value}
         if changed:
             patch = {"metadata": {"annotations": changed}}
             why = "a rollout begins with so many groups"
@@ -156,8 +156,8 @@ def _too_early(within: SliceFacts, state: SliceState, role: Role) -> Plan | None
     """Plan to wait for the roles that must start earlier; in a rollout, roles do not wait for others."""
     if within.is_rolling:
         return None
-    counts = {each.name: state.new.of(each.name) for each in state.roles}
-    targets = {each.name: each.target for each in state.roles}
+    counts = {role_target.name: state.new.of(role_target.name) for role_target in state.roles}
+    targets = {role_target.name: role_target.target for role_target in state.roles}
     for name in role.start_after:
         if targets.get(name) and not counts[name].ready:
             waited_for = f"{role.name} of slice {within.index} waits for a ready group of {name} (startAfter)"
@@ -253,14 +253,14 @@ def creations(
     """
     for revision in state.old:
         for name, count in revision.counts.items():
-            left = step.old.get(revision.key, {}).get(name, count.desired)
-            recorded = targets.recorded(revision.key) if count.is_lost and left else None
+            remaining = step.old.get(revision.key, {}).get(name, count.desired)
+            recorded = targets.recorded(revision.key) if count.is_lost and remaining else None
             role = recorded.role(name) if recorded is not None else None
             identity = Identity(within.index, revision.key, name)
             if _name_of(within.snapshot, identity) in within.snapshot.lingering:
                 continue
             if recorded is not None and role is not None:
-                create = create_child(within, role, revision.key, left, recorded.placement)
+                create = create_child(within, role, revision.key, remaining, recorded.placement)
                 # Upstream annotates the children with which a rollout begins in the same way.
                 if count.initial is not None:
                     create = annotated(create, INITIAL_REPLICAS_ANNOTATION, str(count.initial))

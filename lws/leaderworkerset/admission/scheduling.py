@@ -32,7 +32,7 @@ from lws_api.leaderworkerset.v1 import (
     StartupPolicy,
 )
 
-_PLACES = (SCHEDULING, REPLICA, LEADER, WORKER)
+_SECTIONS = (SCHEDULING, REPLICA, LEADER, WORKER)
 _EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
 
@@ -119,7 +119,7 @@ def _without_counts(value: Any) -> Any:
 
 
 def _policy_errors(raw: Mapping[str, Any], spec: SetSpec, levels: Sequence[Level]) -> Iterator[FieldError]:
-    gangs = {place: place.child("schedulingPolicy").child("gang") for place in _PLACES}
+    gangs = {section: section.child("schedulingPolicy").child("gang") for section in _SECTIONS}
     for gang in gangs.values():
         field = gang.child("minGroupCount")
         if field.stored_in(raw) is not None:
@@ -127,17 +127,17 @@ def _policy_errors(raw: Mapping[str, Any], spec: SetSpec, levels: Sequence[Level
     if Level.ROLE in levels and spec.size < 2:
         yield invalid(fields.SIZE, spec.size, "leader/worker scheduling requires size >= 2")
     members = dict(
-        zip(_PLACES, (max(spec.replicas * spec.size, 1), spec.size, 1, spec.size - 1), strict=True)
+        zip(_SECTIONS, (max(spec.replicas * spec.size, 1), spec.size, 1, spec.size - 1), strict=True)
     )
-    for place, gang in gangs.items():
+    for section, gang in gangs.items():
         field = gang.child("minCount")
         count = field.stored_in(raw)
-        if count is not None and count != members[place]:
-            yield invalid(field, count, f"must equal complete leaf membership {members[place]}")
+        if count is not None and count != members[section]:
+            yield invalid(field, count, f"must equal complete leaf membership {members[section]}")
     # Groups are gangs by default.
     policy = REPLICA.child("schedulingPolicy")
     is_default = levels == (Level.REPLICA,) and policy.stored_in(raw) is None
-    has_gang = {place: gang.stored_in(raw) is not None for place, gang in gangs.items()}
+    has_gang = {section: gang.stored_in(raw) is not None for section, gang in gangs.items()}
     has_gang[REPLICA] |= is_default
     if (has_gang[SCHEDULING] or has_gang[REPLICA]) and spec.startup_policy == StartupPolicy.LEADER_READY:
         why = "a gang containing the leader and workers is incompatible with startupPolicy LeaderReady"
@@ -146,7 +146,7 @@ def _policy_errors(raw: Mapping[str, Any], spec: SetSpec, levels: Sequence[Level
         why = "conflicts with a gang of all pods, which waits for the groups of the last wave: remove it"
         yield invalid(fields.START_STRATEGY, fields.START_STRATEGY.stored_in(raw), why)
     constrained = any(
-        place.child("schedulingConstraints").child("topology").stored_in(raw) for place in _PLACES
+        section.child("schedulingConstraints").child("topology").stored_in(raw) for section in _SECTIONS
     )
     if (constrained or any(has_gang.values())) and any(annotations_of(raw).get(key) for key in _EXCLUSIVE):
         why = (
@@ -165,8 +165,8 @@ def _template_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
     templates = dict(templates_of(raw))
     worker = templates.get(str(fields.WORKER_TEMPLATE), {})
     members = {LEADER: templates.get(str(fields.LEADER_TEMPLATE), worker), WORKER: worker}
-    for place, template in members.items():
-        field = place.child("resourceClaims")
+    for section, template in members.items():
+        field = section.child("resourceClaims")
         referred = _listed(fields.value_at(template, ("spec", "resourceClaims")))
         for index, claim in enumerate(_listed(field.stored_in(raw))):
             if claim not in referred:
@@ -181,13 +181,13 @@ def _volcano_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator
         why = "the Volcano provider supports the typed API only at replica level"
         yield invalid(SCHEDULING, scheduling, why)
     unsupported = {
-        "Basic policy": [place.child("schedulingPolicy").child("basic") for place in _PLACES],
-        "typed scheduling constraints": [place.child("schedulingConstraints") for place in _PLACES],
-        "typed disruption mode": [place.child("disruptionMode") for place in _PLACES],
-        "shared resource claims": [place.child("resourceClaims") for place in (LEADER, WORKER)],
+        "Basic policy": [section.child("schedulingPolicy").child("basic") for section in _SECTIONS],
+        "typed scheduling constraints": [section.child("schedulingConstraints") for section in _SECTIONS],
+        "typed disruption mode": [section.child("disruptionMode") for section in _SECTIONS],
+        "shared resource claims": [section.child("resourceClaims") for section in (LEADER, WORKER)],
     }
-    for feature, places in unsupported.items():
-        if any(field.stored_in(raw) is not None for field in places):
+    for feature, children in unsupported.items():
+        if any(field.stored_in(raw) is not None for field in children):
             yield invalid(SCHEDULING, scheduling, f"the Volcano provider does not support {feature}")
 
 

@@ -79,10 +79,10 @@ def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
     for path, template in templates_of(raw):
         pod = _mapping(template.get("spec"))
         for kind in ("initContainers", "containers"):
-            for place, container in enumerate(_mappings(pod.get(kind))):
+            for position, container in enumerate(_mappings(pod.get(kind))):
                 names = [entry.get("name") for entry in _mappings(container.get("env"))]
                 warnings += [
-                    f"{path}.spec.{kind}[{place}].env: {name} is set by the controller, which overwrites "
+                    f"{path}.spec.{kind}[{position}].env: {name} is set by the controller, which overwrites "
                     f"this value: remove it, or choose another name"
                     for name in _VARIABLES
                     if name in names

@@ -360,8 +360,10 @@ def subgroup_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | Non
         topology = annotations_of(new).get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
         if topology is None:
             return []
-        place = f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}"
-        return [invalid(place, topology, "cannot have subgroup-exclusive-topology without subGroupSize set")]
+        field_path = f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}"
+        return [
+            invalid(field_path, topology, "cannot have subgroup-exclusive-topology without subGroupSize set")
+        ]
     subgroup_size = policy.get("subGroupSize")
     if subgroup_size is None:
         # An earlier release of upstream stored policies without a size.
@@ -387,8 +389,8 @@ def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
     for field in map(fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.child, ("whenDeleted", "whenScaled")):
         if field.stored_in(raw) not in (None, "", RETAIN, DELETE):
             yield invalid(field, field.stored_in(raw), f"must be {RETAIN} or {DELETE}")
-    for place, claim in enumerate(_claims(raw)):
-        path, name = f"{fields.VOLUME_CLAIM_TEMPLATES}[{place}]", metadata_of(claim).get("name")
+    for position, claim in enumerate(_claims(raw)):
+        path, name = f"{fields.VOLUME_CLAIM_TEMPLATES}[{position}]", metadata_of(claim).get("name")
         yield from _storage_name_errors(f"{path}.metadata.name", name)
         if not fields.value_at(claim, ("spec", "accessModes")):
             yield required(f"{path}.spec.accessModes", "set accessModes, for example ReadWriteOnce")
@@ -399,10 +401,10 @@ def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
     """Yield warnings for duplicate names of PVC templates, of which StatefulSets use the last."""
     names = [metadata_of(claim).get("name") for claim in _claims(raw)]
-    last = {str(name): place for place, name in enumerate(names)}
-    for place, name in enumerate(names):
-        if place != last[str(name)]:
-            path = f"{fields.VOLUME_CLAIM_TEMPLATES}[{place}].metadata.name"
+    last = {str(name): position for position, name in enumerate(names)}
+    for position, name in enumerate(names):
+        if position != last[str(name)]:
+            path = f"{fields.VOLUME_CLAIM_TEMPLATES}[{position}].metadata.name"
             yield f"{path}: {rendered(name)} is also the name of a later template, which is used: remove one"
 
 
@@ -454,8 +456,8 @@ def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     names: set[str] = set()
     # Numbers are compared as text, because stored values may have any type.
     numbers: set[tuple[str, str]] = set()
-    for place, port in enumerate(ports):
-        path, number = f"{_PORTS}[{place}]", port.get("port")
+    for position, port in enumerate(ports):
+        path, number = f"{_PORTS}[{position}]", port.get("port")
         errors += _leader_service_name_errors(f"{path}.name", port.get("name"), names, len(ports))
         errors += _target_errors(f"{path}.targetPort", port.get("targetPort"))
         identity = (str(number), str(port.get(PORT_PROTOCOL.name) or PORT_PROTOCOL.stored_default))
@@ -557,12 +559,12 @@ def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> 
     if spec.replicas >= before.replicas or has_hash_groups(old):
         return []
     down = {index: name for name, index in _groups_that_are_down(old)}
-    kept = [name for index, name in sorted(down.items()) if index < spec.replicas]
-    if not kept or all(index in down for index in range(spec.replicas, before.replicas)):
+    unready = [name for index, name in sorted(down.items()) if index < spec.replicas]
+    if not unready or all(index in down for index in range(spec.replicas, before.replicas)):
         return []
     return [
         f"spec.replicas: {spec.replicas}: groups with the highest indices are deleted, ready or not; kept "
-        f"are {', '.join(kept)}, which are not ready. Delete a leader pod to recreate its group"
+        f"are {', '.join(unready)}, which are not ready. Delete a leader pod to recreate its group"
     ]
 
 

@@ -269,27 +269,27 @@ def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: Target
     names = _names(snapshot, target, state.needs) if state is not None else {}
     # Do not interrupt a pull because the group of the node is briefly not ready.
     nodes = [str(annotations_of(job).get(PREWARM_NODE_ANNOTATION)) for job in facts.jobs]
-    kept = {**names, **(_names(snapshot, target, nodes) if state is not None else {})}
+    names_to_keep = {**names, **(_names(snapshot, target, nodes) if state is not None else {})}
     sequences: list[tuple[Create | Delete, ...]] = [
         (Delete(Reference.to(job), "Background", why="no rollout waits for it"),)
         for job in facts.jobs
-        if name_of(job) not in kept and not is_terminating(job)
+        if name_of(job) not in names_to_keep and not is_terminating(job)
     ]
     if state is None or settings is None:
         return Plan(tuple(sequences))
-    left = state.deadline - snapshot.now
+    remaining = state.deadline - snapshot.now
     running = [job for job in facts.jobs if name_of(job) in names and not has_ended(job)]
     # A Job whose pods are rejected pulls nothing, so it does not count towards `parallelism`.
     pulling = [job for job in running if names[name_of(job)] not in state.failed]
     existing = {name_of(job) for job in facts.jobs}
     missing = [(name, node) for name, node in names.items() if name not in existing]
     for name, node in missing[: max(0, settings.parallelism - len(pulling))]:
-        intent = build_job(snapshot, target, name, node, state.needs[node], left)
+        intent = build_job(snapshot, target, name, node, state.needs[node], remaining)
         sequences.append(
             (Create(intent, why=f"node {node} pulls the new images before its group is replaced"),)
         )
     idle = timing.SHORT_OF_PODS_FOR.total_seconds() if any(map(is_idle, running)) else None
-    return Plan(tuple(sequences), again_after=soonest((max(_SOON, left.total_seconds()), idle)))
+    return Plan(tuple(sequences), again_after=soonest((max(_SOON, remaining.total_seconds()), idle)))
 
 
 def is_idle(job: Object) -> bool:
@@ -314,9 +314,9 @@ def prewarmed(snapshot: SetSnapshot, state: Prewarming | None) -> tuple[Announce
     )
     if not failed:
         return (Announce(about, "Prewarmed", "Update", note),)
-    shown = "; ".join(f"{node}: {why}" for node, why in list(failed.items())[:_MOST_NAMED])
+    failures = "; ".join(f"{node}: {why}" for node, why in list(failed.items())[:_MOST_NAMED])
     more = f"; {len(failed) - _MOST_NAMED} more" if len(failed) > _MOST_NAMED else ""
-    return (Announce(about, "PrewarmIncomplete", "Update", f"{note}. {shown}{more}", "Warning"),)
+    return (Announce(about, "PrewarmIncomplete", "Update", f"{note}. {failures}{more}", "Warning"),)
 
 
 def job_prefix(lws: Object) -> str:
@@ -339,11 +339,11 @@ def _names(snapshot: SetSnapshot, target: TargetRevision, needs: Iterable[str]) 
 
 
 def build_job(
-    snapshot: SetSnapshot, target: TargetRevision, name: str, node: str, need: Need, left: timedelta
+    snapshot: SetSnapshot, target: TargetRevision, name: str, node: str, need: Need, remaining: timedelta
 ) -> Object:
-    """Build the Job for one node. left: time until the deadline."""
+    """Build the Job for one node. remaining: time until the deadline."""
     lws, settings = snapshot.lws, snapshot.spec.prewarm
-    seconds = max(1, math.ceil(left.total_seconds()))
+    seconds = max(1, math.ceil(remaining.total_seconds()))
     command = settings.command if settings is not None else ()
     labels = {NAME_LABEL: name_of(lws), REVISION_LABEL: target.key}
     return {
@@ -392,15 +392,17 @@ def _pod(spec: SetSpec, node: str, need: Need, command: tuple[str, ...]) -> dict
     ]
     listed += [dict(toleration) for toleration in (*_group_tolerations(spec, need.group), _CORDONED)]
     # Compared by ==, because stored tolerations may have values of any type.
-    tolerations = [each for number, each in enumerate(listed) if each not in listed[:number]]
+    tolerations = [
+        toleration for number, toleration in enumerate(listed) if toleration not in listed[:number]
+    ]
     secrets = {
         str(secret.get("name")): secret
         for source in sources
         for secret in source.get("imagePullSecrets") or ()
     }
-    kept = ("serviceAccountName", "securityContext", "runtimeClassName", "os")
+    copied = ("serviceAccountName", "securityContext", "runtimeClassName", "os")
     for_command = ("volumes", "hostNetwork", "dnsPolicy", "dnsConfig", "hostAliases", "hostUsers")
-    pod = {field: main[field] for field in (*kept, *(for_command if command else ())) if field in main}
+    pod = {field: main[field] for field in (*copied, *(for_command if command else ())) if field in main}
     container_images = {container.get("image") for source in sources for container in _containers(source)}
     pulled = [image for image in need.images if image in container_images]
     containers = [_pull_container(sources, number, image) for number, image in enumerate(pulled)]
@@ -481,21 +483,21 @@ def _pull_container(pods: Iterable[Mapping[str, Any]], number: int, image: str) 
         # CUDA images request all GPUs of the node from the NVIDIA container runtime.
         "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
     }
-    kept = ("imagePullPolicy", "securityContext")
-    return {**container, **{field: like[field] for field in kept if field in like}}
+    copied = ("imagePullPolicy", "securityContext")
+    return {**container, **{field: like[field] for field in copied if field in like}}
 
 
 def _command_container(pod: Mapping[str, Any], command: tuple[str, ...]) -> dict[str, Any]:
     """Build the container for the user's command: the set's first one without devices, ports and probes."""
     like: Mapping[str, Any] = next(iter(pod.get("containers") or ()), {})
-    kept = ("image", "imagePullPolicy", "workingDir", "envFrom", "env", "securityContext")
+    copied = ("image", "imagePullPolicy", "workingDir", "envFrom", "env", "securityContext")
     volumes = {volume.get("name") for volume in pod.get("volumes") or ()}
     mounts = [mount for mount in like.get("volumeMounts") or () if mount.get("name") in volumes]
     env = list(like.get("env") or ())
     if all(entry.get("name") != "NVIDIA_VISIBLE_DEVICES" for entry in env):
         env.append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
     return {
-        **{field: like[field] for field in kept if field in like},
+        **{field: like[field] for field in copied if field in like},
         "name": "command",
         "command": list(command),
         "env": env,

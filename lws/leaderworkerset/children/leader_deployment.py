@@ -188,22 +188,22 @@ def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     lws, revision = snapshot.lws, assessment.target.key
     live = {name_of(group.leader): group for group in snapshot.groups if not group.is_leader_terminating}
     gated = {name: group for name, group in live.items() if has_gate(group.leader, GROUP_REPLACEMENT_GATE)}
-    kept = {
+    kept_groups = {
         name_of(group.leader): group
         for group in snapshot.groups
         if group.is_exhausted and group.is_leader_terminating
     }
     is_counted = GROUP_RESTART_COUNTS_ANNOTATION in annotations_of(lws)
-    if not (gated or kept or is_counted) or assessment.ownership != Ownership.OURS:
+    if not (gated or kept_groups or is_counted) or assessment.ownership != Ownership.OURS:
         return Plan()
     if clashing := _delete_clashing(snapshot.groups, gated):
         return Plan(clashing)
     leaders = leaders_of([group.leader for group in live.values()], revision)
-    ended = [leader_of(group.leader, revision) for group in kept.values()]
+    ended = [leader_of(group.leader, revision) for group in kept_groups.values()]
     released = [
-        kept.pop(leader.name) for leader in surplus_kept_groups(ended, leaders, snapshot.spec.replicas)
+        kept_groups.pop(leader.name) for leader in surplus_kept_groups(ended, leaders, snapshot.spec.replicas)
     ]
-    staying = [*live.values(), *kept.values()]
+    staying = [*live.values(), *kept_groups.values()]
     counts = Counts.of(lws, {(group.leader_key or "", group.index) for group in (*staying, *released)})
     chosen = _chosen(snapshot, assessment, leaders)
     inherited = counts.inherited(_count_key(gated[leader.name]) for leader in chosen)
@@ -214,7 +214,7 @@ def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
         lws,
         {key: inherited[key] for key in map(_count_key, successors) if key in inherited},
         [*map(_count_key, released)],
-        spare=_spare_places(snapshot, leaders, len(kept) + len(successors)),
+        spare=_spare_places(snapshot, leaders, len(kept_groups) + len(successors)),
         only=revision if assessment.rollout.is_done else "",
     )
     first = (*([merge] if merge is not None else ()), *_hand_on_records(lws, staying, successors))
@@ -266,11 +266,13 @@ def _used_up(
     return {name for name, key in keys.items() if counts.stored.get(inherited.get(key, key), 0) >= budget}
 
 
-def _spare_places(snapshot: SetSnapshot, leaders: Sequence[Leader], taken: int) -> int:
-    """Return how many groups may be created. taken: places of kept groups and of leaders being admitted."""
+def _spare_places(snapshot: SetSnapshot, leaders: Sequence[Leader], occupied: int) -> int:
+    """Return how many groups may be created. occupied: places of kept groups and of leaders
+    being admitted.
+    """
     spec = snapshot.spec
     most = max_groups_with_nodes(leaders, snapshot.teardowns, spec.replicas, spec.surge_groups or 0)
-    return max(most - taken - sum(not leader.is_gated for leader in leaders), 0)
+    return max(most - occupied - sum(not leader.is_gated for leader in leaders), 0)
 
 
 def _hand_on_records(

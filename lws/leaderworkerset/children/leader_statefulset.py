@@ -100,7 +100,9 @@ def plan_statefulset(snapshot: SetSnapshot, assessment: Assessment) -> LeaderSte
     applies = _apply_leaders(snapshot, leaders, choice, rollout)
     applies = _with_leftovers(snapshot, stored, state.groups, applies)
     tallies = _tallies(snapshot, choice, _moved(state, stored, rollout))
-    applies = tuple(replace(each, tallies=tallies) if isinstance(each, Apply) else each for each in applies)
+    applies = tuple(
+        replace(action, tallies=tallies) if isinstance(action, Apply) else action for action in applies
+    )
     # Delete only leaders that the stored StatefulSet recreates on the new template. The StatefulSet
     # controller deletes the others once it sees the new partition. If it saw their deletion first, it would
     # recreate them on the old template.
@@ -248,8 +250,8 @@ def _with_leftovers(
     replicas = snapshot.spec.replicas
     if stored.last_replicas is None or replicas >= stored.last_replicas:
         return writes
-    kept = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, replicas)
-    added = events.left_behind(snapshot.lws, replicas, stored.replicas, kept)
+    kept_groups = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, replicas)
+    added = events.left_behind(snapshot.lws, replicas, stored.replicas, kept_groups)
     return (*(replace(write, announce=(*write.announce, *added)) for write in writes[:1]), *writes[1:])
 
 
@@ -273,9 +275,9 @@ def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> 
     covered = range(rollout.partition, end)
     return frozenset(
         [
-            each.index
-            for each in state.groups
-            if each.outdated and not each.terminating and each.index in covered
+            group.index
+            for group in state.groups
+            if group.outdated and not group.terminating and group.index in covered
         ]
     )
 
@@ -298,7 +300,9 @@ def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete
     if stored is None or not stored.is_current or ends_in_parallel(snapshot.lws):
         return
     covered = range(stored.partition, stored.replicas)
-    ending = {each.index for each in state.groups if each.outdated and each.terminating and not each.kept}
+    ending = {
+        group.index for group in state.groups if group.outdated and group.terminating and not group.kept
+    }
     for group in snapshot.groups if ending else ():
         # A leader that is being drained may need its workers to finish.
         if group.index not in ending or group.index not in covered or disruption_of(group.leader):

@@ -72,7 +72,7 @@ def plan_scheduling(snapshot: SetSnapshot) -> SchedulingStep:
 
 
 def _plan_former_gangs(snapshot: SetSnapshot) -> Plan:
-    unneeded = tuple(each.pod_group for each in snapshot.former_gangs if not each.has_pods)
+    unneeded = tuple(gang.pod_group for gang in snapshot.former_gangs if not gang.has_pods)
     return Plan(
         tuple((_delete_unneeded(pod_group),) for pod_group in unneeded),
         # When the last worker of a former leader is deleted, no event triggers a pass over the set.

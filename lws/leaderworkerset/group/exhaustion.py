@@ -57,11 +57,11 @@ def plan_exhaustion(group: GroupSnapshot) -> Plan:
         why=f"group {index} has used up its restarts",
         announce=(group_event(group, "ReplicaRestartBudgetExceeded", "Delete", note, "Warning"),),
     )
-    kept = (
+    finalizers = (
         SetFinalizer(Reference.to(worker), RESTART_BUDGET_FINALIZER, why="it shows how its group failed")
         for worker in _workers_to_keep(group)
     )
-    return Plan(sequences=((*_marks(leader), *kept, delete),))
+    return Plan(sequences=((*_marks(leader), *finalizers, delete),))
 
 
 def _marks(leader: Object) -> tuple[Action, ...]:
@@ -87,21 +87,23 @@ def _workers_to_keep(group: GroupSnapshot) -> list[Object]:
 
 def plan_kept(group: GroupSnapshot) -> Plan | None:
     """Keep or release the pods that hold the finalizer; None if none does or the group must end first."""
-    leader, kept = group.leader, _kept(group)
-    if not kept:
+    leader, kept_pods = group.leader, _kept(group)
+    if not kept_pods:
         return None
     if not is_exhausted(leader):
-        return _plan_release(kept, "their leader has no annotation that the group has used up its restarts")
+        return _plan_release(
+            kept_pods, "their leader has no annotation that the group has used up its restarts"
+        )
     if is_terminating(group.lws):
-        return _plan_release(kept, "the set is being deleted")
+        return _plan_release(kept_pods, "the set is being deleted")
     if group.is_namespace_ending:
-        return _plan_release(kept, _NAMESPACE_ENDS)
+        return _plan_release(kept_pods, _NAMESPACE_ENDS)
     if not is_terminating(leader):
         return None
     if why := _why_unwanted(group):
-        return _plan_release(kept, why)
+        return _plan_release(kept_pods, why)
     if should_recover(leader):
-        return _plan_recovery(group, kept)
+        return _plan_recovery(group, kept_pods)
     pod = f"pod {leader['metadata']['name']}"
     return Plan(
         # No event shows that the namespace is being deleted.
@@ -114,10 +116,10 @@ def plan_kept_alone(group: GroupSnapshot, why: str) -> Plan:
     """Keep the pods of a group whose set is left alone; release them if their namespace is being deleted.
     why: the reason for leaving the set alone.
     """
-    kept = () if other_manager(group.lws) else _kept(group)
-    if kept and group.is_namespace_ending:
-        return _plan_release(kept, _NAMESPACE_ENDS)
-    return Plan(again_after=timing.RECHECK_SECONDS if kept else None, waiting_for=why)
+    kept_pods = () if other_manager(group.lws) else _kept(group)
+    if kept_pods and group.is_namespace_ending:
+        return _plan_release(kept_pods, _NAMESPACE_ENDS)
+    return Plan(again_after=timing.RECHECK_SECONDS if kept_pods else None, waiting_for=why)
 
 
 _NAMESPACE_ENDS = "the namespace is being deleted, and its pods may go before the set"
@@ -151,12 +153,12 @@ def _why_unwanted(group: GroupSnapshot) -> str:
     return ""
 
 
-def _plan_recovery(group: GroupSnapshot, kept: Iterable[Object]) -> Plan:
+def _plan_recovery(group: GroupSnapshot, kept_pods: Iterable[Object]) -> Plan:
     try:
         merge = reset(group.lws, group.leader)
     except InvalidCounts as error:
         return error.wait
-    released = _remove_finalizers(kept, f"the annotation {RECOVER_ANNOTATION} requests a new group")
+    released = _remove_finalizers(kept_pods, f"the annotation {RECOVER_ANNOTATION} requests a new group")
     return Plan(sequences=((*((merge,) if merge is not None else ()), *released),))
 
 

@@ -94,7 +94,9 @@ def _hash_labels(leader: Object, selected: Mapping[str, str]) -> dict[str, str]:
     if key is None:
         carried = (labels_of(leader).get(label, "") for label in (GROUP_KEY_LABEL, GROUP_INDEX_LABEL))
         number = group_number(leader)
-        key = next((each for each in carried if is_hash_key(each) and each.startswith(f"{number:08x}")), None)
+        key = next(
+            (value for value in carried if is_hash_key(value) and value.startswith(f"{number:08x}")), None
+        )
     return {} if key is None else dict.fromkeys(_OF_GROUP, key)
 
 
@@ -109,9 +111,9 @@ def marks_of_worker(worker: Object, leader: Object, workers: Object, size: int |
     """
     selected, key = _selected(workers), key_of_template(workers)
     named = {NAME_LABEL: selected.get(NAME_LABEL)} | {name: selected.get(name) for name in _OF_GROUP}
-    known = {**named, REVISION_LABEL: key, WORKER_INDEX_LABEL: str(index_by_name(worker))}
+    labels = {**named, REVISION_LABEL: key, WORKER_INDEX_LABEL: str(index_by_name(worker))}
     return PodMarks(
-        labels={name: value for name, value in known.items() if value},
+        labels={name: value for name, value in labels.items() if value},
         annotations={
             LEADER_NAME_ANNOTATION: leader["metadata"]["name"],
             **_identity(leader),
@@ -128,7 +130,11 @@ def lacks_group(leader: Object) -> bool:
 def was_admitted(pod: Object) -> bool:
     """Return whether the containers of the untrimmed pod have the environment that the pod webhook adds."""
     containers = (pod.get("spec") or {}).get("containers") or ()
-    return any(each.get("name") == LEADER_ADDRESS_ENV for one in containers for each in one.get("env") or ())
+    return any(
+        variable.get("name") == LEADER_ADDRESS_ENV
+        for container in containers
+        for variable in container.get("env") or ()
+    )
 
 
 def without_group(marks: PodMarks) -> PodMarks:
@@ -165,8 +171,8 @@ def edited_of(pod: Object, marks: PodMarks) -> EditedPod | None:
 
 def edits_of(pods: Iterable[tuple[Object, PodMarks]]) -> tuple[EditedPod, ...]:
     """Return the edits of all pods that are not terminating."""
-    found = (edited_of(pod, marks) for pod, marks in pods if not is_terminating(pod))
-    return tuple(each for each in found if each is not None)
+    edits = (edited_of(pod, marks) for pod, marks in pods if not is_terminating(pod))
+    return tuple(edit for edit in edits if edit is not None)
 
 
 def _selected(workers: Object) -> Mapping[str, str]:

@@ -101,26 +101,31 @@ class NodesOfReturn:
 
     async def of_set(self, lws: Object, groups: Iterable[GroupFacts], now: datetime) -> WaitingPods:
         """Return the pods of the set that wait, and read the nodes that are due."""
-        place, longest = (namespace_of(lws), name_of(lws)), timedelta(seconds=timing.NODE_OF_RETURN.longest)
+        namespaced_name = (namespace_of(lws), name_of(lws))
+        longest = timedelta(seconds=timing.NODE_OF_RETURN.longest)
         waits = [wait for group in groups for wait in group.waits if wait.node]
         long = [wait.pod for wait in waits if now - wait.since >= timing.NODE_WAIT_IS_LONG]
-        reads = {node: read for node, read in self._reads.pop(place, {}).items() if now - read.due < longest}
+        reads = {
+            node: read
+            for node, read in self._reads.pop(namespaced_name, {}).items()
+            if now - read.due < longest
+        }
         if reads:
-            self._reads[place] = reads
-        stored = (self._store.get("Pod", place[0], pod) for pod in long)
+            self._reads[namespaced_name] = reads
+        stored = (self._store.get("Pod", namespaced_name[0], pod) for pod in long)
         pods = tuple(pod for pod in stored if pod is not None and is_pending(pod) and must_return_to(pod))
         if not pods:
             return WaitingPods()
-        self._reads[place] = reads
+        self._reads[namespaced_name] = reads
         at_once = _Read(now)
         names = sorted(set(map(must_return_to, pods)), key=lambda node: (reads.get(node, at_once).due, node))
-        due = [node for node in names if reads.get(node, at_once).due <= now]
-        for node in due[: timing.NODES_OF_RETURN]:
+        due_nodes = [node for node in names if reads.get(node, at_once).due <= now]
+        for node in due_nodes[: timing.NODES_OF_RETURN]:
             reads[node] = reads.get(node, at_once).following(now)
-        left = due[timing.NODES_OF_RETURN :]
-        pauses = [(reads[node].due - now).total_seconds() for node in names if node not in left]
-        recheck_after = min([*pauses, *[timing.NODES_OF_RETURN_SECONDS] * len(left[:1])])
-        return WaitingPods(pods, await self._read(due[: timing.NODES_OF_RETURN]), recheck_after)
+        remaining = due_nodes[timing.NODES_OF_RETURN :]
+        pauses = [(reads[node].due - now).total_seconds() for node in names if node not in remaining]
+        recheck_after = min([*pauses, *[timing.NODES_OF_RETURN_SECONDS] * len(remaining[:1])])
+        return WaitingPods(pods, await self._read(due_nodes[: timing.NODES_OF_RETURN]), recheck_after)
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop what is recorded about a deleted set."""

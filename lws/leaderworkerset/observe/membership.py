@@ -54,16 +54,16 @@ _INDEX = attrgetter("index")
 @dataclass(frozen=True, slots=True)
 class _CachedGroup:
     """Facts of a group, and the objects that they were derived from.
-    named: name of the ControllerRevision or ReplicaSet that the leader was created from. made: revision key
-    of that template; None if unknown. is_member: whether the set uses the leader's name. is_open: whether
-    facts depend on other objects, too.
+    named: name of the ControllerRevision or ReplicaSet that the leader was created from. controller_key:
+    revision key of that template; None if unknown. is_member: whether the set uses the leader's name.
+    is_open: whether facts depend on other objects, too.
     """
 
     pod: Object
     workers: Object | None
     pods: tuple[Object, ...]
     named: str
-    made: str | None
+    controller_key: str | None
     facts: GroupFacts
     is_member: bool
     is_open: bool
@@ -111,20 +111,20 @@ def former_pods(store: Store, namespace: str, leader: str, own: str = "") -> tup
     if workers is not None:
         # Pods of this StatefulSet count even if their labels were edited.
         pods += store.owned_by(uid_of(workers), "Pod")
-    found = {name_of(pod): pod for pod in pods if _is_worker_of(pod, leader, own)}
-    if not found:
+    by_name = {name_of(pod): pod for pod in pods if _is_worker_of(pod, leader, own)}
+    if not by_name:
         # Pods of a deleted StatefulSet are terminating. They may have lost the label of their group.
         pods = store.terminating_pods(NAME_LABEL, namespace, leader.rpartition("-")[0])
-        found = {name_of(pod): pod for pod in pods if _is_worker_of(pod, leader, own)}
-    return tuple(found[name] for name in sorted(found))
+        by_name = {name_of(pod): pod for pod in pods if _is_worker_of(pod, leader, own)}
+    return tuple(by_name[name] for name in sorted(by_name))
 
 
 def worker_statefulset_named(store: Store, namespace: str, leader: str) -> Object | None:
     """Return the worker StatefulSet with the name of a leader, regardless of which leader controls it. A
     leader StatefulSet of another set with this name is not returned.
     """
-    found = store.get("StatefulSet", namespace, leader)
-    return found if found is not None and (controller_of(found) or {}).get("kind") == "Pod" else None
+    workers = store.get("StatefulSet", namespace, leader)
+    return workers if workers is not None and (controller_of(workers) or {}).get("kind") == "Pod" else None
 
 
 def _is_worker_of(pod: Object, leader: str, own: str) -> bool:
@@ -163,11 +163,11 @@ class Membership:
     def groups_of(self, leaders: Object) -> tuple[GroupFacts, ...]:
         """Return the groups whose leader pods this StatefulSet or Deployment controls, sorted by index."""
         owner, owned_by = leaders["metadata"], self._store.owned_by
-        place = (owner["namespace"], owner["name"])
-        cached_groups, groups = self._cached.get(place, {}), {}
+        namespaced_name = (owner["namespace"], owner["name"])
+        cached_groups, groups = self._cached.get(namespaced_name, {}), {}
         is_hash = leaders["kind"] == "Deployment"
         # Revision keys by name. There are one or two.
-        made_by: dict[str, str | None] = {}
+        keys_by_name: dict[str, str | None] = {}
         facts = []
         for pod in _pods_of(self._store, leaders):
             metadata = pod["metadata"]
@@ -183,20 +183,20 @@ class Membership:
                 named = cached.named
             else:
                 cached, named = None, _named_revision(pod)
-            if named not in made_by:
-                made_by[named] = self._revision_made_from(named, leaders)
-            made = made_by[named]
+            if named not in keys_by_name:
+                keys_by_name[named] = self._revision_made_from(named, leaders)
+            controller_key = keys_by_name[named]
             if (
                 cached is None
                 or cached.workers is not workers
                 or cached.pods is not pods
-                or cached.made != made
+                or cached.controller_key != controller_key
             ):
-                group = _facts_of(pod, workers, pods, made)
+                group = _facts_of(pod, workers, pods, controller_key)
                 is_ordinal = metadata["name"] == f"{owner['name']}-{group.index}"
                 is_member = group.index >= 0 and (is_ordinal or is_of_hash_group(pod))
                 is_open = _may_have_name_clash(group, workers)
-                cached = _CachedGroup(pod, workers, pods, named, made, group, is_member, is_open)
+                cached = _CachedGroup(pod, workers, pods, named, controller_key, group, is_member, is_open)
             groups[uid] = cached
             if cached.is_member:
                 is_open = cached.is_open or uid in self._deleting
@@ -204,8 +204,8 @@ class Membership:
                     self._with_neighbours(cached.facts, workers, owner["name"]) if is_open else cached.facts
                 )
         # If the owner has been deleted meanwhile, `forget` was called before.
-        if self._store.has(leaders["kind"], *place, owner["uid"]):
-            self._cached[place] = groups
+        if self._store.has(leaders["kind"], *namespaced_name, owner["uid"]):
+            self._cached[namespaced_name] = groups
         return tuple(sorted(facts, key=_INDEX))
 
     def hides_workers(self, pod: Object) -> bool:
@@ -281,17 +281,19 @@ def _named_revision(pod: Object) -> str:
     return labels_of(pod).get(STATEFULSET_REVISION_LABEL, "")
 
 
-def _facts_of(pod: Object, workers: Object | None, pods: Sequence[Object], made: str | None) -> GroupFacts:
+def _facts_of(
+    pod: Object, workers: Object | None, pods: Sequence[Object], controller_key: str | None
+) -> GroupFacts:
     """Derive the facts of a group from its objects.
     workers: the StatefulSet with the name of the workers. pods: the pods that this StatefulSet controls.
-    made: revision key of the template from which the pod's controller created it; None if unknown.
+    controller_key: revision key of the template from which the pod's controller created it; None if unknown.
     """
     own = own_workers(pod, workers)
     live = [worker for worker in pods if not is_terminating(worker)] if own is not None else []
     waiting = [] if is_terminating(pod) else [pod, *live]
     return GroupFacts(
         index=group_number(pod),
-        leader=as_made(pod, key_of_leader(pod, own, made), made),
+        leader=as_made(pod, key_of_leader(pod, own, controller_key), controller_key),
         worker_statefulset=own,
         worker_uids=tuple(worker["metadata"]["uid"] for worker in live if is_ready(worker)),
         waits=tuple(wait for member in waiting if (wait := _wait_of(member)) is not None),
@@ -320,40 +322,40 @@ def made_from(named: str, leaders: Object, revision: Object | None) -> str | Non
     return key_of_template(leaders) if is_newest else None
 
 
-def key_of_leader(leader: Object, workers: Object | None, made: str | None) -> str | None:
+def key_of_leader(leader: Object, workers: Object | None, controller_key: str | None) -> str | None:
     """Return the key of a leader pod, on which two of its label, its StatefulSet and its workers agree.
 
     No source is reliable alone. The label may have been edited, and so may the record of the StatefulSet
     controller, which is a label too. Workers that were adopted from a previous leader may have another
-    revision. workers: the StatefulSet that this pod controls. made: the key from `made_from`, or of the
-    ReplicaSet of a Hash leader.
+    revision. workers: the StatefulSet that this pod controls. controller_key: the key from `made_from`, or
+    of the ReplicaSet of a Hash leader.
     """
     label = labels_of(leader).get(REVISION_LABEL)
     of_workers = key_of_template(workers) if workers is not None else None
-    if label and label in (made, of_workers):
+    if label and label in (controller_key, of_workers):
         return label
-    return made or of_workers or label
+    return controller_key or of_workers or label
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The revision that a leader pod was created from. key: None if nothing shows it. made: as in
+    """The revision that a leader pod was created from. key: None if nothing shows it. controller_key: as in
     `key_of_leader`. is_shown: whether its StatefulSet, its ReplicaSet or its workers show the revision.
     """
 
     key: str | None
-    made: str | None
+    controller_key: str | None
     is_shown: bool
 
 
-def origin_of(leader: Object, leaders: Object, workers: Object | None, made: str | None) -> Origin:
+def origin_of(leader: Object, leaders: Object, workers: Object | None, controller_key: str | None) -> Origin:
     """Determine the revision that a leader pod was created from.
-    leaders: the StatefulSet or Deployment of the leader. workers, made: as in `key_of_leader`.
+    leaders: the StatefulSet or Deployment of the leader. workers, controller_key: as in `key_of_leader`.
     """
     named = labels_of(leader).get(STATEFULSET_REVISION_LABEL)
     is_reported = bool(named) and named in (current_revision_of(leaders), update_revision_of(leaders))
-    is_shown = made is not None or workers is not None or is_reported
-    return Origin(key_of_leader(leader, workers, made), made, is_shown)
+    is_shown = controller_key is not None or workers is not None or is_reported
+    return Origin(key_of_leader(leader, workers, controller_key), controller_key, is_shown)
 
 
 def with_key(leader: Object, key: str | None) -> Object:
@@ -364,12 +366,13 @@ def with_key(leader: Object, key: str | None) -> Object:
     return {**leader, "metadata": {**metadata, "labels": {**labels_of(leader), REVISION_LABEL: key}}}
 
 
-def as_made(leader: Object, key: str | None, made: str | None) -> Object:
+def as_made(leader: Object, key: str | None, controller_key: str | None) -> Object:
     """Return the leader pod with its key as its label, without a StatefulSet controller's label for another
-    key: that was edited, and must not make an outdated leader look updated. made: as in `key_of_leader`.
+    key: that was edited, and must not make an outdated leader look updated. controller_key: as in
+    `key_of_leader`.
     """
     pod = with_key(leader, key)
-    if made is None or made == key:
+    if controller_key is None or controller_key == key:
         return pod
     labels = {name: value for name, value in labels_of(pod).items() if name != STATEFULSET_REVISION_LABEL}
     return {**pod, "metadata": {**pod["metadata"], "labels": labels}}

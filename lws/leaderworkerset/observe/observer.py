@@ -299,14 +299,14 @@ class Observer:
             return ()
         led = {name for group in groups for name in may_be_gangs_of(group.leader)}
         owned = self._store.owned_by(uid_of(lws), "PodGroup")
-        named = [each for each in owned if name_of(each) == name_by_labels(labels_of(each))]
-        former = [each for each in named if name_of(each) not in led and not is_terminating(each)]
+        named = [gang for gang in owned if name_of(gang) == name_by_labels(labels_of(gang))]
+        former = [gang for gang in named if name_of(gang) not in led and not is_terminating(gang)]
         if not former:
             # The rest reads all pods of the set.
             return ()
         pods = self._store.labelled_pods(NAME_LABEL, namespace_of(lws), name_of(lws))
         used = {name for pod in pods for name in may_be_gangs_of(pod)}
-        return tuple(FormerGang(each, has_pods=name_of(each) in used) for each in former)
+        return tuple(FormerGang(gang, has_pods=name_of(gang) in used) for gang in former)
 
     def _teardowns(
         self, lws: Object, leaders: Object | None, groups: Collection[GroupFacts]
@@ -392,16 +392,16 @@ class Observer:
         leader = self._store.get("Pod", namespace, name)
         lws = self.members.set_of_leader(leader) if leader is not None else None
         leaders = leaders_of(self._store, lws) if lws is not None else None
-        kept = self._kept_workers(namespace, name, leader)
+        kept_workers = self._kept_workers(namespace, name, leader)
         if leader is None or lws is None or leaders is None:
             self._groups.forget(namespace, name)
-            return await self._abandoned(leader, kept)
-        is_keeping = bool(kept) or is_kept(leader)
+            return await self._abandoned(leader, kept_workers)
+        is_keeping = bool(kept_workers) or is_kept(leader)
         is_ending = is_keeping and await self._terminating.is_namespace_ending(namespace, now)
         if not is_terminating(lws) and (problem := await self._why_left_alone(lws)) is not None:
             self._groups.forget(namespace, name)
             return GroupSnapshot(
-                lws, leader, now, kept_workers=kept, is_namespace_ending=is_ending, left_alone=problem
+                lws, leader, now, kept_workers=kept_workers, is_namespace_ending=is_ending, left_alone=problem
             )
         terminating = self._terminating.of_group(leader)
         nodes, policies = await self._terminating.nodes(terminating, now), self._environment.policies
@@ -413,7 +413,7 @@ class Observer:
             terminating_pods=terminating,
             nodes=nodes,
             policies=policies,
-            kept_workers=kept,
+            kept_workers=kept_workers,
             is_namespace_ending=is_ending,
             leaders=leaders if is_kept(leader) else None,
         )
@@ -468,7 +468,7 @@ class Observer:
         revision, unrecorded = await self._revision(lws, leaders, origin, workers)
         # The label of a recorded revision is trusted until the StatefulSet controller shows that it is wrong.
         labelled = find(self._history.recorded(lws), labels_of(pod).get(REVISION_LABEL, ""))
-        key = origin.key if origin.made is not None or labelled is None else None
+        key = origin.key if origin.controller_key is not None or labelled is None else None
         size = _size(lws, revision, unrecorded)
         marks = await self._marks(pod, marks_of_leader(pod, key, size, leaders["spec"]["template"], own), own)
         leader = with_key(with_identity(pod, marks), origin.key)
@@ -510,22 +510,24 @@ class Observer:
     def _kept_workers(self, namespace: str, name: str, leader: Object | None) -> tuple[Object, ...]:
         """Find workers kept by the finalizer. name: the leader's, or a deleted Hash leader's host name."""
         owners = {name} if leader is None else {name, group_name(leader)}
-        kept = [pod for owner in sorted(owners) for pod in self._store.kept(namespace, owner) if is_kept(pod)]
+        kept_pods = [
+            pod for owner in sorted(owners) for pod in self._store.kept(namespace, owner) if is_kept(pod)
+        ]
         if leader is not None:
-            return tuple(kept)
-        leader_names = [annotations_of(pod).get(LEADER_NAME_ANNOTATION, name) for pod in kept]
+            return tuple(kept_pods)
+        leader_names = [annotations_of(pod).get(LEADER_NAME_ANNOTATION, name) for pod in kept_pods]
         return tuple(
             pod
-            for pod, leader_name in zip(kept, leader_names, strict=True)
+            for pod, leader_name in zip(kept_pods, leader_names, strict=True)
             if self._store.get("Pod", namespace, leader_name) is None
         )
 
-    async def _abandoned(self, leader: Object | None, kept: tuple[Object, ...]) -> Abandoned | None:
+    async def _abandoned(self, leader: Object | None, kept_workers: tuple[Object, ...]) -> Abandoned | None:
         """Find the pods of a group without a leader, or of a leader without a set."""
         if leader is None:
-            return Abandoned(kept) if kept else None
+            return Abandoned(kept_workers) if kept_workers else None
         workers = own_workers(leader, workers_of(self._store, leader)) if is_terminating(leader) else None
-        pods = (*kept, leader) if is_kept(leader) else kept
+        pods = (*kept_workers, leader) if is_kept(leader) else kept_workers
         if pods and not await self._has_no_set(leader):
             pods = ()
         return Abandoned(pods, leader, workers) if pods or workers is not None else None
@@ -534,13 +536,13 @@ class Observer:
         """Return whether the set of a leader, its StatefulSet or its ReplicaSet certainly does not exist."""
         owner = controller_of(leader) or {}
         if owner.get("kind") == "ReplicaSet":
-            place = namespace_of(leader), labels_of(leader).get(NAME_LABEL, "")
-            is_lost = self._store.get("ReplicaSet", place[0], owner["name"]) is None
-            return is_lost or self._store.get(KIND, *place) is None
+            namespaced_name = namespace_of(leader), labels_of(leader).get(NAME_LABEL, "")
+            is_lost = self._store.get("ReplicaSet", namespaced_name[0], owner["name"]) is None
+            return is_lost or self._store.get(KIND, *namespaced_name) is None
         if owner.get("kind") != "StatefulSet":
             return False
-        place = namespace_of(leader), owner["name"]
-        await self._lookup.named("StatefulSet", *place, "", look_when_absent=True)
+        namespaced_name = namespace_of(leader), owner["name"]
+        await self._lookup.named("StatefulSet", *namespaced_name, "", look_when_absent=True)
         return self.members.set_of_leader(leader) is None
 
     def _with_former_workers(self, snapshot: GroupSnapshot) -> GroupSnapshot:

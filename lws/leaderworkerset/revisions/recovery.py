@@ -81,11 +81,11 @@ def reconstruct(lws: Object, running: Running) -> Reconstruction[Record] | None:
     topology = _topology(spec, running)
     # If the key is the hash of the desired record, the templates need not be compared.
     is_hash = desired.key == running.key
-    shown, live = _shown(spec, running), _live(spec, running)
-    is_equal = is_hash or equality_form(_comparable(shown)) == equality_form(_comparable(live))
-    rebuilt = Record(desired.spec if is_equal else _recordable(lws, shown, live), topology)
+    observed, live = _shown(spec, running), _live(spec, running)
+    is_equal = is_hash or equality_form(_comparable(observed)) == equality_form(_comparable(live))
+    rebuilt = Record(desired.spec if is_equal else _recordable(lws, observed, live), topology)
     is_desired = is_equal and topology == desired.topology
-    size = int(shown["leaderWorkerTemplate"]["size"])
+    size = int(observed["leaderWorkerTemplate"]["size"])
     guessed = "" if is_hash or size == 1 or running.workers is not None else "the template of its workers"
     return Reconstruction(running.key, desired if is_desired else rebuilt, is_desired, guessed)
 
@@ -163,10 +163,10 @@ def _shape(
     }
 
 
-def _recordable(lws: Object, shown: Object, live: Object) -> dict[str, Any]:
+def _recordable(lws: Object, observed: Object, live: Object) -> dict[str, Any]:
     """Return the running templates in the shape of a spec that a user would write."""
-    desired, template = lws["spec"]["leaderWorkerTemplate"], dict(shown["leaderWorkerTemplate"])
-    if _claims_form(shown) == _claims_form(live):
+    desired, template = lws["spec"]["leaderWorkerTemplate"], dict(observed["leaderWorkerTemplate"])
+    if _claims_form(observed) == _claims_form(live):
         # StatefulSets of earlier releases have only some fields of the claim templates.
         template["volumeClaimTemplates"] = desired.get("volumeClaimTemplates")
     template = {key: value for key, value in template.items() if value}
@@ -177,7 +177,7 @@ def _recordable(lws: Object, shown: Object, live: Object) -> dict[str, Any]:
         if _form(template["leaderTemplate"]) == _form(template["workerTemplate"]):
             del template["leaderTemplate"]
     template |= {key: desired[key] for key in NOT_IN_PODS if desired.get(key) is not None}
-    return {"leaderWorkerTemplate": template, "networkConfig": shown["networkConfig"]}
+    return {"leaderWorkerTemplate": template, "networkConfig": observed["networkConfig"]}
 
 
 def _form(template: Object) -> str:

@@ -46,7 +46,7 @@ _HARMLESS = (
     fields.RESTART_BACKOFF_CAP_SECONDS,
 )
 # Every constant of `fields` is checked, except those.
-_CHECKED = [each for each in vars(fields).values() if isinstance(each, Field) and each not in _HARMLESS]
+_CHECKED = [field for field in vars(fields).values() if isinstance(field, Field) and field not in _HARMLESS]
 # These minimums are not in the schema: upstream's webhook requires the first two, and a deadline of 0 s only
 # causes a report.
 _MINIMUMS = {fields.SIZE: 1, fields.SUB_GROUP_SIZE: 1, fields.PROGRESS_DEADLINE_SECONDS: 0}

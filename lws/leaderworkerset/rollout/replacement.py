@@ -162,20 +162,20 @@ def _gated_leaders(
     leaders: Iterable[Leader], teardowns: Iterable[Teardown], is_current: bool
 ) -> Sequence[Leader]:
     """Return gated leaders of the current revision, or of others, by age, less one for each kept group."""
-    kept = sum(teardown.is_kept and teardown.is_current == is_current for teardown in teardowns)
+    kept_count = sum(teardown.is_kept and teardown.is_current == is_current for teardown in teardowns)
     gated = (leader for leader in leaders if leader.is_gated and leader.is_current == is_current)
     ordered = sorted(gated, key=_AGE)
-    return ordered[: max(len(ordered) - kept, 0)]
+    return ordered[: max(len(ordered) - kept_count, 0)]
 
 
 def surplus_kept_groups(
-    kept: Collection[Leader], leaders: Collection[Leader], replicas: int
+    kept_groups: Collection[Leader], leaders: Collection[Leader], replicas: int
 ) -> Iterator[Leader]:
     """Return the kept groups that a scale-down removes. In each revision the oldest kept groups stay, one for
     each group that is missing besides them.
     """
     for is_current in (True, False):
-        of_revision = [leader for leader in kept if leader.is_current == is_current]
+        of_revision = [leader for leader in kept_groups if leader.is_current == is_current]
         gates = [leader.is_gated for leader in leaders if leader.is_current == is_current]
         active = gates.count(False) + max(gates.count(True) - len(of_revision), 0)
         yield from sorted(of_revision, key=_AGE)[max(replicas - active, 0) :]

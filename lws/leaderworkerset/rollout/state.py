@@ -200,12 +200,12 @@ class RolloutFacts:
 
     def replicas_to_grow_to(self, replicas: int) -> int:
         """Return `replicas`, or fewer if the start strategy does not allow so many groups yet."""
-        stored, due = self.stored, 0
+        stored, replaced = self.stored, 0
         if stored.is_current and self.state.start_strategy is not None:
             # An earlier step already replaces these groups, and they will start even before that shows.
             outdated = (group for group in self._outdated_from_the_top if group.index >= stored.partition)
-            due = sum(not group.terminating for group in outdated)
-        return min(replicas, stored.replicas + max(0, self.starts - due))
+            replaced = sum(not group.terminating for group in outdated)
+        return min(replicas, stored.replicas + max(0, self.starts - replaced))
 
     def is_ready(self, index: int) -> bool:
         return index in self.state.ready

@@ -146,7 +146,7 @@ def plan_returns(snapshot: SetSnapshot) -> Plan:
     }
     if not releases:
         return Plan()
-    kept, sequences = out_of_restarts(snapshot), []
+    exhausted, sequences = out_of_restarts(snapshot), []
     groups = {group.uid: group for group in snapshot.groups}
     groups |= {
         uid_of(group.worker_statefulset): group
@@ -155,7 +155,7 @@ def plan_returns(snapshot: SetSnapshot) -> Plan:
     }
     for uid, (pod, why) in releases.items():
         group = groups.get(uid) or groups.get((controller_of(pod) or {}).get("uid", ""))
-        if group is None or group.index in kept or group.is_exhausted:
+        if group is None or group.index in exhausted or group.is_exhausted:
             continue
         deletion = _delete_waiting_pod(snapshot.lws, pod, why)
         if uid == group.uid:

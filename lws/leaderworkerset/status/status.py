@@ -468,8 +468,12 @@ def _count(status: Mapping[str, Any], field: str) -> int:
 def _significant(conditions: Any) -> list[tuple[str, ...]]:
     """Return type and status of conditions, and the reasons of those that are True."""
     return [
-        (each["type"], each["status"], each.get("reason", "") if each["status"] == "True" else "")
-        for each in conditions or ()
+        (
+            condition["type"],
+            condition["status"],
+            condition.get("reason", "") if condition["status"] == "True" else "",
+        )
+        for condition in conditions or ()
     ]
 
 

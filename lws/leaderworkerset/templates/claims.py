@@ -65,8 +65,8 @@ def retention_of(lws: Object) -> Mapping[str, str] | None:
 def common_claim(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     """Return a claim template with only the fields that every release has copied."""
     claimed = claim.get("spec") or {}
-    kept = ("accessModes", "storageClassName", "volumeMode", "resources")
-    desired = {field: claimed[field] for field in kept if field in claimed}
+    copied = ("accessModes", "storageClassName", "volumeMode", "resources")
+    desired = {field: claimed[field] for field in copied if field in claimed}
     return _claim({"metadata": {"name": metadata_of(claim).get("name", "")}, "spec": desired}, namespace)
 
 

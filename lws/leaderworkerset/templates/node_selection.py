@@ -79,14 +79,14 @@ def without_group_nodes(pod: Mapping[str, Any], annotations: Mapping[str, str]) 
     tolerations, gates, selector = (
         pod.get(field) or () for field in ("tolerations", "schedulingGates", "nodeSelector")
     )
-    kept = {
+    remaining = {
         "tolerations": [
             entry for entry in tolerations if not (isinstance(entry, Mapping) and entry.get("key") in keys)
         ],
         "schedulingGates": [gate for gate in gates if gate != {"name": PLACEMENT_GATE}],
         "nodeSelector": {key: selector[key] for key in selector if key not in nodes.node_selector},
     }
-    return {field: value for field, value in {**pod, **kept}.items() if value or field not in kept}
+    return {field: value for field, value in {**pod, **remaining}.items() if value or field not in remaining}
 
 
 def _items(text: str) -> list[str]:

@@ -132,8 +132,10 @@ def _leaders_metadata(spec: SetSpec, key: str, role: Mapping[str, str]) -> dict[
 def _leader_pod_template(spec: SetSpec, key: str, stored: Object | None) -> dict[str, Any]:
     # Upstream adds the termination policy to templates. Removing it, or updating it with the set, would
     # restart pods.
-    given = annotations_of(value_at(stored or {}, ("spec", "template")) or {})
-    upstreams = {name: value for name, value in given.items() if name == POD_TERMINATION_POLICY_ANNOTATION}
+    stored_annotations = annotations_of(value_at(stored or {}, ("spec", "template")) or {})
+    upstreams = {
+        name: value for name, value in stored_annotations.items() if name == POD_TERMINATION_POLICY_ANNOTATION
+    }
     annotations = {SIZE_ANNOTATION: str(spec.size), **spec.placement, **spec.subgroup_annotations}
     if spec.subdomain_policy == SubdomainPolicy.UNIQUE_PER_REPLICA:
         annotations[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value

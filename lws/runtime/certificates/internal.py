@@ -59,13 +59,13 @@ class InternalCertificates:
     def __init__(
         self,
         cluster: Cluster,
-        place: SecretReference,
+        reference: SecretReference,
         install: Callable[[bytes, bytes], None],
         clock: Callable[[], datetime],
         on_check: Callable[[bool, float], None] = lambda is_good, seconds: None,
     ) -> None:
         self._cluster = cluster
-        self._place = place
+        self._reference = reference
         self._install = install
         self._clock = clock
         self._on_check = on_check
@@ -119,7 +119,7 @@ class InternalCertificates:
             self._serve(certificates.server)
 
     def _is_usable(self, server: KeyPair, certificates: Certificates) -> bool:
-        now, names = self._clock(), self._place.names
+        now, names = self._clock(), self._reference.names
         return any(not server_flaw(server, authority, names, now) for authority in certificates.trusted)
 
     def _serve(self, server: KeyPair) -> None:
@@ -167,13 +167,13 @@ class InternalCertificates:
             desired, why = self._known, "its content was missing and is restored"
         # Generating keys takes a tenth of a second, which must not delay other tasks.
         renewal = await asyncio.to_thread(
-            renewed, desired, self._place.names, self._clock(), self._known.trusted
+            renewed, desired, self._reference.names, self._clock(), self._known.trusted
         )
         return renewal or (desired, why)
 
     async def _secret(self) -> Object | None:
         try:
-            return await self._cluster.get("Secret", self._place.namespace, self._place.secret)
+            return await self._cluster.get("Secret", self._reference.namespace, self._reference.secret)
         except NotFound:
             return None
 
@@ -188,7 +188,7 @@ class InternalCertificates:
         if secret is not None:
             await self._cluster.replace({**secret, "data": {**(secret.get("data") or {}), **encoded}})
             return
-        metadata = {"namespace": self._place.namespace, "name": self._place.secret}
+        metadata = {"namespace": self._reference.namespace, "name": self._reference.secret}
         obj = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": encoded}
         try:
             await self._cluster.create(obj)
@@ -224,7 +224,7 @@ class InternalCertificates:
 
     @property
     def _title(self) -> str:
-        return f"Secret {self._place.namespace}/{self._place.secret}"
+        return f"Secret {self._reference.namespace}/{self._reference.secret}"
 
 
 def _certificates_in(secret: Object | None) -> Certificates:

@@ -88,14 +88,14 @@ def renewed(
         server = _new_server(authority, names, now)
         return Certificates(authority, server, retired), f"new CA and server certificate: the CA is {flaw}"
     retired = _still_trusted(stored, now)
-    kept = replace(stored, retired=retired)
+    updated = replace(stored, retired=retired)
     issuer = stored.authority.certificate
     flaw = server_flaw(stored.server, issuer, names, now) or server_flaw(stored.server, issuer, names, later)
     if flaw:
         server = _new_server(stored.authority, names, now)
-        return replace(kept, server=server), f"new server certificate: the current one is {flaw}"
-    if kept != stored:
-        return kept, "earlier CAs are no longer trusted"
+        return replace(updated, server=server), f"new server certificate: the current one is {flaw}"
+    if updated != stored:
+        return updated, "earlier CAs are no longer trusted"
     return None
 
 

@@ -40,14 +40,14 @@ _DEEPEST = 100
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
 
 
-def decoded(raw: bytes, what: str) -> dict[str, Any]:
-    """Return the JSON object in a successful response to the request `what`.
+def decoded(raw: bytes, request: str) -> dict[str, Any]:
+    """Return the JSON object in a successful response to `request`.
 
     Raises Unreachable for anything else: a proxy has responded and not the API server.
     """
     payload = _json(raw)
     if not isinstance(payload, dict):
-        raise Unreachable(f"{what}: the response is not a JSON object: {_start_of(raw)}")
+        raise Unreachable(f"{request}: the response is not a JSON object: {_start_of(raw)}")
     return payload
 
 
@@ -80,18 +80,18 @@ def _json(raw: bytes) -> Any:
 
 def _shallow(raw: bytes) -> bytes:
     """Return the same JSON, with null for everything that is nested too deeply."""
-    kept: list[bytes] = []
+    parts: list[bytes] = []
     depth, start = 0, 0
     for token in _TOKENS.finditer(raw):
         if token[0] in (b"{", b"["):
             depth += 1
             if depth == _DEEPEST + 1:
-                kept += (raw[start : token.start()], b"null")
+                parts += (raw[start : token.start()], b"null")
         elif token[0] in (b"}", b"]"):
             depth -= 1
             if depth == _DEEPEST:
                 start = token.end()
-    return b"".join((*kept, raw[start:]))
+    return b"".join((*parts, raw[start:]))
 
 
 def _start_of(raw: bytes) -> str:
@@ -404,13 +404,13 @@ class Cluster:
         if seconds == math.inf:
             return await self._answer(method, path, options, fence)
         # Never 0, which means no timeout to aiohttp. If no time is left, the fence rejects the write.
-        left = min(max(seconds, 0.001), timing.REQUEST_SECONDS)
-        waiting = _CONNECTING * left
-        timeout = aiohttp.ClientTimeout(total=left, connect=waiting, ceil_threshold=math.inf)
+        remaining = min(max(seconds, 0.001), timing.REQUEST_SECONDS)
+        waiting = _CONNECTING * remaining
+        timeout = aiohttp.ClientTimeout(total=remaining, connect=waiting, ceil_threshold=math.inf)
         # The API server counts the time from the arrival of the request.
-        query = {**(options.query or {}), "timeout": f"{math.ceil(1000 * (left - waiting))}ms"}
+        query = {**(options.query or {}), "timeout": f"{math.ceil(1000 * (remaining - waiting))}ms"}
         options = replace(options, query=query, timeout=timeout)
-        until = asyncio.get_running_loop().time() + left
+        until = asyncio.get_running_loop().time() + remaining
         try:
             return await self._answer(method, path, options, fence)
         except (Unreachable, ApiError, asyncio.CancelledError) as error:
@@ -460,13 +460,13 @@ def _encode(value: object) -> object:
 
 
 class SilenceTimeout:
-    """A context that raises Unreachable after `seconds` without data of the stream that is called `what`.
+    """A context that raises Unreachable after `seconds` without data in the response to `request`.
 
     One timer checks at intervals, because a timer for every piece would cost as much as decoding it.
     """
 
-    def __init__(self, what: str, seconds: float) -> None:
-        self._what = what
+    def __init__(self, request: str, seconds: float) -> None:
+        self._request = request
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self._limit = asyncio.timeout(None)
@@ -486,7 +486,7 @@ class SilenceTimeout:
         try:
             await self._limit.__aexit__(type_, error, trace)
         except TimeoutError as timeout:
-            raise Unreachable(f"{self._what}: nothing received for {self._seconds:g} s") from timeout
+            raise Unreachable(f"{self._request}: nothing received for {self._seconds:g} s") from timeout
 
     async def pieces(self, stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
         """Yield the content of the stream in pieces of any length."""
@@ -495,9 +495,9 @@ class SilenceTimeout:
             yield piece
 
     def _check(self) -> None:
-        left = self._heard_at + self._seconds - self._loop.time()
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._check)
+        remaining = self._heard_at + self._seconds - self._loop.time()
+        if remaining > 0:
+            self._timer = self._loop.call_later(remaining, self._check)
         else:
             self._limit.reschedule(self._loop.time())
 

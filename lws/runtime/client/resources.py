@@ -54,8 +54,8 @@ class Workload:
 
 def namespace_in(path: str) -> str:
     """Return the namespace in a path of `Resource.path`; empty if there is none."""
-    _, _, rest = path.partition("/namespaces/")
-    return rest.partition("/")[0]
+    _, _, tail = path.partition("/namespaces/")
+    return tail.partition("/")[0]
 
 
 LEADERWORKERSETS = Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets")

@@ -389,8 +389,8 @@ def _matches(part: str, host: str, port: int | None, address: _Address | None) -
 def _split(part: str) -> tuple[str, str]:
     """Return name and port of `name`, `name:port`, an IPv6 address, `[address]` or `[address]:port`."""
     if part.startswith("["):
-        name, _, rest = part[1:].partition("]")
-        return name, rest.removeprefix(":")
+        name, _, tail = part[1:].partition("]")
+        return name, tail.removeprefix(":")
     name, colon, port = part.partition(":")
     return (part, "") if ":" in port else (name, port if colon else "")
 
@@ -413,9 +413,9 @@ def _parsed(value: str, source: str) -> URL:
         usable = False
     if not usable:
         # The URL may contain a password.
-        shown = value.rpartition("@")[2]
+        address = value.rpartition("@")[2]
         raise ClusterError(
-            f"the API server cannot be reached through the proxy {shown} ({source}): it must be "
+            f"the API server cannot be reached through the proxy {address} ({source}): it must be "
             f"http://HOST:PORT or https://HOST:PORT"
         )
     return proxy

@@ -206,12 +206,12 @@ def _annotations(lease: Mapping[str, Any]) -> dict[str, str]:
 
 def _without_members(lease: dict[str, Any]) -> dict[str, Any]:
     """Return the Lease without the annotations of managers."""
-    kept = {
+    remaining = {
         key: value
         for key, value in _annotations(lease).items()
         if not key.startswith((MANAGER_ANNOTATION, _FORMER_ANNOTATION))
     }
-    return {**lease, "metadata": {**lease["metadata"], "annotations": kept}}
+    return {**lease, "metadata": {**lease["metadata"], "annotations": remaining}}
 
 
 def _path(annotation: str) -> str:
@@ -310,9 +310,9 @@ class ShardElection:
     def _decide(self, on_gain: OnChange, on_loss: OnChange) -> None:
         share, takes_part = self._share(), self._membership.is_held()
         # Without the membership Lease, this manager leaves the shards to the others.
-        due = self._ours() | share.acquires if takes_part else frozenset[int]()
+        due_shards = self._ours() | share.acquires if takes_part else frozenset[int]()
         for shard, event in enumerate(self._due):
-            if shard in due:
+            if shard in due_shards:
                 event.set()
             else:
                 event.clear()

@@ -69,8 +69,8 @@ class Serving:
         names = [f"{certificates.webhook_service_name}.{settings.namespace}.svc"]
         if webhook.host and not _is_every_interface(webhook.host):
             names.append(webhook.host)
-        place = SecretReference(settings.namespace, certificates.webhook_secret_name, tuple(names))
-        return InternalCertificates(cluster, place, self._install, lambda: datetime.now(UTC), self._checked)
+        secret = SecretReference(settings.namespace, certificates.webhook_secret_name, tuple(names))
+        return InternalCertificates(cluster, secret, self._install, lambda: datetime.now(UTC), self._checked)
 
     def _install(self, certificate: bytes, key: bytes) -> None:
         self._tls.install(certificate, key)

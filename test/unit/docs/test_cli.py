@@ -71,7 +71,7 @@ ROLES = steps_ahead(DisaggregatedSnapshot(OBJ, NOW)).end
     [
         ("`status NAME`", status_data(report_on(set_objects(snapshot_of(A, REVISIONS), REVISIONS)))),
         ("`status disaggregatedset/NAME`", status_data(report_on_roles(ROLES))),
-        ("`history`", history_data(PAST, PAST.revisions, whole=True)),
+        ("`history`", history_data(PAST, PAST.revisions, with_content=True)),
         ("`diff`", diff_data("demo", *CHANGED, describe(*(change.record for change in CHANGED)))),
         ("`plan`", changed_set(B, "configured", EFFECT, simulate(EFFECT.after.rollout)).data),
         ("`doctor`", doctor_data(healthy(), [("a", Finding("b", "c", "d")), ("a", Unchecked("b", "c"))])),

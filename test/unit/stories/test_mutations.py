@@ -205,7 +205,7 @@ def _history(objects: SetObjects) -> None:
     now, past = datetime.now(UTC), set_history(objects.snapshot, objects.revisions)
     list(past.complaints())
     history_table(past, now)
-    history_data(past, past.revisions, whole=True)
+    history_data(past, past.revisions, with_content=True)
     for revision in past.revisions[:1]:
         list(one_revision(past, revision, now))
 

@@ -50,14 +50,14 @@ async def test_the_history(talk: Talk) -> None:
     assert past.target is past.revisions[1]
     assert past.groups_on(key_by_hash(A)) == {"prefill": 4, "decode": 4}, "over all slices"
     image = "worker template container main image: a → b"
-    data = history_data(past, past.revisions, whole=False)["revisions"]
+    data = history_data(past, past.revisions, with_content=False)["revisions"]
     assert [revision["changes"] for revision in data] == [
         ["the first revision"],
         [f"role prefill {image}", f"role decode {image}"],
     ]
     assert [revision.get("changeCause") for revision in data] == ["the beginning", None]
     assert [revision["wanted"] for revision in data] == [False, True]
-    (entire,) = history_data(past, past.revisions[:1], whole=True)["revisions"]
+    (entire,) = history_data(past, past.revisions[:1], with_content=True)["revisions"]
     assert [role["name"] for role in entire["roles"]] == ["prefill", "decode"]
 
 

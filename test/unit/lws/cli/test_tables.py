@@ -17,7 +17,7 @@ TABLES: dict[str, Mapping[str, Any]] = {
     "admission": manifests._ERRORS,
     "status": status._VIEWS,
     "plan": plan._PLANS,
-    "undo": undo._WAYS,
+    "undo": undo._UNDO_RULES,
     "restart": restart._PATCHES,
     "key": key._KEYS,
 }

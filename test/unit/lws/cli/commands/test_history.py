@@ -95,7 +95,7 @@ def test_one_revision_in_full() -> None:
 
 def test_data() -> None:
     history = past(A, B, running=[A, B, B])
-    data = history_data(history, history.revisions, whole=False)
+    data = history_data(history, history.revisions, with_content=False)
     assert data["name"] == "demo"
     assert data["revisions"][1] == {
         "revision": 2,
@@ -106,7 +106,7 @@ def test_data() -> None:
         "groups": [1, 2],
         "changes": [CHANGE],
     }
-    (with_spec,) = history_data(history, [history.numbered(1)], whole=True)["revisions"]
+    (with_spec,) = history_data(history, [history.numbered(1)], with_content=True)["revisions"]
     worker = with_spec["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     assert worker["spec"]["containers"][0]["image"] == "app:1"
     assert "$patch" not in with_spec["spec"]["leaderWorkerTemplate"]
@@ -114,7 +114,7 @@ def test_data() -> None:
 
 def test_data_of_a_broken_revision() -> None:
     history = past(A, extra=[{**revision_of(B, 2), "data": None}])
-    data = history_data(history, history.revisions, whole=True)["revisions"][1]
+    data = history_data(history, history.revisions, with_content=True)["revisions"][1]
     assert "contains no leaderWorkerTemplate" in data["broken"]
     assert "spec" not in data
 
