@@ -1,6 +1,6 @@
 """Run as `python -m test.bench.bill [SHAPE]`: measure what a group of a rollout costs the control plane.
 
-The shape is 1x400x4 unless another is given; `--settings` tries settings of the control plane instead (see
+The shape is 1x100x4 unless another is given; `--settings` tries settings of the control plane instead (see
 `settings.py`). Results go to test/bench/results/bill/*.json and into the report.
 """
 
@@ -43,7 +43,7 @@ def _measure(
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m test.bench.bill", description=__doc__)
-    parser.add_argument("shape", nargs="?", type=parse, default="1x400x4", help="sets x groups x pods")
+    parser.add_argument("shape", nargs="?", type=parse, default="1x100x4", help="sets x groups x pods")
     parser.add_argument(
         "--settings", nargs="+", choices=SETTINGS, default=(), help="try these, without the floors"
     )
