@@ -52,9 +52,9 @@ def test_a_file_with_all_fields(config: Path) -> None:
 webhook: {port: 1, host: 127.0.0.1, certDir: /certs, shutdownDelay: 90s}
 leaderElection:
   leaderElect: false
-  leaseDuration: 60s
+  leaseDuration: 1m
   renewDeadline: 30s
-  retryPeriod: 0.5s
+  retryPeriod: 500ms
   resourceLock: leases
   resourceName: mine
   resourceNamespace: elsewhere
@@ -65,14 +65,15 @@ tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SH
 internalCertManagement: {enable: false, webhookServiceName: s, webhookSecretName: t}
 clientConnection: {qps: 50, burst: 60}
 gangSchedulingManagement: {schedulerProvider: volcano}
-nodeLoss: {after: 3600s, forceDelete: true}
+nodeLoss: {after: 1h, forceDelete: true}
 featureGates: {WorkloadAwareScheduling: true}
 sharding: {shards: 1}
 """
     )
     config.write_text(text, encoding="utf-8")
     loaded = settings(str(config))
-    assert yaml.safe_load(loaded.effective) == yaml.safe_load(text)
+    in_seconds = text.replace(" 1m", " 60s").replace(" 500ms", " 0.5s").replace(" 1h", " 3600s")
+    assert yaml.safe_load(loaded.effective) == yaml.safe_load(in_seconds)
     assert loaded.tls == TlsSettings(ssl.TLSVersion.TLSv1_2, ("ECDHE-RSA-AES128-GCM-SHA256",))
     assert (loaded.client_qps, loaded.shards) == (50.0, 1)
     assert (loaded.gang_provider, loaded.workload_aware_scheduling) == ("volcano", True)

@@ -75,6 +75,7 @@ def test_a_set_wants_a_budget_only_with_a_valid_field(lws: dict[str, Any], expec
 
 def test_a_set_without_the_field_has_no_disruption_limit() -> None:
     assert disruption_limit(SetSpec.of(make_set())) is None
+    assert disruption_limit(SetSpec.of(make_set(podDisruptionBudget=None))) is None
 
 
 def test_built_disruption_budget() -> None:
