@@ -31,7 +31,7 @@ def test_defaults_that_the_definition_does_not_store_are_shown_once() -> None:
         )
     )
     assert "| `false` |" in paused and "| `TCP` |" in protocol
-    assert deadline.endswith("| `600` | When the rollout goes on in any case. |")
+    assert deadline.endswith("| `600` | Seconds after which the rollout continues in any case. |")
 
 
 def test_fields_that_start_a_rollout_are_marked() -> None:
