@@ -7,9 +7,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from lws.kube.metadata import child_metadata, is_mapping, labels_of, name_of, uid_of
+from lws.kube.metadata import (
+    annotations_of,
+    child_metadata,
+    controller_of,
+    is_controlled_by,
+    is_mapping,
+    labels_of,
+    name_of,
+    uid_of,
+)
 from lws.kube.names import fnv_1a, safe_encoded
-from lws.leaderworkerset.fields import SCHEDULING, Field
+from lws.leaderworkerset.fields import SCHEDULING, Field, value_at
 from lws.leaderworkerset.spec import SetSpec
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import (
@@ -131,18 +140,27 @@ def level_of(lws: Object) -> Level:
     return levels_of(lws)[0]
 
 
-def workload_name(lws: Object) -> str:
-    """Return the name of the Workload of a set. It contains a hash of the UID: a recreated set of the same
-    name gets a Workload of another name.
+def workload_name(lws: Object, leaders: Object | None = None) -> str:
+    """Return the name of the Workload of a set. It contains a hash of the UID, so a recreated set of the same
+    name gets a Workload of another name, unless it adopts the leaders of the former set: another name in
+    their template would restart all pods.
+    leaders: the StatefulSet or Deployment with the name of the set, regardless of owner.
     """
+    if leaders is not None and (controller_of(leaders) is None or is_controlled_by(leaders, uid_of(lws))):
+        template = value_at(leaders, ("spec", "template")) or {}
+        if named := annotations_of(template).get(WORKLOAD_NAME_ANNOTATION):
+            return named
     return f"{name_of(lws)}-{safe_encoded(str(fnv_1a(uid_of(lws), bits=32)))}"
 
 
-def template_annotations(lws: Object) -> dict[str, str]:
-    """Return the annotations of the pod templates of a set with `spec.scheduling`."""
+def template_annotations(lws: Object, leaders: Object | None = None) -> dict[str, str]:
+    """Return the annotations of the pod templates of a set with `spec.scheduling`. leaders: as in
+    `workload_name`.
+    """
     if SCHEDULING.stored_in(lws) is None:
         return {}
-    return {SCHEDULING_LEVEL_ANNOTATION: level_of(lws).value, WORKLOAD_NAME_ANNOTATION: workload_name(lws)}
+    name = workload_name(lws, leaders)
+    return {SCHEDULING_LEVEL_ANNOTATION: level_of(lws).value, WORKLOAD_NAME_ANNOTATION: name}
 
 
 def pod_group_of_set(workload: str) -> str:
@@ -196,13 +214,13 @@ def parts_of(spec: SetSpec) -> tuple[Part, ...]:
     return (Part(OF_LEADER, LEADER, 1), Part(OF_WORKERS, WORKER, max(spec.size - 1, 1)))
 
 
-def build_workload(spec: SetSpec) -> dict[str, Any]:
-    """Build the Workload of a set."""
+def build_workload(spec: SetSpec, leaders: Object | None = None) -> dict[str, Any]:
+    """Build the Workload of a set. leaders: as in `workload_name`."""
     lws = spec.lws
     return {
         "apiVersion": API_VERSION,
         "kind": "Workload",
-        "metadata": child_metadata(lws, workload_name(lws), {NAME_LABEL: name_of(lws)}),
+        "metadata": child_metadata(lws, workload_name(lws, leaders), {NAME_LABEL: name_of(lws)}),
         "spec": {
             "controllerRef": {"apiGroup": API_GROUP, "kind": lws["kind"], "name": name_of(lws)},
             "podGroupTemplates": [

@@ -118,9 +118,9 @@ def _blocked(problem: Problem) -> Plan:
 
 
 def _plan_workload(snapshot: SetSnapshot, scheduled: Scheduled) -> Plan:
-    stored, name = scheduled.workload, workload_name(snapshot.lws)
+    stored, name = scheduled.workload, workload_name(snapshot.lws, snapshot.leaders)
     create = Create(
-        build_workload(snapshot.spec),
+        build_workload(snapshot.spec, snapshot.leaders),
         why="the scheduler reads it before it sees a pod",
         failure=_failure(snapshot, "Workload", name),
     )
@@ -128,7 +128,7 @@ def _plan_workload(snapshot: SetSnapshot, scheduled: Scheduled) -> Plan:
 
 
 def _plan_pod_group(snapshot: SetSnapshot, scheduled: Scheduled, workload: Object) -> Plan:
-    name = pod_group_of_set(workload_name(snapshot.lws))
+    name = pod_group_of_set(workload_name(snapshot.lws, snapshot.leaders))
     stored = scheduled.named(name)
     if stored is not None and is_terminating(stored) and not snapshot.groups:
         why = f"PodGroup {namespace_of(stored)}/{name} is still terminating"
@@ -197,7 +197,7 @@ def _unneeded(snapshot: SetSnapshot, scheduled: Scheduled) -> Iterator[Delete]:
     lws = snapshot.lws
     needed = {name for group in snapshot.groups for name in pod_groups_of_group(lws, group.leader).values()}
     if level_of(lws) is Level.SET and (snapshot.groups or snapshot.spec.replicas):
-        needed.add(pod_group_of_set(workload_name(lws)))
+        needed.add(pod_group_of_set(workload_name(lws, snapshot.leaders)))
     for pod_group in scheduled.pod_groups:
         is_ours = is_controlled_by(pod_group, uid_of(lws)) and not is_terminating(pod_group)
         if is_ours and name_of(pod_group) not in needed:

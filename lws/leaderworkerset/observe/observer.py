@@ -182,7 +182,7 @@ class Observer:
         # Read after `_keys`, because unrecorded revisions may be recorded meanwhile.
         revisions = self._history.recorded(lws)
         knows_live_keys = leaders is None or self._history.knows_reported(leaders)
-        scheduled = await self._scheduled(lws)
+        scheduled = await self._scheduled(lws, leaders)
         named = (leaders, service, budget, leader_service)
         # The set may be deleted already: nothing is created, recorded or adopted for it before a live read.
         needs_live_read = (
@@ -275,7 +275,7 @@ class Observer:
         leaders = ((i, self._store.get("Pod", namespace, f"{name}-{i}")) for i in range(spec.replicas))
         return max((i + 1 for i, pod in leaders if pod is not None and not is_terminating(pod)), default=0)
 
-    async def _scheduled(self, lws: Object, *names: str) -> Scheduled | None:
+    async def _scheduled(self, lws: Object, leaders: Object | None, *names: str) -> Scheduled | None:
         """Read the objects of `spec.scheduling`; return None for a set without a Workload.
         names: the PodGroups of one group; if empty, all PodGroups of the set are read.
         """
@@ -284,7 +284,7 @@ class Observer:
             return None
         if not (scheduled := workloads()).is_served:
             return scheduled
-        namespace, name, uid = namespace_of(lws), workload_name(lws), uid_of(lws)
+        namespace, name, uid = namespace_of(lws), workload_name(lws, leaders), uid_of(lws)
         workload = await self._lookup.named("Workload", namespace, name, uid, look_when_absent=True)
         required = [
             await self._lookup.named("PodGroup", namespace, pod_group, uid)
@@ -432,7 +432,7 @@ class Observer:
         service = await self._lookup.named("Service", namespace, host, uid)
         has_workload = needs_workload(lws, self._environment.scheduler)
         names = pod_groups_of_group(lws, group.leader).values() if has_workload else ()
-        scheduled = await self._scheduled(lws, *names) if names else None
+        scheduled = await self._scheduled(lws, leaders, *names) if names else None
         pod_group = await self._pod_group(lws, group.leader) if not has_workload else None
         named = (workers, service, pod_group, *of_scheduler(scheduled))
         orphaned = any(obj is not None and may_be_adopted(obj) for obj in named)

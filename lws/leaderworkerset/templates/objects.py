@@ -139,7 +139,7 @@ def _leader_pod_template(spec: SetSpec, key: str, stored: Object | None) -> dict
     annotations = {SIZE_ANNOTATION: str(spec.size), **spec.placement, **spec.subgroup_annotations}
     if spec.subdomain_policy == SubdomainPolicy.UNIQUE_PER_REPLICA:
         annotations[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
-    annotations |= template_annotations(spec.lws)
+    annotations |= template_annotations(spec.lws, stored)
     labels = {WORKER_INDEX_LABEL: "0", NAME_LABEL: name_of(spec.lws), REVISION_LABEL: key}
     annotations |= upstreams
     template = decorated(spec.leader_template, labels, annotations)

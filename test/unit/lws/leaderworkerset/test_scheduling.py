@@ -32,7 +32,8 @@ from lws.leaderworkerset.scheduling import (
 )
 from lws.leaderworkerset.snapshot import FormerGang, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
-from lws.runtime.actions import Create, Delete, Merge, Plan, Reference
+from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
+from lws.runtime.actions import Create, Delete, Merge, Plan, Reference, SetOwner
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_REPLACEMENT_GATE,
@@ -51,6 +52,7 @@ from test.unit.builders import (
     NOW,
     build_revision,
     make_leader_pod,
+    make_leader_statefulset,
     make_set,
     make_worker_pod,
     make_worker_statefulset,
@@ -83,6 +85,25 @@ def test_the_name_of_the_workload_has_the_hash_of_the_uid(uid: str, hashed: str)
     lws = make_set("demo")
     lws["metadata"]["uid"] = uid
     assert workload_name(lws) == f"demo-{safe_encoded(hashed)}"
+
+
+def test_a_recreated_set_keeps_the_workload_of_the_leaders_that_it_adopts() -> None:
+    """Another name in their template would restart all pods."""
+    former, lws = a_set(GROUPS), a_set(GROUPS)
+    lws["metadata"]["uid"] = "uid-of-the-next-set"
+    leaders = make_leader_statefulset(former)
+    assert workload_name(lws, leaders) == workload_name(lws) != workload_name(former), "not adopted"
+    leaders, workload = orphaned(leaders), orphaned(stored_workload(former))
+    planned = plan(replace(at_start(lws, workload=workload), leaders=leaders))
+    adopted = [action.target for action in actions_of(planned) if isinstance(action, SetOwner)]
+    assert adopted == [Reference.to(workload)], "before the leaders"
+    assert "Workload" not in kinds_of(planned)
+    update = RollingUpdate(0, 2, 1)
+    templates = [
+        build_leader_statefulset(SetSpec.of(former), KEY, update)["spec"]["template"],
+        build_leader_statefulset(SetSpec.of(lws), KEY, update, leaders)["spec"]["template"],
+    ]
+    assert templates[0] == templates[1]
 
 
 @pytest.mark.parametrize(
@@ -346,6 +367,10 @@ def pod_group_of(lws: Object, **metadata: Any) -> Object:
     name = pod_group_of_set(workload_name(lws))
     pod_group = build_pod_group(SetSpec.of(lws), part, name, stored_workload(lws))
     return api_server.stored(pod_group, **metadata)
+
+
+def orphaned(obj: Object) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": []}}
 
 
 def foreign(obj: Object) -> Object:

@@ -769,6 +769,20 @@ async def test_a_set_with_scheduling_has_a_workload_and_groups_with_pod_groups_o
     assert (await world.of_set()).scheduled == Scheduled(is_missing=True)
 
 
+async def test_a_recreated_set_finds_the_workload_that_its_orphaned_leaders_name() -> None:
+    former = SetSpec.of(changed(SCHEDULED, lambda lws: lws["metadata"].update(uid="uid-of-the-former-set")))
+    workload, leaders = (
+        changed(obj, owned_by())
+        for obj in (
+            api_server.stored(build_workload(former)),
+            api_server.applied(build_leader_statefulset(former, KEY, RollingUpdate(0, 2, 1))),
+        )
+    )
+    world = World(SCHEDULED, leaders, workload, scheduler=ASSUMED)
+    world.workloads = Scheduled(is_served=True)
+    assert names([(await world.of_set()).scheduled.workload]) == names([workload])
+
+
 async def test_volcano_pod_groups_without_their_leader_are_observed() -> None:
     volcano, others = PROVIDERS["volcano"], [obj for obj in EVERYTHING if obj is not LWS]
     in_use = api_server.stored(dict(volcano.pod_group(SCHEDULED, PODS[1])))
