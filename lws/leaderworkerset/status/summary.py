@@ -70,8 +70,8 @@ def blocking_problem(name: str, problems: str) -> str:
     """Return the rejected write that blocks the rollout, without the API server's message; empty for none.
     name: name of the set. problems: messages of all problems of the set.
     """
-    objects = rf"Pod {re.escape(name)}-\d+|StatefulSet {re.escape(name)}|ControllerRevision \S+"
-    match = re.search(rf"cannot (create|update|delete) ({objects})(?=: )", problems)
+    leaders = rf"Pod {re.escape(name)}-\d+|(StatefulSet|Deployment) {re.escape(name)}"
+    match = re.search(rf"cannot (create|update|delete) ({leaders}|ControllerRevision \S+)(?=: )", problems)
     return match.group() if match is not None else ""
 
 

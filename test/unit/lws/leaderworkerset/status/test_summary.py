@@ -108,8 +108,10 @@ def test_a_rejected_step_is_the_reason_of_outdated_groups() -> None:
     [
         ("", ""),
         ("cannot update StatefulSet demo: no", "cannot update StatefulSet demo"),
+        ("cannot update Deployment demo: no", "cannot update Deployment demo"),
         ("cannot create ControllerRevision demo-5f-1: no", "cannot create ControllerRevision demo-5f-1"),
         ("cannot create StatefulSet demo-1: no", ""),
+        ("cannot delete StatefulSet demo-1: no", ""),
         ("cannot delete Pod demo-1-1: no", ""),
         ("cannot delete Pod other-demo-1: no", ""),
         ("cannot update PodDisruptionBudget demo: no", ""),
