@@ -84,6 +84,7 @@ def reported(obj: Object, problem: Problem, now: datetime) -> Plan:
     return Plan(
         statuses=(Status(Reference.to(obj), patch, before=stored),) if patch is not None else (),
         waiting_for=problem.message,
+        is_left_alone=True,
     )
 
 

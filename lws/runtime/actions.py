@@ -289,7 +289,8 @@ class Plan:
     for, as a phrase for the log. stuck_pods: the number of pods stuck in Terminating on lost nodes. problems:
     what the caller reports in a condition or an Event. postponable: the actions in `sequences` that may be
     delayed. standing: the states of the owner, by which metrics count owners. figures: the gauges of the
-    owner. owner: the workload that the plan is for. Its status reports rejected writes.
+    owner. is_left_alone: whether the owner is only reported on, so that metrics do not show it. owner: the
+    workload that the plan is for. Its status reports rejected writes.
     """
 
     sequences: tuple[tuple[Action, ...], ...] = ()
@@ -302,6 +303,7 @@ class Plan:
     postponable: tuple[Postponable, ...] = ()
     standing: frozenset[str] = frozenset()
     figures: Figures | None = None
+    is_left_alone: bool = False
     owner: Reference | None = None
 
     @property
@@ -330,6 +332,7 @@ def merge_plans(*parts: Plan) -> Plan:
         postponable=tuple(postponable for part in parts for postponable in part.postponable),
         standing=frozenset().union(*(part.standing for part in parts)),
         figures=next((part.figures for part in parts if part.figures is not None), None),
+        is_left_alone=any(part.is_left_alone for part in parts),
         owner=next((part.owner for part in parts if part.owner is not None), None),
     )
 

@@ -183,7 +183,10 @@ class Loop:
         if key in self._current:
             self._count_stuck(key, plan.stuck_pods)
             self._count_standing(key, plan.standing)
-            self._metrics.workloads.observe(key, plan.figures)
+            if plan.is_left_alone:
+                self._metrics.workloads.gone(key)
+            else:
+                self._metrics.workloads.observe(key, plan.figures)
         rest_seconds = self._seconds_of_rest(kind, began)
         if plan.waiting_for:
             log.debug("%s %s/%s waits for %s", key.kind, key.namespace, key.name, plan.waiting_for)

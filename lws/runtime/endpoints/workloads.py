@@ -153,7 +153,7 @@ class Workloads(Collector):
             self._counts_of_deleted[tally.kind][tally.word, tally.label] += 1
 
     def gone(self, key: Key) -> None:
-        """Drop a deleted workload or part."""
+        """Drop a workload or part that is deleted or left alone."""
         self._left.pop(key, None)
         owner = self._owner_of.pop(key, None)
         if owner is None:

@@ -25,7 +25,7 @@ def test_a_set_in_an_uncovered_namespace_gets_only_a_condition(
 ) -> None:
     snapshot = SetSnapshot(make_set(), NOW) if namespace_is_new else settled(make_set())
     planned = plan(judged(snapshot, is_covered=False))
-    assert planned.sequences == ()
+    assert planned.sequences == () and planned.is_left_alone
     (status,) = planned.statuses
     condition = find(status.patch["conditions"], "ReplicaFailure")
     assert condition is not None and condition["reason"] == "NamespaceNotCovered"

@@ -314,6 +314,25 @@ async def test_a_pass_that_lost_its_lease_updates_no_gauge(bench: _Bench) -> Non
     assert "fleet_ready{" not in text
 
 
+async def test_a_workload_that_is_left_alone_has_no_series(bench: _Bench) -> None:
+    """Its last values would otherwise stay as long as this process runs."""
+    metrics = bench.metrics
+    loop = Loop(
+        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")},
+        metrics,
+    )
+    metrics.workloads.serve((WorkloadSeries("Fleet", "ready", "fleet_ready", "Ships."),))
+    figures = Figures("Fleet", KEY.name, {("ready", ""): 1})
+    for plan, is_shown in (
+        (Plan(figures=figures), True),
+        (Plan(is_left_alone=True), False),
+        (Plan(figures=figures), True),
+    ):
+        bench.plan = plan
+        await loop.work(KEY)
+        assert ("fleet_ready{" in metrics.text().decode()) == is_shown
+
+
 async def test_a_pass_updates_gauges_when_another_shard_is_lost(bench: _Bench) -> None:
     metrics = bench.metrics
     loop = Loop(
