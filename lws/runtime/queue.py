@@ -223,7 +223,12 @@ class Queue:
             del self._entries[key]
             self._rested[key] = entry.rested_at
             rest_seconds = max(0.0, entry.rested_at - _now())
-            asyncio.get_running_loop().call_later(rest_seconds, self._rested.pop, key, None)
+            asyncio.get_running_loop().call_later(rest_seconds, self._end_rest, key, entry.rested_at)
+
+    def _end_rest(self, key: Hashable, rested_at: float) -> None:
+        # After an urgent pass, the key may rest for longer.
+        if self._rested.get(key) == rested_at:
+            del self._rested[key]
 
 
 class OnePerIteration:

@@ -152,6 +152,18 @@ async def test_an_urgent_event_during_a_pass_follows_it() -> None:
 
 
 @in_fake_time
+async def test_the_delay_counts_from_the_urgent_pass() -> None:
+    async with _bench() as bench:
+        bench.queue.add("a")
+        await bench.at(0.2)
+        bench.queue.add("a", AT_ONCE)
+        await bench.at(0.35)
+        bench.queue.add("a")
+        await bench.at(5.0)
+        assert bench.work.moments() == [0.0, 0.2, 0.5]
+
+
+@in_fake_time
 async def test_urgent_events_do_not_shorten_a_backoff() -> None:
     async with _bench(outcome=lambda key: Again(failed=True)) as bench:
         bench.queue.add("a")
