@@ -16,7 +16,7 @@ from test.bench.manifests import NEW, OLD, a_set, group_name, new_image, set_nam
 from test.bench.shapes import Shape
 from tools.localcluster.api import Api
 
-_PATIENCE = 1800.0
+_PATIENCE = 3600.0
 
 
 class Phases:

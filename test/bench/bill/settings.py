@@ -16,16 +16,12 @@ SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "both": {
         _MANAGER: ("--endpointslice-updates-batch-period=1s", "--controllers=-endpoints-controller"),
     },
-    "gc-5": {_MANAGER: ("--concurrent-gc-syncs=5",)},
-    "gc-60": {_MANAGER: ("--concurrent-gc-syncs=60",)},
 }
 
 DESCRIPTIONS: Mapping[str, str] = {
-    USUAL: "the usual ones: no batches, 20 GC workers",
+    USUAL: "the usual ones: no batches",
     "batch-1s": "`--endpointslice-updates-batch-period=1s`, `--endpoint-updates-batch-period=1s`",
     "without-endpoints": "`--controllers=*,-endpoints-controller`",
     "both": "`--endpointslice-updates-batch-period=1s`, `--controllers=*,-endpoints-controller`",
-    "gc-5": "`--concurrent-gc-syncs=5`",
-    "gc-60": "`--concurrent-gc-syncs=60`",
 }
 """Their names on the page."""
