@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import signal
 import subprocess
 import sys
 from typing import Any
 
 _PARENT_DEATH_SIGNAL = 1
+# `signal.SIGKILL`, which does not exist on Windows, where this module must be importable.
+_KILL = 9
 
 
 class NotLinuxError(RuntimeError):
@@ -33,6 +34,6 @@ def code_within(process: subprocess.Popen[Any], seconds: float) -> int | None:
         return None
 
 
-def end_with_parent(number: int = signal.SIGKILL) -> None:
+def end_with_parent(number: int = _KILL) -> None:
     """Ask the kernel to send this process a signal when its parent ends, however it ends (prctl(2))."""
     ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, number)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +25,13 @@ def test_linux_is_accepted() -> None:
 def test_other_systems_are_rejected_with_a_remedy(platform: str) -> None:
     with pytest.raises(NotLinuxError, match=rf"Linux only, and this is {platform}: use a Linux machine"):
         require_linux(platform)
+
+
+def test_windows_without_sigkill_is_rejected_with_the_same_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(signal, "SIGKILL")
+    module = runpy.run_path(str(REPOSITORY / "tools/linux.py"))
+    with pytest.raises(module["NotLinuxError"], match="Linux only, and this is win32"):
+        module["require_linux"]("win32")
 
 
 def test_a_local_cluster_is_not_built_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
