@@ -31,10 +31,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with headings in capitals, as in kubectl."""
+    """A table with headings in capitals, as in kubectl. is_even: whether columns divide a terminal evenly."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Text, ...], ...]
+    is_even: bool = False
 
     def lines(self) -> Iterator[str]:
         """Yield plain text: columns as wide as their widest cell, nothing cut, no trailing spaces."""
@@ -53,15 +54,7 @@ class Bar:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class SideBySide:
-    """Two texts next to each other, line by line. A gap is None, and styles mark the differences."""
-
-    headings: tuple[str, str]
-    rows: tuple[tuple[Text | None, Text | None], ...]
-
-
-Block = Text | Table | Bar | SideBySide
+Block = Text | Table | Bar
 
 
 def row(*cells: str | Text) -> tuple[Text, ...]:
@@ -79,9 +72,6 @@ def plain(blocks: Iterable[Block]) -> Iterator[str]:
                 yield from block.lines()
             case Bar():
                 yield f"{block.what}: {block.done} of {block.total}"
-            case SideBySide():
-                rows = tuple((left or Text(""), right or Text("")) for left, right in block.rows)
-                yield from Table(block.headings, rows).lines()
 
 
 def described(facts: Mapping[str, str], sections: Mapping[str, Iterable[str]]) -> Iterator[Text]:
@@ -219,6 +209,7 @@ def _console() -> Console:
 
 
 def _drawn(block: Block) -> RenderableType:
+    from rich.table import Table as Grid
     from rich.text import Text as Styled
 
     match block:
@@ -230,21 +221,11 @@ def _drawn(block: Block) -> RenderableType:
             empty = ("━" * (_BAR - filled), "bright_black")
             return Styled.assemble(f"{what}  ", bar, empty, f"  {done} of {total}")
         case Table():
-            return _drawn_table(block.columns, block.rows)
-        case SideBySide():
-            rows = [(left or Text(""), right or Text("")) for left, right in block.rows]
-            return _drawn_table(block.headings, rows, halves=True)
-
-
-def _drawn_table(
-    columns: Sequence[str], rows: Iterable[Sequence[Text]], halves: bool = False
-) -> RenderableType:
-    from rich.table import Table as Grid
-    from rich.text import Text as Styled
-
-    grid = Grid(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold", expand=halves)
-    for column in columns:
-        grid.add_column(column, overflow="fold", ratio=1 if halves else None)
-    for cells in rows:
-        grid.add_row(*(Styled(cell.text, style=cell.style) for cell in cells))
-    return grid
+            grid = Grid(
+                box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold", expand=block.is_even
+            )
+            for column in block.columns:
+                grid.add_column(column, overflow="fold", ratio=1 if block.is_even else None)
+            for cells in block.rows:
+                grid.add_row(*(Styled(cell.text, style=cell.style) for cell in cells))
+            return grid

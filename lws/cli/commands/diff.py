@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import click
 
 from lws.cli.arguments import cluster_options, complete_revisions, output_option, set_argument
 from lws.cli.histories import History, history_of
-from lws.cli.screen import Block, SideBySide, Text, dump, is_wide, show, yaml_text
+from lws.cli.screen import Block, Table, Text, dump, is_wide, show, yaml_text
 from lws.cli.session import ClusterOptions, Refusal, Session, run
 from lws.cli.sets import NamedSet, find
 from lws.history.revision import Revision
@@ -114,30 +115,22 @@ def headline(old: Revision[Any], new: Revision[Any]) -> Text:
     return Text(f"revision {old.number} ({old.key}) → revision {new.number} ({new.key})", "bold")
 
 
-def side_by_side(headings: tuple[str, str], texts: tuple[str, str]) -> Block:
+def side_by_side(headings: tuple[str, str], texts: tuple[str, str]) -> Table:
     """Show both texts next to each other: only the lines that differ, and the lines around them."""
     left, right = (text.splitlines() for text in texts)
-    rows: list[tuple[Text | None, Text | None]] = []
+    rows: list[tuple[Text, ...]] = []
     matcher = difflib.SequenceMatcher(a=left, b=right, autojunk=False)
     for number, group in enumerate(matcher.get_grouped_opcodes(_CONTEXT)):
         if number:
             rows.append((_GAP, _GAP))
         for kind, i1, i2, j1, j2 in group:
-            rows += _rows(kind, left[i1:i2], right[j1:j2])
-    return SideBySide(headings, tuple(rows))
-
-
-def _rows(kind: str, left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[Text | None, Text | None]]:
-    for position in range(max(len(left), len(right))):
-        left_line = left[position] if position < len(left) else None
-        right_line = right[position] if position < len(right) else None
-        if kind == "equal":
-            yield Text(left_line or ""), Text(right_line or "")
-        else:
-            yield (
-                Text(left_line, "red") if left_line is not None else None,
-                Text(right_line, "green") if right_line is not None else None,
-            )
+            styles = ("", "") if kind == "equal" else ("red", "green")
+            for lines in zip_longest(left[i1:i2], right[j1:j2]):
+                pairs = zip(lines, styles, strict=True)
+                rows.append(
+                    tuple(Text(line, style) if line is not None else Text("") for line, style in pairs)
+                )
+    return Table(headings, tuple(rows), is_even=True)
 
 
 def _style(line: str) -> str:

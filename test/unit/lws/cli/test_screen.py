@@ -9,14 +9,14 @@ import sys
 import pytest
 
 from lws.cli import screen
-from lws.cli.screen import Bar, SideBySide, Table, Text, age, plain, row, short
+from lws.cli.screen import Bar, Table, Text, age, plain, row, short
 from test.unit.builders import NOW
 
 BLOCKS = [
     Text("set [demo]", "bold"),
     Bar(1, 4, "groups ready"),
     Table(("GROUP", "WHY"), (row("0", Text("its turn", "yellow")),)),
-    SideBySide(("old", "new"), ((Text("a"), None),)),
+    Table(("old", "new"), (row("a", ""),), is_even=True),
 ]
 
 
@@ -143,7 +143,7 @@ def test_columns_fit_their_widest_text() -> None:
 
 
 def test_plain() -> None:
-    halves = SideBySide(("old", "new"), ((Text("a: 1", "red"), Text("a: 2")), (None, Text("b: 3"))))
+    halves = Table(("old", "new"), (row(Text("a: 1", "red"), "a: 2"), row("", "b: 3")), is_even=True)
     blocks = [Text("head", "bold"), Bar(2, 4, "groups ready"), halves]
     assert list(plain(blocks)) == ["head", "groups ready: 2 of 4", "old    new", "a: 1   a: 2", "       b: 3"]
 

@@ -10,7 +10,7 @@ from lws.cli.commands import diff as module
 from lws.cli.commands.diff import diff_data, difference_lines, headline, side_by_side
 from lws.cli.histories import SetHistory, set_history
 from lws.cli.main import main
-from lws.cli.screen import SideBySide, yaml_text
+from lws.cli.screen import yaml_text
 from lws.cli.sets import NamedSet
 from lws.leaderworkerset.revisions.history import describe
 from lws.runtime.actions import Object
@@ -88,20 +88,18 @@ def test_side_by_side_shows_differences_with_some_context() -> None:
     before = "\n".join(["a: 1", *(f"same{i}: x" for i in range(10)), "z: 1"])
     right = "\n".join(["a: 2", *(f"same{i}: x" for i in range(10)), "z: 1", "new: 3"])
     block = side_by_side(("old", "new"), (before, right))
-    assert isinstance(block, SideBySide)
-    texts = [(first.text if first else None, second.text if second else None) for first, second in block.rows]
-    assert texts == [
+    assert block.is_even
+    assert [tuple(cell.text for cell in cells) for cells in block.rows] == [
         ("a: 1", "a: 2"),
         ("same0: x", "same0: x"),
         ("same1: x", "same1: x"),
         ("⋮", "⋮"),
         ("same9: x", "same9: x"),
         ("z: 1", "z: 1"),
-        (None, "new: 3"),
+        ("", "new: 3"),
     ]
     first, last = block.rows[0], block.rows[-1]
-    assert [cell.style for cell in first if cell] == ["red", "green"]
-    assert last[1] is not None
+    assert [cell.style for cell in first] == ["red", "green"]
     assert last[1].style == "green"
 
 
