@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 import click
@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem
 from lws import timing
 from lws.cli.session import ClusterOptions, Session, connected
 from lws.cli.sets import KINDS, NamedSet, SetKind
+from lws.kube.metadata import name_of
 from lws.runtime.client.kubeconfig import context_names
 from lws.runtime.errors import ClusterError
 
@@ -55,9 +56,6 @@ def split_set_name(word: str) -> tuple[str, str]:
     return (f"{prefix}/", name) if slash else ("", word)
 
 
-_Ask = Callable[[Session], Awaitable[list[tuple[str, str]]]]
-
-
 def complete_sets(context: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a set in the namespace, after its type if one is typed."""
     prefix, _ = split_set_name(incomplete)
@@ -65,25 +63,16 @@ def complete_sets(context: click.Context, param: click.Parameter, incomplete: st
     if kind is None:
         return []
     resource = kind.resource
-
-    async def names(session: Session) -> list[tuple[str, str]]:
-        sets = await session.cluster.listed(resource.kind, session.namespace)
-        return [(f"{prefix}{obj['metadata']['name']}", "") for obj in sets]
-
-    return _answered(context, incomplete, names)
+    sets = _read(context, lambda session: session.cluster.listed(resource.kind, session.namespace))
+    return _starting(incomplete, [CompletionItem(f"{prefix}{name_of(obj)}") for obj in sets])
 
 
 def complete_namespaces(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete the name of a namespace."""
-
-    async def names(session: Session) -> list[tuple[str, str]]:
-        return [
-            (namespace["metadata"]["name"], "") for namespace in await session.cluster.listed("Namespace", "")
-        ]
-
-    return _answered(context, incomplete, names)
+    namespaces = _read(context, lambda session: session.cluster.listed("Namespace", ""))
+    return _starting(incomplete, [CompletionItem(name_of(namespace)) for namespace in namespaces])
 
 
 def complete_contexts(
@@ -94,7 +83,7 @@ def complete_contexts(
         names = context_names(context.params.get("kubeconfig"), os.environ)
     except ClusterError:
         return []
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return _starting(incomplete, map(CompletionItem, names))
 
 
 def complete_revisions(
@@ -107,31 +96,32 @@ def complete_revisions(
     kind = typed.kind if isinstance(typed, NamedSet) else kind_named(prefix)
     if kind is None or not name:
         return []
-    label, owner_kind = kind.label, kind.resource.kind
-
-    async def numbers(session: Session) -> list[tuple[str, str]]:
-        selector = f"{label}={name}"
-        revisions = await session.cluster.listed("ControllerRevision", session.namespace, selector)
-        own = [
-            revision
-            for revision in revisions
-            if any(owner["kind"] == owner_kind for owner in revision["metadata"].get("ownerReferences") or ())
-        ]
-        return [(str(revision["revision"]), revision["metadata"]["name"]) for revision in own]
-
-    return _answered(context, incomplete, numbers)
+    selector, owner_kind = f"{kind.label}={name}", kind.resource.kind
+    revisions = _read(
+        context, lambda session: session.cluster.listed("ControllerRevision", session.namespace, selector)
+    )
+    own = [
+        revision
+        for revision in revisions
+        if any(owner["kind"] == owner_kind for owner in revision["metadata"].get("ownerReferences") or ())
+    ]
+    numbers = [CompletionItem(str(revision["revision"]), help=name_of(revision)) for revision in own]
+    return _starting(incomplete, numbers)
 
 
-def _answered(context: click.Context, incomplete: str, ask: _Ask) -> list[CompletionItem]:
+def _read(
+    context: click.Context, listed: Callable[[Session], Awaitable[list[dict[str, Any]]]]
+) -> list[dict[str, Any]]:
     typed = context.params
     target = ClusterOptions(typed.get("namespace"), typed.get("context"), typed.get("kubeconfig"))
     try:
-        candidates = asyncio.run(asyncio.wait_for(connected(target, ask), timing.COMPLETION_SECONDS))
+        return asyncio.run(asyncio.wait_for(connected(target, listed), timing.COMPLETION_SECONDS))
     except (ClusterError, TimeoutError, OSError):
         return []
-    return [
-        CompletionItem(value, help=help or None) for value, help in candidates if value.startswith(incomplete)
-    ]
+
+
+def _starting(incomplete: str, items: Iterable[CompletionItem]) -> list[CompletionItem]:
+    return [item for item in items if item.value.startswith(incomplete)]
 
 
 RESULT = TypeVar("RESULT")
@@ -147,6 +137,17 @@ EXIT_CODES = "Exit codes: 0 success, 1 error, 2 wrong usage."
 def set_argument(*, required: bool = True) -> _Decorator:
     """Add the argument `NAME` or `TYPE/NAME`."""
     return click.argument("name", type=SetName(), required=required, shell_complete=complete_sets)
+
+
+def revision_option(*names: str, lowest: int = 1, help: str) -> _Decorator:
+    """Add an option for the number of a revision."""
+    return click.option(
+        *names,
+        type=click.IntRange(min=lowest),
+        metavar="N",
+        shell_complete=complete_revisions,
+        help=help,
+    )
 
 
 def output_option(*formats: str) -> _Decorator:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lws.cli.arguments import cluster_options, complete_revisions, output_option, set_argument
+from lws.cli.arguments import cluster_options, output_option, revision_option, set_argument
 from lws.cli.histories import History, history_of
 from lws.cli.screen import Block, Table, Text, dump, is_wide, show, yaml_text
 from lws.cli.session import ClusterOptions, Refusal, Session, run
@@ -19,7 +19,6 @@ from lws.history.revision import Revision
 _CONTEXT = 2
 _GAP = Text("⋮", "bright_black")
 _DIFFERENCE = 1
-_NUMBER = click.IntRange(min=1)
 
 
 class _Error(Refusal):
@@ -30,22 +29,8 @@ class _Error(Refusal):
 
 @click.command(epilog="Exit codes: 0 no difference, 1 a difference, 2 error or wrong usage.")
 @set_argument()
-@click.option(
-    "--from",
-    "old",
-    type=_NUMBER,
-    metavar="N",
-    shell_complete=complete_revisions,
-    help="Older revision (default: the one before --to).",
-)
-@click.option(
-    "--to",
-    "new",
-    type=_NUMBER,
-    metavar="N",
-    shell_complete=complete_revisions,
-    help="Newer revision (default: the one that the set asks for).",
-)
+@revision_option("--from", "old", help="Older revision (default: the one before --to).")
+@revision_option("--to", "new", help="Newer revision (default: the one that the set asks for).")
 @output_option("json", "yaml")
 @cluster_options
 def diff(name: NamedSet, old: int | None, new: int | None, output: str | None, target: ClusterOptions) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lws.cli.arguments import cluster_options, complete_revisions, output_option, set_argument
+from lws.cli.arguments import cluster_options, output_option, revision_option, set_argument
 from lws.cli.histories import History, history_of
 from lws.cli.screen import Table, Text, age, described, dump, row, show, warn, yaml_text
 from lws.cli.session import ClusterOptions, Session, run
@@ -19,13 +19,7 @@ _CHANGES = 3
 
 @click.command(epilog="Exit codes: 0 success, 1 a problem with the history or an error, 2 wrong usage.")
 @set_argument()
-@click.option(
-    "--revision",
-    type=click.IntRange(min=1),
-    metavar="N",
-    shell_complete=complete_revisions,
-    help="Show only this revision, with its template.",
-)
+@revision_option("--revision", help="Show only this revision, with its template.")
 @output_option("json", "yaml", "name", "wide")
 @cluster_options
 def history(name: NamedSet, revision: int | None, output: str | None, target: ClusterOptions) -> int:

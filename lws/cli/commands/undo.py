@@ -12,8 +12,8 @@ from lws.cli.arguments import (
     EXIT_CODES,
     OBJECT_FORMATS,
     cluster_options,
-    complete_revisions,
     output_option,
+    revision_option,
     set_argument,
 )
 from lws.cli.histories import RolesHistory, history_of
@@ -59,13 +59,10 @@ class _Command(click.Command):
 
 @click.command(cls=_Command, epilog=EXIT_CODES)
 @set_argument()
-@click.option(
+@revision_option(
     "--to-revision",
     "number",
-    type=click.IntRange(min=0),
-    metavar="N",
-    default=0,
-    shell_complete=complete_revisions,
+    lowest=0,
     help="Revision to go back to (default: the one before the current revision).",
 )
 @click.option(
@@ -76,11 +73,14 @@ class _Command(click.Command):
 )
 @output_option(*OBJECT_FORMATS)
 @cluster_options
-def undo(name: NamedSet, number: int, dry_run: str, output: str | None, target: ClusterOptions) -> int:
+def undo(
+    name: NamedSet, number: int | None, dry_run: str, output: str | None, target: ClusterOptions
+) -> int:
     """Go back to an earlier revision of a set.
 
     Groups that still run that revision are not restarted; the others follow in a rollout.
     """
+    # As in kubectl, 0 stands for the revision before the current one.
     options = UndoOptions(number or None, dry_run == _DRY_RUN, output)
     return run(target, lambda session: _undo(session, name, options))
 
