@@ -41,15 +41,6 @@ _ROLES = "roles"
 _NO_DRY_RUN, _DRY_RUN = "none", "server"
 
 
-@dataclass(frozen=True, slots=True)
-class UndoOptions:
-    """Options of the command. number: the number of the revision; None for the previous revision."""
-
-    number: int | None
-    dry_run: bool
-    output: str | None
-
-
 class _Command(click.Command):
     """Accepts `--dry-run` without a value, as kubectl does. The next argument is then not its value."""
 
@@ -73,28 +64,27 @@ class _Command(click.Command):
 )
 @output_option(*OBJECT_FORMATS)
 @cluster_options
-def undo(
-    name: NamedSet, number: int | None, dry_run: str, output: str | None, target: ClusterOptions
-) -> int:
+def undo(name: NamedSet, number: int | None, dry_run: str, output: str | None, target: ClusterOptions) -> int:
     """Go back to an earlier revision of a set.
 
     Groups that still run that revision are not restarted; the others follow in a rollout.
     """
     # As in kubectl, 0 stands for the revision before the current one.
-    options = UndoOptions(number or None, dry_run == _DRY_RUN, output)
-    return run(target, lambda session: _undo(session, name, options))
+    is_dry = dry_run == _DRY_RUN
+    return run(target, lambda session: _undo(session, name, number or None, output, dry_run=is_dry))
 
 
-async def _undo(session: Session, name: NamedSet, options: UndoOptions) -> int:
+async def _undo(
+    session: Session, name: NamedSet, number: int | None, output: str | None, *, dry_run: bool = False
+) -> int:
     obj = await find(session, name)
     history, rules = await history_of(session, obj), _UNDO_RULES[obj["kind"]]
-    number = options.number
     target = history.numbered(number) if number is not None else history.before(history.target)
     refuse_paused(obj, "undo")
     rules.check(obj, target)
     if history.target is not None and history.is_same(history.target, target):
         skipped = f"skipped rollback (current template already matches revision {target.number})"
-        report(obj, options.output, [changed(obj, skipped)])
+        report(obj, output, [changed(obj, skipped)])
         return 0
     if message := caution(obj, "undo"):
         warn(message)
@@ -106,13 +96,11 @@ async def _undo(session: Session, name: NamedSet, options: UndoOptions) -> int:
 
     def go_back(read: Object) -> Awaitable[dict[str, Any]]:
         operations = rules.operations(history, read, target)
-        return session.cluster.json_patch(
-            Reference.to(read), operations, FIELD_MANAGER, dry_run=options.dry_run
-        )
+        return session.cluster.json_patch(Reference.to(read), operations, FIELD_MANAGER, dry_run=dry_run)
 
     after = await write_unless_changed(session, obj, go_back)
-    headline = changed(after, f"rolled back to revision {target.number}", options.dry_run)
-    report(after, options.output, [headline, *rules.consequences(history, after, target)])
+    headline = changed(after, f"rolled back to revision {target.number}", dry_run)
+    report(after, output, [headline, *rules.consequences(history, after, target)])
     return 0
 
 

@@ -15,7 +15,7 @@ from lws.cli.commands.key import _of_set
 from lws.cli.commands.plan import _ahead, _changed_roles, created_roles
 from lws.cli.commands.restart import _restart
 from lws.cli.commands.status import _list, _show
-from lws.cli.commands.undo import UndoOptions, _undo
+from lws.cli.commands.undo import _undo
 from lws.cli.manifests import as_stored
 from lws.cli.session import Refusal, Session
 from lws.cli.sets import KINDS, NamedSet
@@ -204,14 +204,12 @@ def test_undo_restores_a_revision_and_a_second_undo_does_nothing(terminal: Termi
     terminal(_restart, DEMO, None)
     terminal.world.settle()
     name = "disaggregatedset.disaggregatedset.x-k8s.io/demo"
-    undo = UndoOptions(1, dry_run=False, output=None)
-    assert terminal(_undo, DEMO, undo) == (0, f"{name} rolled back to revision 1\n")
+    assert terminal(_undo, DEMO, 1, None) == (0, f"{name} rolled back to revision 1\n")
     terminal.world.settle()
     assert [*terminal.world.counts()] == [first]
-    again = UndoOptions(3, dry_run=False, output=None)
     skipped = f"{name} skipped rollback (current template already matches revision 3)\n"
     before = terminal.world.cluster.version
-    assert terminal(_undo, DEMO, again) == (0, skipped)
+    assert terminal(_undo, DEMO, 3, None) == (0, skipped)
     assert terminal.world.cluster.version == before
 
 

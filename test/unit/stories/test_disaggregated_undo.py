@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lws.cli.commands.undo import UndoOptions, _undo
+from lws.cli.commands.undo import _undo
 from lws.kube.metadata import is_terminating, labels_of
 from lws_api.disaggregatedset.v1 import KIND, REVISION_LABEL
 from test.unit.disaggregated import make_disaggregated, make_role
@@ -81,7 +81,7 @@ def running(world: World, key: str) -> set[str]:
 
 
 def undo(terminal: Terminal, revision: int) -> None:
-    code, output = terminal(_undo, DEMO, UndoOptions(revision, dry_run=False, output=None))
+    code, output = terminal(_undo, DEMO, revision, None)
     assert code == 0 and f"rolled back to revision {revision}" in output
 
 

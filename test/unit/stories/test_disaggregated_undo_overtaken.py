@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from lws.cli.commands.undo import UndoOptions, _undo
+from lws.cli.commands.undo import _undo
 from lws.cli.session import Refusal, Session
 from lws.kube.metadata import is_terminating
 from lws.runtime.actions import Reference
@@ -82,8 +82,7 @@ class History:
         """
         revision = self.recorded().get(self.keys[number - 1], 99)
         session = Session(cast(UserCluster, Served(self.world.cluster)), NAMESPACE)
-        options = UndoOptions(revision, dry_run=False, output=None)
-        assert self._loop.run_until_complete(_undo(session, DEMO, options)) == 0
+        assert self._loop.run_until_complete(_undo(session, DEMO, revision, None)) == 0
 
     def recorded(self) -> dict[str, int]:
         """Numbers of the recorded revisions of the set, by key."""

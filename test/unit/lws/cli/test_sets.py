@@ -11,7 +11,7 @@ import yaml
 
 from lws.cli.commands.pause import check
 from lws.cli.commands.restart import _restart
-from lws.cli.commands.undo import UndoOptions, _undo
+from lws.cli.commands.undo import _undo
 from lws.cli.session import Refusal
 from lws.cli.sets import NamedSet, caution, changed, report, write_unless_changed
 from lws.disaggregatedset.names import Identity
@@ -127,7 +127,7 @@ async def test_an_undo_of_one_role_warns_too(talk: Talk, capsys: pytest.CaptureF
     lws["metadata"]["ownerReferences"] = owners
     former = revision_of(make_set(namespace="team"), 1)
     talk.api.will(*[world(lws, former, revision_of(lws, 2))] * 20)
-    assert await _undo(talk.session, NamedSet("demo"), UndoOptions(1, dry_run=True, output="name")) == 0
+    assert await _undo(talk.session, NamedSet("demo"), 1, "name", dry_run=True) == 0
     assert "`lws undo disaggregatedset/demo` applies to all roles" in capsys.readouterr().err
 
 

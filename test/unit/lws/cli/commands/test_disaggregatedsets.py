@@ -6,7 +6,6 @@ import pytest
 
 from lws.cli.commands.diff import _diff as compare
 from lws.cli.commands.history import _history as show_history
-from lws.cli.commands.undo import UndoOptions
 from lws.cli.commands.undo import _undo as undo
 from lws.cli.sets import KINDS, NamedSet
 from test.unit.fake_api import answer_json
@@ -62,7 +61,7 @@ async def test_the_difference(talk: Talk, capsys: pytest.CaptureFixture[str]) ->
 async def test_undo(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     answer = world(B, revision_of(A, 1), revision_of(B, 2))
     talk.api.will(*[answer] * 3, answer_json(A))
-    assert await undo(talk.session, LLM, UndoOptions(None, dry_run=False, output=None)) == 0
+    assert await undo(talk.session, LLM, None, None) == 0
     patch = talk.api.requests[-1]
     assert (patch.method, patch.query["fieldManager"]) == ("PATCH", "lws-undo")
     assert [operation["op"] for operation in patch.body] == ["test", "replace", "replace"]

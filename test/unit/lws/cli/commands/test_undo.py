@@ -8,7 +8,7 @@ import click
 import jsonpatch
 import pytest
 
-from lws.cli.commands.undo import FIELD_MANAGER, UndoOptions, _undo, appliers, check, operations, undo
+from lws.cli.commands.undo import FIELD_MANAGER, _undo, appliers, check, operations, undo
 from lws.cli.histories import set_history
 from lws.cli.session import Refusal
 from lws.cli.sets import NamedSet, refuse_paused
@@ -205,9 +205,7 @@ async def test_an_undo_to_the_current_revision_is_skipped(
     revisions = [revision_of(lws, number) for number in (1, 2)]
     for number in (1, 2):
         talk.api.will(*[world(lws, *revisions)] * 20)
-        assert (
-            await _undo(talk.session, NamedSet("demo"), UndoOptions(number, dry_run=False, output=None)) == 0
-        )
+        assert await _undo(talk.session, NamedSet("demo"), number, None) == 0
         name = "leaderworkerset.leaderworkerset.x-k8s.io/demo"
         expected = f"{name} skipped rollback (current template already matches revision {number})\n"
         assert capsys.readouterr().out == expected
@@ -219,4 +217,4 @@ async def test_an_undo_of_a_paused_set_to_the_current_revision_is_rejected(talk:
     paused = make_set(namespace="team", rolloutStrategy={"paused": True})
     talk.api.will(*[world(paused, revision_of(paused, 1))] * 20)
     with pytest.raises(Refusal, match="set demo is paused"):
-        await _undo(talk.session, NamedSet("demo"), UndoOptions(1, dry_run=False, output=None))
+        await _undo(talk.session, NamedSet("demo"), 1, None)
