@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +22,7 @@ from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, parse
 from lws.disaggregatedset.tables import TABLES
 from lws.disaggregatedset.target import TargetRevision, target_revision
+from lws.history.revision import Revision
 from lws.kube import conditions
 from lws.kube.metadata import controller_of, is_terminating, name_of, uid_of
 from lws.kube.ownership import Ownership
@@ -61,46 +61,34 @@ _TO_REPORT = "the controller to report in the status that it is done"
 _NEXT_STEP = "the controller to take its next step"
 
 
-@dataclass(frozen=True)
-class SetState(ABC):
+@dataclass(frozen=True, kw_only=True)
+class SetState:
     """The state of one set, as of `now`.
 
-    key: the key of the target revision. replicas: number of desired groups. deadline: seconds without
-    progress after which the set counts as stalled. is_settled: whether everything matches the spec.
-    waiting_for: what has to happen next, in words; empty if the set is settled.
+    revisions: all that are recorded. key: the key of the target revision. replicas: number of desired groups.
+    ready, updated: numbers of ready groups on any revision and on the target revision, at most `replicas`.
+    deadline: seconds without progress after which the set counts as stalled. is_settled: whether everything
+    matches the spec. waiting_for: what has to happen next, in words; empty if the set is settled. slices:
+    number of copies of all roles; None for a kind without roles. counts: state of groups → number of groups,
+    as far as known.
     """
 
     obj: Object
     now: datetime
+    revisions: Sequence[Revision[Any]]
     key: str
     replicas: int
+    ready: int
+    updated: int
     deadline: int | None
     is_settled: bool
     waiting_for: str
+    slices: int | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
-    @abstractmethod
     def number(self, key: str) -> int | None:
         """Return the number of the newest revision with this key; None if none is recorded."""
-
-    @property
-    @abstractmethod
-    def ready(self) -> int:
-        """Number of ready groups on any revision, at most `replicas`."""
-
-    @property
-    @abstractmethod
-    def updated(self) -> int:
-        """Number of ready groups on the target revision, at most `replicas`."""
-
-    @property
-    def slices(self) -> int | None:
-        """Number of copies of all roles; None for a kind without roles."""
-        return None
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """State of groups → number of groups, as far as known."""
-        return {}
+        return _number(self.revisions, key)
 
     @property
     def is_paused(self) -> bool:
@@ -152,88 +140,67 @@ class GroupLine:
         return self.key or (str(self.index) if self.index >= 0 else "-")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StatusReport(SetState):
-    """The state of a LeaderWorkerSet.
+    """The state of a LeaderWorkerSet. Of one with another manager, only its status is known.
 
-    groups: desired and existing ones. summary: number of groups by state. live_only: settings in effect that
-    no revision records. at_risk: what may be lost; both one sentence each.
+    groups: desired and existing ones. live_only: settings in effect that no revision records. at_risk: what
+    may be lost; both one sentence each.
     """
 
     objects: SetObjects
     history: SetHistory
-    assessment: Assessment
     groups: tuple[GroupLine, ...]
-    summary: Summary
     live_only: tuple[str, ...]
     at_risk: tuple[str, ...]
-
-    def number(self, key: str) -> int | None:
-        return _newest(self.history, key)
-
-    @property
-    def manager(self) -> str:
-        """The controller that runs the set in place of ours, in which case only its status is known."""
-        return other_manager(self.obj)
-
-    @property
-    def ready(self) -> int:
-        if self.manager:
-            return self._reported("readyReplicas")
-        deployment = self.assessment.rollout.deployment
-        if deployment is not None:
-            return deployment.ready
-        return sum(state.ready for state in self.assessment.groups if state.index < self.replicas)
-
-    @property
-    def updated(self) -> int:
-        if self.manager:
-            return self._reported("updatedReplicas")
-        deployment = self.assessment.rollout.deployment
-        if deployment is not None:
-            return sum(line.is_settled for line in self.groups)
-        return sum(line.is_settled for line in self.groups if line.index < self.replicas)
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        return {} if self.manager else self.summary.counts
-
-    def _reported(self, counter: str) -> int:
-        count = (self.obj.get("status") or {}).get(counter)
-        return min(count, self.replicas) if type(count) is int else 0
 
 
 def report_on(objects: SetObjects) -> StatusReport:
     """Return the state of a LeaderWorkerSet."""
-    history, assessment = set_history(objects.snapshot, objects.revisions), assess(objects.snapshot)
-    rollout = assessment.rollout
-    blocked_by = blocking_problem(objects.name, failure_of(objects.lws))
+    lws, snapshot = objects.lws, objects.snapshot
+    history, assessment = set_history(snapshot, objects.revisions), assess(snapshot)
+    rollout, replicas, manager = assessment.rollout, assessment.rollout.replicas, other_manager(lws)
+    blocked_by = blocking_problem(objects.name, failure_of(lws))
     summary = summarise(rollout, blocked_by)
     is_settled = _is_settled(objects, assessment, summary)
-    exposed = claims_at_risk(objects.lws, (group.worker_statefulset for group in objects.snapshot.groups))
+    exposed = claims_at_risk(lws, (group.worker_statefulset for group in snapshot.groups))
+    lines = () if manager else tuple(_lines(objects, history, group_standings(rollout, blocked_by)))
+    if manager:
+        ready, updated = (
+            _reported(lws, counter, replicas) for counter in ("readyReplicas", "updatedReplicas")
+        )
+    elif rollout.deployment is not None:
+        ready, updated = rollout.deployment.ready, sum(line.is_settled for line in lines)
+    else:
+        ready = sum(state.ready for state in assessment.groups if state.index < replicas)
+        updated = sum(line.is_settled for line in lines if line.index < replicas)
     return StatusReport(
-        obj=objects.lws,
-        now=objects.snapshot.now,
+        obj=lws,
+        now=snapshot.now,
+        revisions=history.revisions,
         key=assessment.target.key,
-        replicas=rollout.replicas,
-        deadline=objects.snapshot.spec.progress_deadline,
+        replicas=replicas,
+        ready=ready,
+        updated=updated,
+        deadline=snapshot.spec.progress_deadline,
         is_settled=is_settled,
         waiting_for="" if is_settled else _waiting_for(objects, summary, blocked_by),
+        counts={} if manager else summary.counts,
         objects=objects,
         history=history,
-        assessment=assessment,
-        groups=()
-        if other_manager(objects.lws)
-        else tuple(_lines(objects, history, group_standings(rollout, blocked_by))),
-        summary=summary,
-        live_only=tuple(_live_only(objects.lws, history)),
+        groups=lines,
+        live_only=tuple(_live_only(lws, history)),
         at_risk=(risk_of_claims(exposed),) if exposed else (),
     )
 
 
-def _newest(history: SetHistory, key: str) -> int | None:
-    numbers = [revision.number for revision in history.revisions if revision.key == key and key]
-    return numbers[-1] if numbers else None
+def _reported(lws: Object, counter: str, most: int) -> int:
+    count = (lws.get("status") or {}).get(counter)
+    return min(count, most) if type(count) is int else 0
+
+
+def _number(revisions: Iterable[Revision[Any]], key: str) -> int | None:
+    return max((revision.number for revision in revisions if revision.key == key and key), default=None)
 
 
 def _lines(
@@ -261,7 +228,7 @@ def _lines(
         detail = obstacle(snapshot, [leader, *workers], size, unknown) if standing.lacks_pods else ""
         yield GroupLine(
             index=standing.index,
-            revision=str(_newest(history, key) or key or "<none>"),
+            revision=str(_number(history.revisions, key) or key or "<none>"),
             leader=_phase(leader),
             workers=(sum(map(is_ready, workers)), size - 1),
             age=age(leader["metadata"].get("creationTimestamp"), objects.snapshot.now),
@@ -374,8 +341,8 @@ def _problems(pod: Object) -> Iterator[str]:
     scheduled = conditions.find(status.get("conditions"), "PodScheduled")
     if scheduled is not None and scheduled.get("status") == "False":
         yield _short(f"pod {name} has no node: {scheduled.get('message') or scheduled.get('reason')}")
-    for field in ("initContainerStatuses", "containerStatuses"):
-        for container in status.get(field) or ():
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(kind) or ():
             waiting = (container.get("state") or {}).get("waiting") or {}
             reason = waiting.get("reason", "")
             # Every container waits for one of these reasons at first.
@@ -398,63 +365,39 @@ class ChildLine:
     why: str
 
 
-@dataclass(frozen=True)
-class DisaggregatedReport(SetState):
-    """The state of a DisaggregatedSet.
+@dataclass(frozen=True, slots=True)
+class RoleLine:
+    """The state of one role over all slices.
 
-    desired: role → number of groups over all slices; None if the scaler of the role is missing.
-    only_here: what upstream would do differently, one sentence each.
+    desired: number of groups; None if the scaler of the role is missing. ready, updated: numbers of ready
+    groups on any revision and on the target revision, at most the desired number.
     """
 
-    snapshot: DisaggregatedSnapshot
-    spec: DisaggregatedSpec
-    target: TargetRevision
+    name: str
+    desired: int | None
+    ready: int
+    updated: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DisaggregatedReport(SetState):
+    """The state of a DisaggregatedSet. only_here: what upstream would do differently, one sentence each."""
+
+    roles: tuple[RoleLine, ...]
     lines: tuple[ChildLine, ...]
-    desired: Mapping[str, int | None]
     only_here: tuple[str, ...]
-
-    def number(self, key: str) -> int | None:
-        return max(
-            (revision.number for revision in self.snapshot.revisions if revision.key == key), default=None
-        )
-
-    @property
-    def ready(self) -> int:
-        return sum(map(self.ready_of, self.desired))
-
-    @property
-    def updated(self) -> int:
-        return sum(map(self.updated_of, self.desired))
-
-    @property
-    def slices(self) -> int | None:
-        return self.spec.slices
 
     @property
     def pending(self) -> list[str]:
         """Paths of edits that wait for the next revision, then all other pending work in words."""
         return list((self.obj.get("status") or {}).get("pending") or ())
 
-    def ready_of(self, role: str) -> int:
-        """Return the number of ready groups of a role, at most the desired number."""
-        return self._count(role, self.snapshot.children)
-
-    def updated_of(self, role: str) -> int:
-        """Return the number of ready groups of a role on the target revision, at most the desired number."""
-        return self._count(role, (child for child in self.snapshot.children if child.key == self.key))
-
-    def _count(self, role: str, children: Iterable[ChildFacts]) -> int:
-        count = sum(
-            child.ready for child in children if child.role == role and child.slice_index < self.spec.slices
-        )
-        return min(count, self.desired.get(role) or 0)
-
 
 def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
     """Return the state of a DisaggregatedSet."""
     obj, target = snapshot.obj, target_revision(snapshot)
     spec = parse(obj)
-    planned, desired = roles_plan.plan(snapshot), RoleTargets(snapshot, spec, target.key).in_all()
+    planned, roles = roles_plan.plan(snapshot), tuple(_role_lines(snapshot, spec, target.key))
     is_settled = _are_roles_settled(snapshot, spec, target)
     waiting_for = planned.waiting_for
     if not waiting_for and any(planned.sequences):
@@ -463,18 +406,29 @@ def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
     return DisaggregatedReport(
         obj=obj,
         now=snapshot.now,
+        revisions=snapshot.revisions,
         key=target.key,
-        replicas=sum(count or 0 for count in desired.values()),
+        replicas=sum(role.desired or 0 for role in roles),
+        ready=sum(role.ready for role in roles),
+        updated=sum(role.updated for role in roles),
         deadline=spec.progress_deadline,
         is_settled=is_settled,
         waiting_for="" if is_settled else waiting_for or _TO_REPORT,
-        snapshot=snapshot,
-        spec=spec,
-        target=target,
+        slices=spec.slices,
+        roles=roles,
         lines=tuple(_child_lines(snapshot, target.key)),
-        desired=desired,
         only_here=tuple(_only_here(obj, target)),
     )
+
+
+def _role_lines(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> Iterator[RoleLine]:
+    for name, desired in RoleTargets(snapshot, spec, key).in_all().items():
+        children = [
+            child for child in snapshot.children if child.role == name and child.slice_index < spec.slices
+        ]
+        ready = sum(child.ready for child in children)
+        updated = sum(child.ready for child in children if child.key == key)
+        yield RoleLine(name, desired, min(ready, desired or 0), min(updated, desired or 0))
 
 
 def _are_roles_settled(

@@ -15,7 +15,7 @@ from lws.cli.screen import Bar, Block, Table, Text, age, dump, live, room_for, r
 from lws.cli.session import ClusterOptions, Refusal, Session, run, worded
 from lws.cli.sets import KINDS, NamedSet, SetKind, UnknownKind, find, find_sets, kind_of, print_names
 from lws.cli.states import ChildLine, DisaggregatedReport, GroupLine, SetState, StatusReport, state_of
-from lws.leaderworkerset.spec import effective_node_return, ends_in_parallel
+from lws.leaderworkerset.spec import effective_node_return, ends_in_parallel, other_manager
 from lws.runtime.actions import Object
 from lws.runtime.errors import ApiError, ClusterError, Forbidden, Throttled, Unreachable
 from lws_api.config.duration import parse
@@ -322,8 +322,8 @@ def _table(
 
 
 def _set_notes(state: StatusReport) -> Iterator[str]:
-    if state.manager:
-        yield f"{state.manager} runs this set (spec.managedBy): counts and conditions are what it reports"
+    if manager := other_manager(state.obj):
+        yield f"{manager} runs this set (spec.managedBy): counts and conditions are what it reports"
         return
     if state.is_paused:
         yield "paused: no group is updated before `resume`"
@@ -419,12 +419,12 @@ def _roles_counts(state: DisaggregatedReport) -> dict[str, Any]:
         "slices": state.slices,
         "roles": [
             {
-                "name": role,
-                "replicas": count,
-                "ready": state.ready_of(role),
-                "updatedAndReady": state.updated_of(role),
+                "name": role.name,
+                "replicas": role.desired,
+                "ready": role.ready,
+                "updatedAndReady": role.updated,
             }
-            for role, count in state.desired.items()
+            for role in state.roles
         ],
     }
 
