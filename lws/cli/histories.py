@@ -6,17 +6,17 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic
 
 from lws.cli.session import Refusal, Session
 from lws.cli.sets import readable
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions import record as roles_record
-from lws.disaggregatedset.revisions.record import RecordedRoles, is_ours, read
+from lws.disaggregatedset.revisions.record import RecordedRoles, RolesRecord, is_ours, read
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.target import target_revision
-from lws.history.revision import CHANGE_CAUSE_ANNOTATION, Revision, age
-from lws.kube.metadata import annotations_of, controller_of, is_controlled_by
+from lws.history.revision import CHANGE_CAUSE_ANNOTATION, C, Revision, age, usable
+from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, name_of
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.fields import REPLICAS
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
@@ -24,7 +24,7 @@ from lws.leaderworkerset.left_alone import scheduler_seen
 from lws.leaderworkerset.observe.observer import Environment, Observer
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.revisions.encoding import equality_tree
-from lws.leaderworkerset.revisions.history import Recorded, describe
+from lws.leaderworkerset.revisions.history import Record, Recorded, describe
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.rollout.state import format_count, format_groups, format_ranges
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -37,11 +37,9 @@ from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
 from lws_api.disaggregatedset.v1 import NAME_LABEL as ROLES_NAME_LABEL
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, WORKER_INDEX_LABEL
 
-_Revision = TypeVar("_Revision", bound=Revision[Any])
-
 
 @dataclass(frozen=True)
-class History(ABC, Generic[_Revision]):
+class History(ABC, Generic[C]):
     """The history of a set.
 
     revisions: oldest first. target: the target revision; None until it is recorded. causes: name of a
@@ -51,23 +49,19 @@ class History(ABC, Generic[_Revision]):
     recorded_as: ClassVar[tuple[str, str]]
 
     obj: Object
-    revisions: tuple[_Revision, ...]
-    target: _Revision | None
+    revisions: tuple[Revision[C], ...]
+    target: Revision[C] | None
     causes: Mapping[str, str]
 
     @property
     def name(self) -> str:
         return str(self.obj["metadata"]["name"])
 
-    @property
-    def usable(self) -> list[_Revision]:
-        return [revision for revision in self.revisions if not revision.broken]
-
     def complaints(self) -> Iterator[str]:
         """Yield the problems of the history, each in one sentence."""
         yield from (revision.broken for revision in self.revisions if revision.broken)
 
-    def numbered(self, number: int) -> _Revision:
+    def numbered(self, number: int) -> Revision[C]:
         """Return the usable revision with this number. Raises a Refusal unless there is exactly one."""
         matches = [revision for revision in self.revisions if revision.number == number]
         if not matches:
@@ -79,12 +73,12 @@ class History(ABC, Generic[_Revision]):
             raise Refusal(f"revision {number} cannot be used: {matches[0].broken}")
         return matches[0]
 
-    def before(self, revision: _Revision | None) -> _Revision:
+    def before(self, revision: Revision[C] | None) -> Revision[C]:
         """Return the newest usable revision that is older than the given one and differs from it.
 
         If no revision is given, return the newest usable one. Raises a Refusal if there is none.
         """
-        earlier = self.usable
+        earlier = usable(self.revisions)
         if revision is not None:
             earlier = [
                 other
@@ -96,11 +90,11 @@ class History(ABC, Generic[_Revision]):
         return earlier[-1]
 
     @abstractmethod
-    def is_same(self, one: _Revision, other: _Revision) -> bool:
+    def is_same(self, one: Revision[C], other: Revision[C]) -> bool:
         """Return whether both revisions are equivalent for pods."""
 
     @abstractmethod
-    def differences(self, old: _Revision, new: _Revision) -> list[str]:
+    def differences(self, old: Revision[C], new: Revision[C]) -> list[str]:
         """Return one line for each difference that affects pods."""
 
     @abstractmethod
@@ -112,16 +106,16 @@ class History(ABC, Generic[_Revision]):
         """Return the groups that run under a revision key, in words."""
 
     @abstractmethod
-    def compared(self, revision: _Revision) -> Any:
+    def compared(self, revision: Revision[C]) -> Any:
         """Return the part of a revision that `lws diff` compares, as data."""
 
     @abstractmethod
-    def recorded(self, revision: _Revision) -> Any:
+    def recorded(self, revision: Revision[C]) -> Any:
         """Return the content of a revision, as data."""
 
 
 @dataclass(frozen=True)
-class SetHistory(History[Recorded]):
+class SetHistory(History[Record]):
     """The history of a LeaderWorkerSet.
 
     groups: key of a leader → indices. strangers: revisions without an owner that carry the label of the set.
@@ -141,7 +135,7 @@ class SetHistory(History[Recorded]):
         revision = super().numbered(number)
         if revision.is_terminating:
             raise Refusal(f"revision {revision.number} is being deleted ({revision.name})")
-        same_key = [other for other in self.usable if other.key == revision.key]
+        same_key = [other for other in usable(self.revisions) if other.key == revision.key]
         if len({other.record.form for other in same_key}) > 1:
             raise Refusal(_about_key(revision.key, same_key))
         return revision
@@ -155,7 +149,9 @@ class SetHistory(History[Recorded]):
         for number, revisions in _grouped((revision.number, revision) for revision in self.revisions).items():
             if len(revisions) > 1:
                 yield _about_number(number, revisions)
-        for key, revisions in _grouped((revision.key, revision) for revision in self.usable).items():
+        for key, revisions in _grouped(
+            (revision.key, revision) for revision in usable(self.revisions)
+        ).items():
             if len({revision.record.form for revision in revisions}) > 1:
                 yield _about_key(key, revisions)
         keys = {revision.key for revision in self.revisions}
@@ -229,11 +225,11 @@ def _is_template_without_owner(revision: Object) -> bool:
 
 
 def _causes(revisions: Iterable[Object]) -> dict[str, str]:
-    causes = {
-        revision["metadata"]["name"]: annotations_of(revision).get(CHANGE_CAUSE_ANNOTATION, "")
+    return {
+        name_of(revision): cause
         for revision in revisions
+        if (cause := annotations_of(revision).get(CHANGE_CAUSE_ANNOTATION))
     }
-    return {name: cause for name, cause in causes.items() if cause}
 
 
 def _grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
@@ -268,7 +264,7 @@ def _about_key(key: str, revisions: Iterable[Recorded]) -> str:
 
 
 @dataclass(frozen=True)
-class RolesHistory(History[RecordedRoles]):
+class RolesHistory(History[RolesRecord]):
     """The history of a DisaggregatedSet. snapshot: only the set with its revisions and children."""
 
     recorded_as: ClassVar = ("Roles", "roles")
@@ -335,10 +331,6 @@ class SetObjects:
     pods: Mapping[str, Object]
     revisions: tuple[Object, ...]
     unknown: Mapping[int, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return str(self.lws["metadata"]["name"])
 
 
 async def leaders_of(session: Session, lws: Object) -> SetObjects:

@@ -160,7 +160,7 @@ def report_on(objects: SetObjects) -> StatusReport:
     lws, snapshot = objects.lws, objects.snapshot
     history, assessment = set_history(snapshot, objects.revisions), assess(snapshot)
     rollout, replicas, manager = assessment.rollout, assessment.rollout.replicas, other_manager(lws)
-    blocked_by = blocking_problem(objects.name, failure_of(lws))
+    blocked_by = blocking_problem(name_of(lws), failure_of(lws))
     summary = summarise(rollout, blocked_by)
     is_settled = _is_settled(objects, assessment, summary)
     exposed = claims_at_risk(lws, (group.worker_statefulset for group in snapshot.groups))
