@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -123,14 +123,7 @@ class Right:
     @property
     def attributes(self) -> dict[str, str]:
         plural, _, subresource = self.resource.partition("/")
-        attributes = {
-            "verb": self.verb,
-            "group": self.group,
-            "resource": plural,
-            "subresource": subresource,
-            "namespace": self.namespace,
-            "name": self.name,
-        }
+        attributes = {**asdict(self), "resource": plural, "subresource": subresource}
         return {key: value for key, value in attributes.items() if value}
 
 
