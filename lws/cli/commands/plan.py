@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ from lws.disaggregatedset.rollout import state as roles_outlook
 from lws.disaggregatedset.slices.state import RoleTargets
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
-from lws.disaggregatedset.target import TargetRevision, target_revision
+from lws.disaggregatedset.target import target_revision
 from lws.kube.comparison import explain
 from lws.kube.metadata import annotations_of, copied
 from lws.kube.patches import with_merged
@@ -412,26 +413,22 @@ def _moved(before: int | None, after: int) -> str:
 class DisaggregatedImpact:
     """What a change does to a DisaggregatedSet.
 
-    before, after: the target revisions. counts: role → number of groups over all slices before and after;
+    key: the key of the target revision. counts: role → number of groups over all slices before and after;
     None if the role's scaler is missing. restarts: role → number of groups on other revisions. staying:
-    number of groups that already run the target revision. template: changes that affect pods, one line each;
-    at_once: all others. waiting: paths of edits that wait for the next revision.
+    number of groups that already run the target revision. is_under_way: whether the rollout began before the
+    change and continues after it. template: changes that affect pods, one line each; at_once: all others.
+    waiting: paths of edits that wait for the next revision.
     """
 
-    before: TargetRevision
-    after: TargetRevision
+    key: str
     counts: Mapping[str, tuple[int | None, int | None]]
     restarts: Mapping[str, int]
     staying: int
     is_paused: bool
-    template: tuple[str, ...] = ()
-    at_once: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether the rollout began before the change and continues after it."""
-        return self.before.key == self.after.key and not self.template
+    is_under_way: bool
+    template: tuple[str, ...]
+    at_once: tuple[str, ...]
+    waiting: tuple[str, ...]
 
 
 def roles_impact(snapshot: DisaggregatedSnapshot, after: Object) -> DisaggregatedImpact:
@@ -444,18 +441,19 @@ def roles_impact(snapshot: DisaggregatedSnapshot, after: Object) -> Disaggregate
     children = [
         child for child in snapshot.children if not child.is_terminating and child.slice_index < spec.slices
     ]
-    restarts: dict[str, int] = {}
+    restarts = Counter[str]()
     for child in children:
         if child.key != then.key and child.desired and spec.role(child.role):
-            restarts[child.role] = restarts.get(child.role, 0) + child.desired
+            restarts[child.role] += child.desired
+    template = tuple(roles_record.describe(roles_record.record(snapshot.obj), roles_record.record(after)))
     return DisaggregatedImpact(
-        before=now,
-        after=then,
+        key=then.key,
         counts={role: (former.get(role, 0), desired.get(role, 0)) for role in (*desired, *former)},
         restarts=restarts,
         staying=sum(child.desired for child in children if child.key == then.key),
         is_paused=spec.paused,
-        template=tuple(roles_record.describe(roles_record.record(snapshot.obj), roles_record.record(after))),
+        is_under_way=now.key == then.key and not template,
+        template=template,
         at_once=tuple(_at_once(snapshot.obj["spec"], after["spec"])),
         waiting=waiting_edits(spec, then.content.record.spec),
     )
@@ -489,14 +487,13 @@ def _roles_verdict(effect: DisaggregatedImpact) -> Text:
     return Text(f"{restart}{stay if effect.staying else ''}", "bold red")
 
 
-def _creation(obj: Object, now: datetime) -> Iterator[Text]:
-    spec, snapshot = parse(obj), DisaggregatedSnapshot(obj, now)
-    key = target_revision(snapshot).key
+def _creation(snapshot: DisaggregatedSnapshot, key: str) -> Iterator[Text]:
+    spec = parse(snapshot.obj)
     targets = RoleTargets(snapshot, spec, key)
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for index in range(spec.slices):
         for target in targets.in_slice(index, None).targets:
-            counts[target.name] = counts.get(target.name, 0) + target.target
+            counts[target.name] += target.target
     pods = sum(
         counts[role.name] * int(fields.SIZE.stored_in({"spec": role.spec}) or 1) for role in spec.roles
     )
@@ -532,14 +529,14 @@ def created_roles(obj: Object, now: datetime, steps: bool) -> Planned:
     """Plan a DisaggregatedSet that does not exist yet."""
     snapshot = DisaggregatedSnapshot(obj, now)
     effect = roles_impact(snapshot, obj)
-    blocks: list[Block] = list(_creation(obj, now))
+    blocks: list[Block] = list(_creation(snapshot, effect.key))
     data = {**_names(obj, "created"), **_roles_data(effect)}
     if steps:
         end = steps_ahead(snapshot).end
         resumed = with_merged(end.obj, {"spec": {"rolloutStrategy": {"paused": None}}})
         updated = with_merged(resumed, restart_patch(resumed, now))
         ahead = steps_ahead(replace(end, obj=updated))
-        blocks += [_LATER, *roles_steps_blocks(ahead, roles_impact(end, updated).after.key)]
+        blocks += [_LATER, *roles_steps_blocks(ahead, roles_impact(end, updated).key)]
         data |= roles_steps_data(ahead)
     return Planned(obj, "created", tuple(blocks), data)
 
@@ -551,7 +548,7 @@ async def _changed_roles(session: Session, stored: Object, after: Object, steps:
     data = {**_names(after, action), **_roles_data(effect)}
     if steps:
         ahead = steps_ahead(replace(snapshot, obj=after))
-        blocks += roles_steps_blocks(ahead, effect.after.key)
+        blocks += roles_steps_blocks(ahead, effect.key)
         data |= roles_steps_data(ahead)
     return Planned(after, action, tuple(blocks), data)
 
@@ -581,7 +578,7 @@ def roles_steps_data(ahead: StepsAhead) -> dict[str, Any]:
 
 def _roles_data(effect: DisaggregatedImpact) -> dict[str, Any]:
     return {
-        "key": effect.after.key,
+        "key": effect.key,
         "replicas": {role: after for role, (_, after) in effect.counts.items()},
         "restarts": dict(effect.restarts),
         "changes": list(effect.template),
@@ -602,10 +599,9 @@ def _roles_row(number: int, step: StepAhead, key: str, numbers: Mapping[str, int
 
 def _summed(counts: Counts) -> str:
     """Return the number of groups of each role over all revisions, such as `prefill 2, decode 1`."""
-    sums: dict[str, int] = {}
+    sums = Counter[str]()
     for roles in counts.values():
-        for role, groups in roles.items():
-            sums[role] = sums.get(role, 0) + groups
+        sums.update(roles)
     return ", ".join(f"{role} {groups}" for role, groups in sums.items()) or "-"
 
 
