@@ -70,7 +70,6 @@ def complete_sets(context: click.Context, param: click.Parameter, incomplete: st
 def complete_namespaces(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the name of a namespace."""
     namespaces = _read(context, lambda session: session.cluster.listed("Namespace", ""))
     return _starting(incomplete, [CompletionItem(name_of(namespace)) for namespace in namespaces])
 
@@ -78,7 +77,6 @@ def complete_namespaces(
 def complete_contexts(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the name of a context in the kubeconfig."""
     try:
         names = context_names(context.params.get("kubeconfig"), os.environ)
     except ClusterError:

@@ -45,7 +45,6 @@ _Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
 
 
 def title_of(stream: BinaryIO) -> str:
-    """Return the name of a manifest for messages."""
     return str(getattr(stream, "name", "<stdin>"))
 
 

@@ -58,7 +58,6 @@ Block = Text | Table | Bar
 
 
 def row(*cells: str | Text) -> tuple[Text, ...]:
-    """Return a row of a table."""
     return tuple(cell if isinstance(cell, Text) else Text(cell) for cell in cells)
 
 
@@ -121,7 +120,6 @@ _BAR = 40
 
 
 def is_terminal() -> bool:
-    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 

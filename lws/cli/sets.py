@@ -79,7 +79,6 @@ _BY_KIND = {kind.resource.kind: kind for kind in KINDS}
 
 
 def kind_of(obj: Object) -> SetKind:
-    """Return the kind of a set."""
     return _BY_KIND[obj["kind"]]
 
 

@@ -110,7 +110,6 @@ class SetState:
 
 
 async def state_of(session: Session, obj: Object) -> SetState:
-    """Read the state of a set from the API server."""
     read, report = _STATES[obj["kind"]]
     return report(await read(session, obj))
 
@@ -156,7 +155,6 @@ class StatusReport(SetState):
 
 
 def report_on(objects: SetObjects) -> StatusReport:
-    """Return the state of a LeaderWorkerSet."""
     lws, snapshot = objects.lws, objects.snapshot
     history, assessment = set_history(snapshot, objects.revisions), assess(snapshot)
     rollout, replicas, manager = assessment.rollout, assessment.rollout.replicas, other_manager(lws)
@@ -394,7 +392,6 @@ class DisaggregatedReport(SetState):
 
 
 def report_on_roles(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
-    """Return the state of a DisaggregatedSet."""
     obj, target = snapshot.obj, target_revision(snapshot)
     spec = parse(obj)
     planned, roles = roles_plan.plan(snapshot), tuple(_role_lines(snapshot, spec, target.key))

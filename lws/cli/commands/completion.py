@@ -34,7 +34,6 @@ kubectl_complete-lws, which is installed beside kubectl-lws.
 @click.command(help=_HELP, short_help="Print the completion script of a shell.", epilog=EXIT_CODES)
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print the completion script for one shell."""
     complete = get_completion_class(shell)
     assert complete is not None
     click.echo(complete(commands, {}, PROGRAM, COMPLETION_VARIABLE).source())

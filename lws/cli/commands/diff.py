@@ -88,7 +88,6 @@ def difference_lines(differences: Iterable[str]) -> Iterator[Text]:
 def diff_data(
     name: str, old: Revision[Any], new: Revision[Any], differences: Iterable[str]
 ) -> dict[str, Any]:
-    """Return the differences as data."""
     older, newer = (
         {"revision": entry.number, "key": entry.key, "name": entry.reference.name} for entry in (old, new)
     )
@@ -96,7 +95,6 @@ def diff_data(
 
 
 def headline(old: Revision[Any], new: Revision[Any]) -> Text:
-    """Return the line that names both revisions."""
     return Text(f"revision {old.number} ({old.key}) → revision {new.number} ({new.key})", "bold")
 
 

@@ -153,7 +153,6 @@ def doctor_blocks(facts: Installation, results: Results) -> Iterator[Block]:
 
 
 def doctor_data(facts: Installation, results: Results) -> dict[str, Any]:
-    """Return the findings and the checks that could not run as data."""
     by_type: dict[type[Result], list[dict[str, str]]] = {Finding: [], Unchecked: []}
     for name, result in results:
         by_type[type(result)].append({"check": name, **asdict(result)})

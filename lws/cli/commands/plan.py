@@ -380,7 +380,6 @@ def steps_blocks(simulation: Simulation) -> Iterator[Block]:
 
 
 def steps_data(simulation: Simulation) -> dict[str, Any]:
-    """Return the steps of a LeaderWorkerSet as data."""
     steps = [
         {
             "ready": sum(group.ready for group in step.groups),
@@ -432,7 +431,6 @@ class DisaggregatedImpact:
 
 
 def roles_impact(snapshot: DisaggregatedSnapshot, after: Object) -> DisaggregatedImpact:
-    """Return the impact of changing a DisaggregatedSet to `after`."""
     becoming = replace(snapshot, obj=after)
     now, then = target_revision(snapshot), target_revision(becoming)
     spec = parse(after)
@@ -561,7 +559,6 @@ def roles_steps_blocks(ahead: StepsAhead, key: str) -> Iterator[Block]:
 
 
 def roles_steps_data(ahead: StepsAhead) -> dict[str, Any]:
-    """Return the steps of a DisaggregatedSet as data."""
     steps = [
         {
             "slice": step.slice_index,

@@ -219,7 +219,6 @@ def status_blocks(state: SetState, most: int | None = None, wide: bool = False) 
 
 
 def status_data(state: SetState) -> dict[str, Any]:
-    """Return the state of one set as data."""
     metadata, view = state.obj["metadata"], _VIEWS[state.obj["kind"]]
     return {
         "name": metadata["name"],
