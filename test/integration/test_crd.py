@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from lws_api.crds import definitions
-from lws_api.crds.defaulting import stored
+from lws_api.crds import definitions, stored
 from lws_api.leaderworkerset.v1 import KIND, LeaderWorkerSet
 from tools.crdgen import ROOT
 from tools.localcluster import ClusterAccess, CommandError

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from lws_api.crds import definitions
-from lws_api.crds.defaulting import stored
+from lws_api.crds import definitions, stored
 from lws_api.disaggregatedset.v1 import KIND, SCALER_KIND, DisaggregatedSet, DisaggregatedSetRoleScaler
 from test.harness.waiting import eventually
 from tools.localcluster import ClusterAccess, CommandError

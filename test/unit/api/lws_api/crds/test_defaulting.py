@@ -1,4 +1,4 @@
-"""lws_api.crds.defaulting: pruning and defaulting by the rules of apiextensions.k8s.io/v1."""
+"""lws_api.crds.stored: pruning and defaulting by the rules of apiextensions.k8s.io/v1."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws_api.crds.defaulting import stored
+from lws_api.crds import stored
 
 TEXT = {"type": "string"}
 WITH_DEFAULT = {"type": "string", "default": "d"}
