@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, Generic
 
 from lws.cli.session import Refusal, Session
@@ -349,18 +350,14 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects
     of_set = f"{NAME_LABEL}={name}"
     store = Store(lambda before, after: None, TABLES)
     store.put(lws)
-    revisions = await cluster.listed("ControllerRevision", namespace, of_set)
-    statefulsets = await cluster.listed("StatefulSet", namespace, of_set)
-    pods = await cluster.listed(
-        "Pod", namespace, f"{of_set},{WORKER_INDEX_LABEL}=0" if leaders_only else of_set
-    )
-    deployed = [
-        obj
-        for kind in (("Deployment", "ReplicaSet") if has_hash_groups(lws) else ())
-        for obj in await cluster.listed(kind, namespace, of_set)
-    ]
-    services = [] if leaders_only else await cluster.listed("Service", namespace, of_set)
-    for obj in (*revisions, *statefulsets, *deployed, *pods, *services):
+    kinds = ["ControllerRevision", "StatefulSet", "Pod"]
+    kinds += ["Deployment", "ReplicaSet"] if has_hash_groups(lws) else []
+    kinds += [] if leaders_only else ["Service"]
+    pods = f"{of_set},{WORKER_INDEX_LABEL}=0" if leaders_only else of_set
+    listed = {
+        kind: await cluster.listed(kind, namespace, pods if kind == "Pod" else of_set) for kind in kinds
+    }
+    for obj in chain.from_iterable(listed.values()):
         store.put(obj)
     observer = Observer(cluster, store, SetWrites(store), Environment(scheduler=scheduler_seen(lws)))
     snapshot = await observer.observe_set(namespace, name, now)
@@ -376,8 +373,8 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects
             continue
         if isinstance(observed, GroupSnapshot):
             groups[group.index] = observed
-    by_name = {pod["metadata"]["name"]: pod for pod in pods}
-    return SetObjects(lws, snapshot, groups, by_name, tuple(revisions), unknown)
+    by_name = {name_of(pod): pod for pod in listed["Pod"]}
+    return SetObjects(lws, snapshot, groups, by_name, tuple(listed["ControllerRevision"]), unknown)
 
 
 async def _history_of_set(session: Session, lws: Object) -> SetHistory:
