@@ -175,25 +175,21 @@ def yaml_text(value: Any) -> str:
 def live() -> Iterator[Callable[[Sequence[Block]], None]]:
     """Yield a function that draws each picture over the last; without a terminal, it prints changed ones."""
     if not is_terminal():
-        yield _print_news()
+        printed: list[str] = []
+
+        def print_news(blocks: Sequence[Block]) -> None:
+            lines = list(plain(blocks))
+            if lines != printed:
+                printed[:] = lines
+                click.echo("\n".join(lines))
+
+        yield print_news
         return
     from rich.console import Group
     from rich.live import Live
 
     with Live(console=_console(), refresh_per_second=4, transient=False) as picture:
         yield lambda blocks: picture.update(Group(*map(_drawn, blocks)), refresh=True)
-
-
-def _print_news() -> Callable[[Sequence[Block]], None]:
-    printed: list[str] = []
-
-    def draw(blocks: Sequence[Block]) -> None:
-        lines = list(plain(blocks))
-        if lines != printed:
-            printed[:] = lines
-            click.echo("\n".join(lines))
-
-    return draw
 
 
 def _wants_colours() -> bool:

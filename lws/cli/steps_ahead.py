@@ -6,6 +6,7 @@ The product's own passes run against a model of all other controllers, which act
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -99,22 +100,21 @@ def _between(before: DisaggregatedSnapshot, after: DisaggregatedSnapshot) -> Ite
     former, now = _counts(before), _counts(after)
     for index in sorted({slice_index for slice_index, _, _ in (*former, *now)}):
         child_ids = [child_id for child_id in dict.fromkeys((*former, *now)) if child_id[0] == index]
-        pairs = ((child_id, former.get(child_id, 0), now.get(child_id, 0)) for child_id in child_ids)
+        pairs = ((child_id, former[child_id], now[child_id]) for child_id in child_ids)
         changes = tuple(Change(role, key, old, new) for (_, key, role), old, new in pairs if old != new)
         if changes:
             counts: dict[str, dict[str, int]] = {}
             for _, key, role in child_ids:
-                if groups := now.get((index, key, role), 0):
+                if groups := now[index, key, role]:
                     counts.setdefault(key, {})[role] = groups
             yield StepAhead(index, changes, counts)
 
 
-def _counts(snapshot: DisaggregatedSnapshot) -> dict[tuple[int, str, str], int]:
+def _counts(snapshot: DisaggregatedSnapshot) -> Counter[tuple[int, str, str]]:
     """Return the desired groups of the LeaderWorkerSets: (slice, key, role) → number."""
-    counts: dict[tuple[int, str, str], int] = {}
+    counts = Counter[tuple[int, str, str]]()
     for child in snapshot.children:
-        child_id = (child.slice_index, child.key, child.role)
-        counts[child_id] = counts.get(child_id, 0) + child.desired
+        counts[child.slice_index, child.key, child.role] += child.desired
     return counts
 
 
