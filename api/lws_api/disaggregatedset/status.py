@@ -7,19 +7,6 @@ from pydantic import Field
 from lws_api.meta import Int32, KubeModel, list_map
 
 
-class RoleStatus(KubeModel):
-    """State of one role, over all slices and revisions."""
-
-    name: str
-    """Name of the role."""
-    replicas: Int32 = Field(default_factory=int)
-    """Groups that exist."""
-    ready_replicas: Int32 = Field(default_factory=int)
-    """Groups that are ready."""
-    updated_replicas: Int32 = Field(default_factory=int)
-    """Groups on the target revision, ready or not."""
-
-
 class RoleCount(KubeModel):
     """Number of groups of one role on one revision in one slice."""
 
@@ -29,6 +16,13 @@ class RoleCount(KubeModel):
     """Groups that exist."""
     ready_replicas: Int32 = Field(default_factory=int)
     """Groups that are ready."""
+
+
+class RoleStatus(RoleCount):
+    """State of one role, over all slices and revisions."""
+
+    updated_replicas: Int32 = Field(default_factory=int)
+    """Groups on the target revision, ready or not."""
 
 
 class RevisionStatus(KubeModel):
