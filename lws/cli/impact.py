@@ -33,8 +33,8 @@ class Impact:
     change; empty if it does not. template: changes that affect pods, one line each; at_once: all others.
     restarts: groups that a rollout restarts because of the change; restart_anyway: those that the current
     rollout restarts with or without it. recreated: group that is recreated at once → reason; unknown: group
-    of which this cannot be predicted → reason. prewarm: how nodes are prepared before the rollout; empty if
-    they are not.
+    of which this cannot be predicted → reason. added, removed: groups that the change of `replicas` creates
+    and deletes. prewarm: how nodes are prepared before the rollout; empty if they are not.
     """
 
     before: Assessment
@@ -46,19 +46,9 @@ class Impact:
     restart_anyway: tuple[int, ...] = ()
     recreated: Mapping[int, str] = field(default_factory=dict)
     unknown: Mapping[int, str] = field(default_factory=dict)
+    added: range = range(0)
+    removed: range = range(0)
     prewarm: str = ""
-
-    @property
-    def added(self) -> range:
-        return (
-            range(0) if self.left_alone else range(self.before.rollout.replicas, self.after.rollout.replicas)
-        )
-
-    @property
-    def removed(self) -> range:
-        return (
-            range(0) if self.left_alone else range(self.after.rollout.replicas, self.before.rollout.replicas)
-        )
 
     def named(self, groups: Collection[int]) -> str:
         """Name groups by their indices. Hash groups have none, so name only their number."""
@@ -95,6 +85,8 @@ def impact(
         restart_anyway=tuple(index for index in restart_anyway if index in outdated),
         recreated=recreated,
         unknown=unknown,
+        added=range(now.rollout.replicas, then.rollout.replicas),
+        removed=range(then.rollout.replicas, now.rollout.replicas),
         prewarm=describe_prewarming(snapshot.lws, after),
     )
 
