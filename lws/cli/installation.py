@@ -32,7 +32,7 @@ from lws.runtime.client.resources import (
 )
 from lws.runtime.client.user_cluster import UserCluster
 from lws.runtime.errors import ApiError, Forbidden, NotFound
-from lws_api.config.v1alpha1 import Configuration
+from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 from lws_api.crds import definitions
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
@@ -97,9 +97,7 @@ USUAL_NAMESPACE = "lws-system"
 USUAL_ACCOUNT = "lws-controller-manager"
 _MANAGERS = "control-plane=controller-manager"
 _FILE = "controller_manager_config.yaml"
-DEFAULTS = Configuration.model_validate(
-    {"apiVersion": "config.lws.x-k8s.io/v1alpha1", "kind": "Configuration"}
-)
+DEFAULTS = Configuration.model_validate({"apiVersion": API_VERSION, "kind": KIND})
 """The configuration of a manager whose file sets nothing."""
 _AT_ONCE = 8
 _CERTIFICATES = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
