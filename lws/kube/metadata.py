@@ -177,14 +177,6 @@ def without_tool_keys(child: Mapping[str, Any], patch: Mapping[str, Any]) -> dic
     return {**patch, "metadata": metadata} if metadata else dict(patch)
 
 
-def merged(*maps: Mapping[str, str] | None) -> dict[str, str]:
-    """Merge the maps into a new dict. Later maps take precedence, and None counts as empty."""
-    result: dict[str, str] = {}
-    for mapping in maps:
-        result.update(mapping or {})
-    return result
-
-
 def deep_merged(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
     """Merge two mappings recursively; the override takes precedence."""
     nested = {

@@ -211,14 +211,14 @@ def _pod_admitter(
         former = await node_of(new or {}, pod_namespace)
 
         def admitted(raw: Object) -> Object:
+            is_hash_leader = is_marked_hash(raw) and is_leader(raw)
+            is_run = not is_hash_leader or gates_hash_leader(raw, pod_namespace)
+            copy, may_have_former = pod.copy_to_admit(raw), has_former(raw, pod_namespace)
             try:
-                is_hash_leader = is_marked_hash(raw) and is_leader(raw)
-                is_run = not is_hash_leader or gates_hash_leader(raw, pod_namespace)
-                return pod.admitted(
-                    raw, pod_namespace, of_gang, unique, former, has_former(raw, pod_namespace), is_run
-                )
+                pod.admit(copy, pod_namespace, of_gang, unique, former, may_have_former, is_run)
             except Refused as refused:
                 refuse(str(refused), refused)
+            return copy
 
         change_object(admitted)
 

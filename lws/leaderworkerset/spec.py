@@ -57,7 +57,7 @@ PLACEMENT_ANNOTATIONS = (
 """Annotations of a set that change its pods: revisions record them, and pod templates contain them."""
 
 _OF_SUBGROUPS = (SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION)
-_EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+EXCLUSIVE_ANNOTATIONS = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
 
 # 2^30 s is longer than any cap.
@@ -284,7 +284,7 @@ def effective_node_return(lws: Object) -> NodeReturn | None:
     Hash groups have no stable names to return by.
     """
     placed = placement_annotations(lws)
-    is_exclusive = any(key in placed for key in _EXCLUSIVE)
+    is_exclusive = any(key in placed for key in EXCLUSIVE_ANNOTATIONS)
     return None if is_exclusive or has_hash_groups(lws) else node_return_of(lws)
 
 
@@ -371,7 +371,7 @@ def _placement(annotations: Mapping[str, str], has_subgroups: bool) -> dict[str,
         if annotations.get(key) and (has_subgroups or key not in _OF_SUBGROUPS)
     }
     scope = placement.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
-    if scope == ExclusiveTopologyScope.NAMESPACE or not any(key in placement for key in _EXCLUSIVE):
+    if scope == ExclusiveTopologyScope.NAMESPACE or placement.keys().isdisjoint(EXCLUSIVE_ANNOTATIONS):
         placement.pop(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, None)
     return placement
 

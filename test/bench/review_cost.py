@@ -31,6 +31,7 @@ from kopf._core.reactor.inventory import ResourceMemories
 from lws.config import TlsSettings
 from lws.leaderworkerset.admission import pod
 from lws.leaderworkerset.registration import ENDPOINTS, MUTATE_POD, handlers_with
+from lws.runtime.actions import Object
 from lws.runtime.certificates.serving_certificate import Certificates, renewed
 from lws.runtime.client.resources import PODS
 from lws.runtime.endpoints.metrics import Metrics
@@ -135,13 +136,11 @@ class _Cost:
         """Measure the parts, without the network."""
         review = review_in(self.body, PODS)
         obj = review["request"]["object"]
-        patch = patch_of(obj, [lambda raw: pod.admitted(raw, "default")])
+        patch = patch_of(obj, [_admitted])
         assert patch, "a pod that gets nothing costs nothing"
         costs = {
             "JSON of the request, checked": _median(lambda: review_in(self.body, PODS)),
-            "decision and its patch": _median(
-                lambda: patch_of(obj, [lambda raw: pod.admitted(raw, "default")])
-            ),
+            "decision and its patch": _median(lambda: patch_of(obj, [_admitted])),
             "JSON of the patch": _median(lambda: base64.b64encode(orjson.dumps(patch))),
         }
         for name, handler in self.ways.items():
@@ -185,6 +184,12 @@ class _Cost:
         caller = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
         await caller.communicate(self.body)
         assert caller.returncode == 0
+
+
+def _admitted(raw: Object) -> Object:
+    copy = pod.copy_to_admit(raw)
+    pod.admit(copy, "default")
+    return copy
 
 
 def _median(act: Callable[[], object]) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lws.disaggregatedset.names import Identity, child_labels, child_name
 from lws.disaggregatedset.spec import Role, SlicePlacement
-from lws.kube.metadata import annotations_of, child_metadata, copied, inherited, merged
+from lws.kube.metadata import annotations_of, child_metadata, copied, inherited
 from lws.kube.pods import term, with_preferred, with_terms
 from lws.kube.quantities import scaled
 from lws.leaderworkerset import fields
@@ -38,7 +38,7 @@ def build_child(
     for field in _TEMPLATES:
         if template.get(field) is not None:
             metadata = template[field].get("metadata") or {}
-            metadata = {**metadata, "labels": merged(metadata.get("labels"), labels)}
+            metadata = {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}
             template[field] = {**template[field], "metadata": metadata}
             if placement is not None:
                 pod = template[field].get("spec") or {}

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lws.kube.field_errors import Refused, rendered
-from lws.kube.metadata import annotations_of, controller_of, labels_of, merged, metadata_of
+from lws.kube.metadata import annotations_of, controller_of, labels_of, metadata_of
 from lws.kube.names import parent_and_ordinal
-from lws.kube.nodes import why_unfit
+from lws.kube.nodes import node_of, why_unfit
 from lws.kube.pods import REQUIRED, terms_of, with_preferred_node, with_required_node
 from lws.kube.quantities import INT32, whole_number
 from lws.leaderworkerset.group.gangs import Marks
@@ -36,10 +36,14 @@ from lws.leaderworkerset.pod_identity import (
     leader_name,
 )
 from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
-from lws.leaderworkerset.templates.node_selection import nodes_of_group, selects_by_group, with_tolerations
+from lws.leaderworkerset.spec import EXCLUSIVE_ANNOTATIONS
+from lws.leaderworkerset.templates.node_selection import (
+    ANNOTATIONS_BY_INDEX,
+    nodes_of_group,
+    selects_by_group,
+    with_tolerations,
+)
 from lws_api.leaderworkerset.placement import (
-    GROUP_NODE_SELECTOR_ANNOTATION,
-    GROUP_TOLERATIONS_ANNOTATION,
     PLACEMENT_GATE,
     RETURNS_TO_ANNOTATION,
     SHARED_TOPOLOGY_ANNOTATION,
@@ -71,8 +75,6 @@ from lws_api.leaderworkerset.v1 import (
 
 _REMEDY = f"remove the label {NAME_LABEL} from pods that no LeaderWorkerSet created"
 _CONTAINERS = ("initContainers", "containers")
-_EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
-_OF_INDEX = (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION)
 
 GangMarks = Callable[[Mapping[str, str], Mapping[str, str], int], Marks]
 """Function that returns the marks by which a gang scheduler recognises a pod.
@@ -137,7 +139,8 @@ def admit(
     is_created_leader = is_leader(raw) and LEADER_NAME_ANNOTATION not in annotations_of(raw)
     is_hash_leader = is_created_leader and is_marked_hash(raw) and not _is_of_statefulset(raw)
     member = _hash_leader(raw, namespace, unique, is_run) if is_hash_leader else _member(raw, namespace)
-    member = member if is_created_leader else _as_worker(member)
+    if not is_created_leader:
+        member = replace(member, labels={**member.labels, WORKER_INDEX_LABEL: _ordinal(member)})
     # Other clients treat any pod with worker index 0 as a leader, and so would this webhook on its next call.
     leads = member.labels[WORKER_INDEX_LABEL] == "0"
     member = _in_subgroup(_as_leader(member) if leads else member, int(size), leads)
@@ -146,7 +149,7 @@ def admit(
     if has_former and leads and not is_hash_leader:
         member = _held_back(member, raw)
     variables = _variables(member, size, is_worker=not leads)
-    added = tpu_variables(raw, member.name, member.labels, member.annotations, member.subdomain)
+    added = _tpu_variables(raw, member)
     if is_hash_leader:
         _refuse_nodes_by_index(raw)
         fields = {"hostname": member.name, **(_gated(raw, {}, GROUP_REPLACEMENT_GATE) if is_run else {})}
@@ -161,17 +164,9 @@ def admit(
         container["env"] = _environment(variables, entries)
 
 
-def admitted(
-    raw: Mapping[str, Any],
-    namespace: str,
-    gang: GangMarks | None = None,
-    unique: str = "",
-    former: FormerNode | None = None,
-    has_former: bool = False,
-    is_run: bool = True,
-) -> dict[str, Any]:
-    """Return a copy of the pod after `admit`; the original is not changed. The copy shares parts that no rule
-    changes in place and the JSON Patch need not compare: this takes 26 instead of 69 µs per pod.
+def copy_to_admit(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a pod, which `admit` changes without changing the original. It shares parts that no
+    rule changes in place and the JSON Patch need not compare: this takes 26 instead of 69 µs per pod.
     """
     copy = {**raw}
     metadata, spec = raw.get("metadata"), raw.get("spec")
@@ -184,7 +179,6 @@ def admitted(
             else value
             for name, value in spec.items()
         }
-    admit(copy, namespace, gang, unique, former, has_former, is_run)
     return copy
 
 
@@ -245,7 +239,7 @@ def _hash_leader(raw: Mapping[str, Any], namespace: str, unique: str, is_gated: 
     cost = {DELETION_COST_ANNOTATION: GATED_DELETION_COST} if is_gated else {}
     return replace(
         member,
-        labels=merged(labels, {GROUP_KEY_LABEL: key, GROUP_INDEX_LABEL: key}),
+        labels={**labels, GROUP_KEY_LABEL: key, GROUP_INDEX_LABEL: key},
         annotations={**cost, **member.annotations},
         is_hash=True,
     )
@@ -261,10 +255,6 @@ def _as_leader(member: _Member) -> _Member:
     )
     member = replace(member, labels=labels, subdomain=member.name if has_own_subdomain else member.subdomain)
     return _placed(member, GROUP_KEY_LABEL, EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION)
-
-
-def _as_worker(member: _Member) -> _Member:
-    return replace(member, labels=merged(member.labels, {WORKER_INDEX_LABEL: _ordinal(member)}))
 
 
 def _in_subgroup(member: _Member, size: int, leads: bool) -> _Member:
@@ -284,7 +274,7 @@ def _in_subgroup(member: _Member, size: int, leads: bool) -> _Member:
     worker = 0 if leads else int(member.labels[WORKER_INDEX_LABEL])
     index = subgroup_of(worker, size, pods_per_subgroup)
     key = subgroup_key(_group_of(member, leads), index)
-    labels = merged(member.labels, {SUBGROUP_INDEX_LABEL: str(index), SUBGROUP_KEY_LABEL: key})
+    labels = {**member.labels, SUBGROUP_INDEX_LABEL: str(index), SUBGROUP_KEY_LABEL: key}
     member = replace(member, labels=labels)
     topologies = SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION
     return _placed(member, SUBGROUP_KEY_LABEL, *topologies)
@@ -317,8 +307,8 @@ def _in_gang(member: _Member, marks: Marks) -> _Member:
     """
     return replace(
         member,
-        labels=merged(member.labels, marks.labels),
-        annotations=merged(member.annotations, marks.annotations),
+        labels={**member.labels, **marks.labels},
+        annotations={**member.annotations, **marks.annotations},
         scheduling_group=member.scheduling_group or marks.scheduling_group,
         gate=marks.gate,
     )
@@ -340,8 +330,8 @@ def _is_placed_elsewhere(member: _Member, raw: Mapping[str, Any]) -> bool:
     """Return whether an exclusive topology or a node name already decides where the pod runs. If a pod names
     a node and has an affinity to another one, the kubelet of the named node fails the pod.
     """
-    is_exclusive = any(member.annotations.get(key) for key in _EXCLUSIVE)
-    return is_exclusive or bool((raw.get("spec") or {}).get("nodeName"))
+    is_exclusive = any(member.annotations.get(key) for key in EXCLUSIVE_ANNOTATIONS)
+    return is_exclusive or bool(node_of(raw))
 
 
 def _returning(member: _Member, spec: Mapping[str, Any], former: FormerNode) -> _Member:
@@ -488,7 +478,7 @@ def node_fields(raw: Mapping[str, Any], namespace: str) -> dict[str, Any]:
 
 def _refuse_nodes_by_index(raw: Mapping[str, Any]) -> None:
     """Raise `Refused` for a Hash leader whose set selects nodes by index."""
-    if by_index := [key for key in _OF_INDEX if annotations_of(raw).get(key)]:
+    if by_index := [key for key in ANNOTATIONS_BY_INDEX if annotations_of(raw).get(key)]:
         set_name = labels_of(raw)[NAME_LABEL]
         raise Refused(
             f"pod {_title(raw)} has annotation {by_index[0]}, which selects nodes by group index, and groups "
@@ -503,28 +493,21 @@ def _gated(raw: Mapping[str, Any], replaced: Mapping[str, Any], name: str) -> di
     return {"schedulingGates": gates if gate in gates else [*gates, gate]}
 
 
-def tpu_variables(
-    raw: Mapping[str, Any],
-    name: str,
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    subdomain: str,
-) -> Mapping[int, Sequence[dict[str, Any]]]:
+def _tpu_variables(raw: Mapping[str, Any], member: _Member) -> Mapping[int, Sequence[dict[str, Any]]]:
     """Return TPU variables to append to the environment of each container, by `id` of the container. The
     result is empty if no container uses TPUs, or if the user has configured them. Raises `Refused` if the
-    pod's TPU peers cannot be determined. name, labels, annotations, subdomain: the values of the admitted
-    pod.
+    pod's TPU peers cannot be determined.
     """
     containers = tpu_containers(raw.get("spec") or {})
     if not containers or is_configured(containers):
         return {}
-    worker = _number(raw, labels, WORKER_INDEX_LABEL)
-    leader = name if worker == 0 else parent_and_ordinal(name)[0]
-    slice = Slice(leader, subdomain, _members(raw, worker, labels, annotations))
+    worker = _number(raw, member.labels, WORKER_INDEX_LABEL)
+    leader = member.name if worker == 0 else parent_and_ordinal(member.name)[0]
+    slice = Slice(leader, member.subdomain, _members(raw, worker, member.labels, member.annotations))
     try:
         entries_by_container = variables(slice, worker, containers)
     except ValueError as error:
-        raise Refused(f"pod {name} cannot get its TPU environment: {error}") from error
+        raise Refused(f"pod {member.name} cannot get its TPU environment: {error}") from error
     return {
         id(container): entries for container, entries in zip(containers, entries_by_container, strict=True)
     }

@@ -20,6 +20,9 @@ from lws_api.leaderworkerset.placement import (
     PLACEMENT_GATE,
 )
 
+ANNOTATIONS_BY_INDEX = (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION)
+"""Annotations that select nodes by the index of a group."""
+
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REFERENCES = (GROUP_INDEX_REFERENCE, GROUP_NAME_REFERENCE, NAMESPACE_REFERENCE)
 
@@ -36,7 +39,7 @@ class GroupNodes:
 
 def selects_by_group(annotations: Mapping[str, str]) -> bool:
     """Return whether the annotations request a node selector or tolerations for each group."""
-    return any(annotations.get(key) for key in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION))
+    return any(annotations.get(key) for key in ANNOTATIONS_BY_INDEX)
 
 
 def nodes_of_group(annotations: Mapping[str, str], namespace: str, set_name: str, index: int) -> GroupNodes:

@@ -16,7 +16,7 @@ from lws.kube.metadata import controller_of, is_controlled_by, labels_of, name_o
 from lws.kube.ownership import owners_without
 from lws.kube.patches import is_owned, with_merged
 from lws.kube.quantities import scaled
-from lws.leaderworkerset.admission.pod import admitted
+from lws.leaderworkerset.admission.pod import admit
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.observe.observer import Observer
 from lws.leaderworkerset.observe.recent_writes import SetWrites
@@ -375,7 +375,7 @@ class HashCluster:
         missing = replica_set["spec"]["replicas"] - len(pods)
         for _ in range(missing):
             number, template = next(self._numbers), replica_set["spec"]["template"]
-            raw = {
+            pod: dict[str, Any] = {
                 "apiVersion": "v1",
                 "kind": "Pod",
                 "metadata": {
@@ -385,7 +385,7 @@ class HashCluster:
                 },
                 "spec": copy.deepcopy(template["spec"]),
             }
-            pod = admitted(raw, "default", unique=next(self.uniques, f"unique-{number}"))
+            admit(pod, "default", unique=next(self.uniques, f"unique-{number}"))
             pod["metadata"] |= {
                 "name": f"{pod['metadata']['generateName']}{number}",
                 "namespace": "default",
@@ -404,7 +404,7 @@ class HashCluster:
             name = f"{metadata['name']}-{index}"
             if ("Pod", name) in self.objects:
                 continue
-            raw = {
+            worker = {
                 "apiVersion": "v1",
                 "kind": "Pod",
                 "metadata": {
@@ -415,7 +415,8 @@ class HashCluster:
                 },
                 "spec": {**copy.deepcopy(spec["template"]["spec"]), "hostname": name, "subdomain": self.name},
             }
-            self.put(admitted(raw, "default"))
+            admit(worker, "default")
+            self.put(worker)
         status = {
             "observedGeneration": metadata["generation"],
             "replicas": len(pods),

@@ -15,7 +15,6 @@ from lws.kube.metadata import (
     is_controlled_by,
     is_terminating,
     labels_of,
-    merged,
     metadata_of,
     owner_reference,
     version_number,
@@ -114,18 +113,6 @@ def test_no_metadata_is_empty(obj: dict[str, Any]) -> None:
 )
 def test_is_terminating(timestamp: str | None, expected: bool) -> None:
     assert is_terminating({"metadata": {"deletionTimestamp": timestamp}}) is expected
-
-
-def test_merged_later_wins_and_changes_nothing() -> None:
-    first, second = {"a": "1", "b": "1"}, {"b": "2"}
-    assert merged(first, None, second, {}) == {"a": "1", "b": "2"}
-    assert (first, second) == ({"a": "1", "b": "1"}, {"b": "2"})
-
-
-def test_merged_of_one_is_a_copy() -> None:
-    only = {"a": "1"}
-    merged(only)["a"] = "2"
-    assert only == {"a": "1"}
 
 
 def test_copied_shares_nothing() -> None:

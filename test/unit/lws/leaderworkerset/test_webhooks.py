@@ -731,8 +731,9 @@ def test_a_leader_with_a_node_name_is_rejected_until_its_former_group_is_deleted
     """The API server rejects a gate together with a node name."""
     raw = {**Former().leader, "spec": {"containers": [container()], "nodeName": "node-1"}}
     with pytest.raises(Refused, match="pod demo-0 is admitted once the pods of its former group are deleted"):
-        pod.admitted(raw, "default", has_former=True)
-    assert "schedulingGates" not in pod.admitted(raw, "default")["spec"]
+        pod.admit(raw, "default", has_former=True)
+    pod.admit(raw, "default")
+    assert "schedulingGates" not in raw["spec"]
 
 
 async def test_the_gate_is_added_to_those_of_the_template(

@@ -20,7 +20,7 @@ from lws.leaderworkerset.admission.identity import (
     identity_errors,
     restart_errors,
 )
-from lws.leaderworkerset.admission.pod import admitted
+from lws.leaderworkerset.admission.pod import admit, copy_to_admit
 from lws.leaderworkerset.admission.scheduling import scheduling_errors
 from lws.leaderworkerset.admission.templates import (
     placement_errors,
@@ -211,7 +211,7 @@ def reviews(kind: str, share: float) -> Mapping[str, Callable[[], object]]:
 
 def rejection_of(pod: Object) -> None:
     try:
-        admitted(pod, "default")
+        admit(copy_to_admit(pod), "default")
     except Refused:
         # Pods with too many TPU containers are rejected.
         return

@@ -10,8 +10,7 @@ import pytest
 
 from lws.kube.field_errors import Refused
 from lws.kube.metadata import copied
-from lws.leaderworkerset.admission import pod as pod_rules
-from lws.leaderworkerset.admission.pod import admit
+from lws.leaderworkerset.admission.pod import admit, copy_to_admit
 from lws_api.leaderworkerset.v1 import (
     GROUP_IDENTITY_ANNOTATION,
     GROUP_INDEX_LABEL,
@@ -496,19 +495,17 @@ def test_pods_of_any_shape_are_rejected_or_admitted_without_an_exception(
         for part in path[:-1]:
             parent = parent[part]
         parent[path[-1]] = copy.deepcopy(junk)
-        before = copied(broken)
-        result = None
+        before, copied_pod = copied(broken), copy_to_admit(broken)
         with suppress(Refused):
-            result = pod_rules.admitted(broken, "default")
+            admit(copied_pod, "default")
         assert broken == before
         try:
             admit(broken, "default")
         except Refused as refused:
-            assert result is None
             assert str(refused)
-            assert broken == before
+            assert copied_pod == broken == before
             continue
-        assert result == broken
+        assert copied_pod == broken
         once = copied(broken)
         admit(broken, "default")
         assert broken == once
