@@ -220,6 +220,11 @@ def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
     return type(value) is dict or isinstance(value, Mapping)
 
 
+def mappings_in(value: Any) -> list[Mapping[str, Any]]:
+    """Return the objects in a JSON list; empty if the value is not a list."""
+    return [item for item in value if is_mapping(item)] if isinstance(value, list) else []
+
+
 # --- Convert label selectors of the API to the text form of queries.
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from lws import timing
 from lws.kube.conditions import find, is_true, moment_of
+from lws.kube.metadata import mappings_in
 
 SCHEDULED = "PodScheduled"
 CONTAINERS_READY = "ContainersReady"
@@ -233,8 +234,7 @@ def term(expressions: list[dict[str, Any]], topology: str) -> dict[str, Any]:
 
 def terms_of(kind: Any) -> list[Mapping[str, Any]]:
     """Return the required terms of a `podAffinity` or `podAntiAffinity`, without invalid ones."""
-    terms = kind.get(REQUIRED) if isinstance(kind, Mapping) else None
-    return [term for term in terms if isinstance(term, Mapping)] if isinstance(terms, list) else []
+    return mappings_in(kind.get(REQUIRED)) if isinstance(kind, Mapping) else []
 
 
 def with_terms(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from lws.leaderworkerset.children.services import leader_service_name
 from lws.leaderworkerset.fields import REPLICAS, value_at
 from lws.leaderworkerset.group.gangs import GangProvider
 from lws.leaderworkerset.scheduling import ASSUMED, Scheduler
+from lws.leaderworkerset.spec import EXCLUSIVE_ANNOTATIONS
 from lws_api.disaggregatedset.v1 import (
     APP_LABEL,
     INITIAL_REPLICAS_ANNOTATION,
@@ -49,12 +50,7 @@ from lws_api.disaggregatedset.v1 import (
     SCALER_KIND,
     SLICE_LABEL,
 )
-from lws_api.leaderworkerset.v1 import (
-    EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    RolloutStrategyType,
-    SubdomainPolicy,
-)
+from lws_api.leaderworkerset.v1 import RolloutStrategyType, SubdomainPolicy
 
 
 def errors_in(
@@ -172,7 +168,6 @@ def _circle_from(name: str, awaited: Mapping[str, Sequence[str]]) -> tuple[str, 
 
 
 _TOPOLOGY = "spec.placementPolicy.topology"
-_EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
 
 def placement_errors(facts: SetFacts) -> Iterator[FieldError]:
@@ -210,7 +205,10 @@ def placement_warnings(facts: SetFacts) -> Iterator[str]:
 def _exclusive_annotation(role: RoleFacts) -> str:
     """Return the first annotation in the metadata of a role or its templates that places groups, or ""."""
     keys = (
-        key for _, obj in _objects_with_metadata(role) for key in _EXCLUSIVE if key in annotations_of(obj)
+        key
+        for _, obj in _objects_with_metadata(role)
+        for key in EXCLUSIVE_ANNOTATIONS
+        if key in annotations_of(obj)
     )
     return next(keys, "")
 

@@ -28,10 +28,8 @@ _DURATIONS = {
 def restart_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
     """Yield errors of `restartBudget` and `restartBackoff`."""
     recreates = (fields.RESTART_POLICY.stored_in(raw) or fields.RESTART_POLICY.default) in _RECREATING
-    limit, path = (
-        fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS.stored_in(raw),
-        fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS,
-    )
+    path = fields.LEADER_WORKER_TEMPLATE_MAX_GROUP_RESTARTS
+    limit = path.stored_in(raw)
     if limit is not None and not recreates:
         yield invalid(path, limit, f"{path.name} is only supported when restartPolicy recreates the group")
     if limit is not None and fields.MAX_GROUP_RESTARTS.stored_in(raw) is not None:

@@ -24,16 +24,11 @@ from lws.leaderworkerset.scheduling import (
     Scheduler,
     levels_of,
 )
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.spec import EXCLUSIVE_ANNOTATIONS, SetSpec
 from lws_api.config.v1alpha1 import WORKLOAD_AWARE_SCHEDULING
-from lws_api.leaderworkerset.v1 import (
-    EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    StartupPolicy,
-)
+from lws_api.leaderworkerset.v1 import StartupPolicy
 
 _SECTIONS = (SCHEDULING, REPLICA, LEADER, WORKER)
-_EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
 
 def scheduling_errors(
@@ -148,7 +143,8 @@ def _policy_errors(raw: Mapping[str, Any], spec: SetSpec, levels: Sequence[Level
     constrained = any(
         section.child("schedulingConstraints").child("topology").stored_in(raw) for section in _SECTIONS
     )
-    if (constrained or any(has_gang.values())) and any(annotations_of(raw).get(key) for key in _EXCLUSIVE):
+    is_exclusive = any(annotations_of(raw).get(key) for key in EXCLUSIVE_ANNOTATIONS)
+    if (constrained or any(has_gang.values())) and is_exclusive:
         why = (
             "gang scheduling or workload topology constraints cannot be combined with exclusive topology in "
             "alpha"

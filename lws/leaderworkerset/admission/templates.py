@@ -20,13 +20,17 @@ from lws.kube.typed import Table, types_of
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.group.placement import count_of
 from lws.leaderworkerset.group.tpu import MOST_PODS, PORT_ENV, is_configured, ports_of, tpu_containers
-from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec, has_hash_groups, nodes_of_no_return
-from lws.leaderworkerset.templates.node_selection import nodes_of_group
-from lws_api.leaderworkerset.identity import GroupIdentity
+from lws.leaderworkerset.spec import (
+    EXCLUSIVE_ANNOTATIONS,
+    PLACEMENT_ANNOTATIONS,
+    SetSpec,
+    has_hash_groups,
+    nodes_of_no_return,
+)
+from lws.leaderworkerset.templates.node_selection import ANNOTATIONS_BY_INDEX, nodes_of_group
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,
-    GROUP_TOLERATIONS_ANNOTATION,
     NODE_RETURN_ANNOTATION,
     NODE_RETURN_EXCEPT_ANNOTATION,
     SHARED_TOPOLOGY_ANNOTATION,
@@ -64,40 +68,40 @@ from lws_api.leaderworkerset.v1 import (
 _VARIABLES = (LEADER_ADDRESS_ENV, GROUP_SIZE_ENV, WORKER_INDEX_ENV)
 
 
-def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Return errors of templates from which no pod could be created."""
-    errors: list[FieldError] = []
+def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
+    """Yield errors of templates from which no pod could be created."""
     for path, template in templates_of(raw):
         if _is_used(path, raw, spec):
-            errors += [*_missing_containers(path, template), *_unsupported_by_statefulsets(path, template)]
-    return [*errors, *_host_name_errors(raw, spec), *reserved_errors(raw), *_tpu_errors(raw, spec)]
+            yield from _pod_errors(path, template)
+    yield from _host_name_errors(raw, spec)
+    yield from reserved_errors(raw)
+    yield from _tpu_errors(raw, spec)
 
 
-def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
-    """Return warnings for values that have another effect than users may expect."""
-    warnings = [*reserved_warnings(raw), *_tpu_warnings(raw, spec)]
+def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
+    """Yield warnings for values that have another effect than users may expect."""
+    yield from reserved_warnings(raw)
+    yield from _tpu_warnings(raw, spec)
     for path, template in templates_of(raw):
         pod = _mapping(template.get("spec"))
         for kind in ("initContainers", "containers"):
             for position, container in enumerate(_mappings(pod.get(kind))):
                 names = [entry.get("name") for entry in _mappings(container.get("env"))]
-                warnings += [
-                    f"{path}.spec.{kind}[{position}].env: {name} is set by the controller, which overwrites "
-                    f"this value: remove it, or choose another name"
-                    for name in _VARIABLES
-                    if name in names
-                ]
-    return warnings
+                for name in _VARIABLES:
+                    if name in names:
+                        yield (
+                            f"{path}.spec.{kind}[{position}].env: {name} is set by the controller, which "
+                            f"overwrites this value: remove it, or choose another name"
+                        )
 
 
-def _missing_containers(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Yield an error for a template without containers, which the CRD requires only if there is a `spec`."""
+def _pod_errors(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Yield errors of a template that lacks containers or has fields that StatefulSets do not support. The
+    CRD requires containers only if there is a `spec`.
+    """
     if not fields.value_at(template, ("spec", "containers")):
         field = "spec" if template.get("spec") is None else "spec.containers"
         yield required(f"{path}.{field}", "must have at least one container")
-
-
-def _unsupported_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
     pod = _mapping(template.get("spec"))
     policy, deadline = pod.get("restartPolicy"), pod.get("activeDeadlineSeconds")
     if policy not in (None, "", "Always"):
@@ -133,21 +137,19 @@ def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
     )
 
 
-def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Return errors for sets if the list of TPU workers cannot be computed for their pods."""
+def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
+    """Yield errors for sets if the list of TPU workers cannot be computed for their pods."""
     pods = _tpu_pods(raw)
-    errors = []
     if any(pods.values()) and spec.size > MOST_PODS:
         why = f"groups whose pods request google.com/tpu have {MOST_PODS} pods at most: each pod lists all"
-        errors.append(invalid(fields.SIZE, spec.size, why))
+        yield invalid(fields.SIZE, spec.size, why)
     policy = fields.SUB_GROUP_POLICY_TYPE.stored_in(raw)
     if pods[fields.LEADER_TEMPLATE] and policy == SubGroupPolicyType.LEADER_EXCLUDED:
         why = (
             "leaders request google.com/tpu and would be in no subgroup, so they would get no list of TPU "
             "workers: set a leaderTemplate that does not request it, or use LeaderWorker"
         )
-        errors.append(invalid(fields.SUB_GROUP_POLICY_TYPE, policy, why))
-    return errors
+        yield invalid(fields.SUB_GROUP_POLICY_TYPE, policy, why)
 
 
 def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
@@ -175,22 +177,15 @@ def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
         )
 
 
-def _tpu_pods(raw: Mapping[str, Any]) -> dict[fields.Field, list[dict[str, Any]]]:
-    """Return the TPU containers of leaders and of workers."""
-    pods: dict[fields.Field, list[dict[str, Any]]]
-    pods = {
-        template: _tpu_containers(raw, template)
-        for template in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE)
-    }
+def _tpu_pods(raw: Mapping[str, Any]) -> dict[fields.Field, list[Mapping[str, Any]]]:
+    """Return the TPU containers of leaders and of workers; none if the user has configured them."""
+    pods = {}
+    for template in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE):
+        containers = tpu_containers(_mapping(template.child("spec").stored_in(raw)))
+        pods[template] = [] if not containers or is_configured(containers) else containers
     if not isinstance(fields.LEADER_TEMPLATE.stored_in(raw), Mapping):
         pods[fields.LEADER_TEMPLATE] = pods[fields.WORKER_TEMPLATE]
     return pods
-
-
-def _tpu_containers(raw: Mapping[str, Any], template: fields.Field) -> list[dict[str, Any]]:
-    """Return the TPU containers of a template; empty if there are none or the user has configured them."""
-    containers = tpu_containers(_mapping(template.child("spec").stored_in(raw)))
-    return [] if not containers or is_configured(containers) else containers
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -281,7 +276,7 @@ def reserved_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
                 yield invalid(path, value, "must be a string: put it in quotes")
             elif template.leads and key in _NOT_IN_LEADERS:
                 yield invalid(path, value, f"{_NOT_IN_LEADERS[key]}: remove it from the template")
-            elif key in PLACEMENT_ANNOTATIONS and key not in _EXCLUSIVE:
+            elif key in PLACEMENT_ANNOTATIONS and key not in EXCLUSIVE_ANNOTATIONS:
                 yield invalid(path, value, _MISPLACED)
             elif key == SUBGROUP_SIZE_ANNOTATION and not (
                 template.has_policy or whole_number(value, least=1)
@@ -322,18 +317,15 @@ def _effect(template: _Template, key: str, value: Any) -> str:
     if key == LEADER_REQUESTS_TPUS_ANNOTATION:
         return _LEADER_USES_TPUS if template.works else _WITHOUT_EFFECT
     if key == SUBDOMAIN_POLICY_ANNOTATION:
-        return _effect_of_subdomain(template, value)
+        if template.has_own_subdomain:
+            return _OVERWRITTEN
+        is_unique = value == SubdomainPolicy.UNIQUE_PER_REPLICA
+        return _OWN_SUBDOMAIN if template.leads and is_unique else _WITHOUT_EFFECT
     if key == EXCLUSIVE_TOPOLOGY_ANNOTATION:
         if template.set_annotations.get(key):
             return _OVERWRITTEN
         return _LEADERS_ONLY if template.leads and value else _WITHOUT_EFFECT
     return _effect_in_subgroups(template, key, value)
-
-
-def _effect_of_subdomain(template: _Template, value: Any) -> str:
-    if not template.leads or value != SubdomainPolicy.UNIQUE_PER_REPLICA:
-        return _WITHOUT_EFFECT if not template.has_own_subdomain else _OVERWRITTEN
-    return _OVERWRITTEN if template.has_own_subdomain else _OWN_SUBDOMAIN
 
 
 def _effect_in_subgroups(template: _Template, key: str, value: Any) -> str:
@@ -365,7 +357,6 @@ _TOPOLOGIES = (
     SHARED_TOPOLOGY_ANNOTATION,
     SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
 )
-_EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 _LONGEST, _SHOWN = 8192, 40
 """Maximum bytes of a placement annotation, and the number of its characters that an error shows."""
 _EITHER = (
@@ -374,33 +365,34 @@ _EITHER = (
 )
 
 
-def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
-    """Return errors for placement that is invalid, or that the scheduler can never satisfy."""
+def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
+    """Yield errors for placement that is invalid, or that the scheduler can never satisfy."""
     annotations = annotations_of(raw)
     if too_long := [*_too_long_errors(annotations)]:
-        return too_long
-    errors = [*_one_domain_errors(annotations, spec), *_group_node_errors(raw, annotations, spec)]
+        yield from too_long
+        return
+    yield from _one_domain_errors(annotations, spec)
+    yield from _group_node_errors(raw, annotations, spec)
     scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
     if scope is not None and scope not in tuple(ExclusiveTopologyScope):
         why = f"must be one of {', '.join(ExclusiveTopologyScope)}"
-        errors.append(invalid(_path(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION), scope, why))
+        yield invalid(_path(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION), scope, why)
     returns = annotations.get(NODE_RETURN_ANNOTATION)
     if returns is not None and returns not in tuple(NodeReturn):
         why = f"must be one of {', '.join(NodeReturn)}"
-        errors.append(invalid(_path(NODE_RETURN_ANNOTATION), returns, why))
-    if returns == NodeReturn.REQUIRED and fields.GROUP_IDENTITY.stored_in(raw) == GroupIdentity.HASH:
+        yield invalid(_path(NODE_RETURN_ANNOTATION), returns, why)
+    if returns == NodeReturn.REQUIRED and has_hash_groups(raw):
         why = "cannot be with groupIdentity Hash: a recreated group has other names; remove it"
-        errors.append(invalid(_path(NODE_RETURN_ANNOTATION), returns, why))
-    errors += _excepted_errors(raw, annotations)
+        yield invalid(_path(NODE_RETURN_ANNOTATION), returns, why)
+    yield from _excepted_errors(raw, annotations)
     for exclusive, shared in _EITHER:
         if annotations.get(exclusive) and annotations.get(shared):
             why = f"conflicts with {exclusive}, which requires the same and more: remove one of them"
-            errors.append(invalid(_path(shared), annotations[shared], why))
+            yield invalid(_path(shared), annotations[shared], why)
     subgroup = annotations.get(SUBGROUP_SHARED_TOPOLOGY_ANNOTATION)
     if subgroup is not None and spec.subgroup is None:
         why = "cannot have subgroup-shared-topology without subGroupSize set"
-        errors.append(invalid(_path(SUBGROUP_SHARED_TOPOLOGY_ANNOTATION), subgroup, why))
-    return errors
+        yield invalid(_path(SUBGROUP_SHARED_TOPOLOGY_ANNOTATION), subgroup, why)
 
 
 def _excepted_errors(raw: Mapping[str, Any], annotations: Mapping[str, str]) -> list[FieldError]:
@@ -450,11 +442,11 @@ def _group_node_errors(
     # Name and namespace may be missing in manifests that no API server has processed.
     name, namespace = (str(metadata_of(raw).get(field) or "default") for field in ("name", "namespace"))
     index = max(spec.replicas + (spec.surge_groups or 0) - 1, 0)
-    for annotation in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION):
+    for annotation in ANNOTATIONS_BY_INDEX:
         value = annotations.get(annotation)
         if not isinstance(value, str):
             continue
-        if fields.GROUP_IDENTITY.stored_in(raw) == GroupIdentity.HASH:
+        if has_hash_groups(raw):
             why = "selects nodes by group index, and groups with groupIdentity Hash have none: remove it"
             yield invalid(_path(annotation), value, why)
             continue
@@ -468,17 +460,16 @@ def _path(annotation: str) -> str:
     return f"metadata.annotations.{annotation}"
 
 
-def placement_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
-    """Return warnings for placement that the scheduler may be unable to satisfy."""
+def placement_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
+    """Yield warnings for placement that the scheduler may be unable to satisfy."""
     if any(_too_long_errors(annotations_of(raw))):
-        return []
-    warnings = []
+        return
     for annotation in _TOPOLOGIES:
         topology = annotations_of(raw).get(annotation)
         if isinstance(topology, str):
-            warnings += _topology_warnings(raw, annotation, topology)
-    warnings += [*_surge_warnings(annotations_of(raw), spec), *_without_effect(raw)]
-    return warnings
+            yield from _topology_warnings(raw, annotation, topology)
+    yield from _surge_warnings(annotations_of(raw), spec)
+    yield from _without_effect(raw)
 
 
 def _surge_warnings(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[str]:
@@ -503,9 +494,9 @@ def _return_warnings(raw: Mapping[str, Any], annotations: Mapping[str, str]) -> 
         if annotations.get(NODE_RETURN_EXCEPT_ANNOTATION):
             yield f"{_path(NODE_RETURN_EXCEPT_ANNOTATION)}: has no effect without {NODE_RETURN_ANNOTATION}"
         return
-    if fields.GROUP_IDENTITY.stored_in(raw) == GroupIdentity.HASH:
+    if has_hash_groups(raw):
         yield f"{path}: has no effect with groupIdentity Hash: a recreated group has other names"
-    for annotation in _EXCLUSIVE:
+    for annotation in EXCLUSIVE_ANNOTATIONS:
         if annotations.get(annotation):
             yield f"{path}: has no effect with {annotation}, which decides where pods run"
     for _, annotation in _EITHER:
@@ -516,7 +507,7 @@ def _return_warnings(raw: Mapping[str, Any], annotations: Mapping[str, str]) -> 
 def _without_effect(raw: Mapping[str, Any]) -> Iterator[str]:
     annotations = annotations_of(raw)
     scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
-    if scope is not None and not any(annotations.get(annotation) for annotation in _EXCLUSIVE):
+    if scope is not None and not any(annotations.get(key) for key in EXCLUSIVE_ANNOTATIONS):
         yield (
             f"{_path(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)}: {rendered(scope)} has no effect without "
             f"{EXCLUSIVE_TOPOLOGY_ANNOTATION}"
@@ -536,33 +527,23 @@ def _without_effect(raw: Mapping[str, Any]) -> Iterator[str]:
                 )
 
 
-def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -> list[str]:
+def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -> Iterator[str]:
     path = f"{_path(annotation)}: {rendered(topology)}"
     if not topology:
-        return [f"{path} is empty and has no effect: name a label of nodes, or remove it"]
-    if problems := label_key_errors(topology):
-        return [f"{path} is a label that no node can have, so no pod will be scheduled: {problems[0]}"]
-    if annotation not in _EXCLUSIVE:
-        return []
-    # Only leaders get the anti-affinity between groups; all pods get the anti-affinity between subgroups.
-    concerned = {str(fields.LEADER_TEMPLATE), str(fields.WORKER_TEMPLATE)}
-    if annotation == EXCLUSIVE_TOPOLOGY_ANNOTATION and fields.LEADER_TEMPLATE.stored_in(raw):
-        concerned = {str(fields.LEADER_TEMPLATE)}
-    paths = [
-        where
-        for where, template in templates_of(raw)
-        if where in concerned and _has_own_terms(template, topology)
-    ]
-    return [
-        f"{path} has no effect on pods of {where}: their affinity already has required terms for it, which "
-        f"are kept"
-        for where in paths
-    ]
-
-
-def _has_own_terms(template: Mapping[str, Any], topology: str) -> bool:
-    affinity = fields.value_at(template, ("spec", "affinity"))
-    return isinstance(affinity, Mapping) and has_both_terms(affinity, topology)
+        yield f"{path} is empty and has no effect: name a label of nodes, or remove it"
+    elif problems := label_key_errors(topology):
+        yield f"{path} is a label that no node can have, so no pod will be scheduled: {problems[0]}"
+    elif annotation in EXCLUSIVE_ANNOTATIONS:
+        # Only leaders get the anti-affinity between groups; all pods get the anti-affinity between subgroups.
+        leaders_only = annotation == EXCLUSIVE_TOPOLOGY_ANNOTATION and fields.LEADER_TEMPLATE.stored_in(raw)
+        for where, template in templates_of(raw):
+            affinity = _mapping(fields.value_at(template, ("spec", "affinity")))
+            is_concerned = not leaders_only or where == str(fields.LEADER_TEMPLATE)
+            if is_concerned and has_both_terms(affinity, topology):
+                yield (
+                    f"{path} has no effect on pods of {where}: their affinity already has required terms for "
+                    f"it, which are kept"
+                )
 
 
 # --- Check the types of a LeaderWorkerSet's values, and list its pod templates. A CRD of another version may

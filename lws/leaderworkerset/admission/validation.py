@@ -9,7 +9,7 @@ from typing import Any
 
 from lws.kube.conditions import is_true
 from lws.kube.field_errors import FieldError, invalid, rendered, required
-from lws.kube.metadata import annotations_of, copied, is_terminating, metadata_of
+from lws.kube.metadata import annotations_of, copied, is_terminating, mappings_in, metadata_of
 from lws.kube.names import (
     LABEL_LENGTH,
     byte_length,
@@ -105,13 +105,19 @@ def errors_in(
         return malformed
     spec = SetSpec.of(new)
     before = SetSpec.of(old) if old else None
+
+    def added(rule: Callable[[Mapping[str, Any], SetSpec], Iterable[FieldError]]) -> list[FieldError]:
+        """Return the errors of a rule that it does not report for the stored set."""
+        existing = {str(error) for error in rule(old, before)} if old and before is not None else set()
+        return [error for error in rule(new, spec) if str(error) not in existing]
+
     errors = [
         *_name_errors(new),
         *_count_errors(spec),
         *_limit_errors(spec),
         *_no_progress_errors(spec, before),
         *subgroup_errors(new, spec, before),
-        *_added(_group_errors, (new, spec), (old, before)),
+        *added(_group_errors),
     ]
     stored = scheduling_errors(old, None, before, scheduler) if old and before is not None else ()
     existing = set(map(str, stored))
@@ -121,27 +127,13 @@ def errors_in(
         if (name := fields.MANAGED_BY.stored_in(new)) != fields.MANAGED_BY.stored_in(old):
             errors.append(invalid(fields.MANAGED_BY, name, "field is immutable"))
     errors += _name_length_errors(new, spec, before)
-    errors += _added(_later_errors, (new, spec), (old, before))
+    errors += added(_later_errors)
     if old:
         errors += claim_change_errors(new, old)
     errors += clash_errors(new, old, others)
-    unsupported = _added(lambda raw, spec: unsupported_errors(raw, scheduler), (new, spec), (old, before))
+    unsupported = added(lambda raw, _: unsupported_errors(raw, scheduler))
     paths = {error.path for error in errors}
     return errors + [error for error in unsupported if error.path not in paths]
-
-
-_Stored = tuple[Mapping[str, Any] | None, SetSpec | None]
-
-
-def _added(
-    rule: Callable[[Mapping[str, Any], SetSpec], Iterable[FieldError]],
-    now: tuple[Mapping[str, Any], SetSpec],
-    then: _Stored,
-) -> list[FieldError]:
-    """Return the errors of a rule for the set `now` that it does not report for the stored set, `then`."""
-    old, before = then
-    existing = {str(error) for error in rule(old, before)} if old and before is not None else set()
-    return [error for error in rule(*now) if str(error) not in existing]
 
 
 def _group_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldError]:
@@ -224,44 +216,39 @@ def _needs_no_check(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bo
     return bool(new.get("spec") == defaulted["spec"])
 
 
-def _name_errors(new: Mapping[str, Any]) -> list[FieldError]:
+def _name_errors(new: Mapping[str, Any]) -> Iterator[FieldError]:
     name, prefix = _name_of(new), metadata_of(new).get("generateName")
-    errors = []
     if isinstance(prefix, str) and prefix:
-        errors += [invalid("metadata.generateName", prefix, why) for why in generate_name_errors(prefix)]
-    if not name:
-        return [*errors, required("metadata.name", "name or generateName is required")]
-    return errors + [invalid("metadata.name", name, why) for why in dns1035_label_errors(name)]
+        yield from (invalid("metadata.generateName", prefix, why) for why in generate_name_errors(prefix))
+    if name:
+        yield from (invalid("metadata.name", name, why) for why in dns1035_label_errors(name))
+    else:
+        yield required("metadata.name", "name or generateName is required")
 
 
-def _count_errors(spec: SetSpec) -> list[FieldError]:
-    replicas, size, path = spec.replicas, spec.size, str(fields.REPLICAS)
-    errors = []
+def _count_errors(spec: SetSpec) -> Iterator[FieldError]:
+    replicas, size, path = spec.replicas, spec.size, fields.REPLICAS
     if replicas < 0:
-        errors.append(invalid(path, replicas, "replicas must be equal or greater than 0"))
-    if replicas > fields.REPLICAS.maximum:
-        errors.append(
-            invalid(path, replicas, f"replicas must be equal or less than {fields.REPLICAS.maximum}")
-        )
+        yield invalid(path, replicas, "replicas must be equal or greater than 0")
+    if replicas > path.maximum:
+        yield invalid(path, replicas, f"replicas must be equal or less than {path.maximum}")
     if size < 1:
-        errors.append(invalid(fields.SIZE, size, "size must be equal or greater than 1"))
+        yield invalid(fields.SIZE, size, "size must be equal or greater than 1")
     if replicas * size > _MAX_PODS:
         why = f"the product of replicas and worker replicas must not exceed {_MAX_PODS}"
-        errors.append(invalid(path, replicas, why))
-    return errors
+        yield invalid(path, replicas, why)
 
 
-def _limit_errors(spec: SetSpec) -> list[FieldError]:
-    errors = amount_errors(fields.MAX_UNAVAILABLE, spec.max_unavailable)
-    errors += amount_errors(fields.MAX_SURGE, spec.max_surge)
-    errors += amount_errors(fields.MAX_UNAVAILABLE_GROUPS, spec.max_unavailable_groups)
+def _limit_errors(spec: SetSpec) -> Iterator[FieldError]:
+    yield from amount_errors(fields.MAX_UNAVAILABLE, spec.max_unavailable)
+    yield from amount_errors(fields.MAX_SURGE, spec.max_surge)
+    yield from amount_errors(fields.MAX_UNAVAILABLE_GROUPS, spec.max_unavailable_groups)
     if spec.partition < 0:
-        errors.append(invalid(fields.PARTITION, spec.partition, "must be greater than or equal to 0"))
+        yield invalid(fields.PARTITION, spec.partition, "must be greater than or equal to 0")
     if spec.unavailable_groups is None:
-        errors.append(invalid(fields.MAX_UNAVAILABLE, spec.max_unavailable, "invalid value"))
+        yield invalid(fields.MAX_UNAVAILABLE, spec.max_unavailable, "invalid value")
     if spec.surge_groups is None:
-        errors.append(invalid(fields.MAX_SURGE, spec.max_surge, "invalid value"))
-    return errors
+        yield invalid(fields.MAX_SURGE, spec.max_surge, "invalid value")
 
 
 def _no_progress_errors(spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
@@ -281,24 +268,21 @@ def _limits_changed(spec: SetSpec, before: SetSpec) -> bool:
     return (spec.max_unavailable, spec.max_surge) != (before.max_unavailable, before.max_surge)
 
 
-def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[FieldError]:
+def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> Iterator[FieldError]:
     path, after_policy, before_policy = fields.SUB_GROUP_SIZE, spec.subgroup, before.subgroup
     after_size = (after_policy or {}).get("subGroupSize")
     before_size = (before_policy or {}).get("subGroupSize")
-    errors = []
     if before_policy is None and after_policy is not None:
-        why = "cannot enable subGroupSize after the lws is already created"
-        errors.append(invalid(path, after_size, why))
+        yield invalid(path, after_size, "cannot enable subGroupSize after the lws is already created")
     elif before_policy is not None and after_policy is None:
-        errors.append(invalid(path, before_size, "cannot remove subGroupSize after enabled"))
+        yield invalid(path, before_size, "cannot remove subGroupSize after enabled")
     elif None not in (after_size, before_size) and after_size != before_size:
-        errors.append(invalid(path, after_size, "field is immutable"))
+        yield invalid(path, after_size, "field is immutable")
     if (
         fields.SUBDOMAIN_POLICY.name in (fields.NETWORK_CONFIG.stored_in(new) or {})
         and fields.SUBDOMAIN_POLICY.stored_in(new) is None
     ):
-        errors.append(invalid(fields.SUBDOMAIN_POLICY, None, "cannot set subdomainPolicy as null"))
-    return errors
+        yield invalid(fields.SUBDOMAIN_POLICY, None, "cannot set subdomainPolicy as null")
 
 
 def _name_length_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
@@ -353,35 +337,36 @@ def amount_errors(path: object, amount: int | str | None) -> list[FieldError]:
     return [invalid(path, amount, "must not be greater than 100%")] if percent > 100 else []
 
 
-def subgroup_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | None = None) -> list[FieldError]:
-    """Return errors of the subgroup policy, with upstream's paths and texts."""
+def subgroup_errors(
+    new: Mapping[str, Any], spec: SetSpec, before: SetSpec | None = None
+) -> Iterator[FieldError]:
+    """Yield errors of the subgroup policy, with upstream's paths and texts."""
     policy, size, path = spec.subgroup, spec.size, fields.SUB_GROUP_SIZE
     if policy is None:
         topology = annotations_of(new).get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
-        if topology is None:
-            return []
-        field_path = f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}"
-        return [
-            invalid(field_path, topology, "cannot have subgroup-exclusive-topology without subGroupSize set")
-        ]
+        if topology is not None:
+            field_path = f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}"
+            why = "cannot have subgroup-exclusive-topology without subGroupSize set"
+            yield invalid(field_path, topology, why)
+        return
     subgroup_size = policy.get("subGroupSize")
     if subgroup_size is None:
         # An earlier release of upstream stored policies without a size.
         stored = before.subgroup if before is not None else None
-        is_stored = stored is not None and stored.get("subGroupSize") is None
-        return [] if is_stored else [required(str(path), "subGroupSize is required")]
+        if stored is None or stored.get("subGroupSize") is not None:
+            yield required(str(path), "subGroupSize is required")
+        return
     if subgroup_size < 1:
-        return [invalid(path, subgroup_size, "subGroupSize must be equal or greater than 1")]
-    errors = []
+        yield invalid(path, subgroup_size, "subGroupSize must be equal or greater than 1")
+        return
     if size % subgroup_size and (size - 1) % subgroup_size:
-        errors.append(invalid(path, subgroup_size, "size or size - 1 must be divisible by subGroupSize"))
+        yield invalid(path, subgroup_size, "size or size - 1 must be divisible by subGroupSize")
     if size < subgroup_size:
-        errors.append(invalid(path, subgroup_size, "subGroupSize cannot be larger than size"))
+        yield invalid(path, subgroup_size, "subGroupSize cannot be larger than size")
     excluded = policy.get("subGroupPolicyType") == SubGroupPolicyType.LEADER_EXCLUDED
     if excluded and (size - 1) % subgroup_size:
         why = "size-1 must be divisible by subGroupSize when using LeaderExcluded"
-        errors.append(invalid(path, subgroup_size, why))
-    return errors
+        yield invalid(path, subgroup_size, why)
 
 
 def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -391,7 +376,10 @@ def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
             yield invalid(field, field.stored_in(raw), f"must be {RETAIN} or {DELETE}")
     for position, claim in enumerate(_claims(raw)):
         path, name = f"{fields.VOLUME_CLAIM_TEMPLATES}[{position}]", metadata_of(claim).get("name")
-        yield from _storage_name_errors(f"{path}.metadata.name", name)
+        if isinstance(name, str) and name:
+            yield from (invalid(f"{path}.metadata.name", name, why) for why in dns1123_label_errors(name))
+        else:
+            yield required(f"{path}.metadata.name", "required by volumeMounts and by the names of PVCs")
         if not fields.value_at(claim, ("spec", "accessModes")):
             yield required(f"{path}.spec.accessModes", "set accessModes, for example ReadWriteOnce")
         if not fields.value_at(claim, ("spec", "resources", "requests", "storage")):
@@ -424,54 +412,43 @@ def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[
 
 
 def _claims(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    claims = fields.VOLUME_CLAIM_TEMPLATES.stored_in(raw)
-    return [claim for claim in claims if isinstance(claim, Mapping)] if isinstance(claims, list) else []
+    return mappings_in(fields.VOLUME_CLAIM_TEMPLATES.stored_in(raw))
 
 
 def _form(claims: list[Mapping[str, Any]]) -> str:
     return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": claims}})
 
 
-def _storage_name_errors(path: str, name: Any) -> list[FieldError]:
-    if not isinstance(name, str) or not name:
-        return [required(path, "required by volumeMounts and by the names of PVCs")]
-    return [invalid(path, name, why) for why in dns1123_label_errors(name)]
-
-
 _PORTS = str(fields.LEADER_SERVICE.child("ports"))
 _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 
 
-def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
-    """Return errors for ports that no Service can have, or for a Service without ports."""
+def leader_service_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Yield errors for ports that no Service can have, or for a Service without ports."""
     service = fields.LEADER_SERVICE.stored_in(raw)
     if not isinstance(service, Mapping):
-        return []
-    listed = service.get("ports")
-    ports = [port for port in listed if isinstance(port, Mapping)] if isinstance(listed, list) else []
+        return
+    ports = mappings_in(service.get("ports"))
     if not ports and not _declares_ports(raw):
         why = "no container of the leader template declares a port: set the ports of the Service"
-        return [required(_PORTS, why)]
-    errors: list[FieldError] = []
+        yield required(_PORTS, why)
     names: set[str] = set()
     # Numbers are compared as text, because stored values may have any type.
     numbers: set[tuple[str, str]] = set()
     for position, port in enumerate(ports):
         path, number = f"{_PORTS}[{position}]", port.get("port")
-        errors += _leader_service_name_errors(f"{path}.name", port.get("name"), names, len(ports))
-        errors += _target_errors(f"{path}.targetPort", port.get("targetPort"))
+        yield from _leader_service_name_errors(f"{path}.name", port.get("name"), names, len(ports))
+        yield from _target_errors(f"{path}.targetPort", port.get("targetPort"))
         identity = (str(number), str(port.get(PORT_PROTOCOL.name) or PORT_PROTOCOL.stored_default))
         if identity in numbers:
-            errors.append(invalid(f"{path}.port", number, "duplicate port"))
+            yield invalid(f"{path}.port", number, "duplicate port")
         numbers.add(identity)
-    return errors
 
 
 def _declares_ports(raw: Mapping[str, Any]) -> bool:
     template = fields.LEADER_TEMPLATE.stored_in(raw) or fields.WORKER_TEMPLATE.stored_in(raw)
-    containers = fields.value_at(template, ("spec", "containers")) if isinstance(template, Mapping) else None
-    listed = containers if isinstance(containers, list) else ()
-    return any(isinstance(container, Mapping) and container.get("ports") for container in listed)
+    containers = mappings_in(fields.value_at(template, ("spec", "containers")))
+    return any(container.get("ports") for container in containers)
 
 
 def _leader_service_name_errors(path: str, name: Any, seen: set[str], count: int) -> list[FieldError]:
@@ -495,58 +472,39 @@ def _target_errors(path: str, target: Any) -> list[FieldError]:
 _ALONE = "so the leader is scheduled alone, and there may be no room for the workers"
 
 
-def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
-    """Return warnings for valid settings that prevent groups from being scheduled as gangs."""
-    warnings = []
+def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> Iterator[str]:
+    """Yield warnings for valid settings that prevent groups from being scheduled as gangs."""
     if fields.STARTUP_POLICY.stored_in(raw) == StartupPolicy.LEADER_READY:
-        warnings.append(
+        yield (
             f"spec.startupPolicy: LeaderReady: workers do not exist before their leader is ready, {_ALONE}; "
             f"use LeaderCreated"
         )
     for annotation in (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION):
         if topology := annotations_of(raw).get(annotation):
-            warnings.append(
+            yield (
                 f"metadata.annotations.{annotation}: {rendered(topology)}: workers do not exist before their "
                 f"leader has a node, {_ALONE} near it"
             )
-    if isinstance(gang, Coscheduling):
-        warnings += _timeout_warnings(annotations_of(raw).get(TIMEOUT_ANNOTATION))
-    if isinstance(gang, Kubernetes):
-        warnings += _own_group_warnings(raw)
-    return warnings + _scheduler_warnings(raw)
-
-
-def _timeout_warnings(value: object) -> list[str]:
-    if value is None or timeout_seconds(value) is not None:
-        return []
-    path = f"metadata.annotations.{TIMEOUT_ANNOTATION}: {rendered(value)}"
-    return [f"{path} is ignored: set a number of seconds above 0, such as '120'"]
-
-
-def _own_group_warnings(raw: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{where}.spec.schedulingGroup: these pods name their own PodGroup, the same for all groups of the "
-        f"set, and get no other: remove it to schedule each group as a gang"
-        for where, template in templates_of(raw)
-        if fields.value_at(template, ("spec", "schedulingGroup"))
-    ]
-
-
-def _scheduler_warnings(raw: Mapping[str, Any]) -> list[str]:
-    """Return a warning if leaders and workers have different schedulers. Each scheduler sees only its own
-    pods, and waits indefinitely for the other pods of the group.
-    """
+    timeout = annotations_of(raw).get(TIMEOUT_ANNOTATION)
+    if isinstance(gang, Coscheduling) and timeout is not None and timeout_seconds(timeout) is None:
+        path = f"metadata.annotations.{TIMEOUT_ANNOTATION}: {rendered(timeout)}"
+        yield f"{path} is ignored: set a number of seconds above 0, such as '120'"
+    for where, template in templates_of(raw) if isinstance(gang, Kubernetes) else ():
+        if fields.value_at(template, ("spec", "schedulingGroup")):
+            yield (
+                f"{where}.spec.schedulingGroup: these pods name their own PodGroup, the same for all groups "
+                f"of the set, and get no other: remove it to schedule each group as a gang"
+            )
+    # Each scheduler sees only its own pods, and waits indefinitely for the other pods of the group.
     schedulers = {
-        path: fields.value_at(template, ("spec", "schedulerName")) for path, template in templates_of(raw)
+        where: rendered(fields.value_at(template, ("spec", "schedulerName")) or "default-scheduler")
+        for where, template in templates_of(raw)
     }
-    if len({rendered(name or "default-scheduler") for name in schedulers.values()}) < 2:
-        return []
-    text = " and ".join(
-        f"{where} {rendered(name or 'default-scheduler')}" for where, name in schedulers.items()
-    )
-    return [
-        f"spec.schedulerName: {text}: no scheduler sees the whole group, which is never scheduled; use one"
-    ]
+    if len(set(schedulers.values())) > 1:
+        text = " and ".join(f"{where} {name}" for where, name in schedulers.items())
+        yield (
+            f"spec.schedulerName: {text}: no scheduler sees the whole group, which is never scheduled; use one"
+        )
 
 
 _DOWN = ("NotReady", "Broken")
@@ -558,7 +516,7 @@ def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> 
     """
     if spec.replicas >= before.replicas or has_hash_groups(old):
         return []
-    down = {index: name for name, index in _groups_that_are_down(old)}
+    down = _groups_that_are_down(old)
     unready = [name for index, name in sorted(down.items()) if index < spec.replicas]
     if not unready or all(index in down for index in range(spec.replicas, before.replicas)):
         return []
@@ -568,13 +526,11 @@ def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> 
     ]
 
 
-def _groups_that_are_down(raw: Mapping[str, Any]) -> list[tuple[str, int]]:
-    unsettled = fields.value_at(raw, ("status", "groups", "unsettled"))
-    groups = (
-        [group for group in unsettled if isinstance(group, Mapping)] if isinstance(unsettled, list) else []
-    )
-    names = [str(group.get("name")) for group in groups if group.get("state") in _DOWN]
-    return [(name, index) for name in names if (index := parent_and_ordinal(name)[1]) >= 0]
+def _groups_that_are_down(raw: Mapping[str, Any]) -> dict[int, str]:
+    """Return the names of groups by index."""
+    unsettled = mappings_in(fields.value_at(raw, ("status", "groups", "unsettled")))
+    names = [str(group.get("name")) for group in unsettled if group.get("state") in _DOWN]
+    return {index: name for name in names if (index := parent_and_ordinal(name)[1]) >= 0}
 
 
 # kubectl and the API server truncate much longer warnings.
@@ -634,18 +590,13 @@ def first_changes(lines: list[str]) -> str:
 
 
 def _counted(old: Mapping[str, Any], field: str) -> int:
-    count = _status(old).get(field)
+    count = fields.value_at(old, ("status", field))
     return count if type(count) is int else 0
 
 
 def _is_rolling(old: Mapping[str, Any]) -> bool:
-    conditions = _status(old).get("conditions")
+    conditions = fields.value_at(old, ("status", "conditions"))
     return isinstance(conditions, list) and is_true(conditions, UPDATE_IN_PROGRESS)
-
-
-def _status(old: Mapping[str, Any]) -> Mapping[str, Any]:
-    status = old.get("status")
-    return status if isinstance(status, Mapping) else {}
 
 
 def unsupported_errors(raw: Mapping[str, Any], scheduler: Scheduler = ASSUMED) -> Iterator[FieldError]:
@@ -662,10 +613,7 @@ def clash_errors(
     new: Mapping[str, Any], old: Mapping[str, Any] | None, others: Iterable[Mapping[str, Any]]
 ) -> list[FieldError]:
     """Return errors for names that both this and another set need; on update, only for newly needed names."""
-    name = metadata_of(new).get("name")
-    if not isinstance(name, str):
-        return []
-    indices = _indices(new)
+    name, indices = _name_of(new), _indices(new)
     old_indices = _indices(old) if old else range(0)
     errors = []
     for other in others:

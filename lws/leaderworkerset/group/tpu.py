@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lws.kube.metadata import mappings_in
 from lws.kube.quantities import parse
 
 RESOURCE = "google.com/tpu"
@@ -44,19 +45,20 @@ class Slice:
         return [f"{name}.{self.subdomain}" for name in names]
 
 
-def tpu_containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
+def tpu_containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the containers of a pod spec that use TPUs: containers first, then init containers. Init
     containers that end before the others start are included only if no other container uses TPUs.
     """
-    init = [container for container in _objects(pod.get("initContainers")) if _requests_tpus(container)]
+    init = [container for container in mappings_in(pod.get("initContainers")) if _requests_tpus(container)]
     sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
-    running = [container for container in _objects(pod.get("containers")) if _requests_tpus(container)]
+    running = [container for container in mappings_in(pod.get("containers")) if _requests_tpus(container)]
     return [*running, *sidecars] or init
 
 
 def is_configured(containers: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the user has set the TPU variables; if so, they are not added."""
-    return any(entry.get("name") in (HOSTNAMES_ENV, WORKER_ID_ENV) for entry in _environment(containers[0]))
+    environment = mappings_in(containers[0].get("env"))
+    return any(entry.get("name") in (HOSTNAMES_ENV, WORKER_ID_ENV) for entry in environment)
 
 
 def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -65,7 +67,8 @@ def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     ports = []
     for index, container in enumerate(containers):
-        variable = next((env for env in _environment(container) if env.get("name") == PORT_ENV), None)
+        environment = mappings_in(container.get("env"))
+        variable = next((env for env in environment if env.get("name") == PORT_ENV), None)
         if variable is None:
             ports.append(str(_FIRST_PORT + index))
         elif variable.get("valueFrom") is None:
@@ -101,7 +104,7 @@ def variables(slice: Slice, pod: int, containers: Sequence[Mapping[str, Any]]) -
             NAME_ENV: slice.leader,
             ADDRESSES_ENV: all_addresses,
         }
-        if not any(entry.get("name") == PORT_ENV for entry in _environment(container)):
+        if not any(entry.get("name") == PORT_ENV for entry in mappings_in(container.get("env"))):
             values[PORT_ENV] = ports[index]
         environments.append([{"name": name, "value": value} for name, value in values.items()])
     return environments
@@ -122,11 +125,3 @@ def _is_nonzero(amounts: Any) -> bool:
         return parse(amount).mantissa != 0
     except ValueError:
         return False
-
-
-def _environment(container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    return _objects(container.get("env"))
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
