@@ -502,9 +502,8 @@ def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> Iterator[str]:
     }
     if len(set(schedulers.values())) > 1:
         text = " and ".join(f"{where} {name}" for where, name in schedulers.items())
-        yield (
-            f"spec.schedulerName: {text}: no scheduler sees the whole group, which is never scheduled; use one"
-        )
+        why = "no scheduler sees the whole group, which is never scheduled; use one"
+        yield f"spec.schedulerName: {text}: {why}"
 
 
 _DOWN = ("NotReady", "Broken")

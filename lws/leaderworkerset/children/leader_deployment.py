@@ -54,16 +54,16 @@ from lws_api.leaderworkerset.v1 import (
 
 def plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     """Record the target revision, then create or update the Deployment."""
-    lws, stored, spec, target = snapshot.lws, snapshot.leaders, snapshot.spec, assessment.target
-    is_paused, former = spec.paused, None
+    lws, stored, target = snapshot.lws, snapshot.leaders, assessment.target
+    spec, key, revision, is_paused = snapshot.spec, target.key, target.revision, snapshot.spec.paused
     if is_paused and not snapshot.has_replica_sets:
         # A paused Deployment creates no ReplicaSet, and therefore no pods.
-        is_paused, former = False, recorded_former(snapshot, target)
-    intent = build_leader_deployment(spec, target.key, is_paused, stored)
-    if former is not None:
-        intent = build_leader_deployment(SetSpec.of(restore(lws, former)), former.key, is_paused, stored)
+        is_paused = False
+        if (former := recorded_former(snapshot, target)) is not None:
+            spec, key, revision = SetSpec.of(restore(lws, former)), former.key, former.reference
+    intent = build_leader_deployment(spec, key, is_paused, stored)
     if stored is None:
-        announce = events.created_leaders(lws, former.reference if former is not None else target.revision)
+        announce = events.created_leaders(lws, revision)
         failure = events.failed_leaders(lws, "create")
         create = Apply(intent, why="the set has no leaders yet", announce=announce, failure=failure)
         return Plan(((*target.actions, create),))

@@ -45,12 +45,10 @@ from lws.leaderworkerset.rollout.state import Rollout, RolloutState, statefulset
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec, ends_in_parallel
 from lws.leaderworkerset.status.status import ROLLOUT, recreation_tally, spurious_replacement_tally
-from lws.leaderworkerset.templates.objects import (
-    RollingUpdate,
-    build_leader_statefulset,
-)
+from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws.runtime.actions import (
     Action,
+    Announce,
     Apply,
     Delete,
     Merge,
@@ -97,12 +95,9 @@ def plan_statefulset(snapshot: SetSnapshot, assessment: Assessment) -> LeaderSte
         rollout = plan_rollout(replace(state, stays=True))
     position = Position(choice.name, rollout.partition)
     guard = _guard(lws, leaders, position, choice.key)
-    applies = _apply_leaders(snapshot, leaders, choice, rollout)
-    applies = _with_leftovers(snapshot, stored, state.groups, applies)
+    left_behind = _left_behind(snapshot, stored, state.groups)
     tallies = _tallies(snapshot, choice, _moved(state, stored, rollout))
-    applies = tuple(
-        replace(action, tallies=tallies) if isinstance(action, Apply) else action for action in applies
-    )
+    applies = _apply_leaders(snapshot, leaders, choice, rollout, left_behind, tallies)
     # Delete only leaders that the stored StatefulSet recreates on the new template. The StatefulSet
     # controller deletes the others once it sees the new partition. If it saw their deletion first, it would
     # recreate them on the old template.
@@ -171,7 +166,12 @@ def _create_leaders(snapshot: SetSnapshot, choice: TargetRevision, planned: Roll
 
 
 def _apply_leaders(
-    snapshot: SetSnapshot, stored: Object, choice: TargetRevision, rollout: Rollout
+    snapshot: SetSnapshot,
+    stored: Object,
+    choice: TargetRevision,
+    rollout: Rollout,
+    left_behind: tuple[Announce, ...],
+    tallies: tuple[Tally, ...],
 ) -> tuple[Apply | Merge, ...]:
     lws = snapshot.lws
     update = RollingUpdate(rollout.partition, rollout.replicas, statefulset_max_unavailable(snapshot.spec))
@@ -181,13 +181,14 @@ def _apply_leaders(
         return ()
     why = rollout.why or f"changed: {', '.join('.'.join(path) for path in paths[:5])}"
     is_begun = key_of_template(stored) == choice.key
-    announce = events.moved_leaders(lws, stored, rollout, choice.revision, is_begun)
+    announce = (*events.moved_leaders(lws, stored, rollout, choice.revision, is_begun), *left_behind)
     patch = _beside_template(intent, stored, paths)
     if patch is not None:
         patch = without_tool_keys(stored, patch)
         return (Merge(Reference.to(stored), patch, why=why, announce=announce),)
     failure = events.failed_leaders(lws, "update")
-    applying = Apply(intent, why=why, uid=stored["metadata"]["uid"], announce=announce, failure=failure)
+    uid = stored["metadata"]["uid"]
+    applying = Apply(intent, why=why, uid=uid, announce=announce, failure=failure, tallies=tallies)
     return (applying, *take_off_tool_keys(stored))
 
 
@@ -240,19 +241,15 @@ def _is_kept(path: patches.Path) -> bool:
     return path[:1] == ("metadata",) and path[1] in ("labels", "annotations") and belongs_to_a_tool(path[-1])
 
 
-def _with_leftovers(
-    snapshot: SetSnapshot,
-    stored: LeaderStatefulSet,
-    groups: Sequence[GroupState],
-    writes: tuple[Apply | Merge, ...],
-) -> tuple[Apply | Merge, ...]:
-    """Add the Event about unready groups that a scale-down of the `stored` StatefulSet keeps."""
+def _left_behind(
+    snapshot: SetSnapshot, stored: LeaderStatefulSet, groups: Sequence[GroupState]
+) -> tuple[Announce, ...]:
+    """Return the Event about unready groups that a scale-down of the `stored` StatefulSet keeps."""
     replicas = snapshot.spec.replicas
     if stored.last_replicas is None or replicas >= stored.last_replicas:
-        return writes
+        return ()
     kept_groups = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, replicas)
-    added = events.left_behind(snapshot.lws, replicas, stored.replicas, kept_groups)
-    return (*(replace(write, announce=(*write.announce, *added)) for write in writes[:1]), *writes[1:])
+    return events.left_behind(snapshot.lws, replicas, stored.replicas, kept_groups)
 
 
 def _replace_groups(snapshot: SetSnapshot, indices: Sequence[int]) -> list[tuple[Delete, ...]]:
@@ -274,11 +271,9 @@ def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> 
     end = min(stored.partition if stored.is_current else stored.replicas, rollout.replicas)
     covered = range(rollout.partition, end)
     return frozenset(
-        [
-            group.index
-            for group in state.groups
-            if group.outdated and not group.terminating and group.index in covered
-        ]
+        group.index
+        for group in state.groups
+        if group.outdated and not group.terminating and group.index in covered
     )
 
 
@@ -287,9 +282,9 @@ def _tallies(snapshot: SetSnapshot, choice: TargetRevision, indices: frozenset[i
     if not indices:
         return ()
     lws, equal = snapshot.lws, equal_keys(snapshot, choice)
-    leaders = [group.leader for group in snapshot.groups if group.index in indices]
-    for_nothing = [spurious_replacement_tally(lws) for leader in leaders if _key_of(leader) in equal]
-    return (*[recreation_tally(lws, ROLLOUT) for _ in leaders], *for_nothing)
+    moved = [group for group in snapshot.groups if group.index in indices]
+    for_nothing = [spurious_replacement_tally(lws) for group in moved if group.leader_key in equal]
+    return (*[recreation_tally(lws, ROLLOUT) for _ in moved], *for_nothing)
 
 
 def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete]:
@@ -310,10 +305,6 @@ def _left_workers(snapshot: SetSnapshot, state: RolloutState) -> Iterator[Delete
         workers = workers_to_delete(group.leader, group.worker_statefulset)
         if workers is not None:
             yield Delete(Reference.to(workers), "Background", why=_why_moved(group.index))
-
-
-def _key_of(leader: Object) -> str:
-    return labels_of(leader).get(REVISION_LABEL, "")
 
 
 _NEVER = datetime.min.replace(tzinfo=UTC)

@@ -193,12 +193,8 @@ def plan_termination(leader: Object, workers: Object | None, lws: Object | None)
     recreate them. lws: the set; None if it does not exist any more.
     """
     workers = workers_to_delete(leader, workers)
-    if workers is None:
-        return Plan()
     is_parallel = ends_in_parallel(lws) if lws is not None else notes_parallel(leader, workers)
-    if lws is not None and other_manager(lws):
-        return Plan()
-    if not is_parallel:
+    if workers is None or not is_parallel or (lws is not None and other_manager(lws)):
         return Plan()
     why = "its leader pod is being deleted (podTerminationPolicy Parallel)"
     return Plan(((Delete(Reference.to(workers), "Foreground", why=why),),))

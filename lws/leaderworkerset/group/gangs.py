@@ -16,6 +16,7 @@ from lws.leaderworkerset.fields import SCHEDULING
 from lws.leaderworkerset.pod_identity import group_size_of, is_leader
 from lws.leaderworkerset.scheduling import (
     Level,
+    pod_group_name_in,
     pod_group_of_leader,
     pod_group_of_set,
     pod_group_of_workers,
@@ -247,7 +248,7 @@ class Kubernetes(GangProvider):
 
     def name_of(self, leader: Object) -> str:
         """Return the name of the PodGroup; also empty if the schedulingGroup is missing or the user's."""
-        name = str(((leader.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName") or "")
+        name = pod_group_name_in(leader)
         return name if name.startswith(f"{name_by_labels(labels_of(leader))}-") else ""
 
     def pod_group(self, restored: Object, leader: Object) -> Object:

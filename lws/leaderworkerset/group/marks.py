@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lws.kube.metadata import annotations_of, is_mapping, is_terminating, labels_of
+from lws.kube.metadata import annotations_of, is_mapping, is_terminating, labels_of, missing_labels, without
 from lws.kube.names import parent_and_ordinal
 from lws.leaderworkerset.pod_identity import (
     group_key,
@@ -139,9 +139,7 @@ def was_admitted(pod: Object) -> bool:
 
 def without_group(marks: PodMarks) -> PodMarks:
     """Leave out the group labels of a pod that the webhook has never seen: it would look complete."""
-    return PodMarks(
-        {name: value for name, value in marks.labels.items() if name not in _OF_GROUP}, marks.annotations
-    )
+    return PodMarks(without(marks.labels, _OF_GROUP), marks.annotations)
 
 
 def with_identity(pod: Object, marks: PodMarks) -> Object:
@@ -159,8 +157,7 @@ def with_identity(pod: Object, marks: PodMarks) -> Object:
 
 def edited_of(pod: Object, marks: PodMarks) -> EditedPod | None:
     """Return the edits of a pod's labels and annotations; None if there are none."""
-    labels, annotations = labels_of(pod), annotations_of(pod)
-    label_repairs = {name: value for name, value in marks.labels.items() if labels.get(name) != value}
+    label_repairs, annotations = missing_labels(pod, marks.labels), annotations_of(pod)
     annotation_repairs = {
         name: value for name, value in marks.annotations.items() if annotations.get(name) != value
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lws.kube.metadata import annotations_of, child_metadata, name_of, namespace_of
+from lws.kube.metadata import annotations_of, child_metadata, inherited, labels_of, name_of, namespace_of
 from lws.leaderworkerset.group.placement import Placement
 from lws.leaderworkerset.group.tpu import tpu_containers
 from lws.leaderworkerset.pod_identity import group_name, is_of_hash_group, leader_address, notes_parallel
@@ -13,11 +13,7 @@ from lws.leaderworkerset.scheduling import template_annotations
 from lws.leaderworkerset.spec import SetSpec, ends_in_parallel
 from lws.leaderworkerset.templates.claims import build_worker_storage
 from lws.leaderworkerset.templates.node_selection import with_tolerations
-from lws.leaderworkerset.templates.objects import (
-    decorated,
-    inherited_annotations,
-    inherited_labels,
-)
+from lws.leaderworkerset.templates.objects import decorated, inherited_annotations
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.v1 import (
@@ -56,7 +52,7 @@ def build_worker_statefulset(
     annotations = inherited_annotations(lws)
     if ends_in_parallel(lws) and not notes_parallel(leader, None):
         annotations[POD_TERMINATION_POLICY_ANNOTATION] = PodTerminationPolicy.PARALLEL.value
-    own_labels = {**inherited_labels(lws), **labels, ROLE_LABEL: WORKER}
+    own_labels = {**inherited(labels_of(lws)), **labels, ROLE_LABEL: WORKER}
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",

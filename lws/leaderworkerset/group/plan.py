@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from lws import timing
-from lws.kube.conditions import find, moment_of, timestamp
+from lws.kube.conditions import is_true, moment_of, timestamp
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
@@ -87,8 +87,6 @@ from lws_api.leaderworkerset.v1 import (
     StartupPolicy,
     SubdomainPolicy,
 )
-
-_NEEDS_START_ORDINAL = "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature"
 
 
 def plan(group: GroupSnapshot | Abandoned) -> Plan:
@@ -282,20 +280,19 @@ def _is_of_former_leader(group: GroupSnapshot) -> bool:
 
 def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:
     placement = worker_placement(restored.lws, group.leader, group.leader_node)
-    delay = plan_delay(group, placement) if group.worker_statefulset is None else None
-    if delay is not None:
-        return delay
-    leader = group.leader["metadata"]["name"]
     stored = group.worker_statefulset
+    if stored is None and (delay := plan_delay(group, placement)) is not None:
+        return delay
     ownership = ownership_of_workers(stored, group.leader, name_of(group.lws), group.owners_alive)
     intent = name_pod_group_of_leader(
         build_worker_statefulset(restored, group.leader, placement), group.lws, group.leader
     )
+    note = f"Failed to create worker statefulset for leader pod {name_of(group.leader)}"
     create = Create(
         intent,
         why="the leader pod has no workers yet",
         announce=(_created_workers(group),) if stored is None else (),
-        failure=_failed_create(group, f"Failed to create worker statefulset for leader pod {leader}"),
+        failure=_failed_create(group, note),
     )
     return _plan_group_child(group, ownership, stored, create, plan_existing_workers)
 
@@ -345,7 +342,7 @@ def _report_worker_as_leader(group: GroupSnapshot) -> Plan:
     pod = group.leader["metadata"]
     note = (
         f"leader pod {pod['namespace']}/{pod['name']} contains mistake annotation "
-        f"'{LEADER_NAME_ANNOTATION}': {_NEEDS_START_ORDINAL}"
+        f"'{LEADER_NAME_ANNOTATION}': requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature"
     )
     return Plan(announce=(_failed_create(group, note),), waiting_for=note)
 
@@ -418,21 +415,12 @@ def plan_scheduling_retry(group: GroupSnapshot, topology: str) -> Plan:
     topology: the topology label of the group; empty for none.
     """
     # Hash groups need no retry: no previous worker has the key of a new Hash group.
-    if (
-        not topology
-        or group.size == 1
-        or is_of_hash_group(group.leader)
-        or FORMER_GROUP_GONE_LABEL in labels_of(group.leader)
-    ):
+    is_tied = topology and group.size != 1 and not is_of_hash_group(group.leader)
+    has_workers = group.worker_statefulset is not None or group.former_workers or group.terminating_pods
+    if not is_tied or has_workers or FORMER_GROUP_GONE_LABEL in labels_of(group.leader):
         return Plan()
     wait = wait_for_node(group.leader)
-    is_unschedulable = wait is not None and wait.until is None and not wait.gate
-    if (
-        not is_unschedulable
-        or group.worker_statefulset is not None
-        or group.former_workers
-        or group.terminating_pods
-    ):
+    if wait is None or wait.until is not None or wait.gate:
         return Plan()
     patch = {"metadata": {"labels": {FORMER_GROUP_GONE_LABEL: "true"}}}
     why = "no pod of the previous group is left: the scheduler retries the leader"
@@ -447,8 +435,7 @@ def plan_group_ready(group: GroupSnapshot, size: int) -> Plan:
         return Plan()
     workers = own_workers(group.leader, group.worker_statefulset)
     are_ready = workers is not None and is_settled(workers)
-    stored = find((group.leader.get("status") or {}).get("conditions"), GROUP_READY_CONDITION)
-    if are_ready == (stored is not None and stored.get("status") == "True"):
+    if are_ready == is_true((group.leader.get("status") or {}).get("conditions"), GROUP_READY_CONDITION):
         return Plan()
     condition = {
         "type": GROUP_READY_CONDITION,
@@ -471,11 +458,9 @@ def _wait_for_node(group: GroupSnapshot, placement: Placement) -> Plan:
     """Wait for the node of the leader. Scheduling the leader triggers another pass. Nodes are not watched, so
     a scheduled leader is rechecked.
     """
-    scheduled = bool((group.leader.get("spec") or {}).get("nodeName"))
-    warning = group_event(group, "FailedCreate", "Create", placement.waiting_for, "Warning")
     return Plan(
-        announce=(warning,) if placement.is_stuck else (),
-        again_after=timing.RECHECK_SECONDS if scheduled else None,
+        announce=(_failed_create(group, placement.waiting_for),) if placement.is_stuck else (),
+        again_after=timing.RECHECK_SECONDS if node_of(group.leader) else None,
         waiting_for=placement.waiting_for,
     )
 
@@ -486,11 +471,9 @@ def _wait_for_former_workers(group: GroupSnapshot) -> Plan | None:
     doubles its backoff with each attempt.
     """
     longest = timedelta()
+    created = moment_of(group.leader["metadata"].get("creationTimestamp"))
     for pod in group.former_workers:
-        since, patience = (
-            moment_of(group.leader["metadata"].get("creationTimestamp")),
-            timing.COLLECTED_WITHIN,
-        )
+        since, patience = created, timing.COLLECTED_WITHIN
         if is_terminating(pod):
             since, patience = end_of_grace(pod), timing.ENDED_WITHIN
         if since is not None:

@@ -9,14 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lws.kube.metadata import (
-    annotations_of,
-    child_metadata,
-    copied,
-    inherited,
-    labels_of,
-    name_of,
-)
+from lws.kube.metadata import annotations_of, child_metadata, copied, inherited, labels_of, name_of
 from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.scheduling import template_annotations
 from lws.leaderworkerset.spec import SetSpec
@@ -124,24 +117,22 @@ def build_leader_deployment(
 
 def _leaders_metadata(spec: SetSpec, key: str, role: Mapping[str, str]) -> dict[str, Any]:
     lws, name = spec.lws, name_of(spec.lws)
-    labels = {**inherited_labels(lws), **role, NAME_LABEL: name, REVISION_LABEL: key}
+    labels = {**inherited(labels_of(lws)), **role, NAME_LABEL: name, REVISION_LABEL: key}
     annotations = {**inherited_annotations(lws), REPLICAS_ANNOTATION: str(spec.replicas)}
     return child_metadata(lws, name, labels, annotations)
 
 
 def _leader_pod_template(spec: SetSpec, key: str, stored: Object | None) -> dict[str, Any]:
-    # Upstream adds the termination policy to templates. Removing it, or updating it with the set, would
-    # restart pods.
-    stored_annotations = annotations_of(value_at(stored or {}, ("spec", "template")) or {})
-    upstreams = {
-        name: value for name, value in stored_annotations.items() if name == POD_TERMINATION_POLICY_ANNOTATION
-    }
     annotations = {SIZE_ANNOTATION: str(spec.size), **spec.placement, **spec.subgroup_annotations}
     if spec.subdomain_policy == SubdomainPolicy.UNIQUE_PER_REPLICA:
         annotations[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
     annotations |= template_annotations(spec.lws, stored)
+    # Upstream adds the termination policy to templates. Removing it, or updating it with the set, would
+    # restart pods.
+    stored_annotations = annotations_of(value_at(stored or {}, ("spec", "template")) or {})
+    if POD_TERMINATION_POLICY_ANNOTATION in stored_annotations:
+        annotations[POD_TERMINATION_POLICY_ANNOTATION] = stored_annotations[POD_TERMINATION_POLICY_ANNOTATION]
     labels = {WORKER_INDEX_LABEL: "0", NAME_LABEL: name_of(spec.lws), REVISION_LABEL: key}
-    annotations |= upstreams
     template = decorated(spec.leader_template, labels, annotations)
     if selects_by_group(spec.placement):
         # The webhook removes the gate when it places the leader; without the webhook, the gate keeps the
@@ -164,12 +155,9 @@ def decorated(
     return result
 
 
-def inherited_labels(lws: Object) -> dict[str, str]:
-    return inherited(lws["metadata"].get("labels"))
-
-
 def inherited_annotations(lws: Object) -> dict[str, str]:
-    annotations = inherited(lws["metadata"].get("annotations"))
+    """Return the annotations that StatefulSets and Deployments get from the set."""
+    annotations = inherited(annotations_of(lws))
     # The time of the last retry belongs to each StatefulSet alone.
     annotations.pop(PODS_RETRIED_AT_ANNOTATION, None)
     return annotations
