@@ -32,7 +32,7 @@ from lws.leaderworkerset.rollout.replacement import deletion_of
 from lws.leaderworkerset.rollout.state import rollout_budget
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status.status import delay_figures, recreation_tally
-from lws.runtime.actions import Delete, Merge, Plan, Reference
+from lws.runtime.actions import Announce, Delete, Merge, Plan, Reference
 
 
 def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
@@ -85,20 +85,23 @@ def _restart_by_upstreams_rules(group: GroupSnapshot, incident: Incident, past: 
 
 def _restart(group: GroupSnapshot, incident: Incident, past: Restarts | None) -> Plan:
     """Record the restart, then delete the group. past: earlier restarts; None if this one is not counted."""
-    number, name = group_number(group.leader), group_id(group.leader)
+    name = group_id(group.leader)
     counted = past.incremented(group.now) if past is not None else None
     why = f"group {name} is recreated because of a disruption, which is not counted"
     if counted is not None:
         why = f"restart {counted.count} of group {name} on revision {counted.key}"
-    record = Merge(
-        Reference.to(group.lws),
-        {"status": record_patch(number, group.leader, counted, DELETING)},
-        why=why,
-        subresource="status",
-    )
     is_in_annotation = past is not None and group.spec.counts_restarts
     first = (increment(group.lws, group.leader),) if is_in_annotation else ()
+    record = _record(group, counted, DELETING, why)
     return Plan(sequences=((*first, record, *_deletion(group, incident)),))
+
+
+def _record(
+    group: GroupSnapshot, restarts: Restarts | None, mark: str, why: str, announce: tuple[Announce, ...] = ()
+) -> Merge:
+    """Record the restarts and the mark of the group in the status of its set, as in `record_patch`."""
+    patch = {"status": record_patch(group_number(group.leader), group.leader, restarts, mark)}
+    return Merge(Reference.to(group.lws), patch, why=why, announce=announce, subresource="status")
 
 
 def _deletion(group: GroupSnapshot, incident: Incident) -> tuple[Delete, ...]:
@@ -141,17 +144,8 @@ def _keep_failed_group(group: GroupSnapshot, incident: Incident, past: Restarts,
     waiting_for = f"a new template, a higher maxGroupRestarts, or the deletion of pod {leader}: {why}"
     if not is_news:
         return Plan(waiting_for=waiting_for)
-    record = Merge(
-        Reference.to(group.lws),
-        {
-            "status": record_patch(
-                group_number(group.leader), group.leader, replace(past, last=int(group.now.timestamp())), KEPT
-            )
-        },
-        why=note,
-        announce=(group_event(group, "GroupFailed", "Keep", note, "Warning"),),
-        subresource="status",
-    )
+    event = group_event(group, "GroupFailed", "Keep", note, "Warning")
+    record = _record(group, replace(past, last=int(group.now.timestamp())), KEPT, note, (event,))
     return Plan(sequences=((record,),), waiting_for=waiting_for)
 
 

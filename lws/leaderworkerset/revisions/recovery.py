@@ -104,7 +104,7 @@ def as_recorded(lws: Object, rebuilt: Reconstruction[Record]) -> Recorded:
 def _shown(spec: SetSpec, running: Running) -> dict[str, Any]:
     """Return the running templates, in the shape of `_live`."""
     workers = running.workers
-    worker_template = workers["spec"]["template"] if workers is not None else None
+    worker_template = workers["spec"]["template"] if workers is not None else spec.worker_template
     leader_template = running.leader if running.leader is not None else spec.leader_template
     annotations = _given(spec, running)
     size = whole_number(annotations.get(SIZE_ANNOTATION), least=1)
@@ -114,11 +114,7 @@ def _shown(spec: SetSpec, running: Running) -> dict[str, Any]:
         policy["subGroupSize"] = subgroup_size
     if annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION):
         policy["subGroupPolicyType"] = annotations[SUBGROUP_POLICY_TYPE_ANNOTATION]
-    if worker_template is None:
-        worker_template = spec.worker_template
-    claims = running.claims or (
-        workers["spec"].get("volumeClaimTemplates") or () if workers is not None else ()
-    )
+    claims = running.claims or (claim_templates_of(workers) if workers is not None else ())
     return _shape(
         (leader_template, worker_template),
         _topology(spec, running),

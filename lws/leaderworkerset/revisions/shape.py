@@ -63,9 +63,9 @@ def shape_fault(lws: Object, prefix: str = "", *, is_recorded: bool = False) -> 
     """Return the reason why a spec that is valid JSON cannot be read; empty if it can. prefix: the start of
     all paths. is_recorded: whether it is of a revision, where unknown fields are no fault.
     """
-    spec, path = lws.get("spec") or {}, f"{prefix}spec"
     shapes = _SHAPES if is_recorded else _SPEC_SHAPES
-    return shapes.fault("LeaderWorkerSetSpec", spec, path) or _value_fault(lws, prefix)
+    fault = shapes.fault("LeaderWorkerSetSpec", lws.get("spec") or {}, f"{prefix}spec")
+    return fault or next(_value_faults(lws, prefix), "")
 
 
 def number_faults(spec: Any, path: str = "spec") -> Iterator[tuple[str, Any, str]]:
@@ -83,11 +83,7 @@ def recorded_fault(data: Any) -> str:
     if not is_mapping(spec) or spec.get("leaderWorkerTemplate") is None:
         return "data contains no leaderWorkerTemplate"
     parts = {part: spec.get(part) for part in ("leaderWorkerTemplate", "networkConfig")}
-    return (
-        json_fault(data, "data")
-        or _SHAPES.fault("LeaderWorkerSetSpec", parts, "data.spec")
-        or _value_fault({"spec": parts}, "data.")
-    )
+    return json_fault(data, "data") or shape_fault({"spec": parts}, "data.", is_recorded=True)
 
 
 def is_pod_template(value: Any) -> bool:
@@ -104,14 +100,8 @@ def readable_status(status: Any) -> dict[str, Any]:
     return _STATUS_SHAPES.readable(_STATUS, status)
 
 
-def _value_fault(raw: Object, prefix: str = "") -> str:
-    """Return the reason why a value of the right type cannot be used: out of range or not in its enum. It is
-    empty if all values can be used. prefix: the start of all paths.
-    """
-    return next(_value_faults(raw, prefix), "")
-
-
 def _value_faults(raw: Object, prefix: str) -> Iterator[str]:
+    """Yield the reasons why values of the right type cannot be used: out of range or not in their enum."""
     for field in _LIMITED:
         if fault := field.out_of_range(raw, _MINIMUMS.get(field)):
             yield f"{prefix}{fault}"
