@@ -24,7 +24,7 @@ from lws.leaderworkerset.group.placement import (
     subgroup_key,
     subgroup_of,
 )
-from lws.leaderworkerset.group.tpu import MOST_PODS, Slice, is_configured, tpu_containers, variables
+from lws.leaderworkerset.group.tpu import MOST_PODS, is_configured, tpu_containers, variables
 from lws.leaderworkerset.pod_identity import (
     GATED_DELETION_COST,
     group_key,
@@ -503,9 +503,9 @@ def _tpu_variables(raw: Mapping[str, Any], member: _Member) -> Mapping[int, Sequ
         return {}
     worker = _number(raw, member.labels, WORKER_INDEX_LABEL)
     leader = member.name if worker == 0 else parent_and_ordinal(member.name)[0]
-    slice = Slice(leader, member.subdomain, _members(raw, worker, member.labels, member.annotations))
+    pods = _members(raw, worker, member.labels, member.annotations)
     try:
-        entries_by_container = variables(slice, worker, containers)
+        entries_by_container = variables(leader, member.subdomain, pods, worker, containers)
     except ValueError as error:
         raise Refused(f"pod {member.name} cannot get its TPU environment: {error}") from error
     return {

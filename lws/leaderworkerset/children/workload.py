@@ -57,7 +57,9 @@ def plan_scheduling(snapshot: SetSnapshot) -> SchedulingStep:
     if scheduled is None:
         return SchedulingStep(_plan_former_gangs(snapshot))
     prerequisites = merge_plans(*_prerequisites(snapshot, scheduled))
-    problems = prerequisites.problems or tuple(_refused(snapshot))
+    # The problems of the set contain these rejections already.
+    rejected = (entry for entry in snapshot.rejections if entry.kind in ("Workload", "PodGroup"))
+    problems = prerequisites.problems or tuple(_failed(entry.kind, entry.message) for entry in rejected)
     is_done = not prerequisites.waiting_for and not problems and not any(prerequisites.sequences)
     condition = _CREATED if is_done else None
     if problems:
@@ -82,13 +84,6 @@ def _plan_former_gangs(snapshot: SetSnapshot) -> Plan:
 
 def _delete_unneeded(pod_group: Object) -> Delete:
     return Delete(Reference.to(pod_group), "Background", why="its pods are gone")
-
-
-def _refused(snapshot: SetSnapshot) -> Iterator[Problem]:
-    """Yield rejected creations of Workloads and PodGroups; the problems of the set contain them already."""
-    for rejection in snapshot.rejections:
-        if rejection.kind in ("Workload", "PodGroup"):
-            yield _failed(rejection.kind, rejection.message)
 
 
 def _prerequisites(snapshot: SetSnapshot, scheduled: Scheduled) -> Iterator[Plan]:

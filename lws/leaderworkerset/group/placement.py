@@ -7,17 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of, without
+from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of
 from lws.kube.names import parent_and_ordinal
 from lws.kube.pods import has_both_terms, term, terms_of, with_terms
 from lws.leaderworkerset.revisions.history import Recorded, restore
-from lws.leaderworkerset.spec import (
-    PLACEMENT_ANNOTATIONS,
-    SetSpec,
-    group_topology,
-    placement_annotations,
-    placement_given,
-)
+from lws.leaderworkerset.spec import SetSpec, group_topology, placement_annotations, placement_given
 from lws.leaderworkerset.templates.node_selection import Toleration, nodes_of_group
 from lws.runtime.actions import Object
 from lws_api.leaderworkerset.placement import EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, ExclusiveTopologyScope
@@ -99,8 +93,7 @@ def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
     if revision.record.topology is not None:
         return restored
     placement = placement_given(leader, SetSpec.of(restored).leader_template, placement_annotations(lws))
-    others = without(annotations_of(lws), PLACEMENT_ANNOTATIONS)
-    return {**restored, "metadata": {**restored["metadata"], "annotations": {**others, **placement}}}
+    return restore(lws, replace(revision, record=replace(revision.record, topology=placement)))
 
 
 def topology_of(restored: Object) -> str:

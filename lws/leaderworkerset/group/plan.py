@@ -342,7 +342,8 @@ def _report_worker_as_leader(group: GroupSnapshot) -> Plan:
     pod = group.leader["metadata"]
     note = (
         f"leader pod {pod['namespace']}/{pod['name']} contains mistake annotation "
-        f"'{LEADER_NAME_ANNOTATION}': requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature"
+        f"'{LEADER_NAME_ANNOTATION}': requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal "
+        f"feature"
     )
     return Plan(announce=(_failed_create(group, note),), waiting_for=note)
 

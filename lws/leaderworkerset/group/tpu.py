@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lws.kube.metadata import mappings_in
@@ -25,24 +24,6 @@ Every pod of such a group names all others, and more names do not fit into a pod
 # A pod with more addresses would be too large to store.
 _MOST_ADDRESSES = 4 * MOST_PODS
 _FIRST_PORT = 8476
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """Pods whose TPUs work together, each with the same number of TPU containers.
-    leader: the name of the leader pod and of the slice. subdomain: the subdomain of all pods. pods: the
-    indices of the pods in the group, in order; 0 is the leader.
-    """
-
-    leader: str
-    subdomain: str
-    pods: Sequence[int]
-
-    @property
-    def hosts(self) -> list[str]:
-        """The host names of the pods, in order."""
-        names = (self.leader if index == 0 else f"{self.leader}-{index}" for index in self.pods)
-        return [f"{name}.{self.subdomain}" for name in names]
 
 
 def tpu_containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -80,28 +61,31 @@ def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
     return ports
 
 
-def variables(slice: Slice, pod: int, containers: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return the variables of each TPU container of a pod, in order, to append to its environment. pod: its
-    index in the group. Raises ValueError if it is not in the slice, or if a pod would need too many
-    addresses.
+def variables(
+    leader: str, subdomain: str, pods: Sequence[int], pod: int, containers: Sequence[Mapping[str, Any]]
+) -> list[list[dict[str, Any]]]:
+    """Return the variables of each TPU container of a pod, in order, to append to its environment. Raises
+    ValueError if the pod is not in its slice, or if a pod would need too many addresses.
+    leader: the name of the leader pod and of the slice. subdomain: the subdomain of all pods. pods: the
+    indices in the group of the pods whose TPUs work together, in order; 0 is the leader. pod: the index of
+    the pod. containers: its TPU containers; all pods of a slice have the same number.
     """
-    if pod not in slice.pods:
+    if pod not in pods:
         raise ValueError(f"pod {pod} of the group is not in its TPU slice")
     count, ports = len(containers), ports_of(containers)
-    if count * count * len(slice.pods) > _MOST_ADDRESSES:
-        raise ValueError(
-            f"{count} containers with TPUs need {count * len(slice.pods)} addresses each: too many"
-        )
-    hosts = [host for host in slice.hosts for _ in containers]
+    if count * count * len(pods) > _MOST_ADDRESSES:
+        raise ValueError(f"{count} containers with TPUs need {count * len(pods)} addresses each: too many")
+    names = (leader if index == 0 else f"{leader}-{index}" for index in pods)
+    hosts = [f"{name}.{subdomain}" for name in names for _ in containers]
     addresses = [f"{host}:{ports[index % count]}" for index, host in enumerate(hosts)]
-    first = slice.pods.index(pod) * count
+    first = pods.index(pod) * count
     all_hosts, all_addresses = ",".join(hosts), ",".join(addresses)
     environments = []
     for index, container in enumerate(containers):
         values = {
             HOSTNAMES_ENV: all_hosts,
             WORKER_ID_ENV: str(first + index),
-            NAME_ENV: slice.leader,
+            NAME_ENV: leader,
             ADDRESSES_ENV: all_addresses,
         }
         if not any(entry.get("name") == PORT_ENV for entry in mappings_in(container.get("env"))):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,10 +78,20 @@ def reconstruct(lws: Object, running: Running) -> Reconstruction[Record] | None:
     if running.leader is None and running.workers is None:
         return None
     spec, desired = SetSpec.of(lws), record(lws)
-    topology = _topology(spec, running)
+    topology = placement_given(*_template_in_use(spec, running), spec.placement)
     # If the key is the hash of the desired record, the templates need not be compared.
     is_hash = desired.key == running.key
-    observed, live = _shown(spec, running), _live(spec, running)
+    observed = _shown(spec, running, topology)
+    # The spec of the set as its StatefulSets would show it.
+    live = _shape(
+        spec.leader_template,
+        spec.worker_template,
+        topology,
+        size=spec.size,
+        claims=claims_of(lws),
+        subgroup=spec.subgroup,
+        policy=spec.subdomain_policy,
+    )
     is_equal = is_hash or equality_form(_comparable(observed)) == equality_form(_comparable(live))
     rebuilt = Record(desired.spec if is_equal else _recordable(lws, observed, live), topology)
     is_desired = is_equal and topology == desired.topology
@@ -101,59 +111,42 @@ def as_recorded(lws: Object, rebuilt: Reconstruction[Record]) -> Recorded:
     return Revision(reference=reference, number=0, key=rebuilt.key, record=rebuilt.record)
 
 
-def _shown(spec: SetSpec, running: Running) -> dict[str, Any]:
-    """Return the running templates, in the shape of `_live`."""
-    workers = running.workers
-    worker_template = workers["spec"]["template"] if workers is not None else spec.worker_template
-    leader_template = running.leader if running.leader is not None else spec.leader_template
-    annotations = _given(spec, running)
-    size = whole_number(annotations.get(SIZE_ANNOTATION), least=1)
-    subgroup_size = whole_number(annotations.get(SUBGROUP_SIZE_ANNOTATION), least=1)
-    policy: dict[str, Any] = {}
-    if subgroup_size is not None:
-        policy["subGroupSize"] = subgroup_size
-    if annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION):
-        policy["subGroupPolicyType"] = annotations[SUBGROUP_POLICY_TYPE_ANNOTATION]
-    claims = running.claims or (claim_templates_of(workers) if workers is not None else ())
+def _shown(spec: SetSpec, running: Running, topology: Mapping[str, str]) -> dict[str, Any]:
+    """Return the recorded part of the spec that the running templates show."""
+    workers, annotations = running.workers, _given(spec, running)
+    subgroup = {
+        "subGroupSize": whole_number(annotations.get(SUBGROUP_SIZE_ANNOTATION), least=1),
+        "subGroupPolicyType": annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION),
+    }
     return _shape(
-        (leader_template, worker_template),
-        _topology(spec, running),
-        {
-            "size": size if size is not None else spec.size,
-            "volumeClaimTemplates": [_claim(claim) for claim in claims],
-            "subGroupPolicy": policy or None,
-        },
-        _subdomain_policy(spec, running),
-    )
-
-
-def _live(spec: SetSpec, running: Running) -> dict[str, Any]:
-    """Return the spec of the set as its StatefulSets would show it."""
-    return _shape(
-        (spec.leader_template, spec.worker_template),
-        _topology(spec, running),
-        {
-            "size": spec.size,
-            "volumeClaimTemplates": [_claim(claim) for claim in claims_of(spec.lws)],
-            "subGroupPolicy": spec.subgroup,
-        },
-        spec.subdomain_policy,
+        running.leader if running.leader is not None else spec.leader_template,
+        workers["spec"]["template"] if workers is not None else spec.worker_template,
+        topology,
+        size=whole_number(annotations.get(SIZE_ANNOTATION), least=1) or spec.size,
+        claims=running.claims or (claim_templates_of(workers) if workers is not None else ()),
+        subgroup={field: value for field, value in subgroup.items() if value} or None,
+        policy=_subdomain_policy(spec, running),
     )
 
 
 def _shape(
-    templates: tuple[Object, Object],
+    leader: Object,
+    workers: Object,
     topology: Mapping[str, str],
-    others: Mapping[str, Any],
+    *,
+    size: int,
+    claims: Iterable[Object],
+    subgroup: Mapping[str, Any] | None,
     policy: SubdomainPolicy,
 ) -> dict[str, Any]:
     """Return the part of a spec that a revision records, with stripped templates of leaders and workers."""
-    leader, workers = templates
     return {
         "leaderWorkerTemplate": {
             "leaderTemplate": _stripped(leader, topology, ""),
             "workerTemplate": _stripped(workers, topology, group_topology(topology)),
-            **others,
+            "size": size,
+            "volumeClaimTemplates": [_claim(claim) for claim in claims],
+            "subGroupPolicy": subgroup,
         },
         "networkConfig": {"subdomainPolicy": policy.value},
     }
@@ -224,10 +217,6 @@ def _comparable(shape: Object) -> dict[str, Any]:
         {"metadata": {"name": claim["metadata"]["name"]}, "spec": claim["spec"]} for claim in common
     ]
     return {**shape, "leaderWorkerTemplate": template}
-
-
-def _topology(spec: SetSpec, running: Running) -> dict[str, str]:
-    return placement_given(*_template_in_use(spec, running), spec.placement)
 
 
 def _template_in_use(spec: SetSpec, running: Running) -> tuple[Object, Object]:

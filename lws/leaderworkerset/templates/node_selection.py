@@ -24,7 +24,6 @@ ANNOTATIONS_BY_INDEX = (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTA
 """Annotations that select nodes by the index of a group."""
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_REFERENCES = (GROUP_INDEX_REFERENCE, GROUP_NAME_REFERENCE, NAMESPACE_REFERENCE)
 
 Toleration = Mapping[str, str]
 
@@ -126,7 +125,7 @@ def _checked_value(key: str, value: str, variables: Mapping[str, str]) -> str:
     for reference, replacement in variables.items():
         value = value.replace(reference, replacement)
     if "$(" in value:
-        raise ValueError(f"{key}={value} has a reference that is none of {', '.join(_REFERENCES)}")
+        raise ValueError(f"{key}={value} has a reference that is none of {', '.join(variables)}")
     if wrong := label_value_errors(value):
         raise ValueError(f"{value!r}, for {key}, is no value of a label: {wrong[0]}")
     return value

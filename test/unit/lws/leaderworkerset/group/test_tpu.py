@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.group.tpu import Slice, is_configured, ports_of, tpu_containers, variables
+from lws.leaderworkerset.group.tpu import is_configured, ports_of, tpu_containers, variables
 
 
 def container(name: str, *env: dict[str, Any], **resources: Any) -> dict[str, Any]:
@@ -91,9 +91,8 @@ def test_ports(containers: list[dict[str, Any]], expected: list[str]) -> None:
     ],
 )
 def test_hosts_and_ids(pods: Sequence[int], pod: int, containers: int, hosts: str, ids: list[str]) -> None:
-    environments = variables(
-        Slice("L-0", "L", pods), pod, [container(str(index)) for index in range(containers)]
-    )
+    requesting = [container(str(index)) for index in range(containers)]
+    environments = variables("L-0", "L", pods, pod, requesting)
     values = [{entry["name"]: entry["value"] for entry in env} for env in environments]
     assert [env["TPU_WORKER_HOSTNAMES"] for env in values] == [hosts] * containers
     assert [env["TPU_WORKER_ID"] for env in values] == ids
@@ -101,7 +100,7 @@ def test_hosts_and_ids(pods: Sequence[int], pod: int, containers: int, hosts: st
 
 
 def test_all_variables_in_order() -> None:
-    environments = variables(Slice("L-0", "L", range(2)), 1, [container("a"), container("b", port("9000"))])
+    environments = variables("L-0", "L", range(2), 1, [container("a"), container("b", port("9000"))])
     hosts = "L-0.L,L-0.L,L-0-1.L,L-0-1.L"
     addresses = "L-0.L:8476,L-0.L:9000,L-0-1.L:8476,L-0-1.L:9000"
     common = [("TPU_NAME", "L-0"), ("TPU_PROCESS_ADDRESSES", addresses)]
@@ -115,12 +114,12 @@ def test_all_variables_in_order() -> None:
 def test_more_addresses_than_a_pod_could_hold_are_refused() -> None:
     """Each container gets the addresses of all containers of all pods."""
     with pytest.raises(ValueError, match="300 containers with TPUs need 300 addresses each: too many"):
-        variables(Slice("a-0", "a", range(1)), 0, [{"name": "t"}] * 300)
+        variables("a-0", "a", range(1), 0, [{"name": "t"}] * 300)
 
 
 def test_a_pod_outside_of_the_slice_is_refused() -> None:
     with pytest.raises(ValueError, match="pod 0 of the group is not in its TPU slice"):
-        variables(Slice("L-0", "L", range(1, 3)), 0, [container("a")])
+        variables("L-0", "L", range(1, 3), 0, [container("a")])
 
 
 @pytest.mark.parametrize(
