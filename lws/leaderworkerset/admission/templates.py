@@ -159,21 +159,20 @@ def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
     pods = _tpu_pods(raw)
     if spec.size < 2:
         pods[fields.WORKER_TEMPLATE] = []
-    for template, containers in pods.items():
-        ports = ports_of(containers)
+    port_lists = {template: ports_of(containers) for template, containers in pods.items() if containers}
+    for template, ports in port_lists.items():
         if "" in ports and template.stored_in(raw) is not None:
-            unknown = containers[ports.index("")].get("name")
+            unknown = pods[template][ports.index("")].get("name")
             yield (
                 f"{template}.spec.containers: {PORT_ENV} of {unknown} is empty, or unknown when a pod is "
                 f"created, so the addresses of its TPU containers lack the port: set it as a value"
             )
-    port_lists = {template: ports_of(containers) for template, containers in pods.items() if containers}
-    if len(port_lists) == 2 and port_lists[fields.LEADER_TEMPLATE] != port_lists[fields.WORKER_TEMPLATE]:
+    leaders, workers = port_lists.get(fields.LEADER_TEMPLATE), port_lists.get(fields.WORKER_TEMPLATE)
+    if leaders and workers and leaders != workers:
         yield (
             f"{fields.WORKER_TEMPLATE}.spec.containers: TPU containers of workers use the ports "
-            f"{', '.join(port_lists[fields.WORKER_TEMPLATE])}, those of leaders "
-            f"{', '.join(port_lists[fields.LEADER_TEMPLATE])}: each pod assumes that all others have its own "
-            "ones; give both the same TPU containers, or set the TPU_… variables yourself"
+            f"{', '.join(workers)}, those of leaders {', '.join(leaders)}: each pod assumes that all others "
+            f"have its own ones; give both the same TPU containers, or set the TPU_… variables yourself"
         )
 
 
@@ -351,12 +350,11 @@ def _effect_in_subgroups(template: _Template, key: str, value: Any) -> str:
 # satisfy. Warnings report placement that it may be unable to satisfy.
 
 
-_TOPOLOGIES = (
-    EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    SHARED_TOPOLOGY_ANNOTATION,
-    SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
-)
+_TOPOLOGIES = (*EXCLUSIVE_ANNOTATIONS, SHARED_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION)
+_CHOICES = {
+    EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: tuple(ExclusiveTopologyScope),
+    NODE_RETURN_ANNOTATION: tuple(NodeReturn),
+}
 _LONGEST, _SHOWN = 8192, 40
 """Maximum bytes of a placement annotation, and the number of its characters that an error shows."""
 _EITHER = (
@@ -373,14 +371,11 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldErr
         return
     yield from _one_domain_errors(annotations, spec)
     yield from _group_node_errors(raw, annotations, spec)
-    scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
-    if scope is not None and scope not in tuple(ExclusiveTopologyScope):
-        why = f"must be one of {', '.join(ExclusiveTopologyScope)}"
-        yield invalid(_path(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION), scope, why)
+    for annotation, choices in _CHOICES.items():
+        value = annotations.get(annotation)
+        if value is not None and value not in choices:
+            yield invalid(_path(annotation), value, f"must be one of {', '.join(choices)}")
     returns = annotations.get(NODE_RETURN_ANNOTATION)
-    if returns is not None and returns not in tuple(NodeReturn):
-        why = f"must be one of {', '.join(NodeReturn)}"
-        yield invalid(_path(NODE_RETURN_ANNOTATION), returns, why)
     if returns == NodeReturn.REQUIRED and has_hash_groups(raw):
         why = "cannot be with groupIdentity Hash: a recreated group has other names; remove it"
         yield invalid(_path(NODE_RETURN_ANNOTATION), returns, why)

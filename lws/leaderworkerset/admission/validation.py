@@ -20,7 +20,7 @@ from lws.kube.names import (
     parent_and_ordinal,
     tightest_derived_name,
 )
-from lws.kube.quantities import scaled
+from lws.kube.quantities import INT32, scaled
 from lws.kube.shapes import has_more_values
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.admission.defaulting import default
@@ -79,7 +79,6 @@ _READ_ANNOTATIONS = (
 )
 MOST_REPORTED = 100
 """The maximum number of errors or warnings per rule; a malicious object could cause a million of them."""
-_MAX_PODS = 2**31 - 1
 
 
 def errors_in(
@@ -228,8 +227,8 @@ def _count_errors(spec: SetSpec) -> Iterator[FieldError]:
         yield invalid(path, replicas, f"replicas must be equal or less than {path.maximum}")
     if size < 1:
         yield invalid(fields.SIZE, size, "size must be equal or greater than 1")
-    if replicas * size > _MAX_PODS:
-        why = f"the product of replicas and worker replicas must not exceed {_MAX_PODS}"
+    if replicas * size > INT32:
+        why = f"the product of replicas and worker replicas must not exceed {INT32}"
         yield invalid(path, replicas, why)
 
 
@@ -544,10 +543,9 @@ def restart_warnings(
     if running <= 0 or why_left_alone(new, True, scheduler_seen(new)) is not None:
         return []
     if any(has_more_values(raw["spec"], MOST_VALUES) for raw in (new, old)):
-        is_same_template = fields.LEADER_WORKER_TEMPLATE.stored_in(
-            new
-        ) == fields.LEADER_WORKER_TEMPLATE.stored_in(old)
-        return [] if is_same_template else [f"{fields.LEADER_WORKER_TEMPLATE}: {TOO_LARGE}"]
+        template = fields.LEADER_WORKER_TEMPLATE
+        is_same = template.stored_in(new) == template.stored_in(old)
+        return [] if is_same else [f"{template}: {TOO_LARGE}"]
     if spec_fault(new):
         # A set with an unreadable spec is left alone. Only a spec of at most this size is checked for that.
         return []
