@@ -119,11 +119,8 @@ def _host_name_errors(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[FieldEr
     """Yield an error for a host name in the leader template of a Hash set. Workers of a Hash group are named
     after the host name of their leader, which must be unique.
     """
-    leaders = (
-        fields.LEADER_TEMPLATE
-        if fields.LEADER_TEMPLATE.stored_in(raw) is not None
-        else fields.WORKER_TEMPLATE
-    )
+    has_own = fields.LEADER_TEMPLATE.stored_in(raw) is not None
+    leaders = fields.LEADER_TEMPLATE if has_own else fields.WORKER_TEMPLATE
     host = leaders.child("spec").child("hostname")
     if has_hash_groups(raw) and spec.size > 1 and host.stored_in(raw):
         why = "all groups would have one host name, and only one could have workers: remove it"

@@ -138,27 +138,21 @@ Early releases did not write it.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
-    """The recorded key and placement annotations of a revision."""
-
-    key: str
-    topology: Mapping[str, str]
-
-
 def sealing(name: str, key: str, topology: Mapping[str, str]) -> dict[str, str]:
     """Return the annotation that seals a new revision."""
     content = {"key": key, "sum": _sum(name, key, topology), "topology": dict(topology)}
     return {SEAL_ANNOTATION: serialised(content)}
 
 
-def seal_of(revision: Object) -> Seal | None:
-    """Return the seal of a revision; None if it has none, or its checksum is wrong."""
+def seal_of(revision: Object) -> tuple[str, Mapping[str, str]] | None:
+    """Return the key and the placement annotations that the seal of a revision records; None if it has no
+    seal, or the checksum is wrong.
+    """
     content = checksum(revision, SEAL_ANNOTATION)
     key, topology = content.get("key"), content.get("topology")
     if not isinstance(key, str) or not key or not is_mapping(topology):
         return None
-    return Seal(key, topology) if content.get("sum") == _sum(name_of(revision), key, topology) else None
+    return (key, topology) if content.get("sum") == _sum(name_of(revision), key, topology) else None
 
 
 def placement_patch(stored: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str | None]:

@@ -37,14 +37,14 @@ def parse(revision: Object) -> Recorded:
     stored = {} if broken else revision["data"]["spec"]
     spec = {part: without_marker(stored[part]) for part in RECORDED_PARTS if stored.get(part) is not None}
     if seal is None:
-        topology = None
+        noted = None
         if EXCLUSIVE_TOPOLOGY_ANNOTATION in annotations:
-            topology = {key: annotations[key] for key in PLACEMENT_ANNOTATIONS if annotations.get(key)}
-        return read(
-            FORMAT, revision, broken, labels_of(revision).get(REVISION_LABEL, ""), Record(spec, topology)
-        )
-    edits = placement_patch(annotations, seal.topology)
-    return read(FORMAT, revision, broken, seal.key, Record(spec, seal.topology), is_sealed=True, edits=edits)
+            noted = {name: annotations[name] for name in PLACEMENT_ANNOTATIONS if annotations.get(name)}
+        label = labels_of(revision).get(REVISION_LABEL, "")
+        return read(FORMAT, revision, broken, label, Record(spec, noted))
+    key, topology = seal
+    edits = placement_patch(annotations, topology)
+    return read(FORMAT, revision, broken, key, Record(spec, topology), is_sealed=True, edits=edits)
 
 
 def is_ours(revision: Object, lws: Object) -> bool:
