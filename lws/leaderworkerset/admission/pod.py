@@ -250,10 +250,9 @@ def _as_leader(member: _Member) -> _Member:
     if GROUP_INDEX_LABEL not in labels:
         labels[GROUP_INDEX_LABEL] = _ordinal(member)
     labels.setdefault(GROUP_KEY_LABEL, group_key(member.namespace, member.name))
-    has_own_subdomain = (
-        member.annotations.get(SUBDOMAIN_POLICY_ANNOTATION) == SubdomainPolicy.UNIQUE_PER_REPLICA
-    )
-    member = replace(member, labels=labels, subdomain=member.name if has_own_subdomain else member.subdomain)
+    policy = member.annotations.get(SUBDOMAIN_POLICY_ANNOTATION)
+    subdomain = member.name if policy == SubdomainPolicy.UNIQUE_PER_REPLICA else member.subdomain
+    member = replace(member, labels=labels, subdomain=subdomain)
     return _placed(member, GROUP_KEY_LABEL, EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION)
 
 

@@ -76,9 +76,8 @@ def _delegation_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Itera
     template, parent = annotations.get(GROUP_TEMPLATE_ANNOTATION), annotations.get(PARENT_GROUP_ANNOTATION)
     if template is None and parent is None:
         return
-    at_template, at_parent = (
-        f"metadata.annotations[{key}]" for key in (GROUP_TEMPLATE_ANNOTATION, PARENT_GROUP_ANNOTATION)
-    )
+    at_template = f"metadata.annotations[{GROUP_TEMPLATE_ANNOTATION}]"
+    at_parent = f"metadata.annotations[{PARENT_GROUP_ANNOTATION}]"
     if template is None:
         yield invalid(at_template, "", "requires the group-template-name delegation annotation")
     elif not template:
@@ -121,9 +120,8 @@ def _policy_errors(raw: Mapping[str, Any], spec: SetSpec, levels: Sequence[Level
             yield invalid(field, field.stored_in(raw), "minGroupCount is not supported")
     if Level.ROLE in levels and spec.size < 2:
         yield invalid(fields.SIZE, spec.size, "leader/worker scheduling requires size >= 2")
-    members = dict(
-        zip(_SECTIONS, (max(spec.replicas * spec.size, 1), spec.size, 1, spec.size - 1), strict=True)
-    )
+    everyone = max(spec.replicas * spec.size, 1)
+    members = {SCHEDULING: everyone, REPLICA: spec.size, LEADER: 1, WORKER: spec.size - 1}
     for section, gang in gangs.items():
         field = gang.child("minCount")
         count = field.stored_in(raw)

@@ -9,6 +9,7 @@ from typing import Any
 
 from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of
 from lws.kube.names import parent_and_ordinal
+from lws.kube.nodes import node_of
 from lws.kube.pods import has_both_terms, term, terms_of, with_terms
 from lws.leaderworkerset.revisions.history import Recorded, restore
 from lws.leaderworkerset.spec import SetSpec, group_topology, placement_annotations, placement_given
@@ -123,7 +124,7 @@ def worker_placement(restored: Object, leader: Object, node: Object | None) -> P
 
 
 def _placement_near_leader(leader: Object, node: Object | None, topology: str) -> Placement:
-    pod, node_name = leader["metadata"]["name"], (leader.get("spec") or {}).get("nodeName")
+    pod, node_name = name_of(leader), node_of(leader)
     if not node_name:
         return Placement(waiting_for=f"leader pod {pod} to be scheduled: its workers follow it")
     if node is None:
