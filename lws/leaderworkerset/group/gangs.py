@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -65,10 +65,6 @@ class GangProvider(ABC):
     versions: Sequence[str]
     remedy: str
     keeps_in_use: bool = False
-
-    def with_version(self, api_version: str) -> GangProvider:
-        """Return the same provider with another of its versions."""
-        return replace(self, api_version=api_version)
 
     @abstractmethod
     def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:

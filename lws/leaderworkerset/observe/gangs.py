@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from lws import timing
@@ -94,7 +95,7 @@ class Gangs:
                 version = await self._best_version(provider)
                 if version:
                     self._is_missing = False
-                    return provider.with_version(version)
+                    return replace(provider, api_version=version)
                 if not self._is_missing:
                     log.error(
                         "gang scheduling: the API server does not serve %s of %s: %s, or remove "

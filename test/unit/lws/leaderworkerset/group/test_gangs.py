@@ -18,6 +18,3 @@ def test_versions(name: str) -> None:
     assert provider.api_version in provider.versions
     groups = {version.rpartition("/")[0] for version in provider.versions}
     assert groups == {group for group, _ in GANG_VERBS[name]}
-    for version in provider.versions:
-        versioned = provider.with_version(version)
-        assert (versioned.api_version, type(versioned)) == (version, type(provider))

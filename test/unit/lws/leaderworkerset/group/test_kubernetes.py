@@ -61,7 +61,7 @@ def test_workers_that_start_after_the_leader_are_not_in_the_gang() -> None:
 def test_priority_of_the_pod_group(version: str, has_priority: bool) -> None:
     spec = {"containers": [{"name": "main"}], "priorityClassName": "high"}
     lws = make_set(size=2, template={"workerTemplate": {"spec": spec}})
-    provider = PROVIDER.with_version(f"scheduling.k8s.io/{version}")
+    provider = Kubernetes(f"scheduling.k8s.io/{version}")
     pod_group = provider.pod_group(lws, named_leader(lws))
     assert pod_group["apiVersion"] == f"scheduling.k8s.io/{version}"
     assert pod_group["spec"].get("priorityClassName") == ("high" if has_priority else None)
@@ -73,7 +73,7 @@ def test_priority_of_the_pod_group(version: str, has_priority: bool) -> None:
 @pytest.mark.parametrize("startup", ["LeaderCreated", "LeaderReady"])
 def test_disruption_mode_of_the_pod_group(version: str, mode: dict[str, Any] | None, startup: str) -> None:
     lws = make_set(size=3, startupPolicy=startup)
-    pod_group = PROVIDER.with_version(f"scheduling.k8s.io/{version}").pod_group(lws, named_leader(lws))
+    pod_group = Kubernetes(f"scheduling.k8s.io/{version}").pod_group(lws, named_leader(lws))
     assert pod_group["spec"].get("disruptionMode") == mode
 
 
