@@ -128,7 +128,8 @@ def _plan_group(group: GroupSnapshot) -> Plan:
         return restart
     if (recreation := _plan_foreign_workers(group)) is not None:
         return recreation
-    gang = _plan_gang(group, restored) if group.scheduled is None else _plan_pod_groups(group, restored)
+    scheduled = group.scheduled
+    gang = _plan_gang(group, restored) if scheduled is None else _plan_pod_groups(group, scheduled, restored)
     service = _plan_service(group, restored)
     if gang.waiting_for and group.worker_statefulset is None:
         return merge_plans(restart, service, gang)
@@ -187,9 +188,8 @@ def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:
     return _plan_group_child(group, ownership, group.pod_group, create)
 
 
-def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
+def _plan_pod_groups(group: GroupSnapshot, scheduled: Scheduled, restored: SetSpec) -> Plan:
     """Create the PodGroups that `spec.scheduling` requires. The set owns them, not the leader."""
-    scheduled = group.scheduled or Scheduled()
     if scheduled.workload is None:
         return Plan(again_after=timing.RECHECK_SECONDS, waiting_for="the Workload of the set")
     names, plans = pod_groups_of_group(group.lws, group.leader), []
@@ -219,8 +219,8 @@ def _plan_pod_groups(group: GroupSnapshot, restored: SetSpec) -> Plan:
 
 def _pod_group_repairs(group: GroupSnapshot, stored: Object, intent: Object) -> Mapping[str, Object] | Plan:
     if fault := drift_of(stored, intent):
-        warning = _failed_create(group, fault.message)
-        return Plan(announce=(replace(warning, reason=fault.reason),), waiting_for=fault.message)
+        warning = group_event(group, fault.reason, "Create", fault.message, "Warning")
+        return Plan(announce=(warning,), waiting_for=fault.message)
     return {}
 
 
