@@ -15,7 +15,7 @@ from lws import timing
 from lws.kube.metadata import is_terminating, labels_of
 from lws.kube.statefulsets import desired_replicas, partition_of
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
-from lws.leaderworkerset.pod_identity import index_by_name, is_of_hash_group, notes_parallel, own_workers
+from lws.leaderworkerset.pod_identity import index_by_name, is_of_hash_group, notes_parallel
 from lws.leaderworkerset.restart_counts import InvalidCounts, is_exhausted, is_kept, reset, should_recover
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.rollout.replacement import workers_to_delete
@@ -59,7 +59,8 @@ def plan_exhaustion(group: GroupSnapshot) -> Plan:
     )
     finalizers = (
         SetFinalizer(Reference.to(worker), RESTART_BUDGET_FINALIZER, why="it shows how its group failed")
-        for worker in _workers_to_keep(group)
+        for worker in group.own_worker_pods
+        if not is_terminating(worker) and not is_kept(worker)
     )
     return Plan(sequences=((*_marks(leader), *finalizers, delete),))
 
@@ -72,17 +73,6 @@ def _marks(leader: Object) -> tuple[Action, ...]:
     why = f"the group has used up its restarts: only the annotation {RECOVER_ANNOTATION} recreates it"
     patch = {"metadata": {"annotations": annotations}}
     return (SetFinalizer(Reference.to(leader), RESTART_BUDGET_FINALIZER, why, patch=patch),)
-
-
-def _workers_to_keep(group: GroupSnapshot) -> list[Object]:
-    key = labels_of(group.leader).get(REVISION_LABEL)
-    if own_workers(group.leader, group.worker_statefulset) is None:
-        return []
-    return [
-        pod
-        for pod in group.worker_pods
-        if labels_of(pod).get(REVISION_LABEL) == key and not is_terminating(pod) and not is_kept(pod)
-    ]
 
 
 def plan_kept(group: GroupSnapshot) -> Plan | None:
@@ -202,8 +192,7 @@ def plan_termination(leader: Object, workers: Object | None, lws: Object | None)
 
 def plan_termination_annotation(group: GroupSnapshot) -> Plan:
     """Record a changed termination policy in an annotation of the worker StatefulSet; no pod restarts."""
-    workers = own_workers(group.leader, group.worker_statefulset)
-    is_parallel = ends_in_parallel(group.lws)
+    workers, is_parallel = group.own_workers, ends_in_parallel(group.lws)
     if workers is None or is_terminating(workers) or notes_parallel(group.leader, workers) == is_parallel:
         return Plan()
     policy = PodTerminationPolicy.PARALLEL if is_parallel else PodTerminationPolicy.DEFAULT

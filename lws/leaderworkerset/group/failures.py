@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from lws.kube.conditions import moment_of
-from lws.kube.metadata import is_terminating, labels_of
+from lws.kube.metadata import is_terminating, name_of
 from lws.kube.pods import (
     ContainerEnd,
     deletion_requested_at,
@@ -25,13 +25,7 @@ from lws.kube.pods import (
 )
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.group_records import Members, mark_of, recorded_members
-from lws.leaderworkerset.pod_identity import (
-    group_number,
-    is_of_hash_group,
-    is_worker_of,
-    must_return_to,
-    own_workers,
-)
+from lws.leaderworkerset.pod_identity import group_number, is_of_hash_group, is_worker_of, must_return_to
 from lws.leaderworkerset.status.status import (
     CONTAINER_RESTARTED,
     DISRUPTION,
@@ -40,7 +34,7 @@ from lws.leaderworkerset.status.status import (
     POD_REPLACED,
 )
 from lws.runtime.actions import Object
-from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
+from lws_api.leaderworkerset.v1 import RestartPolicy
 
 _REPLACED = "it was replaced by another pod of that name"
 _AFTER_DISRUPTION = f"{_REPLACED} after a disruption"
@@ -115,16 +109,10 @@ def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
     """Return the workers of this leader. Workers of its predecessor are left out, and so are workers beyond
     the size of the group, which exist if a user has scaled up the StatefulSet.
     """
-    workers = own_workers(group.leader, group.worker_statefulset)
+    workers = group.own_workers
     if workers is None:
         return ()
-    key = labels_of(group.leader).get(REVISION_LABEL)
-    name = workers["metadata"]["name"]
-    return tuple(
-        pod
-        for pod in group.worker_pods
-        if labels_of(pod).get(REVISION_LABEL) == key and is_worker_of(pod, name, size)
-    )
+    return tuple(pod for pod in group.own_worker_pods if is_worker_of(pod, name_of(workers), size))
 
 
 def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str) -> Iterator[Incident]:

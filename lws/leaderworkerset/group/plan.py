@@ -54,7 +54,7 @@ from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.placement import Placement, restored_for, topology_of, worker_placement
 from lws.leaderworkerset.group.restart import plan_restart
 from lws.leaderworkerset.group.snapshot import GroupSnapshot, group_event
-from lws.leaderworkerset.pod_identity import group_id, is_of_hash_group, own_workers
+from lws.leaderworkerset.pod_identity import group_id, is_of_hash_group
 from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct
@@ -228,7 +228,7 @@ def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
     """Recreate a gang whose workers were created for the previous leader. Such workers do not join the
     PodGroup of this leader, which waits for them.
     """
-    leader, workers = group.leader, own_workers(group.leader, group.worker_statefulset)
+    leader, workers = group.leader, group.own_workers
     if group.scheduled is None or workers is None or node_of(leader) or not are_groups_gangs(group.lws):
         return None
     expected = pod_group_of_workers(group.lws, leader)
@@ -434,8 +434,7 @@ def plan_group_ready(group: GroupSnapshot, size: int) -> Plan:
     """
     if size == 1 or not is_of_hash_group(group.leader):
         return Plan()
-    workers = own_workers(group.leader, group.worker_statefulset)
-    are_ready = workers is not None and is_settled(workers)
+    are_ready = group.own_workers is not None and is_settled(group.own_workers)
     if are_ready == is_true((group.leader.get("status") or {}).get("conditions"), GROUP_READY_CONDITION):
         return Plan()
     condition = {

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
+from lws.kube.metadata import labels_of
 from lws.kube.nodes import NodeLosses
 from lws.leaderworkerset.group.gangs import GangProvider
 from lws.leaderworkerset.group.marks import EditedPod
-from lws.leaderworkerset.pod_identity import group_size_of
+from lws.leaderworkerset.pod_identity import group_size_of, own_workers
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.scheduling import Scheduled
@@ -21,6 +22,7 @@ from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import SetSpec, recorded_size
 from lws.policies import Policies
 from lws.runtime.actions import Announce, EventType, Object, Problem, Reference
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 
 # No slots, because `spec` is cached.
@@ -103,6 +105,18 @@ class GroupSnapshot:
     @property
     def node_losses(self) -> NodeLosses:
         return NodeLosses(self.terminating_pods, self.nodes, self.now, self.policies.node_loss)
+
+    @property
+    def own_workers(self) -> Object | None:
+        """The worker StatefulSet if this leader controls it, as in `pod_identity.own_workers`."""
+        return own_workers(self.leader, self.worker_statefulset)
+
+    @property
+    def own_worker_pods(self) -> tuple[Object, ...]:
+        """The worker pods of this leader, without those of its predecessor."""
+        key = labels_of(self.leader).get(REVISION_LABEL)
+        pods = self.worker_pods if self.own_workers is not None else ()
+        return tuple(pod for pod in pods if labels_of(pod).get(REVISION_LABEL) == key)
 
     @property
     def size(self) -> int:
