@@ -19,7 +19,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any
 
 import aiohttp
@@ -306,12 +305,11 @@ class Cluster:
         self, resource: Resource, query: Mapping[str, str], silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Yield the body of a watch, newline-delimited JSON. Silence of so many seconds ends it."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=timing.REQUEST_SECONDS)
-        path, options = resource.path(), _Options({**query, "watch": "1"}, timeout=timeout)
-        timer = SilenceTimeout(f"GET {path} at {self.configuration.host}", silence)
-        async with timer, self._respond("GET", path, options) as response:
+        timeout = aiohttp.ClientTimeout(total=None, connect=timing.REQUEST_SECONDS, sock_read=silence)
+        options = _Options({**query, "watch": "1"}, timeout=timeout)
+        async with self._respond("GET", resource.path(), options) as response:
             await raise_for(response)
-            yield timer.pieces(response.content)
+            yield response.content.iter_any()
 
     async def create(self, obj: Object) -> dict[str, Any]:
         """POST an object."""
@@ -435,6 +433,7 @@ class Cluster:
             "Content-Type": "application/json",
             **(options.headers or {}),
         }
+        timeout = options.timeout or self._timeout
         try:
             _FENCE.set(fence or _Fence())
             async with self._session.request(
@@ -443,13 +442,15 @@ class Cluster:
                 params=dict(options.query or {}),
                 headers=headers,
                 data=options.data,
-                timeout=options.timeout or self._timeout,
+                timeout=timeout,
             ) as response:
                 self._on_response(method, response.status)
                 yield response
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             # aiohttp's message contains the repr of the TLS context.
             reason = re.sub(r" ssl:<[^>]*>", "", str(error)) or type(error).__name__
+            if isinstance(error, aiohttp.SocketTimeoutError):
+                reason = f"nothing received for {timeout.sock_read:g} s"
             raise Unreachable(f"{method} {path} at {self.configuration.host}: {reason}") from error
 
 
@@ -457,49 +458,6 @@ def _encode(value: object) -> object:
     if isinstance(value, Verbatim):
         return orjson.Fragment(value.text)
     raise TypeError(f"{type(value).__name__} is not JSON")
-
-
-class SilenceTimeout:
-    """A context that raises Unreachable after `seconds` without data in the response to `request`.
-
-    One timer checks at intervals, because a timer for every piece would cost as much as decoding it.
-    """
-
-    def __init__(self, request: str, seconds: float) -> None:
-        self._request = request
-        self._seconds = seconds
-        self._loop = asyncio.get_running_loop()
-        self._limit = asyncio.timeout(None)
-        self._heard_at = self._loop.time()
-        self._timer: asyncio.TimerHandle | None = None
-
-    async def __aenter__(self) -> SilenceTimeout:
-        await self._limit.__aenter__()
-        self._check()
-        return self
-
-    async def __aexit__(
-        self, type_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        try:
-            await self._limit.__aexit__(type_, error, trace)
-        except TimeoutError as timeout:
-            raise Unreachable(f"{self._request}: nothing received for {self._seconds:g} s") from timeout
-
-    async def pieces(self, stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-        """Yield the content of the stream in pieces of any length."""
-        async for piece in stream.iter_any():
-            self._heard_at = self._loop.time()
-            yield piece
-
-    def _check(self) -> None:
-        remaining = self._heard_at + self._seconds - self._loop.time()
-        if remaining > 0:
-            self._timer = self._loop.call_later(remaining, self._check)
-        else:
-            self._limit.reschedule(self._loop.time())
 
 
 # --- Read a large collection page by page.
