@@ -74,7 +74,8 @@ class _Elements:
 def canonical(value: Any) -> Any:
     """Return the value without nulls and without empty mappings in `NOISE` fields. Lists keep their order."""
     if is_mapping(value):
-        return dict(_meaningful(value))
+        fields = {key: canonical(item) for key, item in value.items() if item is not None}
+        return {key: item for key, item in fields.items() if item != {} or key not in NOISE}
     if isinstance(value, list | tuple):
         return [canonical(item) for item in value]
     return value
@@ -85,20 +86,21 @@ def explain(old: Any, new: Any, words: Mapping[str, str] = MappingProxyType({}))
 
     words: how to call fields in the lines, in addition to `_WORDS`. An empty word omits the field.
     """
-    before, after = _unlike(_by_name(canonical(old)), _by_name(canonical(new)))
     words = {**_WORDS, **words}
-    differences = _differences([], before, after)
+    differences = _differences([], _by_name(canonical(old)), _by_name(canonical(new)))
     return sorted(line for difference in differences for line in _lines(*difference, words))
 
 
 def _differences(path: list[Any], old: Any, new: Any) -> Iterator[_Difference]:
     """Yield path, old value and new value of each difference; `_ABSENT` stands for a missing value."""
+    if _is_identical(old, new):
+        return
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old.keys() | new.keys():
             yield from _differences([*path, key], old.get(key, _ABSENT), new.get(key, _ABSENT))
     elif isinstance(old, list) and isinstance(new, list):
         yield from _differences_of_lists(path, old, new)
-    elif not _is_identical(old, new):
+    else:
         yield path, old, new
 
 
@@ -140,14 +142,6 @@ class _WholeTexts:
         return True
 
 
-def _meaningful(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, item in value.items():
-        if item is not None:
-            canonical_item = canonical(item)
-            if canonical_item != {} or key not in NOISE:
-                yield key, canonical_item
-
-
 def _is_identical(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         return (
@@ -162,19 +156,6 @@ def _is_identical(one: Any, other: Any) -> bool:
             and all(_is_identical(first, second) for first, second in zip(one, other, strict=True))
         )
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
-
-
-def _unlike(old: Any, new: Any) -> tuple[Any, Any]:
-    """Return both values without their equal fields, which deepdiff takes a hundred times longer to find."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return old, new
-    before, after = dict(old), dict(new)
-    for key in old.keys() & new.keys():
-        if _is_identical(old[key], new[key]):
-            del before[key], after[key]
-        else:
-            before[key], after[key] = _unlike(old[key], new[key])
-    return before, after
 
 
 def _by_name(value: Any, field: str = "") -> Any:

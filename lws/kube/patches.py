@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from lws.kube import quantities
 from lws.kube.metadata import is_mapping
+from lws.kube.quantities import MILLI, parse
 from lws.kube.typed import POD_TYPES, Normaliser
 
 Operation = dict[str, Any]
@@ -310,14 +310,10 @@ def _is_same_scalar(desired: Any, actual: Any, path: Path) -> bool:
     if not _QUANTITY_FIELDS.isdisjoint(path[-2:]):
         try:
             # The API server rounds quantities up to thousandths.
-            return _thousandths(desired) == _thousandths(actual)
+            return parse(desired).rounded_up(MILLI) == parse(actual).rounded_up(MILLI)
         except ValueError:
             return False
     return False
-
-
-def _thousandths(value: Any) -> quantities.Quantity:
-    return quantities.parse(value).rounded_up(quantities.MILLI)
 
 
 def _is_nothing(value: Any) -> bool:

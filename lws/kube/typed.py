@@ -184,14 +184,9 @@ def _quantities(value: Any) -> Any:
 
 
 _SCALARS: Mapping[str, _Shape] = {
-    "s": _as_it_is,
-    "b": _as_it_is,
-    "i": _integer,
-    "l": _integer,
+    **dict.fromkeys("sbxtj", _as_it_is),
+    **dict.fromkeys("il", _integer),
     "q": _quantity,
-    "x": _as_it_is,
-    "t": _as_it_is,
-    "j": _as_it_is,
 }
 _ZEROS: Mapping[str, Any] = {"s": "", "b": False, "i": 0, "l": 0, "q": "0", "x": 0}
 
