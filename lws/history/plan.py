@@ -295,17 +295,7 @@ def _repair(codec: Codec[C], revision: Revision[C], target: str) -> Merge | None
 def plan_pruning(
     revisions: Iterable[Revision[C]], live_keys: Collection[str], limit: int, named: Collection[str] = ()
 ) -> tuple[Action, ...]:
-    """Delete unneeded revisions, whether a rollout is complete, in progress, paused or stuck."""
-    return tuple(
-        Delete(revision.reference, "Background", why=f"no pod is of revision {revision.number} any more")
-        for revision in prunable(revisions, live_keys, limit, named)
-    )
-
-
-def prunable(
-    revisions: Iterable[Revision[C]], live_keys: Collection[str], limit: int, named: Collection[str] = ()
-) -> list[Revision[C]]:
-    """Return the unused revisions in excess of `limit`, oldest first.
+    """Delete the unused revisions in excess of `limit`, oldest first, in every state of a rollout.
 
     Broken revisions come last, because users may want to inspect them. The newest revision, orphans,
     revisions in `named` and usable revisions in `live_keys` are never pruned.
@@ -316,7 +306,10 @@ def prunable(
     spare = [revision for revision in sorted(owned, key=age)[:-1] if revision.name not in named]
     spare = [revision for revision in spare if revision.broken or revision.key not in live_keys]
     spare.sort(key=lambda revision: bool(revision.broken))
-    return spare[: max(0, len(spare) - limit)]
+    return tuple(
+        Delete(revision.reference, "Background", why=f"no pod is of revision {revision.number} any more")
+        for revision in spare[: max(0, len(spare) - limit)]
+    )
 
 
 def former_name(target: Target[C], keys: Iterable[str]) -> str:

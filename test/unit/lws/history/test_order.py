@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lws.history.plan import prunable
+from lws.history.plan import plan_pruning
 from lws.history.revision import Revision, age, find, newest, next_number
-from lws.runtime.actions import Reference
+from lws.runtime.actions import Delete, Reference
 
 
 class Nothing:
@@ -29,6 +29,12 @@ def make_recorded(number: int, *, key: str = "", name: str = "", **fields: Any) 
     return Revision(
         reference=reference, number=number, key=key or f"key-{number}", record=Nothing(), **metadata
     )
+
+
+def pruned(recorded: list[Revision[Nothing]], live: set[str], limit: int) -> list[int]:
+    """Return the numbers of the pruned revisions, which are in their names."""
+    actions = plan_pruning(recorded, live, limit)
+    return [int(action.target.name.removeprefix("demo-")) for action in actions if isinstance(action, Delete)]
 
 
 def test_equal_numbers_are_ordered_by_creation_and_name() -> None:
@@ -64,8 +70,7 @@ def test_find() -> None:
 )
 def test_prunable(live: set[str], limit: int, expected: list[int]) -> None:
     recorded = [make_recorded(number) for number in (6, 3, 1, 2, 5, 4)]
-    pruned = prunable(recorded, {*live, "key-4"}, limit)
-    assert [revision.number for revision in pruned] == expected, (
+    assert pruned(recorded, {*live, "key-4"}, limit) == expected, (
         "never the current 4 nor the newest 6, oldest first"
     )
 
@@ -74,13 +79,11 @@ def test_broken_revisions_are_pruned_last_and_protect_no_key() -> None:
     recorded = [make_recorded(number) for number in range(1, 7)]
     recorded[1] = replace(recorded[1], broken="it is")
     recorded[3] = replace(recorded[3], broken="it is")
-    pruned = [
-        [revision.number for revision in prunable(recorded, {"key-4"}, limit)] for limit in (4, 3, 2, 1, 0)
-    ]
-    assert pruned == [[1], [1, 3], [1, 3, 5], [1, 3, 5, 2], [1, 3, 5, 2, 4]]
+    by_limit = [pruned(recorded, {"key-4"}, limit) for limit in (4, 3, 2, 1, 0)]
+    assert by_limit == [[1], [1, 3], [1, 3, 5], [1, 3, 5, 2], [1, 3, 5, 2, 4]]
 
 
 def test_orphaned_and_terminating_revisions_are_not_pruned() -> None:
     recorded = [make_recorded(1, is_orphan=True), make_recorded(2, is_terminating=True), make_recorded(3)]
-    assert prunable(recorded, set(), 0) == []
-    assert prunable([], set(), 0) == []
+    assert pruned(recorded, set(), 0) == []
+    assert pruned([], set(), 0) == []
