@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -34,6 +34,7 @@ from lws.runtime.actions import (
     Tally,
     target_of,
 )
+from lws.runtime.bounded import Bounded
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Overtaken
 from lws.runtime.events import EventRecorder
@@ -57,7 +58,7 @@ class OwnerLocks:
         self._created: dict[str, asyncio.Event] = {}
         # By UID of the owner: the Event that is set when its running deletion has ended.
         self._deleting: dict[str, asyncio.Event] = {}
-        self._deleted: dict[str, None] = {}
+        self._deleted = Bounded[str, None](_DELETED)
 
     @asynccontextmanager
     async def creating(self, uid: str) -> AsyncIterator[bool]:
@@ -88,15 +89,10 @@ class OwnerLocks:
                 created = self._created[uid] = asyncio.Event()
                 await created.wait()
             yield
-            self._record_deletion(uid)
+            self._deleted[uid] = None
         finally:
             del self._deleting[uid]
             ended.set()
-
-    def _record_deletion(self, uid: str) -> None:
-        self._deleted[uid] = None
-        if len(self._deleted) > _DELETED:
-            del self._deleted[next(iter(self._deleted))]
 
 
 log = logging.getLogger(__name__)
@@ -169,7 +165,7 @@ class Applier:
         self._hooks = hooks
         self._locks = locks or OwnerLocks()
         # By UID of the object: the resourceVersion after a status write, and the fields that were not stored.
-        self._pruned: OrderedDict[str, tuple[str, Mapping[str, Any]]] = OrderedDict()
+        self._pruned = Bounded[str, tuple[str, Mapping[str, Any]]](_PRUNED)
 
     def forget(self, obj: Object) -> None:
         """Drop the record of a deleted object."""
@@ -428,8 +424,6 @@ class Applier:
         self._pruned.pop(uid, None)
         if uid and dropped:
             self._pruned[uid] = (stored["metadata"].get("resourceVersion", ""), dropped)
-            if len(self._pruned) > _PRUNED:
-                self._pruned.popitem(last=False)
 
     def _announce_failure(self, action: Action, error: ClusterError, owner: Reference | None) -> None:
         # Only rejections concern the user. Broken connections are retried without an Event.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from typing import Any
 from lws import timing
 from lws.kube.names import parent_and_ordinal
 from lws.runtime.actions import Announce, Reference
+from lws.runtime.bounded import Bounded
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import ClusterError, NotFound
 
@@ -51,9 +51,9 @@ class EventRecorder:
         self._instance = instance
         self._clock = clock
         self._waiting: asyncio.Queue[Announce] = asyncio.Queue(_MOST_PENDING)
-        self._known: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
+        self._known = Bounded[tuple[Any, ...], _Series](_MOST_SERIES)
         self._windows: dict[FoldKey, Window] = {}
-        self._sent: OrderedDict[tuple[Any, ...], None] = OrderedDict()
+        self._sent = Bounded[tuple[Any, ...], None](_MOST_SERIES)
 
     def announce(self, announce: Announce) -> None:
         """Enqueue an Event. If the queue is full, the Event is only logged."""
@@ -79,9 +79,6 @@ class EventRecorder:
         identity = _identity(announce)
         is_new = identity not in self._sent
         self._sent[identity] = None
-        self._sent.move_to_end(identity)
-        if len(self._sent) > _MOST_SERIES:
-            self._sent.popitem(last=False)
         return is_new
 
     def _call_later(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
@@ -151,9 +148,6 @@ class EventRecorder:
                 log.debug("Event %s is deleted, a new one is created", series.target)
         created = await self._cluster.create(self._build(announce))
         self._known[identity] = _Series(Reference.to(created), 1, now, now)
-        self._known.move_to_end(identity)
-        if len(self._known) > _MOST_SERIES:
-            self._known.popitem(last=False)
 
     def _build(self, announce: Announce) -> dict[str, Any]:
         regarding = announce.regarding

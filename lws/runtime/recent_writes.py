@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from lws.kube.metadata import name_of, namespace_of, uid_of, version_number
 from lws.kube.patches import is_merged_into, with_merged
 from lws.runtime.actions import Object, Plan, Reference, Status
+from lws.runtime.bounded import Bounded
 from lws.runtime.refusals import Computed, Faults, Refusals, TakenNames
 from lws.runtime.store import Store
 from lws.runtime.throttle import ActiveSets, Throttle
@@ -28,7 +28,7 @@ class WrittenStatuses:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._written: OrderedDict[str, Object] = OrderedDict()
+        self._written = Bounded[str, Object](_STATUSES)
 
     def record_sent(self, target: Reference, patch: Object) -> Object | None:
         """Record a write before it is sent, and return the status that it is based on; None if unknown.
@@ -40,7 +40,7 @@ class WrittenStatuses:
             return None
         # Based on our last write, so that changes by other clients since then are still detected.
         before = self._written.get(target.uid, stored.get("status") or {})
-        self._record(target.uid, with_merged(before, patch["status"]))
+        self._written[target.uid] = with_merged(before, patch["status"])
         return before
 
     def record_stored(self, stored: Object, before: Object | None, patch: Object) -> None:
@@ -55,7 +55,7 @@ class WrittenStatuses:
             return
         # An object deleted before the response is not recorded: no later event would remove its record.
         if self._store.has(stored["kind"], namespace_of(stored), name_of(stored), uid_of(stored)):
-            self._record(uid_of(stored), now)
+            self._written[uid_of(stored)] = now
 
     def forget(self, uid: str) -> None:
         """Drop the record of a deleted object."""
@@ -70,12 +70,6 @@ class WrittenStatuses:
         """Return whether another client changed the status that this write is based on."""
         written = self._written.get(status.target.uid)
         return written is not None and status.before is not None and written != status.before
-
-    def _record(self, uid: str, status: Object) -> None:
-        self._written[uid] = status
-        self._written.move_to_end(uid)
-        if len(self._written) > _STATUSES:
-            self._written.popitem(last=False)
 
 
 class RecentWrites(Generic[_Revision]):

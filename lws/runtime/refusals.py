@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -17,6 +16,7 @@ from lws import timing
 from lws.kube.conditions import FAILED_CREATE, Rejection
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating, labels_of, missing_labels
 from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Object, Reference, Verbatim, target_of
+from lws.runtime.bounded import Bounded
 from lws.runtime.errors import ApiError
 from lws.runtime.store import Store
 
@@ -137,8 +137,7 @@ class Computed(Generic[V]):
     """A cache with one value per object, by UID. most: the maximum number of values."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._cached: OrderedDict[str, tuple[Hashable, V]] = OrderedDict()
+        self._cached = Bounded[str, tuple[Hashable, V]](most)
 
     def of(self, uid: str, state: Hashable, compute: Callable[[], V]) -> V:
         """Return the value for this state of the object. It is computed if it is not cached."""
@@ -147,8 +146,6 @@ class Computed(Generic[V]):
             return cached[1]
         value = compute()
         self._cached[uid] = state, value
-        if len(self._cached) > self._most:
-            self._cached.popitem(last=False)
         return value
 
     def forget(self, uid: str) -> None:
@@ -207,7 +204,7 @@ class TakenNames:
     def __init__(self, store: Store) -> None:
         self._store = store
         # By UID of the set: namespace and name.
-        self._taken: OrderedDict[str, set[tuple[str, str]]] = OrderedDict()
+        self._taken = Bounded[str, set[tuple[str, str]]](_SETS)
 
     def record(self, action: Create) -> None:
         """Record that the name of a create is taken. The store has the object with this name."""
@@ -215,10 +212,7 @@ class TakenNames:
         if intent["kind"] != "ControllerRevision" or owner is None:
             return
         namespaced_name = (intent["metadata"]["namespace"], intent["metadata"]["name"])
-        self._taken.setdefault(owner["uid"], set()).add(namespaced_name)
-        self._taken.move_to_end(owner["uid"])
-        if len(self._taken) > _SETS:
-            self._taken.popitem(last=False)
+        self._taken[owner["uid"]] = self._taken.get(owner["uid"], set()) | {namespaced_name}
 
     def forget(self, uid: str) -> None:
         """Drop the names of a deleted set."""

@@ -15,6 +15,7 @@ from lws.kube.metadata import controller_of, deep_merged, is_terminating, labels
 from lws.kube.nodes import node_of, waits_for_kubelet
 from lws.kube.pods import disruption_of, is_failed, restarted_containers
 from lws.runtime.actions import Object
+from lws.runtime.bounded import Bounded
 from lws.runtime.stored_fields import StoredFields
 
 Key = tuple[str, str]
@@ -96,14 +97,14 @@ class Store:
         self._kept = _Index(_kept_key)
         self._indices = [self._by_owner, self._kept]
         # UIDs of deleted objects with the resourceVersion of the deletion. Late events must not re-add them.
-        self._deleted: dict[str, int] = {}
+        self._deleted = Bounded[str, int](_DELETED)
         # Deleted pods that were disrupted: (UID of the owner, name) → UID, in the order of their deletion.
-        self._disrupted: dict[tuple[str, str], str] = {}
+        self._disrupted = Bounded[tuple[str, str], str](_DELETED)
         # Deleted pods that never had a node but had to return to one: (UID of the owner, name) → last state,
         # in the same order.
-        self._unbound: dict[tuple[str, str], Object] = {}
+        self._unbound = Bounded[tuple[str, str], Object](_UNBOUND)
         # (namespace, name) → node of the last pod with this name, in the order in which the pods ended.
-        self._nodes: dict[Key, str] = {}
+        self._nodes = Bounded[Key, str](_DELETED)
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return the object with this name; None if it is not stored."""
@@ -209,7 +210,7 @@ class Store:
         """
         stored = self._objects[obj["kind"]].get(_key(obj))
         if stored is None or stored["metadata"]["uid"] != obj["metadata"]["uid"]:
-            self._record_deletion(obj["metadata"]["uid"], _version(obj))
+            self._deleted[obj["metadata"]["uid"]] = _version(obj)
         elif stored is obj:
             self._record_unbound(stored)
             self._delete(stored, _version(stored) + 1)
@@ -233,16 +234,11 @@ class Store:
                 self._delete(obj, as_of)
 
     def _delete(self, stored: Object, version: int) -> None:
-        self._record_deletion(stored["metadata"]["uid"], version)
+        self._deleted[stored["metadata"]["uid"]] = version
         self._record_disruption(stored)
         self._record_node(stored, None)
         self._remove(stored)
         self._on_change(stored, None)
-
-    def _record_deletion(self, uid: str, version: int) -> None:
-        self._deleted[uid] = version
-        if len(self._deleted) > _DELETED:
-            del self._deleted[next(iter(self._deleted))]
 
     def _record_disruption(self, obj: Object) -> None:
         owner_uid = _controller_uid(obj)
@@ -251,8 +247,6 @@ class Store:
         self._disrupted.pop((owner_uid, obj["metadata"]["name"]), None)
         if disruption_of(obj):
             self._disrupted[owner_uid, obj["metadata"]["name"]] = obj["metadata"]["uid"]
-            if len(self._disrupted) > _DELETED:
-                del self._disrupted[next(iter(self._disrupted))]
 
     def _record_unbound(self, stored: Object, last: Mapping[str, Any] | None = None) -> None:
         """Record a deleted pod that never had a node, not even in its last state, but an affinity to one."""
@@ -265,8 +259,6 @@ class Store:
         is_returning = "affinity" in stored["spec"]
         if is_returning and not node_of(stored) and not node_of(last or stored):
             self._unbound[key] = stored
-            if len(self._unbound) > _UNBOUND:
-                del self._unbound[next(iter(self._unbound))]
 
     def _record_node(self, before: Object | None, after: Object | None) -> None:
         """Record the node of a pod that ends.
@@ -281,8 +273,6 @@ class Store:
             self._nodes.pop(_key(pod), None)
             if not is_failed(pod) and not restarted_containers(pod):
                 self._nodes[_key(pod)] = node
-            if len(self._nodes) > _DELETED:
-                del self._nodes[next(iter(self._nodes))]
 
     def _indexed(
         self, indices: dict[str, _Index], label: str, key_of: Callable[[str, Object], Key | None]

@@ -15,6 +15,7 @@ from lws import timing
 from lws.kube.quantities import is_integer
 from lws.runtime import costs
 from lws.runtime.actions import Announce, Merge, Plan, Postponable, Status, soonest
+from lws.runtime.bounded import Bounded
 
 _WRITTEN = 16384
 # For all sets together, because many small sets finish before a user could read the progress of each.
@@ -65,7 +66,7 @@ class Throttle:
         # By UID: the reasons of Events that were written ahead of a delayed status.
         self._announced: dict[str, frozenset[str]] = {}
         # By UID, the latest last: when an overwritten status was last restored, and how often in a row.
-        self._restored: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._restored = Bounded[str, tuple[float, int]](_WRITTEN)
         # UIDs whose status is being restored. Failed writes do not count.
         self._restoring: set[str] = set()
 
@@ -93,9 +94,6 @@ class Throttle:
         now = self._clock()
         last, times = self._restored.get(uid, (now, 0))
         self._restored[uid] = now, times + 1 if now - last <= timing.ACTIVE_SET_SECONDS else 1
-        self._restored.move_to_end(uid)
-        if len(self._restored) > _WRITTEN:
-            self._restored.popitem(last=False)
 
     def forget(self, uid: str) -> None:
         """Drop the records of a deleted object."""

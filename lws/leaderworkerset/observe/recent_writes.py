@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.reading import parse
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Apply, Object
+from lws.runtime.bounded import Bounded
 from lws.runtime.recent_writes import RecentWrites
 from lws.runtime.store import Store
 from lws.runtime.throttle import ActiveSets
@@ -33,7 +33,7 @@ class SetWrites(RecentWrites[Recorded]):
         self, store: Store, clock: Callable[[], float] = time.monotonic, active: ActiveSets | None = None
     ) -> None:
         super().__init__(store, KIND, parse, spec_fault, clock, active=active)
-        self.applied: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        self.applied = Bounded[str, tuple[str, int]](_APPLIED)
         self.deleting: set[str] = set()
         self._dropped_at = float("-inf")
 
@@ -72,8 +72,6 @@ class SetWrites(RecentWrites[Recorded]):
         if not self._is_stored(stored):
             return
         self.applied[metadata["uid"]] = (digest(action.intent), metadata.get("generation", 0))
-        if len(self.applied) > _APPLIED:
-            self.applied.popitem(last=False)
 
     def forget(self, obj: Object) -> None:
         """Drop the records of a deleted object."""

@@ -10,11 +10,11 @@ import asyncio
 import hashlib
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from lws import timing
+from lws.runtime.bounded import Bounded
 from lws.runtime.client.connection import Cluster, RateLimit
 from lws.runtime.errors import ClusterError
 
@@ -124,7 +124,7 @@ class _Cache:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._entries: OrderedDict[str, tuple[float, Any]] = OrderedDict()
+        self._entries = Bounded[str, tuple[float, Any]](_CACHED)
 
     def get(self, key: str) -> Any:
         until, value = self._entries.get(key, (0.0, None))
@@ -136,9 +136,6 @@ class _Cache:
 
     def put(self, key: str, value: Any, seconds: float) -> None:
         self._entries[key] = (self._clock() + seconds, value)
-        self._entries.move_to_end(key)
-        if len(self._entries) > _CACHED:
-            self._entries.popitem(last=False)
 
     def drop(self, key: str) -> None:
         self._entries.pop(key, None)

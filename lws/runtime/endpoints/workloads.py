@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from lws.kube.conditions import moment_of
 from lws.runtime.actions import ROLLING, Figures, Key, Tally
+from lws.runtime.bounded import Bounded
 
 REVISION_CHANGES, ROLLOUT_START, LAST_START = "revision changes", "rollout start", "last start"
 """Words of values that this module computes: the number of changes of the target revision, the start of the
@@ -89,7 +90,7 @@ class Workloads(Collector):
         self._owner_of: dict[Key, _Owner] = {}
         # Parts of dropped workloads, so that they are not counted twice.
         self._left: dict[Key, Figures] = {}
-        self._lately_deleted: dict[_Owner, None] = {}
+        self._lately_deleted = Bounded[_Owner, None](_MOST_DELETED)
         # By kind: counts of deleted workloads. A sum that decreases looks like a restart of the process.
         self._counts_of_deleted: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         self._starts = Histogram(
@@ -164,8 +165,6 @@ class Workloads(Collector):
             for part in record.parts:
                 self._owner_of.pop(part, None)
             self._lately_deleted[owner] = None
-            if len(self._lately_deleted) > _MOST_DELETED:
-                del self._lately_deleted[next(iter(self._lately_deleted))]
         else:
             self._records[owner].parts.pop(key, None)
 

@@ -119,10 +119,9 @@ def test_an_apply_is_recorded_with_the_resulting_generation(memory: SetWrites) -
     assert memory.applied == {"u-1": (digest(intent), 4)}
 
 
-def test_the_number_of_recorded_applies_is_limited(
-    memory: SetWrites, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_recorded_applies_is_limited(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_APPLIED", 3)
+    memory = SetWrites(store)
     for number in range(5):
         stored = _statefulset("LeaderWorkerSet")
         stored["metadata"] |= {"uid": f"u-{number}", "name": f"demo-{number}"}
