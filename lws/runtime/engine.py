@@ -200,11 +200,10 @@ class Engine:
         controllers = {kind: of_kind.label for kind, of_kind in passes.items()}
         metrics.passes.serve(controllers.values(), _CONCURRENT_PASSES)
         metrics.queue.serve(controllers)
-        metrics.process.watch_streams(self._stream_ages)
+        metrics.process.watch_streams(
+            lambda: {name: stream.seconds_silent for name, stream in self._streams().items()}
+        )
         return Loop(self._terms.passes_over, metrics)
-
-    def _stream_ages(self) -> dict[str, float]:
-        return {name: stream.seconds_silent for name, stream in self._streams().items()}
 
     def _parts(self, source: Source, recorder: EventRecorder) -> Parts:
         settings, resync, add = self._surroundings.settings, self._triggers.everything, self._queue.add

@@ -157,7 +157,7 @@ class Informer:
             # A proxy may cut idle streams, which must not increase the backoff.
             has_lasted = self._clock() - began > max(delay, timing.STEADY_STREAM_SECONDS)
             failures = 0 if self._has_heard or has_lasted else failures + 1
-            delay = max(retry_after, _delay(failures))
+            delay = max(retry_after, timing.STREAM_BACKOFF.after(failures) * random.uniform(0.5, 1.0))
             await asyncio.sleep(delay)
 
     async def _list(self) -> None:
@@ -171,7 +171,7 @@ class Informer:
         newest = self._newest
         page = await self._page("")
         first = page["metadata"]["resourceVersion"]
-        self._raise_newest(self._rollback.check(self.resource.plural, first, newest))
+        self._newest = max(self._newest, self._rollback.check(self.resource.plural, first, newest))
         # The server prepares the next page while this one is processed.
         while token := page["metadata"].get("continue"):
             page, _ = await asyncio.gather(self._page(token), self._store_page(page, uids))
@@ -224,10 +224,7 @@ class Informer:
         elif kind != "BOOKMARK":
             self._store.put(obj)
         self._version = obj["metadata"]["resourceVersion"]
-        self._raise_newest(version_number(self._version))
-
-    def _raise_newest(self, version: int) -> None:
-        self._newest = max(self._newest, version)
+        self._newest = max(self._newest, version_number(self._version))
 
 
 async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -242,11 +239,6 @@ async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             if line:
                 yield line
         pending = [tail]
-
-
-def _delay(failures: int) -> float:
-    """Return the delay in seconds after so many failures in a row; 0 after a stream that worked."""
-    return timing.STREAM_BACKOFF.after(failures) * random.uniform(0.5, 1.0)
 
 
 def informers_of(source: Source, store: Store, workloads: Iterable[Workload]) -> dict[str, Informer]:

@@ -43,24 +43,19 @@ class Preconditions:
 
     async def _check(self) -> str | None:
         for api_version in self._api_versions:
-            if (missing := await self._check_version(api_version)) is not None:
-                return missing
+            try:
+                if not await self._cluster.exists(f"/apis/{api_version}"):
+                    return (
+                        f"the API server does not serve {api_version}: install the CustomResourceDefinition "
+                        "(it comes with the Helm chart)"
+                    )
+            except Unreachable as error:
+                return f"{error.message}: is the API server up, and does the kubeconfig name the right one?"
+            except ClusterError as error:
+                # The message of the error may just be "Unauthorized".
+                host = self._cluster.configuration.host
+                return f"cannot check whether the API server at {host} serves {api_version}: {error.message}"
         return None
-
-    async def _check_version(self, api_version: str) -> str | None:
-        try:
-            if await self._cluster.exists(f"/apis/{api_version}"):
-                return None
-        except Unreachable as error:
-            return f"{error.message}: is the API server up, and does the kubeconfig name the right one?"
-        except ClusterError as error:
-            # The message of the error may just be "Unauthorized".
-            host = self._cluster.configuration.host
-            return f"cannot check whether the API server at {host} serves {api_version}: {error.message}"
-        return (
-            f"the API server does not serve {api_version}: install the CustomResourceDefinition "
-            "(it comes with the Helm chart)"
-        )
 
 
 class Definitions:

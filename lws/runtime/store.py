@@ -24,6 +24,8 @@ Key = tuple[str, str]
 _DELETED = 10_000
 _UNBOUND = 1_000
 
+_LabelKey = Callable[[str, Object], Key | None]
+
 OnChange = Callable[[Object | None, Object | None], None]
 """A function that is called with (before, after) of one object; one of them may be None."""
 
@@ -90,10 +92,8 @@ class Store:
         self._trim, self._is_same = shared.trim, shared.is_same
         self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
         self._by_owner = _Index(_controller_uid)
-        # Indices by label; each is built at the first look-up of its label.
-        self._labelled: dict[str, _Index] = {}
-        self._pods: dict[str, _Index] = {}
-        self._terminating: dict[str, _Index] = {}
+        # Indices by label, and by the function that selects their objects.
+        self._labelled: dict[tuple[_LabelKey, str], _Index] = {}
         self._kept = _Index(_kept_key)
         self._indices = [self._by_owner, self._kept]
         # UIDs of deleted objects with the resourceVersion of the deletion. Late events must not re-add them.
@@ -146,18 +146,15 @@ class Store:
 
         Pods are excluded, as are ControllerRevisions that have a controller.
         """
-        index = self._labelled.get(label) or self._indexed(self._labelled, label, _label_key)
-        return index.find((namespace, value), kind)
+        return self._indexed(_label_key, label).find((namespace, value), kind)
 
     def labelled_pods(self, label: str, namespace: str, value: str) -> list[Object]:
-        """Return the pods with this label, regardless of owner. The first call builds an index."""
-        index = self._pods.get(label) or self._indexed(self._pods, label, _pod_key)
-        return index.find((namespace, value), "Pod")
+        """Return the pods with this label, regardless of owner."""
+        return self._indexed(_pod_key, label).find((namespace, value), "Pod")
 
     def terminating_pods(self, label: str, namespace: str, value: str) -> list[Object]:
         """Return the terminating pods that carry a label with this value and wait for their kubelet."""
-        index = self._terminating.get(label) or self._indexed(self._terminating, label, _terminating_key)
-        return index.find((namespace, value), "Pod")
+        return self._indexed(_terminating_key, label).find((namespace, value), "Pod")
 
     def kept(self, namespace: str, owner: str) -> list[Object]:
         """Return the pods whose controller has this name and that have a finalizer that decisions read."""
@@ -274,15 +271,15 @@ class Store:
             if not is_failed(pod) and not restarted_containers(pod):
                 self._nodes[_key(pod)] = node
 
-    def _indexed(
-        self, indices: dict[str, _Index], label: str, key_of: Callable[[str, Object], Key | None]
-    ) -> _Index:
-        """Build an index of all stored objects by one label."""
-        index = indices[label] = _Index(partial(key_of, label))
-        self._indices.append(index)
-        for objects in self._objects.values():
-            for obj in objects.values():
-                index.add(obj)
+    def _indexed(self, key_of: _LabelKey, label: str) -> _Index:
+        """Return the index by one label, which is built at the first look-up."""
+        index = self._labelled.get((key_of, label))
+        if index is None:
+            index = self._labelled[key_of, label] = _Index(partial(key_of, label))
+            self._indices.append(index)
+            for objects in self._objects.values():
+                for obj in objects.values():
+                    index.add(obj)
         return index
 
     def _add(self, obj: Object) -> None:

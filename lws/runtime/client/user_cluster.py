@@ -14,6 +14,9 @@ from lws.runtime.actions import Object, Reference
 from lws.runtime.client.connection import APPLY, JSON_PATCH, MERGE, Cluster, pages
 from lws.runtime.client.resources import DISAGGREGATED_SETS, ROLE_SCALERS
 
+_STRICT = {"fieldManager": "kubectl", "dryRun": "All", "fieldValidation": "Strict"}
+"""Query of a dry run that rejects unknown fields, as kubectl does."""
+
 
 class UserCluster(Cluster):
     """A connection with a user's rights. It holds no Lease, and each call waits for its response."""
@@ -54,22 +57,17 @@ class UserCluster(Cluster):
     async def try_create(self, obj: Object) -> dict[str, Any]:
         """Return the object that a create would store (dry run)."""
         path = self._resources[obj["kind"]].path(obj["metadata"]["namespace"])
-        return await self._request("POST", path, body=obj, query=_strict("kubectl"))
+        return await self._request("POST", path, body=obj, query=_STRICT)
 
     async def try_merge(self, target: Reference, patch: Object) -> dict[str, Any]:
         """Return the object that a merge patch would store (dry run)."""
-        return await self._patch(target, patch, MERGE, _strict("kubectl"))
+        return await self._patch(target, patch, MERGE, _STRICT)
 
     async def try_apply(self, intent: Object, *, force: bool) -> dict[str, Any]:
         """Return the object that `kubectl apply --server-side` would store (dry run)."""
-        query = {**_strict("kubectl"), "force": "true" if force else "false"}
+        query = {**_STRICT, "force": "true" if force else "false"}
         return await self._patch(Reference.to(intent), intent, APPLY, query)
 
 
 def _query(manager: str, dry_run: bool) -> dict[str, str]:
     return {"fieldManager": manager, **({"dryRun": "All"} if dry_run else {})}
-
-
-def _strict(manager: str) -> dict[str, str]:
-    """Return the query of a dry run that rejects unknown fields, as kubectl does."""
-    return {**_query(manager, dry_run=True), "fieldValidation": "Strict"}
