@@ -90,7 +90,7 @@ _COLLECTED: ContextVar[list[Change]] = ContextVar("changes of the current review
 
 
 def is_mutating(webhook: str) -> bool:
-    """Return whether a webhook is mutating: its handlers add changes, and get only an object's identity."""
+    """Return whether a webhook is mutating, so that its handlers may add changes."""
     return webhook.startswith(_MUTATING)
 
 
@@ -116,10 +116,3 @@ def patch_of(obj: Mapping[str, Any], changes: Iterable[Change]) -> list[Operatio
     for change in changes:
         changed = change(changed)
     return list(json_patch(obj, changed))
-
-
-def head_of(obj: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the identity of an object: apiVersion, kind and metadata."""
-    return (
-        None if obj is None else {key: obj[key] for key in ("apiVersion", "kind", "metadata") if key in obj}
-    )

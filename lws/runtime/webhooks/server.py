@@ -23,7 +23,7 @@ from lws import timing
 from lws.runtime.client.resources import Resource
 from lws.runtime.endpoints.metrics import ReviewSeries
 from lws.runtime.endpoints.tls_port import ServerTls, TlsPort, served_by
-from lws.runtime.webhooks.handlers import Handler, collected, head_of, is_mutating, patch_of
+from lws.runtime.webhooks.handlers import Handler, collected, is_mutating, patch_of
 
 # --- Translate admission reviews (admission.k8s.io/v1) for kopf, and kopf's answers for the API server.
 
@@ -334,7 +334,7 @@ async def reviewed(webhookfn: kopf.WebhookFn, webhook: str, resource: Resource, 
     review = review_in(body, resource)
     try:
         with collected() as changes:
-            response = await webhookfn(cast(Any, _for_kopf(review, webhook)), webhook=webhook)
+            response = await webhookfn(cast(Any, review), webhook=webhook)
         obj = review["request"]["object"]
         has_changes = changes and obj is not None and response["response"]["allowed"]
         return answer(review, response, patch_of(obj, changes) if has_changes else ())
@@ -344,14 +344,6 @@ async def reviewed(webhookfn: kopf.WebhookFn, webhook: str, resource: Resource, 
     except Exception as error:
         log.exception("review at /%s failed", webhook)
         return refusal(review, 500, f"{type(error).__name__} in webhook {webhook}: {error}")
-
-
-def _for_kopf(review: dict[str, Any], webhook: str) -> dict[str, Any]:
-    if not is_mutating(webhook):
-        return review
-    request = review["request"]
-    heads = {key: head_of(request[key]) for key in ("object", "oldObject")}
-    return {**review, "request": {**request, **heads}}
 
 
 # --- Dispatch reviews to the handlers of kopf's registry and build kopf's response. This replaces kopf's own

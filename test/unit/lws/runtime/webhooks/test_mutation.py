@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.runtime.webhooks.handlers import change_object, collected, head_of, is_mutating, patch_of
+from lws.runtime.webhooks.handlers import change_object, collected, is_mutating, patch_of
 
 
 def _name(name: str) -> Any:
@@ -46,11 +46,3 @@ def test_mutation_outside_a_review_raises() -> None:
 @pytest.mark.parametrize(("webhook", "answer"), [("mutate--v1-pod", True), ("validate--v1-pod", False)])
 def test_webhooks_that_mutate_objects(webhook: str, answer: bool) -> None:
     assert is_mutating(webhook) is answer
-
-
-def test_the_identity_of_an_object() -> None:
-    assert head_of({"kind": "Pod", "metadata": {"name": "a"}, "spec": {}}) == {
-        "kind": "Pod",
-        "metadata": {"name": "a"},
-    }
-    assert head_of(None) is None
