@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count, takewhile
+from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
 from lws.kube.metadata import (
@@ -234,12 +234,9 @@ def free_place(owner: Object, fingerprint: str, number: int, taken: Container[st
 
     Only the number changes. The key stays, because pods carry it and upstream computes it too.
     """
-    free = next(
-        attempt for attempt in _numbers(number) if revision_name(owner, fingerprint, attempt) not in taken
-    )
-    skipped = takewhile(lambda attempt: attempt != free, _numbers(number))
-    return Place(free, tuple(revision_name(owner, fingerprint, attempt) for attempt in skipped))
-
-
-def _numbers(number: int) -> Iterator[int]:
-    return (number + (step if step < _IN_A_ROW else 1 << (step - 1)) for step in count())
+    attempts = (number + (step if step < _IN_A_ROW else 1 << (step - 1)) for step in count())
+    free, skipped = next(attempts), list[str]()
+    while (name := revision_name(owner, fingerprint, free)) in taken:
+        skipped.append(name)
+        free = next(attempts)
+    return Place(free, tuple(skipped))

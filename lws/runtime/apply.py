@@ -140,13 +140,15 @@ class Outcome:
 
     errors: the failures. A sequence stops at its first one, or after a row of concurrent deletions. forced:
     the number of forced deletions. overtaken: whether another client changed an object first. Nothing failed,
-    but a further pass is needed. tallies: increments of counters for successful writes.
+    but a further pass is needed. tallies: increments of counters for successful writes. statuses: those that
+    are written last, by target, without those that a record has carried.
     """
 
     errors: list[ClusterError] = field(default_factory=list)
     forced: int = 0
     overtaken: bool = False
     tallies: list[Tally] = field(default_factory=list)
+    statuses: dict[str, Status] = field(default_factory=dict)
 
     @property
     def retry_after(self) -> float:
@@ -177,16 +179,15 @@ class Applier:
         Each sequence runs in order and stops at its first failure. Consecutive deletions of one kind run
         concurrently.
         """
-        outcome = Outcome()
-        statuses = {str(status.target): status for status in plan.statuses}
+        outcome = Outcome(statuses={str(status.target): status for status in plan.statuses})
         deleting = {action.target.uid for action in chain(*plan.sequences) if isinstance(action, Delete)}
         self._hooks.deleting.update(deleting)
         try:
-            running = (self._run(sequence, outcome, statuses, plan.owner) for sequence in plan.sequences)
+            running = (self._run(sequence, outcome, plan.owner) for sequence in plan.sequences)
             results = await asyncio.gather(*running, return_exceptions=True)
         finally:
             self._hooks.deleting.difference_update(deleting)
-        for status in statuses.values():
+        for status in outcome.statuses.values():
             if outcome.errors or not status.only_after_failure:
                 await self._write_status(status, outcome, plan.owner)
         for announce in plan.announce:
@@ -196,31 +197,21 @@ class Applier:
                 raise bug
         return outcome
 
-    async def _run(
-        self,
-        sequence: Sequence[Action],
-        outcome: Outcome,
-        statuses: dict[str, Status],
-        owner: Reference | None,
-    ) -> None:
+    async def _run(self, sequence: Sequence[Action], outcome: Outcome, owner: Reference | None) -> None:
         for deleted, group in groupby(
             sequence, lambda action: isinstance(action, Delete) and action.target.kind
         ):
             actions = tuple(group)
             # If they were deleted one after the other, other controllers would delete the last objects first.
             for step in [actions] if deleted else [(action,) for action in actions]:
-                if not await self._execute_concurrently(step, outcome, statuses, owner):
+                if not await self._execute_concurrently(step, outcome, owner):
                     return
 
     async def _execute_concurrently(
-        self,
-        actions: Sequence[Action],
-        outcome: Outcome,
-        statuses: dict[str, Status],
-        owner: Reference | None,
+        self, actions: Sequence[Action], outcome: Outcome, owner: Reference | None
     ) -> bool:
         """Carry out actions concurrently. Return False if the sequence must stop."""
-        executions = [self._execute(action, outcome, statuses, owner) for action in actions]
+        executions = [self._execute(action, outcome, owner) for action in actions]
         if len(executions) == 1:
             # As a task of its own, a single action would let other sequences go first.
             return await executions[0]
@@ -230,17 +221,15 @@ class Applier:
                 raise bug
         return all(results)
 
-    async def _execute(
-        self, action: Action, outcome: Outcome, statuses: dict[str, Status], owner: Reference | None
-    ) -> bool:
+    async def _execute(self, action: Action, outcome: Outcome, owner: Reference | None) -> bool:
         """Carry out one action. Return False if the sequence must stop."""
         try:
             if (
                 isinstance(action, Merge)
                 and action.subresource == "status"
-                and str(action.target) in statuses
+                and str(action.target) in outcome.statuses
             ):
-                await self._write_record(action, statuses, outcome)
+                await self._write_record(action, outcome)
             elif not await self._write_under_lock(action):
                 return False
         except Overtaken as error:
@@ -310,13 +299,13 @@ class Applier:
         else:
             self._hooks.put(stored)
 
-    async def _write_record(self, action: Merge, statuses: dict[str, Status], outcome: Outcome) -> None:
+    async def _write_record(self, action: Merge, outcome: Outcome) -> None:
         """Write a record and the rest of the status in one request instead of two."""
         log.debug("merge %s: %s", action.target, action.why)
-        status = statuses[str(action.target)]
+        status = outcome.statuses[str(action.target)]
         joined = replace(status, patch={**status.patch, **action.patch["status"]})
         await self._merge_status(joined, outcome)
-        del statuses[str(action.target)]
+        del outcome.statuses[str(action.target)]
         for announce in status.announce:
             self._recorder.announce(announce)
 

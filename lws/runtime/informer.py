@@ -144,7 +144,9 @@ class Informer:
             began, retry_after = self._clock(), 0.0
             try:
                 if not self._version:
-                    await self._list()
+                    self._version = await self._read()
+                    self._heard_at = self._read_at = self._clock()
+                    self.listed.set()
                 await self._watch()
             except ClusterError as error:
                 level = logging.INFO if isinstance(error, Gone) else logging.WARNING
@@ -159,11 +161,6 @@ class Informer:
             failures = 0 if self._has_heard or has_lasted else failures + 1
             delay = max(retry_after, timing.STREAM_BACKOFF.after(failures) * random.uniform(0.5, 1.0))
             await asyncio.sleep(delay)
-
-    async def _list(self) -> None:
-        self._version = await self._read()
-        self._heard_at = self._read_at = self._clock()
-        self.listed.set()
 
     async def _read(self) -> str:
         """List all objects with consistent reads, store them, and return the version of the list."""

@@ -70,16 +70,14 @@ class CertificateDirectory:
             self._install(certificate, key)
         except (OSError, ValueError) as error:
             self._on_read(False)
-            self._complain(f"no certificate from {self._certificate.parent}: {error}")
+            complaint = f"no certificate from {self._certificate.parent}: {error}"
+            if complaint != self._complaint:
+                log.warning("%s; retrying every %.0f s", complaint, timing.CERTIFICATE_FILES_SECONDS)
+            self._complaint = complaint
             return
         self._loaded, self._served, self._expires, self._complaint = signature, certificate, expires, ""
         self._on_read(True)
         log.info("webhooks are served with a certificate that expires on %s", expires)
-
-    def _complain(self, complaint: str) -> None:
-        if complaint != self._complaint:
-            log.warning("%s; retrying every %.0f s", complaint, timing.CERTIFICATE_FILES_SECONDS)
-        self._complaint = complaint
 
 
 def _signature(path: Path) -> tuple[int, int, int]:
