@@ -46,7 +46,6 @@ class Refusals:
         self._refused: dict[_NamespacedName, dict[_Key, _Refused]] = {}
 
     def record(self, action: Action, error: ApiError, owner: Reference) -> None:
-        """Record a rejected action."""
         verb, otherwise, word = _verb(action)
         kind, name, _ = key = _key(action)
         is_reported = getattr(action, "failure", None) is not None

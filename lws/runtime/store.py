@@ -126,7 +126,6 @@ class Store:
         return _version(stored) if stored is not None and is_stored else 0
 
     def of_kind(self, kind: str) -> tuple[Object, ...]:
-        """Return all objects of a kind."""
         return tuple(self._objects[kind].values())
 
     def sizes(self) -> dict[str, int]:

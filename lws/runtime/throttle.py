@@ -71,7 +71,6 @@ class Throttle:
         self._restoring: set[str] = set()
 
     def record_write(self, obj: Mapping[str, Any]) -> None:
-        """Record the result of a write."""
         uid = obj["metadata"]["uid"]
         self.record_arrival(uid)
         # A record that a pass over a group writes to the status must not delay the waiting status further.

@@ -265,7 +265,6 @@ class Cluster:
         return self._transport.session_of_another_client(self._user_agent)
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._session.close()
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:

@@ -60,7 +60,6 @@ class PlainServer:
         return port
 
     async def stop(self) -> None:
-        """Close the port."""
         await self._runner.cleanup()
 
 

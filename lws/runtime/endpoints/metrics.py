@@ -111,7 +111,6 @@ class Metrics:
             gauge.set(keys.get((standing.kind, standing.word), 0))
 
     def observe_forced(self, pods: int) -> None:
-        """Count pods that were force-deleted."""
         self._forced.inc(pods)
 
     @property
@@ -143,8 +142,6 @@ class _ControllerSeries:
 
 
 class PassSeries:
-    """Series about passes."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         self._by_controller: dict[str, _ControllerSeries] = {}
         make = _Maker(registry, ("controller",))
@@ -169,7 +166,6 @@ class PassSeries:
             self._of(name)
 
     def begun(self, controller: str) -> None:
-        """Record that a pass began."""
         self._of(controller).running += 1
 
     def ended(self, controller: str, result: str, seconds: float) -> None:
@@ -211,8 +207,6 @@ Expiry = Callable[[], datetime | None]
 
 
 class ProcessSeries(Collector):
-    """Series about the process."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         make = _Maker(registry)
         self._leading = make.gauge(
@@ -240,7 +234,6 @@ class ProcessSeries(Collector):
         self._requests.labels(str(code), method, host).inc()
 
     def built(self, version: str, commit: str, python: str) -> None:
-        """Set the build information."""
         self._build.labels(version, commit, python).set(1)
 
     def certificate_read(self, is_good: bool) -> None:
@@ -293,8 +286,6 @@ DECISIONS = ("allowed", "denied", "failed")
 
 
 class ReviewSeries:
-    """Series about reviews."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         make, of_all = _Maker(registry, ("webhook",)), _Maker(registry)
         self._requests = make.counter(
@@ -387,7 +378,6 @@ class QueueSeries:
         queue.due[key] = self._clock()
 
     def begun(self, key: Key) -> None:
-        """Record that a pass begins."""
         queue, now = self._of_kind[key.kind], self._clock()
         queue.waited.observe(now - queue.due.pop(key, now))
         queue.running[key] = now
@@ -397,12 +387,10 @@ class QueueSeries:
         self._of_kind[key.kind].due.pop(key, None)
 
     def ended(self, key: Key) -> None:
-        """Record that a pass has ended."""
         queue, now = self._of_kind[key.kind], self._clock()
         queue.worked.observe(now - queue.running.pop(key, now))
 
     def retried(self, key: Key) -> None:
-        """Record that a pass failed and will be retried."""
         self._of_kind[key.kind].retries.inc()
 
     def _of(self, controller: str) -> _Queue:

@@ -10,6 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from prometheus_client import CollectorRegistry, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -270,16 +271,14 @@ def _values(series: WorkloadSeries, record: _Record) -> Mapping[tuple[str, ...],
         value = record.rolling_since if series.word == ROLLOUT_START else record.last_start
         return {(): value} if value is not None else {}
     values_by_label: dict[str, float] = dict.fromkeys(series.values or (() if series.label else ("",)), 0.0)
-    for word, label, value in _numbers(series, record):
+    for (word, label), value in _numbers(series, record):
         if word == series.word:
             values_by_label[label] = values_by_label.get(label, 0.0) + value
     return {((label,) if series.label else ()): value for label, value in values_by_label.items()}
 
 
-def _numbers(series: WorkloadSeries, record: _Record) -> Iterator[tuple[str, str, float]]:
+def _numbers(series: WorkloadSeries, record: _Record) -> Iterable[tuple[tuple[str, str], float]]:
     if series.is_counter:
-        yield from ((word, label, count) for (word, label), count in record.counts.items())
-        return
-    for figures in (record.own, *record.parts.values()):
-        if figures is not None:
-            yield from ((word, label, number) for (word, label), number in figures.numbers.items())
+        return record.counts.items()
+    parts = (record.own, *record.parts.values())
+    return chain.from_iterable(part.numbers.items() for part in parts if part is not None)
