@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -124,9 +123,10 @@ class Loop:
         self._clock = clock
         self._passes_over = passes_over
         self._metrics = metrics
+        # By key, if its last plan had any.
         self._stuck_pods: dict[Key, int] = {}
         self._standing: dict[Key, frozenset[str]] = {}
-        self._standings: Counter[tuple[str, str]] = Counter()
+        metrics.watch(lambda: sum(self._stuck_pods.values()), self._count_keys)
         # Keys with a running pass whose namespace has not been lost since the pass began.
         self._current: set[Key] = set()
         self._pass_load = costs.PassLoad()
@@ -171,8 +171,7 @@ class Loop:
         began = self._clock()
         snapshot = await kind.observe(key.namespace, key.name, datetime.now(UTC))
         if snapshot is None:
-            self._count_stuck(key, 0)
-            self._count_standing(key, frozenset())
+            self._record(key, 0, frozenset())
             self._metrics.workloads.gone(key)
             log.debug("no object of that name")
             # No delay for an object that is recreated under this name, such as the next leader of a group.
@@ -181,8 +180,7 @@ class Loop:
         _describe(kind, snapshot, plan)
         # If the namespace was lost meanwhile, another manager shows these figures; nothing here resets them.
         if key in self._current:
-            self._count_stuck(key, plan.stuck_pods)
-            self._count_standing(key, plan.standing)
+            self._record(key, plan.stuck_pods, plan.standing)
             if plan.is_left_alone:
                 self._metrics.workloads.gone(key)
             else:
@@ -211,29 +209,20 @@ class Loop:
     def forget(self, is_meant: Callable[[str], bool]) -> None:
         """Stop counting stuck pods and states of lost namespaces, because their next leader counts them."""
         self._current = {key for key in self._current if not is_meant(key.namespace)}
-        for key in [key for key in self._stuck_pods if is_meant(key.namespace)]:
-            del self._stuck_pods[key]
-        self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))
-        for key in [key for key in self._standing if is_meant(key.namespace)]:
-            self._count_standing(key, frozenset())
+        for key in [key for key in (*self._stuck_pods, *self._standing) if is_meant(key.namespace)]:
+            self._record(key, 0, frozenset())
         self._metrics.workloads.forget(is_meant)
 
-    def _count_stuck(self, key: Key, pods: int) -> None:
-        if pods == self._stuck_pods.get(key, 0):
-            return
-        self._stuck_pods[key] = pods
-        if not pods:
-            del self._stuck_pods[key]
-        self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))
-
-    def _count_standing(self, key: Key, standing: frozenset[str]) -> None:
-        former = self._standing.pop(key, frozenset())
+    def _record(self, key: Key, stuck_pods: int, standing: frozenset[str]) -> None:
+        self._stuck_pods.pop(key, None)
+        self._standing.pop(key, None)
+        if stuck_pods:
+            self._stuck_pods[key] = stuck_pods
         if standing:
             self._standing[key] = standing
-        if standing != former:
-            self._standings.update((key.kind, word) for word in standing - former)
-            self._standings.subtract((key.kind, word) for word in former - standing)
-            self._metrics.observe_standings(self._standings)
+
+    def _count_keys(self, kind: str, word: str) -> int:
+        return sum(key.kind == kind and word in standing for key, standing in self._standing.items())
 
 
 def _describe(kind: Kind, snapshot: Any, plan: Plan) -> None:

@@ -95,20 +95,17 @@ class Metrics:
         )
         self._forced = make.counter("lws_pods_deleted_by_force", "Pods force-deleted on lost nodes.")
 
-    def observe_stuck_pods(self, pods: int) -> None:
-        """Set the number of pods that lost nodes hold, over all groups."""
-        self._stuck_pods.set(pods)
-
     def count(self, standings: Iterable[KeyState]) -> None:
         """Add a gauge for each state. Existing gauges are kept."""
         for standing in standings:
             if standing not in self._standings:
                 self._standings[standing] = self._make.gauge(standing.series, standing.documentation)
 
-    def observe_standings(self, keys: Mapping[tuple[str, str], int]) -> None:
-        """Set the number of keys in each state, by kind and word."""
+    def watch(self, stuck_pods: Callable[[], int], keys: Callable[[str, str], int]) -> None:
+        """Show these numbers of pods that lost nodes hold and of keys, by kind and word, on each scrape."""
+        self._stuck_pods.set_function(stuck_pods)
         for standing, gauge in self._standings.items():
-            gauge.set(keys.get((standing.kind, standing.word), 0))
+            gauge.set_function(partial(keys, standing.kind, standing.word))
 
     def observe_forced(self, pods: int) -> None:
         self._forced.inc(pods)

@@ -18,7 +18,7 @@ def metrics() -> Metrics:
 
 def test_pods_of_lost_nodes(metrics: Metrics) -> None:
     assert "lws_pods_held_by_lost_nodes 0.0" in _lines(metrics)
-    metrics.observe_stuck_pods(3)
+    metrics.watch(lambda: 3, lambda kind, word: 0)
     metrics.observe_forced(2)
     metrics.observe_forced(1)
     assert "lws_pods_held_by_lost_nodes 3.0" in _lines(metrics)
@@ -29,11 +29,12 @@ def test_gauges_of_each_kind_of_workload(metrics: Metrics) -> None:
     late = KeyState("fleet", "Late", "fleets_late", "Fleets that are late.")
     metrics.count([late])
     assert "fleets_late 0.0" in _lines(metrics)
-    metrics.observe_standings({("fleet", "Late"): 2, ("fleet", "Early"): 5, ("set", "Late"): 7})
+    keys = {("fleet", "Late"): 2, ("fleet", "Early"): 5, ("set", "Late"): 7}
+    metrics.watch(lambda: 0, lambda kind, word: keys.get((kind, word), 0))
     assert "fleets_late 2.0" in _lines(metrics)
     metrics.count([late])
     assert "fleets_late 2.0" in _lines(metrics), "the next engine counts on"
-    metrics.observe_standings({})
+    keys.clear()
     assert "fleets_late 0.0" in _lines(metrics)
 
 
