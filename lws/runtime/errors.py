@@ -1,10 +1,15 @@
-"""Errors of requests to the API server: `ClusterError`, and `ApiError` if the server has responded."""
+"""Responses of the API server: JSON objects, and errors (`ClusterError`; `ApiError` if it has responded)."""
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
+
+import orjson
 
 from lws import timing
 from lws.kube.conditions import ADMISSION_WORDS
@@ -137,3 +142,63 @@ def _seconds(retry_after: object) -> float | None:
     except ValueError:
         return None
     return min(seconds, timing.LONGEST_RETRY_AFTER_SECONDS) if 0 <= seconds < math.inf else None
+
+
+# --- Parse a response into a JSON object or an error.
+
+
+_DEEPEST = 100
+"""Maximum depth of JSON. A list of Kubernetes objects has a third of it."""
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
+
+
+def decoded(raw: bytes, request: str) -> dict[str, Any]:
+    """Return the JSON object in a successful response to `request`.
+
+    Raises Unreachable for anything else: a proxy has responded and not the API server.
+    """
+    payload = _json(raw)
+    if not isinstance(payload, dict):
+        raise Unreachable(f"{request}: the response is not a JSON object: {_start_of(raw)}")
+    return payload
+
+
+def error_of(status: int, raw: bytes, retry_after: str | None) -> ApiError:
+    """Return the exception for a response with an error status. retry_after: the Retry-After header."""
+    body = _json(raw)
+    fallback = _start_of(raw) or f"HTTP {status}"
+    return api_error(status, body if isinstance(body, dict) else None, fallback, retry_after)
+
+
+def _json(raw: bytes) -> Any:
+    """Decode JSON tolerantly; return None if that fails.
+
+    The API server checks only the syntax of a ControllerRevision's data. An invalid character, or a thousand
+    nested lists, must not make the whole collection unreadable.
+    """
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        with suppress(ValueError, RecursionError):
+            return json.loads(_shallow(raw))
+    return None
+
+
+def _shallow(raw: bytes) -> bytes:
+    """Return the same JSON, with null for everything that is nested too deeply."""
+    parts: list[bytes] = []
+    depth, start = 0, 0
+    for token in _TOKENS.finditer(raw):
+        if token[0] in (b"{", b"["):
+            depth += 1
+            if depth == _DEEPEST + 1:
+                parts += (raw[start : token.start()], b"null")
+        elif token[0] in (b"}", b"]"):
+            depth -= 1
+            if depth == _DEEPEST:
+                start = token.end()
+    return b"".join((*parts, raw[start:]))
+
+
+def _start_of(raw: bytes) -> str:
+    return re.sub(rb"\s+", b" ", raw[:200]).decode(errors="replace")

@@ -17,9 +17,9 @@ from typing import Any
 
 from lws import timing
 from lws.kube.metadata import uid_of, version_number
-from lws.runtime.client.connection import Cluster, decoded, pages
+from lws.runtime.client.connection import Cluster, pages
 from lws.runtime.client.resources import Resource, Workload
-from lws.runtime.errors import ApiError, ClusterError, Gone, Throttled, api_error
+from lws.runtime.errors import ApiError, ClusterError, Gone, Throttled, api_error, decoded
 from lws.runtime.store import Store
 
 # --- Detect that the cluster went back to an older state, as it does if etcd is restored from a backup.

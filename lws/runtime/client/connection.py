@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import math
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,72 +28,13 @@ from lws import timing
 from lws.runtime.actions import Object, Propagation, Reference, Verbatim
 from lws.runtime.client.resources import RESOURCES, Resource, namespace_in
 from lws.runtime.client.transport import Request, Transport
-from lws.runtime.errors import ApiError, NotLeading, Unreachable, api_error
-
-# --- Parse a response of the API server into a JSON object, or raise a `ClusterError`.
-
-
-_DEEPEST = 100
-"""Maximum depth of JSON. A list of Kubernetes objects has a third of it."""
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
-
-
-def decoded(raw: bytes, request: str) -> dict[str, Any]:
-    """Return the JSON object in a successful response to `request`.
-
-    Raises Unreachable for anything else: a proxy has responded and not the API server.
-    """
-    payload = _json(raw)
-    if not isinstance(payload, dict):
-        raise Unreachable(f"{request}: the response is not a JSON object: {_start_of(raw)}")
-    return payload
+from lws.runtime.errors import ApiError, NotLeading, Unreachable, decoded, error_of
 
 
 async def raise_for(response: aiohttp.ClientResponse) -> None:
     """Raise the exception for a response with an error status."""
     if response.status >= 400:
         raise error_of(response.status, await response.read(), response.headers.get("Retry-After"))
-
-
-def error_of(status: int, raw: bytes, retry_after: str | None) -> ApiError:
-    """Return the exception for a response with an error status. retry_after: the Retry-After header."""
-    body = _json(raw)
-    fallback = _start_of(raw) or f"HTTP {status}"
-    return api_error(status, body if isinstance(body, dict) else None, fallback, retry_after)
-
-
-def _json(raw: bytes) -> Any:
-    """Decode JSON tolerantly; return None if that fails.
-
-    The API server checks only the syntax of a ControllerRevision's data. An invalid character, or a thousand
-    nested lists, must not make the whole collection unreadable.
-    """
-    try:
-        return orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        with suppress(ValueError, RecursionError):
-            return json.loads(_shallow(raw))
-    return None
-
-
-def _shallow(raw: bytes) -> bytes:
-    """Return the same JSON, with null for everything that is nested too deeply."""
-    parts: list[bytes] = []
-    depth, start = 0, 0
-    for token in _TOKENS.finditer(raw):
-        if token[0] in (b"{", b"["):
-            depth += 1
-            if depth == _DEEPEST + 1:
-                parts += (raw[start : token.start()], b"null")
-        elif token[0] in (b"}", b"]"):
-            depth -= 1
-            if depth == _DEEPEST:
-                start = token.end()
-    return b"".join((*parts, raw[start:]))
-
-
-def _start_of(raw: bytes) -> str:
-    return re.sub(rb"\s+", b" ", raw[:200]).decode(errors="replace")
 
 
 # --- Limit the rate of writes by a token bucket (`clientConnection.qps` and `.burst`), and the rate of Lease

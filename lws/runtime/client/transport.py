@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-import orjson
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
 from yarl import URL
 
 from lws import timing
-from lws.runtime.errors import ClusterError, Unreachable, api_error
+from lws.runtime.errors import ClusterError, Unreachable, error_of
 
 # --- Keep credentials current: load new ones before they expire, and after the API server rejects them.
 
@@ -258,20 +257,12 @@ async def _wait_if_throttled(
     """
     response = await send(request)
     if response.status == _TOO_MANY:
-        error = api_error(_TOO_MANY, await _json_of(response), "", response.headers.get("Retry-After"))
+        error = error_of(_TOO_MANY, await response.read(), response.headers.get("Retry-After"))
         await asyncio.sleep(error.retry_after or 0.0)
         raise aiohttp.ClientConnectionError(
             f"{request.method} {request.url.origin()}: too many requests (429)"
         )
     return response
-
-
-async def _json_of(response: aiohttp.ClientResponse) -> dict[str, Any] | None:
-    try:
-        body = orjson.loads(await response.read())
-    except orjson.JSONDecodeError:
-        return None
-    return body if isinstance(body, dict) else None
 
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.runtime.client.connection import decoded, error_of
-from lws.runtime.errors import ApiError, Conflict, NotFound, Throttled, Unreachable
+from lws.runtime.errors import ApiError, Conflict, NotFound, Throttled, Unreachable, decoded, error_of
 
 
 def test_an_object() -> None:
