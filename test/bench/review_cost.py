@@ -37,7 +37,7 @@ from lws.runtime.client.resources import PODS
 from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.endpoints.tls_port import ServerTls
 from lws.runtime.webhooks.handlers import patch_of, register
-from lws.runtime.webhooks.server import Address, AdmissionServer, Dispatcher, review_in, reviewed
+from lws.runtime.webhooks.server import AdmissionServer, Dispatcher, review_in, reviewed
 from test.unit.builders import make_worker_pod
 
 _ROUNDS, _REVIEWS, _WARM = 7, 2000, 300
@@ -166,7 +166,7 @@ class _Cost:
     async def _served(self, certificates: Certificates, handler: Any) -> float:
         tls, metrics = ServerTls(TlsSettings()), Metrics()
         tls.install(certificates.server.certificate, certificates.server.key)
-        server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls, metrics.reviews)
+        server = AdmissionServer("127.0.0.1", 0, ENDPOINTS, tls, metrics.reviews)
         metrics.reviews.serve(ENDPOINTS, server.in_flight)
         serving = asyncio.create_task(server.run())
         async with aclosing(server(handler)) as opened:

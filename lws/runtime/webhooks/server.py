@@ -12,7 +12,6 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import kopf
@@ -167,14 +166,6 @@ _MOST_CLIENTS = 128
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A listen address. An empty host is every interface, port 0 any free port."""
-
-    host: str = ""
-    port: int = 9443
-
-
 class _HttpError(Exception):
     """An HTTP error in place of an answer, with a message of one line.
 
@@ -194,18 +185,20 @@ class _HttpError(Exception):
 class AdmissionServer:
     """The admission server for kopf (`settings.admission.server`).
 
-    endpoints: the reviewed resource by handler id. tls: the TLS side of the server. The port opens once it
-    has a certificate. observer: the series that count every answer.
+    host, port: the address to listen at. An empty host is every interface, port 0 any free port. endpoints:
+    the reviewed resource by handler id. tls: the TLS side of the server. The port opens once it has a
+    certificate. observer: the series that count every answer.
     """
 
     def __init__(
         self,
-        address: Address,
+        host: str,
+        port: int,
         endpoints: Mapping[str, Resource],
         tls: ServerTls,
         observer: ReviewSeries | None = None,
     ) -> None:
-        self._address = address
+        self._host, self._configured_port = host, port
         self._endpoints = endpoints
         self._tls = tls
         self._observer = observer
@@ -230,7 +223,7 @@ class AdmissionServer:
         """
         self._webhookfn = webhookfn
         await self._opened.wait()
-        yield kopf.WebhookClientConfig(url=f"https://{self._address.host or 'localhost'}:{self.port}")
+        yield kopf.WebhookClientConfig(url=f"https://{self._host or 'localhost'}:{self.port}")
         await asyncio.Event().wait()
 
     def in_flight(self, webhook: str) -> int:
@@ -246,8 +239,8 @@ class AdmissionServer:
         await runner.setup()
         port = self._tls_port = TlsPort(served_by(runner), self._tls.context, _MOST_CLIENTS)
         try:
-            host = self._address.host or None
-            port.open(host, self._address.port)
+            host = self._host or None
+            port.open(host, self._configured_port)
             self.port = port.port
             log.info("webhooks listen on %s port %d", host or "all interfaces", self.port)
             self._opened.set()

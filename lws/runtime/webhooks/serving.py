@@ -14,7 +14,7 @@ from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import Resource
 from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.endpoints.tls_port import ServerTls
-from lws.runtime.webhooks.server import Address, AdmissionServer
+from lws.runtime.webhooks.server import AdmissionServer
 
 # Upstream's name for the controller that renews certificates.
 _CONTROLLER = "cert-rotator"
@@ -30,8 +30,7 @@ class Serving:
         self._tls = ServerTls(settings.tls)
         self._metrics = metrics
         self._certificates = self._supplier(settings, cluster)
-        address = Address(webhook.host, webhook.port)
-        self._server = AdmissionServer(address, endpoints, self._tls, metrics.reviews)
+        self._server = AdmissionServer(webhook.host, webhook.port, endpoints, self._tls, metrics.reviews)
         metrics.reviews.serve(endpoints, self._server.in_flight)
         metrics.passes.serve([_CONTROLLER], at_once=1)
         metrics.process.watch_certificate("webhook", lambda: self._certificates.expires)

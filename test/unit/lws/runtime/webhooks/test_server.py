@@ -28,7 +28,7 @@ from lws.runtime.certificates.serving_certificate import Certificates
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS
 from lws.runtime.endpoints.tls_port import ServerTls
 from lws.runtime.webhooks.handlers import register
-from lws.runtime.webhooks.server import MAX_BODY_BYTES, Address, AdmissionServer, reviewed
+from lws.runtime.webhooks.server import MAX_BODY_BYTES, AdmissionServer, reviewed
 
 JSON = {"Content-Type": "application/json"}
 ENDPOINTS = {"mutate--v1-pod": PODS, "validate-sets": LEADERWORKERSETS}
@@ -105,7 +105,7 @@ async def running(certificates: Certificates) -> AsyncIterator[Running]:
     tls = ServerTls(TlsSettings())
     tls.install(certificates.server.certificate, certificates.server.key)
     observer = Observer()
-    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls, observer)
+    server = AdmissionServer("127.0.0.1", 0, ENDPOINTS, tls, observer)
     up = Running(server, tls, Kopf())
     up.answers = observer.answers
     async with (
@@ -131,7 +131,7 @@ async def opened(server: AdmissionServer) -> AsyncIterator[None]:
 
 async def test_the_port_opens_once_there_is_a_certificate(certificates: Certificates) -> None:
     tls = ServerTls(TlsSettings())
-    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls)
+    server = AdmissionServer("127.0.0.1", 0, ENDPOINTS, tls)
     async with opened(server), aclosing(server(Kopf())) as configurations:
         starting = asyncio.ensure_future(anext(configurations))
         for _ in range(20):
@@ -191,12 +191,12 @@ async def test_connections_are_drained_before_the_port_closes(running: Running) 
 
 
 async def test_a_port_that_never_opened_closes_at_once() -> None:
-    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, ServerTls(TlsSettings()))
+    server = AdmissionServer("127.0.0.1", 0, ENDPOINTS, ServerTls(TlsSettings()))
     await asyncio.wait_for(server.close_gently(3600), 60)
 
 
 async def test_reviews_before_kopf_runs_are_refused_with_a_reason(running: Running) -> None:
-    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, running.tls)
+    server = AdmissionServer("127.0.0.1", 0, ENDPOINTS, running.tls)
     async with opened(server):
         while server.port is None:
             await asyncio.sleep(0)
@@ -211,7 +211,7 @@ async def test_reviews_before_kopf_runs_are_refused_with_a_reason(running: Runni
 
 async def test_a_port_in_use_is_an_error(running: Running) -> None:
     assert running.server.port is not None
-    server = AdmissionServer(Address("127.0.0.1", running.server.port), ENDPOINTS, running.tls)
+    server = AdmissionServer("127.0.0.1", running.server.port, ENDPOINTS, running.tls)
     with pytest.raises(OSError, match=r"(?i)address already in use"):
         await server.run()
     assert not server.is_listening
@@ -405,7 +405,7 @@ async def test_reviews_in_flight_are_counted_and_finished(running: Running) -> N
         await may_leave.wait()
         return await answer(request, **options)
 
-    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, running.tls)
+    server = AdmissionServer("127.0.0.1", 0, ENDPOINTS, running.tls)
     serving = asyncio.create_task(server.run())
     await anext(server(slow))
     call = asyncio.create_task(
