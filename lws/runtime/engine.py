@@ -82,6 +82,8 @@ class Engine:
             [table for registration in surroundings.registrations for table in registration.reads],
             self._is_current,
         )
+        # For /debug.
+        self.queued, self.cached = self._queue.counts, self._store.sizes
         source = Source(cluster, self._rollback)
         self._locks = OwnerLocks()
         self._recorders = [
@@ -166,14 +168,6 @@ class Engine:
         for controller in self._controllers:
             checks |= controller.checks
         return checks
-
-    def queued(self) -> dict[str, int]:
-        """Return the number of keys by state (see `Queue.counts`)."""
-        return self._queue.counts()
-
-    def cached(self) -> dict[str, int]:
-        """Return the number of stored objects by kind."""
-        return self._store.sizes()
 
     def not_listed(self) -> str | None:
         """Name the streams that have not listed yet, for the readiness probe; None if all have."""

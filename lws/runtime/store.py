@@ -89,7 +89,7 @@ class Store:
         self.unserved: set[str] = set()
         self.is_current = is_current
         shared = SharedKinds(reads)
-        self._trim, self._is_same = shared.trim, shared.is_same
+        self.trimmed, self._is_same = shared.trim, shared.is_same
         self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
         self._by_owner = _Index(_controller_uid)
         # Indices by label, and by the function that selects their objects.
@@ -109,10 +109,6 @@ class Store:
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return the object with this name; None if it is not stored."""
         return self._objects[kind].get((namespace, name))
-
-    def trimmed(self, obj: Mapping[str, Any]) -> Object:
-        """Return the part of an object that the store keeps."""
-        return self._trim(obj)
 
     def has(self, kind: str, namespace: str, name: str, uid: str) -> bool:
         """Return whether the store has the object with this name and UID."""
@@ -179,7 +175,7 @@ class Store:
 
     def put(self, obj: Mapping[str, Any]) -> None:
         """Store the state of an object, unless the same or a newer state is stored."""
-        trimmed = self._trim(obj)
+        trimmed = self.trimmed(obj)
         kind, key, uid = trimmed["kind"], _key(trimmed), trimmed["metadata"]["uid"]
         version = _version(trimmed)
         # An equal version is stored: when an object loses its label, the stream reports its deletion with the

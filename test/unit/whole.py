@@ -231,7 +231,7 @@ def doubled(stores: ModuleType, observers: ModuleType) -> Iterator[Reads]:
     class Whole(Store):
         def __init__(self) -> None:
             super().__init__(lambda before, after: None, ())
-            self._trim, self._is_same = reads.watched, lambda before, after: False
+            self.trimmed, self._is_same = reads.watched, lambda before, after: False
 
     class Mirrored(Store):
         def __init__(self, *args: Any) -> None:
