@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import kopf
 
@@ -125,7 +125,7 @@ async def run_operator(
     )
     on_start()
     try:
-        await kopf.run_tasks(tasks, ignored=_Everything())
+        await kopf.run_tasks(tasks, ignored=cast(Any, _Everything()))
     finally:
         await cancel(_streams_of_kopf())
 
@@ -154,8 +154,8 @@ def _is_of_kopf(task: asyncio.Task[Any]) -> bool:
     return code is not None and Path(code.co_filename).is_relative_to(_KOPF)
 
 
-class _Everything(Collection[Any]):
-    """A collection that contains every object.
+class _Everything:
+    """A collection that contains every object, which is all that kopf asks of it.
 
     kopf takes each task that started after its own tasks for one of its own and would cancel it at the end:
     passes, and connections of clients.
@@ -163,9 +163,3 @@ class _Everything(Collection[Any]):
 
     def __contains__(self, task: object) -> bool:
         return True
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
