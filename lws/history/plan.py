@@ -198,10 +198,9 @@ def _filled(codec: Codec[C]) -> tuple[list[Revision[C]], list[Create], bool]:
     filled, creates, is_desired = list[Revision[C]](), list[Create](), False
     generation = metadata_of(codec.owner).get("generation", 0)
     for rebuilt in codec.rebuilt():
-        place = _place(codec, codec.fingerprint(rebuilt), filled)
-        revision = draft(
-            codec.owner, codec.fingerprint(rebuilt), place.number, rebuilt.record, rebuilt.key, generation
-        )
+        fingerprint = codec.fingerprint(rebuilt)
+        place = _place(codec, fingerprint, filled)
+        revision = draft(codec.owner, fingerprint, place.number, rebuilt.record, rebuilt.key, generation)
         why = f"{codec.format.children} run under key {rebuilt.key}, which no revision records"
         announce = codec.announce_rebuilt(revision, rebuilt.guessed)
         creates.append(_create(codec, revision, place, why, announce))
@@ -245,13 +244,10 @@ def _create(
     codec: Codec[C], revision: Revision[C], place: Place, why: str, announce: tuple[Announce, ...]
 ) -> Create:
     """Return the create, with an Event for each name that was skipped and will not be garbage-collected."""
-    owner = codec.owner
+    owner, former_set = codec.owner, (codec.owner["kind"], name_of(codec.owner))
     for existing in codec.taken_revisions:
         controller = controller_of(existing) or {}
-        is_of_a_former_set = (controller.get("kind"), controller.get("name")) == (
-            owner["kind"],
-            name_of(owner),
-        )
+        is_of_a_former_set = (controller.get("kind"), controller.get("name")) == former_set
         if name_of(existing) in place.skipped and not is_of_a_former_set:
             note = (
                 f"{existing_note(existing)}: the revision is recorded as {revision.name} instead, with the "

@@ -57,9 +57,8 @@ def loss_of(name: str, node: Mapping[str, Any] | None) -> Loss | None:
     conditions = (node.get("status") or {}).get("conditions")
     if is_true(conditions, "Ready"):
         return None
-    if any(
-        taint.get("key") == OUT_OF_SERVICE_TAINT for taint in (node.get("spec") or {}).get("taints") or ()
-    ):
+    taints = (node.get("spec") or {}).get("taints") or ()
+    if any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints):
         return Loss(name, "is tainted as out of service", is_collected=True)
     changed = (find(conditions, "Ready") or {}).get("lastTransitionTime")
     since = moment_of(changed or metadata_of(node).get("creationTimestamp"))

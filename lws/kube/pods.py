@@ -168,21 +168,15 @@ def left_pending_at(pod: Mapping[str, Any], exempt: Collection[str] = ()) -> str
     exempt: names of containers whose restarts do not count. For them, only a known first start counts: a
     later start would make a failure of another container look like part of the pod's start.
     """
-    return max(
-        (
-            _first_start(container_status, exempt)
-            for container_status in _status(pod).get("containerStatuses") or ()
-        ),
-        default="",
-    )
+    entries = _status(pod).get("containerStatuses") or ()
+    return max((_first_start(entry, exempt) for entry in entries), default="")
 
 
 def first_start_of(pod: Mapping[str, Any], containers: Collection[str]) -> str:
     """Return the latest first start of these containers, but for those restarted twice; empty if none."""
     entries = _status(pod).get("containerStatuses") or ()
-    return max(
-        (_first_start(entry, containers) for entry in entries if entry.get("name") in containers), default=""
-    )
+    starts = (_first_start(entry, containers) for entry in entries if entry.get("name") in containers)
+    return max(starts, default="")
 
 
 def _first_start(entry: Mapping[str, Any], exempt: Collection[str]) -> str:
