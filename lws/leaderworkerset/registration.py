@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +14,6 @@ from lws.kube.field_errors import FieldError, Refused
 from lws.kube.metadata import controller_of, copied, is_terminating, labels_of, metadata_of
 from lws.leaderworkerset.admission import defaulting, pod
 from lws.leaderworkerset.admission import validation as leaderworkerset
-from lws.leaderworkerset.admission.pod import FormerNode
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.group.exhaustion import Abandoned
 from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider, Marks, workload_marks
@@ -24,11 +23,7 @@ from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.observe.failed_creates import BackgroundTasks
 from lws.leaderworkerset.observe.former_node import former_node, node_for_review
 from lws.leaderworkerset.observe.gangs import Gangs, scheduler_of
-from lws.leaderworkerset.observe.membership import (
-    former_pods,
-    leader_pods_of,
-    worker_statefulset_named,
-)
+from lws.leaderworkerset.observe.membership import former_pods, leader_pods_of, worker_statefulset_named
 from lws.leaderworkerset.observe.observer import Environment, Observer
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.observe.webhook_coverage import WebhookCoverage
@@ -36,7 +31,7 @@ from lws.leaderworkerset.plan import plan as plan_set
 from lws.leaderworkerset.pod_identity import group_id, group_size_of, is_leader, is_marked_hash
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.routing import Routing
-from lws.leaderworkerset.scheduling import KUBERNETES, NO_SCHEDULER, Scheduler
+from lws.leaderworkerset.scheduling import Scheduler
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status import status
 from lws.leaderworkerset.status.problems import STALLED
@@ -55,7 +50,7 @@ from lws.runtime.refusals import Faults
 from lws.runtime.registration import Controller, Parts, Registration, applier_of
 from lws.runtime.store import Store
 from lws.runtime.throttle import ActiveSets
-from lws.runtime.webhooks.handlers import Handler, Siblings, change_object, refuse, siblings_of, validator
+from lws.runtime.webhooks.handlers import Handler, change_object, refuse, siblings_of, validator
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REVISION_LABEL
 
 # --- Admission webhooks of LeaderWorkerSet and their handlers. Decisions are in
@@ -82,42 +77,15 @@ def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str,
     """Return the handlers of all `ENDPOINTS`, which read from the store."""
     gang = PROVIDERS.get(settings.gang_provider or "")
     scheduler = partial(scheduler_of, settings, store)
-    faults = Faults(spec_fault)
-    of_store = (
-        partial(former_node, store, partial(node_for_review, cluster)),
-        partial(may_have_former_group, store, scheduler, fault_of=faults.fault_of),
-        partial(gates_hash_leader, store, scheduler, fault_of=faults.fault_of),
-    )
-    return handlers_with(siblings_of(store, KIND), gang, scheduler, *of_store)
-
-
-async def _anywhere(pod: Object, namespace: str) -> None:
-    return None
-
-
-def handlers_with(
-    siblings: Siblings,
-    gang: GangProvider | None,
-    scheduler: Callable[[], Scheduler] = lambda: NO_SCHEDULER,
-    node_of: Callable[[Object, str], Awaitable[FormerNode | None]] = _anywhere,
-    has_former: Callable[[Object, str], bool] = lambda pod, namespace: False,
-    gates_hash_leader: Callable[[Object, str], bool] = lambda pod, namespace: True,
-) -> Mapping[str, Handler]:
-    """Return the handlers of all `ENDPOINTS`.
-
-    gang: the gang scheduler, if configured. scheduler: returns the scheduler for `spec.scheduling`. node_of:
-    (metadata of a pod, namespace) → the node that the pod returns to; None for none. has_former: (pod,
-    namespace) → whether pods of the former group of the same leader name may exist. gates_hash_leader: (pod,
-    namespace) → whether a pass would remove the gate of a Hash leader.
-    """
 
     def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
         return leaderworkerset.errors_in(new, old, others, scheduler())
 
+    warnings = partial(leaderworkerset.warnings_in, gang=gang)
     return {
         MUTATE_SET: _default_set,
-        VALIDATE_SET: validator(partial(leaderworkerset.warnings_in, gang=gang), errors, siblings),
-        MUTATE_POD: _pod_admitter(gang, scheduler(), node_of, has_former, gates_hash_leader),
+        VALIDATE_SET: validator(warnings, errors, siblings_of(store, KIND)),
+        MUTATE_POD: _pod_admitter(gang, scheduler, store, cluster),
         VALIDATE_POD: _allow_pod,
     }
 
@@ -132,52 +100,48 @@ def _defaulted(raw: Object) -> Object:
     return lws
 
 
-def may_have_former_group(
-    store: Store,
-    scheduler: Callable[[], Scheduler],
-    raw: Object,
-    namespace: str,
-    fault_of: Callable[[Object], str] = spec_fault,
-) -> bool:
-    """Return whether workers of a former leader of this name may still run.
-
-    The new leader must not join them. True if the store is not current: only a stream that has shown the
-    deletion of the former leader has shown all of its workers. fault_of: a function that returns why the spec
-    of a set cannot be read; empty if it can.
+@dataclass(frozen=True, slots=True)
+class LeaderGates:
+    """Decide whether new leaders get the gate of group replacement, by the sets and pods in the store.
+    scheduler: returns the scheduler for `spec.scheduling`. fault_of: returns why the spec of a set cannot be
+    read; empty if it can.
     """
-    name, set_name = str(metadata_of(raw).get("name") or ""), labels_of(raw).get(NAME_LABEL, "")
-    owner = controller_of(raw) or {}
-    if not is_leader(raw) or (owner.get("kind"), owner.get("name")) != ("StatefulSet", set_name):
-        return False
-    is_current = store.is_current()
-    if is_current and not _has_pods_of_former_group(store, namespace, name):
-        return False
-    lws = store.get(KIND, namespace, set_name)
-    # Without a set, no pass would remove the gate.
-    return not is_current if lws is None else _is_run(lws, scheduler(), fault_of)
 
+    store: Store
+    scheduler: Callable[[], Scheduler]
+    fault_of: Callable[[Object], str]
 
-def gates_hash_leader(
-    store: Store,
-    scheduler: Callable[[], Scheduler],
-    raw: Object,
-    namespace: str,
-    fault_of: Callable[[Object], str] = spec_fault,
-) -> bool:
-    """Return whether a leader of a Hash group is gated. It is not gated if no pass would remove the gate,
-    because its set is left alone or was deleted without its Deployment. A set that is not known may be new.
-    fault_of: a function that returns why the spec of a set cannot be read; empty if it can.
-    """
-    set_name = labels_of(raw).get(NAME_LABEL, "")
-    lws = store.get(KIND, namespace, set_name)
-    if lws is not None:
-        return _is_run(lws, scheduler(), fault_of)
-    deployment = store.get("Deployment", namespace, set_name)
-    return deployment is None or controller_of(deployment) is not None
+    def may_have_former_group(self, raw: Object, namespace: str) -> bool:
+        """Return whether workers of a former leader of this name may still run.
 
+        The new leader must not join them. True if the store is not current: only a stream that has shown the
+        deletion of the former leader has shown all of its workers.
+        """
+        name, set_name = str(metadata_of(raw).get("name") or ""), labels_of(raw).get(NAME_LABEL, "")
+        owner = controller_of(raw) or {}
+        if not is_leader(raw) or (owner.get("kind"), owner.get("name")) != ("StatefulSet", set_name):
+            return False
+        is_current = self.store.is_current()
+        if is_current and not _has_pods_of_former_group(self.store, namespace, name):
+            return False
+        lws = self.store.get(KIND, namespace, set_name)
+        # Without a set, no pass would remove the gate.
+        return not is_current if lws is None else self._is_run(lws)
 
-def _is_run(lws: Object, scheduler: Scheduler, fault_of: Callable[[Object], str]) -> bool:
-    return why_left_alone(lws, True, scheduler, fault_of(lws)) is None
+    def gates_hash_leader(self, raw: Object, namespace: str) -> bool:
+        """Return whether a leader of a Hash group is gated. It is not gated if no pass would remove the gate,
+        because its set is left alone or was deleted without its Deployment. A set that is not known may be
+        new.
+        """
+        set_name = labels_of(raw).get(NAME_LABEL, "")
+        lws = self.store.get(KIND, namespace, set_name)
+        if lws is not None:
+            return self._is_run(lws)
+        deployment = self.store.get("Deployment", namespace, set_name)
+        return deployment is None or controller_of(deployment) is not None
+
+    def _is_run(self, lws: Object) -> bool:
+        return why_left_alone(lws, True, self.scheduler(), self.fault_of(lws)) is None
 
 
 def _has_pods_of_former_group(store: Store, namespace: str, leader: str) -> bool:
@@ -190,13 +154,11 @@ def _has_pods_of_former_group(store: Store, namespace: str, leader: str) -> bool
 
 
 def _pod_admitter(
-    gang: GangProvider | None,
-    scheduler: Scheduler,
-    node_of: Callable[[Object, str], Awaitable[FormerNode | None]],
-    has_former: Callable[[Object, str], bool],
-    gates_hash_leader: Callable[[Object, str], bool],
+    gang: GangProvider | None, scheduler: Callable[[], Scheduler], store: Store, cluster: Cluster
 ) -> Handler:
-    has_workloads = scheduler.is_enabled and scheduler.provider == KUBERNETES
+    gates = LeaderGates(store, scheduler, Faults(spec_fault).fault_of)
+    has_workloads = scheduler().has_workloads
+    read_node = partial(node_for_review, cluster)
 
     def marks(labels: Mapping[str, str], annotations: Mapping[str, str], size: int, unique: str) -> Marks:
         of_workload = workload_marks(labels, annotations, unique) if has_workloads else None
@@ -208,14 +170,14 @@ def _pod_admitter(
         # Rules are deterministic, so the randomness comes from here.
         of_gang = partial(marks, unique=secrets.token_hex(4)) if gang is not None else None
         unique, pod_namespace = secrets.token_hex(8), namespace or ""
-        former = await node_of(new or {}, pod_namespace)
+        former = await former_node(store, read_node, new or {}, pod_namespace)
 
         def admitted(raw: Object) -> Object:
             is_hash_leader = is_marked_hash(raw) and is_leader(raw)
-            is_run = not is_hash_leader or gates_hash_leader(raw, pod_namespace)
-            copy, may_have_former = pod.copy_to_admit(raw), has_former(raw, pod_namespace)
+            is_run = not is_hash_leader or gates.gates_hash_leader(raw, pod_namespace)
+            copy, has_former = pod.copy_to_admit(raw), gates.may_have_former_group(raw, pod_namespace)
             try:
-                pod.admit(copy, pod_namespace, of_gang, unique, former, may_have_former, is_run)
+                pod.admit(copy, pod_namespace, of_gang, unique, former, has_former, is_run)
             except Refused as refused:
                 refuse(str(refused), refused)
             return copy
@@ -273,20 +235,18 @@ def _build(parts: Parts) -> Controller:
     settings, store = parts.settings, parts.store
     provider = settings.gang_provider
     scheduler = scheduler_of(settings, store)
-    has_workloads = scheduler.is_enabled and provider == KUBERNETES
+    has_workloads = scheduler.has_workloads
     gangs = (
         Gangs(provider, parts.source, store, parts.resync, has_workloads) if provider is not None else None
     )
     coverage = WebhookCoverage(parts.source.cluster, parts.resync)
-
-    def enqueue_set(namespace: str, name: str) -> None:
-        parts.add(Key("set", namespace, name))
-
     environment = Environment(
         policies=settings.policies,
         covers=coverage.covers,
         gang=gangs.served if gangs is not None else lambda: None,
-        background=BackgroundTasks(parts.start, enqueue_set),
+        background=BackgroundTasks(
+            parts.start, lambda namespace, name: parts.add(Key("set", namespace, name))
+        ),
         scheduler=scheduler,
         workloads=gangs.workloads if gangs is not None and has_workloads else None,
     )
@@ -296,7 +256,14 @@ def _build(parts: Parts) -> Controller:
         tasks={"webhook coverage": coverage.run},
         known=coverage.known.wait,
     )
-    return controller if gangs is None else _with_gangs(controller, gangs)
+    if gangs is None:
+        return controller
+    return replace(
+        controller,
+        tasks={**controller.tasks, "gangs": gangs.run},
+        refresh=gangs.refresh,
+        checks={"podgroups": gangs.fault},
+    )
 
 
 def _begin(parts: Parts, environment: Environment, active: ActiveSets, cluster: Cluster) -> Term:
@@ -327,15 +294,6 @@ def _begin(parts: Parts, environment: Environment, active: ActiveSets, cluster: 
         },
         Routing(parts.store, partial(leader_pods_of, parts.store), writes.statuses.is_as_written).routes,
         (writes.forget, observer.forget, applier.forget),
-    )
-
-
-def _with_gangs(controller: Controller, gangs: Gangs) -> Controller:
-    return replace(
-        controller,
-        tasks={**controller.tasks, "gangs": gangs.run},
-        refresh=gangs.refresh,
-        checks={"podgroups": gangs.fault},
     )
 
 

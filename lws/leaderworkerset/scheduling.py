@@ -76,6 +76,11 @@ class Scheduler:
     provider: str = ""
     lacks_workloads: bool = False
 
+    @property
+    def has_workloads(self) -> bool:
+        """Whether sets with `spec.scheduling` have Workloads of Kubernetes."""
+        return self.is_enabled and self.provider == KUBERNETES
+
 
 NO_SCHEDULER = Scheduler()
 ASSUMED = Scheduler(is_enabled=True, provider=KUBERNETES)
@@ -132,7 +137,7 @@ class Part:
 
 def needs_workload(lws: Object, scheduler: Scheduler) -> bool:
     """Return whether the set needs a Workload of Kubernetes."""
-    return scheduler.is_enabled and scheduler.provider == KUBERNETES and SCHEDULING.stored_in(lws) is not None
+    return scheduler.has_workloads and SCHEDULING.stored_in(lws) is not None
 
 
 def level_of(lws: Object) -> Level:

@@ -19,7 +19,8 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import kopf
 import orjson
@@ -28,14 +29,17 @@ from kopf._cogs.structs.references import Insights
 from kopf._core.engines.admission import serve_admission_request
 from kopf._core.reactor.inventory import ResourceMemories
 
-from lws.config import TlsSettings
+from lws.config import TlsSettings, load
 from lws.leaderworkerset.admission import pod
-from lws.leaderworkerset.registration import ENDPOINTS, MUTATE_POD, handlers_with
+from lws.leaderworkerset.registration import ENDPOINTS, MUTATE_POD, handlers
+from lws.leaderworkerset.tables import TABLES
 from lws.runtime.actions import Object
 from lws.runtime.certificates.serving_certificate import Certificates, renewed
+from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import PODS
 from lws.runtime.endpoints.metrics import Metrics
 from lws.runtime.endpoints.tls_port import ServerTls
+from lws.runtime.store import Store
 from lws.runtime.webhooks.handlers import patch_of, register
 from lws.runtime.webhooks.server import AdmissionServer, Dispatcher, review_in, reviewed
 from test.unit.builders import make_worker_pod
@@ -117,7 +121,9 @@ class _Cost:
 
     def __init__(self) -> None:
         registry = kopf.OperatorRegistry()
-        register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None))
+        settings = load(None, {}, {}, namespace_file=Path("there-is-none"))
+        store = Store(lambda before, after: None, TABLES)
+        register(registry, ENDPOINTS, handlers(settings, store, cast(Cluster, None)))
         insights = Insights()
         insights.webhook_resources.add(kopf.Resource("", "v1", "pods", kind="Pod"))
         own: Any = functools.partial(

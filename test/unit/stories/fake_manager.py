@@ -15,7 +15,8 @@ from typing import Any, cast
 from lws.config import load
 from lws.leaderworkerset.admission.pod import FormerNode
 from lws.leaderworkerset.observe.former_node import former_node
-from lws.leaderworkerset.registration import may_have_former_group
+from lws.leaderworkerset.registration import LeaderGates
+from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.scheduling import NO_SCHEDULER
 from lws.registrations import REGISTRATIONS
 from lws.runtime.actions import Announce, Key, Plan
@@ -121,7 +122,8 @@ class FakeManager:
 
     def has_former(self, pod: Any) -> bool:
         """Return what the pod webhook knows about the former group of a new leader."""
-        return may_have_former_group(self._store, lambda: NO_SCHEDULER, pod, NAMESPACE)
+        gates = LeaderGates(self._store, lambda: NO_SCHEDULER, spec_fault)
+        return gates.may_have_former_group(pod, NAMESPACE)
 
     def former_node(self, pod: Any) -> FormerNode | None:
         """Return the node that the pod webhook has a pod return to, or None."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 import base64
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +21,6 @@ from lws.kube.field_errors import Refused
 from lws.leaderworkerset import registration
 from lws.leaderworkerset.admission import pod
 from lws.leaderworkerset.admission import validation as leaderworkerset
-from lws.leaderworkerset.group.gangs import PROVIDERS
 from lws.leaderworkerset.observe.former_node import former_node
 from lws.leaderworkerset.registration import (
     ENDPOINTS,
@@ -30,18 +28,17 @@ from lws.leaderworkerset.registration import (
     MUTATE_SET,
     VALIDATE_POD,
     VALIDATE_SET,
-    gates_hash_leader,
+    LeaderGates,
     handlers,
-    handlers_with,
-    may_have_former_group,
 )
+from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.scheduling import API_VERSION, NO_SCHEDULER, UNAVAILABLE
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS
 from lws.runtime.errors import Forbidden, NotFound
 from lws.runtime.store import Store
-from lws.runtime.webhooks.handlers import register
+from lws.runtime.webhooks.handlers import Handler, register
 from lws.runtime.webhooks.server import reviewed
 from lws_api.config.v1alpha1 import GangSchedulingManagement
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION
@@ -52,10 +49,22 @@ Review = Callable[..., Any]
 PREFIX = "leaderworkerset.sigs.k8s.io"
 
 
+def handlers_over(
+    store: Store | None = None, *, provider: str = "", cluster: Any = None, **flags: str
+) -> Mapping[str, Handler]:
+    """Return the handlers over a store, which is empty by default, with a gang scheduler."""
+    settings = load(None, flags, {}, namespace_file=Path("there-is-none"))
+    if provider:
+        gang = {"gang_scheduling_management": GangSchedulingManagement(schedulerProvider=provider)}
+        settings = replace(settings, configuration=settings.configuration.model_copy(update=gang))
+    store = store if store is not None else Store(lambda before, after: None, TABLES)
+    return handlers(settings, store, cast("Cluster", cluster))
+
+
 @pytest.fixture
 def review(wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]]) -> Review:
     registry = kopf.OperatorRegistry()
-    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None))
+    register(registry, ENDPOINTS, handlers_over())
     return reviewing(wire_kopf(registry)[0])
 
 
@@ -331,11 +340,8 @@ async def test_a_set_with_scheduling_is_refused_while_there_is_no_api_for_it(
     """Upstream rejects such a set, too. Existing sets can be edited."""
     store = Store(lambda before, after: None, TABLES)
     gates = {"feature-gates": "WorkloadAwareScheduling=true"}
-    settings = load(None, gates, {}, namespace_file=Path("there-is-none"))
-    gang = {"gang_scheduling_management": GangSchedulingManagement(schedulerProvider="kubernetes")}
-    settings = replace(settings, configuration=settings.configuration.model_copy(update=gang))
     registry = kopf.OperatorRegistry()
-    register(registry, ENDPOINTS, handlers(settings, store, cast("Cluster", None)))
+    register(registry, ENDPOINTS, handlers_over(store, provider="kubernetes", **gates))
     review = reviewing(wire_kopf(registry)[0])
     new = make_set(scheduling={})
     store.unserved.add(API_VERSION)
@@ -406,7 +412,7 @@ async def test_no_two_leaders_get_the_same_pod_group(
 ) -> None:
     """The PodGroup of a former leader would decide the placement of the next leader."""
     registry = kopf.OperatorRegistry()
-    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), PROVIDERS["kubernetes"]))
+    register(registry, ENDPOINTS, handlers_over(provider="kubernetes"))
     serve, _ = wire_kopf(registry)
     leader = make_pod("vllm-0", container())
     request = {
@@ -429,14 +435,11 @@ async def test_no_two_leaders_get_the_same_pod_group(
 async def test_validation_depends_on_sibling_sets_and_the_gang_scheduler(
     wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
 ) -> None:
-    namespaces: list[str] = []
-
-    def siblings(namespace: str) -> list[dict[str, Any]]:
-        namespaces.append(namespace)
-        return [{**make_set(), "metadata": {"name": "vllm-1", "namespace": "default"}}]
-
+    store = Store(lambda before, after: None, TABLES)
+    store.put(builders.make_set("vllm-1"))
+    store.put(builders.make_set("vllm-0", namespace="elsewhere"))
     registry = kopf.OperatorRegistry()
-    register(registry, ENDPOINTS, handlers_with(siblings, PROVIDERS["volcano"]))
+    register(registry, ENDPOINTS, handlers_over(store, provider="volcano"))
     serve, _ = wire_kopf(registry)
 
     async def ask(webhook: str, new: dict[str, Any]) -> dict[str, Any]:
@@ -454,9 +457,9 @@ async def test_validation_depends_on_sibling_sets_and_the_gang_scheduler(
         return response
 
     refused = await ask(VALIDATE_SET, make_set(startupPolicy="LeaderReady"))
-    assert namespaces == ["default"]
     assert refused["allowed"] is False
     assert "its group 1 would need a StatefulSet or Service vllm-1" in refused["status"]["message"]
+    assert "vllm-0" not in refused["status"]["message"], "that set is in another namespace"
     assert refused["warnings"][0].startswith("spec.startupPolicy: LeaderReady: ")
 
     pod_of_gang = make_pod("vllm-0", container())
@@ -517,17 +520,17 @@ async def test_a_recreated_pod_returns_to_its_node_if_its_set_requests_it(
     annotations = {NODE_RETURN_ANNOTATION: policy, NODE_RETURN_EXCEPT_ANNOTATION: excepted}
     lws = builders.make_set(annotations={name: value for name, value in annotations.items() if value})
 
-    async def read_node(name: str) -> dict[str, Any]:
-        assert name == "node-1" and read is not None, "no request is sent"
-        if isinstance(read, Exception):
-            raise read
-        return read
+    class Nodes:
+        async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+            assert (kind, name) == ("Node", "node-1") and read is not None, "no request is sent"
+            if isinstance(read, Exception):
+                raise read
+            return read
 
     former = builders.make_leader_pod(lws)
     former["spec"] = {"nodeName": "node-1"}
     registry = kopf.OperatorRegistry()
-    node_of = partial(former_node, store, read_node)
-    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None, node_of=node_of))
+    register(registry, ENDPOINTS, handlers_over(store, cluster=Nodes()))
     serve, _ = wire_kopf(registry)
     store.put(lws)
     store.put(former)
@@ -562,15 +565,16 @@ class Former:
         self.worker = builders.make_worker_pod(self.workers)
         for obj in (self.lws, self.leader, self.workers, self.worker):
             self.store.put(obj)
+        self._gates = LeaderGates(self.store, lambda: NO_SCHEDULER, spec_fault)
 
     def end(self, *objects: dict[str, Any]) -> None:
         for obj in objects:
             self.store.drop({**obj, "metadata": {**obj["metadata"], "resourceVersion": "9999"}})
 
-    def gates(self, **metadata: Any) -> bool:
-        """Return whether the next leader gets a gate."""
-        new = {**self.leader, "metadata": {**self.leader["metadata"], "uid": "", **metadata}}
-        return may_have_former_group(self.store, lambda: NO_SCHEDULER, new, "default")
+    def gates(self, pod: dict[str, Any] | None = None, **metadata: Any) -> bool:
+        """Return whether a new pod gets a gate. pod: the next leader by default."""
+        new = pod or {**self.leader, "metadata": {**self.leader["metadata"], "uid": "", **metadata}}
+        return self._gates.may_have_former_group(new, "default")
 
 
 def test_a_leader_is_gated_until_its_former_group_is_deleted() -> None:
@@ -650,8 +654,7 @@ async def test_a_hash_leader_is_gated_only_if_a_pass_lifts_its_gate(
         deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {}}
         store.put({**deployment, "metadata": {**metadata, "labels": {NAME_LABEL: "vllm"}}})
     registry = kopf.OperatorRegistry()
-    gates = partial(gates_hash_leader, store, lambda: NO_SCHEDULER)
-    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None, gates_hash_leader=gates))
+    register(registry, ENDPOINTS, handlers_over(store))
     serve, _ = wire_kopf(registry)
     annotations = {f"{PREFIX}/size": "4", f"{PREFIX}/group-identity": "Hash"}
     obj = make_pod("vllm-3", container(), generateName="vllm-", annotations=annotations)
@@ -675,9 +678,8 @@ async def test_the_spec_is_read_once_per_generation_for_all_leaders(
 
     monkeypatch.setattr(registration, "spec_fault", spec_fault)
     store = Store(lambda before, after: None, TABLES)
-    settings = load(None, {}, {}, namespace_file=Path("there-is-none"))
     registry = kopf.OperatorRegistry()
-    register(registry, ENDPOINTS, handlers(settings, store, cast("Cluster", None)))
+    register(registry, ENDPOINTS, handlers_over(store))
     review = reviewing(wire_kopf(registry)[0])
     annotations = {f"{PREFIX}/size": "4", f"{PREFIX}/group-identity": "Hash"}
     for generation in (1, 2):
@@ -705,7 +707,7 @@ def test_a_leader_without_a_set_gets_no_gate() -> None:
 def test_workers_orphans_and_leaders_of_groups_of_one_get_no_gate() -> None:
     former = Former()
     assert not former.gates(ownerReferences=[])
-    assert not may_have_former_group(former.store, lambda: NO_SCHEDULER, former.worker, "default")
+    assert not former.gates(former.worker)
     single = {**former.leader["metadata"]["annotations"], SIZE_ANNOTATION: "1"}
     former.store.put(
         {
@@ -741,8 +743,7 @@ async def test_the_gate_is_added_to_those_of_the_template(
 ) -> None:
     former = Former()
     registry = kopf.OperatorRegistry()
-    has_former = partial(may_have_former_group, former.store, lambda: NO_SCHEDULER)
-    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None, has_former=has_former))
+    register(registry, ENDPOINTS, handlers_over(former.store))
     serve, _ = wire_kopf(registry)
     spec = {"containers": [container()], "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
     pod = {**former.leader, "spec": spec}

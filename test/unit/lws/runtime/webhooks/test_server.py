@@ -15,18 +15,22 @@ import ssl
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import aiohttp
 import kopf
 import pytest
 
-from lws.config import TlsSettings
+from lws.config import TlsSettings, load
 from lws.leaderworkerset import registration as admission
-from lws.leaderworkerset.registration import MUTATE_POD, VALIDATE_POD, handlers_with
+from lws.leaderworkerset.registration import MUTATE_POD, VALIDATE_POD, handlers
+from lws.leaderworkerset.tables import TABLES
 from lws.runtime.certificates.serving_certificate import Certificates
+from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS
 from lws.runtime.endpoints.tls_port import ServerTls
+from lws.runtime.store import Store
 from lws.runtime.webhooks.handlers import register
 from lws.runtime.webhooks.server import MAX_BODY_BYTES, AdmissionServer, reviewed
 
@@ -446,7 +450,9 @@ WireKopf = Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]]
 )
 async def test_reviews_do_not_leak_memory(wire_kopf: WireKopf, webhook: str, operation: str) -> None:
     registry = kopf.OperatorRegistry()
-    register(registry, admission.ENDPOINTS, handlers_with(lambda namespace: (), None))
+    settings = load(None, {}, {}, namespace_file=Path("there-is-none"))
+    store = Store(lambda before, after: None, TABLES)
+    register(registry, admission.ENDPOINTS, handlers(settings, store, cast(Cluster, None)))
     serve, memories = wire_kopf(registry)
 
     async def answer(count: int) -> None:
