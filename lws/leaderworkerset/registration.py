@@ -23,7 +23,7 @@ from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.observe.failed_creates import BackgroundTasks
 from lws.leaderworkerset.observe.former_node import former_node, node_for_review
 from lws.leaderworkerset.observe.gangs import Gangs, scheduler_of
-from lws.leaderworkerset.observe.membership import former_pods, leader_pods_of, worker_statefulset_named
+from lws.leaderworkerset.observe.membership import former_pods, worker_statefulset_named
 from lws.leaderworkerset.observe.observer import Environment, Observer
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.observe.webhook_coverage import WebhookCoverage
@@ -252,7 +252,7 @@ def _build(parts: Parts) -> Controller:
     )
     controller = Controller(
         begin=partial(_begin, parts, environment, ActiveSets()),
-        keys=Routing(store, partial(leader_pods_of, store)).keys,
+        keys=Routing(store).keys,
         tasks={"webhook coverage": coverage.run},
         known=coverage.known.wait,
     )
@@ -292,7 +292,7 @@ def _begin(parts: Parts, environment: Environment, active: ActiveSets, cluster: 
                 observer.observe_group, plan_group, applier.apply, "pod", fields=of_group, owner=_set_of
             ),
         },
-        Routing(parts.store, partial(leader_pods_of, parts.store), writes.statuses.is_as_written).routes,
+        Routing(parts.store, writes.statuses.is_as_written).routes,
         (writes.forget, observer.forget, applier.forget),
     )
 

@@ -20,7 +20,7 @@ from lws.kube.statefulsets import (
     observed_generation_of,
     update_revision_of,
 )
-from lws.leaderworkerset.observe.membership import workers_of
+from lws.leaderworkerset.observe.membership import leader_pods_of, workers_of
 from lws.leaderworkerset.pod_identity import (
     group_name,
     is_leader,
@@ -46,25 +46,19 @@ from lws_api.leaderworkerset.v1 import (
 
 
 class Routing:
-    """Map changes of stored objects to the passes that they trigger. leader_pods_of: returns the leader pods
-    of a set. is_as_written: reports whether the status of a set is as our last write left it.
+    """Map changes of stored objects to the passes that they trigger. is_as_written: reports whether the
+    status of a set is as our last write left it.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        leader_pods_of: Callable[[Object], Iterable[Object]],
-        is_as_written: Callable[[Object], bool] = lambda lws: False,
-    ) -> None:
+    def __init__(self, store: Store, is_as_written: Callable[[Object], bool] = lambda lws: False) -> None:
         self._store = store
         self._is_as_written = is_as_written
-        self._leader_pods_of = leader_pods_of
 
     @property
     def routes(self) -> dict[str, Route]:
         """The route of each kind of object."""
         return {
-            **dict.fromkeys(ROUTED, self._woken_by_child),
+            **dict.fromkeys(ROUTES, self._woken_by_child),
             "Pod": self._woken_by_pod,
             KIND: self._woken_by_set,
             "StatefulSet": self._woken_by_leaders,
@@ -206,7 +200,7 @@ class Routing:
 
     def _groups_of_set(self, lws: Object) -> Iterator[Wake]:
         """Wake every group of a set: passes over groups read the spec and labels of the set."""
-        for pod in self._leader_pods_of(lws):
+        for pod in leader_pods_of(self._store, lws):
             yield Key("group", pod["metadata"]["namespace"], pod["metadata"]["name"]), 0.0
 
 
@@ -328,7 +322,7 @@ def keys_of(before: Object | None, after: Object | None) -> set[Key]:
         return set()
     # A change of fields that routes read enqueues all keys; after any other change the keys are the same.
     objects = (before, after) if woken is Wakes.ALL else (after,)
-    keys = {key for obj in objects if obj is not None for key in _ROUTES[obj["kind"]](obj)}
+    keys = {key for obj in objects if obj is not None for key in ROUTES[obj["kind"]](obj)}
     return {key for key in keys if key.kind == "set"} if woken is Wakes.SET else keys
 
 
@@ -401,7 +395,7 @@ def _keys_of_pod_group(pod_group: Object) -> Iterator[Key]:
         yield Key("set", namespace, labels_of(pod_group).get(NAME_LABEL, ""))
 
 
-_ROUTES = {
+ROUTES = {
     "LeaderWorkerSet": _keys_of_set,
     "Pod": _keys_of_pod,
     "StatefulSet": _keys_of_child,
@@ -415,9 +409,6 @@ _ROUTES = {
     "PodGroup": _keys_of_pod_group,
     "Workload": _keys_by_label,
 }
-
-ROUTED = frozenset(_ROUTES)
-"""Kinds of objects whose changes may concern a set or a group."""
 
 
 def group_delay_of(

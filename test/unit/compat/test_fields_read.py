@@ -73,7 +73,7 @@ def _declared(table: StoredFields, path: tuple[Any, ...]) -> Wakes | Rule:
 
 @pytest.mark.parametrize("name", ["at-rest-per-replica", "at-rest-with-claims", "mid-rollout-surge"])
 def test_a_change_of_a_kept_field_enqueues_the_declared_passes(name: str) -> None:
-    routes = Routing(Store(lambda before, after: None, TABLES), lambda lws: ()).routes
+    routes = Routing(Store(lambda before, after: None, TABLES)).routes
     for obj in map(dressed, load(name).objects):
         table, trimmed = table_of(obj), trim(obj)
         assert table is not None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws.kube.pods import with_required_node
-from lws.leaderworkerset.routing import ROUTED, keys_of
+from lws.leaderworkerset.routing import ROUTES, keys_of
 from lws.leaderworkerset.tables import table_of
 from lws.runtime.actions import Key
 from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
@@ -152,7 +152,7 @@ def test_keys_of_a_changed_object(obj: dict[str, Any], keys: set[Key]) -> None:
 
 
 def test_every_routed_kind_has_a_table() -> None:
-    assert all(table_of({"kind": kind, "metadata": {}}) is not None for kind in ROUTED)
+    assert all(table_of({"kind": kind, "metadata": {}}) is not None for kind in ROUTES)
 
 
 def test_a_change_of_owner_concerns_both_owners() -> None:
@@ -161,7 +161,7 @@ def test_a_change_of_owner_concerns_both_owners() -> None:
     assert keys_of(before, after) == {SET, Key("set", "ns", "other")}
 
 
-@pytest.mark.parametrize("kind", sorted(ROUTED - {"LeaderWorkerSet"}))
+@pytest.mark.parametrize("kind", sorted(ROUTES.keys() - {"LeaderWorkerSet"}))
 @pytest.mark.parametrize("change", ["label", "owner", "deletion"])
 def test_a_rerouted_object_concerns_its_former_keys(kind: str, change: str) -> None:
     """If a change is not news for all passes, only the object after the change is routed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -32,13 +31,13 @@ from test.unit.builders import (
 
 
 class _Bench:
-    """Routing over a store. The test defines the leader pods."""
+    """Routing over a store. objects: what the store contains."""
 
-    def __init__(
-        self, leader_pods_of: Callable[[Any], Iterable[Any]] = lambda lws: (), is_ours: bool = False
-    ) -> None:
+    def __init__(self, *objects: Any, is_ours: bool = False) -> None:
         self.store = Store(lambda before, after: None, TABLES)
-        self.routing = Routing(self.store, leader_pods_of, lambda lws: is_ours)
+        self.routing = Routing(self.store, lambda lws: is_ours)
+        for obj in objects:
+            self.store.put(obj)
 
     def woken(self, before: Any, after: Any) -> list[Key]:
         """Return the enqueued keys, sorted."""
@@ -49,8 +48,9 @@ class _Bench:
         return [*self.routing.routes[(after or before)["kind"]](before, after)]
 
 
-def _names(*names: str, namespace: str = "default") -> list[dict[str, Any]]:
-    return [{"metadata": {"name": name, "namespace": namespace}} for name in names]
+def _leaders(lws: dict[str, Any] | None = None, groups: int = 2) -> list[dict[str, Any]]:
+    """Return the leader StatefulSet of a set and the leader pods of its first groups."""
+    return [make_leader_statefulset(lws), *(make_leader_pod(lws, index) for index in range(groups))]
 
 
 SET, FIRST, SECOND = (
@@ -79,35 +79,17 @@ def test_deletions_in_a_terminating_group_can_wait() -> None:
 
 def test_a_changed_set_wakes_its_groups() -> None:
     """Restart policy and startup policy are read from the set."""
-    calls: list[Any] = []
-
-    def leader_pods_of(lws: Any) -> list[dict[str, Any]]:
-        calls.append(lws)
-        return _names("demo-0", "demo-1")
-
-    bench = _Bench(leader_pods_of)
+    bench = _Bench(*_leaders())
     before, after = make_set(generation=1), make_set(generation=2)
-    assert bench.woken(before, after) == [FIRST, SECOND, SET] and calls == [after]
-    assert bench.woken(after, None) == [FIRST, SECOND, SET] and calls[-1] is after
+    assert bench.woken(before, after) == [FIRST, SECOND, SET]
+    assert bench.woken(after, None) == [FIRST, SECOND, SET]
 
 
 def test_an_adopted_statefulset_wakes_its_groups() -> None:
-    calls: list[Any] = []
-
-    def leader_pods_of(lws: Any) -> list[dict[str, Any]]:
-        calls.append(lws["metadata"])
-        return _names("demo-0", "demo-1")
-
-    bench = _Bench(leader_pods_of)
+    bench = _Bench(*_leaders())
     adopted, orphan = make_leader_statefulset(), make_leader_statefulset()
     del orphan["metadata"]["ownerReferences"]
     assert {FIRST, SECOND, SET} <= set(bench.woken(orphan, adopted))
-    (metadata,) = calls
-    assert (metadata["namespace"], metadata["name"], metadata["uid"]) == (
-        "default",
-        "demo",
-        "uid-of-set-demo",
-    )
     woken = [*bench.woken(adopted, adopted), *bench.woken(adopted, orphan)]
     assert not {FIRST, SECOND} & set(woken)
 
@@ -124,9 +106,13 @@ def _of_hash_set(owner: dict[str, Any] | None, kind: str, name: str) -> dict[str
 
 
 def test_an_adopted_deployment_wakes_its_groups() -> None:
-    bench, lws = _Bench(lambda lws: _names("demo-0", "demo-1")), make_set(groupIdentity="Hash")
-    bench.store.put(lws)
+    lws = make_set(groupIdentity="Hash")
     adopted, orphan = _of_hash_set(lws, "Deployment", "demo"), _of_hash_set(None, "Deployment", "demo")
+    replica_set = _of_hash_set(adopted, "ReplicaSet", "demo-abc")
+    pods = (
+        {**_of_hash_set(replica_set, "Pod", name), "apiVersion": "v1"} for name in ("demo-0", "demo-1")
+    )
+    bench = _Bench(lws, adopted, replica_set, *pods)
     assert {FIRST, SECOND, SET} <= set(bench.woken(orphan, adopted))
     woken = [*bench.woken(adopted, adopted), *bench.woken(adopted, orphan)]
     assert not {FIRST, SECOND} & set(woken)
@@ -167,10 +153,7 @@ def test_a_statefulset_that_is_seen_after_its_pods_wakes_their_groups() -> None:
     """Streams are not synchronised."""
     lws = make_set(size=3)
     leaders = make_leader_statefulset(lws)
-    bench = _Bench(lambda lws: bench.store.controlled_by(leaders["metadata"]["uid"], "Pod"))
-    bench.store.put(make_leader_pod(lws, 0))
-    bench.store.put(make_leader_pod(lws, 1))
-    bench.store.put(leaders)
+    bench = _Bench(make_leader_pod(lws, 0), make_leader_pod(lws, 1), leaders)
     assert bench.woken(None, leaders) == [FIRST, SECOND, SET]
 
 
@@ -186,25 +169,23 @@ def test_a_statefulset_that_is_seen_after_its_pods_wakes_their_groups() -> None:
 def test_a_status_wakes_its_set_unless_its_own_pass_has_written_it(
     status: dict[str, Any], is_ours: bool, woken: list[Key]
 ) -> None:
-    bench = _Bench(lambda lws: _names("demo-0"), is_ours)
+    bench = _Bench(*_leaders(groups=1), is_ours=is_ours)
     assert bench.woken(make_set(status={"replicas": 1}), make_set(status=status)) == woken
 
 
 def test_a_new_generation_with_a_status_of_ours_wakes_all() -> None:
-    bench = _Bench(lambda lws: _names("demo-0"), is_ours=True)
+    bench = _Bench(*_leaders(groups=1), is_ours=True)
     assert bench.woken(make_set(), make_set(generation=2, status={"replicas": 1})) == [FIRST, SET]
 
 
 def test_other_kinds_do_not_wake_all_groups() -> None:
-    bench = _Bench(lambda lws: _names("demo-0", "demo-1"))
+    bench = _Bench(*_leaders())
     assert bench.woken(None, make_leader_pod(make_set())) == [FIRST, SET]
 
 
 def test_all_keys() -> None:
-    pods = {"one": _names("one-0", "one-1"), "two": _names("two-0", namespace="elsewhere")}
-    bench = _Bench(lambda lws: pods[lws["metadata"]["name"]])
-    for lws in (make_set("one"), make_set("two", namespace="elsewhere")):
-        bench.store.put(lws)
+    one, two = make_set("one"), make_set("two", namespace="elsewhere")
+    bench = _Bench(one, *_leaders(one), two, *_leaders(two, groups=1))
     assert sorted(bench.routing.keys(everywhere)) == [
         Key("group", "default", "one-0"),
         Key("group", "default", "one-1"),
@@ -319,7 +300,7 @@ def test_workers_of_a_deleted_hash_leader_wake_no_group() -> None:
 
 
 def test_counts_of_restarts_wake_the_set_alone() -> None:
-    bench = _Bench(lambda lws: _names("demo-0"), is_ours=True)
+    bench = _Bench(*_leaders(groups=1), is_ours=True)
     counted = make_set(annotations={GROUP_RESTART_COUNTS_ANNOTATION: "{}"})
     assert bench.woken(make_set(), counted) == [SET]
     assert bench.woken(make_set(), make_set(annotations={"a": "b"})) == [FIRST, SET]
