@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from lws.kube.conditions import Condition, find, is_true, with_condition
 from lws.kube.metadata import annotations_of, namespace_of
@@ -47,12 +45,12 @@ def why_left_alone(lws: Object, is_covered: bool, scheduler: Scheduler, fault: s
             f"lack the labels and variables of their group: nothing of this set is created, changed or "
             f"deleted; label the namespace, or change webhooks.namespaceSelector of the chart",
         )
-    if unsupported := unsupported_in(lws, scheduler):
-        fields_and_reasons = "; ".join(f"{entry.path}: {entry.why}" for entry in unsupported)
+    if unscheduled := why_unscheduled(lws, scheduler):
+        why, _ = unscheduled
         return Problem(
             UNSUPPORTED_FIELD,
-            f"{fields_and_reasons}; nothing of this set is created, changed or deleted: run it with the "
-            f"upstream release that stored it, or create a set of another name without the field",
+            f"{fields.SCHEDULING}: {why}; nothing of this set is created, changed or deleted: run it with "
+            f"the upstream release that stored it, or create a set of another name without the field",
         )
     return None
 
@@ -88,33 +86,12 @@ def reported(obj: Object, problem: Problem, now: datetime) -> Plan:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Unsupported:
-    """A field of a set that has no effect here. field: its path within `spec`. remedy: what users can do."""
-
-    field: str
-    value: Any
-    why: str
-    remedy: str
-
-    @property
-    def path(self) -> str:
-        """Path of the field in the set."""
-        return f"spec.{self.field}"
-
-
-def unsupported_in(lws: Object, scheduler: Scheduler) -> tuple[Unsupported, ...]:
-    """Return the fields of the set that would have no effect although the set relies on them."""
-    spec = lws.get("spec")
-    if not isinstance(spec, Mapping) or spec.get("scheduling") is None:
-        return ()
-    if why := _why_unscheduled(lws, scheduler):
-        return (Unsupported("scheduling", spec["scheduling"], *why),)
-    return ()
-
-
-def _why_unscheduled(lws: Object, scheduler: Scheduler) -> tuple[str, str] | None:
-    """Return why no scheduler serves `spec.scheduling` of the set, and the remedy; None if one does."""
+def why_unscheduled(lws: Object, scheduler: Scheduler) -> tuple[str, str] | None:
+    """Return why no scheduler serves `spec.scheduling` of the set, and what users can do; None if one does,
+    or if the set has no such field.
+    """
+    if fields.SCHEDULING.stored_in(lws) is None:
+        return None
     if not scheduler.is_enabled:
         remedy = (
             "enable it, or remove the field: gangSchedulingManagement in the manager's configuration is "

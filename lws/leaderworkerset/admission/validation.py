@@ -47,7 +47,7 @@ from lws.leaderworkerset.group.gangs import (
     Kubernetes,
     timeout_seconds,
 )
-from lws.leaderworkerset.left_alone import scheduler_seen, unsupported_in, why_left_alone
+from lws.leaderworkerset.left_alone import scheduler_seen, why_left_alone, why_unscheduled
 from lws.leaderworkerset.revisions.encoding import equality_form
 from lws.leaderworkerset.revisions.history import describe, record
 from lws.leaderworkerset.revisions.shape import number_faults, spec_fault
@@ -591,9 +591,9 @@ def _is_rolling(old: Mapping[str, Any]) -> bool:
 
 
 def unsupported_errors(raw: Mapping[str, Any], scheduler: Scheduler = ASSUMED) -> Iterator[FieldError]:
-    """Yield errors for fields that would have no effect here; see `unsupported_in`."""
-    for unsupported in unsupported_in(raw, scheduler):
-        yield invalid(unsupported.path, unsupported.value, f"{unsupported.why}: {unsupported.remedy}")
+    """Yield an error if `spec.scheduling` would have no effect here; see `why_unscheduled`."""
+    if unscheduled := why_unscheduled(raw, scheduler):
+        yield invalid(fields.SCHEDULING, fields.SCHEDULING.stored_in(raw), ": ".join(unscheduled))
 
 
 # --- Reject a set whose objects would have the same names as objects of another set in the namespace. For

@@ -13,7 +13,7 @@ import pytest
 from lws.kube.conditions import find
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.left_alone import scheduler_seen, unsupported_in, why_left_alone
+from lws.leaderworkerset.left_alone import scheduler_seen, why_left_alone, why_unscheduled
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduler
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -81,8 +81,8 @@ def test_reason_of_unsupported_scheduling(
     scheduler: Scheduler, annotations: dict[str, str], reason: str
 ) -> None:
     lws = make_set(scheduling={}, annotations=annotations)
-    unsupported = unsupported_in(lws, scheduler)
-    assert [field.why.startswith(reason) for field in unsupported] == ([True] if reason else [])
+    unscheduled = why_unscheduled(lws, scheduler)
+    assert unscheduled[0].startswith(reason) if unscheduled is not None else not reason
     problem = why_left_alone(lws, is_covered=True, scheduler=scheduler)
     assert (problem.reason if problem else "") == ("UnsupportedField" if reason else "")
 
@@ -111,5 +111,5 @@ def test_a_terminating_set_needs_no_writes() -> None:
 def test_fields_with_the_default_behaviour_are_supported(fields: dict[str, Any]) -> None:
     """Upstream's webhook writes these fields into every set."""
     snapshot = stored_with(fields)
-    assert unsupported_in(snapshot.lws, NO_SCHEDULER) == ()
+    assert why_unscheduled(snapshot.lws, NO_SCHEDULER) is None
     assert plan(snapshot) == plan(settled(make_set()))
