@@ -12,12 +12,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from lws import timing
 from lws.kube.conditions import Condition, find
-from lws.kube.metadata import is_terminating, labels_of
+from lws.kube.metadata import is_terminating, labels_of, uid_of
 from lws.kube.quantities import whole_number
 from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -29,8 +29,7 @@ _CACHED = 16384
 _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 
 
-# No slots, because `text` is cached.
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Members:
     """Leader and workers of a group, each as 8 hexadecimal digits of a hash of their UIDs. The record is
     stored as `leader-workers`. Different UIDs have the same hash with a probability of 2^-32.
@@ -45,11 +44,6 @@ class Members:
         return cls(_hash(leader_uid), _hash(",".join(sorted(worker_uids))))
 
     def __str__(self) -> str:
-        return self.text
-
-    @cached_property
-    def text(self) -> str:
-        """The stored form."""
         return f"{self.leader}-{self.workers}"
 
 
@@ -184,14 +178,14 @@ def is_used_up(limit: int | None, restarts: Restarts) -> bool:
 def mark_of(lws: Object, index: int, leader: Object) -> str:
     """Return DELETING or KEPT if the group's record has this mark for exactly this leader pod, else ""."""
     members = recorded_members(lws, index)
-    if members is None or members.leader != Members.of(leader["metadata"]["uid"], ()).leader:
+    if members is None or members.leader != _hash(uid_of(leader)):
         return ""
     return members.workers if members.workers in (DELETING, KEPT) else ""
 
 
 def record_patch(index: int, leader: Object, restarts: Restarts | None, mark: str) -> dict[str, Any]:
     """Return the status patch that marks a leader's group. restarts: the new record; None if not counted."""
-    marked = Members(Members.of(leader["metadata"]["uid"], ()).leader, mark)
+    marked = Members(_hash(uid_of(leader)), mark)
     record = {"restarts": {str(index): str(restarts)}} if restarts is not None else {}
     return {**record, "members": {str(index): str(marked)}}
 
