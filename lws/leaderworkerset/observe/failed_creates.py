@@ -16,6 +16,7 @@ from typing import Any
 
 from lws import timing
 from lws.kube.conditions import FAILED_CREATE, Rejection, moment_of
+from lws.kube.metadata import uid_of
 from lws.kube.statefulsets import is_short
 from lws.leaderworkerset.assessment.prewarm import is_idle
 from lws.runtime import costs
@@ -33,8 +34,6 @@ _MOST_READS = 4
 
 _Failure = tuple[datetime, str]
 """Time and note of the last FailedCreate Event about a StatefulSet."""
-
-_NOTHING: _Failure = (_NEVER, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +96,15 @@ class FailedCreates:
             self._forget_before(now - timing.FAILED_CREATES_IDLE)
             self._background.start(self._read(namespace, state))
 
-    def last_note(self, namespace: str, uid: str, now: datetime) -> str:
-        """Return the note of the last Event about the StatefulSet with this UID; empty if none is known."""
-        return self._newest(namespace, uid, now)[1]
-
-    def last_time(self, namespace: str, uid: str, now: datetime) -> datetime | None:
-        """Return the time of the last Event about the StatefulSet with this UID; None if none is known."""
-        moment, _ = self._newest(namespace, uid, now)
-        return moment if moment > _NEVER else None
-
-    def _newest(self, namespace: str, uid: str, now: datetime) -> _Failure:
+    def last_failures(self, namespace: str, uids: Iterable[str], now: datetime) -> dict[str, _Failure]:
+        """Return the last failure of each StatefulSet with one of these UIDs, as far as known, by UID."""
         state = self._namespaces.get(namespace)
-        failure = state.failures.get(uid, _NOTHING) if state is not None else _NOTHING
-        return failure if now - failure[0] < timing.FAILED_CREATES_VALID else _NOTHING
+        failures = state.failures if state is not None else {}
+        return {
+            uid: failures[uid]
+            for uid in uids
+            if uid in failures and now - failures[uid][0] < timing.FAILED_CREATES_VALID
+        }
 
     async def _read(self, namespace: str, state: _Namespace) -> None:
         """Read the Events of a namespace. If the read fails, the last result remains."""
@@ -196,11 +191,7 @@ class Shortages:
         """Return the shortage of a set, and request its Events if they are due.
         statefulsets: StatefulSets of the leaders and of the workers of the set, in this order.
         """
-        short = {
-            statefulset["metadata"]["uid"]: statefulset
-            for statefulset in statefulsets
-            if is_short(statefulset)
-        }
+        short = {uid_of(statefulset): statefulset for statefulset in statefulsets if is_short(statefulset)}
         if not short:
             self._sets.pop((namespace, name), None)
             return Shortage()
@@ -213,24 +204,24 @@ class Shortages:
             for state in to_check:
                 state.checked = now
             self._failed.request_read(namespace, name, lasting, now)
+        # One read returns the Events of all StatefulSets of the namespace.
+        failures = self._failed.last_failures(namespace, short, now)
         rejections = tuple(
-            Rejection(f"{obj['kind']} {obj['metadata']['name']} is short of pods", note)
+            Rejection(f"{obj['kind']} {obj['metadata']['name']} is short of pods", failures[uid][1])
             for uid, obj in reported
-            if watched[uid].checked is not None and (note := self._failed.last_note(namespace, uid, now))
+            if watched[uid].checked is not None and uid in failures
         )
         recheck_after = max(1.0, min(_seconds_to_check(watched[uid], now) for uid, _ in reported))
-        # One read returns the Events of all StatefulSets of the namespace.
-        last = ((uid, self._failed.last_time(namespace, uid, now)) for uid in lasting)
-        pods_refused_at = {uid: moment for uid, moment in last if moment is not None}
+        pods_refused_at = {uid: failures[uid][0] for uid in lasting if uid in failures}
         return Shortage(rejections, recheck_after, pods_refused_at)
 
     def of_jobs(self, namespace: str, name: str, jobs: Iterable[Object], now: datetime) -> dict[str, str]:
         """Return the notes of rejected pods of Jobs that have had no pods for a while, by UID of the Job."""
-        idle = [job["metadata"]["uid"] for job in jobs if is_idle(job) and _is_old(job, now)]
+        idle = [uid_of(job) for job in jobs if is_idle(job) and _is_old(job, now)]
         if idle:
             self._failed.request_read(namespace, name, idle, now)
-        notes = ((uid, self._failed.last_note(namespace, uid, now)) for uid in idle)
-        return {uid: note for uid, note in notes if note}
+        failures = self._failed.last_failures(namespace, idle, now)
+        return {uid: note for uid, (_, note) in failures.items()}
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the state of a deleted set."""

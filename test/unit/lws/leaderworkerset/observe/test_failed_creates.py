@@ -21,11 +21,16 @@ class Bench:
         self.background = Background()
         self.failed = FailedCreates(cast(Cluster, events), self.background.background, **options)
 
+    def note(self, seconds: float, namespace: str = "default", about: str = "demo") -> str:
+        """Return what is known about a StatefulSet; empty if nothing is."""
+        known = self.failed.last_failures(namespace, [f"uid-of-{about}"], at(seconds))
+        return known[f"uid-of-{about}"][1] if known else ""
+
     async def ask(self, seconds: float, namespace: str = "default", about: str = "demo") -> str:
         """Ask about a StatefulSet, and return what is known afterwards."""
         self.failed.request_read(namespace, f"set-{about}", [f"uid-of-{about}"], at(seconds))
         await self.background.over()
-        return self.failed.last_note(namespace, f"uid-of-{about}", at(seconds))
+        return self.note(seconds, namespace, about)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +73,13 @@ async def test_reads_are_asynchronous_and_wake_sets_whose_message_changed() -> N
     events.answers.clear()
     for name in ("one", "two", "silent", "one"):
         failed.request_read("default", name, [f"uid-of-{name}"], at(0))
-        assert failed.last_note("default", f"uid-of-{name}", at(0)) == ""
+        assert bench.note(0, about=name) == ""
     await asyncio.sleep(0)
     assert (len(events.requests), woken) == (1, [])
     events.answers.set()
     await bench.background.over()
     assert sorted(woken) == [("default", "one"), ("default", "two")]
-    assert failed.last_note("default", "uid-of-two", at(0)) == "two"
+    assert bench.note(0, about="two") == "two"
     woken.clear()
     events.items.append(event("more of two", 3, about="two"))
     for name in ("one", "two"):
@@ -143,12 +148,12 @@ async def test_the_time_of_a_message_is_known_without_another_read() -> None:
     events = Events(event(seconds=-60), event(seconds=-7), event("long ago", -3600, about="other"))
     bench = Bench(events)
     failed = bench.failed
-    assert failed.last_time("default", "uid-of-demo", at(0)) is None
+    uids = ("uid-of-demo", "uid-of-other", "uid-of-unknown")
+    assert failed.last_failures("default", uids, at(0)) == {}
     await bench.ask(0)
-    assert failed.last_time("default", "uid-of-demo", at(100)) == at(-7)
-    for uid, seconds in (("uid-of-demo", 1200), ("uid-of-other", 0), ("uid-of-unknown", 0)):
-        assert failed.last_time("default", uid, at(seconds)) is None
-    assert failed.last_time("other", "uid-of-demo", at(0)) is None
+    assert failed.last_failures("default", uids, at(100)) == {"uid-of-demo": (at(-7), WORDS)}
+    assert failed.last_failures("default", uids, at(1200)) == {}
+    assert failed.last_failures("other", uids, at(0)) == {}
     assert len(events.requests) == 1
 
 
