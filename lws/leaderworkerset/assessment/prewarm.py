@@ -13,10 +13,11 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from lws import timing
+from lws.history.revision import find
 from lws.kube.conditions import is_true, moment_of, timestamp
 from lws.kube.metadata import annotations_of, is_mapping, is_terminating, name_of, namespace_of
 from lws.kube.pods import with_required_node
@@ -53,8 +54,7 @@ class Need:
     images: tuple[str, ...] = ()
 
 
-# No slots, because `counts` is cached.
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Prewarming:
     """Progress of prewarming the nodes for one rollout.
 
@@ -62,10 +62,10 @@ class Prewarming:
     floor: the partition; nodes of groups below this index are left out.
     since, deadline: when prewarming began, and when it ends at the latest.
     is_over: whether the rollout may begin.
-    needs: what to pull, by node.
+    counts: numbers of nodes whose Job has ended, and of all nodes to prewarm.
+    needs: what to pull, by node; empty if Jobs are not read.
     ended: nodes whose Job has ended.
     failed: node → reason, if its Job failed, or if the API server rejects the Job or its pods.
-    stored: counts from the status, if Jobs are not read.
     """
 
     revision: str
@@ -73,17 +73,10 @@ class Prewarming:
     since: datetime
     deadline: datetime
     is_over: bool
-    needs: Mapping[str, Need]
+    counts: tuple[int, int]
+    needs: Mapping[str, Need] = field(default_factory=dict)
     ended: frozenset[str] = frozenset()
     failed: Mapping[str, str] = field(default_factory=dict)
-    stored: Mapping[str, Any] | None = None
-
-    @cached_property
-    def counts(self) -> tuple[int, int]:
-        """Number of nodes whose Job has ended, and of all nodes to prewarm."""
-        if self.stored is not None:
-            return int(self.stored.get("ended") or 0), int(self.stored.get("nodes") or 0)
-        return len(self.ended), len(self.needs)
 
     @property
     def waiting_for(self) -> str:
@@ -137,7 +130,8 @@ def judge_prewarming(
         # Commands do not read Jobs.
         if not record:
             return None
-        return Prewarming(target.name, spec.floor, since, deadline, now >= deadline, {}, stored=record)
+        counts = int(record.get("ended") or 0), int(record.get("nodes") or 0)
+        return Prewarming(target.name, spec.floor, since, deadline, now >= deadline, counts)
     needs = _needs(snapshot, groups, settings)
     names = _names(snapshot, target, needs)
     jobs = {names[name_of(job)]: job for job in snapshot.prewarm.jobs if name_of(job) in names}
@@ -147,7 +141,8 @@ def judge_prewarming(
     if is_over and not record and not 0 < spec.floor < spec.replicas:
         # Nothing had to be pulled, and no lower partition can add groups to this rollout.
         return None
-    return Prewarming(target.name, spec.floor, since, deadline, is_over, needs, ended, failed)
+    counts = len(ended), len(needs)
+    return Prewarming(target.name, spec.floor, since, deadline, is_over, counts, needs, ended, failed)
 
 
 def recorded_prewarming(lws: Object, revision: str) -> Mapping[str, Any]:
@@ -186,9 +181,7 @@ def _needs(snapshot: SetSnapshot, groups: Iterable[GroupState], settings: Prewar
     @cache
     def images_at(key: str) -> tuple[frozenset[str], frozenset[str]]:
         """Return the images of leaders and of workers at the revision with this key."""
-        usable = (revision for revision in snapshot.revisions if not revision.broken)
-        revision = next((revision for revision in usable if revision.key == key), None)
-        if revision is None:
+        if (revision := find(snapshot.revisions, key)) is None:
             return frozenset(), frozenset()
         recorded = SetSpec.of(restore(snapshot.lws, revision))
         return frozenset(_images(recorded.leader_template)), frozenset(_images(recorded.worker_template))
