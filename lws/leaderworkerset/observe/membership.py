@@ -184,7 +184,7 @@ class Membership:
             else:
                 cached, named = None, _named_revision(pod)
             if named not in keys_by_name:
-                keys_by_name[named] = self._revision_made_from(named, leaders)
+                keys_by_name[named] = self._controller_key(named, leaders)
             controller_key = keys_by_name[named]
             if (
                 cached is None
@@ -195,7 +195,8 @@ class Membership:
                 group = _facts_of(pod, workers, pods, controller_key)
                 is_ordinal = metadata["name"] == f"{owner['name']}-{group.index}"
                 is_member = group.index >= 0 and (is_ordinal or is_of_hash_group(pod))
-                is_open = _may_have_name_clash(group, workers)
+                # Only then may an object of another owner have a name that the group needs.
+                is_open = group.worker_statefulset is not workers or _has_own_service(group.leader)
                 cached = _CachedGroup(pod, workers, pods, named, controller_key, group, is_member, is_open)
             groups[uid] = cached
             if cached.is_member:
@@ -221,18 +222,32 @@ class Membership:
         owner = controller_of(worker) if worker is not None and not is_terminating(worker) else None
         return owner is not None and (owner["kind"], owner["name"]) == ("StatefulSet", name)
 
-    def origin_of(self, pod: Object, leaders: Object, workers: Object | None) -> Origin:
-        """Return the revision that a leader pod was created from, by its controller and its workers."""
-        return origin_of(pod, leaders, workers, self._revision_made_from(_named_revision(pod), leaders))
+    def origin_of(self, leader: Object, leaders: Object, workers: Object | None) -> Origin:
+        """Determine the revision that a leader pod was created from, by its controller and its workers.
+        leaders: the StatefulSet or Deployment of the leader. workers: the StatefulSet that the leader
+        controls.
+        """
+        named = _named_revision(leader)
+        controller_key = self._controller_key(named, leaders)
+        is_reported = bool(named) and named in (current_revision_of(leaders), update_revision_of(leaders))
+        is_shown = controller_key is not None or workers is not None or is_reported
+        return Origin(key_of_leader(leader, workers, controller_key), controller_key, is_shown)
 
-    def _revision_made_from(self, named: str, leaders: Object) -> str | None:
+    def _controller_key(self, named: str, leaders: Object) -> str | None:
+        """Return the key of the template that a controller created a leader pod from; None if unknown.
+        named: the ControllerRevision or ReplicaSet that the pod names. leaders: the StatefulSet or Deployment
+        of the leader.
+        """
         metadata = leaders["metadata"]
         if leaders["kind"] == "Deployment":
             replica_set = self._store.get("ReplicaSet", metadata["namespace"], named)
             return key_of_template(replica_set) if replica_set is not None else None
         revision = self._store.get("ControllerRevision", metadata["namespace"], named)
-        is_own = revision is not None and is_controlled_by(revision, metadata["uid"])
-        return made_from(named, leaders, revision if is_own else None)
+        if revision is not None and is_controlled_by(revision, metadata["uid"]):
+            return key_of_template(revision)
+        # If the watch of revisions lags, the StatefulSet still has its newest template.
+        is_newest = bool(named) and named == update_revision_of(leaders) and has_seen_template(leaders)
+        return key_of_template(leaders) if is_newest else None
 
     def forget(self, obj: Object) -> None:
         """Drop what is cached about a deleted object."""
@@ -265,13 +280,6 @@ class Membership:
 def _has_own_service(leader: Object) -> bool:
     policy = annotations_of(leader).get(SUBDOMAIN_POLICY_ANNOTATION)
     return policy == SubdomainPolicy.UNIQUE_PER_REPLICA and GROUP_INDEX_LABEL in labels_of(leader)
-
-
-def _may_have_name_clash(group: GroupFacts, workers: Object | None) -> bool:
-    """Return whether facts of the group depend on objects of other owners.
-    workers: the StatefulSet with the name of the workers, regardless of owner.
-    """
-    return group.worker_statefulset is not workers or _has_own_service(group.leader)
 
 
 def _named_revision(pod: Object) -> str:
@@ -310,25 +318,13 @@ def _wait_of(pod: Object) -> NodeWait | None:
 # --- Find the revision key that a leader pod was created from, even if its label was edited.
 
 
-def made_from(named: str, leaders: Object, revision: Object | None) -> str | None:
-    """Return the key of the template that the StatefulSet controller created a leader pod from. named: the
-    name of the revision that the controller recorded on the pod. leaders: the StatefulSet of the leader.
-    revision: the ControllerRevision with that name, if it is in the store and the StatefulSet's.
-    """
-    if revision is not None:
-        return key_of_template(revision)
-    # If the watch of revisions lags, the StatefulSet still has its newest template.
-    is_newest = bool(named) and named == update_revision_of(leaders) and has_seen_template(leaders)
-    return key_of_template(leaders) if is_newest else None
-
-
 def key_of_leader(leader: Object, workers: Object | None, controller_key: str | None) -> str | None:
     """Return the key of a leader pod, on which two of its label, its StatefulSet and its workers agree.
 
     No source is reliable alone. The label may have been edited, and so may the record of the StatefulSet
     controller, which is a label too. Workers that were adopted from a previous leader may have another
-    revision. workers: the StatefulSet that this pod controls. controller_key: the key from `made_from`, or
-    of the ReplicaSet of a Hash leader.
+    revision. workers: the StatefulSet that this pod controls. controller_key: the key of the template that
+    its controller created it from; None if unknown.
     """
     label = labels_of(leader).get(REVISION_LABEL)
     of_workers = key_of_template(workers) if workers is not None else None
@@ -346,16 +342,6 @@ class Origin:
     key: str | None
     controller_key: str | None
     is_shown: bool
-
-
-def origin_of(leader: Object, leaders: Object, workers: Object | None, controller_key: str | None) -> Origin:
-    """Determine the revision that a leader pod was created from.
-    leaders: the StatefulSet or Deployment of the leader. workers, controller_key: as in `key_of_leader`.
-    """
-    named = labels_of(leader).get(STATEFULSET_REVISION_LABEL)
-    is_reported = bool(named) and named in (current_revision_of(leaders), update_revision_of(leaders))
-    is_shown = controller_key is not None or workers is not None or is_reported
-    return Origin(key_of_leader(leader, workers, controller_key), controller_key, is_shown)
 
 
 def with_key(leader: Object, key: str | None) -> Object:

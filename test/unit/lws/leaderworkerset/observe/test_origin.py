@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lws.leaderworkerset.observe.membership import as_made, key_of_leader, made_from, origin_of, with_key
+from lws.leaderworkerset.observe.membership import Membership, Origin, as_made, key_of_leader, with_key
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL
+from lws.leaderworkerset.tables import TABLES
+from lws.runtime.actions import Object
+from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit.builders import (
     make_leader_pod,
@@ -40,14 +43,27 @@ def test_two_of_three_sources_determine_the_revision_of_a_leader(
     assert key_of_leader(leader, workers, noted) == expected
 
 
+def origin_of(note: str, leaders: Object = LEADERS, *stored: Object, workers: bool = False) -> Origin:
+    """Return the origin of a leader with this note of the StatefulSet controller."""
+    store = Store(lambda before, after: None, TABLES)
+    for obj in stored:
+        store.put(obj)
+    leader = make_leader_pod(LWS, key="garbage", revision=note)
+    own = make_worker_statefulset(leader) if workers else None
+    return Membership(store, set()).origin_of(leader, leaders, own)
+
+
 def test_the_statefulset_controller_labels_pods_with_their_revision() -> None:
     old, new = (statefulset_revision("demo", key) for key in ("a", "b"))
-    assert made_from(old, LEADERS, own_revision("a", "edited")) == "a"
-    assert made_from(new, LEADERS, None) == "b", "the newest is the template of the StatefulSet"
-    assert made_from(old, LEADERS, None) is None
-    assert made_from("", make_leader_statefulset(LWS, status={"updateRevision": ""}), None) is None
+    recorded = own_revision("a", "edited")
+    recorded["metadata"] |= {"uid": "uid-of-a", "resourceVersion": "1"}
+    assert origin_of(old, LEADERS, recorded).controller_key == "a"
+    assert origin_of(new).controller_key == "b", "the newest is the template of the StatefulSet"
+    assert origin_of(old).controller_key is None
+    unreported = make_leader_statefulset(LWS, status={"updateRevision": ""})
+    assert origin_of("", unreported).controller_key is None
     behind = make_leader_statefulset(LWS, key="b", generation=2, observed_generation=1)
-    assert made_from(new, behind, None) is None, "which may have another template by now"
+    assert origin_of(new, behind).controller_key is None, "which may have another template by now"
 
 
 @pytest.mark.parametrize(
@@ -62,9 +78,7 @@ def test_the_statefulset_controller_labels_pods_with_their_revision() -> None:
 def test_the_origin_of_a_leader_is_shown_by_more_than_its_label(
     note: str, workers: bool, expected: bool
 ) -> None:
-    leader = make_leader_pod(LWS, key="garbage", revision=note)
-    own = make_worker_statefulset(leader) if workers else None
-    assert origin_of(leader, LEADERS, own, None).is_shown is expected
+    assert origin_of(note, workers=workers).is_shown is expected
 
 
 def test_setting_an_equal_key_returns_the_same_pod() -> None:
