@@ -143,7 +143,7 @@ class Observer:
         self._lookup = Lookup(cluster, store, LEADER_WORKER_SET.label)
         self.members = Membership(store, writes.deleting)
         self._history = RevisionReader(cluster, store, writes, self.members)
-        self._groups = ReplacedPods(store.last_disrupted, store.last_unbound)
+        self._groups = ReplacedPods(store)
         self._shortages = Shortages(FailedCreates(cluster, self._environment.background))
         self._returns = NodesOfReturn(store, self._terminating.read)
 

@@ -6,7 +6,7 @@ records the same across restarts of the manager, for groups that were once ready
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from lws.kube.metadata import controller_of, name_of, uid_of
@@ -15,6 +15,7 @@ from lws.leaderworkerset.group.failures import ignores_losses, members
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.pod_identity import must_return_to
 from lws.runtime.actions import Object
+from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import RestartPolicy
 
 
@@ -42,22 +43,17 @@ class _Group:
             self.starts[uid] = max(recorded.get(uid, ""), first_start_of(pod, exempt))
         return max(self.starts.values(), default="")
 
+    def ignore_replaced(self) -> None:
+        """Ignore the pods that were replaced until now."""
+        self.replaced.clear()
+        self.disrupted.clear()
+
 
 class ReplacedPods:
-    """Record which workers of each group were replaced. One instance per term of leadership.
+    """Record which workers of each group were replaced. One instance per term of leadership."""
 
-    last_disrupted: a function of owner UID and pod name. It returns the UID of the owner's last pod with this
-    name if that pod was disrupted, else an empty string. last_unbound: a function with the same arguments. It
-    returns the last pod itself if that pod never had a node.
-    """
-
-    def __init__(
-        self,
-        last_disrupted: Callable[[str, str], str],
-        last_unbound: Callable[[str, str], Object | None] = lambda owner_uid, name: None,
-    ) -> None:
-        self._last_disrupted = last_disrupted
-        self._last_unbound = last_unbound
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def with_losses(self, group: GroupSnapshot, size: int) -> GroupSnapshot:
@@ -71,7 +67,7 @@ class ReplacedPods:
         record = self.update(group.leader, workers)
         # An edit of the policy must not recreate healthy groups.
         if record.ignored:
-            self.ignore_replaced(group.leader)
+            record.ignore_replaced()
         record.ignored = group.spec.restart_policy == RestartPolicy.NONE
         unseen = (pod["metadata"]["name"] for pod in workers if self._disrupted_before(pod))
         disrupted = record.disrupted | {name for name in unseen if name not in record.replaced}
@@ -87,7 +83,7 @@ class ReplacedPods:
             snapshot = replace(snapshot, first_started_at=first_started_at)
         # Decided now: after a change of the policy, nothing shows which losses came before the change.
         if ignores_losses(snapshot, size):
-            self.ignore_replaced(group.leader)
+            record.ignore_replaced()
         return snapshot
 
     def update(self, leader: Object, workers: Iterable[Object]) -> _Group:
@@ -112,22 +108,15 @@ class ReplacedPods:
 
     def _disrupted_before(self, pod: Object) -> str:
         owner = controller_of(pod)
-        return self._last_disrupted(owner["uid"], pod["metadata"]["name"]) if owner is not None else ""
+        return self._store.last_disrupted(owner["uid"], pod["metadata"]["name"]) if owner is not None else ""
 
     def _waited_in_vain(self, pod: Object) -> str:
         """Return the UID of the predecessor of a pod if the predecessor never ran, because it waited for the
         node that it had to return to; else an empty string.
         """
         owner = controller_of(pod)
-        last = self._last_unbound(owner["uid"], name_of(pod)) if owner is not None else None
+        last = self._store.last_unbound(owner["uid"], name_of(pod)) if owner is not None else None
         return uid_of(last) if last is not None and must_return_to(last) else ""
-
-    def ignore_replaced(self, leader: Object) -> None:
-        """Ignore the pods that were replaced until now."""
-        group = self._groups.get((leader["metadata"]["namespace"], leader["metadata"]["name"]))
-        if group is not None:
-            group.replaced.clear()
-            group.disrupted.clear()
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the records of a deleted leader pod."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -30,7 +30,15 @@ def memory_of(*disrupted: str) -> ReplacedPods:
 
     disrupted: UIDs of pods of one name that were evicted, preempted or drained, one after the other.
     """
-    return ReplacedPods(lambda owner, name: disrupted[-1] if disrupted else "")
+
+    class Deleted:
+        def last_disrupted(self, owner_uid: str, name: str) -> str:
+            return disrupted[-1] if disrupted else ""
+
+        def last_unbound(self, owner_uid: str, name: str) -> Object | None:
+            return None
+
+    return ReplacedPods(cast(Store, Deleted()))
 
 
 def replaced(memory: ReplacedPods, leader: Object, workers: list[Object]) -> tuple[str, ...]:
@@ -65,7 +73,7 @@ def test_an_ignored_replacement_does_not_hide_the_next() -> None:
     memory = memory_of()
     replaced(memory, LEADER, [pod("a-0-1", "w1")])
     replaced(memory, LEADER, [pod("a-0-1", "w2")])
-    memory.ignore_replaced(LEADER)
+    memory.update(LEADER, []).ignore_replaced()
     assert replaced(memory, LEADER, [pod("a-0-1", "w2")]) == ()
     assert replaced(memory, LEADER, [pod("a-0-1", "w3")]) == ("a-0-1",)
 
@@ -101,7 +109,7 @@ def unbound(uid: str, node: str = "", **metadata: Any) -> Object:
 )
 def test_a_pod_that_only_waited_for_its_node_is_not_lost(before: Object, lost: tuple[str, ...]) -> None:
     store = Store(lambda before, after: None, TABLES)
-    memory = ReplacedPods(store.last_disrupted, store.last_unbound)
+    memory = ReplacedPods(store)
     store.put(before)
     replaced(memory, LEADER, [before])
     store.drop(before | {"metadata": {**before["metadata"], "resourceVersion": "2"}})
@@ -115,7 +123,7 @@ def test_a_pod_that_only_waited_for_its_node_is_not_lost(before: Object, lost: t
 def test_a_loss_is_kept_while_its_successor_waits_for_its_node() -> None:
     """w1 ran. The state of w2, which must return to its node, changes nothing."""
     store = Store(lambda before, after: None, TABLES)
-    memory = ReplacedPods(store.last_disrupted, store.last_unbound)
+    memory = ReplacedPods(store)
     replaced(memory, LEADER, [pod("a-0-1", "w1")])
     waiting = unbound("w2")
     store.put(waiting)
