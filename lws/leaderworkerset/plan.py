@@ -18,10 +18,7 @@ from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.assessment import Assessment, assess, recorded_position
 from lws.leaderworkerset.assessment.prewarm import plan_prewarm, prewarmed, recorded_prewarming
-from lws.leaderworkerset.assessment.target_revision import (
-    former_revision,
-    plan_pruning,
-)
+from lws.leaderworkerset.assessment.target_revision import former_revision, plan_pruning
 from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
 from lws.leaderworkerset.children.leader_deployment import (
     plan_deployment,

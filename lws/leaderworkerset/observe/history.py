@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from lws.history.revision import find
-from lws.kube.metadata import (
-    controller_of,
-    is_controlled_by,
-    labels_of,
-    name_of,
-    namespace_of,
-    uid_of,
-)
+from lws.kube.metadata import controller_of, is_controlled_by, labels_of, name_of, namespace_of, uid_of
+from lws.kube.statefulsets import current_revision_of, update_revision_of
 from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.observe.membership import Membership, leaders_of
 from lws.leaderworkerset.observe.recent_writes import SetWrites
@@ -76,10 +70,7 @@ class RevisionReader:
         """Return whether the store has every revision that the leader StatefulSet reports in its status."""
         if leaders["kind"] == "Deployment":
             return True
-        namespace = leaders["metadata"]["namespace"]
-        return all(
-            self._store.get("ControllerRevision", namespace, name) for name in _reported_revisions(leaders)
-        )
+        return None not in self._reported(leaders)
 
     def reported_keys(self, leaders: Object) -> frozenset[str]:
         """Return the keys that leaders may be recreated with: the keys of the two templates of their
@@ -89,12 +80,16 @@ class RevisionReader:
             replica_sets = self._store.owned_by(uid_of(leaders), "ReplicaSet")
             active = (obj for obj in replica_sets if (obj.get("spec") or {}).get("replicas") != 0)
             return frozenset(key for obj in active if (key := key_of_template(obj)))
-        namespace = leaders["metadata"]["namespace"]
-        reported = (
-            self._store.get("ControllerRevision", namespace, name) for name in _reported_revisions(leaders)
-        )
-        own = (obj for obj in reported if obj is not None and _is_of(leaders, obj))
+        reported, uid = self._reported(leaders), uid_of(leaders)
+        own = (obj for obj in reported if obj is not None and is_controlled_by(obj, uid))
         return frozenset(key for obj in own if (key := key_of_template(obj)))
+
+    def _reported(self, leaders: Object) -> list[Object | None]:
+        """Read the revisions that the leader StatefulSet reports in its status; None for a missing one."""
+        namespace = namespace_of(leaders)
+        return [
+            self._store.get("ControllerRevision", namespace, name) for name in _reported_revisions(leaders)
+        ]
 
     async def unrecorded(
         self, lws: Object, leaders: Object, keys: Collection[str], first: Object | None = None
@@ -161,25 +156,20 @@ class RevisionReader:
         return any(owner["uid"] == group.uid for group in self._members.groups_of(leaders))
 
 
-def _reported_revisions(leaders: Object) -> Iterator[str]:
-    """Yield the names of the revisions that a StatefulSet creates pods from: current and update revision."""
-    status = leaders.get("status") or {}
-    yield from (name for field in ("currentRevision", "updateRevision") if (name := status.get(field)))
+def _reported_revisions(leaders: Object) -> list[str]:
+    """Return the names of the revisions that a StatefulSet creates pods from: current and update revision."""
+    return [name for name in (current_revision_of(leaders), update_revision_of(leaders)) if name]
 
 
 def _templates(leaders: Object, listed: Iterable[Object]) -> Iterator[Object]:
     """Yield the pod templates that leaders are recreated from."""
     yield leaders["spec"]["template"]
-    reported = frozenset(_reported_revisions(leaders))
+    reported = _reported_revisions(leaders)
     for revision in listed:
-        if revision["metadata"]["name"] in reported and _is_of(leaders, revision):
+        if revision["metadata"]["name"] in reported and is_controlled_by(revision, uid_of(leaders)):
             template = value_at(revision, ("data", "spec", "template"))
             if is_pod_template(template):
                 yield without_marker(template)
-
-
-def _is_of(leaders: Object, obj: Object) -> bool:
-    return is_controlled_by(obj, leaders["metadata"]["uid"])
 
 
 def carried_keys(leaders: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:

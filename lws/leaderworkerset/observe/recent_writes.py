@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lws import timing
-from lws.kube.metadata import uid_of
+from lws.kube.metadata import controller_of, uid_of
 from lws.kube.nodes import node_of
 from lws.kube.patches import digest
 from lws.leaderworkerset.revisions.history import Recorded
@@ -48,11 +48,12 @@ class SetWrites(RecentWrites[Recorded]):
         """Store an object that one of our writes returned."""
         if obj["kind"] == "Status":
             return
-        if obj["kind"] == "StatefulSet" and _is_of_workers(obj):
+        is_of_workers = obj["kind"] == "StatefulSet" and (controller_of(obj) or {}).get("kind") == "Pod"
+        if is_of_workers:
             dropped = "start" not in (obj["spec"].get("ordinals") or {})
             self._dropped_at = self._clock() if dropped else float("-inf")
         self._store.put(obj)
-        is_noted = obj["kind"] == KIND or (obj["kind"] == "StatefulSet" and not _is_of_workers(obj))
+        is_noted = obj["kind"] in (KIND, "StatefulSet") and not is_of_workers
         if is_noted and self._is_stored(obj):
             self.throttle.record_write(obj)
 
@@ -77,8 +78,3 @@ class SetWrites(RecentWrites[Recorded]):
         """Drop the records of a deleted object."""
         super().forget(obj)
         self.applied.pop(uid_of(obj), None)
-
-
-def _is_of_workers(statefulset: Mapping[str, Any]) -> bool:
-    references = statefulset["metadata"].get("ownerReferences") or ()
-    return any(reference.get("controller") and reference["kind"] == "Pod" for reference in references)
