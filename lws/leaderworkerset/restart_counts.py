@@ -5,7 +5,6 @@ of the set, and the mark and finalizer of groups that have exhausted the budget.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from lws import timing
 from lws.kube.metadata import annotations_of, labels_of, metadata_of
 from lws.kube.quantities import INT32, is_integer, whole_number
+from lws.leaderworkerset.pod_identity import is_hash_key
 from lws.runtime.actions import Merge, Object, Plan, Reference
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
@@ -23,7 +23,6 @@ from lws_api.leaderworkerset.v1 import (
     REVISION_LABEL,
 )
 
-_HASH_KEY = re.compile(r"[0-9a-f]{40}")
 _NO_OBJECT = "invalid group restart counts: expected a JSON object"
 
 
@@ -150,7 +149,7 @@ def _revision(key: str) -> str:
 def _owner(key: str) -> tuple[str, int | None]:
     """Return a count's revision key and Hash group number, from its own key: label edits do not matter."""
     revision, _, digits = key.rpartition("/")
-    return revision, int(digits[:8], 16) if _HASH_KEY.fullmatch(digits) else None
+    return revision, int(digits[:8], 16) if is_hash_key(digits) else None
 
 
 def _merge(lws: Object, counts: Mapping[str, int], why: str) -> Merge:

@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import Any
 
 from lws.kube.conditions import Rejection
-from lws.kube.metadata import annotations_of, is_terminating, labels_of, name_of, owner_reference, uid_of
+from lws.kube.metadata import is_terminating, labels_of, name_of, owner_reference, uid_of
 from lws.kube.nodes import NodeLosses
 from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait, is_ready, is_running
-from lws.kube.quantities import whole_number
 from lws.kube.statefulsets import desired_replicas, is_settled, is_short
+from lws.leaderworkerset.pod_identity import group_size_of
 from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
@@ -27,7 +27,7 @@ from lws.leaderworkerset.spec import SetSpec
 from lws.policies import Policies
 from lws.runtime.actions import Object, Problem
 from lws.runtime.children import ChildOwner
-from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL, SIZE_ANNOTATION
+from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL
 
 
 # No slots: derived facts are cached, and most of a thousand groups do not change between two passes.
@@ -112,7 +112,7 @@ class GroupFacts:
     @cached_property
     def size(self) -> int | None:
         """Pods of the group according to the annotation of its leader; None if unknown."""
-        return whole_number(annotations_of(self.leader).get(SIZE_ANNOTATION))
+        return group_size_of(self.leader)
 
     @cached_property
     def is_complete(self) -> bool:

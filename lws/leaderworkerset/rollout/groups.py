@@ -17,7 +17,7 @@ from lws.leaderworkerset.pod_identity import is_of_hash_group
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, key_of_template
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.runtime.actions import Object
-from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, SIZE_ANNOTATION
+from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION
 
 FIELD_MANAGER = "lws"
 
@@ -200,4 +200,4 @@ def leader_deployment(deployment: Object, groups: Iterable[GroupState]) -> Leade
 def _size(group: GroupFacts, size_of: Mapping[str, int]) -> int | None:
     """Return the size by the leader's revision or, if that is lost, by its annotation; None if unknown."""
     size = size_of.get(group.leader_key or "")
-    return size if size is not None else whole_number(annotations_of(group.leader).get(SIZE_ANNOTATION))
+    return size if size is not None else group.size
