@@ -77,15 +77,11 @@ def is_undisturbed(pod: Object) -> bool:
     status = pod.get("status") or {}
     if status.get("reason") or status.get("phase", "Pending") not in ("Pending", "Running"):
         return False
-    for field in ("containerStatuses", "initContainerStatuses"):
-        for entry in status.get(field) or ():
-            if (
-                entry.get("restartCount")
-                or entry.get("lastState")
-                or "terminated" in (entry.get("state") or ())
-            ):
-                return False
-    return True
+    return not any(
+        entry.get("restartCount") or entry.get("lastState") or "terminated" in (entry.get("state") or ())
+        for field in ("containerStatuses", "initContainerStatuses")
+        for entry in status.get(field) or ()
+    )
 
 
 def on_node(before: Object, after: Object) -> Wakes:
@@ -188,13 +184,8 @@ def conditions(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> l
             fields = ("type", "status", "lastTransitionTime")
             reduced.append({field: condition[field] for field in fields if field in condition})
         elif condition["type"] in DISRUPTED and condition["status"] == "True":
-            reduced.append(
-                {
-                    "type": condition["type"],
-                    "status": "True",
-                    "reason": condition.get("reason") or condition["type"],
-                }
-            )
+            reason = condition.get("reason") or condition["type"]
+            reduced.append({"type": condition["type"], "status": "True", "reason": reason})
     return reduced
 
 

@@ -48,8 +48,6 @@ from lws_api.leaderworkerset.v1 import (
     SubdomainPolicy,
 )
 
-_INDEX = attrgetter("index")
-
 
 @dataclass(frozen=True, slots=True)
 class _CachedGroup:
@@ -207,7 +205,7 @@ class Membership:
         # If the owner has been deleted meanwhile, `forget` was called before.
         if self._store.has(leaders["kind"], *namespaced_name, owner["uid"]):
             self._cached[namespaced_name] = groups
-        return tuple(sorted(facts, key=_INDEX))
+        return tuple(sorted(facts, key=attrgetter("index")))
 
     def hides_workers(self, pod: Object) -> bool:
         """Return whether the store has a worker of this live leader, but not its StatefulSet. The StatefulSet

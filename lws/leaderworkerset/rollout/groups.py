@@ -21,7 +21,6 @@ from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION
 
 FIELD_MANAGER = "lws"
 
-_INDEX = attrgetter("index")
 # Passes over the set and passes over a failing group cache states with different keys.
 _CACHED_STATES = 2
 
@@ -117,7 +116,7 @@ def group_states(facts: Iterable[GroupFacts], desired: DesiredGroups) -> tuple[G
     """Return the state of every group that has a leader pod, by index, with the size of its own revision."""
     cache_keys: dict[str | None, Hashable] = {}
     states = []
-    for group in sorted(facts, key=_INDEX):
+    for group in sorted(facts, key=attrgetter("index")):
         key = group.leader_key
         if key not in cache_keys:
             cache_keys[key] = (desired.key, desired.update_revision, desired.size_of.get(key or ""))

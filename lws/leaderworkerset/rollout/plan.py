@@ -29,8 +29,6 @@ from lws.leaderworkerset.rollout.state import (
     waiting_for,
 )
 
-__all__ = ["Rollout", "RolloutState", "is_small_step", "plan_rollout"]
-
 
 def plan_rollout(state: RolloutState) -> Rollout:
     """Return the next step of a rollout, a scaling, or both. Repeated, it converges from any state."""
