@@ -136,11 +136,9 @@ def group_number(leader: Mapping[str, Any]) -> int:
 
 def group_id(leader: Mapping[str, Any]) -> str:
     """Return the name of the group in messages: the index of an Ordinal group, the key of a Hash group."""
-    return (
-        labels_of(leader).get(GROUP_INDEX_LABEL, "")
-        if is_of_hash_group(leader)
-        else str(index_by_name(leader))
-    )
+    if is_of_hash_group(leader):
+        return labels_of(leader).get(GROUP_INDEX_LABEL, "")
+    return str(index_by_name(leader))
 
 
 def index_by_name(pod: Mapping[str, Any]) -> int:

@@ -183,10 +183,7 @@ class Routing:
         if (key.kind, obj["kind"]) == ("set", "StatefulSet") and owner is not None and owner["kind"] == "Pod":
             name = owner["name"]
         leader = self._store.get("Pod", key.namespace, name)
-        if leader is not None:
-            workers = workers_of(self._store, leader)
-        else:
-            workers = self._store.get("StatefulSet", key.namespace, name)
+        workers = workers_of(self._store, leader) if leader is not None else None
         if key.kind == "set":
             return set_delay_of(before, after, leader, workers)
         return 0.0 if leader is None else group_delay_of(before, after, leader, workers)

@@ -305,13 +305,8 @@ def completed_backoff(backoff: Mapping[str, Any]) -> dict[str, Any]:
     configured = {name: value for name, value in backoff.items() if value is not None}
     if "base" in configured or "cap" in configured:
         return configured
-    return {
-        **{
-            field.name: field.default
-            for field in (fields.RESTART_BACKOFF_BASE_SECONDS, fields.RESTART_BACKOFF_CAP_SECONDS)
-        },
-        **configured,
-    }
+    both = (fields.RESTART_BACKOFF_BASE_SECONDS, fields.RESTART_BACKOFF_CAP_SECONDS)
+    return {field.name: field.default for field in both} | configured
 
 
 def leaders_kind(lws: Object) -> str:

@@ -515,11 +515,10 @@ class Observer:
         ]
         if leader is not None:
             return tuple(kept_pods)
-        leader_names = [annotations_of(pod).get(LEADER_NAME_ANNOTATION, name) for pod in kept_pods]
         return tuple(
             pod
-            for pod, leader_name in zip(kept_pods, leader_names, strict=True)
-            if self._store.get("Pod", namespace, leader_name) is None
+            for pod in kept_pods
+            if not self._store.get("Pod", namespace, annotations_of(pod).get(LEADER_NAME_ANNOTATION, name))
         )
 
     async def _abandoned(self, leader: Object | None, kept_workers: tuple[Object, ...]) -> Abandoned | None:
@@ -534,15 +533,13 @@ class Observer:
 
     async def _has_no_set(self, leader: Object) -> bool:
         """Return whether the set of a leader, its StatefulSet or its ReplicaSet certainly does not exist."""
-        owner = controller_of(leader) or {}
+        namespace, owner = namespace_of(leader), controller_of(leader) or {}
         if owner.get("kind") == "ReplicaSet":
-            namespaced_name = namespace_of(leader), labels_of(leader).get(NAME_LABEL, "")
-            is_lost = self._store.get("ReplicaSet", namespaced_name[0], owner["name"]) is None
-            return is_lost or self._store.get(KIND, *namespaced_name) is None
+            is_lost = self._store.get("ReplicaSet", namespace, owner["name"]) is None
+            return is_lost or self._store.get(KIND, namespace, labels_of(leader).get(NAME_LABEL, "")) is None
         if owner.get("kind") != "StatefulSet":
             return False
-        namespaced_name = namespace_of(leader), owner["name"]
-        await self._lookup.named("StatefulSet", *namespaced_name, "", look_when_absent=True)
+        await self._lookup.named("StatefulSet", namespace, owner["name"], "", look_when_absent=True)
         return self.members.set_of_leader(leader) is None
 
     def _with_former_workers(self, snapshot: GroupSnapshot) -> GroupSnapshot:
