@@ -17,7 +17,7 @@ from lws.kube.conditions import find, is_true, moment_of
 from lws.kube.metadata import is_terminating
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.group_records import DELETING, KEPT, mark_of, restarts_of, revision_key_of
+from lws.leaderworkerset.group_records import DELETING, KEPT, mark_of, restarts_of
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
 from lws.runtime.actions import Object
@@ -109,7 +109,7 @@ def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
     # A failure whose restart has been recorded is counted already.
     is_failing = mark != DELETING and bool(restarted or ended or pods.is_failed(leader))
     again = bool(restarted) and (bool(ended) or not all(container.is_first for container in restarted))
-    return restarts_of(child, group.index, revision_key_of(leader), now).consecutive + is_failing + again > 1
+    return restarts_of(child, group.index, leader, now).consecutive + is_failing + again > 1
 
 
 def _serves(group: GroupFacts, size: int) -> bool:

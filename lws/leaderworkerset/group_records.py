@@ -134,8 +134,9 @@ class Restarts:
         return Restarts(self.count + 1, self.consecutive + 1, int(now.timestamp()), self.key)
 
 
-def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
-    """Return the restarts of the group with this index that count on the revision with this key."""
+def restarts_of(lws: Object, index: int, leader: Object, now: datetime) -> Restarts:
+    """Return the restarts of the group with this index that count on the revision of its leader."""
+    key = labels_of(leader).get(REVISION_LABEL, "")
     text = _records(lws, "restarts").get(str(index))
     match = _RECORD.fullmatch(text) if isinstance(text, str) else None
     if match is None or match[4] != key:
@@ -213,10 +214,5 @@ def out_of_restarts(snapshot: SetSnapshot) -> tuple[int, ...]:
         for group in snapshot.groups
         if not is_terminating(group.leader)
         and mark_of(lws, group.index, group.leader) == KEPT
-        and is_used_up(limit, restarts_of(lws, group.index, revision_key_of(group.leader), now))
+        and is_used_up(limit, restarts_of(lws, group.index, group.leader, now))
     )
-
-
-def revision_key_of(leader: Object) -> str:
-    """Return the revision key of a leader: restarts are counted for each revision."""
-    return labels_of(leader).get(REVISION_LABEL, "")

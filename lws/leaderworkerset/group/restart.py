@@ -23,7 +23,6 @@ from lws.leaderworkerset.group_records import (
     mark_of,
     record_patch,
     restarts_of,
-    revision_key_of,
 )
 from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER, group_id, group_number, is_of_hash_group
 from lws.leaderworkerset.restart_counts import InvalidCounts, count_key, counts_in, increment
@@ -51,7 +50,7 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
         return None
     if mark == DELETING:
         return Plan(sequences=(_deletion(group, incident),))
-    past = restarts_of(group.lws, index, revision_key_of(group.leader), group.now)
+    past = restarts_of(group.lws, index, group.leader, group.now)
     # A kept group counts as failed even if its pods are disrupted later.
     if incident.is_disruption and mark != KEPT:
         return _wait_for_budget(group, incident) or _restart(group, incident, None)

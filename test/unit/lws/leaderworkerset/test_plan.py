@@ -17,7 +17,7 @@ from lws.kube.conditions import find, timestamp
 from lws.kube.metadata import owner_reference
 from lws.kube.patches import digest
 from lws.kube.pods import NodeWait
-from lws.leaderworkerset.group_records import KEPT, Restarts, record_patch, revision_key_of
+from lws.leaderworkerset.group_records import KEPT, Restarts, record_patch
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.runtime.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, SetOwner
@@ -994,7 +994,7 @@ def test_a_failed_group_is_reported_until_its_leader_is_deleted() -> None:
     lws = make_set(maxGroupRestarts=1)
     snapshot = settled(lws)
     leader = snapshot.groups[1].leader
-    restarts = Restarts(1, 1, int(NOW.timestamp()), revision_key_of(leader))
+    restarts = Restarts(1, 1, int(NOW.timestamp()), leader["metadata"]["labels"][REVISION_LABEL])
     # The pass over the group has written this record.
     snapshot.lws["status"] |= record_patch(1, leader, restarts, KEPT)
 

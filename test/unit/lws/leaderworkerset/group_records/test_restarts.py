@@ -33,7 +33,7 @@ def a_set(status: Any = None, **spec: Any) -> dict[str, Any]:
 
 
 def read(text: Any, key: str = KEY, now: datetime = NOW) -> Restarts:
-    return restarts_of(a_set({"restarts": {"3": text}}), 3, key, now)
+    return restarts_of(a_set({"restarts": {"3": text}}), 3, make_leader_pod(key=key), now)
 
 
 def test_record_round_trip() -> None:
@@ -73,7 +73,7 @@ def test_invalid_records_and_those_of_other_revisions_are_ignored(text: Any) -> 
     "status", [None, {}, {"restarts": None}, {"restarts": ["x"]}, {"restarts": {"4": "x"}}]
 )
 def test_no_restarts_without_a_status(status: Any) -> None:
-    assert restarts_of(a_set(status), 3, KEY, NOW) == Restarts(key=KEY)
+    assert restarts_of(a_set(status), 3, make_leader_pod(), NOW) == Restarts(key=KEY)
 
 
 def test_backoff_doubles_up_to_ten_minutes() -> None:
