@@ -136,7 +136,6 @@ class Part:
 
 
 def needs_workload(lws: Object, scheduler: Scheduler) -> bool:
-    """Return whether the set needs a Workload of Kubernetes."""
     return scheduler.has_workloads and SCHEDULING.stored_in(lws) is not None
 
 

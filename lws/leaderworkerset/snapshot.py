@@ -79,7 +79,6 @@ class GroupFacts:
 
     @cached_property
     def is_leader_up(self) -> bool:
-        """Whether the leader pod is Running and Ready."""
         return is_running(self.leader) and is_ready(self.leader)
 
     @cached_property
@@ -252,7 +251,6 @@ class SetSnapshot:
 
     @property
     def owner(self) -> ChildOwner:
-        """The set as the owner of its children."""
         return child_owner(
             self.lws,
             owner_reference(self.lws),

@@ -165,7 +165,6 @@ def describe_prewarming(before: Object, after: Object) -> str:
 
 
 def has_ended(job: Object) -> bool:
-    """Return whether the Job is Complete or Failed."""
     conditions = (job.get("status") or {}).get("conditions")
     return is_true(conditions, "Complete") or is_true(conditions, "Failed")
 
@@ -313,7 +312,6 @@ def prewarmed(snapshot: SetSnapshot, state: Prewarming | None) -> tuple[Announce
 
 
 def job_prefix(lws: Object) -> str:
-    """Return the prefix of the names of the Jobs of a set."""
     return f"{name_of(lws)[:_LONGEST_PREFIX]}-prewarm-"
 
 
