@@ -20,7 +20,6 @@ from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider, Marks, work
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import why_left_alone
-from lws.leaderworkerset.observe.failed_creates import BackgroundTasks
 from lws.leaderworkerset.observe.former_node import former_node, node_for_review
 from lws.leaderworkerset.observe.gangs import Gangs, scheduler_of
 from lws.leaderworkerset.observe.membership import former_pods, worker_statefulset_named
@@ -244,9 +243,8 @@ def _build(parts: Parts) -> Controller:
         policies=settings.policies,
         covers=coverage.covers,
         gang=gangs.served if gangs is not None else lambda: None,
-        background=BackgroundTasks(
-            parts.start, lambda namespace, name: parts.add(Key("set", namespace, name))
-        ),
+        start=parts.start,
+        wake=lambda namespace, name: parts.add(Key("set", namespace, name)),
         scheduler=scheduler,
         workloads=gangs.workloads if gangs is not None and has_workloads else None,
     )

@@ -36,16 +36,6 @@ _Failure = tuple[datetime, str]
 """Time and note of the last FailedCreate Event about a StatefulSet."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackgroundTasks:
-    """Functions that a background read needs.
-    start: runs a coroutine outside of the passes. wake: enqueues the set with this namespace and name.
-    """
-
-    start: Callable[[Coroutine[Any, Any, None]], object]
-    wake: Callable[[str, str], None]
-
-
 @dataclass(slots=True)
 class _Namespace:
     """State of the reads of one namespace.
@@ -61,24 +51,23 @@ class _Namespace:
     is_being_read: bool = False
 
 
-NO_TASKS = BackgroundTasks(lambda work: work.close(), lambda namespace, name: None)
-"""For commands, which run a single pass."""
-
-
 class FailedCreates:
     """Read FailedCreate Events in the background and cache the results. No pass waits for a read: a pass uses
     the last result, and its set is enqueued if the new result differs.
-    clock: a clock in seconds that measures the duration of a read.
+    start: runs a coroutine outside of the passes. wake: enqueues the set with this namespace and name. clock:
+    a clock in seconds that measures the duration of a read.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        background: BackgroundTasks,
+        start: Callable[[Coroutine[Any, Any, None]], object],
+        wake: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
-        self._background = background
+        self._start = start
+        self._wake = wake
         self._clock = clock
         self._reads = asyncio.Semaphore(_MOST_READS)
         self._namespaces: dict[str, _Namespace] = {}
@@ -94,7 +83,7 @@ class FailedCreates:
         if not state.is_being_read:
             state.is_being_read, state.read_at = True, now
             self._forget_before(now - timing.FAILED_CREATES_IDLE)
-            self._background.start(self._read(namespace, state))
+            self._start(self._read(namespace, state))
 
     def last_failures(self, namespace: str, uids: Iterable[str], now: datetime) -> dict[str, _Failure]:
         """Return the last failure of each StatefulSet with one of these UIDs, as far as known, by UID."""
@@ -124,7 +113,7 @@ class FailedCreates:
         before, state.failures = state.failures, newest
         for name, uids in waiting.items():
             if any(before.get(uid) != newest.get(uid) for uid in uids):
-                self._background.wake(namespace, name)
+                self._wake(namespace, name)
 
     def _forget_before(self, moment: datetime) -> None:
         for namespace in [name for name, state in self._namespaces.items() if state.read_at < moment]:

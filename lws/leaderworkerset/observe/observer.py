@@ -5,9 +5,10 @@ Facts come from the store, or live from the API server if the store cannot have 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from lws import timing
 from lws.history.revision import find
@@ -45,13 +46,7 @@ from lws.leaderworkerset.group.marks import (
 from lws.leaderworkerset.group.placement import is_placed
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import why_left_alone
-from lws.leaderworkerset.observe.failed_creates import (
-    NO_TASKS,
-    BackgroundTasks,
-    FailedCreates,
-    Shortage,
-    Shortages,
-)
+from lws.leaderworkerset.observe.failed_creates import FailedCreates, Shortage, Shortages
 from lws.leaderworkerset.observe.former_node import NodesOfReturn
 from lws.leaderworkerset.observe.history import RevisionReader, carried_keys
 from lws.leaderworkerset.observe.membership import (
@@ -115,16 +110,18 @@ async def _everywhere(namespace: str) -> bool:
 class Environment:
     """Inputs of a snapshot that are not objects.
 
-    policies: settings that plans read. covers: a function that reports whether the
-    pod webhook receives pods of a namespace. gang: a function that returns the gang scheduler; None without
-    one, or while its API is not served. scheduler: the scheduler that serves `spec.scheduling`. workloads: a
-    function that reports whether the API server serves Workloads; None if they are not watched.
+    policies: settings that plans read. covers: a function that reports whether the pod webhook receives pods
+    of a namespace. gang: a function that returns the gang scheduler; None without one, or while its API is
+    not served. start, wake: as for `FailedCreates`; commands, which run a single pass, need neither.
+    scheduler: the scheduler that serves `spec.scheduling`. workloads: a function that reports whether the API
+    server serves Workloads; None if they are not watched.
     """
 
     policies: Policies = field(default_factory=Policies)
     covers: Callable[[str], Awaitable[bool]] = _everywhere
     gang: Callable[[], GangProvider | None] = lambda: None
-    background: BackgroundTasks = NO_TASKS
+    start: Callable[[Coroutine[Any, Any, None]], object] = lambda work: work.close()
+    wake: Callable[[str, str], None] = lambda namespace, name: None
     scheduler: Scheduler = NO_SCHEDULER
     workloads: Callable[[], Scheduled] | None = None
 
@@ -137,14 +134,14 @@ class Observer:
     ) -> None:
         self._store = store
         self._writes = writes
-        self._environment = environment or Environment()
+        self._environment = environment = environment or Environment()
         self._terminating = TerminatingPods(cluster, store)
         self._owners = Owners(store, LEADER_WORKER_SET)
         self._lookup = Lookup(cluster, store, LEADER_WORKER_SET.label)
         self.members = Membership(store, writes.deleting)
         self._history = RevisionReader(cluster, store, writes, self.members)
         self._groups = ReplacedPods(store)
-        self._shortages = Shortages(FailedCreates(cluster, self._environment.background))
+        self._shortages = Shortages(FailedCreates(cluster, environment.start, environment.wake))
         self._returns = NodesOfReturn(store, self._terminating.read)
 
     def forget(self, obj: Object) -> None:

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lws.kube.conditions import timestamp
-from lws.leaderworkerset.observe.failed_creates import BackgroundTasks
 from lws.runtime.errors import ClusterError
 from test.unit.builders import NOW
 
@@ -39,11 +38,11 @@ class Background:
     def __init__(self) -> None:
         self.woken: list[tuple[str, str]] = []
         self.tasks: list[asyncio.Future[None]] = []
-        self.background = BackgroundTasks(
-            self._start, lambda namespace, name: self.woken.append((namespace, name))
-        )
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def wake(self, namespace: str, name: str) -> None:
+        self.woken.append((namespace, name))
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
         self.tasks.append(asyncio.ensure_future(work))
 
     async def over(self) -> None:

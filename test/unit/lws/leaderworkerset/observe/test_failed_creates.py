@@ -19,7 +19,8 @@ class Bench:
 
     def __init__(self, events: Events, **options: Any) -> None:
         self.background = Background()
-        self.failed = FailedCreates(cast(Cluster, events), self.background.background, **options)
+        start, wake = self.background.start, self.background.wake
+        self.failed = FailedCreates(cast(Cluster, events), start, wake, **options)
 
     def note(self, seconds: float, namespace: str = "default", about: str = "demo") -> str:
         """Return what is known about a StatefulSet; empty if nothing is."""

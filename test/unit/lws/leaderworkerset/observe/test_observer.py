@@ -113,7 +113,8 @@ class World:
             policies=policies or Policies(),
             covers=lambda namespace: self.covers(namespace),
             gang=lambda: self.gang,
-            background=self.background.background,
+            start=self.background.start,
+            wake=self.background.wake,
             scheduler=scheduler,
             workloads=lambda: self.workloads,
         )

@@ -24,7 +24,8 @@ class Bench:
 
     def __init__(self, events: Events) -> None:
         self.background = Background()
-        self.shortages = Shortages(FailedCreates(cast(Cluster, events), self.background.background))
+        failed = FailedCreates(cast(Cluster, events), self.background.start, self.background.wake)
+        self.shortages = Shortages(failed)
 
     async def look(self, seconds: float, *statefulsets: dict[str, Any]) -> Shortage:
         """Return the shortage as seen by the pass that the read has enqueued, if there was a read."""
