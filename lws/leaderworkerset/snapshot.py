@@ -254,15 +254,10 @@ class SetSnapshot:
         return child_owner(
             self.lws,
             owner_reference(self.lws),
-            is_alive=self.is_set_alive,
+            is_alive=may_adopt(self.lws, self.set_read_live),
             adoption="the {kind} of the set has no owner",
             until_alive="the set to be seen alive before it adopts anything",
         )
-
-    @property
-    def is_set_alive(self) -> bool:
-        """Whether the set was read live and is not terminating, which adoption requires."""
-        return may_adopt(self.lws, self.set_read_live)
 
 
 def child_owner(

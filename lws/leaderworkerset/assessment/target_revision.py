@@ -14,7 +14,7 @@ from lws.history import plan as history
 from lws.history.plan import Codec, Reconstruction, Target
 from lws.history.revision import find, usable
 from lws.kube.metadata import labels_of, owner_reference
-from lws.kube.ownership import Ownership
+from lws.kube.ownership import Ownership, may_adopt
 from lws.leaderworkerset import events
 from lws.leaderworkerset.revisions.history import (
     FORMAT,
@@ -43,7 +43,7 @@ def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> TargetRevisi
         _SetCodec(
             format=FORMAT,
             owner=lws,
-            adopter=owner_reference(lws) if snapshot.is_set_alive else None,
+            adopter=owner_reference(lws) if may_adopt(lws, snapshot.set_read_live) else None,
             revisions=snapshot.revisions,
             taken_revisions=snapshot.taken_revisions,
             desired=record(lws),

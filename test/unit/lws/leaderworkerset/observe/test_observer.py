@@ -630,7 +630,7 @@ async def test_the_set_is_reread_live_before_it_adopts(obj: dict[str, Any]) -> N
     world.show(changed(obj, owned_by()))
     snapshot = await world.of_set()
     assert world.cluster.requests.count("LeaderWorkerSet default/demo") == 1
-    assert snapshot.set_read_live == LWS and snapshot.is_set_alive
+    assert snapshot.set_read_live == LWS and snapshot.owner.is_alive
 
     del world.cluster.objects["LeaderWorkerSet", "demo"]
     assert await world.of_set() is None
