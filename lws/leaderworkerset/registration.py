@@ -291,7 +291,7 @@ def _begin(parts: Parts, environment: Environment, active: ActiveSets, cluster: 
             ),
         },
         Routing(parts.store, writes.statuses.is_as_written).routes,
-        (writes.forget, observer.forget, applier.forget),
+        (writes.forget, observer.members.forget, applier.forget),
     )
 
 

@@ -117,13 +117,13 @@ class Gangs:
     async def _best_version(self, provider: GangProvider) -> str:
         for version in provider.versions:
             # The group and version may be served without PodGroups.
-            if await self._cluster.exists(f"{_resource(version).path()}?limit=1"):
+            if await self._cluster.exists(f"{Resource(version, KIND, PLURAL).path()}?limit=1"):
                 return version
         return ""
 
     async def _serve(self, provider: GangProvider) -> None:
         """Watch the objects of the provider until the API is gone or a better version is served."""
-        resources = [_resource(provider.api_version)]
+        resources = [Resource(provider.api_version, KIND, PLURAL)]
         if self._has_workloads and provider.api_version == API_VERSION:
             resources.append(Resource(API_VERSION, "Workload", "workloads"))
         self._cluster.learn(*resources)
@@ -173,7 +173,3 @@ def scheduler_of(settings: Settings, store: Store) -> Scheduler:
     """Return the scheduler that serves `spec.scheduling` at this moment."""
     lacks_workloads = API_VERSION in store.unserved
     return Scheduler(settings.workload_aware_scheduling, settings.gang_provider or "", lacks_workloads)
-
-
-def _resource(version: str) -> Resource:
-    return Resource(version, KIND, PLURAL)

@@ -144,10 +144,6 @@ class Observer:
         self._shortages = Shortages(FailedCreates(cluster, environment.start, environment.wake))
         self._returns = NodesOfReturn(store, self._terminating.read)
 
-    def forget(self, obj: Object) -> None:
-        """Drop what is cached about a deleted object."""
-        self.members.forget(obj)
-
     async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
         """Read everything about one set; return None if the set does not exist."""
         lws = self._store.get(KIND, namespace, name)

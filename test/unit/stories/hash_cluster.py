@@ -102,7 +102,7 @@ class HashCluster:
         self.objects.pop((obj["kind"], obj["metadata"]["name"]))
         obj["metadata"]["resourceVersion"] = str(1000 + next(self._numbers))
         self._store.drop(obj)
-        self._observer.forget(obj)
+        self._observer.members.forget(obj)
         self._memory.forget(obj)
 
     def change(self, kind: str, name: str, patch: Object) -> None:
