@@ -442,42 +442,6 @@ _METADATA_OF_ADOPTABLE = (
 )
 # managedFields changes with every write, whichever field is written.
 _WRITERS_OF_ORPHAN = StoredField("metadata.managedFields", NONE, writers_of_orphan)
-
-# A set is kept whole, because it is the desired state. Its generation shows that the spec changed. A changed
-# status counts unless it is as our last write left it, which is checked where changes are routed.
-_SET = StoredFields(
-    "LeaderWorkerSet",
-    (
-        StoredField("metadata.managedFields", NONE, nothing),
-        *(StoredField(f"metadata.{name}") for name in ("uid", "generation", "labels", "deletionTimestamp")),
-        StoredField("metadata.annotations", _on_annotations),
-        StoredField("status", SET, set_status),
-    ),
-    others=NONE,
-)
-_POD = StoredFields(
-    "Pod",
-    (
-        *_METADATA,
-        StoredField("metadata.finalizers", excerpt=finalizers),
-        StoredField("spec.nodeName", on_node),
-        StoredField("spec.schedulingGates", on_gates, gates),
-        StoredField("spec.hostname", excerpt=host_name),
-        StoredField("spec.schedulingGroup"),
-        *(
-            StoredField(f"spec.{name}", NONE, of_return)
-            for name in ("affinity", "nodeSelector", "tolerations")
-        ),
-        StoredField("spec.containers", excerpt=tpu_requests),
-        StoredField("spec.initContainers", excerpt=restarted_sidecars),
-        StoredField("status.phase", on_phase, default="Pending"),
-        StoredField("status.conditions", on_conditions, conditions, []),
-        StoredField("status.reason"),
-        StoredField("status.initContainerStatuses", SET, eventful),
-        StoredField("status.containerStatuses", SET, eventful_or_last),
-    ),
-    is_undisturbed=is_undisturbed,
-)
 _STATEFULSET_OF_GROUP = StoredFields(
     "StatefulSet",
     (
@@ -500,76 +464,117 @@ _OF_LEADERS = (
     StoredField("metadata.annotations", _on_annotations),
     *_statuses(SET, "observedGeneration", "replicas"),
 )
-_STATEFULSET = StoredFields(
-    "StatefulSet",
-    (
-        *_OF_LEADERS,
-        *_statuses(SET, "currentRevision", "updateRevision"),
-        # Groups are judged by their pods, whose changes arrive sooner.
-        *_statuses(NONE, "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas"),
+
+TABLES = (
+    # A set is kept whole, because it is the desired state. Its generation shows that the spec changed. A
+    # changed status counts unless it is as our last write left it, which is checked where changes are routed.
+    StoredFields(
+        "LeaderWorkerSet",
+        (
+            StoredField("metadata.managedFields", NONE, nothing),
+            *(
+                StoredField(f"metadata.{name}")
+                for name in ("uid", "generation", "labels", "deletionTimestamp")
+            ),
+            StoredField("metadata.annotations", _on_annotations),
+            StoredField("status", SET, set_status),
+        ),
+        others=NONE,
     ),
-    others=ALL,
-    variant=(_is_of_group, _STATEFULSET_OF_GROUP),
-)
-_DEPLOYMENT = StoredFields(
-    "Deployment",
-    (
-        *_OF_LEADERS,
-        *_statuses(SET, "readyReplicas", "updatedReplicas"),
-        *_statuses(NONE, "availableReplicas", "unavailableReplicas", "terminatingReplicas", "conditions"),
+    StoredFields(
+        "Pod",
+        (
+            *_METADATA,
+            StoredField("metadata.finalizers", excerpt=finalizers),
+            StoredField("spec.nodeName", on_node),
+            StoredField("spec.schedulingGates", on_gates, gates),
+            StoredField("spec.hostname", excerpt=host_name),
+            StoredField("spec.schedulingGroup"),
+            *(
+                StoredField(f"spec.{name}", NONE, of_return)
+                for name in ("affinity", "nodeSelector", "tolerations")
+            ),
+            StoredField("spec.containers", excerpt=tpu_requests),
+            StoredField("spec.initContainers", excerpt=restarted_sidecars),
+            StoredField("status.phase", on_phase, default="Pending"),
+            StoredField("status.conditions", on_conditions, conditions, []),
+            StoredField("status.reason"),
+            StoredField("status.initContainerStatuses", SET, eventful),
+            StoredField("status.containerStatuses", SET, eventful_or_last),
+        ),
+        is_undisturbed=is_undisturbed,
     ),
-    others=ALL,
-)
-# A Job is read for whether it has ended and whether it has a pod.
-_JOB = StoredFields(
-    "Job",
-    (
-        *_METADATA,
-        StoredField("status.active", SET),
-        StoredField("status.conditions", SET, ends, []),
+    StoredFields(
+        "StatefulSet",
+        (
+            *_OF_LEADERS,
+            *_statuses(SET, "currentRevision", "updateRevision"),
+            # Groups are judged by their pods, whose changes arrive sooner.
+            *_statuses(NONE, "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas"),
+        ),
+        others=ALL,
+        variant=(_is_of_group, _STATEFULSET_OF_GROUP),
     ),
-)
-# A ReplicaSet is read for the template of its pods.
-_REPLICA_SET = StoredFields(
-    "ReplicaSet",
-    (
-        *_IDENTITY_FIELDS,
-        StoredField("metadata.labels", excerpt=ours),
-        StoredField("spec.replicas", SET),
-        StoredField("spec.template", excerpt=unlike_template),
-        *_statuses(SET, "observedGeneration", "replicas"),
+    StoredFields(
+        "Deployment",
+        (
+            *_OF_LEADERS,
+            *_statuses(SET, "readyReplicas", "updatedReplicas"),
+            *_statuses(NONE, "availableReplicas", "unavailableReplicas", "terminatingReplicas", "conditions"),
+        ),
+        others=ALL,
     ),
-)
-_SERVICE = StoredFields(
-    "Service",
-    (
-        *_METADATA_OF_ADOPTABLE,
-        _WRITERS_OF_ORPHAN,
-        StoredField("spec.selector", default={}),
-        StoredField("spec.ports", excerpt=ports),
-        StoredField("spec.publishNotReadyAddresses"),
-        StoredField("spec.type", excerpt=type_unless_default),
-        StoredField("spec.clusterIP", excerpt=address_unless_headless),
+    # A ReplicaSet is read for the template of its pods.
+    StoredFields(
+        "ReplicaSet",
+        (
+            *_IDENTITY_FIELDS,
+            StoredField("metadata.labels", excerpt=ours),
+            StoredField("spec.replicas", SET),
+            StoredField("spec.template", excerpt=unlike_template),
+            *_statuses(SET, "observedGeneration", "replicas"),
+        ),
     ),
-)
-# The status that the disruption controller writes changes with every pod, and decides nothing here.
-_DISRUPTION_BUDGET = StoredFields(
-    "PodDisruptionBudget", (*_METADATA_OF_ADOPTABLE, _WRITERS_OF_ORPHAN, StoredField("spec", default={}))
-)
-_REVISION = StoredFields(
-    "ControllerRevision",
-    (
-        *_IDENTITY_FIELDS,
-        StoredField("metadata.labels"),
-        StoredField("metadata.annotations"),
-        StoredField("revision", default=0),
-        StoredField("data", excerpt=recorded_data),
+    StoredFields(
+        "Service",
+        (
+            *_METADATA_OF_ADOPTABLE,
+            _WRITERS_OF_ORPHAN,
+            StoredField("spec.selector", default={}),
+            StoredField("spec.ports", excerpt=ports),
+            StoredField("spec.publishNotReadyAddresses"),
+            StoredField("spec.type", excerpt=type_unless_default),
+            StoredField("spec.clusterIP", excerpt=address_unless_headless),
+        ),
     ),
+    # The status that the disruption controller writes changes with every pod, and decides nothing here.
+    StoredFields(
+        "PodDisruptionBudget", (*_METADATA_OF_ADOPTABLE, _WRITERS_OF_ORPHAN, StoredField("spec", default={}))
+    ),
+    StoredFields(
+        "ControllerRevision",
+        (
+            *_IDENTITY_FIELDS,
+            StoredField("metadata.labels"),
+            StoredField("metadata.annotations"),
+            StoredField("revision", default=0),
+            StoredField("data", excerpt=recorded_data),
+        ),
+    ),
+    # PVCs are only read for their existence and their owners.
+    StoredFields("PersistentVolumeClaim", _METADATA),
+    # A Job is read for whether it has ended and whether it has a pod.
+    StoredFields(
+        "Job",
+        (
+            *_METADATA,
+            StoredField("status.active", SET),
+            StoredField("status.conditions", SET, ends, []),
+        ),
+    ),
+    StoredFields("PodGroup", (*_METADATA_OF_ADOPTABLE, StoredField("spec", excerpt=of_workload))),
+    StoredFields("Workload", (*_METADATA_OF_ADOPTABLE, StoredField("spec", default={}))),
 )
-# PVCs are only read for their existence and their owners.
-_CLAIM = StoredFields("PersistentVolumeClaim", _METADATA)
-_POD_GROUP = StoredFields("PodGroup", (*_METADATA_OF_ADOPTABLE, StoredField("spec", excerpt=of_workload)))
-_WORKLOAD = StoredFields("Workload", (*_METADATA_OF_ADOPTABLE, StoredField("spec", default={})))
 
 LEADER_WORKER_SET = Workload(
     LEADERWORKERSETS,
@@ -588,21 +593,6 @@ LEADER_WORKER_SET = Workload(
     frozenset({"StatefulSet", "Deployment", "ReplicaSet", "Pod"}),
 )
 """Kinds that are watched for LeaderWorkerSets."""
-
-TABLES = (
-    _SET,
-    _POD,
-    _STATEFULSET,
-    _DEPLOYMENT,
-    _REPLICA_SET,
-    _SERVICE,
-    _DISRUPTION_BUDGET,
-    _REVISION,
-    _CLAIM,
-    _JOB,
-    _POD_GROUP,
-    _WORKLOAD,
-)
 
 _BY_KIND = {table.kind: table for table in TABLES}
 
