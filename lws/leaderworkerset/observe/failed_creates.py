@@ -40,8 +40,8 @@ _Failure = tuple[datetime, str]
 class _Namespace:
     """State of the reads of one namespace.
     read_at: time of the last read, whether it succeeded or not. pause: minimum time until the next read.
-    failures: the last Event about each StatefulSet, by UID. waiting: UIDs of the StatefulSets that sets wait
-    for, by name of the set.
+    failures: the last Event about each StatefulSet, by UID. waiting: UIDs of the StatefulSets and Jobs that
+    sets wait for, by name of the set.
     """
 
     read_at: datetime = _NEVER
@@ -79,7 +79,8 @@ class FailedCreates:
         state = self._namespaces.setdefault(namespace, _Namespace())
         if not state.is_being_read and now - state.read_at < state.pause:
             return
-        state.waiting[name] = frozenset(uids)
+        # A set may wait for its StatefulSets and for its Jobs.
+        state.waiting[name] = state.waiting.get(name, frozenset()).union(uids)
         if not state.is_being_read:
             state.is_being_read, state.read_at = True, now
             self._forget_before(now - timing.FAILED_CREATES_IDLE)

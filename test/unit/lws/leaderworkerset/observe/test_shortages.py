@@ -139,3 +139,12 @@ async def test_events_of_jobs_without_pods_are_read() -> None:
     await bench.background.over()
     assert bench.background.woken == [("default", "demo")]
     assert ask(at(6)) == {"uid-of-idle": "no"}
+
+
+async def test_a_set_that_waits_for_jobs_still_waits_for_its_statefulsets() -> None:
+    bench = Bench(Events(event()))
+    for seconds in (0, 5):
+        bench.shortages.of_set("default", "demo", (short(),), at(seconds))
+    assert bench.shortages.of_jobs("default", "demo", [a_job("idle")], at(5)) == {}
+    await bench.background.over()
+    assert bench.background.woken == [("default", "demo")]
