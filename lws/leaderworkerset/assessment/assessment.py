@@ -7,7 +7,7 @@ in `status.rollout`, so that a leader StatefulSet deleted in the middle of a rol
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -73,29 +73,25 @@ def assess(snapshot: SetSnapshot) -> Assessment:
     target = choose_revision(snapshot, ownership)
     update_revision = update_revision_of(snapshot.leaders) if snapshot.leaders is not None else ""
     leaders = snapshot.leaders if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
-    position = recorded_position(lws)
     groups = group_states(snapshot.groups, DesiredGroups(target.key, sizes(target), update_revision))
-    if has_hash_groups(lws):
-        rollout = RolloutState(
-            replicas=spec.replicas,
-            budget=rollout_budget(spec),
-            groups=groups,
-            deployment=leader_deployment(leaders, groups) if leaders is not None else LeaderDeployment(),
-            paused=spec.paused,
-            start_strategy=spec.start_strategy,
-        )
-        return Assessment(ownership, target, rollout)
-    stored = leader_statefulset(leaders, target.key, snapshot.now) if leaders is not None else None
-    prewarming = judge_prewarming(snapshot, target, groups, stored)
     rollout = RolloutState(
         replicas=spec.replicas,
         budget=rollout_budget(spec),
-        floor=spec.floor,
         groups=groups,
-        statefulset=stored,
         paused=spec.paused,
-        reached=position.partition if position is not None and position.revision == target.name else None,
         start_strategy=spec.start_strategy,
+    )
+    if has_hash_groups(lws):
+        deployment = leader_deployment(leaders, groups) if leaders is not None else LeaderDeployment()
+        return Assessment(ownership, target, replace(rollout, deployment=deployment))
+    position = recorded_position(lws)
+    stored = leader_statefulset(leaders, target.key, snapshot.now) if leaders is not None else None
+    prewarming = judge_prewarming(snapshot, target, groups, stored)
+    rollout = replace(
+        rollout,
+        floor=spec.floor,
+        statefulset=stored,
+        reached=position.partition if position is not None and position.revision == target.name else None,
         occupied_index_count=snapshot.occupied_index_count,
         prewarming=prewarming.waiting_for if prewarming is not None else "",
     )
