@@ -108,15 +108,10 @@ def left_behind(
 def deleted_first(lws: Object, candidate: RankedGroup) -> Announce:
     """Return the Event that a Deployment will delete this group before others whose leaders are as good."""
     group, why = group_id(candidate.leader), candidate.rank.why
-    announce = _event(
-        lws,
-        "GroupDeletedFirst",
-        "Delete",
-        f"Group {group} {why}: deleted before better groups",
-        Reference.to(candidate.leader),
-    )
-    fold = Fold(f"Groups {{}} are deleted before better ones: each {why}", group, Reference.to(lws))
-    return replace(announce, fold=fold)
+    note = f"Group {group} {why}: deleted before better groups"
+    event = _event(lws, "GroupDeletedFirst", "Delete", note, Reference.to(candidate.leader))
+    fold = Fold(f"Groups {{}} are deleted before better ones: each {why}", group, event.regarding)
+    return replace(event, fold=fold)
 
 
 def claims_at_risk(lws: Object, statefulsets: Sequence[str]) -> Announce:
@@ -153,4 +148,4 @@ def _event(lws: Object, reason: str, action: str, note: str, related: Reference 
 
 
 def _warning(lws: Object, reason: str, action: str, note: str, related: Reference | None = None) -> Announce:
-    return replace(_event(lws, reason, action, note, related), type="Warning")
+    return Announce(Reference.to(lws), reason, action, note, "Warning", related)

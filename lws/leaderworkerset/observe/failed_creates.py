@@ -83,7 +83,9 @@ class FailedCreates:
         state.waiting[name] = state.waiting.get(name, frozenset()).union(uids)
         if not state.is_being_read:
             state.is_being_read, state.read_at = True, now
-            self._forget_before(now - timing.FAILED_CREATES_IDLE)
+            for other in [*self._namespaces]:
+                if now - self._namespaces[other].read_at > timing.FAILED_CREATES_IDLE:
+                    del self._namespaces[other]
             self._start(self._read(namespace, state))
 
     def last_failures(self, namespace: str, uids: Iterable[str], now: datetime) -> dict[str, _Failure]:
@@ -115,10 +117,6 @@ class FailedCreates:
         for name, uids in waiting.items():
             if any(before.get(uid) != newest.get(uid) for uid in uids):
                 self._wake(namespace, name)
-
-    def _forget_before(self, moment: datetime) -> None:
-        for namespace in [name for name, state in self._namespaces.items() if state.read_at < moment]:
-            del self._namespaces[namespace]
 
 
 def _add_newest(events: Iterable[Mapping[str, Any]], newest: dict[str, _Failure]) -> None:

@@ -151,7 +151,8 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
 def _group_state(group: GroupFacts, desired: DesiredGroups) -> GroupState:
     terminating = group.is_leader_terminating or group.is_being_deleted
     leader_ready = group.is_leader_up and not terminating
-    needs_workers = _size(group, desired.size_of) != 1
+    # If the revision of the leader is lost, its annotation shows the size.
+    needs_workers = desired.size_of.get(group.leader_key or "", group.size) != 1
     counts_workers = needs_workers and group.worker_statefulset is not None
     return GroupState(
         index=group.index,
@@ -194,9 +195,3 @@ def leader_deployment(deployment: Object, groups: Iterable[GroupState]) -> Leade
         updated=int(status.get("updatedReplicas") or 0),
         is_current=not live or (is_updated and is_complete),
     )
-
-
-def _size(group: GroupFacts, size_of: Mapping[str, int]) -> int | None:
-    """Return the size by the leader's revision or, if that is lost, by its annotation; None if unknown."""
-    size = size_of.get(group.leader_key or "")
-    return size if size is not None else group.size

@@ -39,7 +39,8 @@ def plan_rollout(state: RolloutState) -> Rollout:
         return Rollout(state.floor, first, why=f"{format_count(first)} to be created")
     facts = RolloutFacts(state, state.statefulset)
     if state.paused or state.prewarming:
-        partition, replicas = paused_position(facts)
+        partition = max(_paused_partition(facts), state.floor)
+        replicas = _paused_replicas(facts, partition)
         if not state.paused and facts.stored.is_current:
             # Groups that are already moving to the new revision need not turn back.
             partition = max(facts.stored.partition, state.floor)
@@ -155,18 +156,11 @@ def _replicas_with_surge(facts: RolloutFacts) -> int:
     return facts.desired + max(0, unsettled - facts.state.budget.unavailable)
 
 
-def paused_position(facts: RolloutFacts) -> tuple[int, int]:
-    """Return partition and replicas of a paused rollout: no group changes its revision, scaling still works.
-
-    The partition rises to the lowest group on the target revision, so that lost groups below it are recreated
-    on their own revision. No outdated group is at or above it. The surge keeps its size, because the groups
-    that it replaces may not be ready.
-    """
-    partition = max(_paused_partition(facts), facts.state.floor)
-    return partition, _paused_replicas(facts, partition)
-
-
 def _paused_partition(facts: RolloutFacts) -> int:
+    """Return the partition at which no group changes its revision. It is that of the lowest group on the
+    target revision, so that lost groups below it are recreated on their own revision. No outdated group is at
+    or above it.
+    """
     stored = facts.stored
     updated = [index for index, group in facts.groups.items() if not group.outdated]
     outdated = [index for index, group in facts.groups.items() if group.outdated]
@@ -180,6 +174,9 @@ def _paused_partition(facts: RolloutFacts) -> int:
 
 
 def _paused_replicas(facts: RolloutFacts, partition: int) -> int:
+    """Return the replicas of a paused rollout: scaling still works. The surge keeps its size, because the
+    groups that it replaces may not be ready.
+    """
     stored, desired = facts.stored, facts.desired
     if stored.replicas < desired:
         return facts.replicas_to_grow_to(desired)

@@ -407,17 +407,13 @@ def restarts(groups: Sequence[int], budget: Budget, paused: bool, has_indices: b
     subject += " restarts" if len(groups) == 1 else " restart"
     if paused:
         return f"{subject} once the rollout is resumed"
-    return f"{subject}, by a rollout{_pace_reason(len(groups), budget)}"
+    if len(groups) == 1:
+        return f"{subject}, by a rollout"
+    at_a_time = min(budget.unavailable + budget.surge, len(groups))
+    return f"{subject}, by a rollout, {'one' if at_a_time == 1 else f'up to {at_a_time}'} at a time"
 
 
 def pinned_reason(groups: Sequence[int]) -> str:
     """Describe which groups the partition keeps from restarting; empty for none."""
     keep = "keeps its" if len(groups) == 1 else "keep their"
     return f"{format_groups(groups)} {keep} revision until the partition is lowered" if groups else ""
-
-
-def _pace_reason(groups: int, budget: Budget) -> str:
-    at_a_time = budget.unavailable + budget.surge
-    if groups == 1:
-        return ""
-    return ", one at a time" if at_a_time == 1 else f", up to {min(at_a_time, groups)} at a time"
