@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lws.history.revision import Revision
 from lws.kube.statefulsets import desired_replicas, partition_of
 from lws.leaderworkerset.pod_identity import group_id
-from lws.leaderworkerset.rollout.scale_down import Leftover, RankedGroup
+from lws.leaderworkerset.rollout.scale_down import RankedGroup
 from lws.leaderworkerset.rollout.state import Rollout
 from lws.leaderworkerset.spec import leaders_kind
 from lws.leaderworkerset.templates.claims import risk_of_claims
@@ -87,20 +87,23 @@ def failed_create(lws: Object, child: str) -> Announce:
 
 
 def left_behind(
-    lws: Object, replicas: int, existing: int, leftovers: Sequence[Leftover]
+    lws: Object, replicas: int, existing: int, leftovers: Mapping[int, str]
 ) -> tuple[Announce, ...]:
-    """Return the Event that a scale-down deletes ready groups and keeps groups that are not ready."""
+    """Return the Event that a scale-down deletes ready groups and keeps groups that are not ready. leftovers:
+    the groups that are kept, by index, each with a few words about it.
+    """
     if not leftovers:
         return ()
     name = lws["metadata"]["name"]
     removed = (
         f"{name}-{replicas}" if replicas + 1 == existing else f"{name}-{replicas} to {name}-{existing - 1}"
     )
-    staying = ", ".join(f"{name}-{leftover.index} ({leftover.why})" for leftover in leftovers[:_MOST_NAMED])
-    more = f" and {len(leftovers) - _MOST_NAMED} more" if len(leftovers) > _MOST_NAMED else ""
+    staying = [f"{name}-{index} ({why})" for index, why in leftovers.items()]
+    more = f" and {len(staying) - _MOST_NAMED} more" if len(staying) > _MOST_NAMED else ""
     note = (
         f"Scaling down removes {removed}, because StatefulSets remove the highest index first, ready or not; "
-        f"{staying}{more} are kept. Delete a leader pod to recreate its group, perhaps elsewhere"
+        f"{', '.join(staying[:_MOST_NAMED])}{more} are kept. Delete a leader pod to recreate its group, "
+        f"perhaps elsewhere"
     )
     return (_warning(lws, "UnreadyGroupsStay", "Delete", note),)
 

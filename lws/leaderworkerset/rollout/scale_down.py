@@ -26,34 +26,27 @@ by default.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """A group that is kept while a better one is deleted. why: a few words about the kept group."""
-
-    index: int
-    why: str
-
-
-def leftovers(groups: Iterable[GroupState], leaders: Mapping[int, Object], replicas: int) -> list[Leftover]:
-    """Return groups below `replicas` that are worse than a ready group that is deleted. Such a group is not
-    ready, or has a lower deletion cost. leaders: leader pods, by index.
+def leftovers(groups: Iterable[GroupState], leaders: Mapping[int, Object], replicas: int) -> dict[int, str]:
+    """Return groups below `replicas` that are worse than a ready group that is deleted, by index, each with a
+    few words about it. Such a group is not ready, or has a lower deletion cost. leaders: leader pods, by
+    index.
     """
     states = tuple(groups)
     deleted_costs = [
         _cost(leaders.get(group.index)) for group in states if group.index >= replicas and group.ready
     ]
     if not deleted_costs:
-        return []
-    leftover = []
+        return {}
+    leftover = {}
     for group in sorted(states, key=lambda state: state.index):
         leader = leaders.get(group.index)
         if group.index >= replicas or leader is None or is_terminating(leader):
             continue
         cost = _cost(leader)
         if not group.ready:
-            leftover.append(Leftover(group.index, "not ready"))
+            leftover[group.index] = "not ready"
         elif cost < max(deleted_costs):
-            leftover.append(Leftover(group.index, f"pod-deletion-cost {cost}"))
+            leftover[group.index] = f"pod-deletion-cost {cost}"
     return leftover
 
 

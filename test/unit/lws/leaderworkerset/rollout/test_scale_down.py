@@ -13,7 +13,6 @@ import pytest
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.rollout.scale_down import (
     DELETION_COST_ANNOTATION,
-    Leftover,
     Rank,
     RankedGroup,
     deletion_costs,
@@ -30,25 +29,25 @@ def states(letters: str) -> list[GroupState]:
 @pytest.mark.parametrize(
     ("letters", "costs", "replicas", "expected"),
     [
-        pytest.param("RRRR", {}, 2, [], id="all are ready"),
-        pytest.param("RRuu", {}, 2, [], id="unready groups are deleted: ordinals allow it"),
-        pytest.param("uRuu", {}, 2, [], id="no ready group is deleted"),
-        pytest.param("uRRR", {}, 2, [Leftover(0, "not ready")], id="an unready one stays"),
-        pytest.param("uuRu", {}, 2, [Leftover(0, "not ready"), Leftover(1, "not ready")], id="two stay"),
-        pytest.param("RRRR", {3: "-5"}, 3, [], id="the marked group is deleted"),
-        pytest.param("RRRR", {1: "-5"}, 3, [Leftover(1, "pod-deletion-cost -5")], id="a marked one stays"),
+        pytest.param("RRRR", {}, 2, {}, id="all are ready"),
+        pytest.param("RRuu", {}, 2, {}, id="unready groups are deleted: ordinals allow it"),
+        pytest.param("uRuu", {}, 2, {}, id="no ready group is deleted"),
+        pytest.param("uRRR", {}, 2, {0: "not ready"}, id="an unready one stays"),
+        pytest.param("uuRu", {}, 2, {0: "not ready", 1: "not ready"}, id="two stay"),
+        pytest.param("RRRR", {3: "-5"}, 3, {}, id="the marked group is deleted"),
+        pytest.param("RRRR", {1: "-5"}, 3, {1: "pod-deletion-cost -5"}, id="a marked one stays"),
         pytest.param(
             "RRRR",
             {3: "5"},
             3,
-            [Leftover(i, "pod-deletion-cost 0") for i in range(3)],
+            {i: "pod-deletion-cost 0" for i in range(3)},
             id="the most expensive group is deleted",
         ),
-        pytest.param("RRRR", {1: "cheap"}, 3, [], id="what is no number counts as none"),
-        pytest.param("uR", {}, 0, [], id="to zero"),
+        pytest.param("RRRR", {1: "cheap"}, 3, {}, id="what is no number counts as none"),
+        pytest.param("uR", {}, 0, {}, id="to zero"),
     ],
 )
-def test_leftovers(letters: str, costs: dict[int, str], replicas: int, expected: list[Leftover]) -> None:
+def test_leftovers(letters: str, costs: dict[int, str], replicas: int, expected: dict[int, str]) -> None:
     leaders = {
         index: make_leader_pod(
             index=index,
@@ -61,7 +60,7 @@ def test_leftovers(letters: str, costs: dict[int, str], replicas: int, expected:
 
 def test_a_terminating_group_is_not_left_over() -> None:
     leaders = {0: make_leader_pod(index=0, terminating=True), 1: make_leader_pod(index=1)}
-    assert leftovers(states("uR"), leaders, 1) == []
+    assert leftovers(states("uR"), leaders, 1) == {}
 
 
 RANKS = {
