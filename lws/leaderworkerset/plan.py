@@ -44,7 +44,6 @@ from lws.leaderworkerset.status.problems import (
 )
 from lws.leaderworkerset.status.status import (
     UPDATE_IN_PROGRESS,
-    Revisions,
     SetStatus,
     StatusInput,
     can_wait,
@@ -227,13 +226,15 @@ def _status_writes(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutSta
     return (Status(Reference.to(lws), patch, status.announce, *delays, before=stored),)
 
 
-def _revisions_to_report(snapshot: SetSnapshot, assessment: Assessment, leaders: LeaderStep) -> Revisions:
+def _revisions_to_report(
+    snapshot: SetSnapshot, assessment: Assessment, leaders: LeaderStep
+) -> Mapping[str, Any]:
     """Return the revisions for the status; none if this pass does not record the target revision first."""
     target, (first, *_) = assessment.target, leaders.plan.sequences or ((),)
     if first[: len(target.actions)] != target.actions:
-        return Revisions()
+        return {}
     current = target.name if assessment.is_done else former_revision(snapshot, target)
-    return Revisions(current, target.name, target.collisions)
+    return {"currentRevision": current, "updateRevision": target.name, "collisionCount": target.collisions}
 
 
 def _recorded_names(lws: Object) -> tuple[str, ...]:
@@ -259,20 +260,22 @@ def _prewarm_record(snapshot: SetSnapshot, assessment: Assessment) -> Mapping[st
     return {"revision": target} if is_ahead and not record.get("completionTime") else {}
 
 
-def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, ...]:
+def _taken_over(snapshot: SetSnapshot, revisions: Mapping[str, Any]) -> tuple[Announce, ...]:
     """Announce PVCs that upstream's StatefulSets would delete, once, with our first status."""
-    if (snapshot.lws.get("status") or {}).get("currentRevision") or not revisions.current:
+    if (snapshot.lws.get("status") or {}).get("currentRevision") or not revisions.get("currentRevision"):
         return ()
     at_risk = claims_at_risk(snapshot.lws, (group.worker_statefulset for group in snapshot.groups))
     return (events.claims_at_risk(snapshot.lws, at_risk),) if at_risk else ()
 
 
-def _position_to_record(lws: Object, revisions: Revisions, leaders: LeaderStep) -> Mapping[str, Any] | None:
+def _position_to_record(
+    lws: Object, revisions: Mapping[str, Any], leaders: LeaderStep
+) -> Mapping[str, Any] | None:
     """Return the unrecorded position of a rollout that another controller began; None if there is none."""
     position = leaders.position
     if position is None or leaders.has_moved or position == recorded_position(lws):
         return None
-    current = revisions.current or (lws.get("status") or {}).get("currentRevision")
+    current = revisions.get("currentRevision") or (lws.get("status") or {}).get("currentRevision")
     return position.stored if current != position.revision else None
 
 

@@ -58,21 +58,13 @@ _LONGEST_MESSAGE = 32768
 _LONGEST_NOTE = 900
 
 
-@dataclass(frozen=True, slots=True)
-class Revisions:
-    """Names of ControllerRevisions and the collision count; None keeps the stored value."""
-
-    current: str | None = None
-    update: str | None = None
-    collisions: int | None = None
-
-
 # No slots: derived facts are cached.
 @dataclass(frozen=True)
 class StatusInput:
     """What a pass has observed and decided, as far as it determines the status.
 
     rollout: the groups, and how far the rollout may go.
+    revisions: the fields that name revisions, and the collision count; None keeps the stored value.
     problems: problems of the set, worst first.
     position: the position of the rollout to record; None to keep the stored one.
     has_moved: whether this pass moves the rollout.
@@ -82,7 +74,7 @@ class StatusInput:
 
     snapshot: SetSnapshot
     rollout: RolloutState
-    revisions: Revisions = Revisions()
+    revisions: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     position: Mapping[str, Any] | None = None
     has_moved: bool = False
@@ -235,11 +227,6 @@ def _recorded(stored: Mapping[str, Any], observed: StatusInput) -> dict[str, Any
 
 def _counters(lws: Object, observed: StatusInput) -> dict[str, Any]:
     """Return the counters, which include the surge, and the names of the revisions."""
-    revisions = {
-        "currentRevision": observed.revisions.current,
-        "updateRevision": observed.revisions.update,
-        "collisionCount": observed.revisions.collisions,
-    }
     deployment = observed.rollout.deployment
     ready = deployment.ready if deployment is not None else len(observed.rollout.ready)
     return {
@@ -247,7 +234,7 @@ def _counters(lws: Object, observed: StatusInput) -> dict[str, Any]:
         "readyReplicas": ready,
         "updatedReplicas": _updated(observed),
         "hpaPodSelector": f"{NAME_LABEL}={lws['metadata']['name']},{WORKER_INDEX_LABEL}=0",
-        **{field: value for field, value in revisions.items() if value is not None},
+        **{name: value for name, value in observed.revisions.items() if value is not None},
     }
 
 

@@ -15,7 +15,7 @@ from lws.kube.pods import NodeWait
 from lws.leaderworkerset.group_records import KEPT, Members, Restarts, record_patch
 from lws.leaderworkerset.rollout.state import Budget, RolloutState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
-from lws.leaderworkerset.status.status import Revisions, SetStatus, StatusInput, figures_of, set_status
+from lws.leaderworkerset.status.status import SetStatus, StatusInput, figures_of, set_status
 from lws.runtime.actions import Problem
 from lws_api.leaderworkerset.v1 import RESTART_BUDGET_EXHAUSTED_ANNOTATION, RESTART_BUDGET_FINALIZER
 from test.unit.builders import KEY, NOW, make_group, make_leader_pod, make_leader_statefulset, make_set
@@ -346,14 +346,14 @@ def test_an_edited_selector_is_repaired() -> None:
 
 def test_revisions_are_recorded_and_kept() -> None:
     lws = make_set(status={"currentRevision": "demo-a-1", "updateRevision": "demo-a-1", "collisionCount": 2})
-    revisions = Revisions(update="demo-b-2", collisions=3)
+    revisions = {"updateRevision": "demo-b-2", "collisionCount": 3}
     intended = set_status(observed(lws, "", revisions=revisions)).intended
     assert (intended["currentRevision"], intended["updateRevision"], intended["collisionCount"]) == (
         "demo-a-1",
         "demo-b-2",
         3,
     )
-    first = set_status(observed(make_set(), "", revisions=Revisions(collisions=0)))
+    first = set_status(observed(make_set(), "", revisions={"collisionCount": 0}))
     assert "collisionCount" not in first.intended
 
 
