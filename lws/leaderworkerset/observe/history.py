@@ -128,13 +128,17 @@ class RevisionReader:
         return Running(key, template, claims, await self._workers(leaders, key, first))
 
     async def _workers(self, leaders: Object, key: str, first: Object | None) -> Object | None:
-        """Return the first worker StatefulSet of the key that still exists, read live."""
+        """Return the first worker StatefulSet of the key that still exists, read live. A pod of this leader
+        StatefulSet must control it, by UID at each step.
+        """
+        leader_uids = {group.uid for group in self._members.groups_of(leaders)}
         statefulsets = sorted(
             self._labelled(leaders, "StatefulSet"),
             key=lambda obj: (obj["metadata"].get("creationTimestamp") or "", name_of(obj)),
         )
         for workers in (*([first] if first is not None else []), *statefulsets):
-            if key_of_template(workers) == key and self._is_of_group(workers, leaders):
+            owner_uid = (controller_of(workers) or {}).get("uid")
+            if key_of_template(workers) == key and owner_uid in leader_uids:
                 live = await self._read(workers)
                 if live is not None:
                     return live
@@ -147,13 +151,6 @@ class RevisionReader:
         except NotFound:
             return None
         return live if live["metadata"]["uid"] == metadata["uid"] else None
-
-    def _is_of_group(self, workers: Object, leaders: Object) -> bool:
-        """Return whether a pod of this leader StatefulSet controls these workers, by UID at each step."""
-        owner = controller_of(workers)
-        if owner is None or owner["kind"] != "Pod":
-            return False
-        return any(owner["uid"] == group.uid for group in self._members.groups_of(leaders))
 
 
 def _reported_revisions(leaders: Object) -> list[str]:
@@ -175,6 +172,5 @@ def _templates(leaders: Object, listed: Iterable[Object]) -> Iterator[Object]:
 def carried_keys(leaders: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
     """Return the keys of the leader StatefulSet, leaders and worker StatefulSets."""
     keys = {key_of_template(leaders)} if leaders is not None else set()
-    facts = tuple(groups)
-    keys.update([group.leader_key for group in facts], [group.worker_key for group in facts])
+    keys |= {key for group in groups for key in (group.leader_key, group.worker_key)}
     return frozenset(key for key in keys if key)
