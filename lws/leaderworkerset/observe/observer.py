@@ -252,12 +252,9 @@ class Observer:
         return PrewarmFacts(jobs, nodes, self._shortages.of_jobs(namespace_of(lws), name_of(lws), jobs, now))
 
     def _nodes_of(self, group: GroupFacts) -> NodesOfGroup:
-        workers = (
-            self._store.owned_by(uid_of(group.worker_statefulset), "Pod")
-            if group.worker_statefulset is not None
-            else ()
-        )
-        return NodesOfGroup(node_of(group.leader), frozenset(map(node_of, workers)) - {""})
+        workers = group.worker_statefulset
+        pods = self._store.owned_by(uid_of(workers), "Pod") if workers is not None else ()
+        return NodesOfGroup(node_of(group.leader), frozenset(map(node_of, pods)) - {""})
 
     def _occupied_indices(self, lws: Object) -> int:
         """Return the highest index of a live leader plus 1: fewer replicas would delete the leaders above."""
