@@ -96,7 +96,6 @@ def _hash(text: str) -> str:
 
 FAILED = "Failed"
 
-
 DELETING, KEPT = "00000000", "ffffffff"
 """Marks in place of the workers' hash in `status.members`.
 

@@ -6,7 +6,7 @@ This file is the table of contents: each child and each part of the status is pl
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
@@ -276,7 +276,7 @@ def _position_to_record(
     if position is None or leaders.has_moved or position == recorded_position(lws):
         return None
     current = revisions.get("currentRevision") or (lws.get("status") or {}).get("currentRevision")
-    return position.stored if current != position.revision else None
+    return asdict(position) if current != position.revision else None
 
 
 def _unseen_pods(snapshot: SetSnapshot, ready: Collection[int]) -> float | None:

@@ -7,9 +7,8 @@ in `status.rollout`, so that a leader StatefulSet deleted in the middle of a rol
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from lws.history.revision import usable
 from lws.kube.ownership import Ownership
@@ -100,15 +99,12 @@ def assess(snapshot: SetSnapshot) -> Assessment:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Position of a rollout: groups from index `partition` on move to the ControllerRevision `revision`."""
+    """Position of a rollout: groups from index `partition` on move to the ControllerRevision `revision`. The
+    fields are those of `status.rollout`.
+    """
 
     revision: str
     partition: int
-
-    @property
-    def stored(self) -> dict[str, Any]:
-        """The position as stored in `status.rollout`."""
-        return {"revision": self.revision, "partition": self.partition}
 
 
 def recorded_position(lws: Object) -> Position | None:
@@ -126,7 +122,7 @@ def recorded_position(lws: Object) -> Position | None:
 def record_position(lws: Object, position: Position) -> Merge:
     """Record the position. This write must precede the update of the StatefulSet."""
     why = f"groups from {position.partition} on may move to {position.revision}: recorded before they do"
-    patch = {"status": {"rollout": position.stored}}
+    patch = {"status": {"rollout": asdict(position)}}
     return Merge(Reference.to(lws), patch, why=why, subresource="status")
 
 

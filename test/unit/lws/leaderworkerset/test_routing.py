@@ -109,9 +109,7 @@ def test_an_adopted_deployment_wakes_its_groups() -> None:
     lws = make_set(groupIdentity="Hash")
     adopted, orphan = _of_hash_set(lws, "Deployment", "demo"), _of_hash_set(None, "Deployment", "demo")
     replica_set = _of_hash_set(adopted, "ReplicaSet", "demo-abc")
-    pods = (
-        {**_of_hash_set(replica_set, "Pod", name), "apiVersion": "v1"} for name in ("demo-0", "demo-1")
-    )
+    pods = ({**_of_hash_set(replica_set, "Pod", name), "apiVersion": "v1"} for name in ("demo-0", "demo-1"))
     bench = _Bench(lws, adopted, replica_set, *pods)
     assert {FIRST, SECOND, SET} <= set(bench.woken(orphan, adopted))
     woken = [*bench.woken(adopted, adopted), *bench.woken(adopted, orphan)]
