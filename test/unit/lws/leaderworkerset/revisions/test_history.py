@@ -43,9 +43,14 @@ def recognise(desired: Record, recorded: list[Recorded], running: Any = None) ->
     return plan.recognise(recorded, lambda revision: is_equal(desired, revision, running))
 
 
-def chosen_key(lws: dict[str, Any], *recorded: Recorded) -> str:
-    """Return the key of the set's target revision. recorded: its revisions."""
-    return choose_revision(SetSnapshot(lws, NOW, revisions=recorded), Ownership.ABSENT).key
+def chosen_key(lws: dict[str, Any], *recorded: Recorded, running: Any = None) -> str:
+    """Return the key of the set's target revision.
+
+    recorded: its revisions. running: the template of its leader StatefulSet; None if there is none.
+    """
+    leaders = {"metadata": {}, "spec": {"template": running}} if running is not None else None
+    ownership = Ownership.OURS if running is not None else Ownership.ABSENT
+    return choose_revision(SetSnapshot(lws, NOW, leaders=leaders, revisions=recorded), ownership).key
 
 
 def make_collision(image: str) -> dict[str, Any]:
@@ -322,12 +327,15 @@ def test_topology_annotations_are_part_of_a_revision(
     stored = make_stored(make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with or ""}))
     if recorded_with is None:
         del stored["metadata"]["annotations"]
-    desired = record(make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: desired_with, "other": "x"}))
+    edited = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: desired_with, "other": "x"})
     running = None
     if running_with is not None:
         running = {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: running_with}}}
     recorded = parse(stored)
+    desired = record(edited)
     assert (recognise(desired, [recorded], running) is recorded) is verdict
+    key = desired.key_at(0 if verdict else 1)
+    assert chosen_key(edited, recorded, running=running) == key, "one key means one template"
 
 
 def annotations_of(lws: dict[str, Any], key: str = "") -> dict[str, str]:
