@@ -7,12 +7,12 @@ import re
 import sys
 from pathlib import Path
 
-from lws.disaggregatedset.rollout.simulation import simulate, start
 from lws.disaggregatedset.rollout.state import RoleTarget
 from tools.pictures.dashboard import RECORDING as DASHBOARD
 from tools.pictures.dashboard import drawn_dashboard
 from tools.pictures.steps import drawn_failure, drawn_slice, drawn_story, parse_story
 from tools.pictures.terminal import drawn_terminal
+from tools.simulation import simulate, start
 
 ROOT = Path(__file__).resolve().parents[2]
 DIRECTORY = ROOT / "docs" / "pictures"

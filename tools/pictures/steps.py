@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lws.disaggregatedset.rollout.simulation import Row
 from tools.pictures.canvas import (
     LINE_HEIGHT,
     MARGIN,
@@ -19,6 +18,7 @@ from tools.pictures.canvas import (
     explain,
     wrapped,
 )
+from tools.simulation import Row
 
 _WIDTH = 760
 _PITCH, _ROW = 26, 28

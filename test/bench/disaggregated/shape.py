@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lws.disaggregatedset.rollout.simulation import Row, simulate, start
 from lws.disaggregatedset.rollout.state import RoleTarget
+from tools.simulation import Row, simulate, start
 
 ROLES = ("prefill", "decode", "router", "encode")
 DEFAULT = "ds100x2x2x2"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from lws.disaggregatedset.rollout.simulation import Row
 from tools.pictures.steps import drawn_slice
+from tools.simulation import Row
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROWS = [

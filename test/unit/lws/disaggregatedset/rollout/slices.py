@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lws.disaggregatedset.rollout.simulation import start
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
+from tools.simulation import start
 
 NAMES = tuple("xyzw")
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from lws.disaggregatedset.rollout.simulation import simulate
 from test.unit.lws.disaggregatedset.rollout.reference import Row, Rules, broken_promises, by_writes, rows
 from test.unit.lws.disaggregatedset.rollout.slices import NAMES, beginning, roles
+from tools.simulation import simulate
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lws.disaggregatedset.rollout.planner import next_step
-from lws.disaggregatedset.rollout.simulation import apply
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, SliceState, SliceStep
 from test.unit.lws.disaggregatedset.rollout.slices import beginning, broken, ready, revision, roles, starting
+from tools.simulation import apply
 
 TERMINATING = Count(desired=0, present=1, ready=0, is_settled=True, initial=1)
 

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from lws.disaggregatedset.rollout.simulation import simulate
 from lws.disaggregatedset.rollout.state import RevisionCounts, SliceState
 from test.unit.lws.disaggregatedset.rollout import reference
 from test.unit.lws.disaggregatedset.rollout.reference import Rules
 from test.unit.lws.disaggregatedset.rollout.slices import NAMES, beginning, ready, revision, roles
+from tools.simulation import simulate
 
 Budgets = tuple[tuple[int, ...], tuple[int, ...]]
 ONE: Budgets = ((1, 1, 1), (0, 0, 0))

@@ -1,6 +1,7 @@
-"""Simulate a rollout in which every change becomes ready at once, as one row of counts for each step.
+"""Simulate the rollout of a slice of a DisaggregatedSet in which every change becomes ready at once.
 
-The rest of a step that had to wait for deletions belongs to the row of the step.
+Each step is one row of counts. The rest of a step that had to wait for deletions belongs to the row of the
+step.
 """
 
 from __future__ import annotations
