@@ -130,20 +130,12 @@ def placement_of(policy: Object | None) -> SlicePlacement | None:
     )
 
 
-def fault_of(obj: Any) -> str:
-    """Explain why the spec of a set cannot be read; empty if every decision can use it."""
-    return _fault_in(obj, is_recorded=False)
+def fault_of(obj: Any, *, is_recorded: bool = False) -> str:
+    """Explain why the spec of a set cannot be read; empty if every decision can use it.
 
-
-def recorded_fault(data: Any) -> str:
-    """Explain why no role can be created from the data of a ControllerRevision; empty if roles can.
-
-    Fields that only a later release knows are no reason.
+    is_recorded: whether it is the data of a ControllerRevision, from which roles can be created although it
+      has fields that only a later release knows.
     """
-    return _fault_in(data, is_recorded=True)
-
-
-def _fault_in(obj: Any, *, is_recorded: bool) -> str:
     spec = (obj.get("spec") if is_mapping(obj) else None) or {}
     shapes = _SHAPES if is_recorded else _SPEC_SHAPES
     fault = json_fault(spec, "spec") or shapes.fault("DisaggregatedSetSpec", spec, "spec")

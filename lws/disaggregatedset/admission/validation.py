@@ -17,7 +17,6 @@ from lws.disaggregatedset.spec import (
     fault_of,
     number_faults,
     parse,
-    recorded_fault,
 )
 from lws.kube.field_errors import FieldError, forbidden, invalid, not_supported, rendered, required
 from lws.kube.metadata import annotations_of, is_mapping, is_terminating, labels_of
@@ -262,7 +261,7 @@ def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator
             yield f"spec.roles: {TOO_LARGE}"
         return
     # Fields of a later release do not keep the old set from being compared: removing one may start a rollout.
-    if fault_of(new) or recorded_fault(old):
+    if fault_of(new) or fault_of(old, is_recorded=True):
         return
     spec, before = parse(new), parse(old)
     after_record, before_record = record(new), record(old)
@@ -426,26 +425,24 @@ def _too_long(facts: SetFacts, role: RoleFacts) -> str:
             f"the generated service name ({service} chars) would exceed the DNS-1035 limit of "
             f"{LABEL_LENGTH} characters; {_shorten(chosen - (service - LABEL_LENGTH))}"
         )
-    if hash_identity(role.raw.get("spec") or {}):
-        return _too_long_with_key(length, chosen, role.size)
-    tightest = tightest_derived_name(max(role.replicas + role.surge - 1, 0), role.size)
+    has_keys = bool(hash_identity(role.raw.get("spec") or {}))
+    highest_index = max(role.replicas + role.surge - 1, 0)
+    tightest = (
+        tightest_name_with_key(role.size) if has_keys else tightest_derived_name(highest_index, role.size)
+    )
     if length <= tightest.room:
         return ""
+    remedy = _shorten(chosen - (length - tightest.room))
+    if has_keys:
+        return (
+            f"the generated names ({length + tightest.added} chars) would exceed the DNS-1035 limit of "
+            f"{LABEL_LENGTH} characters; {remedy}"
+        )
     return (
         f"the LeaderWorkerSet <set>-<slice>-<revision>-<role> would have a name of {length} characters, at "
         f"most {tightest.room} are possible with replicas {role.replicas}, maxSurge {role.surge} and size "
         f"{role.size}: {tightest.purpose}, {tightest.pattern}, would have {length + tightest.added} of at "
-        f"most {LABEL_LENGTH} characters; {_shorten(chosen - (length - tightest.room))}"
-    )
-
-
-def _too_long_with_key(length: int, chosen: int, size: int) -> str:
-    tightest = tightest_name_with_key(size)
-    if length <= tightest.room:
-        return ""
-    return (
-        f"the generated names ({length + tightest.added} chars) would exceed the DNS-1035 limit of "
-        f"{LABEL_LENGTH} characters; {_shorten(chosen - (length - tightest.room))}"
+        f"most {LABEL_LENGTH} characters; {remedy}"
     )
 
 

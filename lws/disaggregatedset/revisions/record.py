@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from lws.disaggregatedset.names import hash_identity, key_of
-from lws.disaggregatedset.spec import DisaggregatedSpec, parse, recorded_fault
+from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
 from lws.history import revision as history
 from lws.history.revision import Format, Revision, checksum
 from lws.kube.metadata import name_of
@@ -39,10 +39,6 @@ class RolesRecord:
     @cached_property
     def roles(self) -> Mapping[str, Object]:
         return {part["name"]: part["spec"] for part in self.parts}
-
-    @cached_property
-    def metadata(self) -> Mapping[str, Object]:
-        return {part["name"]: part.get("metadata") or {} for part in self.parts}
 
     @cached_property
     def forms(self) -> Mapping[str, str]:
@@ -114,7 +110,7 @@ def _fault(revision: Object) -> str:
     if not key:
         return f"{about} has a name that holds no key"
     # The data has the shape of a DisaggregatedSet.
-    if fault := recorded_fault(revision.get("data")):
+    if fault := fault_of(revision.get("data"), is_recorded=True):
         return f"{about}: data.{fault}: no role can be rebuilt from it"
     roles = _recorded(revision["data"]["spec"]).roles
     if not _proof(revision) and all(key_of(roles, probe) != key for probe in range(_PROBES_TRIED)):

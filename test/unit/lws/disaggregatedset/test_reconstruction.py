@@ -139,7 +139,8 @@ def test_metadata_of_a_child_is_recorded_with_an_old_role() -> None:
     children = children_of(old)
     children[0].obj["metadata"]["annotations"][INITIAL_REPLICAS_ANNOTATION] = "2"
     revision = rebuilt(NEW, children)
-    assert revision.record.metadata["prefill"] == {"labels": {"own": "x"}, "annotations": {"note": "y"}}
+    prefill = revision.record.spec.roles[0]
+    assert prefill.metadata == {"labels": {"own": "x"}, "annotations": {"note": "y"}}
     assert revision.record.roles["prefill"]["startupPolicy"] == "LeaderReady"
     assert "replicas" not in revision.record.roles["prefill"]
 

@@ -13,7 +13,6 @@ from lws.disaggregatedset.spec import (
     fault_of,
     parse,
     placement_of,
-    recorded_fault,
 )
 from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType
 
@@ -155,10 +154,24 @@ def test_an_unreadable_field_is_a_fault(obj: Any, fault: str | None) -> None:
     assert fault_of(obj) == fault if fault is not None else fault_of(obj)
 
 
+@pytest.mark.parametrize("value", ["2", "-50%", "a%", "", True, 1.5, [], {}])
+@pytest.mark.parametrize("field", ["maxSurge", "maxUnavailable"])
+def test_a_budget_that_is_no_number_of_groups_is_a_fault(field: str, value: Any) -> None:
+    strategy = {"rollingUpdateConfiguration": {field: value}}
+    assert field in fault_of(make(role(spec={**SPEC, "rolloutStrategy": strategy})))
+
+
+@pytest.mark.parametrize("configuration", ["", 3, [], True])
+def test_a_budget_that_is_no_object_is_a_fault(configuration: Any) -> None:
+    strategy = {"rollingUpdateConfiguration": configuration}
+    assert "rollingUpdateConfiguration" in fault_of(make(role(spec={**SPEC, "rolloutStrategy": strategy})))
+
+
 def test_a_recorded_spec_may_have_fields_of_a_later_release() -> None:
     """Roles can be created from such a revision."""
     recorded = role(later=1)
-    assert recorded_fault(make({**recorded, "spec": {**recorded["spec"], "later": 1}}, later=1)) == ""
+    obj = make({**recorded, "spec": {**recorded["spec"], "later": 1}}, later=1)
+    assert fault_of(obj, is_recorded=True) == ""
 
 
 def test_malformed_input_never_raises() -> None:

@@ -76,7 +76,8 @@ def test_a_recorded_revision_is_read_back() -> None:
     assert (revision.number, revision.key, revision.broken) == (5, key_by_hash(obj), "")
     assert (revision.is_orphan, revision.is_terminating, revision.generation) == (False, False, None)
     assert list(revision.record.roles) == ["prefill", "decode"]
-    assert revision.record.metadata == {"prefill": {"labels": {"team": "a"}}, "decode": {}}
+    metadata = [role.metadata for role in revision.record.spec.roles]
+    assert metadata == [{"labels": {"team": "a"}}, {}]
     assert revision.record.text == record(obj).text
     assert revision.record.forms == record(obj).forms
 
