@@ -15,6 +15,7 @@ from lws.disaggregatedset.spec import DisaggregatedSpec, Role
 from lws.kube.metadata import annotations_of, inherited, labels_of, without_tool_keys
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.fields import Field
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, completed_backoff
 from lws.runtime.actions import Object, Plan
 from lws.runtime.children import repair
@@ -38,22 +39,12 @@ _AT_ONCE_WITH_DEFAULT = (
     fields.MAX_UNAVAILABLE,
     fields.MAX_SURGE,
 )
-_IN_EFFECT = (
-    *_AT_ONCE_OPTIONAL,
-    *_AT_ONCE_WITH_DEFAULT,
-    fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY,
-    fields.RESTART_BACKOFF,
-)
 _RETENTION = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 _NOT_OF_ROLES = frozenset(
     {*PLACEMENT_ANNOTATIONS, INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION}
 )
 
-_Tree = dict[str, Any]
-_Values = tuple[Any, ...]
-"""One value for each field in `_IN_EFFECT`; None if the field is not set."""
-
-
+_Values = dict[Field, Any]
 LiveRole = tuple[Role, _Values]
 """A role of the current spec, and its values that take effect at once. They are computed once for all
 children of the role, which saves a quarter of a pass.
@@ -73,8 +64,8 @@ def plan_role_upkeep(set_name: str, child: Object, live: LiveRole | None, record
     identity = identity_of(set_name, child["metadata"]["name"])
     own = child_labels(set_name, identity) if identity is not None else {}
     labels, annotations = dict(labels_of(child)), dict(annotations_of(child))
-    current: _Tree = {"metadata": {"labels": labels, "annotations": annotations}}
-    desired: _Tree = {"metadata": {"labels": {**labels, **own}, "annotations": annotations}}
+    current: dict[str, Any] = {"metadata": {"labels": labels, "annotations": annotations}}
+    desired: dict[str, Any] = {"metadata": {"labels": {**labels, **own}, "annotations": annotations}}
     if live is not None:
         role, in_effect = live
         now, former = role.metadata, recorded.metadata if recorded is not None else {}
@@ -102,11 +93,10 @@ def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple
         former = recorded.role(role.name)
         if former is None:
             continue
-        if _policy(role.spec) != _policy(former.spec):
+        live, old = {"spec": role.spec}, {"spec": former.spec}
+        if fields.SUBDOMAIN_POLICY.effective_in(live) != fields.SUBDOMAIN_POLICY.effective_in(old):
             paths.append(f"spec.roles[{index}].{fields.NETWORK_CONFIG}")
-        if fields.SCHEDULING.stored_in({"spec": role.spec}) != fields.SCHEDULING.stored_in(
-            {"spec": former.spec}
-        ):
+        if fields.SCHEDULING.stored_in(live) != fields.SCHEDULING.stored_in(old):
             paths.append(f"spec.roles[{index}].{fields.SCHEDULING}")
         now, then = (version.metadata.get("annotations") or {} for version in (role, former))
         paths += [
@@ -127,31 +117,25 @@ def _with(
 
 def _values_of(raw: Object) -> _Values:
     """Return the fields of a child or a role that take effect at once, with the defaults of the API."""
-    optional = (field.stored_in(raw) for field in _AT_ONCE_OPTIONAL)
-    with_default = ((field, field.stored_in(raw)) for field in _AT_ONCE_WITH_DEFAULT)
-    retention = {**_RETENTION, **(fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY.stored_in(raw) or {})}
-    backoff = fields.RESTART_BACKOFF.stored_in(raw)
-    completed = completed_backoff(backoff) if backoff is not None else None
-    return (*optional, *(_or_default(*pair) for pair in with_default), retention, completed)
+    values = {field: field.stored_in(raw) for field in (*_AT_ONCE_OPTIONAL, *_AT_ONCE_WITH_DEFAULT)}
+    for field in _AT_ONCE_WITH_DEFAULT:
+        if values[field] in (None, ""):
+            values[field] = field.stored_default
+    if values[fields.RESTART_POLICY] == RestartPolicy.DEFAULT:
+        values[fields.RESTART_POLICY] = RestartPolicy.NONE.value
+    retention = fields.PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY
+    values[retention] = {**_RETENTION, **(retention.stored_in(raw) or {})}
+    if (backoff := fields.RESTART_BACKOFF.stored_in(raw)) is not None:
+        values[fields.RESTART_BACKOFF] = completed_backoff(backoff)
+    return {field: value for field, value in values.items() if value is not None}
 
 
-def _or_default(field: fields.Field, value: Any) -> Any:
-    value = field.stored_default if value in (None, "") else value
-    return RestartPolicy.NONE.value if value == RestartPolicy.DEFAULT else value
-
-
-def _tree_of(values: _Values) -> _Tree:
-    tree: _Tree = {}
-    present = ((field, value) for field, value in zip(_IN_EFFECT, values, strict=True) if value is not None)
-    for field, value in present:
+def _tree_of(values: _Values) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for field, value in values.items():
         *parents, name = field.path
         inside = tree
         for parent in parents:
             inside = inside.setdefault(parent, {})
         inside[name] = value
     return tree
-
-
-def _policy(spec: Object) -> Any:
-    field = fields.SUBDOMAIN_POLICY
-    return field.stored_in({"spec": spec}) or field.stored_default
