@@ -22,21 +22,16 @@ from lws.disaggregatedset.status import (
     can_wait,
     disaggregated_status,
     figures_of,
-    plan_left_alone,
     problems_of,
     recheck_after,
     without_nodes,
 )
-from lws.disaggregatedset.target import (
-    TargetRevision,
-    plan_pruning,
-    records,
-    target_revision,
-)
+from lws.disaggregatedset.target import TargetRevision, plan_pruning, records, target_revision
 from lws.history.plan import former_name, plan_revision_repairs
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.events import broken_revisions
 from lws.leaderworkerset.events import problems as problem_events
+from lws.leaderworkerset.left_alone import reported, unreadable
 from lws.leaderworkerset.status.problems import STALLED
 from lws.runtime.actions import Object, Plan, Reference, Status, merge_plans, soonest
 from lws.runtime.children import adopt
@@ -48,7 +43,7 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
         # The garbage collector deletes everything by owner references.
         return Plan(waiting_for="the set to be gone")
     if snapshot.fault:
-        return plan_left_alone(snapshot)
+        return reported(snapshot.obj, unreadable(snapshot.fault), snapshot.now)
     target = target_revision(snapshot)
     targets = RoleTargets(snapshot, parse(snapshot.obj), target.key, records(target))
     if target.actions and not _may_follow(targets, target):
@@ -162,18 +157,12 @@ def _status(targets: RoleTargets, target: TargetRevision, steps: Sequence[Course
     # A rejected write that is no longer planned cannot succeed, so recheck until its rejection expires.
     refusals_end = timing.RECHECK_SECONDS if snapshot.rejections else None
     standing = ((IN_ROLLOUT, bool(rolling)), (STALLED, status.is_stalled))
+    statuses: tuple[Status, ...] = ()
+    if status.patch:
+        may_wait = can_wait(stored, status.patch, spec.slices)
+        statuses = (Status(Reference.to(obj), status.patch, announce, may_wait, before=stored),)
     return Plan(
-        statuses=()
-        if not status.patch
-        else (
-            Status(
-                Reference.to(obj),
-                status.patch,
-                announce,
-                can_wait(stored, status.patch, spec.slices),
-                before=stored,
-            ),
-        ),
+        statuses=statuses,
         announce=problem_events(obj, problems),
         again_after=soonest((status.due_in, recheck_after(snapshot.children), refusals_end)),
         standing=frozenset(word for word, holds in standing if holds),

@@ -20,18 +20,11 @@ from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.disaggregatedset.target import TargetRevision
 from lws.kube.conditions import Condition, find, is_true
 from lws.kube.patches import merge_patch
-from lws.leaderworkerset.events import problems as problem_events
-from lws.leaderworkerset.left_alone import reported, unreadable
+from lws.leaderworkerset.left_alone import unreadable
 from lws.leaderworkerset.status import status
-from lws.leaderworkerset.status.problems import (
-    LAST_PROGRESS,
-    PROGRESSING,
-    STALLED,
-    Pace,
-    rejection_problem,
-)
+from lws.leaderworkerset.status.problems import LAST_PROGRESS, PROGRESSING, STALLED, Pace, rejection_problem
 from lws.leaderworkerset.status.status import AVAILABLE
-from lws.runtime.actions import ROLLING, Announce, Figures, Plan, Problem
+from lws.runtime.actions import ROLLING, Announce, Figures, Problem
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 
@@ -75,7 +68,6 @@ class DisaggregatedStatus:
     patch: a JSON merge patch of the stored status; None if it is up to date.
     due_in: seconds until the set counts as stalled if it makes no progress; None if it already does or has no
       deadline.
-    is_available: whether all groups of every role are ready.
     is_stalled: whether the set has made no progress within its deadline.
     roles: the numbers of groups of each role.
     """
@@ -83,7 +75,6 @@ class DisaggregatedStatus:
     patch: Mapping[str, Any] | None
     announce: tuple[Announce, ...] = ()
     due_in: float | None = None
-    is_available: bool = False
     is_stalled: bool = False
     roles: tuple[RoleCounts, ...] = ()
 
@@ -118,7 +109,7 @@ def disaggregated_status(observed: ObservedRoles) -> DisaggregatedStatus:
     patch = merge_patch(stored, intended)
     announce = tuple(status.stall_events(obj, before, conditions))
     is_stalled = is_true(conditions, STALLED)
-    return DisaggregatedStatus(patch, announce, due_in or None, is_available, is_stalled, counts)
+    return DisaggregatedStatus(patch, announce, due_in or None, is_stalled, counts)
 
 
 def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any], slices: int) -> bool:
@@ -177,7 +168,7 @@ def _conditions(stored: Sequence[Mapping[str, Any]], is_available: bool) -> Iter
 
 
 _ChildId = tuple[int, str, str]
-"""Index of the slice, revision key and role. The groups of one LeaderWorkerSet are counted together."""
+"""Index of the slice, revision key and role. A role may have two LeaderWorkerSets, which count together."""
 
 
 def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], key: str) -> bool:
@@ -189,35 +180,23 @@ def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], k
     slices = stored.get("sliceStatuses") or ()
     listed = {slice_.get("index", 0) for slice_ in slices}
     recorded = [child for child in children if child.slice_index in listed]
-    if _is_more_ready(slices, recorded, key) or _is_less_left(slices, recorded):
+    ready, existing, desired = Counter[_ChildId](), Counter[_ChildId](), Counter[_ChildId]()
+    for child in recorded:
+        child_id = child.slice_index, child.key, child.role
+        ready[child_id] += child.ready
+        existing[child_id] += child.existing
+        desired[child_id] += child.desired
+    ready_before = _remembered(slices, "readyReplicas")
+    if any(count > ready_before[child_id] for child_id, count in ready.items() if child_id[1] == key):
+        return True
+    # A recreated group is not surplus.
+    before = _remembered(slices, "replicas").items()
+    if any(count > max(existing[child_id], desired[child_id]) for child_id, count in before):
         return True
     # Only the sums record a new slice, or a slice that a long status omits.
-    return len(recorded) < len(children) and _is_any_more_ready(stored, children)
-
-
-def _is_more_ready(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts], key: str) -> bool:
-    before, ready = _remembered(slices, "readyReplicas"), Counter[_ChildId]()
-    for child in children:
-        ready[_child_id(child)] += child.ready
-    return any(count > before[child_id] for child_id, count in ready.items() if child_id[1] == key)
-
-
-def _is_less_left(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts]) -> bool:
-    """Return whether fewer surplus groups exist. A recreated group is not surplus."""
-    existing, desired = Counter[_ChildId](), Counter[_ChildId]()
-    for child in children:
-        existing[_child_id(child)] += child.existing
-        desired[_child_id(child)] += child.desired
-    before = _remembered(slices, "replicas")
-    return any(count > max(existing[child_id], desired[child_id]) for child_id, count in before.items())
-
-
-def _is_any_more_ready(stored: Mapping[str, Any], children: Sequence[ChildFacts]) -> bool:
-    roles = {
-        role_status["name"]: int(role_status.get("readyReplicas") or 0)
-        for role_status in stored.get("roleStatuses") or ()
-    }
-    return sum(child.ready for child in children if child.role in roles) > sum(roles.values())
+    roles = {role["name"]: int(role.get("readyReplicas") or 0) for role in stored.get("roleStatuses") or ()}
+    is_more_ready = sum(child.ready for child in children if child.role in roles) > sum(roles.values())
+    return len(recorded) < len(children) and is_more_ready
 
 
 def _remembered(slices: Sequence[Mapping[str, Any]], field: str) -> Counter[_ChildId]:
@@ -228,10 +207,6 @@ def _remembered(slices: Sequence[Mapping[str, Any]], field: str) -> Counter[_Chi
                 child_id = slice_.get("index", 0), revision.get("revision", ""), role["name"]
                 counts[child_id] += int(role.get(field) or 0)
     return counts
-
-
-def _child_id(child: ChildFacts) -> _ChildId:
-    return child.slice_index, child.key, child.role
 
 
 # --- Count the groups of each role for the status, in total and by slice and revision. Zeros are left out, as
@@ -254,12 +229,9 @@ class RoleCounts:
 
     @property
     def stored(self) -> dict[str, Any]:
-        counts = {
-            "replicas": self.existing,
-            "readyReplicas": self.ready,
-            "updatedReplicas": self.updated,
-        }
-        return {"name": self.name, **{field: count for field, count in counts.items() if count}}
+        return _entry(
+            self.name, replicas=self.existing, readyReplicas=self.ready, updatedReplicas=self.updated
+        )
 
 
 def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) -> tuple[RoleCounts, ...]:
@@ -279,8 +251,10 @@ def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) 
 def slice_counts(children: Iterable[ChildFacts], key: str, rolling: Collection[int]) -> list[dict[str, Any]]:
     """Count groups by slice and revision, the target first. If room is short, `rolling` slices go last."""
     order = sorted(children, key=lambda child: (child.slice_index, child.key != key, child.key, child.role))
-    by_slice = groupby(order, lambda child: child.slice_index)
-    slices = [(index, _revisions(of_slice)) for index, of_slice in by_slice]
+    slices = [
+        (index, [_revision(*of_key) for of_key in groupby(of_slice, lambda child: child.key)])
+        for index, of_slice in groupby(order, lambda child: child.slice_index)
+    ]
     entries, room = [], _MOST_COUNTS
     for index, revisions in sorted(slices, key=lambda pair: (pair[0] not in rolling, pair[0])):
         room -= sum(len(revision["roles"]) for revision in revisions)
@@ -290,16 +264,13 @@ def slice_counts(children: Iterable[ChildFacts], key: str, rolling: Collection[i
     return sorted(entries, key=lambda entry: entry["index"])
 
 
-def _revisions(children: Iterable[ChildFacts]) -> list[dict[str, Any]]:
-    return [
-        {"revision": key, "roles": [_count(child) for child in of_key]}
-        for key, of_key in groupby(children, lambda child: child.key)
-    ]
+def _revision(key: str, children: Iterable[ChildFacts]) -> dict[str, Any]:
+    roles = [_entry(child.role, replicas=child.existing, readyReplicas=child.ready) for child in children]
+    return {"revision": key, "roles": roles}
 
 
-def _count(child: ChildFacts) -> dict[str, Any]:
-    counts = {"replicas": child.existing, "readyReplicas": child.ready}
-    return {"name": child.role, **{field: count for field, count in counts.items() if count}}
+def _entry(name: str, **counts: int) -> dict[str, Any]:
+    return {"name": name, **{field: count for field, count in counts.items() if count}}
 
 
 # --- Collect the problems that keep a DisaggregatedSet from getting its groups, for the condition
@@ -311,13 +282,6 @@ def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem])
     # Rejections come last, because the other problems may have caused them.
     own = (*_unreadable(snapshot), *_of_children(snapshot.children))
     return (*encountered, *own, *map(rejection_problem, snapshot.rejections))
-
-
-def plan_left_alone(snapshot: DisaggregatedSnapshot) -> Plan:
-    """Plan a condition for a set whose spec cannot be read, and an Event when the condition is new."""
-    problem = unreadable(snapshot.fault)
-    plan = reported(snapshot.obj, problem, snapshot.now)
-    return replace(plan, announce=problem_events(snapshot.obj, [problem]))
 
 
 def _unreadable(snapshot: DisaggregatedSnapshot) -> Iterator[Problem]:

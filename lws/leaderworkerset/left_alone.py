@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from lws.kube.conditions import Condition, find, is_true, with_condition
@@ -68,12 +67,11 @@ def plan_left_alone(snapshot: SetSnapshot, problem: Problem) -> Plan:
     """Plan only a condition, and an Event if it is new; nothing if another controller writes the status."""
     if not problem.reason:
         return Plan()
-    plan = reported(snapshot.lws, problem, snapshot.now)
-    return replace(plan, announce=events.problems(snapshot.lws, [problem]))
+    return reported(snapshot.lws, problem, snapshot.now)
 
 
 def reported(obj: Object, problem: Problem, now: datetime) -> Plan:
-    """Plan the condition that reports a problem in the status of a set of any kind."""
+    """Plan the condition that reports a problem of a set of any kind, and an Event if the problem is new."""
     stored = obj.get("status") or {}
     condition = Condition(REPLICA_FAILURE, True, problem.reason, problem.message)
     generation = obj["metadata"].get("generation", 0)
@@ -81,6 +79,7 @@ def reported(obj: Object, problem: Problem, now: datetime) -> Plan:
     patch = merge_patch(stored, {**stored, "conditions": conditions})
     return Plan(
         statuses=(Status(Reference.to(obj), patch, before=stored),) if patch is not None else (),
+        announce=events.problems(obj, [problem]),
         waiting_for=problem.message,
         is_left_alone=True,
     )
