@@ -26,7 +26,7 @@ from lws.disaggregatedset.status import (
     recheck_after,
     without_nodes,
 )
-from lws.disaggregatedset.target import TargetRevision, plan_pruning, records, target_revision
+from lws.disaggregatedset.target import TargetRevision, plan_pruning, target_revision
 from lws.history.plan import former_name, plan_revision_repairs
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.events import broken_revisions
@@ -45,7 +45,7 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
     if snapshot.fault:
         return reported(snapshot.obj, unreadable(snapshot.fault), snapshot.now)
     target = target_revision(snapshot)
-    targets = RoleTargets(snapshot, parse(snapshot.obj), target.key, records(target))
+    targets = RoleTargets(snapshot, parse(snapshot.obj), target.key, target.records)
     if target.actions and not _may_follow(targets, target):
         return _plan_record(targets, target)
     if snapshot.orphans:

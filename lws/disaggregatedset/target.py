@@ -63,11 +63,6 @@ def target_revision(snapshot: DisaggregatedSnapshot) -> TargetRevision:
     )
 
 
-def records(target: TargetRevision) -> dict[str, RolesRecord]:
-    """Return the recorded roles by revision key."""
-    return {key: revision.record for key, revision in target.records.items()}
-
-
 def plan_pruning(target: TargetRevision, limit: int, recorded: Collection[str] = ()) -> tuple[Action, ...]:
     """Delete the revisions that are not needed.
 
@@ -221,8 +216,7 @@ def _part_shown(role: str, child: Object) -> dict[str, Any]:
         "annotations": without(annotations_of(child), _BASELINES),
     }
     present = {field: values for field, values in metadata.items() if values}
-    part = {"name": role, "spec": stripped(child["spec"])}
-    return part_of({**part, "metadata": present} if present else part)
+    return part_of({"name": role, "spec": stripped(child["spec"]), "metadata": present or None})
 
 
 def _form(spec: Object) -> str:

@@ -490,7 +490,7 @@ def _creation(snapshot: DisaggregatedSnapshot, key: str) -> Iterator[Text]:
     targets = RoleTargets(snapshot, spec, key)
     counts = Counter[str]()
     for index in range(spec.slices):
-        for target in targets.in_slice(index, None).targets:
+        for target in targets.slice_state(index, None).roles:
             counts[target.name] += target.target
     pods = sum(
         counts[role.name] * int(fields.SIZE.stored_in({"spec": role.spec}) or 1) for role in spec.roles

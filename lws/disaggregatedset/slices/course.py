@@ -10,27 +10,17 @@ from lws.disaggregatedset import events
 from lws.disaggregatedset.rollout.drain import with_lost
 from lws.disaggregatedset.rollout.planner import is_settled, next_step
 from lws.disaggregatedset.rollout.state import PAUSED, SliceState
-from lws.disaggregatedset.slices.state import (
-    Roles,
-    RoleTargets,
-    RolloutMemory,
-    deleted_by_annotations,
-    deleted_since,
-    newest_first,
-    rollout_record,
-    slice_state,
-)
+from lws.disaggregatedset.slices.state import RoleTargets, RolloutMemory, newest_first, rollout_record
 from lws.disaggregatedset.slices.step import (
     SliceFacts,
     baseline,
     creations,
     last_seen,
     leftovers,
-    lost_before,
     lost_children,
     plan_step,
 )
-from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role
 from lws.runtime.actions import Delete, Plan, Reference, merge_plans, soonest
 
@@ -57,37 +47,33 @@ class Course:
 class _SliceBefore:
     targets: RoleTargets
     slice: SliceFacts
-    roles: Roles
     state: SliceState
 
     @property
-    def has_begun(self) -> bool:
-        """Whether the slice has begun its rollout to the target revision."""
-        memory = self.slice.memory
-        return bool(self.state.new.counts) or (memory is not None and memory.key == self.slice.key)
-
-    @property
-    def summary(self) -> SliceProgress:
-        memory, children = self.slice.memory, self.slice.children
-        is_known = memory is not None and memory.key == self.slice.key
-        records = len(memory.initial) if memory is not None and is_known else len(children)
-        within, is_done = self.slice, is_settled(self.state)
-        return SliceProgress(within.index, within.is_rolling, self.has_begun, is_done, records)
+    def progress(self) -> SliceProgress:
+        within, record = self.slice, self.slice.record
+        return SliceProgress(
+            within.index,
+            has_old=within.is_rolling,
+            has_begun=bool(self.state.new.counts) or record is not None,
+            is_settled=is_settled(self.state),
+            records=len(within.children if record is None else record.initial),
+        )
 
 
 def courses(targets: RoleTargets) -> tuple[Course, ...]:
     """Plan all slices, in the order of their indices."""
     snapshot, spec = targets.snapshot, targets.spec
-    legacy = legacy_children(snapshot, spec, targets.key)
+    legacy = plan_legacy(snapshot, spec, targets.key)
     former = _former(targets) if spec.paused else None
     slices = [_before_step(_targets_of(targets, index, former), index) for index in range(spec.slices)]
-    summaries = [before.summary for before in slices]
-    may_step = slices_that_may_step(summaries, spec.slices, spec.max_updating_slices)
-    waiting = dict.fromkeys(may_step - slices_recorded(summaries, may_step), _NO_ROOM)
+    progress = [before.progress for before in slices]
+    may_step = slices_that_may_step(progress, spec.slices, spec.max_updating_slices)
+    waiting = dict.fromkeys(may_step - slices_recorded(progress, may_step), _NO_ROOM)
     waiting |= dict.fromkeys(frozenset(range(spec.slices)) - may_step, _OTHERS_FIRST)
     return tuple(
-        Course(0, plan_legacy(snapshot, legacy), before.slice.memory, before.slice.is_rolling)
-        if legacy and before.slice.index == 0
+        Course(0, legacy, rollout_record(snapshot.obj, 0), before.slice.is_rolling)
+        if legacy.sequences and before.slice.index == 0
         else _course(before, waiting.get(before.slice.index, ""))
         for before in slices
     )
@@ -163,21 +149,12 @@ def _was_on(targets: RoleTargets, index: int) -> bool:
 
 
 def _before_step(targets: RoleTargets, index: int) -> _SliceBefore:
-    snapshot, key = targets.snapshot, targets.key
-    memory = rollout_record(snapshot.obj, index)
-    roles = targets.in_slice(index, memory)
-    children = snapshot.of_slice(index)
-    old = [child for child in newest_first(children, snapshot.revisions) if child != key]
-    state = slice_state(children, roles, [key, *old], memory)
-    if memory is None:
-        state = replace(
-            state, deleted=deleted_by_annotations(state, (child for child in children if child.key == key))
-        )
-    elif memory.key == key:
-        state = replace(state, deleted=deleted_since(snapshot.obj["metadata"]["name"], children, memory))
-    within = SliceFacts(snapshot, targets.spec, index, key, memory)
-    state = with_lost(state, lost_children(targets, within, roles))
-    return _SliceBefore(targets, within, roles, replace(state, leftover=leftovers(within, state)))
+    memory = rollout_record(targets.snapshot.obj, index)
+    record = memory if memory is not None and memory.key == targets.key else None
+    within = SliceFacts(targets.snapshot, targets.spec, index, targets.key, record)
+    state = targets.slice_state(index, memory)
+    state = with_lost(state, lost_children(targets, within, state.roles))
+    return _SliceBefore(targets, within, replace(state, leftover=leftovers(within, state)))
 
 
 def _course(before: _SliceBefore, why: str) -> Course:
@@ -189,20 +166,18 @@ def _course(before: _SliceBefore, why: str) -> Course:
         step = replace(step, waiting_for=why)
     # Creates are independent of the step: if one is rejected, it must not delay the step.
     recreated = tuple(creations(before.targets, within, before.state, step))
-    memory = (
-        baseline(within, before.roles, lost_before(within, before.roles)) if step.starts else within.memory
-    )
-    planned = merge_plans(Plan((recreated,)), plan_step(replace(within, memory=memory), before.state, step))
+    if step.starts:
+        within = replace(within, record=baseline(within, before.state.roles))
+    planned = merge_plans(Plan((recreated,)), plan_step(within, before.state, step))
     waiting_for = "; ".join(reason for reason in (step.waiting_for, planned.waiting_for) if reason)
     where = f"slice {within.index}: {waiting_for}" if waiting_for else ""
     again_after = soonest((planned.again_after, *_judgements(within)))
     # Groups of deleted children count until they are deleted too.
     is_needed = within.is_rolling or bool(before.state.leftover)
-    is_known = memory is not None and memory.key == within.key and is_needed
     return Course(
         within.index,
         replace(planned, waiting_for=where, again_after=again_after),
-        memory if is_known else None,
+        within.record if is_needed else None,
         within.is_rolling,
         _why_waiting(before, why),
     )
@@ -305,23 +280,16 @@ def plan_removed_slices(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec
     return Plan(tuple(tuple(removed[index]) for index in sorted(removed)))
 
 
-def legacy_children(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> list[ChildFacts]:
-    """Return the target revision's children that must be recreated: their pods lack the slice label."""
+def plan_legacy(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> Plan:
+    """Plan to delete the target revision's children whose pods lack the slice label. The next pass recreates
+    them.
+    """
     if spec.slices == 1:
-        return []
-    targets = {role.name for role in spec.roles}
-    return [
-        child
-        for child in snapshot.children
-        if child.is_legacy and child.key == key and child.role in targets and not child.is_terminating
-    ]
-
-
-def plan_legacy(snapshot: DisaggregatedSnapshot, children: Iterable[ChildFacts]) -> Plan:
-    """Plan to delete these children; the next pass recreates them."""
-    why = "its name and labels know no slices"
+        return Plan()
+    targets, why = {role.name for role in spec.roles}, "its name and labels know no slices"
     actions = tuple(
         Delete(Reference.to(child.obj), "Background", why, (events.deleted_legacy(snapshot.obj, child),))
-        for child in children
+        for child in snapshot.children
+        if child.is_legacy and child.key == key and child.role in targets and not child.is_terminating
     )
     return Plan((actions,) if actions else ())

@@ -7,30 +7,21 @@ belong.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lws.disaggregatedset.children.role_sets import initial_of as annotated
 from lws.disaggregatedset.children.role_sets import others_initial_of
 from lws.disaggregatedset.children.scalers import scaler_counts, seed, share
 from lws.disaggregatedset.names import identity_of, scaler_name
-from lws.disaggregatedset.revisions.record import RecordedRoles, RolesRecord
+from lws.disaggregatedset.revisions.record import RecordedRoles
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role
-from lws.kube import quantities
-from lws.kube.metadata import is_mapping
+from lws.kube.quantities import scaled
 from lws.leaderworkerset.rollout.state import Budget
 from lws.runtime.actions import Object
-
-
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """The targets of all roles in a slice, removed ones included; `desired` names the roles in the spec."""
-
-    targets: tuple[RoleTarget, ...]
-    desired: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +46,7 @@ class RolloutMemory:
 
 
 def rollout_record(obj: Object, index: int) -> RolloutMemory | None:
-    """Read the record of a slice from the status; None if it is missing or unreadable."""
+    """Read the record of a slice from the status; None if there is none."""
     return _memory(_rollouts(obj).get(str(index)))
 
 
@@ -68,20 +59,19 @@ def recorded_children(obj: Object) -> dict[str, int]:
 
 
 def _rollouts(obj: Object) -> Mapping[str, Any]:
-    rollouts = (obj.get("status") or {}).get("rollouts")
-    return rollouts if is_mapping(rollouts) else {}
+    # The store keeps only values of the right types (`readable_status`).
+    rollouts: Mapping[str, Any] = (obj.get("status") or {}).get("rollouts") or {}
+    return rollouts
 
 
-def _memory(stored: Any) -> RolloutMemory | None:
-    if not is_mapping(stored) or not isinstance(stored.get("revision"), str):
+def _memory(stored: Object | None) -> RolloutMemory | None:
+    if stored is None or stored.get("revision") is None:
         return None
     return RolloutMemory(stored["revision"], _counts(stored, "initialReplicas"), _counts(stored, "targets"))
 
 
-def _counts(stored: Mapping[str, Any], field: str) -> dict[str, int]:
-    counts = stored.get(field)
-    pairs = counts.items() if is_mapping(counts) else ()
-    return {name: count for name, count in pairs if type(count) is int and count >= 0}
+def _counts(stored: Object, field: str) -> dict[str, int]:
+    return {name: count for name, count in (stored.get(field) or {}).items() if count >= 0}
 
 
 def initial_of(child: ChildFacts, key: str, memory: RolloutMemory | None) -> int | None:
@@ -136,41 +126,9 @@ def deleted_by_annotations(state: SliceState, children: Iterable[ChildFacts]) ->
 
     These replace a record that the status has lost. `children` are those of the target revision.
     """
-    initial = {child.role: others_initial_of(child.obj) for child in children if not child.is_terminating}
+    initial = {child.role: others_initial_of(child.obj) for child in children}
     deleted = {role: count - state.old_initial(role) for role, count in initial.items()}
     return {role: count for role, count in deleted.items() if count > 0}
-
-
-def others_at_start(set_name: str, memory: RolloutMemory, role: str) -> int:
-    """Count the groups that a role had on other revisions when the rollout began.
-
-    The count is 0 unless there were several other revisions, of which some can be deleted before others.
-    """
-    counts: Counter[str] = Counter()
-    for name, count in memory.initial.items():
-        identity = identity_of(set_name, name)
-        if identity is not None and identity.key != memory.key and identity.role == role:
-            counts[identity.key] += count
-    return counts.total() if len(counts) > 1 else 0
-
-
-def slice_state(
-    children: Sequence[ChildFacts], roles: Roles, keys: Sequence[str], memory: RolloutMemory | None
-) -> SliceState:
-    """Build the state of a slice; `keys` are the target revision, then the old ones, newest first."""
-    desired, *old = keys
-    by_key = {key: [child for child in children if child.key == key] for key in keys}
-    standing = [child for child in by_key[desired] if not child.is_terminating]
-    if memory is None and not standing:
-        # The annotations of the children belong to a former rollout.
-        memory = RolloutMemory("")
-    new = counts_of(standing, desired, memory)
-    return SliceState(
-        roles=roles.targets,
-        old=tuple(RevisionCounts(key, counts_of(by_key[key], desired, memory)) for key in old),
-        new=RevisionCounts(desired, new),
-        missing=roles.desired - new.keys(),
-    )
 
 
 # --- Compute the desired groups of each role, in one slice and in total, and the pace of the rollout.
@@ -178,41 +136,56 @@ def slice_state(
 
 @dataclass(frozen=True, slots=True)
 class RoleTargets:
-    """The targets of a set's roles; `records` maps a revision key to its content, `key` is the target's."""
+    """The targets of a set's roles; `key` is the target revision, `records` maps keys to revisions."""
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
     key: str
-    records: Mapping[str, RolesRecord] = field(default_factory=dict)
+    records: Mapping[str, RecordedRoles] = field(default_factory=dict)
 
     def recorded(self, key: str) -> DisaggregatedSpec | None:
         """Return the roles of a revision; None if no revision records them."""
-        record = self.records.get(key)
-        return record.spec if record is not None else None
+        revision = self.records.get(key)
+        return revision.record.spec if revision is not None else None
 
     def in_all(self) -> dict[str, int | None]:
         """Return the desired groups of each role over all slices; None for a role whose scaler is missing."""
-        scaled = scaler_counts(self.snapshot)
+        requested = scaler_counts(self.snapshot)
         return {
-            role.name: scaled.get(role.name) if role.is_external else role.replicas * self.spec.slices
+            role.name: requested.get(role.name) if role.is_external else role.replicas * self.spec.slices
             for role in self.spec.roles
         }
 
-    def in_slice(self, index: int, memory: RolloutMemory | None) -> Roles:
-        """Return the targets of all roles in a slice, removed ones included; `memory` is its record."""
+    def slice_state(self, index: int, memory: RolloutMemory | None) -> SliceState:
+        """Build the state of a slice; `memory` is the record of its rollout."""
+        key, children = self.key, self.snapshot.of_slice(index)
         names = frozenset(role.name for role in self.spec.roles)
-        existing = {child.role for child in self.snapshot.of_slice(index)}
-        targets = [self._target(role, index, memory) for role in self.spec.roles]
-        removed = [
-            RoleTarget(name, 0, DEFAULT.surge, DEFAULT.unavailable) for name in sorted(existing - names)
-        ]
-        return Roles((*targets, *removed), names)
+        removed = sorted({child.role for child in children} - names)
+        standing = [child for child in children if child.key == key and not child.is_terminating]
+        # If there are none, the annotations of the children belong to a former rollout.
+        record = RolloutMemory("") if memory is None and not standing else memory
+        new = counts_of(standing, key, record)
+        old = [former for former in newest_first(children, self.snapshot.revisions) if former != key]
+        by_key = {former: [child for child in children if child.key == former] for former in old}
+        state = SliceState(
+            roles=(
+                *(self._target(role, index, memory) for role in self.spec.roles),
+                *(RoleTarget(name, 0, DEFAULT.surge, DEFAULT.unavailable) for name in removed),
+            ),
+            old=tuple(RevisionCounts(former, counts_of(by_key[former], key, record)) for former in old),
+            new=RevisionCounts(key, new),
+            missing=names - new.keys(),
+        )
+        if memory is None:
+            return replace(state, deleted=deleted_by_annotations(state, standing))
+        if memory.key == key:
+            return replace(state, deleted=deleted_since(self.snapshot.owner.name, children, memory))
+        return state
 
     def _target(self, role: Role, index: int, memory: RolloutMemory | None) -> RoleTarget:
         target = self._count(role, index)
         budget = role_budget(role.rolling, target)
-        is_of_this = memory is not None and memory.key == self.key
-        at_start = memory.targets.get(role.name) if memory is not None and is_of_this else None
+        at_start = memory.targets.get(role.name) if memory is not None and memory.key == self.key else None
         return RoleTarget(role.name, target, budget.surge, budget.unavailable, role.is_external, at_start)
 
     def _count(self, role: Role, index: int) -> int:
@@ -229,10 +202,10 @@ class RoleTargets:
         """Descriptions, for the status, of slices that have no group of a role although they have groups of
         other roles, because the role's scaler requests fewer groups than there are slices.
         """
-        slices, scaled = self.spec.slices, scaler_counts(self.snapshot)
+        slices, requested = self.spec.slices, scaler_counts(self.snapshot)
         descriptions = []
         for role in self.spec.roles:
-            total = scaled.get(role.name, slices) if role.is_external else slices
+            total = requested.get(role.name, slices) if role.is_external else slices
             has_others = total < slices and any(self._count(any_role, total) for any_role in self.spec.roles)
             if slices > 1 and has_others:
                 where = f"slice {total}" if total == slices - 1 else f"slices {total} to {slices - 1}"
@@ -245,29 +218,16 @@ class RoleTargets:
 
 
 # --- Read how many groups of a role a rollout may add, and how many may be unavailable. Percentages of
-# `maxSurge` are rounded up, percentages of `maxUnavailable` down. An invalid value counts as 0: admission
-# rejects it, but an older CRD may have stored it.
+# `maxSurge` are rounded up, percentages of `maxUnavailable` down.
 
 
 DEFAULT = Budget(surge=1, unavailable=0)
 """The budget of removed roles and of roles that set no budget, or one in which both values are 0."""
 
 
-def role_budget(rolling: Mapping[str, Any] | None, target: int) -> Budget:
-    """Return the budget of a role with `target` desired groups."""
-    if not isinstance(rolling, Mapping):
-        return DEFAULT
-    surge = max(0, _scaled(rolling.get("maxSurge"), target, round_up=True))
-    unavailable = max(0, _scaled(rolling.get("maxUnavailable"), target, round_up=False))
-    if unavailable or surge:
-        return Budget(unavailable, surge)
-    return DEFAULT
-
-
-def _scaled(value: object, target: int, round_up: bool) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        return 0
-    try:
-        return quantities.scaled(value, target, round_up)
-    except ValueError:
-        return 0
+def role_budget(rolling: Object | None, target: int) -> Budget:
+    """Return the budget of a role with `target` desired groups. A negative number counts as 0."""
+    configured = rolling or {}
+    surge = max(0, scaled(configured.get("maxSurge") or 0, target, round_up=True))
+    unavailable = max(0, scaled(configured.get("maxUnavailable") or 0, target, round_up=False))
+    return Budget(unavailable, surge) if unavailable or surge else DEFAULT

@@ -5,22 +5,22 @@ The writes are one sequence in this order, so that a failure does not affect oth
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lws.disaggregatedset import events
 from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.names import Identity, child_name, identity_of
 from lws.disaggregatedset.rollout.drain import Lost, most_groups
-from lws.disaggregatedset.rollout.state import SliceState, SliceStep
-from lws.disaggregatedset.slices.state import Roles, RoleTargets, RolloutMemory, others_at_start
+from lws.disaggregatedset.rollout.state import RoleTarget, SliceState, SliceStep
+from lws.disaggregatedset.slices.state import RoleTargets, RolloutMemory
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role, SlicePlacement
-from lws.kube.metadata import annotations_of, is_mapping, without_tool_keys
+from lws.kube.metadata import annotations_of, without_tool_keys
 from lws.kube.ownership import ownership_of
 from lws.leaderworkerset.events import failed_create
-from lws.runtime.actions import Action, Create, Delete, Merge, Plan, Reference, merge_plans
+from lws.runtime.actions import Action, Create, Delete, Merge, Object, Plan, Reference, merge_plans
 from lws.runtime.children import Child, plan_obstacle
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
@@ -28,17 +28,26 @@ from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 @dataclass(frozen=True, slots=True)
 class SliceFacts:
-    """One slice of a DisaggregatedSet: `key` is the target revision, `memory` the record of its rollout."""
+    """One slice of a DisaggregatedSet.
+
+    key: the target revision.
+    record: the record of the rollout to it; None if that has not begun.
+    """
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
     index: int
     key: str
-    memory: RolloutMemory | None = None
+    record: RolloutMemory | None
 
     @property
     def children(self) -> tuple[ChildFacts, ...]:
         return self.snapshot.of_slice(self.index)
+
+    @property
+    def initial(self) -> Mapping[str, int]:
+        """Name of a child → its desired groups when the rollout began; empty if that has not begun."""
+        return self.record.initial if self.record is not None else {}
 
     @property
     def is_rolling(self) -> bool:
@@ -66,10 +75,11 @@ def plan_step(within: SliceFacts, state: SliceState, step: SliceStep) -> Plan:
     return replace(waits, sequences=(tuple(actions),) if actions else ())
 
 
-def baseline(within: SliceFacts, roles: Roles, lost: Mapping[str, int]) -> RolloutMemory:
-    """Build the record with which a slice's rollout begins; `lost` holds groups of deleted children."""
-    initial = {**lost, **{child.name: child.desired for child in within.children if not child.is_terminating}}
-    return RolloutMemory(within.key, initial, {target.name: target.target for target in roles.targets})
+def baseline(within: SliceFacts, roles: Iterable[RoleTarget]) -> RolloutMemory:
+    """Build the record with which a slice's rollout begins."""
+    existing = {child.name: child.desired for child in within.children if not child.is_terminating}
+    initial = {**_lost_before(within, roles), **existing}
+    return RolloutMemory(within.key, initial, {role.name: role.target for role in roles})
 
 
 def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
@@ -77,15 +87,13 @@ def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
 
     If a pass has written the record to the status but not to a child, the next pass writes it to the child.
     """
-    memory = within.memory
-    initial = memory.initial if memory is not None and memory.key == within.key else {}
     for child in within.children:
-        is_owed = starts or (within.is_rolling and child.name in initial)
+        is_owed = starts or (within.is_rolling and child.name in within.initial)
         if child.is_terminating or not is_owed:
             continue
         others = _others(within, child.role) if child.key == within.key else None
         desired = {
-            INITIAL_REPLICAS_ANNOTATION: str(initial.get(child.name, child.desired)),
+            INITIAL_REPLICAS_ANNOTATION: str(within.initial.get(child.name, child.desired)),
             OTHERS_INITIAL_REPLICAS_ANNOTATION: others,
         }
         annotations = annotations_of(child.obj)
@@ -97,11 +105,15 @@ def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
 
 
 def _others(within: SliceFacts, role: str) -> str | None:
-    """Return what a child records about other revisions; None if there is nothing to record."""
-    set_name, memory = within.snapshot.obj["metadata"]["name"], within.memory
-    is_of_this = memory is not None and memory.key == within.key
-    count = others_at_start(set_name, memory, role) if memory is not None and is_of_this else 0
-    return str(count) if count else None
+    """Return what a child records: the number of groups that its role had on other revisions when the rollout
+    began. It is None unless there were several other revisions, of which some can be deleted before others.
+    """
+    counts = Counter[str]()
+    for name, count in within.initial.items():
+        identity = identity_of(within.snapshot.owner.name, name)
+        if identity is not None and identity.key != within.key and identity.role == role:
+            counts[identity.key] += count
+    return str(counts.total()) if len(counts) > 1 and counts.total() else None
 
 
 def _creations(within: SliceFacts, state: SliceState, step: SliceStep) -> tuple[list[Action], Plan]:
@@ -142,7 +154,7 @@ def annotated(create: Create, key: str, value: str) -> Create:
 def _name_conflict(within: SliceFacts, role: Role) -> Plan | None:
     """Plan what to do about another object with the name of the child; None if there is none."""
     snapshot = within.snapshot
-    name = child_name(snapshot.obj["metadata"]["name"], Identity(within.index, within.key, role.name))
+    name = _name_of(snapshot, Identity(within.index, within.key, role.name))
     if name in snapshot.unreadable:
         return Plan(waiting_for=f"LeaderWorkerSet {name} to be readable")
     leaving = next((child.obj for child in within.children if child.name == name), None)
@@ -156,10 +168,9 @@ def _too_early(within: SliceFacts, state: SliceState, role: Role) -> Plan | None
     """Plan to wait for the roles that must start earlier; in a rollout, roles do not wait for others."""
     if within.is_rolling:
         return None
-    counts = {role_target.name: state.new.of(role_target.name) for role_target in state.roles}
     targets = {role_target.name: role_target.target for role_target in state.roles}
     for name in role.start_after:
-        if targets.get(name) and not counts[name].ready:
+        if targets.get(name) and not state.new.of(name).ready:
             waited_for = f"{role.name} of slice {within.index} waits for a ready group of {name} (startAfter)"
             return Plan(waiting_for=waited_for)
     return None
@@ -193,14 +204,16 @@ def _drained(within: SliceFacts, keys: Iterable[str]) -> Iterator[Action]:
 # revision anyway.
 
 
-def lost_children(targets: RoleTargets, within: SliceFacts, roles: Roles) -> dict[str, dict[str, Lost]]:
+def lost_children(
+    targets: RoleTargets, within: SliceFacts, roles: Iterable[RoleTarget]
+) -> dict[str, dict[str, Lost]]:
     """Return the deleted children that can be recreated, by key and role."""
     by_key: dict[str, dict[str, Lost]] = {}
     snapshot = within.snapshot
     for identity, lost in (*_of_rollout(within), *_of_waiting_slice(targets, within, roles)):
         recorded = targets.recorded(identity.key)
         is_recorded = recorded is not None and recorded.role(identity.role) is not None
-        exists = any((child.role, child.key) == (identity.role, identity.key) for child in within.children)
+        exists = within.child(identity.role, identity.key) is not None
         if is_recorded and not exists and not _is_rejected(snapshot, identity):
             name = _name_of(snapshot, identity)
             by_key.setdefault(identity.key, {})[identity.role] = replace(
@@ -211,35 +224,34 @@ def lost_children(targets: RoleTargets, within: SliceFacts, roles: Roles) -> dic
 
 def leftovers(within: SliceFacts, state: SliceState) -> dict[str, int]:
     """Return role → remaining groups of deleted children of old revisions that are not recreated."""
-    set_name, by_role = within.snapshot.obj["metadata"]["name"], dict[str, int]()
     counted = {
-        child_name(set_name, Identity(within.index, revision.key, role))
+        _name_of(within.snapshot, Identity(within.index, revision.key, role))
         for revision in state.old
         for role, count in revision.counts.items()
         if count.is_lost
     }
+    by_role = Counter[str]()
     for name, count in within.snapshot.lingering.items():
-        identity = identity_of(set_name, name)
+        identity = identity_of(within.snapshot.owner.name, name)
         if identity is None or identity.slice_index != within.index or identity.key == within.key:
             continue
         if name not in counted:
-            by_role[identity.role] = by_role.get(identity.role, 0) + count
+            by_role[identity.role] += count
     return by_role
 
 
-def lost_before(within: SliceFacts, roles: Roles) -> dict[str, int]:
+def _lost_before(within: SliceFacts, roles: Iterable[RoleTarget]) -> dict[str, int]:
     """Return name → groups of old children deleted before the rollout begins, as the status shows them.
 
     They count in the baseline, except surplus groups. A revision without any child has lost none.
     """
-    most = {target.name: most_groups(target) for target in roles.targets}
-    set_name = within.snapshot.obj["metadata"]["name"]
+    most = {role.name: most_groups(role) for role in roles}
     existing = {(child.key, child.role) for child in within.children}
     deleted = {}
     for key in {key for key, _ in existing} - {within.key}:
         for role, count in last_seen(within.snapshot.obj, within.index, key).items():
             if count and (key, role) not in existing:
-                name = child_name(set_name, Identity(within.index, key, role))
+                name = _name_of(within.snapshot, Identity(within.index, key, role))
                 deleted[name] = min(count, most.get(role, count))
     return deleted
 
@@ -254,11 +266,9 @@ def creations(
     for revision in state.old:
         for name, count in revision.counts.items():
             remaining = step.old.get(revision.key, {}).get(name, count.desired)
-            recorded = targets.recorded(revision.key) if count.is_lost and remaining else None
+            is_due = count.is_lost and remaining and not count.lingering
+            recorded = targets.recorded(revision.key) if is_due else None
             role = recorded.role(name) if recorded is not None else None
-            identity = Identity(within.index, revision.key, name)
-            if _name_of(within.snapshot, identity) in within.snapshot.lingering:
-                continue
             if recorded is not None and role is not None:
                 create = create_child(within, role, revision.key, remaining, recorded.placement)
                 # Upstream annotates the children with which a rollout begins in the same way.
@@ -269,18 +279,16 @@ def creations(
 
 def _of_rollout(within: SliceFacts) -> Iterator[tuple[Identity, Lost]]:
     """Yield the children of other revisions with which the rollout began."""
-    snapshot, memory = within.snapshot, within.memory
-    if memory is None or memory.key != within.key:
-        return
-    for name, initial in memory.initial.items():
-        identity = identity_of(snapshot.obj["metadata"]["name"], name)
+    snapshot = within.snapshot
+    for name, initial in within.initial.items():
+        identity = identity_of(snapshot.owner.name, name)
         if initial and identity is not None and identity.key != within.key:
             seen = last_seen(snapshot.obj, identity.slice_index, identity.key)
             yield identity, Lost(initial, seen.get(identity.role, initial))
 
 
 def _of_waiting_slice(
-    targets: RoleTargets, within: SliceFacts, roles: Roles
+    targets: RoleTargets, within: SliceFacts, roles: Iterable[RoleTarget]
 ) -> Iterator[tuple[Identity, Lost]]:
     """Yield the children due on a slice's only revision while its rollout may not begin yet."""
     keys = {child.key for child in within.children}
@@ -289,7 +297,7 @@ def _of_waiting_slice(
         return
     (key,) = keys
     recorded = targets.recorded(key)
-    for role in roles.targets:
+    for role in roles:
         recorded_role = recorded.role(role.name) if recorded is not None else None
         # A role that waits for other roles may never have been created.
         if recorded_role is not None and not recorded_role.start_after:
@@ -305,25 +313,16 @@ def _is_rejected(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
 
 
 def _name_of(snapshot: DisaggregatedSnapshot, identity: Identity) -> str:
-    return child_name(snapshot.obj["metadata"]["name"], replace(identity, is_legacy=False))
+    return child_name(snapshot.owner.name, replace(identity, is_legacy=False))
 
 
-def last_seen(obj: Mapping[str, Any], slice_index: int, key: str) -> dict[str, int]:
+def last_seen(obj: Object, slice_index: int, key: str) -> dict[str, int]:
     """Read the groups of the children of a revision from the status, by role. The status may be stale, but
     counts of old revisions only fall.
     """
-    counts = {}
-    for of_slice in _entries(obj.get("status"), "sliceStatuses", "index", slice_index):
-        for revision in _entries(of_slice, "revisions", "revision", key):
-            for role in _entries(revision, "roles"):
-                count = role.get("replicas", 0)
-                if isinstance(role.get("name"), str) and type(count) is int:
-                    counts[role["name"]] = count
+    counts: dict[str, int] = {}
+    for of_slice in (obj.get("status") or {}).get("sliceStatuses") or ():
+        for revision in of_slice.get("revisions") or ():
+            if (of_slice.get("index"), revision.get("revision")) == (slice_index, key):
+                counts |= {role["name"]: role.get("replicas") or 0 for role in revision.get("roles") or ()}
     return counts
-
-
-def _entries(holder: Any, field: str, key: str = "", value: object = None) -> Iterator[Mapping[str, Any]]:
-    entries = holder.get(field) if is_mapping(holder) else None
-    for entry in entries if isinstance(entries, list) else ():
-        if is_mapping(entry) and (not key or entry.get(key) == value):
-            yield entry

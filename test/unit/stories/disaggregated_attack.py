@@ -72,7 +72,7 @@ class Attack:
         self.roles = {
             (index, target.name): target
             for index in range(self.spec.slices)
-            for target in targets.in_slice(index, rollout_record(snapshot.obj, index)).targets
+            for target in targets.slice_state(index, rollout_record(snapshot.obj, index)).roles
         }
         self.steps.check_decisions()
 

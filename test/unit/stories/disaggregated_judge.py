@@ -14,6 +14,7 @@ from unittest import mock
 
 from lws.disaggregatedset.rollout.state import SliceState, SliceStep
 from lws.disaggregatedset.slices import course
+from lws.disaggregatedset.slices.state import rollout_record
 from lws.disaggregatedset.slices.step import SliceFacts
 from lws.disaggregatedset.snapshot import ChildFacts
 from lws.kube.metadata import controller_of, is_terminating
@@ -88,7 +89,8 @@ class Steps:
             current.children.by_key.get(key, {}).pop(role, None)
             return
         if key != current.within.key and before is None:
-            memory = current.within.memory
+            within = current.within
+            memory = within.record or rollout_record(within.snapshot.obj, within.index)
             lost = max(memory.initial.values(), default=0) if memory is not None else replicas
             current.promises.check_return(key, role, replicas, lost)
         elif key == current.within.key and replicas > (before.desired if before else 0):
