@@ -12,13 +12,7 @@ from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import TYPES, serialised
 from lws.leaderworkerset.spec import has_hash_groups
 from lws.runtime.actions import Object
-from lws_api.disaggregatedset.v1 import (
-    APP_LABEL,
-    NAME_LABEL,
-    REVISION_LABEL,
-    ROLE_LABEL,
-    SLICE_LABEL,
-)
+from lws_api.disaggregatedset.v1 import APP_LABEL, NAME_LABEL, REVISION_LABEL, ROLE_LABEL, SLICE_LABEL
 from lws_api.leaderworkerset.identity import GroupIdentity
 
 _CHILD = re.compile(r"(?:(0|[1-9][0-9]?)-)?([0-9a-f]{8})-([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)")
@@ -53,12 +47,6 @@ def identity_of(set_name: str, name: str) -> Identity | None:
         return None
     index, key, role = match.groups()
     return Identity(int(index or 0), key, role, is_legacy=index is None)
-
-
-def app_of(set_name: str, identity: Identity) -> str:
-    """Return the value of the label `app` of a role's pods, which is the same for all revisions."""
-    part = identity.role if identity.is_legacy else f"{identity.slice_index}-{identity.role}"
-    return f"{set_name}-{part}"
 
 
 def service_name(child: str) -> str:
@@ -110,17 +98,16 @@ def hash_identity(role: Object) -> str:
 
 
 def child_labels(set_name: str, identity: Identity) -> dict[str, str]:
-    """Return the labels of a child and its pods, which override the user's labels."""
-    return {**selected_labels(set_name, identity), APP_LABEL: app_of(set_name, identity)}
+    """Return the labels of a child and its pods, which override the user's labels. `app` is the same for all
+    revisions.
+    """
+    app = identity.role if identity.is_legacy else f"{identity.slice_index}-{identity.role}"
+    return {**selected_labels(set_name, identity), APP_LABEL: f"{set_name}-{app}"}
 
 
 def selected_labels(set_name: str, identity: Identity) -> dict[str, str]:
     """Return the labels in the selector of a child's Service, which the Service itself has too."""
-    labels = {
-        NAME_LABEL: set_name,
-        ROLE_LABEL: identity.role,
-        REVISION_LABEL: identity.key,
-    }
+    labels = {**role_labels(set_name, identity.role), REVISION_LABEL: identity.key}
     return labels if identity.is_legacy else {**labels, SLICE_LABEL: str(identity.slice_index)}
 
 

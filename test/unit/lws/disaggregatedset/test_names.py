@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lws.disaggregatedset.names import (
-    Identity,
-    app_of,
-    child_name,
-    identity_of,
-    scaler_name,
-    service_name,
-)
+from lws.disaggregatedset.names import Identity, child_name, identity_of, scaler_name, service_name
 
 DECODE = Identity(1, "980bcb92", "decode")
 LEGACY = Identity(0, "980bcb92", "decode", is_legacy=True)
@@ -22,7 +15,6 @@ def test_names_match_upstream() -> None:
     assert child_name("llm", LEGACY) == "llm-980bcb92-decode"
     assert service_name("llm-1-980bcb92-decode") == "llm-1-980bcb92-decode-prv"
     assert scaler_name("llm", "decode") == "llm-decode"
-    assert (app_of("llm", DECODE), app_of("llm", LEGACY)) == ("llm-1-decode", "llm-decode")
 
 
 @pytest.mark.parametrize(
