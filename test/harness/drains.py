@@ -1,24 +1,15 @@
-"""Drain nodes as `kubectl drain` does, and record how many groups were down at the same time.
-
-Evictions go through the Eviction API and are retried if a PodDisruptionBudget rejects them. A group counts as
-down if one of its pods is missing or not ready after any event of the pods' stream.
-"""
+"""Drain nodes as `kubectl drain` does: with the Eviction API, again if a PodDisruptionBudget rejects it."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import contextmanager
 
-from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL
-from test.harness.groups import labels_of, name_of, pods_of
+from test.harness.groups import name_of, pods_of
 from test.harness.waiting import eventually
 from test.harness.world import World
 from tools.localcluster import ApiError
 from tools.localcluster.api import Call
-from tools.localcluster.pods import is_ready
 
 _GONE, _REFUSED = 404, 429
 
@@ -76,58 +67,3 @@ def without_node(world: World, name: str) -> Iterator[None]:
         body = {"metadata": {"name": name, "labels": node["metadata"]["labels"]}}
         body["status"] = {field: node["status"][field] for field in ("capacity", "allocatable")}
         world.api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **body})
-
-
-@dataclass
-class Downtime:
-    """The groups of a set that are down, counted after every event of its pods.
-
-    most: the largest number of groups that were down at the same time.
-    """
-
-    world: World
-    name: str
-    replicas: int
-    size: int
-    most: int = 0
-    _pods: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @contextmanager
-    def followed(self) -> Iterator[Downtime]:
-        """Follow the pods during the block, up to their last event."""
-        path = self.world.path("Pod")
-        query = {"labelSelector": f"{NAME_LABEL}={self.name}"}
-        pods = self.world.api.send(Call("GET", path, query=query))
-        for pod in pods["items"]:
-            self._see("ADDED", pod)
-        self.most = 0
-        assert self._down() == 0
-        watch = {**query, "watch": "1", "resourceVersion": pods["metadata"]["resourceVersion"]}
-        follower = threading.Thread(target=self._follow, args=(Call("GET", path, query=watch),), daemon=True)
-        follower.start()
-        yield self
-        listed = {name_of(pod): pod["metadata"]["resourceVersion"] for pod in pods_of(self.world, self.name)}
-        eventually("the stream is up to date", self._versions, lambda seen: seen == listed)
-
-    def _follow(self, call: Call) -> None:
-        # The stream may end after the last event. If it ends earlier, `followed` times out.
-        with suppress(OSError):
-            for event in self.world.api.watch(call):
-                self._see(event["type"], event["object"])
-
-    def _versions(self) -> dict[str, str]:
-        return {name: pod["metadata"]["resourceVersion"] for name, pod in dict(self._pods).items()}
-
-    def _see(self, kind: str, pod: dict[str, Any]) -> None:
-        if kind == "DELETED":
-            self._pods.pop(name_of(pod), None)
-        else:
-            self._pods[name_of(pod)] = pod
-        self.most = max(self.most, self._down())
-
-    def _down(self) -> int:
-        groups: dict[str, int] = {}
-        for pod in self._pods.values():
-            index = labels_of(pod).get(GROUP_INDEX_LABEL, "")
-            groups[index] = groups.get(index, 0) + is_ready(pod)
-        return sum(groups.get(str(index), 0) < self.size for index in range(self.replicas))

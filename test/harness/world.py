@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from test.harness.waiting import eventually
 from tools.localcluster import Api, ApiError, ClusterAccess, LocalCluster
 from tools.localcluster.access import read_access
-from tools.localcluster.api import Call
+from tools.localcluster.api import Call, tolerating
 
 Object = dict[str, Any]
 
@@ -38,6 +38,7 @@ _RESOURCES = {
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "PodGroup": ("/apis/scheduling.volcano.sh/v1beta1", "podgroups"),
     "Service": (_CORE, "services"),
+    "ServiceAccount": (_CORE, "serviceaccounts"),
     "Deployment": (_APPS, "deployments"),
     "ReplicaSet": (_APPS, "replicasets"),
     "StatefulSet": (_APPS, "statefulsets"),
@@ -68,12 +69,9 @@ class World:
 
     def find(self, kind: str, name: str) -> Object | None:
         """Return an object; None if there is none."""
-        try:
+        with tolerating(_NOT_FOUND):
             return self.api.get(self.path(kind, name))
-        except ApiError as refusal:
-            if refusal.status == _NOT_FOUND:
-                return None
-            raise
+        return None
 
     def get(self, kind: str, name: str) -> Object:
         """Return an object; raises ApiError if there is none."""
@@ -148,37 +146,20 @@ def admin_kubeconfig(cluster: ClusterAccess) -> Path:
 def a_namespace(cluster: ClusterAccess, name: str) -> Iterator[World]:
     """Create a namespace for pods. Its deletion is started at the end of the block and not waited for."""
     path = "/api/v1/namespaces"
-    account = f"{path}/{name}/serviceaccounts/default"
     with an_admin(cluster) as api:
         api.create(path, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        eventually("the namespace has its ServiceAccount", lambda: _exists(api, account))
         world = World(cluster, api, name)
+        eventually("the namespace has its ServiceAccount", lambda: world.find("ServiceAccount", "default"))
         try:
             yield world
         finally:
             world.ended.set()
-            _delete_if_there(api, f"{path}/{name}")
+            # Status 409: the namespace is already terminating.
+            with tolerating(_NOT_FOUND, _CONFLICT):
+                api.delete(f"{path}/{name}")
 
 
 def namespace_of(test: str) -> str:
     """Return a unique name for the namespace of a test or of a file of tests."""
     words = re.sub(r"[^a-z0-9]+", "-", test.lower().removeprefix("test_").removesuffix(".py"))
     return f"t-{words[:48].strip('-')}-{uuid.uuid4().hex[:6]}"
-
-
-def _exists(api: Api, path: str) -> bool:
-    try:
-        return bool(api.send(Call("GET", path)))
-    except ApiError as refusal:
-        if refusal.status == _NOT_FOUND:
-            return False
-        raise
-
-
-def _delete_if_there(api: Api, path: str) -> None:
-    try:
-        api.delete(path)
-    except ApiError as refusal:
-        # Status 409: the object is already terminating.
-        if refusal.status not in (_NOT_FOUND, _CONFLICT):
-            raise
