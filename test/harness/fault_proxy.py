@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
-class Asked:
+class ManagerRequest:
     """A request of the manager, for which the rule chooses a fault."""
 
     method: str
@@ -98,10 +98,10 @@ class ErrorEvent:
 
 
 Fault = Refuse | Drop | Lose | Delay | Hold | CutAfter | ErrorEvent
-Rule = Callable[[Asked], Fault | None]
+Rule = Callable[[ManagerRequest], Fault | None]
 
 
-def no_fault(request: Asked) -> Fault | None:
+def no_fault(request: ManagerRequest) -> Fault | None:
     """Inject no fault."""
     return None
 
@@ -181,7 +181,7 @@ class FaultProxy:
         await asyncio.gather(*open_tasks, return_exceptions=True)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        received = Asked(request.method, request.path, dict(request.query))
+        received = ManagerRequest(request.method, request.path, dict(request.query))
         fault = self.rule(received)
         self.seen[type(fault).__name__ if fault is not None else ""] += 1
         match fault:

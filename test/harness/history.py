@@ -14,13 +14,7 @@ from itertools import pairwise
 from lws.kube.pods import gate_of
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, SIZE_ANNOTATION
 from test.harness.following import Following, Frame, Moment, Object
-from test.harness.groups import (
-    annotations_of,
-    controller_of,
-    is_leader,
-    labels_of,
-    name_of,
-)
+from test.harness.groups import annotations_of, controller_of, is_leader, labels_of, name_of
 from test.harness.world import World
 from tools.localcluster.pods import is_ready
 

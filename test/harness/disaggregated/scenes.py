@@ -12,19 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from lws_api.disaggregatedset.v1 import (
-    KIND,
-    NAME_LABEL,
-    REVISION_LABEL,
-    ROLE_LABEL,
-    SCALER_KIND,
-    SLICE_LABEL,
-)
-from lws_api.leaderworkerset.v1 import (
-    GROUP_INDEX_LABEL,
-    SIZE_ANNOTATION,
-    WORKER_INDEX_LABEL,
-)
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL, ROLE_LABEL, SCALER_KIND, SLICE_LABEL
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, SIZE_ANNOTATION, WORKER_INDEX_LABEL
 from lws_api.leaderworkerset.v1 import NAME_LABEL as CHILD_LABEL
 from test.harness.groups import annotations_of, condition, labels_of
 from test.harness.world import SET

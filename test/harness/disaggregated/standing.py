@@ -6,14 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from lws_api.disaggregatedset.v1 import (
-    KIND,
-    NAME_LABEL,
-    REVISION_LABEL,
-    ROLE_LABEL,
-    SCALER_KIND,
-    SLICE_LABEL,
-)
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL, ROLE_LABEL, SCALER_KIND, SLICE_LABEL
 from test.harness.groups import condition, labels_of, name_of
 from test.harness.waiting import eventually
 from test.harness.world import SET, World

@@ -11,11 +11,11 @@ from test.harness.disaggregated import standing
 from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
 from test.harness.disaggregated.watching import Watch
 from test.harness.fault_proxy import (
-    Asked,
     CutAfter,
     Delay,
     ErrorEvent,
     Fault,
+    ManagerRequest,
     Rule,
     no_fault,
 )
@@ -39,7 +39,7 @@ LONGER_LEASE = (
 def slow_responses() -> Rule:
     """Delay every answer by two seconds."""
 
-    def rule(request: Asked) -> Fault | None:
+    def rule(request: ManagerRequest) -> Fault | None:
         return None if request.is_watch else Delay(2.0)
 
     return rule
@@ -48,7 +48,7 @@ def slow_responses() -> Rule:
 def closed_connections() -> Rule:
     """End every watch after a second."""
 
-    def rule(request: Asked) -> Fault | None:
+    def rule(request: ManagerRequest) -> Fault | None:
         return CutAfter(1.0) if request.is_watch else None
 
     return rule
@@ -59,7 +59,7 @@ def expired_watches() -> Rule:
     kinds: tuple[Fault, ...] = (CutAfter(1.0), ErrorEvent(410))
     faults = itertools.cycle(kinds)
 
-    def rule(request: Asked) -> Fault | None:
+    def rule(request: ManagerRequest) -> Fault | None:
         return next(faults) if request.is_watch else None
 
     return rule
@@ -112,7 +112,7 @@ def test_a_disaggregated_set_is_created_and_updated(stage: Stage, world: World) 
 def test_an_expired_watch_does_not_restart_the_manager(stage: Stage, world: World) -> None:
     """Everything is listed again. A restart would not help as long as the cause persists."""
 
-    def broken(request: Asked) -> Fault | None:
+    def broken(request: ManagerRequest) -> Fault | None:
         return ErrorEvent(500) if request.is_watch and request.collection == "leaderworkersets" else None
 
     with stage.proxy() as proxy:

@@ -10,7 +10,7 @@ from http import HTTPStatus
 import pytest
 
 from lws.leaderworkerset.tables import LEADER_WORKER_SET
-from test.harness.fault_proxy import Asked, Drop, Fault, Hold, no_fault
+from test.harness.fault_proxy import Drop, Fault, Hold, ManagerRequest, no_fault
 from test.harness.groups import pod_uids, revisions_of, settle
 from test.harness.manifests import a_set, new_image, scaled_to
 from test.harness.proxied import Stage, credential_of
@@ -58,7 +58,7 @@ def took_over(manager: ManagerProcess) -> bool:
 def test_a_terminating_manager_finishes_its_passes(stage: Stage, world: World) -> None:
     released = threading.Event()
 
-    def hold_writes(request: Asked) -> Fault | None:
+    def hold_writes(request: ManagerRequest) -> Fault | None:
         return Hold(released) if request.is_write and world.namespace in request.path else None
 
     with stage.proxy() as proxy:
@@ -105,7 +105,7 @@ def test_a_new_leader_with_frozen_watches_sees_the_writes_of_the_former_one(
 ) -> None:
     thaw = threading.Event()
 
-    def frozen(request: Asked) -> Fault | None:
+    def frozen(request: ManagerRequest) -> Fault | None:
         return Hold(thaw) if request.is_watch and request.collection != "leaderworkersets" else None
 
     with stage.proxy() as proxy:
@@ -128,12 +128,12 @@ def test_a_new_leader_with_frozen_watches_sees_the_writes_of_the_former_one(
 
 
 def test_a_deleted_lease_stays_with_its_holder(stage: Stage, world: World) -> None:
-    let_go, looks = threading.Event(), list[Asked]()
+    let_go, looks = threading.Event(), list[ManagerRequest]()
 
-    def late(request: Asked) -> Fault | None:
+    def late(request: ManagerRequest) -> Fault | None:
         return Hold(let_go) if request.is_write and "/leases" in request.path else None
 
-    def seen(request: Asked) -> None:
+    def seen(request: ManagerRequest) -> None:
         if request.path == LEASE and not request.is_write:
             looks.append(request)
 
@@ -182,7 +182,7 @@ def test_reapplied_permissions_do_not_stop_the_leader(
     assert "relists everything" not in log and "released" not in log
 
 
-def drop_lease_requests(request: Asked) -> Fault | None:
+def drop_lease_requests(request: ManagerRequest) -> Fault | None:
     return Drop() if "/leases/" in request.path else None
 
 

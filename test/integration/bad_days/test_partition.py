@@ -7,7 +7,7 @@ import time
 import pytest
 
 from test.harness.control_plane import restart_controllers
-from test.harness.fault_proxy import Asked, Drop, ErrorEvent, Fault, Lose, no_fault
+from test.harness.fault_proxy import Drop, ErrorEvent, Fault, Lose, ManagerRequest, no_fault
 from test.harness.groups import images_of, leaders_of, pod_uids, settle
 from test.harness.manifests import a_set, new_image, scaled_to
 from test.harness.product import Product
@@ -26,7 +26,7 @@ AWAY_SECONDS = 30.0
 LINES_PER_SECOND = 7.0
 
 
-def cut_off(request: Asked) -> Fault | None:
+def cut_off(request: ManagerRequest) -> Fault | None:
     return Drop()
 
 
@@ -36,7 +36,7 @@ class Attentive:
     def __init__(self) -> None:
         self.streams: set[str] = set()
 
-    def __call__(self, request: Asked) -> Fault | None:
+    def __call__(self, request: ManagerRequest) -> Fault | None:
         if request.is_watch:
             self.streams.add(request.collection)
         return None
@@ -48,7 +48,7 @@ class Forgetful:
     def __init__(self) -> None:
         self.streams: set[str] = set()
 
-    def __call__(self, request: Asked) -> Fault | None:
+    def __call__(self, request: ManagerRequest) -> Fault | None:
         if not request.is_watch or request.collection in self.streams:
             return None
         self.streams.add(request.collection)
@@ -94,7 +94,7 @@ class Hidden:
     def __init__(self) -> None:
         self.is_written = False
 
-    def __call__(self, request: Asked) -> Fault | None:
+    def __call__(self, request: ManagerRequest) -> Fault | None:
         if "/statefulsets" not in request.path:
             return None
         if request.is_write:

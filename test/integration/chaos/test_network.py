@@ -8,15 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from test.harness.fault_proxy import (
-    Asked,
-    CutAfter,
-    ErrorEvent,
-    Fault,
-    Lose,
-    Refuse,
-    Rule,
-)
+from test.harness.fault_proxy import CutAfter, ErrorEvent, Fault, Lose, ManagerRequest, Refuse, Rule
 from test.harness.proxied import Stage
 from test.harness.waiting import eventually
 from test.harness.world import World
@@ -43,7 +35,7 @@ def unreliable_connection(dice: random.Random) -> Rule:
     refusals: tuple[Fault, ...] = (Refuse(500), Lose(), Refuse(409), Refuse(429, retry_after=1), Refuse(429))
     faults = itertools.cycle(refusals)
 
-    def rule(request: Asked) -> Fault | None:
+    def rule(request: ManagerRequest) -> Fault | None:
         if request.is_watch:
             return ErrorEvent(410) if dice.random() < 0.2 else CutAfter(dice.uniform(0.2, 2.0))
         return next(faults) if request.is_write and dice.random() < 0.3 else None

@@ -10,18 +10,14 @@ import pytest
 from test.harness.audit import MANAGER
 from test.harness.disaggregated import promises, scenes
 from test.harness.proxied import credential_of
-from test.integration.chaos.invariants import (
-    fewest_ready,
-    hash_violations,
-    violations,
-    writes_out_of_turn,
-)
+from test.integration.chaos.invariants import fewest_ready, hash_violations, violations, writes_out_of_turn
 from test.integration.chaos.load import MOST_HASH_GROUPS
 from test.integration.chaos.record import KINDS, Change, Record
 from test.integration.chaos.replay import Frame, Step, groups_of, steps_of
 from tools.deployment import NAMESPACE, ManagerProcess
 
 _DESCRIBED_STEPS = 40
+_FIRST_BROKEN = "until the first promise was broken"
 
 
 def judge(
@@ -42,11 +38,7 @@ def judge(
         broken = violations(name, steps)
         if broken:
             first = min(violation.position for violation in broken)
-            print(
-                f"{name}, until the first promise was broken:",
-                *describe_steps(name, steps[: first + 1]),
-                sep="\n  ",
-            )
+            _show(name, _FIRST_BROKEN, describe_steps(name, steps[: first + 1]))
         messages += [
             f"{name} at {steps[violation.position].entry.at:%H:%M:%S.%f}: {violation.what}"
             for violation in broken
@@ -77,12 +69,12 @@ def _broken_of(name: str, changes: Iterable[Change]) -> list[str]:
     broken = promises.violations(steps)
     if broken:
         first = min(violation.position for violation in broken)
-        print(
-            f"{name}, until the first promise was broken:",
-            *promises.described(steps[: first + 1]),
-            sep="\n  ",
-        )
+        _show(name, _FIRST_BROKEN, promises.described(steps[: first + 1]))
     return [f"{name} at {steps[violation.position].at:.3f}: {violation.what}" for violation in broken]
+
+
+def _show(name: str, until: str, steps: Iterable[str]) -> None:
+    print(f"{name}, {until}:", *steps, sep="\n  ")
 
 
 def describe_steps(name: str, steps: Sequence[Step]) -> list[str]:
@@ -124,9 +116,7 @@ def assert_never_below_the_budget(
     short = [name for name, least in fewest.items() if least is None or least < floors[name]]
     for name in short:
         worst = _worst(played[name], since, deaths)
-        print(
-            f"{name}, until the worst moment:", *describe_steps(name, played[name][: worst + 1]), sep="\n  "
-        )
+        _show(name, "until the worst moment", describe_steps(name, played[name][: worst + 1]))
     if short:
         pytest.fail(f"groups that served at the worst moment: {fewest}, promised were {floors}")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from test.harness.fault_proxy import Asked, Drop, Fault
+from test.harness.fault_proxy import Drop, Fault, ManagerRequest
 
 
 class LastWords:
@@ -18,7 +18,7 @@ class LastWords:
         """Namespaces with a write that the manager did not survive."""
         self._left = dict(writes)
 
-    def __call__(self, request: Asked) -> Fault | None:
+    def __call__(self, request: ManagerRequest) -> Fault | None:
         if not request.is_write or "/events" in request.path:
             return None
         _, separator, suffix = request.path.partition("/namespaces/")
