@@ -64,13 +64,7 @@ class DisaggregatedObserver:
             return DisaggregatedSnapshot(obj, now)
         if fault := self._memory.fault_of(obj):
             return DisaggregatedSnapshot(obj, now, fault=fault)
-        return await self._observe_whole(obj, now)
-
-    async def _observe_whole(self, obj: Object, now: datetime) -> DisaggregatedSnapshot | None:
-        namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
-        uid = obj["metadata"]["uid"]
-        own = self._own(obj)
-        unreadable = {name: fault for name, (_, _, fault) in own.items() if fault}
+        uid, own = obj["metadata"]["uid"], self._own(obj)
         children, revisions = self._children(obj, own, now), self._revisions(obj)
         orphans = self._orphans(obj)
         scalers = tuple(self._store.controlled_by(uid, SCALER_KIND))
@@ -87,7 +81,7 @@ class DisaggregatedObserver:
             obj=obj,
             now=now,
             children=children,
-            unreadable=unreadable,
+            unreadable={child: fault for child, (_, _, fault) in own.items() if fault},
             orphans=orphans,
             services=tuple(self._store.controlled_by(uid, "Service")),
             scalers=scalers,
