@@ -6,11 +6,11 @@ from typing import Any
 
 from lws.disaggregatedset.names import Identity, child_labels, child_name
 from lws.disaggregatedset.revisions.record import FORMAT, RolesRecord
-from lws.disaggregatedset.snapshot import ChildFacts
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.history.revision import build, draft
 from lws.kube.metadata import owner_reference
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND
-from test.unit.builders import make_set
+from test.unit.builders import NOW, make_set
 
 ROLES = {"prefill": 2, "decode": 1}
 
@@ -63,6 +63,16 @@ def make_facts(owner: dict[str, Any], identity: Identity, replicas: int = 1, **m
         identity.is_legacy,
         **facts,
     )
+
+
+def make_snapshot(
+    obj: dict[str, Any], children: tuple[ChildFacts, ...] = (), *, is_alive: bool = True, **more: Any
+) -> DisaggregatedSnapshot:
+    """Return the snapshot of a set.
+
+    is_alive: whether a live read has found the set. more: other facts.
+    """
+    return DisaggregatedSnapshot(obj, NOW, children, set_read_live=obj if is_alive else None, **more)
 
 
 def build_revision(

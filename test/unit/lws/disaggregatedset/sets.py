@@ -5,18 +5,14 @@ Keyword arguments have sensible defaults. Each builder returns a new plain dict 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any
 
-from lws.disaggregatedset.names import Identity, child_name
-from lws.kube.metadata import owner_reference
-from lws.runtime.children import ChildOwner
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset.v1 import API_VERSION, INITIAL_REPLICAS_ANNOTATION, KIND
-
-NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+from test.unit.disaggregated import make_facts, make_snapshot
 
 KEY = "980bcb92"
 OWNER = {"apiVersion": API_VERSION, "kind": KIND, "name": "llm", "uid": "uid-llm", "controller": True}
@@ -47,52 +43,37 @@ def make_disaggregated(*roles: dict[str, Any], generation: int = 1, **spec: Any)
     return defaulted(dset)
 
 
-@dataclass(frozen=True)
-class Kid:
-    """A child as plans see it. Its object is computed from the fields."""
-
-    role: str
-    key: str = KEY
-    slice_index: int = 0
-    desired: int = 1
-    ready: int = 1
-    is_legacy: bool = False
-    is_terminating: bool = False
-    initial: str | None = None
-    generation: int = 1
-
-    @property
-    def existing(self) -> int:
-        return max(self.desired, self.ready)
-
-    @property
-    def obj(self) -> dict[str, Any]:
-        identity = Identity(self.slice_index, self.key, self.role, self.is_legacy)
-        annotations = {INITIAL_REPLICAS_ANNOTATION: self.initial} if self.initial is not None else {}
-        name = child_name("llm", identity)
-        metadata = {"name": name, "annotations": annotations, "generation": self.generation}
-        return {"kind": "LeaderWorkerSet", "metadata": metadata, "spec": {"replicas": self.desired}}
+SET = make_disaggregated()
 
 
-@dataclass(frozen=True)
-class Seen:
-    """The facts of a pass over a set."""
+def facts(
+    role: str,
+    key: str = KEY,
+    slice_index: int = 0,
+    *,
+    desired: int = 1,
+    ready: int = 1,
+    is_legacy: bool = False,
+    initial: str | None = None,
+    **metadata: Any,
+) -> ChildFacts:
+    """Return a child as plans see it.
 
-    obj: dict[str, Any]
-    children: tuple[Kid, ...] = ()
-    services: tuple[dict[str, Any], ...] = ()
-    scalers: tuple[dict[str, Any], ...] = ()
-    strangers: Mapping[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    owners_alive: frozenset[str] = frozenset()
-    is_alive: bool = True
-    now: datetime = NOW
+    initial: its groups when the rollout began, as its annotation records them.
+    metadata: more fields of its metadata.
+    """
+    identity = Identity(slice_index, key, role, is_legacy)
+    child = make_facts(SET, identity, desired, existing=max(desired, ready), ready=ready)
+    annotations = {INITIAL_REPLICAS_ANNOTATION: initial} if initial is not None else {}
+    stored = {**child.obj["metadata"], "annotations": annotations, **metadata}
+    return replace(child, obj={**child.obj, "metadata": stored})
 
-    def of_slice(self, index: int) -> tuple[Kid, ...]:
-        return tuple(child for child in self.children if child.slice_index == index)
 
-    @property
-    def owner(self) -> ChildOwner:
-        reference = owner_reference(self.obj, blocks_deletion=False)
-        return ChildOwner(
-            KIND, "llm", reference, self.is_alive, "the {kind} has no owner", "the set to be alive"
-        )
+def snapshot_of(
+    obj: dict[str, Any],
+    children: tuple[ChildFacts, ...] = (),
+    services: tuple[dict[str, Any], ...] = (),
+    **more: Any,
+) -> DisaggregatedSnapshot:
+    """Return the snapshot of a set. more: other facts, and `is_alive`."""
+    return make_snapshot(obj, children, services=services, **more)

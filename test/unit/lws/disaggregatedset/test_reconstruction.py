@@ -10,11 +10,11 @@ import pytest
 
 from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions.record import RolesRecord, record
+from lws.disaggregatedset.snapshot import ChildFacts
 from lws.disaggregatedset.target import reconstruct
 from lws.history.plan import Reconstruction
 from lws_api.disaggregatedset.v1 import APP_LABEL, INITIAL_REPLICAS_ANNOTATION
 from test.unit.lws.disaggregatedset.revisions.histories import (
-    Child,
     children_of,
     key_by_hash,
     make_child,
@@ -33,7 +33,7 @@ POLICIES = [
 
 
 def rebuilt(
-    obj: dict[str, Any], children: tuple[Child, ...], key: str = "", is_alone: bool = True
+    obj: dict[str, Any], children: tuple[ChildFacts, ...], key: str = "", is_alone: bool = True
 ) -> Reconstruction[RolesRecord]:
     result = reconstruct(obj, key or children[0].key, children, is_alone)
     assert result is not None

@@ -13,13 +13,13 @@ import pytest
 from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions import record as record_module
 from lws.disaggregatedset.revisions.record import RecordedRoles, read, record
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.target import plan_pruning, target_revision
 from lws.history.plan import plan_revision_repairs
 from lws.runtime.actions import Create, Delete, Merge, SetOwner
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.disaggregated import build_revision
 from test.unit.lws.disaggregatedset.revisions.histories import (
-    World,
     children_of,
     created,
     key_by_hash,
@@ -27,6 +27,7 @@ from test.unit.lws.disaggregatedset.revisions.histories import (
     make_role,
     recorded,
     revision_of,
+    snapshot_of,
     stored,
 )
 from test.unit.seeds import for_each_seed
@@ -43,7 +44,7 @@ def with_status(obj: dict[str, Any], **status: Any) -> dict[str, Any]:
 
 
 def test_the_first_revision() -> None:
-    target = target_revision(World(A))
+    target = target_revision(snapshot_of(A))
     (create,) = target.actions
     assert isinstance(create, Create)
     assert create.intent == build_revision(A, record(A), KEY_A, 1)
@@ -55,14 +56,14 @@ def test_the_first_revision() -> None:
 
 def test_no_revision_is_created_if_the_newest_is_equal() -> None:
     revisions = (recorded(A, 1), recorded(B, 2))
-    target = target_revision(World(B, revisions, children_of(B)))
+    target = target_revision(snapshot_of(B, revisions, children_of(B)))
     assert (target.key, target.actions, target.is_new) == (KEY_B, (), False)
     assert target.revision == revisions[1].reference
     assert set(target.records) == {KEY_A, KEY_B}
 
 
 def test_a_change_is_recorded_as_the_newest() -> None:
-    target = target_revision(World(C, (recorded(A, 1), recorded(B, 7)), children_of(B)))
+    target = target_revision(snapshot_of(C, (recorded(A, 1), recorded(B, 7)), children_of(B)))
     (recorded_revision,) = created(target.actions)
     assert (recorded_revision.number, recorded_revision.key, target.key) == (8, KEY_C, KEY_C)
     assert set(target.records) == {KEY_A, KEY_B, KEY_C}
@@ -71,7 +72,7 @@ def test_a_change_is_recorded_as_the_newest() -> None:
 
 def test_a_reused_revision_keeps_its_key_and_becomes_the_newest() -> None:
     revisions = (recorded(A, 1), recorded(B, 2))
-    target = target_revision(World(A, revisions, children_of(B)))
+    target = target_revision(snapshot_of(A, revisions, children_of(B)))
     (raised,) = target.actions
     assert raised == Merge(revisions[0].reference, {"revision": 3}, raised.why)
     assert (target.key, target.name) == (KEY_A, revisions[0].name)
@@ -79,7 +80,9 @@ def test_a_reused_revision_keeps_its_key_and_becomes_the_newest() -> None:
 
 def test_a_recorded_key_is_kept_if_the_hash_differs() -> None:
     turned = make_dset(*reversed(A["spec"]["roles"]))
-    target = target_revision(World(turned, (recorded(A, 1, key="0123abcd"),), children_of(A, key="0123abcd")))
+    target = target_revision(
+        snapshot_of(turned, (recorded(A, 1, key="0123abcd"),), children_of(A, key="0123abcd"))
+    )
     assert target.actions == ()
     assert target.key == "0123abcd"
 
@@ -87,11 +90,13 @@ def test_a_recorded_key_is_kept_if_the_hash_differs() -> None:
 def test_the_running_one_of_equal_revisions_is_the_target() -> None:
     first, second = recorded(A, 1, key="0000aaaa"), recorded(A, 2, key="0000bbbb")
     for key in ("0000aaaa", "0000bbbb"):
-        assert target_revision(World(A, (first, second), children_of(A, key=key))).key == key
+        assert target_revision(snapshot_of(A, (first, second), children_of(A, key=key))).key == key
     both = children_of(A, key="0000aaaa") + children_of(A, key="0000bbbb")
-    assert target_revision(World(A, (first, second), both)).key == "0000bbbb", "the newest of them"
+    assert target_revision(snapshot_of(A, (first, second), both)).key == "0000bbbb", "the newest of them"
     with_record = with_status(A, updateRevision=first.name)
-    assert target_revision(World(with_record, (first, second), both)).key == "0000aaaa", "the previous target"
+    assert target_revision(snapshot_of(with_record, (first, second), both)).key == "0000aaaa", (
+        "the previous target"
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,19 +104,19 @@ def test_the_running_one_of_equal_revisions_is_the_target() -> None:
 )
 def test_malformed_status_fields_are_ignored(status: Any) -> None:
     obj = {**A, "status": status}
-    assert target_revision(World(obj, (recorded(A, 1),), children_of(A))).actions == ()
-    assert target_revision(World(obj)).is_new
+    assert target_revision(snapshot_of(obj, (recorded(A, 1),), children_of(A))).actions == ()
+    assert target_revision(snapshot_of(obj)).is_new
 
 
 def test_two_templates_with_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_module, "key_of", lambda roles, probe=0: f"{probe:08x}")
     revisions: tuple[RecordedRoles, ...] = ()
     for number, obj in enumerate((A, B, C)):
-        target = target_revision(World(with_status(obj, collisionCount=1), revisions))
+        target = target_revision(snapshot_of(with_status(obj, collisionCount=1), revisions))
         assert target.key == f"{number:08x}"
         assert target.collisions == ((None, 1, 2)[number])
         revisions += tuple(created(target.actions))
-    assert [target_revision(World(dset, revisions)).key for dset in (A, B, C)] == [
+    assert [target_revision(snapshot_of(dset, revisions)).key for dset in (A, B, C)] == [
         f"{n:08x}" for n in range(3)
     ]
 
@@ -120,21 +125,21 @@ def test_the_key_of_unreadable_children_is_not_reused() -> None:
     children = children_of(A, key=KEY_B)
     for child in children:
         child.obj["spec"]["leaderWorkerTemplate"] = None
-    target = target_revision(World(B, (), children))
+    target = target_revision(snapshot_of(B, (), children))
     assert target.key == key_of(record(B).roles, 1)
     assert target.collisions == 1
 
 
 def test_a_broken_revision_is_recreated_from_its_children() -> None:
     broken = read({**revision_of(A, 3), "data": {"spec": []}})
-    target = target_revision(World(A, (broken,), children_of(A)))
+    target = target_revision(snapshot_of(A, (broken,), children_of(A)))
     (recorded_revision,) = created(target.actions)
     assert (recorded_revision.number, recorded_revision.key, target.key) == (4, KEY_A, KEY_A)
 
 
 def test_taken_names_are_skipped_and_reported() -> None:
     stranger = revision_of(A, 1, ownerReferences=[])
-    target = target_revision(World(A, taken_revisions=(stranger,)))
+    target = target_revision(snapshot_of(A, taken_revisions=(stranger,)))
     (create,) = target.actions
     assert isinstance(create, Create)
     assert target.name == f"llm-{KEY_A}-2"
@@ -143,7 +148,7 @@ def test_taken_names_are_skipped_and_reported() -> None:
     assert f"llm-{KEY_A}-1 is left untouched" in heard.note
     former = [{"kind": "DisaggregatedSet", "name": "llm", "uid": "former", "controller": True}]
     (create,) = target_revision(
-        World(A, taken_revisions=(revision_of(A, 1, ownerReferences=former),))
+        snapshot_of(A, taken_revisions=(revision_of(A, 1, ownerReferences=former),))
     ).actions
     assert isinstance(create, Create)
     assert create.announce == (), "objects of a former set of the same name are garbage collected"
@@ -151,7 +156,7 @@ def test_taken_names_are_skipped_and_reported() -> None:
 
 def test_an_orphan_is_adopted_before_it_is_used() -> None:
     orphans = (recorded(A, 1, ownerReferences=[]), recorded(B, 2, ownerReferences=[]))
-    target = target_revision(World(A, orphans, orphans=tuple(child.obj for child in children_of(A))))
+    target = target_revision(snapshot_of(A, orphans, orphans=tuple(child.obj for child in children_of(A))))
     (adopted,) = target.actions
     assert isinstance(adopted, SetOwner)
     assert (adopted.target, adopted.patch) == (orphans[0].reference, {"revision": 3})
@@ -159,20 +164,20 @@ def test_an_orphan_is_adopted_before_it_is_used() -> None:
     (adoption,) = plan_revision_repairs(target)
     assert isinstance(adoption, SetOwner)
     assert adoption.target == orphans[1].reference
-    waiting = target_revision(World(A, orphans, is_alive=False))
+    waiting = target_revision(snapshot_of(A, orphans, is_alive=False))
     assert waiting.actions == plan_revision_repairs(waiting) == ()
 
 
 def test_missing_history_of_a_set_at_rest_is_one_write() -> None:
-    target = target_revision(World(A, (), children_of(A, slices=3)))
+    target = target_revision(snapshot_of(A, (), children_of(A, slices=3)))
     (recorded_revision,) = created(target.actions)
     assert (recorded_revision.key, recorded_revision.number, recorded_revision.generation) == (KEY_A, 1, 4)
     assert (target.key, target.name, target.content.generation) == (KEY_A, recorded_revision.name, 4)
-    assert target_revision(World(A, (recorded_revision,), children_of(A, slices=3))).actions == ()
+    assert target_revision(snapshot_of(A, (recorded_revision,), children_of(A, slices=3))).actions == ()
 
 
 def test_missing_history_during_a_rollout() -> None:
-    target = target_revision(World(C, (), children_of(A) + children_of(B) + children_of(C)))
+    target = target_revision(snapshot_of(C, (), children_of(A) + children_of(B) + children_of(C)))
     history = created(target.actions)
     assert {revision.key for revision in history[:2]} == {KEY_A, KEY_B}
     assert (history[-1].key, target.key) == (KEY_C, KEY_C), "the target is the newest"
@@ -181,7 +186,7 @@ def test_missing_history_during_a_rollout() -> None:
 
 
 def test_missing_history_before_a_change() -> None:
-    target = target_revision(World(B, (), children_of(A)))
+    target = target_revision(snapshot_of(B, (), children_of(A)))
     old, new = created(target.actions)
     assert [(revision.key, revision.number, revision.generation) for revision in (old, new)] == [
         (KEY_A, 1, 4),
@@ -192,17 +197,17 @@ def test_missing_history_before_a_change() -> None:
 
 def test_a_differing_key_during_a_rollout_is_replaced_by_the_computed_one() -> None:
     turned = make_dset(*reversed(A["spec"]["roles"]))
-    target = target_revision(World(turned, (), children_of(A) + children_of(turned)))
+    target = target_revision(snapshot_of(turned, (), children_of(A) + children_of(turned)))
     assert target.key == key_by_hash(turned)
     again = target_revision(
-        World(turned, tuple(created(target.actions)), children_of(A) + children_of(turned))
+        snapshot_of(turned, tuple(created(target.actions)), children_of(A) + children_of(turned))
     )
     assert (again.key, again.actions) == (target.key, ())
 
 
 def test_a_guessed_revision_causes_a_warning() -> None:
     old = make_dset(make_role("prefill", labels={"app": "mine"}), make_role("decode"))
-    create = target_revision(World(B, (), children_of(old))).actions[0]
+    create = target_revision(snapshot_of(B, (), children_of(old))).actions[0]
     assert isinstance(create, Create)
     (heard,) = create.announce
     assert (heard.type, heard.reason) == ("Warning", "RevisionIncomplete")
@@ -211,14 +216,14 @@ def test_a_guessed_revision_causes_a_warning() -> None:
 
 def test_a_deleted_target_revision_is_recreated_with_its_key() -> None:
     children = children_of(A, key="0123abcd")
-    target = target_revision(World(A, (recorded(B, 5),), children))
+    target = target_revision(snapshot_of(A, (recorded(B, 5),), children))
     (recorded_revision,) = created(target.actions)
     assert (recorded_revision.key, recorded_revision.number, target.key) == ("0123abcd", 6, "0123abcd")
 
 
 def test_a_terminating_revision_is_recreated_with_its_key() -> None:
     leaving = recorded(A, 1, deletionTimestamp="2026-01-02T00:00:00Z")
-    target = target_revision(World(A, (leaving,), children_of(A)))
+    target = target_revision(snapshot_of(A, (leaving,), children_of(A)))
     (recorded_revision,) = created(target.actions)
     assert (recorded_revision.key, recorded_revision.number) == (KEY_A, 2)
 
@@ -234,8 +239,8 @@ def test_the_history_of_random_edits(seed: int) -> None:
         roles = [make_role(name, image=image) for name in ("prefill", "decode", "router")]
         chance.shuffle(roles)
         obj = make_dset(*roles)
-        world = World(obj, tuple(read(revision) for revision in objects.values()))
-        target = target_revision(world)
+        snapshot = snapshot_of(obj, tuple(read(revision) for revision in objects.values()))
+        target = target_revision(snapshot)
         assert keys.setdefault(image, target.key) == target.key
         assert len(target.actions) <= 1
         for action in target.actions:
@@ -247,7 +252,8 @@ def test_the_history_of_random_edits(seed: int) -> None:
                 assert isinstance(action, Merge)
                 objects[action.target.name] |= action.patch
         assert (
-            target_revision(World(obj, tuple(read(revision) for revision in objects.values()))).actions == ()
+            target_revision(snapshot_of(obj, tuple(read(revision) for revision in objects.values()))).actions
+            == ()
         )
         newest = max(objects.values(), key=lambda revision: int(revision["revision"]))
         assert newest["metadata"]["name"] == target.name
@@ -256,30 +262,30 @@ def test_the_history_of_random_edits(seed: int) -> None:
 
 def test_edited_labels_are_restored() -> None:
     edited = recorded(A, 1, labels={NAME_LABEL: "llm", REVISION_LABEL: "x"})
-    target = target_revision(World(A, (edited,), children_of(A)))
+    target = target_revision(snapshot_of(A, (edited,), children_of(A)))
     assert (target.key, target.actions) == (KEY_A, ())
     (merge,) = plan_revision_repairs(target)
     assert isinstance(merge, Merge)
     assert merge.patch == {"metadata": {"labels": {REVISION_LABEL: KEY_A}}}
-    assert plan_revision_repairs(target_revision(World(A, (recorded(A, 1),)))) == ()
+    assert plan_revision_repairs(target_revision(snapshot_of(A, (recorded(A, 1),)))) == ()
 
 
-def pruned(world: World, limit: int, recorded: Collection[str] = ()) -> list[int]:
+def pruned(snapshot: DisaggregatedSnapshot, limit: int, recorded: Collection[str] = ()) -> list[int]:
     """Return the numbers of the deleted revisions."""
-    number = {revision.reference: revision.number for revision in world.revisions}
-    deleted = plan_pruning(target_revision(world), limit, recorded)
+    number = {revision.reference: revision.number for revision in snapshot.revisions}
+    deleted = plan_pruning(target_revision(snapshot), limit, recorded)
     return [number[action.target] for action in deleted if isinstance(action, Delete)]
 
 
 def test_pruning_keeps_running_revisions_and_the_history_limit() -> None:
     revisions = tuple(recorded(obj, number) for number, obj in enumerate((A, B, C, D), 1))
-    world = World(D, revisions, children_of(D))
+    snapshot = snapshot_of(D, revisions, children_of(D))
     for limit, expected in ((10, []), (2, [1]), (0, [1, 2, 3])):
-        assert pruned(world, limit) == expected
-    rolling = World(D, revisions, children_of(D) + children_of(A, slices=2)[2:])
+        assert pruned(snapshot, limit) == expected
+    rolling = snapshot_of(D, revisions, children_of(D) + children_of(A, slices=2)[2:])
     assert pruned(rolling, 0) == [2, 3], "also before all slices are on the target"
     assert pruned(rolling, 1) == [2]
-    adopting = World(D, revisions, children_of(D), orphans=tuple(child.obj for child in children_of(B)))
+    adopting = snapshot_of(D, revisions, children_of(D), orphans=tuple(child.obj for child in children_of(B)))
     assert pruned(adopting, 0) == [1, 3]
 
 
@@ -287,17 +293,17 @@ def test_pruning_keeps_the_first_revision_of_a_rollout() -> None:
     """Children of that revision may be lost, and are recreated from it."""
     revisions = tuple(recorded(obj, number) for number, obj in enumerate((A, B, C, D), 1))
     running = children_of(D) + children_of(C, slices=2)[2:]
-    assert pruned(World(D, revisions, running), 0, recorded={KEY_A}) == [2]
+    assert pruned(snapshot_of(D, revisions, running), 0, recorded={KEY_A}) == [2]
     named = with_status(D, currentRevision=revisions[1].name)
-    assert pruned(World(named, revisions, running), 0) == [1]
-    assert pruned(World(named, revisions, children_of(D)), 0) == [1, 2, 3], "the rollout has ended"
+    assert pruned(snapshot_of(named, revisions, running), 0) == [1]
+    assert pruned(snapshot_of(named, revisions, children_of(D)), 0) == [1, 2, 3], "the rollout has ended"
 
 
 def test_the_target_revision_is_never_pruned() -> None:
     for order in itertools.permutations((1, 2, 3)):
         revisions = tuple(recorded(obj, number) for obj, number in zip((A, B, C), order, strict=True))
         for current in (A, B, C):
-            world = World(copy.deepcopy(current), revisions, children_of(current))
-            target = target_revision(world)
+            snapshot = snapshot_of(copy.deepcopy(current), revisions, children_of(current))
+            target = target_revision(snapshot)
             deleted = plan_pruning(target, 0)
             assert target.name not in {action.target.name for action in deleted if isinstance(action, Delete)}

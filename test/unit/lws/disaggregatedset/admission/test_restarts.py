@@ -11,8 +11,8 @@ from lws.disaggregatedset.admission.validation import warnings_in
 from lws.disaggregatedset.names import Identity, key_of
 from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from test.unit.builders import NOW
 from test.unit.disaggregated import make_disaggregated, make_facts, make_role
-from test.unit.lws.disaggregatedset.sets import NOW
 
 
 def a_set(image: str = "app:1", *, slices: int = 1, names: Any = ("prefill", "decode"), **spec: Any) -> Any:

@@ -14,9 +14,10 @@ from lws.disaggregatedset.children.scalers import (
     seed,
     share,
 )
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
 from lws.runtime.actions import Action, Create, Delete, Merge, Plan, SetOwner
-from test.unit.lws.disaggregatedset.sets import KEY, OWNER, Kid, Seen, make_disaggregated, make_role
+from test.unit.lws.disaggregatedset.sets import KEY, OWNER, facts, make_disaggregated, make_role, snapshot_of
 
 OLD = "28d81a04"
 EXTERNAL = {"scaling": {"mode": "External"}}
@@ -54,7 +55,7 @@ def settled(replicas: int = 3, existing: int = 1) -> dict[str, Any]:
     return {**scaler(replicas), "status": status}
 
 
-def plan(seen: Seen) -> Plan:
+def plan(seen: DisaggregatedSnapshot) -> Plan:
     return plan_scalers(seen, parse(seen.obj), KEY)
 
 
@@ -63,7 +64,7 @@ def actions(planned: Plan) -> list[Action]:
 
 
 def test_a_scaler_is_created_for_each_external_role() -> None:
-    (create,) = actions(plan(Seen(SET)))
+    (create,) = actions(plan(snapshot_of(SET)))
     assert isinstance(create, Create)
     assert create.intent == {
         "apiVersion": "disaggregatedset.x-k8s.io/v1",
@@ -85,7 +86,7 @@ def test_a_scaler_is_created_for_each_external_role() -> None:
 
 
 def test_the_scaler_of_a_role_that_is_no_longer_external_is_deleted() -> None:
-    (delete,) = actions(plan(Seen(STATIC, scalers=(scaler(),))))
+    (delete,) = actions(plan(snapshot_of(STATIC, scalers=(scaler(),))))
     assert isinstance(delete, Delete)
     assert delete.target.name == "llm-prefill"
     (event,) = delete.announce
@@ -94,33 +95,33 @@ def test_the_scaler_of_a_role_that_is_no_longer_external_is_deleted() -> None:
 
 
 def test_wart_31_a_scaler_without_changes_is_not_written() -> None:
-    assert plan(Seen(SET, (Kid("prefill"),), scalers=(settled(),))).is_empty
+    assert plan(snapshot_of(SET, (facts("prefill"),), scalers=(settled(),))).is_empty
 
 
 def test_the_status_says_how_many_groups_there_are_and_which_pods_to_measure() -> None:
     children = (
-        Kid("prefill", desired=2),
-        Kid("prefill", OLD, desired=3),
-        Kid("prefill", slice_index=1, desired=4),
-        Kid("decode", desired=9),
+        facts("prefill", desired=2),
+        facts("prefill", OLD, desired=3),
+        facts("prefill", slice_index=1, desired=4),
+        facts("decode", desired=9),
     )
-    (status,) = plan(Seen(SET, children, scalers=(scaler(),))).statuses
+    (status,) = plan(snapshot_of(SET, children, scalers=(scaler(),))).statuses
     assert status.patch == {**settled()["status"], "replicas": 9}
     assert not status.can_wait
 
 
 def test_only_changed_fields_are_written_and_counts_can_wait() -> None:
-    (status,) = plan(Seen(SET, (Kid("prefill", desired=5),), scalers=(settled(),))).statuses
+    (status,) = plan(snapshot_of(SET, (facts("prefill", desired=5),), scalers=(settled(),))).statuses
     assert status.patch == {"replicas": 5}
     assert status.can_wait
-    (reached,) = plan(Seen(SET, (Kid("prefill", desired=5),), scalers=(settled(5),))).statuses
+    (reached,) = plan(snapshot_of(SET, (facts("prefill", desired=5),), scalers=(settled(5),))).statuses
     assert not reached.can_wait
 
 
 def test_removed_replicas_and_edited_labels_are_restored() -> None:
     edited = {**settled(), "spec": {}}
     del edited["metadata"]["labels"]["disaggregatedset.x-k8s.io/role"]
-    (merge,) = actions(plan(Seen(SET, (Kid("prefill", desired=4),), scalers=(edited,))))
+    (merge,) = actions(plan(snapshot_of(SET, (facts("prefill", desired=4),), scalers=(edited,))))
     assert isinstance(merge, Merge)
     assert merge.patch == {
         "metadata": {"labels": {"disaggregatedset.x-k8s.io/role": "prefill"}},
@@ -131,7 +132,7 @@ def test_removed_replicas_and_edited_labels_are_restored() -> None:
 def test_wart_18_a_foreign_scaler_is_not_changed_and_reported_once() -> None:
     foreign = scaler()
     foreign["metadata"]["ownerReferences"] = [{**OWNER, "name": "llm-b", "uid": "other"}]
-    planned = plan(Seen(SET, strangers={NAME: foreign}, owners_alive=frozenset({"other"})))
+    planned = plan(snapshot_of(SET, strangers={NAME: foreign}, owners_alive=frozenset({"other"})))
     assert not actions(planned) and not planned.statuses
     (event,) = planned.announce
     assert (event.reason, event.action, event.type, event.once) == (
@@ -148,24 +149,24 @@ def test_wart_18_a_foreign_scaler_is_not_changed_and_reported_once() -> None:
 def test_an_orphaned_scaler_is_adopted_with_its_replicas() -> None:
     orphan = scaler(7)
     orphan["metadata"]["ownerReferences"] = []
-    (adoption,) = actions(plan(Seen(SET, strangers={NAME: orphan})))
+    (adoption,) = actions(plan(snapshot_of(SET, strangers={NAME: orphan})))
     assert isinstance(adoption, SetOwner)
     assert adoption.owner == {**OWNER, "blockOwnerDeletion": True}
-    assert not actions(plan(Seen(SET, strangers={NAME: orphan}, is_alive=False)))
+    assert not actions(plan(snapshot_of(SET, strangers={NAME: orphan}, is_alive=False)))
 
 
 def test_a_terminating_scaler_is_not_replaced_before_it_is_deleted() -> None:
     terminating = scaler()
     terminating["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
-    planned = plan(Seen(SET, scalers=(terminating,)))
+    planned = plan(snapshot_of(SET, scalers=(terminating,)))
     assert not actions(planned) and not planned.statuses
     assert planned.waiting_for == "the former scaler llm-prefill to be gone"
-    assert plan(Seen(STATIC, scalers=(terminating,))).is_empty
+    assert plan(snapshot_of(STATIC, scalers=(terminating,))).is_empty
 
 
 def test_scaler_counts_contain_only_scalers_with_replicas() -> None:
     scalers = (scaler(5), scaler(None, "decode"), scaler(0, "router"))
-    assert scaler_counts(Seen(SET, scalers=scalers)) == {"prefill": 5, "router": 0}
+    assert scaler_counts(snapshot_of(SET, scalers=scalers)) == {"prefill": 5, "router": 0}
 
 
 @pytest.mark.parametrize(
@@ -178,28 +179,30 @@ def test_the_total_is_distributed_evenly_over_slices(total: int, slices: int, sh
 
 def test_replicas_above_the_limit_of_a_set_are_capped_and_reported() -> None:
     assert [share(3_000_001, 2, index) for index in (0, 1)] == [1_000_000, 1_000_000]
-    seen = Seen(SET, scalers=(settled(1_000_001),))
+    seen = snapshot_of(SET, scalers=(settled(1_000_001),))
     (problem,) = plan(seen).problems
     assert problem.reason == "TooManyReplicas"
     assert problem.message == (
         "role prefill: its scaler llm-prefill asks for 1000001 groups, 1000000 are possible in each slice; "
         "scale it down"
     )
-    assert not plan(Seen(SET, scalers=(settled(1_000_000),))).problems
+    assert not plan(snapshot_of(SET, scalers=(settled(1_000_000),))).problems
 
 
 @pytest.mark.parametrize(
     "spec", [{"replicas": -1}, {"replicas": "3"}, {"replicas": 2.5}, {"replicas": True}, [3]]
 )
 def test_invalid_replicas_count_as_missing(spec: Any) -> None:
-    seen = Seen(SET, (Kid("prefill", desired=4), Kid("decode")), scalers=({**settled(), "spec": spec},))
+    seen = snapshot_of(
+        SET, (facts("prefill", desired=4), facts("decode")), scalers=({**settled(), "spec": spec},)
+    )
     assert scaler_counts(seen) == {}
     (merge,) = actions(plan(seen))
     assert isinstance(merge, Merge) and merge.patch == {"spec": {"replicas": 4}}
 
 
-MIXED = (Kid("prefill", desired=4), Kid("decode", desired=8))
-AT_ZERO = Kid("prefill", desired=0, ready=0)
+MIXED = (facts("prefill", desired=4), facts("decode", desired=8))
+AT_ZERO = facts("prefill", desired=0, ready=0)
 
 
 @pytest.mark.parametrize(
@@ -207,42 +210,57 @@ AT_ZERO = Kid("prefill", desired=0, ready=0)
     [
         pytest.param((), 1, 1, id="no children"),
         pytest.param(MIXED, 1, 4, id="at rest"),
-        pytest.param((*MIXED, Kid("prefill", slice_index=1, desired=3)), 2, 7, id="two slices"),
-        pytest.param((*MIXED, Kid("prefill", slice_index=1, desired=3)), 1, 4, id="wart 42: a removed slice"),
+        pytest.param((*MIXED, facts("prefill", slice_index=1, desired=3)), 2, 7, id="two slices"),
         pytest.param(
-            (Kid("prefill", desired=2), Kid("prefill", OLD, desired=3, initial="4")),
+            (*MIXED, facts("prefill", slice_index=1, desired=3)), 1, 4, id="wart 42: a removed slice"
+        ),
+        pytest.param(
+            (facts("prefill", desired=2), facts("prefill", OLD, desired=3, initial="4")),
             1,
             4,
             id="wart 19: two revisions",
         ),
         pytest.param(
             (
-                Kid("prefill", desired=1),
-                Kid("prefill", OLD, desired=1, initial="1"),
-                Kid("prefill", "00000000", desired=2, initial="3"),
+                facts("prefill", desired=1),
+                facts("prefill", OLD, desired=1, initial="1"),
+                facts("prefill", "00000000", desired=2, initial="3"),
             ),
             1,
             4,
             id="three revisions",
         ),
-        pytest.param((Kid("prefill", OLD, desired=3), AT_ZERO), 1, 3, id="a new rollout without baseline"),
-        pytest.param((AT_ZERO, Kid("decode", desired=0)), 1, 1, id="wart 42: all at 0"),
-        pytest.param((AT_ZERO, Kid("decode")), 1, 1, id="created with 0 replicas without a scaler"),
-        pytest.param((replace(AT_ZERO, generation=3), Kid("decode")), 1, 0, id="scaled to 0 by its scaler"),
-        pytest.param((replace(MIXED[0], is_terminating=True),), 1, 1, id="being deleted"),
+        pytest.param((facts("prefill", OLD, desired=3), AT_ZERO), 1, 3, id="a new rollout without baseline"),
+        pytest.param((AT_ZERO, facts("decode", desired=0)), 1, 1, id="wart 42: all at 0"),
+        pytest.param((AT_ZERO, facts("decode")), 1, 1, id="created with 0 replicas without a scaler"),
+        pytest.param(
+            (facts("prefill", desired=0, ready=0, generation=3), facts("decode")),
+            1,
+            0,
+            id="scaled to 0 by its scaler",
+        ),
+        pytest.param(
+            (facts("prefill", desired=4, deletionTimestamp="2026-03-01T12:00:00Z"),), 1, 1, id="being deleted"
+        ),
         pytest.param((), 3, 3, id="no children, three slices"),
         pytest.param(
             (AT_ZERO, replace(AT_ZERO, slice_index=1)), 2, 2, id="created with 0 replicas in two slices"
         ),
-        pytest.param((Kid("prefill", desired=2),), 3, 3, id="two of three slices are new"),
-        pytest.param((Kid("prefill", desired=4),), 3, 4, id="with enough groups"),
+        pytest.param((facts("prefill", desired=2),), 3, 3, id="two of three slices are new"),
+        pytest.param((facts("prefill", desired=4),), 3, 4, id="with enough groups"),
         pytest.param(
-            (Kid("prefill", desired=1), replace(AT_ZERO, slice_index=1)), 2, 1, id="one slice is scaled to 0"
+            (facts("prefill", desired=1), replace(AT_ZERO, slice_index=1)),
+            2,
+            1,
+            id="one slice is scaled to 0",
         ),
         pytest.param(
-            (replace(AT_ZERO, generation=3), Kid("decode")), 2, 0, id="scaled to 0, and a slice is new"
+            (facts("prefill", desired=0, ready=0, generation=3), facts("decode")),
+            2,
+            0,
+            id="scaled to 0, and a slice is new",
         ),
     ],
 )
-def test_seeds(children: tuple[Kid, ...], slices: int, expected: int) -> None:
-    assert seed(Seen(SET, children), slices, "prefill", KEY) == expected
+def test_seeds(children: tuple[ChildFacts, ...], slices: int, expected: int) -> None:
+    assert seed(snapshot_of(SET, children), slices, "prefill", KEY) == expected

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 from lws.disaggregatedset.names import key_of
 from lws.disaggregatedset.revisions.record import RecordedRoles, read, record
-from lws.kube.metadata import owner_reference
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.runtime.actions import Create, Object, Verbatim
-from lws.runtime.children import ChildOwner
 from lws_api.disaggregatedset.v1 import (
     API_VERSION,
     APP_LABEL,
@@ -21,7 +19,7 @@ from lws_api.disaggregatedset.v1 import (
     ROLE_LABEL,
     SLICE_LABEL,
 )
-from test.unit.disaggregated import build_revision
+from test.unit.disaggregated import build_revision, make_snapshot
 
 CREATED = "2026-01-01T00:00:00Z"
 
@@ -67,16 +65,6 @@ def key_by_hash(obj: Object) -> str:
     return key_of(record(obj).roles)
 
 
-@dataclass(frozen=True)
-class Child:
-    """A LeaderWorkerSet of a DisaggregatedSet."""
-
-    obj: dict[str, Any]
-    role: str
-    slice_index: int
-    key: str
-
-
 def make_child(
     obj: Object,
     role: str,
@@ -84,7 +72,7 @@ def make_child(
     key: str = "",
     is_legacy: bool = False,
     created: str = CREATED,
-) -> Child:
+) -> ChildFacts:
     """Return the child that upstream creates for a role of the set as it is now."""
     name, key = obj["metadata"]["name"], key or key_by_hash(obj)
     part = copy.deepcopy(next(candidate for candidate in obj["spec"]["roles"] if candidate["name"] == role))
@@ -113,10 +101,10 @@ def make_child(
         },
         "spec": part["spec"],
     }
-    return Child(child, role, slice_index, key)
+    return ChildFacts(child, role, slice_index, key)
 
 
-def children_of(obj: Object, slices: int = 1, key: str = "", **more: Any) -> tuple[Child, ...]:
+def children_of(obj: Object, slices: int = 1, key: str = "", **more: Any) -> tuple[ChildFacts, ...]:
     """Return a child for every role of the set as it is now, in each slice."""
     names = [role["name"] for role in obj["spec"]["roles"]]
     return tuple(make_child(obj, name, index, key, **more) for index in range(slices) for name in names)
@@ -169,22 +157,14 @@ def recorded(obj: Object, number: int = 1, key: str = "", **metadata: Any) -> Re
     return read(revision_of(obj, number, key, **metadata))
 
 
-@dataclass(frozen=True)
-class World:
-    """The facts of a pass."""
-
-    obj: Object
-    revisions: tuple[RecordedRoles, ...] = ()
-    children: tuple[Child, ...] = ()
-    orphans: tuple[Object, ...] = ()
-    taken_revisions: tuple[Object, ...] = ()
-    is_alive: bool = True
-    status: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def owner(self) -> ChildOwner:
-        reference = owner_reference(self.obj, blocks_deletion=False)
-        return ChildOwner(KIND, self.obj["metadata"]["name"], reference, self.is_alive, adoption="")
+def snapshot_of(
+    obj: dict[str, Any],
+    revisions: tuple[RecordedRoles, ...] = (),
+    children: tuple[ChildFacts, ...] = (),
+    **more: Any,
+) -> DisaggregatedSnapshot:
+    """Return the snapshot of a set. more: other facts, and `is_alive`."""
+    return make_snapshot(obj, children, revisions=revisions, **more)
 
 
 def created(actions: Any) -> list[RecordedRoles]:
