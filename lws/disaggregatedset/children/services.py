@@ -7,7 +7,6 @@ partial revision. Only Services that the set controls are deleted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from lws.disaggregatedset.children.role_sets import initial_of
@@ -27,10 +26,7 @@ _Owned = tuple[Object, Identity]
 
 
 def plan_services(
-    seen: DisaggregatedSnapshot,
-    spec: DisaggregatedSpec,
-    key: str,
-    recorded: Mapping[str, Collection[str]] = MappingProxyType({}),
+    seen: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str, recorded: Mapping[str, Collection[str]]
 ) -> Plan:
     """Plan the Services of all slices; `key` is the target revision.
 

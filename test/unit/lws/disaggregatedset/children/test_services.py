@@ -31,8 +31,7 @@ OLD_SERVICES = (service("prefill", OLD), service("decode", OLD))
 
 
 def plan(seen: DisaggregatedSnapshot, recorded: dict[str, tuple[str, ...]] | None = None) -> Plan:
-    spec = parse(seen.obj)
-    return plan_services(seen, spec, KEY, recorded) if recorded else plan_services(seen, spec, KEY)
+    return plan_services(seen, parse(seen.obj), KEY, recorded or {})
 
 
 def actions(planned: Plan) -> list[Action]:
