@@ -43,9 +43,10 @@ _SHAPES = Shapes(_TYPES, _REQUIRED)
 _SPEC_SHAPES = Shapes(_TYPES, _REQUIRED, closed=_TYPES.keys() - {"ObjectMeta", "RoleSpec"})
 _NUMBERS = Numbers(_TYPES)
 _SPEC = Field((), model=DisaggregatedSet).child("spec")
+_SLICES = _SPEC.child("slices")
 _HISTORY_LIMIT = _SPEC.child("revisionHistoryLimit")
 _LIMITED = (
-    _SPEC.child("slices"),
+    _SLICES,
     _HISTORY_LIMIT,
     _SPEC.child("progressDeadlineSeconds"),
     _SPEC.child("rolloutStrategy").child("maxUpdatingSlices"),
@@ -109,7 +110,7 @@ def parse(obj: Object) -> DisaggregatedSpec:
     strategy = spec.get("rolloutStrategy") or {}
     return DisaggregatedSpec(
         roles=tuple(_role(role) for role in spec["roles"]),
-        slices=_or(spec.get("slices"), 1),
+        slices=_SLICES.effective_in_part(spec),
         placement=placement_of(spec.get("placementPolicy")),
         paused=bool(strategy.get("paused")),
         max_updating_slices=strategy.get("maxUpdatingSlices"),
@@ -157,7 +158,7 @@ def _role(raw: Mapping[str, Any]) -> Role:
         spec=spec,
         metadata=raw.get("metadata") or {},
         is_external=mode == ScalingMode.EXTERNAL,
-        replicas=_or(spec.get("replicas"), 1),
+        replicas=fields.REPLICAS.effective_in_part(spec),
         rolling=(spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration"),
         start_after=tuple(raw.get("startAfter") or ()),
     )
@@ -192,7 +193,3 @@ def _value_faults(spec: Mapping[str, Any], is_recorded: bool) -> Iterator[str]:
 def _choice_faults(chosen: Any, choice: type[StrEnum], path: str) -> Iterator[str]:
     if chosen and chosen not in list(choice):
         yield f"{path} is {chosen!a}, not one of {', '.join(choice)}"
-
-
-def _or(value: Any, default: int) -> int:
-    return default if value is None else int(value)

@@ -81,16 +81,24 @@ class DisaggregatedStatus:
 
 def disaggregated_status(observed: ObservedRoles) -> DisaggregatedStatus:
     """Build the status of a set after one pass."""
-    obj = observed.snapshot.obj
+    snapshot, target, obj = observed.snapshot, observed.target, observed.snapshot.obj
     stored: Mapping[str, Any] = obj.get("status") or {}
     generation = obj["metadata"].get("generation", 0)
-    counts = role_counts(observed.desired, observed.snapshot.children, observed.target.key)
+    counts = role_counts(observed.desired, snapshot.children, target.key)
     is_reached = all(
         count.existing == count.ready == count.updated == observed.desired[count.name] for count in counts
     )
     # Children of a former revision may still exist although they have no groups.
     is_available = is_reached and not observed.rolling
-    pace = _pace(observed, is_available)
+    pace = Pace(
+        deadline=observed.spec.progress_deadline,
+        now=snapshot.now,
+        is_progressing=not is_available,
+        is_paused=observed.spec.paused,
+        has_moved=has_come_closer(stored, snapshot.children, target.key),
+        settled=0,
+        waits=tuple(wait for child in snapshot.children for wait in child.waits),
+    )
     last_progress = pace.last_progress(obj)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
@@ -102,7 +110,14 @@ def disaggregated_status(observed: ObservedRoles) -> DisaggregatedStatus:
         "roleStatuses": [count.stored for count in counts],
         "conditions": conditions,
         LAST_PROGRESS: last_progress,
-        **_additions(stored, observed),
+        "currentRevision": observed.current,
+        "updateRevision": target.name,
+        "collisionCount": target.collisions or stored.get("collisionCount"),
+        "slices": len({child.slice_index for child in snapshot.children if child.existing}),
+        "selector": f"{NAME_LABEL}={obj['metadata']['name']},{WORKER_INDEX_LABEL}=0",
+        "sliceStatuses": slice_counts(snapshot.children, target.key, observed.rolling),
+        "rollouts": dict(observed.rollouts),
+        "pending": _bounded(observed.pending),
     }
     # Zeros are omitted, as upstream stores them.
     intended = {name: value for name, value in {**stored, **fields}.items() if value}
@@ -122,39 +137,10 @@ def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any], slices: int) -
     return status.can_wait(stored, patch, _PROGRESS) and not has_shrunk
 
 
-def _additions(stored: Mapping[str, Any], observed: ObservedRoles) -> dict[str, Any]:
-    snapshot, target = observed.snapshot, observed.target
-    slices = {child.slice_index for child in snapshot.children if child.existing}
-    return {
-        "currentRevision": observed.current,
-        "updateRevision": target.name,
-        "collisionCount": target.collisions or stored.get("collisionCount"),
-        "slices": len(slices),
-        "selector": f"{NAME_LABEL}={snapshot.obj['metadata']['name']},{WORKER_INDEX_LABEL}=0",
-        "sliceStatuses": slice_counts(snapshot.children, target.key, observed.rolling),
-        "rollouts": dict(observed.rollouts),
-        "pending": _bounded(observed.pending),
-    }
-
-
 def _bounded(lines: Sequence[str]) -> list[str]:
     """Return as many lines as there is room for, and the number of further lines."""
     more = len(lines) - _MOST_PENDING
     return [*lines[:_MOST_PENDING], *([f"and {more} more"] if more > 0 else [])]
-
-
-def _pace(observed: ObservedRoles, is_available: bool) -> Pace:
-    snapshot = observed.snapshot
-    stored = snapshot.obj.get("status") or {}
-    return Pace(
-        deadline=observed.spec.progress_deadline,
-        now=snapshot.now,
-        is_progressing=not is_available,
-        is_paused=observed.spec.paused,
-        has_moved=has_come_closer(stored, snapshot.children, observed.target.key),
-        settled=0,
-        waits=tuple(wait for child in snapshot.children for wait in child.waits),
-    )
 
 
 def _conditions(stored: Sequence[Mapping[str, Any]], is_available: bool) -> Iterator[Condition]:

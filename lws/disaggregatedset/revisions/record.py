@@ -43,7 +43,7 @@ class RolesRecord:
     @cached_property
     def forms(self) -> Mapping[str, str]:
         """The forms of the roles, which are equal for equivalent specs."""
-        return roles_form(self.roles)
+        return {name: role_form(spec) for name, spec in self.roles.items()}
 
     @cached_property
     def spec(self) -> DisaggregatedSpec:
@@ -166,11 +166,6 @@ FORMAT = Format(
     children="LeaderWorkerSets",
     blocks_deletion=False,
 )
-
-
-def roles_form(roles: Mapping[str, Object]) -> dict[str, str]:
-    """Return the form of each role."""
-    return {name: role_form(spec) for name, spec in roles.items()}
 
 
 def role_form(spec: Object) -> str:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from lws.disaggregatedset.revisions.record import roles_form
+from lws.disaggregatedset.revisions.record import role_form
 from lws.leaderworkerset.revisions.encoding import equality_form
 from test.integration.revisions.rewrites import completed, rewritten
 from test.integration.revisions.templates import claim_templates, pod_templates
@@ -100,9 +100,10 @@ def form(template: Object) -> str:
 
 def roles(templates: dict[str, Object]) -> dict[str, str]:
     """Return the canonical forms of roles with these worker templates."""
-    return roles_form(
-        {name: {"leaderWorkerTemplate": {"workerTemplate": template}} for name, template in templates.items()}
-    )
+    return {
+        name: role_form({"leaderWorkerTemplate": {"workerTemplate": template}})
+        for name, template in templates.items()
+    }
 
 
 def form_of_claim(claim: Object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.revisions.record import describe, record, roles_form
+from lws.disaggregatedset.revisions.record import RolesRecord, describe, record, role_form
 from test.unit.lws.disaggregatedset.revisions.histories import make_dset, make_role
 from test.unit.seeds import for_each_seed
 
@@ -74,7 +74,7 @@ def test_other_spellings_and_orders_are_equal(seed: int) -> None:
 )
 def test_changes_without_a_rollout_are_no_new_revision(change: dict[str, Any]) -> None:
     role = make_role("prefill")
-    assert roles_form({"prefill": {**role["spec"], **change}}) == roles_form({"prefill": role["spec"]})
+    assert role_form({**role["spec"], **change}) == role_form(role["spec"])
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,14 @@ def test_changes_without_a_rollout_are_no_new_revision(change: dict[str, Any]) -
 def test_fields_of_the_template(change: dict[str, Any], is_equal: bool) -> None:
     spec = make_role("prefill")["spec"]
     changed = {**spec, "leaderWorkerTemplate": {**spec["leaderWorkerTemplate"], **change}}
-    assert (roles_form({"prefill": changed}) == roles_form({"prefill": spec})) is is_equal
+    assert (role_form(changed) == role_form(spec)) is is_equal
 
 
 def test_the_names_of_roles_are_compared() -> None:
     spec = make_role("prefill")["spec"]
-    assert roles_form({"a": spec}) != roles_form({"b": spec})
-    assert roles_form({"a": spec}) != roles_form({"a": spec, "b": spec})
+    first, second = ({"name": name, "spec": spec} for name in "ab")
+    assert RolesRecord((first,)).forms != RolesRecord((second,)).forms
+    assert RolesRecord((first,)).forms != RolesRecord((first, second)).forms
 
 
 def identified(identity: str | None, **spec: Any) -> dict[str, Any]:
