@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -152,7 +153,9 @@ def workload_name(lws: Object, leaders: Object | None = None) -> str:
     """
     if leaders is not None and (controller_of(leaders) is None or is_controlled_by(leaders, uid_of(lws))):
         template = value_at(leaders, ("spec", "template")) or {}
-        if named := annotations_of(template).get(WORKLOAD_NAME_ANNOTATION):
+        named = annotations_of(template).get(WORKLOAD_NAME_ANNOTATION) or ""
+        # Another name can only be an edit, which is undone.
+        if re.fullmatch(rf"{re.escape(name_of(lws))}-[a-z0-9]{{1,10}}", named):
             return named
     return f"{name_of(lws)}-{safe_encoded(str(fnv_1a(uid_of(lws), bits=32)))}"
 

@@ -106,6 +106,14 @@ def test_a_recreated_set_keeps_the_workload_of_the_leaders_that_it_adopts() -> N
     assert templates[0] == templates[1]
 
 
+@pytest.mark.parametrize("edited", ["", "other", "demo-", "demo-Invalid", "demo-bcdfghjklmn", "x-demo-bcd"])
+def test_an_edited_name_of_a_workload_is_undone(edited: str) -> None:
+    lws = a_set(GROUPS)
+    leaders = make_leader_statefulset(lws)
+    leaders["spec"]["template"]["metadata"]["annotations"][WORKLOAD_NAME_ANNOTATION] = edited
+    assert workload_name(lws, leaders) == workload_name(lws)
+
+
 @pytest.mark.parametrize(
     ("scheduling", "templates"),
     [
