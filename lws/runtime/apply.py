@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from typing import Any, Protocol
 
+from cachetools import FIFOCache
+
 from lws.kube.conditions import reason_of
 from lws.kube.metadata import controller_of, is_terminating, metadata_of, uid_of
 from lws.kube.ownership import owners_with, owners_without
@@ -34,7 +36,6 @@ from lws.runtime.actions import (
     Tally,
     target_of,
 )
-from lws.runtime.bounded import Bounded
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Overtaken
 from lws.runtime.events import EventRecorder
@@ -58,7 +59,7 @@ class OwnerLocks:
         self._created: dict[str, asyncio.Event] = {}
         # By UID of the owner: the Event that is set when its running deletion has ended.
         self._deleting: dict[str, asyncio.Event] = {}
-        self._deleted = Bounded[str, None](_DELETED)
+        self._deleted = FIFOCache[str, None](_DELETED)
 
     @asynccontextmanager
     async def creating(self, uid: str) -> AsyncIterator[bool]:
@@ -167,7 +168,7 @@ class Applier:
         self._hooks = hooks
         self._locks = locks or OwnerLocks()
         # By UID of the object: the resourceVersion after a status write, and the fields that were not stored.
-        self._pruned = Bounded[str, tuple[str, Mapping[str, Any]]](_PRUNED)
+        self._pruned = FIFOCache[str, tuple[str, Mapping[str, Any]]](_PRUNED)
 
     def forget(self, obj: Object) -> None:
         """Drop the record of a deleted object."""

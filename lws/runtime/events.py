@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from cachetools import FIFOCache, LRUCache
+
 from lws import timing
 from lws.kube.names import parent_and_ordinal
 from lws.runtime.actions import Announce, Reference
-from lws.runtime.bounded import Bounded
 from lws.runtime.client.connection import Cluster
 from lws.runtime.errors import ClusterError, NotFound
 
@@ -51,9 +52,9 @@ class EventRecorder:
         self._instance = instance
         self._clock = clock
         self._waiting: asyncio.Queue[Announce] = asyncio.Queue(_MOST_PENDING)
-        self._known = Bounded[tuple[Any, ...], _Series](_MOST_SERIES)
+        self._known = LRUCache[tuple[Any, ...], _Series](_MOST_SERIES)
         self._windows: dict[FoldKey, Window] = {}
-        self._sent = Bounded[tuple[Any, ...], None](_MOST_SERIES)
+        self._sent = FIFOCache[tuple[Any, ...], None](_MOST_SERIES)
 
     def announce(self, announce: Announce) -> None:
         """Enqueue an Event. If the queue is full, the Event is only logged."""
@@ -135,7 +136,6 @@ class EventRecorder:
         if series is not None and now - series.last_at < timing.SERIES_SECONDS:
             series.count += 1
             series.last_at = now
-            self._known.move_to_end(identity)
             if series.count > 2 and now - series.written_at < timing.SERIES_WRITE_SECONDS:
                 return
             series.written_at = now

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+from cachetools import FIFOCache
+
 from lws.kube.metadata import name_of, namespace_of, uid_of, version_number
 from lws.kube.patches import is_merged_into, with_merged
 from lws.runtime.actions import Object, Plan, Reference, Status
-from lws.runtime.bounded import Bounded
 from lws.runtime.refusals import Computed, Faults, Refusals, TakenNames
 from lws.runtime.store import Store
 from lws.runtime.throttle import ActiveSets, Throttle
@@ -28,7 +29,7 @@ class WrittenStatuses:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._written = Bounded[str, Object](_STATUSES)
+        self._written = FIFOCache[str, Object](_STATUSES)
 
     def record_sent(self, target: Reference, patch: Object) -> Object | None:
         """Record a write before it is sent, and return the status that it is based on; None if unknown.

@@ -12,11 +12,12 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from cachetools import FIFOCache
+
 from lws import timing
 from lws.kube.conditions import FAILED_CREATE, Rejection
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating, labels_of, missing_labels
 from lws.runtime.actions import Action, Apply, Create, Delete, Merge, Object, Reference, Verbatim, target_of
-from lws.runtime.bounded import Bounded
 from lws.runtime.errors import ApiError
 from lws.runtime.store import Store
 
@@ -136,7 +137,7 @@ class Computed(Generic[V]):
     """A cache with one value per object, by UID. most: the maximum number of values."""
 
     def __init__(self, most: int) -> None:
-        self._cached = Bounded[str, tuple[Hashable, V]](most)
+        self._cached = FIFOCache[str, tuple[Hashable, V]](most)
 
     def of(self, uid: str, state: Hashable, compute: Callable[[], V]) -> V:
         """Return the value for this state of the object. It is computed if it is not cached."""
@@ -203,7 +204,7 @@ class TakenNames:
     def __init__(self, store: Store) -> None:
         self._store = store
         # By UID of the set: namespace and name.
-        self._taken = Bounded[str, set[tuple[str, str]]](_SETS)
+        self._taken = FIFOCache[str, set[tuple[str, str]]](_SETS)
 
     def record(self, action: Create) -> None:
         """Record that the name of a create is taken. The store has the object with this name."""

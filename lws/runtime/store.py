@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from functools import partial, reduce
 from typing import Any
 
+from cachetools import FIFOCache
+
 from lws.kube.metadata import controller_of, deep_merged, is_terminating, labels_of, uid_of, version_number
 from lws.kube.nodes import node_of, waits_for_kubelet
 from lws.kube.pods import disruption_of, is_failed, restarted_containers
 from lws.runtime.actions import Object
-from lws.runtime.bounded import Bounded
 from lws.runtime.stored_fields import StoredFields
 
 Key = tuple[str, str]
@@ -97,14 +98,14 @@ class Store:
         self._kept = _Index(_kept_key)
         self._indices = [self._by_owner, self._kept]
         # UIDs of deleted objects with the resourceVersion of the deletion. Late events must not re-add them.
-        self._deleted = Bounded[str, int](_DELETED)
+        self._deleted = FIFOCache[str, int](_DELETED)
         # Deleted pods that were disrupted: (UID of the owner, name) → UID, in the order of their deletion.
-        self._disrupted = Bounded[tuple[str, str], str](_DELETED)
+        self._disrupted = FIFOCache[tuple[str, str], str](_DELETED)
         # Deleted pods that never had a node but had to return to one: (UID of the owner, name) → last state,
         # in the same order.
-        self._unbound = Bounded[tuple[str, str], Object](_UNBOUND)
+        self._unbound = FIFOCache[tuple[str, str], Object](_UNBOUND)
         # (namespace, name) → node of the last pod with this name, in the order in which the pods ended.
-        self._nodes = Bounded[Key, str](_DELETED)
+        self._nodes = FIFOCache[Key, str](_DELETED)
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return the object with this name; None if it is not stored."""

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
+from cachetools import FIFOCache
+
 from lws import timing
 from lws.kube.quantities import is_integer
 from lws.runtime import costs
 from lws.runtime.actions import Announce, Merge, Plan, Postponable, Status, soonest
-from lws.runtime.bounded import Bounded
 
 _WRITTEN = 16384
 # For all sets together, because many small sets finish before a user could read the progress of each.
@@ -66,7 +67,7 @@ class Throttle:
         # By UID: the reasons of Events that were written ahead of a delayed status.
         self._announced: dict[str, frozenset[str]] = {}
         # By UID, the latest last: when an overwritten status was last restored, and how often in a row.
-        self._restored = Bounded[str, tuple[float, int]](_WRITTEN)
+        self._restored = FIFOCache[str, tuple[float, int]](_WRITTEN)
         # UIDs whose status is being restored. Failed writes do not count.
         self._restoring: set[str] = set()
 

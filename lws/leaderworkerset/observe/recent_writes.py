@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cachetools import FIFOCache
+
 from lws import timing
 from lws.kube.metadata import controller_of, uid_of
 from lws.kube.nodes import node_of
@@ -14,7 +16,6 @@ from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.reading import parse
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Apply, Object
-from lws.runtime.bounded import Bounded
 from lws.runtime.recent_writes import RecentWrites
 from lws.runtime.store import Store
 from lws.runtime.throttle import ActiveSets
@@ -33,7 +34,7 @@ class SetWrites(RecentWrites[Recorded]):
         self, store: Store, clock: Callable[[], float] = time.monotonic, active: ActiveSets | None = None
     ) -> None:
         super().__init__(store, KIND, parse, spec_fault, clock, active=active)
-        self.applied = Bounded[str, tuple[str, int]](_APPLIED)
+        self.applied = FIFOCache[str, tuple[str, int]](_APPLIED)
         self.deleting: set[str] = set()
         self._dropped_at = float("-inf")
 

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cachetools import FIFOCache
+
 from lws import timing
-from lws.runtime.bounded import Bounded
 from lws.runtime.client.connection import Cluster, RateLimit
 from lws.runtime.errors import ClusterError
 
@@ -124,7 +125,7 @@ class _Cache:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._entries = Bounded[str, tuple[float, Any]](_CACHED)
+        self._entries = FIFOCache[str, tuple[float, Any]](_CACHED)
 
     def get(self, key: str) -> Any:
         until, value = self._entries.get(key, (0.0, None))

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
+from cachetools import FIFOCache
 from prometheus_client import CollectorRegistry, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from lws.kube.conditions import moment_of
 from lws.runtime.actions import ROLLING, Figures, Key, Tally
-from lws.runtime.bounded import Bounded
 
 REVISION_CHANGES, ROLLOUT_START, LAST_START = "revision changes", "rollout start", "last start"
 """Words of values that this module computes: the number of changes of the target revision, the start of the
@@ -91,7 +91,7 @@ class Workloads(Collector):
         self._owner_of: dict[Key, _Owner] = {}
         # Parts of dropped workloads, so that they are not counted twice.
         self._left: dict[Key, Figures] = {}
-        self._lately_deleted = Bounded[_Owner, None](_MOST_DELETED)
+        self._lately_deleted = FIFOCache[_Owner, None](_MOST_DELETED)
         # By kind: counts of deleted workloads. A sum that decreases looks like a restart of the process.
         self._counts_of_deleted: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         self._starts = Histogram(
