@@ -15,13 +15,13 @@ unexport PYTHONDONTWRITEBYTECODE
 # Those that take the control plane down have targets of their own: they take minutes of waiting for it.
 BAD_DAYS := test/integration/bad_days/
 CHAOS := test/integration/chaos/
-# What hypothesis plays 20,000 of by night.
+# Suites of which hypothesis runs 20,000 examples at night.
 STORIES := test/unit/stories/test_machine.py test/unit/stories/test_mutations.py test/unit/stories/disaggregated test/unit/lws/disaggregatedset/rollout test/unit/fuzz
-# It compiles what it tests beside.
+# These tests compile Kueue first.
 NEIGHBOURS := test/integration/neighbours/
 SUITES := $(filter-out $(BAD_DAYS) $(CHAOS) $(NEIGHBOURS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))
 # ALSO: more targets beside the suites of `make test`.
-# Side by side where each has its own. They wait more than they work: three take up one and a half processors.
+# Suites run in parallel if each has its own cluster. They mostly wait: three use one and a half processors.
 LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
@@ -54,7 +54,7 @@ known-demo: known-node
 demo: known-demo on-linux $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after it; DEMO=NAME shows that example; NODE=real has pods be processes, as root).
 	@$(if $(filter real,$(NODE)),$(BIN)/python -m tools.realnode --product $(BIN)/python -m tools.nodedemo $(if $(ONCE),--once),$(BIN)/python -m tools.demo $(if $(ONCE),--once) $(if $(DEMO),--example $(DEMO)))
 
-# Said before lint and unit tests: the rest says it itself.
+# Fails early if the version is unknown; later targets check it themselves.
 known-version: $(READY)
 	@$(BIN)/python -m tools.localcluster --known-versions > /dev/null
 

@@ -2,10 +2,10 @@
 
 Evicting one pod disrupts its whole group, so `maxUnavailable` counts groups. A group is disrupted if it is
 not ready, whatever the cause. `maxUnavailable` equals the limit while no group is disrupted, and 0 once as
-many groups are disrupted as the limit allows. Between the two, disrupted groups are not subtracted from the
-limit, because Kubernetes already counts at least one missing pod in each of them. One exception: Kubernetes
-does not count a StatefulSet without pods, so a ready leader would hide that its group is disrupted. Groups
-without worker pods are therefore subtracted.
+many groups are disrupted as the limit allows. If fewer groups are disrupted, they are not subtracted from the
+limit, because the disruption controller already counts at least one missing pod in each of them. The
+exception is a group with a ready leader and no worker pods: the disruption controller does not count a
+StatefulSet without pods. Such a group is subtracted.
 
 Adding the missing pods of disrupted groups to the limit would allow evictions sooner. But pods are recreated
 one by one, and each new pod would allow the disruption of another group before this budget is lowered again.
@@ -73,8 +73,8 @@ def wants_disruption_budget(spec: SetSpec) -> bool:
 
 
 def max_unavailable_now(limit: int, snapshot: SetSnapshot, groups: Iterable[GroupState]) -> int:
-    """Return the `maxUnavailable` of the budget: the limit without those disrupted groups of which the
-    disruption controller counts no missing pod; 0 once as many groups as the limit are disrupted.
+    """Return the `maxUnavailable` of the budget: 0 if as many groups as the limit are disrupted, else the
+    limit minus the disrupted groups in which the disruption controller counts no missing pod.
     """
     ready = {group.index for group in groups if group.ready}
     disrupted = max(0, snapshot.spec.replicas - len(ready))

@@ -24,7 +24,7 @@ from lws.runtime.children import Child, plan_child, plan_obstacle, plan_unwanted
 from lws_api.leaderworkerset.service import LeaderServicePort, LeaderServiceProtocol
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, WORKER_INDEX_LABEL, SubdomainPolicy
 
-# Only their defaults are read here: values that this release does not know are left to the API server.
+# Only defaults of these fields are used. Stored values are passed on: the API server rejects unknown ones.
 _TYPE = fields.LEADER_SERVICE.child("type")
 PORT_PROTOCOL = Field((), model=LeaderServicePort).child("protocol")
 
