@@ -77,6 +77,11 @@ class _Bench:
         kinds = {"set": Kind(self.observe, self.make_plan, self.apply, "leaderworkerset", due)}
         return await Loop(lambda namespace: kinds, self.metrics).work(KEY)
 
+    def loop_of_sets(self) -> Loop:
+        """Return a loop for passes over sets, which several passes can share."""
+        kind = Kind(self.observe, self.make_plan, self.apply, "leaderworkerset")
+        return Loop(lambda namespace: {"set": kind}, self.metrics)
+
     def results(self) -> list[str]:
         """Return the results of passes as the metrics show them."""
         start = 'controller_runtime_reconcile_total{controller="leaderworkerset",result="'
@@ -298,15 +303,15 @@ async def test_pods_on_lost_nodes_are_counted_over_all_groups(bench: _Bench) -> 
     assert value_of("lws_pods_held_by_lost_nodes") == 0
 
 
+_READY = WorkloadSeries("Fleet", "ready", "fleet_ready", "Ships.")
+_FIGURES = Figures("Fleet", KEY.name, {("ready", ""): 1})
+
+
 async def test_a_pass_that_lost_its_lease_updates_no_gauge(bench: _Bench) -> None:
     metrics = bench.metrics
-    loop = Loop(
-        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")},
-        metrics,
-    )
-    metrics.workloads.serve((WorkloadSeries("Fleet", "ready", "fleet_ready", "Ships."),))
-    figures = Figures("Fleet", KEY.name, {("ready", ""): 1})
-    bench.plan = Plan(stuck_pods=2, standing=frozenset({"Stalled"}), figures=figures)
+    loop = bench.loop_of_sets()
+    metrics.workloads.serve((_READY,))
+    bench.plan = Plan(stuck_pods=2, standing=frozenset({"Stalled"}), figures=_FIGURES)
     bench.meanwhile = lambda: loop.forget(lambda namespace: True)
     await loop.work(KEY)
     text = metrics.text().decode()
@@ -317,16 +322,12 @@ async def test_a_pass_that_lost_its_lease_updates_no_gauge(bench: _Bench) -> Non
 async def test_a_workload_that_is_left_alone_has_no_series(bench: _Bench) -> None:
     """Its last values would otherwise stay as long as this process runs."""
     metrics = bench.metrics
-    loop = Loop(
-        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")},
-        metrics,
-    )
-    metrics.workloads.serve((WorkloadSeries("Fleet", "ready", "fleet_ready", "Ships."),))
-    figures = Figures("Fleet", KEY.name, {("ready", ""): 1})
+    loop = bench.loop_of_sets()
+    metrics.workloads.serve((_READY,))
     for plan, is_shown in (
-        (Plan(figures=figures), True),
+        (Plan(figures=_FIGURES), True),
         (Plan(is_left_alone=True), False),
-        (Plan(figures=figures), True),
+        (Plan(figures=_FIGURES), True),
     ):
         bench.plan = plan
         await loop.work(KEY)
@@ -335,10 +336,7 @@ async def test_a_workload_that_is_left_alone_has_no_series(bench: _Bench) -> Non
 
 async def test_a_pass_updates_gauges_when_another_shard_is_lost(bench: _Bench) -> None:
     metrics = bench.metrics
-    loop = Loop(
-        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")},
-        metrics,
-    )
+    loop = bench.loop_of_sets()
     bench.plan = Plan(stuck_pods=2)
     bench.meanwhile = lambda: loop.forget(lambda namespace: namespace != KEY.namespace)
     await loop.work(KEY)
