@@ -203,6 +203,9 @@ LINGERING_SECONDS = 1.0
 NODE_OF_REVIEW_SECONDS = 2.0
 """Time for reading the node that a pod must return to; the API server waits 10 s for the review."""
 
+GATE_WAIT_IS_LONG = timedelta(seconds=30)
+"""Time after which Events report that a leader is gated: most grace periods of its former pods are over."""
+
 NODE_WAIT_IS_LONG = timedelta(seconds=30)
 """Time until an unscheduled pod is reported. Schedulers retry after seconds, new nodes take minutes."""
 

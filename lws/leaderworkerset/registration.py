@@ -22,7 +22,7 @@ from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.observe.former_node import former_node, node_for_review
 from lws.leaderworkerset.observe.gangs import Gangs, scheduler_of
-from lws.leaderworkerset.observe.membership import former_pods, worker_statefulset_named
+from lws.leaderworkerset.observe.membership import has_former_workers
 from lws.leaderworkerset.observe.observer import Environment, Observer
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.observe.webhook_coverage import WebhookCoverage
@@ -148,8 +148,7 @@ def _has_pods_of_former_group(store: Store, namespace: str, leader: str) -> bool
     former = store.get("Pod", namespace, leader)
     if former is not None and group_size_of(former) != 1:
         return True
-    workers = worker_statefulset_named(store, namespace, leader)
-    return workers is not None or bool(former_pods(store, namespace, leader))
+    return has_former_workers(store, namespace, leader)
 
 
 def _pod_admitter(

@@ -8,7 +8,7 @@ from lws import timing
 from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws.kube.nodes import waits_for_kubelet
-from lws.kube.pods import is_ready, wait_for_node
+from lws.kube.pods import has_gate, is_ready, wait_for_node
 from lws.kube.quantities import whole_number
 from lws.kube.statefulsets import (
     current_revision_of,
@@ -20,13 +20,15 @@ from lws.kube.statefulsets import (
     observed_generation_of,
     update_revision_of,
 )
-from lws.leaderworkerset.observe.membership import leader_pods_of, workers_of
+from lws.leaderworkerset.observe.membership import has_former_workers, leader_pods_of, workers_of
 from lws.leaderworkerset.pod_identity import (
     group_name,
     is_leader,
     is_marked_hash,
+    is_of_hash_group,
     must_return_to,
     notes_parallel,
+    own_workers,
 )
 from lws.leaderworkerset.restart_counts import is_kept
 from lws.leaderworkerset.tables import LEADER_WORKER_SET, is_undisturbed, wakes
@@ -37,6 +39,7 @@ from lws.runtime.stored_fields import Wakes
 from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
+    GROUP_REPLACEMENT_GATE,
     KIND,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
@@ -186,7 +189,13 @@ class Routing:
         workers = workers_of(self._store, leader) if leader is not None else None
         if key.kind == "set":
             return set_delay_of(before, after, leader, workers)
-        return 0.0 if leader is None else group_delay_of(before, after, leader, workers)
+        if leader is None:
+            return 0.0
+        if _is_awaited_by(leader, workers, obj):
+            # Only the end of the last one counts. Each of seven workers caused two passes.
+            is_last = after is None and not has_former_workers(self._store, key.namespace, name)
+            return 0.0 if is_last else timing.TERMINATING_GROUP_SECONDS
+        return group_delay_of(before, after, leader, workers)
 
     def _kept_groups(self, owner: Object) -> Iterator[Wake]:
         """Wake the groups that a finalizer keeps because their restart budget is exhausted.
@@ -296,9 +305,9 @@ def _has_observed_write(before: Object, after: Object) -> bool:
 
 def _delay_of_workers(before: Object | None, after: Object | None, leader: Object | None) -> float:
     """Return the delay for a change of a worker StatefulSet. The set only waits until the workers are ready,
-    as they come and go with their leader. If some are missing, its status should soon show why.
+    as they come and go with their leader, or before it. If some are missing, its status should soon show why.
     """
-    if leader is None or is_terminating(leader):
+    if leader is None or is_terminating(leader) or has_gate(leader, GROUP_REPLACEMENT_GATE):
         return timing.STARTING_SET_SECONDS
     if after is None or is_terminating(after):
         return 0.0
@@ -427,6 +436,14 @@ def group_delay_of(
         return timing.STARTING_GROUP_SECONDS if can_wait else 0.0
     is_new_worker = after["kind"] == "Pod" and not is_leader and is_undisturbed(after)
     return timing.STARTING_GROUP_SECONDS if is_new_worker or is_controlled_by(after, uid) else 0.0
+
+
+def _is_awaited_by(leader: Object, workers: Object | None, obj: Object) -> bool:
+    """Return whether a gated leader waits for the end of this worker or worker StatefulSet."""
+    if not has_gate(leader, GROUP_REPLACEMENT_GATE) or is_of_hash_group(leader):
+        return False
+    is_leader = obj["metadata"]["uid"] == leader["metadata"]["uid"]
+    return obj["kind"] in ("Pod", "StatefulSet") and not is_leader and own_workers(leader, workers) is None
 
 
 def _has_failed(before: Object | None, after: Object | None) -> bool:

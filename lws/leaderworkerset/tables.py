@@ -424,7 +424,7 @@ def _statuses(wakes: Wakes | Rule, *names: str) -> tuple[StoredField, ...]:
 _IDENTITY_FIELDS = (
     *(StoredField(f"metadata.{name}") for name in ("name", "namespace", "uid")),
     StoredField("metadata.resourceVersion", NONE),
-    *(StoredField(f"metadata.{name}") for name in ("generation", "creationTimestamp", "deletionTimestamp")),
+    *(StoredField(f"metadata.{name}") for name in ("creationTimestamp", "deletionTimestamp")),
     StoredField("metadata.deletionGracePeriodSeconds"),
     StoredField("metadata.ownerReferences"),
 )
@@ -446,6 +446,7 @@ _STATEFULSET_OF_GROUP = StoredFields(
     "StatefulSet",
     (
         *_IDENTITY_FIELDS,
+        StoredField("metadata.generation"),
         StoredField("metadata.labels", excerpt=ours_and_tools),
         StoredField("metadata.annotations", _on_annotations, ours_and_tools),
         StoredField("spec.replicas"),
@@ -529,6 +530,7 @@ TABLES = (
         "ReplicaSet",
         (
             *_IDENTITY_FIELDS,
+            StoredField("metadata.generation"),
             StoredField("metadata.labels", excerpt=ours),
             StoredField("spec.replicas", SET),
             StoredField("spec.template", excerpt=unlike_template),

@@ -249,10 +249,10 @@ def _plan_admission(group: GroupSnapshot) -> Plan:
     leader, index = group.leader, group_id(group.leader)
     if is_of_hash_group(leader) or not has_gate(leader, GROUP_REPLACEMENT_GATE):
         return Plan()
-    # Without spec.scheduling every recreated group has the gate, usually only for a moment.
+    # Without spec.scheduling every recreated group has the gate, usually until its former pods have ended.
     since = moment_of(leader["metadata"].get("creationTimestamp"))
     is_announced = (
-        group.scheduled is not None or since is None or group.now - since > timing.SCHEDULED_AT_ONCE
+        group.scheduled is not None or since is None or group.now - since >= timing.GATE_WAIT_IS_LONG
     )
     if group.former_workers or _is_of_former_leader(group):
         return Plan(

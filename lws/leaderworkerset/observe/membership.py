@@ -117,6 +117,12 @@ def former_pods(store: Store, namespace: str, leader: str, own: str = "") -> tup
     return tuple(by_name[name] for name in sorted(by_name))
 
 
+def has_former_workers(store: Store, namespace: str, leader: str) -> bool:
+    """Return whether anything is left of the workers of former leaders that had this name."""
+    workers = worker_statefulset_named(store, namespace, leader)
+    return workers is not None or bool(former_pods(store, namespace, leader))
+
+
 def worker_statefulset_named(store: Store, namespace: str, leader: str) -> Object | None:
     """Return the worker StatefulSet with the name of a leader, regardless of which leader controls it. A
     leader StatefulSet of another set with this name is not returned.

@@ -222,7 +222,7 @@ def again_and_again(loop: asyncio.AbstractEventLoop) -> Book:
 
 def evicted(loop: asyncio.AbstractEventLoop) -> Book:
     book = Book(loop, AFTER_START)
-    book.chapter("RecreateGroupAfterStart; the worker pod demo-0-1 is evicted", evict)
+    book.chapter("RecreateGroupAfterStart; the worker pod demo-0-1 is evicted", evict, waits=True)
     return book
 
 

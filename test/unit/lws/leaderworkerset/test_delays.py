@@ -8,6 +8,7 @@ import pytest
 
 from lws import timing
 from lws.leaderworkerset.routing import set_delay_of
+from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE
 from test.unit.builders import (
     make_leader_pod,
     make_leader_statefulset,
@@ -31,6 +32,8 @@ FAILED = make_leader_pod(phase="Failed")
 RESTARTED = make_leader_pod(status={"containerStatuses": [{"name": "server", "restartCount": 1}]})
 EDITED = make_leader_pod(annotations={"leaderworkerset.sigs.k8s.io/size": "9"})
 WAITS = {"type": "PodScheduled", "status": "False", "lastTransitionTime": "2026-03-01T12:00:00Z"}
+GATED = make_leader_pod(ready=False, phase="Pending", uid="next")
+GATED["spec"]["schedulingGates"] = [{"name": GROUP_REPLACEMENT_GATE}]
 UNPLACED = make_leader_pod(ready=False, phase="Pending", status={"conditions": [WAITS]})
 WORKERS, UNREADY = make_worker_statefulset(LEADER), make_worker_statefulset(LEADER, ready=False)
 SHORT = make_worker_statefulset(LEADER, ready=False, status={"replicas": 0})
@@ -80,6 +83,7 @@ def test_delay_of_a_leader_pod(
         pytest.param(WORKERS, None, LEADER, NOW, id="deleted alone"),
         pytest.param(WORKERS, ENDING, TERMINATING, LATER, id="terminating with their leader"),
         pytest.param(ENDING, None, None, LATER, id="deleted after their leader"),
+        pytest.param(ENDING, None, GATED, LATER, id="deleted while the next leader is gated"),
     ],
 )
 def test_delay_of_a_worker_statefulset(

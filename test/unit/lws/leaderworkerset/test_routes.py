@@ -145,7 +145,7 @@ CASES = [
 
 @pytest.mark.parametrize(("obj", "keys"), CASES)
 def test_keys_of_a_changed_object(obj: dict[str, Any], keys: set[Key]) -> None:
-    before = {**obj, "metadata": obj["metadata"] | {"generation": 1}}
+    before = {**obj, "metadata": obj["metadata"] | {"uid": "former"}}
     assert keys_of(None, obj) == keys, "added"
     assert keys_of(before, obj) == keys, "changed"
     assert keys_of(obj, None) == keys, "deleted"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lws import timing
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.routing import Routing
 from lws.leaderworkerset.tables import TABLES
@@ -15,6 +16,7 @@ from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import (
     GROUP_IDENTITY_ANNOTATION,
     GROUP_INDEX_LABEL,
+    GROUP_REPLACEMENT_GATE,
     GROUP_RESTART_COUNTS_ANNOTATION,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
@@ -295,6 +297,36 @@ def test_workers_of_a_deleted_hash_leader_wake_no_group() -> None:
     bench.store.put(leader)
     assert [of_leader in bench.woken(*change) for change in changes] == [True] * 3
     assert of_leader in _Bench().woken(leader, None), "what is known of it is forgotten"
+
+
+def test_only_the_last_pod_of_a_former_group_is_urgent_for_its_gated_leader() -> None:
+    workers = make_worker_statefulset(make_leader_pod())
+    pods = [make_worker_pod(workers, index) for index in (1, 2)]
+    leader = make_leader_pod(ready=False, phase="Pending", uid="next")
+    leader["spec"]["schedulingGates"] = [{"name": GROUP_REPLACEMENT_GATE}]
+    bench = _Bench(leader, workers, *pods)
+    changes: list[tuple[Any, Any]] = [
+        (pods[0], make_worker_pod(workers, 1, terminating=True)),
+        (workers, None),
+        (pods[0], None),
+        (pods[1], None),
+    ]
+    delays = []
+    for before, after in changes:
+        if after is None:
+            bench.store.drop(before)
+        delays.append(dict(bench.wakes(before, after))[FIRST])
+    assert delays == [2.0, 2.0, 2.0, 0.0]
+    assert dict(bench.wakes(None, leader))[FIRST] == timing.AT_ONCE
+
+
+def test_events_of_a_gated_leaders_own_workers_are_as_urgent_as_ever() -> None:
+    leader = make_leader_pod(ready=False, phase="Pending")
+    leader["spec"]["schedulingGates"] = [{"name": GROUP_REPLACEMENT_GATE}]
+    workers = make_worker_statefulset(leader)
+    pod = make_worker_pod(workers)
+    bench = _Bench(leader, workers)
+    assert dict(bench.wakes(pod, make_worker_pod(workers, phase="Failed")))[FIRST] == timing.AT_ONCE
 
 
 def test_counts_of_restarts_wake_the_set_alone() -> None:

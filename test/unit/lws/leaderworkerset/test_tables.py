@@ -11,6 +11,7 @@ from lws.leaderworkerset.tables import wakes
 from lws.runtime.stored_fields import Wakes
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
+    GROUP_REPLACEMENT_GATE,
     NAME_LABEL,
     PODS_RETRIED_AT_ANNOTATION,
     REVISION_LABEL,
@@ -81,7 +82,6 @@ KEPT = {
     "namespace": "default",
     "uid": "u-1",
     "resourceVersion": "7",
-    "generation": 2,
     "creationTimestamp": "2026-01-01T00:00:00Z",
     "labels": {NAME_LABEL: "demo"},
     "annotations": {SIZE_ANNOTATION: "4"},
@@ -114,6 +114,14 @@ def test_pods_keep_their_first_scheduling_gate() -> None:
     pod["spec"]["schedulingGates"] = [{"name": "example.com/quota"}, {"name": "later"}]
     assert trim(pod)["spec"] == {"nodeName": "n-1", "schedulingGates": [{"name": "example.com/quota"}]}
     assert wakes(trim(pod), trim(_pod())) == Wakes.SET
+
+
+def test_the_end_of_our_gate_needs_no_pass_over_the_group_that_removed_it() -> None:
+    gated, lifted = _pod(), _pod()
+    gated["spec"]["schedulingGates"] = [{"name": GROUP_REPLACEMENT_GATE}]
+    # Since Kubernetes 1.33, a removed gate also raises the generation of the pod.
+    lifted["metadata"]["generation"] = 3
+    assert wakes(trim(gated), trim(lifted)) == Wakes.SET
 
 
 def test_pods_keep_containers_that_use_tpus() -> None:
@@ -298,7 +306,7 @@ def test_worker_statefulsets_keep_their_numbers() -> None:
     assert trim(workers) == {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": KEPT | TOOLS | {"ownerReferences": _owned_by("Pod")},
+        "metadata": KEPT | TOOLS | {"generation": 2, "ownerReferences": _owned_by("Pod")},
         "spec": {"replicas": 3, "ordinals": {"start": 1}},
         "status": {
             "observedGeneration": 2,

@@ -723,9 +723,9 @@ def test_a_gated_leader_is_released_before_it_gets_workers() -> None:
     assert [event.reason for event in lift.announce] == ["GroupReplacementAdmitted"]
 
 
-def test_a_short_gate_is_not_reported() -> None:
+def test_a_leader_gated_for_no_longer_than_its_former_pods_take_to_end_is_not_reported() -> None:
     snapshot = gated_group()
-    metadata = {"creationTimestamp": timestamp(NOW - timedelta(seconds=1))}
+    metadata = {"creationTimestamp": timestamp(NOW - timedelta(seconds=29))}
     new = replace(snapshot, leader=changed(snapshot.leader, lambda pod: pod["metadata"].update(metadata)))
     lift = actions_of(plan(new))[0]
     assert isinstance(lift, Merge) and lift.announce == ()

@@ -568,7 +568,7 @@ async def test_an_owned_object_without_its_label_is_read_in_each_pass(kind: str)
             world.store.put(bare)
         snapshot = await world.of_set()
         seen = snapshot.leaders if kind == "StatefulSet" else snapshot.service
-        assert seen["metadata"]["generation"] == generation
+        assert seen["metadata"]["resourceVersion"] == str(10_000 + generation)
     assert world.cluster.requests == [f"{kind} default/demo"] * 3
 
 
