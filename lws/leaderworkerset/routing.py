@@ -193,8 +193,8 @@ class Routing:
             return 0.0
         if _is_awaited_by(leader, workers, obj):
             # Only the end of the last one counts. Each of seven workers caused two passes.
-            is_last = after is None and not has_former_workers(self._store, key.namespace, name)
-            return 0.0 if is_last else timing.TERMINATING_GROUP_SECONDS
+            is_left = has_former_workers(self._store, key.namespace, name)
+            return timing.TERMINATING_GROUP_SECONDS if is_left else 0.0
         return group_delay_of(before, after, leader, workers)
 
     def _kept_groups(self, owner: Object) -> Iterator[Wake]:

@@ -204,9 +204,13 @@ def gates(stored: Sequence[Any], pod: Mapping[str, Any]) -> list[Any] | None:
 
 
 def on_gates(before: Object, after: Object) -> Wakes:
-    """Wake the group when our gate is removed from a leader that is scheduled together with its workers."""
+    """Wake the group when our gate is removed from a leader that is scheduled together with its workers, or
+    from a leader of a Hash group: then the pass over the group creates the workers. That pass itself removes
+    the gate of other leaders.
+    """
     had, has = (has_gate(pod, GROUP_REPLACEMENT_GATE) for pod in (before, after))
-    return ALL if had and not has and (after.get("spec") or {}).get("schedulingGroup") else SET
+    is_awaited = is_of_hash_group(after) or (after.get("spec") or {}).get("schedulingGroup")
+    return ALL if had and not has and is_awaited else SET
 
 
 def of_workload(spec: Any, pod_group: Mapping[str, Any]) -> Any:

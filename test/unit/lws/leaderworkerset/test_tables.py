@@ -11,6 +11,7 @@ from lws.leaderworkerset.tables import wakes
 from lws.runtime.stored_fields import Wakes
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
+    GROUP_IDENTITY_ANNOTATION,
     GROUP_REPLACEMENT_GATE,
     NAME_LABEL,
     PODS_RETRIED_AT_ANNOTATION,
@@ -122,6 +123,16 @@ def test_the_end_of_our_gate_needs_no_pass_over_the_group_that_removed_it() -> N
     # Since Kubernetes 1.33, a removed gate also raises the generation of the pod.
     lifted["metadata"]["generation"] = 3
     assert wakes(trim(gated), trim(lifted)) == Wakes.SET
+
+
+def test_the_end_of_the_gate_of_a_hash_leader_wakes_its_group() -> None:
+    """The pass over the set, or a user, removes this gate."""
+    gated, lifted = _pod(), _pod()
+    for pod in (gated, lifted):
+        pod["metadata"]["annotations"] = {GROUP_IDENTITY_ANNOTATION: "Hash"}
+        pod["metadata"]["ownerReferences"] = _owned_by("ReplicaSet")
+    gated["spec"]["schedulingGates"] = [{"name": GROUP_REPLACEMENT_GATE}]
+    assert wakes(trim(gated), trim(lifted)) == Wakes.ALL
 
 
 def test_pods_keep_containers_that_use_tpus() -> None:
