@@ -27,7 +27,7 @@ ONCE = "once.json"
 """Data that is not measured in every run: a profile, results of changes, single observations."""
 
 UPSTREAM = "upstream.json"
-"""One run of each shape with upstream's manager and with ours, on one machine."""
+"""One run of each shape with upstream's manager and with an earlier commit of ours, on one machine."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).parent / "results"
@@ -35,6 +35,7 @@ PICTURES = _ROOT / "docs" / "pictures" / "performance"
 PAGES = (_ROOT / "docs" / "operations" / "performance.md", _ROOT / "docs" / "design" / "performance.md")
 REPORT = "REPORT.md"
 _BEFORE = "before-"
+_PHASES = ("create", "rollout")
 _IDLE_CORES = 0.1
 # The shape whose figures are shown separately.
 _SHOWN = "1x400x4"
@@ -72,7 +73,7 @@ def write_pages(results: Path = RESULTS, pictures: Path = PICTURES, pages: Seque
     judged = [(result["shape"], verdict) for result in ours for verdict in verdicts(result)]
     judged += [("1x100x4", verdict) for verdict in growth(ours)]
     parts = {
-        "upstream": _against_upstream(_read_if_there(results / UPSTREAM)),
+        "upstream": _against_upstream(_read_if_there(results / UPSTREAM), ours, others),
         "figures": "\n\n".join([_ten(judged), _count(judged), _machines(ours), *_compared(ours, before)]),
         "missed": "\n".join(_missed(judged)),
         "serving": _markdown(HEAD_OF_SERVING, serving_rows(_read_if_there(results / SERVING))),
@@ -129,25 +130,46 @@ def _ten(judged: Judged) -> str:
     return _markdown(("figure", _SHOWN, "all with this bound", "to reach", ""), cells)
 
 
-def _against_upstream(measured: Result) -> str:
-    """Return ratios to upstream, or "" if nothing was measured."""
+def _against_upstream(measured: Result, ours: Iterable[Result], others: Iterable[Result]) -> str:
+    """Return ratios to upstream, or "" if nothing was measured.
+
+    Upstream was measured beside an earlier commit. Where that commit is among the others, the ratio to it is
+    multiplied with its ratio to upstream.
+    """
     if not measured:
         return ""
     runs: dict[str, dict[str, dict[str, float]]] = {"ours": {}, "original": {}}
     for run in measured["runs"]:
         slow = "" if run["pods"] == "at once" else f", pods take {run['pods']}"
         costs = {"memory": run["peak_pss_mb"]}
-        for phase in ("create", "rollout"):
+        for phase in _PHASES:
             costs[f"{phase}, seconds"] = run[phase]["s"]
             costs[f"{phase}, manager's CPU"] = run[phase]["manager_cpu_s"]
             costs[f"{phase}, control plane's CPU"] = sum(run[phase]["control_plane_cpu_s"].values())
         runs[run["controller"]][f"{run['sets']}x{run['groups']}x{run['size']}{slow}"] = costs
+    now = {result["shape"]: result for result in ours}
+    earlier = {result["shape"]: result for result in others if measured["ours"] in result["against"]}
     head, lines = ["shape"], []
-    for shape, ours in runs["ours"].items():
-        ratios = {measure: figure / runs["original"][shape][measure] for measure, figure in ours.items()}
+    for shape, costs in runs["ours"].items():
+        ratios = {measure: figure / runs["original"][shape][measure] for measure, figure in costs.items()}
+        label = f"{shape} ({measured['ours']})"
+        if shape in now and shape in earlier:
+            label, since, then = shape, _costs(now[shape]), _costs(earlier[shape])
+            ratios = {measure: ratio * since[measure] / then[measure] for measure, ratio in ratios.items()}
         head = ["shape", *ratios]
-        lines.append([shape, *(f"{ratio:.2f}" for ratio in ratios.values())])
+        lines.append([label, *(f"{ratio:.2f}" for ratio in ratios.values())])
     return f"{_markdown(head, lines)}\n\n{measured['what']}"
+
+
+def _costs(result: Result) -> dict[str, float]:
+    """Return the figures of a run that are compared with upstream's."""
+    phases = {phase: result["phases"][phase] for phase in _PHASES}
+    costs = {"memory": max(measured["peak_pss"] for measured in phases.values())}
+    for phase, measured in phases.items():
+        costs[f"{phase}, seconds"] = measured["seconds"]
+        costs[f"{phase}, manager's CPU"] = measured["cpu"]
+        costs[f"{phase}, control plane's CPU"] = measured["control_plane_cpu"]
+    return costs
 
 
 def _count(judged: Judged) -> str:
@@ -191,7 +213,7 @@ def _compared(results: Iterable[Result], before: Iterable[Result]) -> Iterator[s
     pairs = [
         (result["phases"][name], former[result["shape"]][name])
         for result in results
-        for name in ("create", "rollout")
+        for name in _PHASES
         if name in result["phases"] and name in former.get(result["shape"], {})
     ]
     if pairs:

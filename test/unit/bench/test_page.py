@@ -171,6 +171,30 @@ def test_pages_are_written_between_their_markers(tmp_path: Path) -> None:
     assert page.read_text() == written
 
 
+def test_ratios_to_upstream_follow_from_an_earlier_commit_that_was_measured_beside_both(
+    tmp_path: Path,
+) -> None:
+    phase = {"s": 10.0, "manager_cpu_s": 2.0, "control_plane_cpu_s": {"etcd": 4.0, "kube-apiserver": 6.0}}
+    run = {"pods": "at once", "sets": 1, "size": 4, "peak_pss_mb": 80, "create": phase, "rollout": phase}
+    runs = [
+        {**run, "controller": controller, "groups": groups, "rollout": {**phase, "s": seconds}}
+        for groups in (100, 400)
+        for controller, seconds in (("original", 10.0), ("ours", 12.0))
+    ]
+    measured = {"what": "One run each.", "ours": "949170b", "runs": runs}
+    (tmp_path / "upstream.json").write_text(json.dumps(measured))
+    (tmp_path / "1x100x4.json").write_text(json.dumps(_result()))
+    earlier = copy.deepcopy(_result()) | {"against": "lws-949170b manager"}
+    earlier["phases"]["rollout"]["seconds"] = 25.0
+    (tmp_path / "against-1x100x4.json").write_text(json.dumps(earlier))
+    (tmp_path / "against-1x400x4.json").write_text(json.dumps(_result("1x400x4") | {"against": "another"}))
+    page = tmp_path / "page.md"
+    page.write_text(MARKS.format("upstream", ""))
+    write_pages(tmp_path, tmp_path, [page])
+    assert "| 1x100x4 | 1.00 | 1.00 | 1.00 | 1.00 | 0.96 | 1.00 | 1.00 |" in page.read_text()
+    assert "| 1x400x4 (949170b) | 1.00 | 1.00 | 1.00 | 1.00 | 1.20 | 1.00 | 1.00 |" in page.read_text()
+
+
 def test_shapes_are_compared_only_with_the_same_bound(tmp_path: Path) -> None:
     shapes = {"1x100x4": 1.1, "1x400x4": 1.0, "1x1000x4": 1.3, "200x1x4": 6.0}
     results = [(f"{shape}.json", _result(shape, writes_per_group=writes)) for shape, writes in shapes.items()]
