@@ -7,7 +7,8 @@ the Service of the leaders.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain, count
 from typing import Any
 
 from lws.history.revision import find
@@ -87,13 +88,17 @@ def ports_of(requested: Mapping[str, Any], template: Mapping[str, Any]) -> list[
     return _named_once(ports_by_number.values())
 
 
-def _named_once(ports: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _named_once(ports: Collection[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rename ports with duplicate names: two containers may use the same port name, but a Service may not."""
     renamed: list[dict[str, Any]] = []
+    declared: set[str] = {port["name"] for port in ports}
     taken: set[str] = set()
     for port in ports:
         if port["name"] in taken:
-            port = {**port, "name": f"{port['protocol'].lower()}-{port['port']}", "targetPort": port["port"]}
+            plain = f"{port['protocol'].lower()}-{port['port']}"
+            names = chain((plain,), (f"{plain}-{number}" for number in count(2)))
+            name = next(name for name in names if name not in declared | taken)
+            port = {**port, "name": name, "targetPort": port["port"]}
         taken.add(port["name"])
         renamed.append(port)
     return renamed

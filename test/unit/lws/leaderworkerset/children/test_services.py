@@ -188,6 +188,19 @@ def template_with_ports(*containers: list[dict[str, Any]]) -> dict[str, Any]:
             [HTTP, {"name": "tcp-81", "port": 81, "protocol": "TCP", "targetPort": 81}],
             id="duplicate name",
         ),
+        pytest.param(
+            {},
+            template_with_ports(
+                [{"containerPort": 80, "name": "http"}, {"containerPort": 82, "name": "tcp-81"}],
+                [{"containerPort": 81, "name": "http"}],
+            ),
+            [
+                HTTP,
+                {"name": "tcp-81", "port": 82, "protocol": "TCP", "targetPort": "tcp-81"},
+                {"name": "tcp-81-2", "port": 81, "protocol": "TCP", "targetPort": 81},
+            ],
+            id="duplicate name whose replacement is another port's name",
+        ),
         pytest.param({}, {"spec": {}}, [], id="no ports"),
     ],
 )
