@@ -147,18 +147,28 @@ def _against_upstream(measured: Result, ours: Iterable[Result], others: Iterable
             costs[f"{phase}, manager's CPU"] = run[phase]["manager_cpu_s"]
             costs[f"{phase}, control plane's CPU"] = sum(run[phase]["control_plane_cpu_s"].values())
         runs[run["controller"]][f"{run['sets']}x{run['groups']}x{run['size']}{slow}"] = costs
-    now = {result["shape"]: result for result in ours}
-    earlier = {result["shape"]: result for result in others if measured["ours"] in result["against"]}
+    now = {(result["shape"], result["commit"]): result for result in _with_phases(ours)}
+    # Results of other commits, and thus of other days and machines, are no pair.
+    pairs = {
+        result["shape"]: (_costs(now[pair]), _costs(result))
+        for result in _with_phases(others)
+        if measured["ours"] in result["against"] and (pair := (result["shape"], result["commit"])) in now
+    }
     head, lines = ["shape"], []
     for shape, costs in runs["ours"].items():
         ratios = {measure: figure / runs["original"][shape][measure] for measure, figure in costs.items()}
         label = f"{shape} ({measured['ours']})"
-        if shape in now and shape in earlier:
-            label, since, then = shape, _costs(now[shape]), _costs(earlier[shape])
-            ratios = {measure: ratio * since[measure] / then[measure] for measure, ratio in ratios.items()}
+        if shape in pairs:
+            label, (today, earlier) = shape, pairs[shape]
+            ratios = {measure: ratio * today[measure] / earlier[measure] for measure, ratio in ratios.items()}
         head = ["shape", *ratios]
         lines.append([label, *(f"{ratio:.2f}" for ratio in ratios.values())])
     return f"{_markdown(head, lines)}\n\n{measured['what']}"
+
+
+def _with_phases(results: Iterable[Result]) -> list[Result]:
+    """Return the results that have all phases that are compared with upstream's."""
+    return [result for result in results if result["phases"].keys() >= set(_PHASES)]
 
 
 def _costs(result: Result) -> dict[str, float]:

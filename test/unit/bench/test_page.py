@@ -187,7 +187,8 @@ def test_ratios_to_upstream_follow_from_an_earlier_commit_that_was_measured_besi
     earlier = copy.deepcopy(_result()) | {"against": "lws-949170b manager"}
     earlier["phases"]["rollout"]["seconds"] = 25.0
     (tmp_path / "against-1x100x4.json").write_text(json.dumps(earlier))
-    (tmp_path / "against-1x400x4.json").write_text(json.dumps(_result("1x400x4") | {"against": "another"}))
+    (tmp_path / "1x400x4.json").write_text(json.dumps(_result("1x400x4") | {"commit": "b" * 40}))
+    (tmp_path / "against-1x400x4.json").write_text(json.dumps({**earlier, "shape": "1x400x4"}))
     page = tmp_path / "page.md"
     page.write_text(MARKS.format("upstream", ""))
     write_pages(tmp_path, tmp_path, [page])
