@@ -97,7 +97,7 @@ def _named_once(ports: Collection[dict[str, Any]]) -> list[dict[str, Any]]:
         if port["name"] in taken:
             plain = f"{port['protocol'].lower()}-{port['port']}"
             names = chain((plain,), (f"{plain}-{number}" for number in count(2)))
-            name = next(name for name in names if name not in declared | taken)
+            name = next(name for name in names if name not in declared and name not in taken)
             port = {**port, "name": name, "targetPort": port["port"]}
         taken.add(port["name"])
         renamed.append(port)
