@@ -119,8 +119,13 @@ def former_pods(store: Store, namespace: str, leader: str, own: str = "") -> tup
 
 def has_former_workers(store: Store, namespace: str, leader: str) -> bool:
     """Return whether anything is left of the workers of former leaders that had this name."""
-    workers = worker_statefulset_named(store, namespace, leader)
-    return workers is not None or bool(former_pods(store, namespace, leader))
+    if worker_statefulset_named(store, namespace, leader) is not None:
+        return True
+    # Each pod of a large group asks for this when it ends: the first one that is left answers.
+    labelled = store.labelled_pods(GROUP_KEY_LABEL, namespace, group_key(namespace, leader))
+    return any(_is_worker_of(pod, leader, "") for pod in labelled) or bool(
+        former_pods(store, namespace, leader)
+    )
 
 
 def worker_statefulset_named(store: Store, namespace: str, leader: str) -> Object | None:
