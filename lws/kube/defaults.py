@@ -145,16 +145,22 @@ def _rounded(value: Any) -> Any:
 
 
 def _pull_policy(image: Any) -> str:
-    return "Always" if isinstance(image, str) and _tag(image) == "latest" else "IfNotPresent"
+    if not isinstance(image, str):
+        return "IfNotPresent"
+    # The cache keeps whole names, and a user may submit any text as one.
+    tag = _cached_tag(image) if len(image) <= _LONGEST_CACHED else _tag(image)
+    return "Always" if tag == "latest" else "IfNotPresent"
 
 
-@lru_cache(maxsize=1024)
 def _tag(image: str) -> str:
     """Return the tag of an image: `latest` without tag and digest, "" for only a digest or no image name."""
     match = _IMAGE.fullmatch(image)
     if match is None or re.fullmatch(r"[a-f0-9]{64}", image) or len(match["path"]) > 255:
         return ""
     return match["tag"] or ("" if match["digest"] else "latest")
+
+
+_cached_tag, _LONGEST_CACHED = lru_cache(maxsize=1024)(_tag), 1024
 
 
 DEFAULTS: Mapping[str, Callable[[Fields], None]] = MappingProxyType(

@@ -123,7 +123,7 @@ def server_flaw(server: KeyPair, authority: bytes, names: tuple[str, ...], when:
         if _read_key(server.key).public_key() != certificate.public_key():
             return "of another key"
         certificate.verify_directly_issued_by(read(authority))
-        uncovered = set(names) - names_in(certificate)
+        uncovered = {str(_general_name(name).value) for name in names} - names_in(certificate)
         if uncovered:
             return f"not for {', '.join(sorted(uncovered))}"
         return time_flaw(certificate, when)
@@ -253,7 +253,7 @@ def _read_key(key: bytes) -> rsa.RSAPrivateKey:
 def _is_authority(certificate: x509.Certificate) -> bool:
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
+    except (x509.ExtensionNotFound, *UNREADABLE):
         return False
 
 
@@ -276,7 +276,8 @@ def time_flaw(certificate: x509.Certificate, when: datetime) -> str:
 
 def _general_name(name: str) -> x509.GeneralName:
     try:
-        return x509.IPAddress(ipaddress.ip_address(name))
+        # Certificates have no zones.
+        return x509.IPAddress(ipaddress.ip_address(name.partition("%")[0]))
     except ValueError:
         return x509.DNSName(name)
 

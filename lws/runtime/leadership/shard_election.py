@@ -180,7 +180,7 @@ class ShardMembership(Lease):
     def _read_entry(self, text: str, now: float) -> _Heard:
         try:
             entry = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return _Heard(text, now)
         who, holds = (entry.get("who"), entry.get("holds")) if isinstance(entry, dict) else (None, None)
         if not isinstance(who, str) or not isinstance(holds, list):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lws.kube import defaults
 from lws.kube.defaults import DEFAULTS
 from lws.kube.typed import POD_TYPES, Normaliser
 
@@ -68,6 +69,12 @@ def test_pull_policy_follows_the_tag(image: str | None, policy: str) -> None:
     assert STORED.write("Container", {"image": image})["imagePullPolicy"] == policy
     assert STORED.write("EphemeralContainer", {"image": image})["imagePullPolicy"] == policy
     assert STORED.write("ImageVolumeSource", {"reference": image})["pullPolicy"] == policy
+
+
+def test_long_texts_are_not_kept() -> None:
+    before = defaults._cached_tag.cache_info().currsize
+    assert STORED.write("Container", {"image": "a" * 100_000})["imagePullPolicy"] == "IfNotPresent"
+    assert defaults._cached_tag.cache_info().currsize == before
 
 
 @pytest.mark.parametrize(

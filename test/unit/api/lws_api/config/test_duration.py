@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -55,3 +56,12 @@ def test_durations_longer_than_the_maximum_are_rejected() -> None:
 def test_durations_are_rendered_as_go_does(seconds: float, text: str) -> None:
     assert render(timedelta(seconds=seconds)) == text
     assert parse(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["1" * 200_000, "1m" * 100_000 + "x", "." * 200_000])
+def test_a_long_text_that_is_no_duration_is_rejected_in_linear_time(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ValueError, match="must be a duration"):
+        parse(text)
+    # Quadratic matching took minutes.
+    assert time.process_time() - began < 5.0

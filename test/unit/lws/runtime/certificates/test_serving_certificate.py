@@ -12,7 +12,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from lws.runtime.certificates.serving_certificate import (
     Certificates,
@@ -236,6 +236,24 @@ def test_unusable_retired_cas_are_not_trusted(first: Certificates, retired: byte
     renewal = renewed(replace(first, authority=KeyPair(retired, b""), retired=(retired,)), NAMES, NOW)
     assert renewal is not None
     assert renewal[0].retired == ()
+
+
+def test_a_ca_with_an_unreadable_extension_is_replaced(first: Certificates) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "foreign")])
+    garbage = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, b"\xff\xff")
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 5, NOW - days(1), NOW + days(1000))
+    foreign = builder.add_extension(garbage, critical=False).sign(key, hashes.SHA256())
+    authority = KeyPair(foreign.public_bytes(serialization.Encoding.PEM), first.authority.key)
+    renewal = renewed(replace(first, authority=authority), NAMES, NOW)
+    assert renewal is not None
+    assert renewal[0].retired == () and authority_flaw(renewal[0].authority, NOW) == ""
+
+
+@pytest.mark.parametrize("spelling", ["fd00::1", "FD00::1", "fd00:0:0:0:0:0:0:1", "fd00::1%eth0"])
+def test_any_spelling_of_an_address_is_covered(first: Certificates, spelling: str) -> None:
+    renewal = renewed(first, (spelling,), NOW)
+    assert renewal is not None and renewed(renewal[0], (spelling,), NOW) is None
 
 
 def test_server_certificates_are_not_trusted_as_authorities(first: Certificates) -> None:

@@ -122,6 +122,7 @@ async def test_the_last_manager_does_not_release_while_another_joins() -> None:
     [
         "{",
         "[]",
+        pytest.param("[" * 100_000, id="deeply nested"),
         '{"who": 2, "beat": 1, "holds": []}',
         '{"who": "two", "beat": 1, "holds": [4]}',
         '{"who": "two", "beat": 1, "holds": 4}',
