@@ -74,7 +74,8 @@ def without_condition(conditions: Iterable[Mapping[str, Any]] | None, type_: str
 
 def timestamp(moment: datetime) -> str:
     """Format an aware time as metav1.Time: RFC 3339 in UTC, with whole seconds and `Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Not strftime: it does not pad years.
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def moment_of(text: str | None) -> datetime | None:

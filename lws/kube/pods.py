@@ -130,10 +130,15 @@ def disruption_of(pod: Mapping[str, Any]) -> str:
 
 
 def deletion_requested_at(pod: Mapping[str, Any]) -> datetime | None:
-    """Return when the API server accepted the deletion: the deletionTimestamp minus the grace period."""
+    """Return when the API server accepted the deletion: the deletionTimestamp minus the grace period. None if
+    the pod is not terminating, or if its grace period is longer than any calendar.
+    """
     metadata = pod["metadata"]
     end, grace = moment_of(metadata.get("deletionTimestamp")), metadata.get("deletionGracePeriodSeconds")
-    return end - timedelta(seconds=int(grace or 0)) if end is not None else None
+    try:
+        return end - timedelta(seconds=int(grace or 0)) if end is not None else None
+    except OverflowError:
+        return None
 
 
 def restarted_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:

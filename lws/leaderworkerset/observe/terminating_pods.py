@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from lws import timing
 from lws.kube.metadata import controller_of, labels_of, name_of
-from lws.kube.nodes import is_overdue, node_of
+from lws.kube.nodes import is_overdue, node_of, waits_for_kubelet
 from lws.kube.pods import has_gate
 from lws.leaderworkerset.observe.membership import workers_of
 from lws.leaderworkerset.pod_identity import group_name
@@ -50,20 +50,20 @@ class TerminatingPods:
         """Return the leader and its workers if they are terminating, and terminating workers of a previous
         leader that block names of this group.
         """
-        namespace, set_name = leader["metadata"]["namespace"], labels_of(leader).get(NAME_LABEL, "")
-        pods = self._store.terminating_pods(NAME_LABEL, namespace, set_name)
+        namespace, key = leader["metadata"]["namespace"], labels_of(leader).get(GROUP_KEY_LABEL, "")
+        pods = self._store.terminating_pods(GROUP_KEY_LABEL, namespace, key) if key else []
+        if not key and waits_for_kubelet(leader):
+            pods = [leader]
         # Matched by name: if this StatefulSet does not own such a pod, the owner no longer exists.
         workers = workers_of(self._store, leader) if pods else None
         name = name_of(workers) if workers is not None else ""
         if workers is None and has_gate(leader, GROUP_REPLACEMENT_GATE):
             # A gated leader waits for pods of a group whose StatefulSet is gone.
             name = group_name(leader)
-        key = labels_of(leader).get(GROUP_KEY_LABEL)
         return tuple(
             pod
             for pod in pods
-            if pod["metadata"]["uid"] == leader["metadata"]["uid"]
-            or (name and _owner(pod) == name and labels_of(pod).get(GROUP_KEY_LABEL) == key)
+            if pod["metadata"]["uid"] == leader["metadata"]["uid"] or (name and _owner(pod) == name)
         )
 
     def former_workers(self, leader: Object, size: int) -> tuple[Object, ...]:

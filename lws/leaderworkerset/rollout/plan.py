@@ -181,7 +181,8 @@ def _paused_replicas(facts: RolloutFacts, partition: int) -> int:
     if stored.replicas < desired:
         return facts.replicas_to_grow_to(desired)
     surge = stored.replicas - (desired if stored.last_replicas is None else stored.last_replicas)
-    return facts.replicas_to_shrink_to(min(desired + max(0, surge), facts.ceiling), partition)
+    replicas = min(desired + max(0, surge), facts.ceiling)
+    return facts.replicas_to_grow_to(facts.replicas_to_shrink_to(replicas, partition))
 
 
 def leaders_to_replace(facts: RolloutFacts, partition: int, replicas: int, starts: int) -> tuple[int, ...]:

@@ -260,6 +260,10 @@ class Pace:
         """
         stored: Mapping[str, Any] = obj.get("status") or {}
         recorded: str | None = stored.get(LAST_PROGRESS)
+        moment = moment_of(recorded)
+        if moment is not None and moment - self.now > timedelta(seconds=timing.SKEW_SECONDS):
+            # Somebody edited it. The deadline would come late, or never.
+            recorded = None
         was_progressing = is_true(stored.get("conditions"), PROGRESSING)
         has_moved = self.has_moved or stored.get("observedGeneration") != obj["metadata"].get("generation", 0)
         # Upstream does not write these counts. An empty status has no settled groups.
@@ -284,8 +288,7 @@ class Pace:
         if self.lacks_nodes:
             return float(self.deadline)
         scheduled = (wait.until for wait in self._long_waits() if wait.until is not None)
-        due = max((moment, *scheduled)) + timedelta(seconds=self.deadline)
-        return max(0.0, (due - self.now).total_seconds())
+        return max(0.0, self.deadline - (self.now - max((moment, *scheduled))).total_seconds())
 
     def _long_waits(self) -> Iterator[NodeWait]:
         """Yield waits that explain missing progress. A repeatedly recreated group has short waits too."""

@@ -87,6 +87,7 @@ def test_without_condition() -> None:
 
 def test_timestamp_is_utc_in_whole_seconds() -> None:
     assert timestamp(NOW) == JUST_NOW
+    assert timestamp(datetime(1, 1, 1, tzinfo=UTC)) == "0001-01-01T00:00:00Z"
     assert timestamp(NOW.astimezone(timezone(timedelta(hours=2)))) == JUST_NOW
 
 

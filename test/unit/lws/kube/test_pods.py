@@ -240,3 +240,9 @@ def test_the_deletion_request_precedes_the_timestamp_by_the_grace_period() -> No
     metadata = {"deletionTimestamp": "2026-03-01T12:00:30Z", "deletionGracePeriodSeconds": 30}
     assert deletion_requested_at({"metadata": metadata}) == NOW
     assert deletion_requested_at({"metadata": {}}) is None
+
+
+@pytest.mark.parametrize("grace", [10**11, 2**63 - 1])
+def test_a_grace_period_longer_than_any_calendar_has_no_beginning(grace: int) -> None:
+    metadata = {"deletionTimestamp": "2026-03-01T12:00:00Z", "deletionGracePeriodSeconds": grace}
+    assert deletion_requested_at({"metadata": metadata}) is None

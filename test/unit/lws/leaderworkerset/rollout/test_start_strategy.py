@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -148,6 +149,14 @@ def test_a_scale_up_while_paused_starts_in_waves() -> None:
     stored = LeaderStatefulSet(2, 2, last_replicas=2)
     rollout = plan_rollout(replace(state("rR", 20, stored), paused=True))
     assert rollout.replicas == 3
+
+
+@pytest.mark.parametrize("held", [{"paused": True}, {"prewarming": "nodes to pull the images"}])
+def test_a_scale_up_beside_a_kept_surge_starts_in_waves(held: dict[str, Any]) -> None:
+    """The surge group has not started yet, so no further group may start on its revision."""
+    stored = LeaderStatefulSet(4, 3, last_replicas=3)
+    before = replace(state("rrru", 4, stored, Budget(2, 1)), start_strategy=StartWaves(1, 2))
+    assert plan_rollout(replace(before, **held)).replicas == 4
 
 
 def test_small_steps_are_not_combined() -> None:

@@ -13,6 +13,7 @@ from lws.leaderworkerset.status.problems import Pace, stalled_condition
 from test.unit.builders import NOW, make_set
 
 JUST_NOW, BEFORE = "2026-03-01T12:00:00Z", "2026-03-01T11:55:00Z"
+FAR_AHEAD = "9999-12-31T23:59:59Z"
 PACE = Pace(deadline=600, now=NOW, is_progressing=True, is_paused=False, has_moved=False, settled=2)
 PROGRESSING = [{"type": "Progressing", "status": "True"}]
 STORED = {
@@ -44,6 +45,7 @@ def waited(since: float, until: float | None = None) -> NodeWait:
         pytest.param({"is_progressing": False, "settled": 3}, STORED, JUST_NOW, id="it has come to rest"),
         pytest.param({}, {}, JUST_NOW, id="status lost"),
         pytest.param({}, {**STORED, "lastProgressTime": None}, JUST_NOW, id="the time lost"),
+        pytest.param({}, {**STORED, "lastProgressTime": FAR_AHEAD}, JUST_NOW, id="a time that cannot be"),
         pytest.param({"is_progressing": False, "settled": 0}, {}, None, id="no groups wanted"),
         pytest.param({"is_progressing": False}, {}, JUST_NOW, id="all ready by the first status"),
         pytest.param({"is_progressing": False}, {"readyReplicas": 2}, None, id="at rest, status not kept"),
@@ -58,6 +60,8 @@ def test_last_progress(pace: dict[str, Any], stored: dict[str, Any], last: str |
     ("pace", "last", "due_in"),
     [
         pytest.param({}, BEFORE, 300, id="half of it is over"),
+        pytest.param({"is_paused": True}, FAR_AHEAD, None, id="paused since a time that cannot be"),
+        pytest.param({"deadline": 2**31 - 1}, "0001-01-01T00:00:00Z", 0, id="a time before all"),
         pytest.param({"deadline": 300}, BEFORE, 0, id="it is over"),
         pytest.param({"deadline": 1}, BEFORE, 0, id="overdue for long"),
         pytest.param({"is_progressing": False}, BEFORE, None, id="at rest"),
