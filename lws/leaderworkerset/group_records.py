@@ -190,12 +190,10 @@ def record_patch(index: int, leader: Object, restarts: Restarts | None, mark: st
     return {**record, "members": {str(index): str(marked)}}
 
 
-def failed(stored: Iterable[Mapping[str, Any]], out_of_restarts: Sequence[int]) -> Iterator[Condition]:
-    """Yield the condition Failed; nothing before it was first true. out_of_restarts: indices of groups."""
+def failed(stored: Iterable[Mapping[str, Any]], out_of_restarts: Sequence[str]) -> Iterator[Condition]:
+    """Yield the condition Failed; nothing before it was first true. out_of_restarts: `group_id` of groups."""
     if out_of_restarts:
-        listed = ", ".join(map(str, out_of_restarts[:_LISTED])) + (
-            ", …" if len(out_of_restarts) > _LISTED else ""
-        )
+        listed = ", ".join(out_of_restarts[:_LISTED]) + (", …" if len(out_of_restarts) > _LISTED else "")
         named = f"Group {listed} has" if len(out_of_restarts) == 1 else f"Groups {listed} have"
         message = f"{named} exceeded maxGroupRestarts; kept for diagnosis"
         yield Condition(FAILED, True, "GroupRestartsExhausted", message)

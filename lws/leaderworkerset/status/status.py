@@ -19,7 +19,7 @@ from lws.kube.patches import merge_patch
 from lws.kube.pods import NodeWait
 from lws.kube.quantities import is_integer, whole_number
 from lws.leaderworkerset.group_records import current_members, failed, out_of_restarts
-from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER
+from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER, group_id
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.status.problems import LAST_PROGRESS, PROGRESSING, STALLED, Pace, stalled_condition
@@ -162,7 +162,9 @@ def set_status(observed: StatusInput) -> SetStatus:
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
     desired = (*_conditions(before, scope), _degraded(observed), *failure(observed.problems))
-    desired = (*desired, *failed(before, observed.out_of_restarts), *filter(None, (observed.scheduling,)))
+    ended = frozenset(observed.out_of_restarts)
+    ids = [group_id(group.leader) for group in observed.snapshot.groups if group.index in ended]
+    desired = (*desired, *failed(before, ids), *filter(None, (observed.scheduling,)))
     desired = (*desired, *((_STUCK,) if scope.is_stuck else ()))
     reasons = [*(problem.message for problem in observed.problems), *map(str, summary.unsettled)]
     conditions = conditions_after(before, desired, pace, due_in, reasons, generation)

@@ -171,7 +171,9 @@ async def test_the_next_group_takes_over_the_restart_count(policy: str) -> None:
     world.delete(world.objects["Pod", f"{leader['spec']['hostname']}-1"])
     await world.settle()
     assert leader["metadata"]["name"] in {pod["metadata"]["name"] for pod in world.leaders(live=True)}
-    assert is_true(world.lws["status"]["conditions"], "Failed")
+    failed = find(world.lws["status"]["conditions"], "Failed")
+    assert failed is not None and failed["status"] == "True"
+    assert failed["message"].startswith(f"Group {labels_of(leader)[GROUP_INDEX_LABEL]} has exceeded")
 
 
 async def test_the_restart_count_is_kept_while_the_next_group_waits_with_a_surge() -> None:

@@ -181,21 +181,24 @@ FALSE = {"type": "Failed", "status": "False"}
 
 
 @pytest.mark.parametrize(
-    ("stored", "indices", "expected"),
+    ("stored", "ids", "expected"),
     [
         pytest.param([], (), None, id="never"),
         pytest.param([FALSE], (), (False, "No group has used up its restarts"), id="no longer"),
-        pytest.param([], (3,), (True, "Group 3 has exceeded maxGroupRestarts"), id="one"),
-        pytest.param([FALSE], (3, 5), (True, "Groups 3, 5 have exceeded"), id="two"),
+        pytest.param([], ("3",), (True, "Group 3 has exceeded maxGroupRestarts"), id="one"),
+        pytest.param([FALSE], ("3", "5"), (True, "Groups 3, 5 have exceeded"), id="two"),
         pytest.param(
-            [], tuple(range(12)), (True, "Groups 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … have exceeded"), id="many"
+            [],
+            tuple(map(str, range(12))),
+            (True, "Groups 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … have exceeded"),
+            id="many",
         ),
     ],
 )
 def test_the_condition(
-    stored: list[dict[str, Any]], indices: tuple[int, ...], expected: tuple[bool, str] | None
+    stored: list[dict[str, Any]], ids: tuple[str, ...], expected: tuple[bool, str] | None
 ) -> None:
-    conditions = [(condition.is_true, condition.message) for condition in failed(stored, indices)]
+    conditions = [(condition.is_true, condition.message) for condition in failed(stored, ids)]
     assert len(conditions) == (expected is not None)
     if expected is not None:
         assert conditions[0][0] is expected[0] and conditions[0][1].startswith(expected[1])
