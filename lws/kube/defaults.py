@@ -160,7 +160,8 @@ def _tag(image: str) -> str:
     return match["tag"] or ("" if match["digest"] else "latest")
 
 
-_cached_tag, _LONGEST_CACHED = lru_cache(maxsize=1024)(_tag), 1024
+_cached_tag = lru_cache(maxsize=1024)(_tag)
+_LONGEST_CACHED = 1024
 
 
 DEFAULTS: Mapping[str, Callable[[Fields], None]] = MappingProxyType(

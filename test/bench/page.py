@@ -36,6 +36,7 @@ PAGES = (_ROOT / "docs" / "operations" / "performance.md", _ROOT / "docs" / "des
 REPORT = "REPORT.md"
 _BEFORE = "before-"
 _PHASES = ("create", "rollout")
+_MEASURES = ("seconds", "manager's CPU", "control plane's CPU")
 _IDLE_CORES = 0.1
 # The shape whose figures are shown separately.
 _SHOWN = "1x400x4"
@@ -141,11 +142,11 @@ def _against_upstream(measured: Result, ours: Iterable[Result], others: Iterable
     runs: dict[str, dict[str, dict[str, float]]] = {"ours": {}, "original": {}}
     for run in measured["runs"]:
         slow = "" if run["pods"] == "at once" else f", pods take {run['pods']}"
-        costs = {"memory": run["peak_pss_mb"]}
-        for phase in _PHASES:
-            costs[f"{phase}, seconds"] = run[phase]["s"]
-            costs[f"{phase}, manager's CPU"] = run[phase]["manager_cpu_s"]
-            costs[f"{phase}, control plane's CPU"] = sum(run[phase]["control_plane_cpu_s"].values())
+        figures = [
+            (run[phase]["s"], run[phase]["manager_cpu_s"], sum(run[phase]["control_plane_cpu_s"].values()))
+            for phase in _PHASES
+        ]
+        costs = _named(run["peak_pss_mb"], figures)
         runs[run["controller"]][f"{run['sets']}x{run['groups']}x{run['size']}{slow}"] = costs
     now = {(result["shape"], result["commit"]): result for result in _with_phases(ours)}
     # Results of other commits, and thus of other days and machines, are no pair.
@@ -173,13 +174,19 @@ def _with_phases(results: Iterable[Result]) -> list[Result]:
 
 def _costs(result: Result) -> dict[str, float]:
     """Return the figures of a run that are compared with upstream's."""
-    phases = {phase: result["phases"][phase] for phase in _PHASES}
-    costs = {"memory": max(measured["peak_pss"] for measured in phases.values())}
-    for phase, measured in phases.items():
-        costs[f"{phase}, seconds"] = measured["seconds"]
-        costs[f"{phase}, manager's CPU"] = measured["cpu"]
-        costs[f"{phase}, control plane's CPU"] = measured["control_plane_cpu"]
-    return costs
+    phases = [result["phases"][phase] for phase in _PHASES]
+    figures = [(measured["seconds"], measured["cpu"], measured["control_plane_cpu"]) for measured in phases]
+    return _named(max(measured["peak_pss"] for measured in phases), figures)
+
+
+def _named(memory: float, figures: Iterable[Sequence[float]]) -> dict[str, float]:
+    """Name the memory, and the figures of each phase in the order of `_MEASURES`."""
+    named = {
+        f"{phase}, {measure}": figure
+        for phase, of_phase in zip(_PHASES, figures, strict=True)
+        for measure, figure in zip(_MEASURES, of_phase, strict=True)
+    }
+    return {"memory": memory, **named}
 
 
 def _count(judged: Judged) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
@@ -103,29 +103,32 @@ def former_pods(store: Store, namespace: str, leader: str, own: str = "") -> tup
     """Return the workers of former leaders that had the name of this one, with any index and revision.
     Orphans are left out: the next StatefulSet adopts them. own: UID of the current leader's StatefulSet.
     """
-    key = group_key(namespace, leader)
-    pods = store.labelled_pods(GROUP_KEY_LABEL, namespace, key)
-    workers = worker_statefulset_named(store, namespace, leader)
-    if workers is not None:
-        # Pods of this StatefulSet count even if their labels were edited.
-        pods += store.owned_by(uid_of(workers), "Pod")
-    by_name = {name_of(pod): pod for pod in pods if _is_worker_of(pod, leader, own)}
-    if not by_name:
-        # Pods of a deleted StatefulSet are terminating. They may have lost the label of their group.
-        pods = store.terminating_pods(NAME_LABEL, namespace, leader.rpartition("-")[0])
-        by_name = {name_of(pod): pod for pod in pods if _is_worker_of(pod, leader, own)}
+    by_name = {name_of(pod): pod for pod in _former_pods(store, namespace, leader, own)}
     return tuple(by_name[name] for name in sorted(by_name))
 
 
 def has_former_workers(store: Store, namespace: str, leader: str) -> bool:
     """Return whether anything is left of the workers of former leaders that had this name."""
-    if worker_statefulset_named(store, namespace, leader) is not None:
-        return True
+    is_left = worker_statefulset_named(store, namespace, leader) is not None
     # Each pod of a large group asks for this when it ends: the first one that is left answers.
-    labelled = store.labelled_pods(GROUP_KEY_LABEL, namespace, group_key(namespace, leader))
-    return any(_is_worker_of(pod, leader, "") for pod in labelled) or bool(
-        former_pods(store, namespace, leader)
-    )
+    return is_left or any(_former_pods(store, namespace, leader, own=""))
+
+
+def _former_pods(store: Store, namespace: str, leader: str, own: str) -> Iterator[Object]:
+    pods = store.labelled_pods(GROUP_KEY_LABEL, namespace, group_key(namespace, leader))
+    workers = worker_statefulset_named(store, namespace, leader)
+    if workers is not None:
+        # Pods of this StatefulSet count even if their labels were edited.
+        pods += store.owned_by(uid_of(workers), "Pod")
+    is_any_left = False
+    for pod in pods:
+        if _is_worker_of(pod, leader, own):
+            is_any_left = True
+            yield pod
+    if not is_any_left:
+        # Pods of a deleted StatefulSet are terminating. They may have lost the label of their group.
+        terminating = store.terminating_pods(NAME_LABEL, namespace, leader.rpartition("-")[0])
+        yield from (pod for pod in terminating if _is_worker_of(pod, leader, own))
 
 
 def worker_statefulset_named(store: Store, namespace: str, leader: str) -> Object | None:
