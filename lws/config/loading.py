@@ -142,7 +142,7 @@ def _boolean(value: object) -> bool:
 def _feature_gate(value: object) -> bool:
     """Return whether the last `WorkloadAwareScheduling=BOOL` among `NAME=true,NAME=false` switches it on."""
     is_on = False
-    for part in str(value).split(","):
+    for part in filter(None, str(value).split(",")):
         name, _, text = part.strip().partition("=")
         if name != WORKLOAD_AWARE_SCHEDULING:
             raise ValueError(f"there is no feature gate {name!r}, only {WORKLOAD_AWARE_SCHEDULING}")

@@ -56,6 +56,18 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
     return value
 
 
+class _Boolean(click.types.BoolParamType):
+    """Rejects an empty value, such as that of a variable that is not set, which click reads as false."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        if value == "":
+            self.fail("must be true or false, not empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+_BOOLEAN = _Boolean()
+
+
 @click.command(context_settings={"auto_envvar_prefix": None})
 @click.option(
     "--config", help="Configuration file (config.lws.x-k8s.io/v1alpha1); built-in defaults without one."
@@ -63,10 +75,10 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
 @click.option(
     "--kubeconfig", help="Access from outside a cluster; $KUBECONFIG without it, then the pod's own account."
 )
-@click.option("--version", "version", type=bool, help="Print version, build date and commit, then exit.")
+@click.option("--version", "version", type=_BOOLEAN, help="Print version, build date and commit, then exit.")
 @click.option("--kube-api-qps", type=float, help="Requests per second to the API server (500).")
 @click.option("--kube-api-burst", type=int, help="Burst of requests to the API server (500).")
-@click.option("--leader-elect", type=bool, help="Act only while holding the Lease (true).")
+@click.option("--leader-elect", type=_BOOLEAN, help="Act only while holding the Lease (true).")
 @click.option(
     "--leader-elect-lease-duration",
     help=f"Time after which a Lease that is not renewed may be acquired (15s). {_DEPRECATED}",
@@ -82,7 +94,9 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
 @click.option("--leader-elect-resource-lock", help=f"Kind of lock, only `leases`. {_DEPRECATED}")
 @click.option("--leader-elect-resource-name", help=f"Name of the Lease (b8b2488c.x-k8s.io). {_DEPRECATED}")
 @click.option("--metrics-bind-address", help=f"Address of /metrics (:8443), `0` for none. {_DEPRECATED}")
-@click.option("--metrics-per-set", type=bool, help="Metrics of each set by itself (true), else their sums.")
+@click.option(
+    "--metrics-per-set", type=_BOOLEAN, help="Metrics of each set by itself (true), else their sums."
+)
 @click.option("--debug-bind-address", help="Loopback address of /debug, such as 127.0.0.1:6060 (none).")
 @click.option("--feature-gates", help="Features to switch on or off, such as WorkloadAwareScheduling=true.")
 @click.option(
@@ -91,7 +105,7 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
 @click.option(
     "--health-probe-bind-address", help=f"Address of the probes (:8081), `0` for none. {_DEPRECATED}"
 )
-@click.option("--zap-devel", type=bool, help="true: level debug; false: JSON and fewer stack traces.")
+@click.option("--zap-devel", type=_BOOLEAN, help="true: level debug; false: JSON and fewer stack traces.")
 @click.option("--zap-encoder", type=click.Choice(ENCODERS), help="Log format.")
 @click.option(
     "--zap-log-level",

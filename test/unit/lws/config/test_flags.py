@@ -37,6 +37,7 @@ VALUES: dict[str, tuple[str, object, KeyPath, object]] = {
         ("featureGates", "WorkloadAwareScheduling"),
         False,
     ),
+    "no feature gate": ("feature-gates", "", ("featureGates", "WorkloadAwareScheduling"), False),
     "probes": ("health-probe-bind-address", ":1", ("health", "healthProbeBindAddress"), ":1"),
     "probes, empty": ("health-probe-bind-address", "", ("health", "healthProbeBindAddress"), "0"),
 }

@@ -83,6 +83,7 @@ def is_one_line(message: str) -> bool:
         pytest.param(["--kube-api-qps=fast"], "--kube-api-qps", id="not a number"),
         pytest.param(["--kube-api-burst=1.5"], "--kube-api-burst", id="not an integer"),
         pytest.param(["--leader-elect=perhaps"], "--leader-elect", id="not a boolean"),
+        pytest.param(["--leader-elect="], "--leader-elect", id="an empty boolean"),
         pytest.param(["--zap-log-level=loud"], "--zap-log-level", id="not a level"),
         pytest.param(["--zap-encoder=xml"], "--zap-encoder", id="not an encoder"),
         pytest.param(["manager"], "manager", id="an argument too many"),
