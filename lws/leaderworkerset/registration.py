@@ -203,7 +203,7 @@ SERIES = (
     _series(status.READY_GROUPS, "groups_ready", "Ready groups, surge included."),
     _series(status.UPDATED, "groups_updated", "Groups on the target revision, ready or not."),
     _series(status.BY_STATE, "groups", "Groups by state, as in status.groups.counts.", "state", STATES),
-    _series(status.FAILED, "groups_failed", "Groups that exceeded maxGroupRestarts and are kept."),
+    _series(status.FAILED, "groups_failed", "Groups that exceeded maxGroupRestarts: kept or ended."),
     _series(status.DELAYED, "groups_restart_delayed", "Failed groups that wait for their back-off."),
     *series_of_rollouts(KIND, status.STUCK),
     _series(

@@ -39,6 +39,9 @@ def _slow(name: str, label: str, fast: str, slow: str) -> tuple[dict[str, str], 
 _LEASE = 'leader_election_master_status{name="lease",instance="%s"}'
 _ERRORS = 'controller_runtime_reconcile_errors_total{controller="pod"}'
 _RECREATED = 'lws_leaderworkerset_group_recreations_total{namespace="ns",leaderworkerset="llm",reason="%s"}'
+_RECREATED_OF_ALL = (
+    'lws_leaderworkerset_group_recreations_total{namespace="",leaderworkerset="",reason="ContainerRestarted"}'
+)
 _FAILED = 'lws_webhook_decisions_total{webhook="/mutate--v1-pod",decision="%s"}'
 _START = "lws_leaderworkerset_rollout_start_timestamp_seconds" + _SET
 _START_OF_PAIR = "lws_disaggregatedset_rollout_start_timestamp_seconds" + _PAIR
@@ -149,6 +152,8 @@ STORIES = (
         {},
         {_RECREATED % reason: "0+1x60" for reason in ("Rollout", "Disruption")},
     ),
+    # A sum over all sets, each of which lost one group.
+    Story("LWSGroupsRecreatedOften", 60, {}, {_RECREATED_OF_ALL: "0x10 5x60"}),
     Story("LWSReplacedForNothing", 60, {_SPURIOUS: "0x50 1x20"}, {_SPURIOUS: "0x70"}),
     Story(
         "LWSPodsOnLostNodes",
