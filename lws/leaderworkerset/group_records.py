@@ -31,8 +31,10 @@ _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Leader and workers of a group, each as 8 hexadecimal digits of a hash of their UIDs. The record is
-    stored as `leader-workers`. Different UIDs have the same hash with a probability of 2^-32.
+    """Leader and workers of a group; stored as `leader-workers`, each 8 hexadecimal digits.
+    workers: a hash of the UIDs of the workers, or a mark. leader: a hash of the UID of the leader and of
+    `workers`, so that the record no longer belongs to the leader if either part was edited. Different UIDs
+    have the same hash with a probability of 2^-32.
     """
 
     leader: str
@@ -41,10 +43,21 @@ class Members:
     @classmethod
     def of(cls, leader_uid: str, worker_uids: Iterable[str]) -> Members:
         """Return the members with these UIDs. worker_uids: in any order; empty in a group of size 1."""
-        return cls(_hash(leader_uid), _hash(",".join(sorted(worker_uids))))
+        return cls.sealed(leader_uid, _hash(",".join(sorted(worker_uids))))
+
+    @classmethod
+    def sealed(cls, leader_uid: str, workers: str) -> Members:
+        """Return the record of a leader. workers: the hash of its workers, or a mark."""
+        return cls(_hash(f"{leader_uid}-{workers}"), workers)
 
     def __str__(self) -> str:
         return f"{self.leader}-{self.workers}"
+
+    def belongs_to(self, leader_uid: str) -> bool:
+        """Return whether the record was written for this leader and not edited. Earlier releases hashed only
+        the UID of the leader; their records are kept, so that an upgrade writes no status.
+        """
+        return self == Members.sealed(leader_uid, self.workers) or self.leader == _hash(leader_uid)
 
 
 def recorded_members(lws: Object, index: int) -> Members | None:
@@ -82,7 +95,7 @@ def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, 
     current: dict[int, Members] = {}
     for group in snapshot.groups:
         uid, before = group.uid, _members(stored.get(str(group.index)))
-        if before is not None and before.leader == _hash(uid):
+        if before is not None and before.belongs_to(uid):
             current[group.index] = before
         elif group.index in ready and group.is_complete:
             current[group.index] = Members.of(uid, group.worker_uids)
@@ -178,14 +191,14 @@ def is_used_up(limit: int | None, restarts: Restarts) -> bool:
 def mark_of(lws: Object, index: int, leader: Object) -> str:
     """Return DELETING or KEPT if the group's record has this mark for exactly this leader pod, else ""."""
     members = recorded_members(lws, index)
-    if members is None or members.leader != _hash(uid_of(leader)):
+    if members is None or not members.belongs_to(uid_of(leader)):
         return ""
     return members.workers if members.workers in (DELETING, KEPT) else ""
 
 
 def record_patch(index: int, leader: Object, restarts: Restarts | None, mark: str) -> dict[str, Any]:
     """Return the status patch that marks a leader's group. restarts: the new record; None if not counted."""
-    marked = Members(_hash(uid_of(leader)), mark)
+    marked = Members.sealed(uid_of(leader), mark)
     record = {"restarts": {str(index): str(restarts)}} if restarts is not None else {}
     return {**record, "members": {str(index): str(marked)}}
 

@@ -183,5 +183,6 @@ def _are_recorded(group: GroupSnapshot, workers: tuple[Object, ...]) -> bool:
     recorded = recorded_members(group.lws, group_number(group.leader))
     if recorded is None:
         return True
-    current = Members.of(group.leader["metadata"]["uid"], [pod["metadata"]["uid"] for pod in workers])
-    return recorded.leader != current.leader or recorded.workers == current.workers
+    uid = group.leader["metadata"]["uid"]
+    current = Members.of(uid, [pod["metadata"]["uid"] for pod in workers])
+    return not recorded.belongs_to(uid) or recorded.workers == current.workers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -350,7 +351,9 @@ def members_in(snapshot: GroupSnapshot, *workers: str) -> str:
     return str(Members.of(snapshot.leader["metadata"]["uid"], workers or uids(snapshot)))
 
 
-LEADER_HASH = Members.of("uid-of-pod-demo-0", ()).leader
+def of_an_earlier_release(workers: str) -> str:
+    """Return a record of the leader as earlier releases wrote it, without a hash of both parts."""
+    return f"{hashlib.sha256(b'uid-of-pod-demo-0').hexdigest()[:8]}-{workers}"
 
 
 @pytest.mark.parametrize("policy", [ON_RESTART, AFTER_START, NONE])
@@ -385,10 +388,10 @@ def test_a_worker_evicted_before_the_first_pass_is_not_a_failure() -> None:
         pytest.param(with_members(group(), None), id="nothing"),
         pytest.param(with_members(group(), members_in(group(), "other"), index="1"), id="another group"),
         pytest.param(with_members(group(), f"{'0' * 8}-{'1' * 8}"), id="a former leader"),
-        pytest.param(with_members(group(), f"{LEADER_HASH}-"), id="truncated"),
-        pytest.param(with_members(group(), f"{LEADER_HASH}-XXXXXXXX"), id="no hash"),
-        pytest.param(with_members(group(), f"{LEADER_HASH}-{'1' * 8} "), id="trailing text"),
-        pytest.param(with_members(group(), [f"{LEADER_HASH}-{'1' * 8}"]), id="a list"),
+        pytest.param(with_members(group(), of_an_earlier_release("")), id="truncated"),
+        pytest.param(with_members(group(), of_an_earlier_release("XXXXXXXX")), id="no hash"),
+        pytest.param(with_members(group(), of_an_earlier_release("11111111 ")), id="trailing text"),
+        pytest.param(with_members(group(), [of_an_earlier_release("11111111")]), id="a list"),
         pytest.param(with_members(group(), {"0": 7, "x": "y"}), id="numbers"),
         pytest.param(replace(group(), lws={**group().lws, "status": None}), id="no status"),
         pytest.param(with_members(group(workers=({},)), members_in(group())), id="a worker is missing"),
@@ -414,10 +417,26 @@ def test_missing_invalid_or_foreign_members_restart_nothing(snapshot: GroupSnaps
 
 def test_a_decision_to_delete_a_leader_is_kept() -> None:
     for mark in (DELETING, KEPT):
-        marked = with_members(group(), f"{LEADER_HASH}-{mark}")
-        assert incident_of(marked, 3) == Incident("demo-0", "its group had failed before")
-        assert incident_of(replace(marked, leader=make_leader_pod(uid="u-new")), 3) is None
-        assert incident_of(with_members(group(NONE), f"{LEADER_HASH}-{mark}"), 3) is None
+        for record in (str(Members.sealed("uid-of-pod-demo-0", mark)), of_an_earlier_release(mark)):
+            marked = with_members(group(), record)
+            assert incident_of(marked, 3) == Incident("demo-0", "its group had failed before")
+            assert incident_of(replace(marked, leader=make_leader_pod(uid="u-new")), 3) is None
+            assert incident_of(with_members(group(NONE), record), 3) is None
+
+
+@pytest.mark.parametrize("workers", ["deadbeef", DELETING, KEPT])
+def test_an_edited_record_restarts_nothing(workers: str) -> None:
+    leader, recorded = members_in(group()).split("-")
+    assert incident_of(with_members(group(), f"{leader}-{workers}"), 3) is None
+    assert incident_of(with_members(group(), f"{workers}-{recorded}"), 3) is None
+
+
+def test_records_of_earlier_releases_show_replaced_workers() -> None:
+    snapshot = group()
+    _, same = members_in(snapshot).split("-")
+    _, other = members_in(snapshot, "u-before", "u-other").split("-")
+    assert incident_of(with_members(snapshot, of_an_earlier_release(same)), 3) is None
+    assert incident_of(with_members(snapshot, of_an_earlier_release(other)), 3) is not None
 
 
 def test_observed_replacements_of_other_pods_are_ignored() -> None:

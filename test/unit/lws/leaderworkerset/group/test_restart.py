@@ -40,7 +40,6 @@ KILLED = {
         ]
     }
 }
-LEADER_HASH = Members.of("uid-of-pod-demo-1", ()).leader
 WHY = "container main exited with code 137 (OOMKilled) and was restarted"
 
 
@@ -53,8 +52,12 @@ def group(status: dict[str, Any] | None = None, *, ready: bool = True, **spec: A
     return GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, worker_pods=(pod,))
 
 
+def marked(mark: str) -> str:
+    return str(Members.sealed("uid-of-pod-demo-1", mark))
+
+
 def status_with_restarts(text: str, mark: str = "") -> dict[str, Any]:
-    members = {"members": {"1": f"{LEADER_HASH}-{mark}"}} if mark else {}
+    members = {"members": {"1": marked(mark)}} if mark else {}
     return {"restarts": {"1": text}, **members}
 
 
@@ -89,7 +92,7 @@ def test_the_restart_is_recorded_before_the_leader_is_deleted() -> None:
     planned = decided(snapshot)
     assert records_in(planned) == {
         "restarts": {"1": f"1.1.{THEN}.{KEY}"},
-        "members": {"1": f"{LEADER_HASH}-{DELETING}"},
+        "members": {"1": marked(DELETING)},
     }
     delete, workers = planned.sequences[0][1:]
     assert isinstance(delete, Delete) and isinstance(workers, Delete)
@@ -158,11 +161,11 @@ def test_the_note_does_not_change_during_the_backoff() -> None:
 
 def test_a_replaced_worker_is_evaluated_after_its_start() -> None:
     for policy, status, waits in (
-        ("RecreateGroupAfterStart", {"members": {"1": f"{LEADER_HASH}-12345678"}}, True),
+        ("RecreateGroupAfterStart", {"members": {"1": marked("12345678")}}, True),
         ("RecreateGroupAfterStart", {"members": {"1": "garbled"}}, False),
-        ("RecreateGroupAfterStart", {"members": {"1": f"{LEADER_HASH}-{KEPT}"}}, False),
+        ("RecreateGroupAfterStart", {"members": {"1": marked(KEPT)}}, False),
         ("RecreateGroupAfterStart", {}, False),
-        ("None", {"members": {"1": f"{LEADER_HASH}-12345678"}}, False),
+        ("None", {"members": {"1": marked("12345678")}}, False),
     ):
         started = group(status, template={"restartPolicy": policy})
         pod = make_worker_pod(dict(started.worker_statefulset or {}), phase="Pending")
@@ -182,7 +185,7 @@ def test_a_group_without_remaining_restarts_is_kept() -> None:
     assert isinstance(merge, Merge) and merge.subresource == "status"
     assert merge.patch["status"] == {
         "restarts": {"1": f"3.3.{THEN}.{KEY}"},
-        "members": {"1": f"{LEADER_HASH}-{KEPT}"},
+        "members": {"1": marked(KEPT)},
     }
     (event,) = merge.announce
     assert (event.type, event.reason) == ("Warning", "GroupFailed")
@@ -216,7 +219,7 @@ def test_an_exhausted_group_restarts_again(stored: dict[str, Any], limit: int | 
     spec = {} if limit is None else {"maxGroupRestarts": limit}
     records = records_in(decided(group(stored, **spec)))
     assert records["restarts"]["1"].startswith(f"{count}.")
-    assert records["members"] == {"1": f"{LEADER_HASH}-{DELETING}"}
+    assert records["members"] == {"1": marked(DELETING)}
 
 
 def test_limit_0() -> None:
@@ -228,7 +231,7 @@ def test_limit_0() -> None:
 # --- Evictions, preemptions, drains -------------------------------------------------------------------------
 
 BY_API = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-NO_FAILURE = {"members": {"1": f"{LEADER_HASH}-{DELETING}"}}
+NO_FAILURE = {"members": {"1": marked(DELETING)}}
 
 
 def evicted(snapshot: GroupSnapshot) -> GroupSnapshot:
@@ -264,14 +267,14 @@ def test_a_group_kept_for_diagnosis_is_kept_after_an_eviction() -> None:
 
 
 def test_a_failed_deletion_is_retried_unchanged() -> None:
-    planned = decided(evicted(group({"members": {"1": f"{LEADER_HASH}-{DELETING}"}})))
+    planned = decided(evicted(group({"members": {"1": marked(DELETING)}})))
     ((delete, workers),) = planned.sequences
     assert isinstance(delete, Delete) and isinstance(workers, Delete)
 
 
 def test_consequences_of_an_eviction_are_not_counted_after_a_manager_restart() -> None:
     """The former manager recorded the restart, and ended before it executed it."""
-    before = group({"members": {"1": f"{LEADER_HASH}-{DELETING}"}})
+    before = group({"members": {"1": marked(DELETING)}})
     planned = decided(replace(before, worker_pods=(make_worker_pod(dict(before.worker_statefulset or {})),)))
     ((delete, workers),) = planned.sequences
     assert isinstance(delete, Delete) and isinstance(workers, Delete)
@@ -459,8 +462,8 @@ def test_disruptions_are_not_in_upstream_counts() -> None:
 
 def test_the_count_is_raised_once_for_a_failed_deletion() -> None:
     snapshot = counted(f'{{"{KEY}/1":1}}', maxGroupRestarts=1)
-    marked = {**snapshot.lws, "status": {"members": {"1": f"{LEADER_HASH}-{DELETING}"}}}
-    ((delete, _),) = decided(replace(snapshot, lws=marked)).sequences
+    recorded = {**snapshot.lws, "status": {"members": {"1": marked(DELETING)}}}
+    ((delete, _),) = decided(replace(snapshot, lws=recorded)).sequences
     assert isinstance(delete, Delete) and delete.announce[0].reason == "RecreateGroup"
 
 

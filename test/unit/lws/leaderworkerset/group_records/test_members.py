@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
@@ -97,6 +98,21 @@ def test_members_are_recorded_when_the_group_is_first_complete(
     members = {"0": str(stored)} if stored is not None else None
     lws = a_set(members, policy) if policy else a_set(members)
     assert current_members(SetSnapshot(lws, NOW, groups=(now,)), {0} if ready else set()) == expected
+
+
+def test_records_of_earlier_releases_are_kept_as_they_are() -> None:
+    """Otherwise, an upgrade would write every status."""
+    stored = f"{hashlib.sha256(b'l').hexdigest()[:8]}-{FIRST.workers}"
+    for now in (group(), group("l", "a", "c")):
+        current = current_members(SetSnapshot(a_set({"0": stored}), NOW, groups=(now,)), {0})
+        assert {index: str(members) for index, members in current.items()} == {0: stored}
+
+
+def test_an_edited_record_is_written_again() -> None:
+    for edited in (f"{FIRST.leader}-{OTHER.workers}", f"{OTHER.leader}-{FIRST.workers}"):
+        lws = a_set({"0": edited})
+        assert current_members(SetSnapshot(lws, NOW, groups=(group(),)), {0}) == {0: FIRST}
+        assert current_members(SetSnapshot(lws, NOW, groups=(group(),)), ()) == {}
 
 
 def test_members_of_deleted_groups_are_removed() -> None:

@@ -172,7 +172,7 @@ def test_workers_are_deleted_only_with_their_leader() -> None:
 def test_a_group_kept_for_diagnosis_is_not_deleted() -> None:
     snapshot = returning(None, "demo-0-1", "demo-1")
     lws = make_set(size=3, maxGroupRestarts=0, annotations={NODE_RETURN_ANNOTATION: "Required"})
-    members = {"0": f"{Members.of('uid-of-pod-demo-0', ()).leader}-{KEPT}"}
+    members = {"0": str(Members.sealed("uid-of-pod-demo-0", KEPT))}
     after_failure = replace(snapshot, lws={**lws, "status": {"members": members}})
     assert deletions(after_failure) == [["Pod demo-1", "StatefulSet demo-1"]]
 
