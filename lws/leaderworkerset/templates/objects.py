@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.kube.metadata import annotations_of, child_metadata, copied, inherited, labels_of, name_of
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.scheduling import template_annotations
 from lws.leaderworkerset.spec import SetSpec
@@ -30,6 +31,8 @@ from lws_api.leaderworkerset.v1 import (
     ROLE_LABEL,
     SIZE_ANNOTATION,
     SUBDOMAIN_POLICY_ANNOTATION,
+    SUBGROUP_POLICY_TYPE_ANNOTATION,
+    SUBGROUP_SIZE_ANNOTATION,
     WORKER_INDEX_LABEL,
     SubdomainPolicy,
 )
@@ -132,6 +135,8 @@ def _leader_pod_template(spec: SetSpec, key: str, stored: Object | None) -> dict
     stored_annotations = annotations_of(value_at(stored or {}, ("spec", "template")) or {})
     if POD_TERMINATION_POLICY_ANNOTATION in stored_annotations:
         annotations[POD_TERMINATION_POLICY_ANNOTATION] = stored_annotations[POD_TERMINATION_POLICY_ANNOTATION]
+    if _lacks_policy_type(spec, stored_annotations):
+        del annotations[SUBGROUP_POLICY_TYPE_ANNOTATION]
     labels = {WORKER_INDEX_LABEL: "0", NAME_LABEL: name_of(spec.lws), REVISION_LABEL: key}
     template = decorated(spec.leader_template, labels, annotations)
     if selects_by_group(spec.placement):
@@ -141,6 +146,17 @@ def _leader_pod_template(spec: SetSpec, key: str, stored: Object | None) -> dict
         gates = [*(pod.get("schedulingGates") or ()), {"name": PLACEMENT_GATE}]
         template["spec"] = {**pod, "schedulingGates": gates}
     return template
+
+
+def _lacks_policy_type(spec: SetSpec, stored: Mapping[str, str]) -> bool:
+    """Return whether the stored template has subgroups without a type, and these mean the default. The CRD
+    adds the default to sets from before the field existed; in the template, it would restart their pods.
+    stored: the annotations of the stored template.
+    """
+    has_type = SUBGROUP_POLICY_TYPE_ANNOTATION in {**annotations_of(spec.leader_template), **stored}
+    default = fields.SUB_GROUP_POLICY_TYPE.stored_default
+    is_default = spec.subgroup_annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION) == default
+    return SUBGROUP_SIZE_ANNOTATION in stored and not has_type and is_default
 
 
 def decorated(

@@ -27,6 +27,8 @@ from lws_api.leaderworkerset.v1 import (
     ROLE_LABEL,
     SIZE_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_POLICY_TYPE_ANNOTATION,
+    SUBGROUP_SIZE_ANNOTATION,
     WORKER_INDEX_LABEL,
 )
 from test.unit.builders import make_pod_template, make_set
@@ -172,6 +174,35 @@ def test_the_termination_policy_is_in_a_template_only_if_upstream_wrote_it(
         stored["spec"]["template"]["metadata"]["annotations"][POD_TERMINATION_POLICY_ANNOTATION] = "Default"
         annotations = build(stored)["spec"]["template"]["metadata"]["annotations"]
         assert annotations[POD_TERMINATION_POLICY_ANNOTATION] == "Default"
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "expected"),
+    [
+        pytest.param({}, {}, None, id="no type"),
+        pytest.param({"subGroupPolicyType": "LeaderWorker"}, {}, None, id="the default"),
+        pytest.param({"subGroupPolicyType": "LeaderExcluded"}, {}, "LeaderExcluded", id="another type"),
+        pytest.param(
+            {"subGroupPolicyType": "LeaderWorker"},
+            {SUBGROUP_POLICY_TYPE_ANNOTATION: "LeaderExcluded"},
+            "LeaderWorker",
+            id="an annotation of the user",
+        ),
+    ],
+)
+@pytest.mark.parametrize("key", ["k1", "k2"])
+def test_the_default_type_of_subgroups_is_not_added_to_a_template_without_a_type(
+    policy: dict[str, str], own: dict[str, str], expected: str | None, key: str
+) -> None:
+    """The next revision lacks it, too: otherwise pods would be outdated after a rollback."""
+    former = make_set(size=4, template={"subGroupPolicy": {"subGroupSize": 2}})
+    stored = build_leader_statefulset(SetSpec.of(former), "k1", UPDATE)
+    lws = make_set(size=4, template={"subGroupPolicy": {"subGroupSize": 2, **policy}})
+    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = {"annotations": own}
+    built = build_leader_statefulset(SetSpec.of(lws), key, UPDATE, stored)
+    annotations = built["spec"]["template"]["metadata"]["annotations"]
+    assert annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION) == expected
+    assert annotations[SUBGROUP_SIZE_ANNOTATION] == "2"
 
 
 def test_our_labels_and_annotations_take_precedence_and_others_are_kept() -> None:
