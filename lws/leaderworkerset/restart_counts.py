@@ -5,6 +5,7 @@ of the set, and the mark and finalizer of groups that have exhausted the budget.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -114,13 +115,10 @@ class Counts:
 
     def inherited(self, keys: Iterable[str]) -> dict[str, str]:
         """Return, by key of each new group, the key of the free count of its revision that it inherits."""
-        free, inherited = list(self.free), {}
-        for key in keys:
-            former = next((candidate for candidate in free if _revision(candidate) == _revision(key)), None)
-            if former is not None and key not in self.stored:
-                free.remove(former)
-                inherited[key] = former
-        return inherited
+        free = {revision: iter(counted) for revision, counted in _by_revision(self.free).items()}
+        new = (key for key in keys if key not in self.stored)
+        formers = ((key, next(free.get(_revision(key), iter(())), None)) for key in new)
+        return {key: former for key, former in formers if former is not None}
 
     def hand_on(
         self, lws: Object, inherited: Mapping[str, str], released: Collection[str], spare: int, only: str
@@ -133,13 +131,20 @@ class Counts:
         """
         counts = dict(self.stored)
         counts |= {key: counts.pop(former) for key, former in inherited.items()}
-        free = [key for key in self.free if key in counts]
         dropped = {*released, *(key for key in counts if only not in ("", _revision(key)))}
-        for revision in {_revision(key) for key in free}:
-            dropped.update([key for key in free if _revision(key) == revision][spare:])
+        for free in _by_revision(key for key in self.free if key in counts).values():
+            dropped.update(free[spare:])
         counts = {key: count for key, count in counts.items() if key not in dropped}
         why = "new groups inherit the counts of the groups that they replace; unused counts are removed"
         return _merge(lws, counts, why) if counts != self.stored else None
+
+
+def _by_revision(keys: Iterable[str]) -> dict[str, list[str]]:
+    """Return the keys of each revision, in the given order. Users can write any number of revisions."""
+    grouped: dict[str, list[str]] = defaultdict(list)
+    for key in keys:
+        grouped[_revision(key)].append(key)
+    return grouped
 
 
 def _revision(key: str) -> str:

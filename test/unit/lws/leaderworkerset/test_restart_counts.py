@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -215,6 +216,16 @@ def test_counts_are_inherited_kept_or_removed(
     text = written(merge)
     assert json.loads(text or "{}") == {f"r/{name * 40}": count for name, count in after.items()}
     assert text is None or after
+
+
+def test_counts_of_many_revisions_are_handed_on_in_linear_time() -> None:
+    """Users can write the annotation, and all passes share one event loop."""
+    lws = counted(json.dumps({f"{number}/x": 0 for number in range(5000)}))
+    begun = time.process_time()
+    counts = Counts.of(lws, set())
+    assert counts.inherited(f"r/{number}" for number in range(5000)) == {}
+    assert counts.hand_on(lws, {}, [], 1, "") is None
+    assert time.process_time() - begun < 1.0, "comparing each revision with each key takes several seconds"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"r/x":-1}', '{"r/x":"1"}'])
