@@ -58,7 +58,7 @@ def disruption_limit(spec: SetSpec) -> int | None:
         return None
     if requested is None:
         return 1 if replicas > 1 else None
-    limit = max(0, quantities.scaled(requested, replicas, round_up=False))
+    limit = min(quantities.INT32, max(0, quantities.scaled(requested, replicas, round_up=False)))
     if limit > 0 or isinstance(requested, int) or quantities.scaled(requested, 100, round_up=False) == 0:
         return limit
     return 1 if replicas > 1 else None

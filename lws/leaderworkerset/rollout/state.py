@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from lws.kube.quantities import INT32
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderDeployment, LeaderStatefulSet
 from lws.leaderworkerset.spec import SetSpec, StartWaves
@@ -308,8 +309,8 @@ def rollout_budget(spec: SetSpec) -> Budget:
 
 
 def statefulset_max_unavailable(spec: SetSpec) -> int:
-    """Return `maxUnavailable` of the StatefulSet: at least 1 (StatefulSet API), the surge included."""
-    return max(1, (spec.unavailable_groups or 0) + (spec.surge_groups or 0))
+    """Return `maxUnavailable` of the StatefulSet: from 1 to the largest int32, the surge included."""
+    return min(INT32, max(1, (spec.unavailable_groups or 0) + (spec.surge_groups or 0)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.kube.metadata import annotations_of, child_metadata, copied, inherited, labels_of, name_of
+from lws.kube.quantities import INT32
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.scheduling import template_annotations
@@ -110,12 +111,20 @@ def build_leader_deployment(
             "selector": {"matchLabels": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"}},
             "strategy": {
                 "type": "RollingUpdate",
-                "rollingUpdate": {"maxUnavailable": spec.max_unavailable, "maxSurge": spec.max_surge},
+                "rollingUpdate": {
+                    "maxUnavailable": _storable(spec.max_unavailable),
+                    "maxSurge": _storable(spec.max_surge),
+                },
             },
             "template": template,
             **({"paused": True} if is_paused else {}),
         },
     }
+
+
+def _storable(amount: int | str) -> int | str:
+    """Return an amount as a Deployment can store it: the CRD of sets has no upper limit for numbers."""
+    return min(amount, INT32) if isinstance(amount, int) else amount
 
 
 def _leaders_metadata(spec: SetSpec, key: str, role: Mapping[str, str]) -> dict[str, Any]:

@@ -56,6 +56,13 @@ def test_the_deployment_has_the_expected_fields() -> None:
     assert template["spec"]["readinessGates"] == [{"conditionType": GROUP_READY_CONDITION}]
 
 
+def test_amounts_beyond_int32_are_written_as_the_largest_int32() -> None:
+    """The CRD has no upper limit for them, but the API server rejects a Deployment with a larger number."""
+    lws = make_hash_set(max_surge=2**31, max_unavailable=3_000_000_000)
+    strategy = build_leader_deployment(SetSpec.of(lws), "k1", is_paused=False)["spec"]["strategy"]
+    assert strategy["rollingUpdate"] == {"maxUnavailable": 2**31 - 1, "maxSurge": 2**31 - 1}
+
+
 async def test_a_new_set_is_announced_by_events() -> None:
     world = HashCluster(make_hash_set())
     planned = plan(await world.observed())

@@ -53,6 +53,7 @@ def a_set(replicas: int = 3, size: int = 2, **budget: Any) -> dict[str, Any]:
         pytest.param("25%", 1, None, id="no budget for a percentage with 1 replica"),
         pytest.param("100%", 1, 1, id="100% with 1 replica"),
         pytest.param(-1, 3, 0, id="a negative number counts as 0"),
+        pytest.param(2**31, 3, 2**31 - 1, id="at most the largest int32"),
     ],
 )
 def test_disruption_limit(max_unavailable_groups: Any, replicas: int, limit: int | None) -> None:

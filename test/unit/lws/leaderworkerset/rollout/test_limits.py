@@ -20,6 +20,7 @@ from test.unit.builders import make_set
         pytest.param(1, 1, 1, Budget(0, 1), 2, id="a set of one keeps its group"),
         pytest.param(3, "10%", 0, Budget(1, 0), 1, id="nothing at all acts as one"),
         pytest.param(2, 0, 8, Budget(0, 2), 2, id="no more surge than groups"),
+        pytest.param(2, 2**31 - 1, 1, Budget(1, 1), 2**31 - 1, id="at most the largest int32"),
     ],
 )
 def test_limits(replicas: int, unavailable: Any, surge: Any, budget: Budget, max_unavailable: int) -> None:
