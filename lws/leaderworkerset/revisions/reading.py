@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 from lws.history import revision as history
 from lws.history.revision import age, read
@@ -83,57 +85,104 @@ def identified(revisions: Iterable[Recorded], carried: Callable[[], Collection[s
     and of recreated leaders; only called if a key is uncertain.
     """
     parsed = tuple(revisions)
-    if all(map(_is_certain, parsed)):
+    uncertain = [revision for revision in parsed if not _is_certain(revision)]
+    if not uncertain:
         return parsed
-    keys = carried()
-    return tuple(
-        revision if _is_certain(revision) else _identified(revision, parsed, keys) for revision in parsed
-    )
+    claims = _Claims.of(parsed, uncertain, carried())
+    return tuple(revision if _is_certain(revision) else _identified(revision, claims) for revision in parsed)
 
 
 def _is_certain(revision: Recorded) -> bool:
     return bool(revision.broken) or revision.is_sealed or revision.key == _hash_of(revision)
 
 
-def _identified(revision: Recorded, parsed: Collection[Recorded], carried: Collection[str]) -> Recorded:
-    others = [other for other in parsed if other is not revision and not other.broken]
-    certain = [other for other in others if _is_certain(other)]
+_Content: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """Which usable revisions claim which keys. The tables have only the labels of uncertain revisions as
+    keys, and a lookup takes the same time for any number of revisions.
+
+    carried: as in `identified`. certain: the keys of certain revisions. holders: the contents of the
+    revisions that have the key; if the key of a revision is uncertain, its hash counts as its key. labelled:
+    the contents of the uncertain revisions that have the key as their label. newest: of those whose hash is
+    the key of no object, the ages and contents of the two newest with different contents.
+    """
+
+    carried: Collection[str]
+    certain: Collection[str]
+    holders: Mapping[str, Collection[_Content]]
+    labelled: Mapping[str, Collection[_Content]]
+    newest: Mapping[str, Collection[tuple[_Content, tuple[int, str, str]]]]
+
+    @classmethod
+    def of(
+        cls, parsed: Iterable[Recorded], uncertain: Iterable[Recorded], carried: Collection[str]
+    ) -> _Claims:
+        certain = [revision for revision in parsed if not revision.broken and _is_certain(revision)]
+        by_label, holders = defaultdict[str, list[Recorded]](list), defaultdict[str, set[_Content]](set)
+        for revision in uncertain:
+            by_label[revision.key].append(revision)
+        keyed = [(revision.key, revision) for revision in certain]
+        keyed += [(_hash_of(revision), revision) for revision in uncertain]
+        for key, revision in keyed:
+            if key in by_label:
+                holders[key].add(_content_of(revision))
+        return cls(
+            carried,
+            frozenset(revision.key for revision in certain),
+            holders,
+            {key: set(map(_content_of, revisions)) for key, revisions in by_label.items() if key},
+            {key: _newest(revisions, carried) for key, revisions in by_label.items() if key},
+        )
+
+
+def _newest(
+    revisions: Iterable[Recorded], carried: Collection[str]
+) -> list[tuple[_Content, tuple[int, str, str]]]:
+    ages = {
+        _content_of(revision): age(revision)
+        for revision in sorted(revisions, key=age)
+        if _hash_of(revision) not in carried
+    }
+    return sorted(ages.items(), key=itemgetter(1))[-2:]
+
+
+def _identified(revision: Recorded, claims: _Claims) -> Recorded:
+    key = _hash_of(revision)
     # The hash of the data is the key of running objects, and no other revision certainly has that key.
-    is_running = _hash_of(revision) in carried and all(other.key != _hash_of(revision) for other in certain)
-    has_it = any(_has_that_key(other, revision) for other in others) or _gives_way(revision, others, carried)
-    if is_running or has_it:
-        return replace(revision, key=_hash_of(revision))
+    is_running = key in claims.carried and key not in claims.certain
+    if is_running or _is_of_another(revision, claims) or _gives_way(revision, claims):
+        return replace(revision, key=key)
     if revision.key:
         return revision
     why = f"has no label {REVISION_LABEL}: nothing shows which pods were created from it"
     return replace(revision, broken=f"ControllerRevision {revision.name} {why}")
 
 
-def _has_that_key(other: Recorded, revision: Recorded) -> bool:
-    """Return whether the label of `revision` is the key of `other`, which has other content. If the key of
-    `other` is uncertain, its hash is compared instead.
-    """
-    key = other.key if _is_certain(other) else _hash_of(other)
-    return key == revision.key and _is_unlike(other, revision)
+def _is_of_another(revision: Recorded, claims: _Claims) -> bool:
+    """Return whether the label of the revision is the key of another one, which has other content."""
+    content = _content_of(revision)
+    return any(other != content for other in claims.holders.get(revision.key, ()))
 
 
-def _gives_way(revision: Recorded, others: Iterable[Recorded], carried: Collection[str]) -> bool:
+def _gives_way(revision: Recorded, claims: _Claims) -> bool:
     """Return whether the label of `revision` rather belongs to a rival with the same label and other content.
     If no object has the label as its key, `revision` gives way to any rival. Otherwise it gives way to a
     newer rival whose hash is the key of no object: it was recorded for pods with the key in its label.
     """
-    rivals = [
-        other
-        for other in others
-        if other.key == revision.key and revision.key and _is_unlike(other, revision)
-    ]
-    if rivals and revision.key not in carried:
+    content = _content_of(revision)
+    has_rival = any(other != content for other in claims.labelled.get(revision.key, ()))
+    if has_rival and revision.key not in claims.carried:
         return True
-    return any(_hash_of(other) not in carried and age(other) > age(revision) for other in rivals)
+    return any(
+        other != content and newest > age(revision) for other, newest in claims.newest.get(revision.key, ())
+    )
 
 
-def _is_unlike(other: Recorded, revision: Recorded) -> bool:
-    return (other.record.form, other.record.topology) != (revision.record.form, revision.record.topology)
+def _content_of(revision: Recorded) -> _Content:
+    return revision.record.form, serialised(revision.record.topology)
 
 
 def _hash_of(revision: Recorded) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -73,3 +74,16 @@ def test_an_edited_label_gives_no_group_another_template(
 def test_a_revision_with_an_unknown_key_is_broken() -> None:
     (revision,) = identified([unsealed(A, 1, "")], lambda: ["of another template"])
     assert "nothing shows which pods were created from it" in revision.broken
+
+
+@pytest.mark.parametrize("carried", [[], ["garbage"]], ids=["no object has the key", "an object has it"])
+def test_many_edited_labels_are_identified_in_linear_time(carried: list[str]) -> None:
+    """Anyone who may write ControllerRevisions in the namespace could otherwise block all passes."""
+    parsed = [unsealed(make_set(image=f"app:{number}"), number, "garbage") for number in range(1, 301)]
+    begun = time.process_time()
+    assert all(revision.key == hashed(revision) for revision in identified(parsed, lambda: carried)[:-1])
+    assert time.process_time() - begun < 0.4, "comparing each revision with each other takes a second"
+
+
+def hashed(revision: Recorded) -> str:
+    return FORMAT.fingerprint_in(revision.name)
