@@ -39,6 +39,7 @@ from lws.leaderworkerset.assessment.ownership import (
 )
 from lws.leaderworkerset.children.services import build_group_service
 from lws.leaderworkerset.children.workload import drift_of
+from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.group.exhaustion import (
     Abandoned,
     plan_abandoned,
@@ -126,7 +127,7 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     restart = plan_restart(group, restored.size) or Plan()
     if _deletes(restart):
         return restart
-    if (recreation := _plan_foreign_workers(group)) is not None:
+    if (recreation := _plan_foreign_workers(group, restored)) is not None:
         return recreation
     scheduled = group.scheduled
     gang = _plan_gang(group, restored) if scheduled is None else _plan_pod_groups(group, scheduled, restored)
@@ -224,14 +225,15 @@ def _pod_group_repairs(group: GroupSnapshot, stored: Object, intent: Object) -> 
     return {}
 
 
-def _plan_foreign_workers(group: GroupSnapshot) -> Plan | None:
+def _plan_foreign_workers(group: GroupSnapshot, restored: SetSpec) -> Plan | None:
     """Recreate a gang whose workers were created for the previous leader. Such workers do not join the
-    PodGroup of this leader, which waits for them.
+    PodGroup of this leader, which waits for them. Workers never join it if their template names another.
     """
     leader, workers = group.leader, group.own_workers
     if group.scheduled is None or workers is None or node_of(leader) or not are_groups_gangs(group.lws):
         return None
-    expected = pod_group_of_workers(group.lws, leader)
+    has_own = value_at(restored.worker_template, ("spec", "schedulingGroup"))
+    expected = "" if has_own else pod_group_of_workers(group.lws, leader)
     if not expected or all(pod_group_name_in(pod) == expected for pod in group.worker_pods):
         return None
     note = (

@@ -683,6 +683,17 @@ def test_workers_of_a_former_leader_never_join_a_gang(
         assert [event.reason for event in actions_of(planned)[0].announce] == ["RecreateGroup"]
 
 
+def test_workers_that_name_a_pod_group_of_their_own_are_not_recreated() -> None:
+    """Admission rejects such a template. New workers would name the same PodGroup."""
+    own, lws = {"schedulingGroup": {"podGroupName": "mine"}}, a_set(GROUPS)
+    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"] |= own
+    leader = leader_of(lws)
+    workers = make_worker_statefulset(leader)
+    pods = tuple({**make_worker_pod(workers, index), "spec": own} for index in (1, 2))
+    planned = plan_group(group_of(lws, leader, worker_statefulset=workers, worker_pods=pods))
+    assert "Delete Pod" not in summary_of(planned)
+
+
 @pytest.mark.parametrize("garbage", [1, "x", [1], {"a": 1}, {"replica": 5}, {"schedulingPolicy": [1]}, True])
 def test_no_stored_value_stops_a_pass(garbage: Any) -> None:
     lws = a_set(garbage)
