@@ -19,8 +19,10 @@ from lws.leaderworkerset.revisions.encoding import (
     canonical_text,
     equality_form,
     equality_tree,
+    key_at,
     key_of,
     serialised,
+    text_hash,
 )
 from lws.leaderworkerset.spec import (
     PLACEMENT_ANNOTATIONS,
@@ -66,7 +68,11 @@ class Record:
 
     def key_at(self, probe: int) -> str:
         """Return the revision key after that many collisions."""
-        return key_of(self.text, probe)
+        return key_at(self._hash, probe)
+
+    @cached_property
+    def _hash(self) -> int:
+        return text_hash(self.text)
 
 
 Recorded: TypeAlias = Revision[Record]

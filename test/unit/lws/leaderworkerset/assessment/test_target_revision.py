@@ -228,7 +228,7 @@ def test_the_key_of_a_foreign_statefulset_is_ignored(ownership: Ownership) -> No
 
 def have_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give all templates the same hash."""
-    monkeypatch.setattr(history, "key_of", lambda text, probe=0: f"same{probe or ''}")
+    monkeypatch.setattr(history, "key_at", lambda hashed, probe: f"same{probe or ''}")
     monkeypatch.setattr(reading, "keys_of", lambda text: (f"same{probe or ''}" for probe in count()))
 
 

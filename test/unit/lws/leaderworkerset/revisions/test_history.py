@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from typing import Any
 
 import pytest
@@ -305,6 +306,15 @@ def test_two_templates_with_one_hash_get_two_keys() -> None:
     second = parse({**make_stored(colliding, 2), "metadata": {**built["metadata"], "uid": "u"}})
     assert recognise(record(colliding), [recorded, second]) is second
     assert chosen_key(first, recorded, second) == recorded.key
+
+
+def test_further_keys_of_a_large_record_are_found_without_hashing_it_again() -> None:
+    """A set can have many revisions whose keys are taken."""
+    large = record(make_collision("x" * 100_000))
+    begun = time.process_time()
+    assert large.key == large.key_at(0) == key_of(large.text)
+    assert len({large.key_at(probe) for probe in range(50)}) == 50
+    assert time.process_time() - begun < 0.4, "hashing the text each time takes more than a second"
 
 
 @pytest.mark.parametrize(
