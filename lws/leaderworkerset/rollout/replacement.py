@@ -187,8 +187,10 @@ def max_groups_with_nodes(
     """Return the maximum number of groups that may hold nodes at a time."""
     if not all([leader.is_current for leader in leaders] + [group.is_current for group in teardowns]):
         return replicas + surge
-    # In the last step of a rollout, or of its reversal, the Deployment has not yet removed the surge.
-    return replicas + min(max(len(leaders) - replicas, 0), surge)
+    # In the last step of a rollout, or of its reversal, the Deployment has not yet removed the surge. A
+    # leader that has ended and its successor are no surge.
+    running = sum(not leader.has_ended for leader in leaders)
+    return replicas + min(max(running - replicas, 0), surge)
 
 
 def admit(lws: Object, leader: Object) -> Merge:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,6 +85,11 @@ def teardowns(letters: str) -> tuple[Teardown, ...]:
 def test_admitted_leaders(live: str, terminating: str, replicas: int, surge: int, expected: str) -> None:
     admitted = leaders_to_admit(leaders(live), teardowns(terminating), replicas, surge)
     assert [leader.name for leader in admitted] == [f"demo-{index}" for index in expected]
+
+
+def test_the_successor_of_a_leader_that_has_ended_is_no_surge() -> None:
+    first, *others = leaders("BBBb")
+    assert leaders_to_admit((replace(first, has_ended=True), *others), (), 3, 1) == ()
 
 
 def test_immediate_replacement_does_not_wait() -> None:
