@@ -22,6 +22,7 @@ from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import nodes_of_no_return, return_to
 from lws.runtime.actions import Announce, Delete, Fold, Object, Plan, Problem, Reference
 from lws_api.leaderworkerset.placement import NODE_RETURN_EXCEPT_ANNOTATION, NodeReturn
+from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE
 
 _DROPS_START_ORDINAL = Problem(
     "StartOrdinalUnsupported",
@@ -291,10 +292,13 @@ class Pace:
         return max(0.0, self.deadline - (self.now - max((moment, *scheduled))).total_seconds())
 
     def _long_waits(self) -> Iterator[NodeWait]:
-        """Yield waits that explain missing progress. A repeatedly recreated group has short waits too."""
+        """Yield waits that explain missing progress. A repeatedly recreated group has short waits too. A
+        leader with our own gate waits for a former group, not for a node.
+        """
         if self.deadline:
             longest = timedelta(seconds=self.deadline / _LONG_WAIT)
-            yield from (wait for wait in self.waits if (wait.until or self.now) - wait.since > longest)
+            others = (wait for wait in self.waits if wait.gate != GROUP_REPLACEMENT_GATE)
+            yield from (wait for wait in others if (wait.until or self.now) - wait.since > longest)
 
 
 def stalled_condition(pace: Pace, due_in: float | None, why: str) -> Condition:

@@ -16,16 +16,17 @@ from typing import Any
 from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
 from lws.kube.metadata import is_controlled_by, name_of, uid_of
 from lws.kube.patches import merge_patch
-from lws.kube.pods import NodeWait
+from lws.kube.pods import NodeWait, has_gate
 from lws.kube.quantities import is_integer, whole_number
 from lws.leaderworkerset.group_records import current_members, failed, out_of_restarts
 from lws.leaderworkerset.pod_identity import MOST_GROUP_NUMBER, group_id
+from lws.leaderworkerset.rollout.groups import LeaderDeployment
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.status.problems import LAST_PROGRESS, PROGRESSING, STALLED, Pace, stalled_condition
 from lws.leaderworkerset.status.summary import READY, Summary, blocking_problem, summarise
 from lws.runtime.actions import ROLLING, Announce, Figures, Object, Problem, Reference, Tally
-from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, WORKER_INDEX_LABEL
+from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE, KIND, NAME_LABEL, WORKER_INDEX_LABEL
 
 AVAILABLE = "Available"
 UPDATE_IN_PROGRESS = "UpdateInProgress"
@@ -256,19 +257,13 @@ def _updated(observed: StatusInput) -> int:
 
 def _scope(observed: StatusInput) -> _Scope:
     rollout, replicas = observed.rollout, observed.rollout.replicas
-    if (deployment := rollout.deployment) is not None:
-        return _Scope(
-            replicas=replicas,
-            ready=min(deployment.ready, deployment.updated),
-            updated=deployment.updated,
-            is_updating=not deployment.is_current or deployment.updated < deployment.replicas,
-            has_surplus=deployment.replicas > replicas,
-        )
+    ended = {*observed.exhausted, *observed.out_of_restarts}
+    if rollout.deployment is not None:
+        return _hash_scope(observed, rollout.deployment, ended)
     desired = [group for group in rollout.groups if group.index < replicas]
     ready = sum([group.ready for group in desired])
     is_updating = any([group.outdated and group.index >= rollout.floor for group in desired])
     stopped = sum([index < replicas for index in observed.exhausted])
-    ended = {*observed.exhausted, *observed.out_of_restarts}
     stuck = sum([not group.ready and group.index in ended for group in desired])
     unready = replicas - ready
     return _Scope(
@@ -278,6 +273,31 @@ def _scope(observed: StatusInput) -> _Scope:
         is_updating=is_updating,
         is_stopped=0 < stopped == unready and not is_updating,
         is_stuck=0 < stuck == unready and not is_updating,
+    )
+
+
+def _hash_scope(observed: StatusInput, deployment: LeaderDeployment, ended: set[int]) -> _Scope:
+    """Return the counts of a set with Hash groups. ended: numbers of groups that have used up their restarts.
+
+    The Deployment does not count these groups, except those whose leader still runs. It counts their
+    successors, whose leaders stay gated.
+    """
+    replicas, ready = observed.rollout.replicas, min(deployment.ready, deployment.updated)
+    is_updating = not deployment.is_current or deployment.updated < deployment.replicas
+    missing, stopped, stuck = max(replicas, deployment.replicas) - ready, len(observed.exhausted), 0
+    if ended:
+        facts = observed.snapshot.groups
+        gated = {group.index for group in facts if has_gate(group.leader, GROUP_REPLACEMENT_GATE)}
+        unready = {group.index for group in observed.rollout.groups if not group.ready}
+        stuck = len(unready & ended) if unready <= ended | gated else 0
+    return _Scope(
+        replicas=replicas,
+        ready=ready,
+        updated=deployment.updated,
+        is_updating=is_updating,
+        is_stopped=0 < stopped >= missing and not is_updating,
+        is_stuck=0 < missing <= stuck and not is_updating,
+        has_surplus=deployment.replicas > replicas,
     )
 
 

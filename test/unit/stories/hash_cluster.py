@@ -315,7 +315,7 @@ class HashCluster:
         self._scale(spec, key, own)
         for replica_set in own:
             self._replica_set(self.objects["ReplicaSet", replica_set["metadata"]["name"]])
-        pods = self.leaders(live=True)
+        pods = [pod for replica_set in own for pod in self._pods(replica_set)]
         new = [pod for pod in pods if labels_of(pod)[REVISION_LABEL] == key]
         status = {
             "observedGeneration": deployment["metadata"]["generation"],
@@ -386,6 +386,9 @@ class HashCluster:
                 "spec": copy.deepcopy(template["spec"]),
             }
             admit(pod, "default", unique=next(self.uniques, f"unique-{number}"))
+            if gates_of(pod):
+                gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+                pod["status"] = {"conditions": [gated]}
             pod["metadata"] |= {
                 "name": f"{pod['metadata']['generateName']}{number}",
                 "namespace": "default",
@@ -437,15 +440,19 @@ class HashCluster:
         status = pod.get("status") or {}
         if gates_of(pod) or status.get("phase") in ("Failed", "Succeeded"):
             return
-        true = {
-            condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"
+        is_true = {
+            condition["type"]: condition["status"] == "True" for condition in status.get("conditions", ())
         }
         gates = {gate["conditionType"] for gate in pod["spec"].get("readinessGates") or ()}
         runs = not {container["image"] for container in pod["spec"]["containers"]} & self.failing
         conditions = [
             {"type": "ContainersReady", "status": str(runs)},
-            {"type": "Ready", "status": str(runs and gates <= true)},
+            {"type": "Ready", "status": str(runs and all(is_true.get(gate) for gate in gates))},
         ]
+        if not is_true.get("PodScheduled", True):
+            moment = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            scheduled = {"type": "PodScheduled", "status": "True", "reason": "", "lastTransitionTime": moment}
+            conditions.append(scheduled)
         patch = {"status": {"phase": status.get("phase") or "Running", "conditions": conditions}}
         if labels_of(pod).get(WORKER_INDEX_LABEL) != "0" and (
             {container["image"] for container in pod["spec"]["containers"]} & self.crashing

@@ -430,6 +430,55 @@ async def test_immediate_replacement_waits_until_the_former_group_is_to_be_repla
     assert len(world.lws["status"]["restarts"]) == 1
 
 
+def stall_of(world: HashCluster) -> tuple[str, str] | None:
+    """Return status and reason of the condition Stalled."""
+    condition = find(world.lws["status"]["conditions"], "Stalled")
+    return (condition["status"], condition["reason"]) if condition is not None else None
+
+
+@pytest.mark.parametrize("surge", [0, 1])
+@pytest.mark.parametrize("policy", ["PostTermination", "Immediate"])
+async def test_a_set_is_stalled_while_only_kept_groups_are_unready(policy: str, surge: int) -> None:
+    """The successor of the kept group stays gated, even if the set has a surge for its rollouts."""
+    world = await settled(maxGroupRestarts=0, max_surge=surge, groupReplacementPolicy=policy)
+    leader = world.leaders()[0]
+    world.end(leader, "Failed")
+    await world.settle()
+    assert labels_of(leader)[GROUP_INDEX_LABEL] in keys_of(world) and len(world.gated()) == 1
+    assert stall_of(world) == ("True", "GroupRestartsExhausted")
+    world.edit(replicas=3)
+    await world.turn()
+    await world.turn()
+    assert not stall_of(world), "another group starts"
+    await world.settle()
+    assert stall_of(world) == ("True", "GroupRestartsExhausted")
+
+
+async def test_a_successor_that_starts_is_not_stuck() -> None:
+    """Another controller may have admitted it."""
+    world = await settled(maxGroupRestarts=0)
+    world.end(world.leaders()[0], "Failed")
+    await world.settle()
+    (successor,) = world.gated()
+    world.change("Pod", successor["metadata"]["name"], {"spec": {"schedulingGates": None}})
+    await world.passes()
+    assert not stall_of(world)
+
+
+async def test_the_progress_deadline_counts_while_a_leader_waits_for_a_former_group() -> None:
+    world = await settled(progressDeadlineSeconds=600)
+    leader, *_ = world.leaders()
+    for pod in world.pods_of(leader):
+        world.stay(pod, 1000)
+    world.delete(leader)
+    for _ in range(5):
+        await world.turn(100.0)
+    assert len(world.gated()) == 1 and not stall_of(world)
+    for _ in range(3):
+        await world.turn(100.0)
+    assert len(world.gated()) == 1 and stall_of(world) == ("True", "ProgressDeadlineExceeded")
+
+
 async def test_a_new_template_replaces_a_kept_leader_that_has_ended() -> None:
     world = await settled(maxGroupRestarts=0)
     leader = world.leaders()[0]
@@ -495,6 +544,30 @@ async def test_a_group_ended_by_upstream_delays_the_next_group_while_it_is_desir
     await world.settle()
     assert not kept_in(world) and not world.gated() and len(world.leaders()) == 1
     assert not is_true(world.lws["status"]["conditions"], "Degraded")
+
+
+@pytest.mark.parametrize("policy", ["PostTermination", "Immediate"])
+async def test_a_set_is_stopped_while_only_groups_ended_by_upstream_are_unready(policy: str) -> None:
+    world = await ended_by_upstream(1, groupReplacementPolicy=policy)
+    assert len(world.gated()) == 1
+    exceeded = [
+        (condition["type"], condition["status"])
+        for condition in world.lws["status"]["conditions"]
+        if condition["reason"] == "ReplicaRestartBudgetExceeded"
+    ]
+    false = [(type_, "False") for type_ in ("Available", "Progressing", "UpdateInProgress")]
+    assert sorted(exceeded) == sorted([*false, ("Degraded", "True")])
+    assert stall_of(world) == ("True", "GroupRestartsExhausted")
+    world.edit(replicas=4)
+    await world.turn()
+    await world.turn()
+    assert is_true(world.lws["status"]["conditions"], "Progressing") and not stall_of(world)
+    await world.settle()
+    assert stall_of(world) == ("True", "GroupRestartsExhausted")
+    (name,) = kept_in(world)
+    world.change("Pod", name, {"metadata": {"annotations": {RECOVER_ANNOTATION: "true"}}})
+    await world.settle()
+    assert is_true(world.lws["status"]["conditions"], "Available") and not stall_of(world)
 
 
 async def test_a_group_ended_by_upstream_is_recreated_on_request() -> None:

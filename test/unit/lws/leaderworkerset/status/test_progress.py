@@ -10,6 +10,7 @@ import pytest
 
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset.status.problems import Pace, stalled_condition
+from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE
 from test.unit.builders import NOW, make_set
 
 JUST_NOW, BEFORE = "2026-03-01T12:00:00Z", "2026-03-01T11:55:00Z"
@@ -25,11 +26,11 @@ STORED = {
 AFTER_REST = {**STORED, "conditions": []}
 
 
-def waited(since: float, until: float | None = None) -> NodeWait:
+def waited(since: float, until: float | None = None, gate: str = "") -> NodeWait:
     """Return the wait of a pod that was created, and got its node, this many seconds ago."""
     ago = [NOW - timedelta(seconds=seconds) if seconds is not None else None for seconds in (since, until)]
     assert ago[0] is not None
-    return NodeWait(ago[0], ago[1])
+    return NodeWait(ago[0], ago[1], gate)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,8 @@ def test_last_progress(pace: dict[str, Any], stored: dict[str, Any], last: str |
         pytest.param({"waits": (waited(60),)}, BEFORE, 300, id="no node for a short time"),
         pytest.param({"waits": (waited(61),)}, BEFORE, 600, id="no node for too long"),
         pytest.param({"waits": (waited(900),), "is_paused": True}, BEFORE, None, id="paused, without a node"),
+        pytest.param({"waits": (waited(900, gate="example.com/quota"),)}, BEFORE, 600, id="gated"),
+        pytest.param({"waits": (waited(900, gate=GROUP_REPLACEMENT_GATE),)}, BEFORE, 300, id="gated by us"),
     ],
 )
 def test_due_in(pace: dict[str, Any], last: str | None, due_in: float | None) -> None:
