@@ -27,7 +27,14 @@ from lws.leaderworkerset.rollout.groups import (
     leader_statefulset,
 )
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import Beginning, Rollout, RolloutState, format_count, rollout_budget
+from lws.leaderworkerset.rollout.state import (
+    Beginning,
+    Rollout,
+    RolloutState,
+    first_groups,
+    format_count,
+    rollout_budget,
+)
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import has_hash_groups
 from lws.runtime.actions import Merge, Object, Reference
@@ -132,22 +139,25 @@ def beginning(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -
     A StatefulSet that was lost during a rollout is created with the previous revision of the set. A
     StatefulSet has two templates, and recreates groups below the partition from the older one. The next step
     applies the target template. Until then no orphaned pod may be moved in either direction. Surge groups may
-    be among the orphaned pods; they are kept until ready groups have been counted. If the previous revision
-    is unknown, no group moves until the next pass.
+    be among the orphaned pods; they are kept until ready groups have been counted. Groups that
+    `spec.startStrategy` delays start on the target revision. If the previous revision is unknown, no group
+    moves until the next pass.
     """
     lws = snapshot.lws
     former_name = (lws.get("status") or {}).get("currentRevision")
     position = recorded_position(lws)
-    groups = snapshot.spec.replicas + rollout_budget(snapshot.spec).surge
+    spec = snapshot.spec
+    groups = spec.replicas + rollout_budget(spec).surge
+    groups = first_groups(groups, spec.start_strategy, snapshot.occupied_index_count)
     if not former_name or former_name == choice.name:
         # After a rollback to the previous revision there is only one template, but pods of another revision.
-        is_in_progress = position is not None and position.partition > snapshot.spec.floor
+        is_in_progress = position is not None and position.partition > spec.floor
         return Beginning(_unmoved(snapshot, groups, planned.why)) if is_in_progress else Beginning(planned)
     former = recorded_former(snapshot, choice)
     # Without a recorded position, the StatefulSet may never have existed or may have been rejected.
     if position is None or former is None:
         return Beginning(_unmoved(snapshot, planned.replicas, planned.why))
-    partition = position.partition if position.revision == choice.name else groups
+    partition = min(position.partition, groups) if position.revision == choice.name else groups
     why = (
         f"the leader StatefulSet was lost in a rollout: {format_count(groups)} of revision {former.number} "
         f"first, then the rollout continues from partition {partition}"

@@ -262,7 +262,8 @@ class Observer:
         if spec.start_strategy is None:
             return 0
         namespace, name = namespace_of(lws), name_of(lws)
-        leaders = ((i, self._store.get("Pod", namespace, f"{name}-{i}")) for i in range(spec.replicas))
+        most = spec.replicas + (spec.surge_groups or 0)
+        leaders = ((i, self._store.get("Pod", namespace, f"{name}-{i}")) for i in range(most))
         return max((i + 1 for i, pod in leaders if pod is not None and not is_terminating(pod)), default=0)
 
     async def _scheduled(self, lws: Object, leaders: Object | None, *names: str) -> Scheduled | None:

@@ -22,6 +22,7 @@ from lws.leaderworkerset.rollout.state import (
     Rollout,
     RolloutFacts,
     RolloutState,
+    first_groups,
     format_count,
     partition_reason,
     replacement_reason,
@@ -33,9 +34,7 @@ from lws.leaderworkerset.rollout.state import (
 def plan_rollout(state: RolloutState) -> Rollout:
     """Return the next step of a rollout, a scaling, or both. Repeated, it converges from any state."""
     if state.statefulset is None:
-        first = state.replicas
-        if (strategy := state.start_strategy) is not None:
-            first = min(first, max(state.occupied_index_count, strategy.most(0)))
+        first = first_groups(state.replicas, state.start_strategy, state.occupied_index_count)
         return Rollout(state.floor, first, why=f"{format_count(first)} to be created")
     facts = RolloutFacts(state, state.statefulset)
     if state.paused or state.prewarming:

@@ -304,6 +304,13 @@ class RolloutFacts:
         return max(broken) < (min(covered, stored.partition) if stored.is_current else covered)
 
 
+def first_groups(groups: int, strategy: StartWaves | None, occupied: int) -> int:
+    """Return how many of these groups a new leader StatefulSet starts with. occupied: see
+    `SetSnapshot.occupied_index_count`.
+    """
+    return groups if strategy is None else min(groups, max(occupied, strategy.most(0)))
+
+
 def rollout_budget(spec: SetSpec) -> Budget:
     return make_budget(spec.replicas, spec.unavailable_groups or 0, spec.surge_groups or 0)
 

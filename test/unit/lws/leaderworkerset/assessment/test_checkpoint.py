@@ -156,6 +156,33 @@ def test_surge_groups_are_kept_until_the_statefulset_has_reported() -> None:
     )
 
 
+@pytest.mark.parametrize(("occupied", "groups"), [(0, 1), (3, 3), (5, 5)])
+def test_a_statefulset_lost_during_a_rollout_is_recreated_in_waves(occupied: int, groups: int) -> None:
+    """It keeps groups whose leaders are left, the surge included."""
+    strategy = {"seedGroups": 1, "growthFactor": 2}
+    before = set_during_a_rollout(replicas=4, max_surge=1, startStrategy=strategy)
+    lost = replace(with_deleted_leader(before), occupied_index_count=occupied)
+    planned = plan(lost)
+    assert notes_of(planned) == ("app:1", groups, groups)
+    assert the_apply(planned).why.endswith(f"the rollout continues from partition {min(2, groups)}")
+
+
+def test_groups_that_start_later_than_a_lost_statefulset_get_the_target_revision() -> None:
+    before = set_during_a_rollout(replicas=4, startStrategy={"seedGroups": 1, "growthFactor": 2})
+    lost = with_deleted_leader(before)
+    recreated = with_reported(carried_out(lost, plan(lost)))
+    assert notes_of(plan(recreated)) == ("app:2", 1, 2)
+
+
+def test_a_statefulset_lost_after_a_rollback_is_recreated_in_waves() -> None:
+    strategy = {"seedGroups": 1, "growthFactor": 2}
+    back = with_spec(
+        set_during_a_rollout(startStrategy=strategy), make_set(replicas=4, startStrategy=strategy)
+    )
+    changed = carried_out(back, plan(back))
+    assert notes_of(plan(with_deleted_leader(changed))) == ("app:1", 1, 1)
+
+
 def test_the_partition_of_the_set_is_respected() -> None:
     before = set_during_a_rollout(replicas=4, partition=3)
     recreated = carried_out(with_deleted_leader(before), plan(with_deleted_leader(before)))
