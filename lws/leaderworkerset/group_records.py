@@ -174,11 +174,12 @@ def inherited_restarts(
         match = _RECORD.fullmatch(text) if isinstance(text, str) else None
         if match is not None and whole_number(former, most=MOST_GROUP_NUMBER) not in live:
             free.setdefault(match[4], []).append((-int(match[1]), former))
+    for candidates in free.values():
+        candidates.sort(reverse=True)
     patch: dict[str, str | None] = {}
     for number, key in admitted:
-        if str(number) not in records and (candidates := sorted(free.get(key, ()))):
-            _, former = candidates[0]
-            free[key].remove(candidates[0])
+        if str(number) not in records and free.get(key):
+            _, former = free[key].pop()
             patch |= {former: None, str(number): records[former]}
     return patch
 

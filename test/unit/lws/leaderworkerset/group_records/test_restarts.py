@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from lws.leaderworkerset.group_records import (
     Members,
     Restarts,
     failed,
+    inherited_restarts,
     is_used_up,
     mark_of,
     out_of_restarts,
@@ -202,3 +204,18 @@ def test_the_condition(
     assert len(conditions) == (expected is not None)
     if expected is not None:
         assert conditions[0][0] is expected[0] and conditions[0][1].startswith(expected[1])
+
+
+def test_new_groups_inherit_the_records_with_the_most_restarts_of_their_revision() -> None:
+    records = {"1": f"1.0.0.{KEY}", "2": f"3.0.0.{KEY}", "3": f"2.0.0.{KEY}", "4": "9.0.0.other", "5": "?"}
+    lws = a_set({"restarts": records})
+    patch = inherited_restarts(lws, [1], [(number, KEY) for number in (10, 11, 12)])
+    assert patch == {"2": None, "10": records["2"], "3": None, "11": records["3"]}
+
+
+def test_records_of_many_groups_are_inherited_in_linear_time() -> None:
+    records = {str(number): f"{number % 5}.1.1.{KEY}" for number in range(4000)}
+    begun = time.process_time()
+    patch = inherited_restarts(a_set({"restarts": records}), [], [(10**6 + i, KEY) for i in range(4000)])
+    assert len(patch) == 8000
+    assert time.process_time() - begun < 0.5, "sorting the records for each group takes several times as long"
