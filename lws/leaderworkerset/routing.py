@@ -22,7 +22,9 @@ from lws.kube.statefulsets import (
 )
 from lws.leaderworkerset.observe.membership import has_former_workers, leader_pods_of, workers_of
 from lws.leaderworkerset.pod_identity import (
+    group_key,
     group_name,
+    is_hash_key,
     is_leader,
     is_marked_hash,
     is_of_hash_group,
@@ -39,6 +41,7 @@ from lws.runtime.stored_fields import Wakes
 from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
     GROUP_REPLACEMENT_GATE,
     KIND,
     LEADER_NAME_ANNOTATION,
@@ -102,9 +105,9 @@ class Routing:
         if before is None or owner is None or owner["kind"] != KIND or not _is_lost_or_edited(before, after):
             return woken
         namespace, labels = before["metadata"]["namespace"], labels_of(before)
-        pods = self._store.labelled_pods(NAME_LABEL, namespace, labels.get(NAME_LABEL, ""))
-        index = labels.get(GROUP_INDEX_LABEL)
-        leaders = [pod for pod in pods if is_leader(pod) and labels_of(pod).get(GROUP_INDEX_LABEL) == index]
+        index = labels.get(GROUP_INDEX_LABEL, "")
+        key = index if is_hash_key(index) else group_key(namespace, f"{labels.get(NAME_LABEL)}-{index}")
+        leaders = filter(is_leader, self._store.labelled_pods(GROUP_KEY_LABEL, namespace, key))
         return [*woken, *((Key("group", namespace, pod["metadata"]["name"]), 0.0) for pod in leaders)]
 
     def _without_deleted_leaders(self, before: Object | None, after: Object | None) -> list[Wake]:

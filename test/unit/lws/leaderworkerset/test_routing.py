@@ -8,6 +8,8 @@ import pytest
 
 from lws import timing
 from lws.kube.metadata import owner_reference
+from lws.kube.patches import with_merged
+from lws.leaderworkerset.pod_identity import group_key, is_hash_key
 from lws.leaderworkerset.routing import Routing
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.actions import Key, Wake
@@ -16,6 +18,7 @@ from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import (
     GROUP_IDENTITY_ANNOTATION,
     GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
     GROUP_REPLACEMENT_GATE,
     GROUP_RESTART_COUNTS_ANNOTATION,
     LEADER_NAME_ANNOTATION,
@@ -118,16 +121,36 @@ def test_an_adopted_deployment_wakes_its_groups() -> None:
     assert not {FIRST, SECOND} & set(woken)
 
 
-def test_a_lost_or_edited_pod_group_of_a_set_wakes_its_group() -> None:
+@pytest.mark.parametrize(
+    ("former", "index", "leader"),
+    [
+        pytest.param("1", "2", "demo-2", id="Ordinal"),
+        pytest.param("1" * 40, "2" * 40, "demo-abc-x2", id="Hash"),
+    ],
+)
+def test_a_lost_or_edited_pod_group_of_a_set_wakes_its_group(
+    monkeypatch: pytest.MonkeyPatch, former: str, index: str, leader: str
+) -> None:
     bench, lws = _Bench(), make_set(groupIdentity="Hash")
-    replica_set = _of_hash_set(_of_hash_set(lws, "Deployment", "demo"), "ReplicaSet", "demo-abc")
-    for name, key in (("demo-abc-x1", "k1"), ("demo-abc-x2", "k2")):
-        leader = _of_hash_set(replica_set, "Pod", name)
-        labels = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: key, WORKER_INDEX_LABEL: "0"}
-        bench.store.put({**leader, "apiVersion": "v1", "metadata": {**leader["metadata"], "labels": labels}})
-    pod_group = _of_hash_set(lws, "PodGroup", "demo-k2-abc")
-    pod_group["metadata"]["labels"] = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "k2"}
-    group = Key("group", "default", "demo-abc-x2")
+    owner = _of_hash_set(_of_hash_set(lws, "Deployment", "demo"), "ReplicaSet", "demo-abc")
+    for name, group_index in ((f"{leader[:-1]}1", former), (leader, index)):
+        key = group_index if is_hash_key(group_index) else group_key("default", name)
+        labels = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: group_index, GROUP_KEY_LABEL: key}
+        for number, pod in enumerate((name, f"{name}-1")):
+            obj = {**_of_hash_set(owner, "Pod", pod), "apiVersion": "v1"}
+            bench.store.put(
+                with_merged(obj, {"metadata": {"labels": {**labels, WORKER_INDEX_LABEL: str(number)}}})
+            )
+    pod_group = _of_hash_set(lws, "PodGroup", "demo-2-abc")
+    pod_group["metadata"]["labels"] = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: index}
+    group = Key("group", "default", leader)
+    found, find = list[Any](), bench.store.labelled_pods
+
+    def labelled_pods(*where: str) -> list[Any]:
+        found.append(find(*where))
+        return find(*where)
+
+    monkeypatch.setattr(bench.store, "labelled_pods", labelled_pods)
     assert bench.woken(pod_group, None) == [group]
     assert bench.woken(None, pod_group) == bench.woken(pod_group, pod_group) == []
     for edited in ({"labels": {NAME_LABEL: "demo"}}, {"labels": None}, {"ownerReferences": None}):
@@ -136,6 +159,7 @@ def test_a_lost_or_edited_pod_group_of_a_set_wakes_its_group() -> None:
         assert group not in bench.woken(after, pod_group), "it has been repaired"
     terminating = {"labels": {}, "deletionTimestamp": "2026-03-01T12:00:00Z"}
     assert bench.woken(pod_group, {**pod_group, "metadata": {**pod_group["metadata"], **terminating}}) == []
+    assert max(map(len, found)) == 2, "the pods of other groups are not read"
 
 
 def test_an_adopted_replica_set_wakes_its_groups() -> None:
