@@ -299,9 +299,17 @@ def _selected(owned: Mapping[str, Any], elements: Any) -> dict[str, list[Mapping
     return matches
 
 
-@lru_cache(maxsize=4096)
 def _keys_of(selector: str) -> tuple[tuple[str, Any], ...]:
+    # The cache keeps whole selectors, and a user may submit any text as a name in a list.
+    return _cached_keys(selector) if len(selector) <= _LONGEST_CACHED else _parsed_keys(selector)
+
+
+def _parsed_keys(selector: str) -> tuple[tuple[str, Any], ...]:
     return tuple(json.loads(selector[2:]).items())
+
+
+_cached_keys = lru_cache(maxsize=4096)(_parsed_keys)
+_LONGEST_CACHED = 1024
 
 
 def _is_same_scalar(desired: Any, actual: Any, path: Path) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lws.kube import patches
 from lws.kube.patches import Path, changed_paths, digest, merge_patch_of, was_dropped_below
 from test.unit import api_server
 from test.unit.builders import make_leader_statefulset, make_set
@@ -608,3 +609,15 @@ def test_lists_that_are_merged_by_keys_are_compared_in_linear_time() -> None:
     begun = time.process_time()
     assert changed_paths({"spec": {"ports": ports}}, stored, MANAGER) == []
     assert time.process_time() - begun < 2, "each with each takes ten times as long"
+
+
+def test_long_keys_are_not_kept() -> None:
+    variable = {"name": "V" * 100_000, "value": "1"}
+    key = f'k:{{"name":"{variable["name"]}"}}'
+    fields = {"f:spec": {"f:env": {key: {".": {}, "f:name": {}, "f:value": {}}}}}
+    entry = {"manager": MANAGER, "operation": "Apply", "fieldsV1": fields}
+    stored = {"metadata": {"managedFields": [entry]}, "spec": {"env": [variable]}}
+    before = patches._cached_keys.cache_info().currsize
+    assert changed_paths({"spec": {"env": [variable]}}, stored, MANAGER) == []
+    assert changed_paths({"spec": {"env": []}}, stored, MANAGER) != []
+    assert patches._cached_keys.cache_info().currsize == before
