@@ -95,8 +95,8 @@ class Store:
         self._by_owner = _Index(_controller_uid)
         # Indices by label, and by the function that selects their objects.
         self._labelled: dict[tuple[_LabelKey, str], _Index] = {}
-        self._kept = _Index(_kept_key)
-        self._indices = [self._by_owner, self._kept]
+        self._kept, self._terminating = _Index(_kept_key), _Index(_terminating_owner)
+        self._indices = [self._by_owner, self._kept, self._terminating]
         # UIDs of deleted objects with the resourceVersion of the deletion. Late events must not re-add them.
         self._deleted = FIFOCache[str, int](_DELETED)
         # Deleted pods that were disrupted: (UID of the owner, name) → UID, in the order of their deletion.
@@ -151,6 +151,10 @@ class Store:
     def terminating_pods(self, label: str, namespace: str, value: str) -> list[Object]:
         """Return the terminating pods that carry a label with this value and wait for their kubelet."""
         return self._indexed(_terminating_key, label).find((namespace, value), "Pod")
+
+    def terminating_pods_of(self, namespace: str, owner: str) -> list[Object]:
+        """Return the terminating pods whose controller has this name and that wait for their kubelet."""
+        return self._terminating.find((namespace, owner), "Pod")
 
     def kept(self, namespace: str, owner: str) -> list[Object]:
         """Return the pods whose controller has this name and that have a finalizer that decisions read."""
@@ -312,9 +316,15 @@ def _terminating_key(label: str, obj: Object) -> Key | None:
     return _place(label, obj) if obj["kind"] == "Pod" and waits_for_kubelet(obj) else None
 
 
+def _terminating_owner(obj: Object) -> Key | None:
+    return _owner_name(obj) if obj["kind"] == "Pod" and waits_for_kubelet(obj) else None
+
+
 def _kept_key(obj: Object) -> Key | None:
-    if obj["kind"] != "Pod" or not obj["metadata"].get("finalizers"):
-        return None
+    return _owner_name(obj) if obj["kind"] == "Pod" and obj["metadata"].get("finalizers") else None
+
+
+def _owner_name(obj: Object) -> Key | None:
     owner = controller_of(obj)
     return (obj["metadata"]["namespace"], owner["name"]) if owner is not None else None
 

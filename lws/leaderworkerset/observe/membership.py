@@ -42,7 +42,6 @@ from lws_api.leaderworkerset.v1 import (
     GROUP_KEY_LABEL,
     GROUP_REPLACEMENT_GATE,
     KIND,
-    NAME_LABEL,
     REVISION_LABEL,
     SUBDOMAIN_POLICY_ANNOTATION,
     SubdomainPolicy,
@@ -127,7 +126,7 @@ def _former_pods(store: Store, namespace: str, leader: str, own: str) -> Iterato
             yield pod
     if not is_any_left:
         # Pods of a deleted StatefulSet are terminating. They may have lost the label of their group.
-        terminating = store.terminating_pods(NAME_LABEL, namespace, leader.rpartition("-")[0])
+        terminating = store.terminating_pods_of(namespace, leader)
         yield from (pod for pod in terminating if _is_worker_of(pod, leader, own))
 
 

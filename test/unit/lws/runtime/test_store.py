@@ -425,7 +425,7 @@ def test_empty_buckets_are_removed(store: Store) -> None:
     for number in range(100):
         store.put(_service(2 * number, f"s-{number}", owner=f"p-{number}", set_name=f"set-{number}"))
         store.drop(_service(2 * number + 1, f"s-{number}"))
-    assert len(store._indices) == 3 and not any(index._buckets for index in store._indices)
+    assert len(store._indices) == 4 and not any(index._buckets for index in store._indices)
 
 
 def test_pods_are_found_by_the_label_of_their_set_regardless_of_their_owner(store: Store) -> None:
@@ -440,13 +440,15 @@ def test_pods_are_found_by_the_label_of_their_set_regardless_of_their_owner(stor
     assert store.labelled_pods(NAME_LABEL, "default", "demo") == []
 
 
-def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
+def test_pods_that_wait_for_their_kubelet_are_found_by_their_set_and_their_owner() -> None:
     store = Store(lambda before, after: None, TABLES)
     pod = make_leader_pod()
 
     def terminating_after(version: str, **metadata: Any) -> list[str]:
         store.put({**pod, "metadata": {**pod["metadata"], "resourceVersion": version, **metadata}})
-        return [pod["metadata"]["name"] for pod in store.terminating_pods(NAME_LABEL, "default", "demo")]
+        found = store.terminating_pods(NAME_LABEL, "default", "demo")
+        assert store.terminating_pods_of("default", "demo") == found
+        return [pod["metadata"]["name"] for pod in found]
 
     assert terminating_after("2") == []
     assert terminating_after("3", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
@@ -454,6 +456,7 @@ def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
     assert terminating_after("5", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
     store.drop({**pod, "metadata": {**pod["metadata"], "resourceVersion": "6"}})
     assert store.terminating_pods(NAME_LABEL, "default", "demo") == []
+    assert store.terminating_pods_of("default", "demo") == []
 
 
 def _returning(version: int, uid: str, node: str = "", name: str = "a") -> dict[str, Any]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lws.kube.metadata import owner_reference
 from lws.kube.pods import NodeWait
-from lws.leaderworkerset.observe.membership import Membership, leader_pods_of
+from lws.leaderworkerset.observe.membership import (
+    Membership,
+    former_pods,
+    has_former_workers,
+    leader_pods_of,
+)
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.store import Store
 from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
+from lws_api.leaderworkerset.v1 import GROUP_KEY_LABEL
 from test.unit.builders import (
     LONG_AGO,
     make_leader_pod,
@@ -126,3 +133,36 @@ def test_an_unscheduled_pod_waits_for_the_node_it_must_return_to() -> None:
     waiting, placed = sorted(group.waits, key=lambda wait: wait.until is not None)
     assert (waiting.pod, waiting.node, placed.node) == ("demo-0-1", "node-1", "")
     assert waiting.words == "pod demo-0-1 must return to node node-1 and cannot be scheduled there"
+
+
+# --- Workers of former leaders ------------------------------------------------------------------------------
+
+
+def former_worker(group: int, index: int) -> dict[str, Any]:
+    """Return a terminating worker that has lost the label of its group."""
+    pod = make_worker_pod(make_worker_statefulset(make_leader_pod(LWS, group)), index)
+    del pod["metadata"]["labels"][GROUP_KEY_LABEL]
+    pod["metadata"] |= {"deletionTimestamp": LONG_AGO, "deletionGracePeriodSeconds": 30}
+    return pod
+
+
+def test_workers_of_a_former_leader_are_found_without_the_label_of_their_group() -> None:
+    running = former_worker(0, 3)
+    del running["metadata"]["deletionTimestamp"]
+    store = store_of(former_worker(0, 1), former_worker(1, 2), running)
+    assert [pod["metadata"]["name"] for pod in former_pods(store, "default", "demo-0")] == ["demo-0-1"]
+    assert has_former_workers(store, "default", "demo-1") and not has_former_workers(store, "default", "demo")
+
+
+def test_a_look_for_former_workers_reads_no_other_groups() -> None:
+    """Each leader of a set that is deleted as a whole looks for them."""
+
+    def seconds(groups: int) -> float:
+        store, durations = store_of(*(former_worker(group, 1) for group in range(groups))), []
+        for _ in range(5):
+            begun = time.process_time()
+            assert not any(has_former_workers(store, "default", "demo-9999") for _ in range(50))
+            durations.append(time.process_time() - begun)
+        return min(durations)
+
+    assert seconds(500) < 4 * seconds(20)
