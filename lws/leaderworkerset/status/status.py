@@ -126,15 +126,16 @@ class SetStatus:
 @dataclass(frozen=True, slots=True)
 class _Scope:
     """Counts of the desired groups.
-    is_updating: whether a group from `floor` on is outdated. is_stopped: whether all groups that are not
-    ready have used up their restarts by upstream's rules. is_stuck: the same, also by
-    `spec.maxGroupRestarts`. has_surplus: whether there are more Hash groups than desired.
+    is_updating: whether a group from `floor` on is outdated. is_degraded: whether a group has used up its
+    restarts by upstream's rules. is_stopped: whether all groups that are not ready have. is_stuck: the same,
+    also by `spec.maxGroupRestarts`. has_surplus: whether there are more Hash groups than desired.
     """
 
     replicas: int
     ready: int
     updated: int
     is_updating: bool
+    is_degraded: bool = False
     is_stopped: bool = False
     is_stuck: bool = False
     has_surplus: bool = False
@@ -263,7 +264,9 @@ def _scope(observed: StatusInput) -> _Scope:
     desired = [group for group in rollout.groups if group.index < replicas]
     ready = sum([group.ready for group in desired])
     is_updating = any([group.outdated and group.index >= rollout.floor for group in desired])
-    stopped = sum([index < replicas for index in observed.exhausted])
+    stopped = {index for index in observed.exhausted if index < replicas}
+    # Such a group may be ready until its pods are deleted.
+    lasting = ready - (sum([group.ready and group.index in stopped for group in desired]) if stopped else 0)
     stuck = sum([not group.ready and group.index in ended for group in desired])
     unready = replicas - ready
     return _Scope(
@@ -271,7 +274,8 @@ def _scope(observed: StatusInput) -> _Scope:
         ready=ready,
         updated=sum([group.updated for group in desired]),
         is_updating=is_updating,
-        is_stopped=0 < stopped == unready and not is_updating,
+        is_degraded=bool(stopped),
+        is_stopped=0 < len(stopped) == replicas - lasting and not is_updating,
         is_stuck=0 < stuck == unready and not is_updating,
     )
 
@@ -295,6 +299,7 @@ def _hash_scope(observed: StatusInput, deployment: LeaderDeployment, ended: set[
         ready=ready,
         updated=deployment.updated,
         is_updating=is_updating,
+        is_degraded=stopped > 0,
         is_stopped=0 < stopped >= missing and not is_updating,
         is_stuck=0 < missing <= stuck and not is_updating,
         has_surplus=deployment.replicas > replicas,
@@ -302,9 +307,12 @@ def _hash_scope(observed: StatusInput, deployment: LeaderDeployment, ended: set[
 
 
 def _conditions(stored: Sequence[Mapping[str, Any]], scope: _Scope) -> Iterator[Condition]:
-    """Yield the three conditions, True ones first. A condition that was never True is left out."""
-    if scope.is_stopped:
-        yield from _STOPPED_CONDITIONS
+    """Yield the three conditions. Unless the set is degraded, True ones come first, and a condition that was
+    never True is left out.
+    """
+    if scope.is_degraded:
+        for condition in _STOPPED_CONDITIONS:
+            yield _TRUE[condition.type] if condition.type in scope.true_conditions else condition
         return
     # An update ends only when all groups are ready again, including those below `floor`.
     is_ending = is_true(stored, UPDATE_IN_PROGRESS) and AVAILABLE not in scope.true_conditions

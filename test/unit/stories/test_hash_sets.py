@@ -562,6 +562,7 @@ async def test_a_set_is_stopped_while_only_groups_ended_by_upstream_are_unready(
     await world.turn()
     await world.turn()
     assert is_true(world.lws["status"]["conditions"], "Progressing") and not stall_of(world)
+    assert "AllGroupsReady" not in {condition["reason"] for condition in world.lws["status"]["conditions"]}
     await world.settle()
     assert stall_of(world) == ("True", "GroupRestartsExhausted")
     (name,) = kept_in(world)

@@ -642,6 +642,7 @@ AT_A_STOP = [
     ("Progressing", "False", EXCEEDED, STOPPED),
     ("UpdateInProgress", "False", EXCEEDED, "No rolling update is in progress"),
 ]
+MOVING = [AT_A_STOP[0], PROGRESSING, AT_A_STOP[2]]
 
 
 STUCK = (
@@ -663,9 +664,12 @@ def all_conditions_in(status: SetStatus) -> set[tuple[str, ...]]:
     [
         pytest.param("RRRT", (3,), [], AT_A_STOP, id="nothing else moves"),
         pytest.param("TRRT", (0, 3), [AVAILABLE], AT_A_STOP, id="two"),
-        pytest.param("RRuT", (3,), [], [PROGRESSING], id="another group starts"),
-        pytest.param("RR-T", (3,), [], [PROGRESSING], id="another group is missing"),
-        pytest.param("rRRT", (3,), [], [UPDATING, PROGRESSING], id="a rollout continues"),
+        pytest.param("RRuT", (3,), [], MOVING, id="another group starts"),
+        pytest.param("RR-T", (3,), [AVAILABLE], MOVING, id="another group is missing"),
+        pytest.param("RRuT", (3,), [UPDATING, PROGRESSING], MOVING, id="a rollout ends"),
+        pytest.param("rRRT", (3,), [], [*AT_A_STOP[:1], PROGRESSING, UPDATING], id="a rollout continues"),
+        pytest.param("RRRR", (3,), [AVAILABLE], [*AT_A_STOP], id="before it ends"),
+        pytest.param("RRuR", (3,), [AVAILABLE], MOVING, id="before it ends, while another group starts"),
         pytest.param("RRRRT", (4,), [], [AVAILABLE], id="one of the surge"),
     ],
 )
@@ -712,6 +716,7 @@ def test_a_stopped_group_is_reported_once() -> None:
         f"{STOPPED}, with 3 groups ready of total 4 groups",
     )
     assert status_of("RRRT", DEGRADED, *AT_A_STOP, exhausted=(3,)).announce == ()
+    assert status_of("RRRR", DEGRADED, *AT_A_STOP, exhausted=(3,)).announce == ()
 
 
 def test_a_recovered_group_no_longer_degrades_the_set() -> None:
