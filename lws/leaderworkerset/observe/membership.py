@@ -42,6 +42,7 @@ from lws_api.leaderworkerset.v1 import (
     GROUP_KEY_LABEL,
     GROUP_REPLACEMENT_GATE,
     KIND,
+    NAME_LABEL,
     REVISION_LABEL,
     SUBDOMAIN_POLICY_ANNOTATION,
     SubdomainPolicy,
@@ -125,9 +126,11 @@ def _former_pods(store: Store, namespace: str, leader: str, own: str) -> Iterato
             is_any_left = True
             yield pod
     if not is_any_left:
-        # Pods of a deleted StatefulSet are terminating. They may have lost the label of their group.
-        terminating = store.terminating_pods_of(namespace, leader)
-        yield from (pod for pod in terminating if _is_worker_of(pod, leader, own))
+        # Pods of a deleted StatefulSet are terminating. They may have lost the label of their group. The
+        # leader StatefulSet of another set may have the name of this leader.
+        terminating, set_name = store.terminating_pods_of(namespace, leader), leader.rpartition("-")[0]
+        of_set = (pod for pod in terminating if labels_of(pod).get(NAME_LABEL) == set_name)
+        yield from (pod for pod in of_set if _is_worker_of(pod, leader, own))
 
 
 def worker_statefulset_named(store: Store, namespace: str, leader: str) -> Object | None:

@@ -154,6 +154,15 @@ def test_workers_of_a_former_leader_are_found_without_the_label_of_their_group()
     assert has_former_workers(store, "default", "demo-1") and not has_former_workers(store, "default", "demo")
 
 
+def test_leaders_of_a_set_with_the_name_of_a_leader_are_no_former_workers() -> None:
+    """A set demo-0 may exist beside the set demo."""
+    leader = make_leader_pod(make_set("demo-0", replicas=1))
+    leader["metadata"] |= {"deletionTimestamp": LONG_AGO, "deletionGracePeriodSeconds": 30}
+    store = store_of(leader)
+    assert not has_former_workers(store, "default", "demo-0")
+    assert former_pods(store, "default", "demo-0") == ()
+
+
 def test_a_look_for_former_workers_reads_no_other_groups() -> None:
     """Each leader of a set that is deleted as a whole looks for them."""
 
