@@ -139,16 +139,16 @@ def beginning(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -
     A StatefulSet that was lost during a rollout is created with the previous revision of the set. A
     StatefulSet has two templates, and recreates groups below the partition from the older one. The next step
     applies the target template. Until then no orphaned pod may be moved in either direction. Surge groups may
-    be among the orphaned pods; they are kept until ready groups have been counted. Groups that
-    `spec.startStrategy` delays start on the target revision. If the previous revision is unknown, no group
-    moves until the next pass.
+    be among the orphaned pods; they are kept until ready groups have been counted. The partition also covers
+    groups that `spec.startStrategy` delays. If the previous revision is unknown, no group moves until the
+    next pass.
     """
     lws = snapshot.lws
     former_name = (lws.get("status") or {}).get("currentRevision")
     position = recorded_position(lws)
     spec = snapshot.spec
-    groups = spec.replicas + rollout_budget(spec).surge
-    groups = first_groups(groups, spec.start_strategy, snapshot.occupied_index_count)
+    most = spec.replicas + rollout_budget(spec).surge
+    groups = first_groups(most, spec.start_strategy, snapshot.occupied_index_count)
     if not former_name or former_name == choice.name:
         # After a rollback to the previous revision there is only one template, but pods of another revision.
         is_in_progress = position is not None and position.partition > spec.floor
@@ -157,12 +157,12 @@ def beginning(snapshot: SetSnapshot, choice: TargetRevision, planned: Rollout) -
     # Without a recorded position, the StatefulSet may never have existed or may have been rejected.
     if position is None or former is None:
         return Beginning(_unmoved(snapshot, planned.replicas, planned.why))
-    partition = min(position.partition, groups) if position.revision == choice.name else groups
+    partition = position.partition if position.revision == choice.name else most
     why = (
         f"the leader StatefulSet was lost in a rollout: {format_count(groups)} of revision {former.number} "
         f"first, then the rollout continues from partition {partition}"
     )
-    return Beginning(_unmoved(snapshot, groups, why), former)
+    return Beginning(Rollout(max(most, spec.floor), groups, why=why), former)
 
 
 def recorded_former(snapshot: SetSnapshot, choice: TargetRevision) -> Recorded | None:

@@ -98,7 +98,7 @@ def _partition(facts: RolloutFacts, starts: int) -> int:
     covered = stored.partition
     if not stored.is_current:
         # The new template only applies to new groups; existing groups are not touched before the next step.
-        proposal = min(stored.replicas, desired)
+        proposal = min(facts.kept, desired)
         covered = stored.replicas
         if facts.state.reached is not None and stored.observed:
             # The StatefulSet was lost during this rollout.
@@ -165,7 +165,7 @@ def _paused_partition(facts: RolloutFacts) -> int:
     outdated = [index for index, group in facts.groups.items() if group.outdated]
     if stored.is_current and not outdated:
         return stored.partition
-    lowest = min((index for index in updated if index < stored.replicas), default=stored.replicas)
+    lowest = min((index for index in updated if index < stored.replicas), default=facts.kept)
     # After a rollback the low groups match the target: the groups above must not be replaced. Neither must
     # groups that have just been scaled away, still exist, and are desired again.
     staying = max(stored.replicas, facts.desired)

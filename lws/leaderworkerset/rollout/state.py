@@ -139,6 +139,16 @@ class RolloutFacts:
         return {group.index: group for group in self.state.groups}
 
     @property
+    def kept(self) -> int:
+        """How many groups, from 0 on, keep the previous revision when the target template is applied: those
+        of the StatefulSet. If it was lost in a rollout and is recreated in waves, this includes the groups
+        below its partition that are still to come.
+        """
+        stored = self.stored
+        coming = 0 if self.state.start_strategy is None else min(stored.partition, self.desired)
+        return max(stored.replicas, coming)
+
+    @property
     def is_at_target(self) -> bool:
         """Whether the StatefulSet has the target template, partition 0 and the desired number of groups."""
         stored = self.stored

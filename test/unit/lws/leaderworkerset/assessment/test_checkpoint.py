@@ -163,15 +163,32 @@ def test_a_statefulset_lost_during_a_rollout_is_recreated_in_waves(occupied: int
     before = set_during_a_rollout(replicas=4, max_surge=1, startStrategy=strategy)
     lost = replace(with_deleted_leader(before), occupied_index_count=occupied)
     planned = plan(lost)
-    assert notes_of(planned) == ("app:1", groups, groups)
-    assert the_apply(planned).why.endswith(f"the rollout continues from partition {min(2, groups)}")
+    assert notes_of(planned) == ("app:1", 5, groups)
+    assert the_apply(planned).why.endswith("the rollout continues from partition 2")
 
 
-def test_groups_that_start_later_than_a_lost_statefulset_get_the_target_revision() -> None:
-    before = set_during_a_rollout(replicas=4, startStrategy={"seedGroups": 1, "growthFactor": 2})
-    lost = with_deleted_leader(before)
-    recreated = with_reported(carried_out(lost, plan(lost)))
-    assert notes_of(plan(recreated)) == ("app:2", 1, 2)
+@pytest.mark.parametrize(
+    ("image", "paused", "partition"),
+    [("app:2", False, 2), ("app:2", True, 4), ("app:3", False, 4), ("app:3", True, 4)],
+)
+def test_groups_that_start_later_than_a_lost_statefulset_follow_the_position(
+    image: str, paused: bool, partition: int
+) -> None:
+    waves = {"startStrategy": {"seedGroups": 1, "growthFactor": 2}}
+    changed = make_set(replicas=4, image=image, rolloutStrategy={"paused": paused}, **waves)
+    lost = with_deleted_leader(with_spec(set_during_a_rollout(replicas=4, **waves), changed))
+    snapshot = with_groups(carried_out(lost, plan(lost)))
+    assert snapshot.leaders is not None
+    former = snapshot.leaders["metadata"]["labels"][REVISION_LABEL]
+    for replicas in (2, 3, 4):
+        planned = plan(snapshot)
+        assert notes_of(planned) == (image, partition, replicas)
+        applied = carried_out(snapshot, planned)
+        assert checkpoint_of(applied)[1] == partition
+        target = applied.lws["status"]["updateRevision"].split("-")[1]
+        keys = [former if index < partition else target for index in range(replicas)]
+        groups = tuple(make_group(dict(applied.lws), index, key=key) for index, key in enumerate(keys))
+        snapshot = with_reported(replace(applied, groups=groups))
 
 
 def test_a_statefulset_lost_after_a_rollback_is_recreated_in_waves() -> None:
