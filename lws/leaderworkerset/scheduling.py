@@ -157,7 +157,8 @@ def workload_name(lws: Object, leaders: Object | None = None) -> str:
         # Another name can only be an edit, which is undone.
         if re.fullmatch(rf"{re.escape(name_of(lws))}-[a-z0-9]{{1,10}}", named):
             return named
-    return f"{name_of(lws)}-{safe_encoded(str(fnv_1a(uid_of(lws), bits=32)))}"
+    # Upstream hashes Go's notation of the UID, with its type.
+    return f"{name_of(lws)}-{safe_encoded(str(fnv_1a(f'(types.UID){uid_of(lws)}', bits=32)))}"
 
 
 def template_annotations(lws: Object, leaders: Object | None = None) -> dict[str, str]:

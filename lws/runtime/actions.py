@@ -94,8 +94,7 @@ class Fold:
     template: the note of the combined Event, with {} for the names of the members. member: the name of the
     member that the Event is about. related: the object that all members belong to. change: the counts of the
     member before and after; of several changes, the first and the last count are reported. waits: whether
-    even the first few Events are combined instead of being written one by one. is_shared: whether Events are
-    combined although each regards another object.
+    even the first few Events are combined instead of being written one by one.
     """
 
     template: str
@@ -103,7 +102,6 @@ class Fold:
     related: Reference | None = None
     change: tuple[int, int] | None = None
     waits: bool = False
-    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

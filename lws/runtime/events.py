@@ -260,8 +260,7 @@ def fold_key(announce: Announce) -> FoldKey | None:
     if announce.fold is None:
         return None
     shared = announce.type, announce.reason, announce.action, announce.fold.template
-    parent = announce.fold.related if announce.fold.is_shared else None
-    return object_key(parent or announce.regarding), *shared
+    return object_key(announce.regarding), *shared
 
 
 def combine(announces: Sequence[Announce]) -> Announce:

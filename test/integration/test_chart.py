@@ -39,6 +39,7 @@ EVERYWHERE = [
 ]
 OF_THE_RELEASE = [
     ("ClusterRole", "certificates-role"),
+    ("ClusterRole", "disaggregatedset-admin-role"),
     ("ClusterRole", "disaggregatedset-editor-role"),
     ("ClusterRole", "disaggregatedset-role"),
     ("ClusterRole", "disaggregatedset-viewer-role"),

@@ -76,6 +76,7 @@ def test_labels_of_an_object_override_common_labels(helm: Helm, monitors: str, k
 def test_a_long_release_name_is_rejected_only_with_a_metrics_service(helm: Helm) -> None:
     release, plain = "a" * 40, ("--set=crds.enabled=false",)
     render(helm, *plain, name=release)
+    render(helm, *plain, f"--set=fullnameOverride={'a' * 63}")
     with pytest.raises(CommandError, match="set fullnameOverride"):
         render(helm, *plain, "--set=enablePrometheus=true", name=release)
     render(helm, *plain, f"--set=enablePrometheus=true,fullnameOverride={'a' * 28}", name=release)

@@ -375,8 +375,7 @@ def _variables(member: _Member, size: str, is_worker: bool) -> dict[str, str]:
         host_name = hash_host_name(member.labels[NAME_LABEL], member.labels[GROUP_KEY_LABEL])
         leader = host_name if is_worker else member.name
     address = leader_address(leader, member.subdomain, member.namespace)
-    # Worker templates of Hash sets and of later upstream releases have this annotation. On leaders, only
-    # users can have set it.
+    # Worker templates of former releases lack this annotation. On leaders, only users can have set it.
     annotated = member.annotations.get(LEADER_ADDRESS_ANNOTATION) if is_worker else None
     return {
         LEADER_ADDRESS_ENV: annotated or address,

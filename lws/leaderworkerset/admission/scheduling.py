@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lws.kube.field_errors import FieldError, invalid, not_supported, required
+from lws.kube.field_errors import FieldError, forbidden, invalid, not_supported, required
 from lws.kube.metadata import annotations_of, controller_of, is_mapping
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.admission.templates import templates_of
@@ -24,11 +24,16 @@ from lws.leaderworkerset.scheduling import (
     Scheduler,
     levels_of,
 )
-from lws.leaderworkerset.spec import EXCLUSIVE_ANNOTATIONS, SetSpec
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.config.v1alpha1 import WORKLOAD_AWARE_SCHEDULING
-from lws_api.leaderworkerset.v1 import StartupPolicy
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, StartupPolicy
 
 _SECTIONS = (SCHEDULING, REPLICA, LEADER, WORKER)
+_CLAIMS = (LEADER.child("resourceClaims"), WORKER.child("resourceClaims"))
+_NOT_OF_VOLCANO = (
+    ("schedulingConstraints", "typed scheduling constraints"),
+    ("disruptionMode", "typed disruption mode"),
+)
 
 
 def scheduling_errors(
@@ -41,13 +46,13 @@ def scheduling_errors(
     after, before = SCHEDULING.stored_in(new), SCHEDULING.stored_in(old) if old else None
     if after is None:
         if before is not None:
-            yield invalid(SCHEDULING, None, "cannot remove scheduling after creation")
+            yield forbidden(SCHEDULING, None, "cannot remove scheduling after creation")
         return
     levels = levels_of(new)
     yield from _server_errors(after, scheduler)
     yield from _delegation_errors(new, levels)
     if old and before is None:
-        yield invalid(SCHEDULING, after, "cannot add scheduling after creation")
+        yield forbidden(SCHEDULING, after, "cannot add scheduling after creation")
     if len(levels) != 1:
         why = f"exactly one active scheduling level is required, got [{' '.join(levels)}]"
         yield invalid(SCHEDULING, after, why)
@@ -61,13 +66,13 @@ def scheduling_errors(
 
 def _server_errors(scheduling: Any, scheduler: Scheduler) -> Iterator[FieldError]:
     if not scheduler.is_enabled:
-        yield invalid(SCHEDULING, scheduling, f"requires the {WORKLOAD_AWARE_SCHEDULING} feature gate")
+        yield forbidden(SCHEDULING, scheduling, f"requires the {WORKLOAD_AWARE_SCHEDULING} feature gate")
     elif not scheduler.provider:
         yield required(str(SCHEDULING), "requires a configured scheduler provider")
     elif scheduler.provider not in PROVIDERS:
         yield not_supported(SCHEDULING, scheduler.provider, PROVIDERS)
     elif scheduler.provider == KUBERNETES and scheduler.lacks_workloads:
-        yield invalid(SCHEDULING, scheduling, UNAVAILABLE)
+        yield forbidden(SCHEDULING, scheduling, UNAVAILABLE)
 
 
 def _delegation_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator[FieldError]:
@@ -79,25 +84,25 @@ def _delegation_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Itera
     at_template = f"metadata.annotations[{GROUP_TEMPLATE_ANNOTATION}]"
     at_parent = f"metadata.annotations[{PARENT_GROUP_ANNOTATION}]"
     if template is None:
-        yield invalid(at_template, "", "requires the group-template-name delegation annotation")
+        yield forbidden(at_parent, parent, "requires the group-template-name delegation annotation")
     elif not template:
-        yield invalid(at_template, "", "must name a parent Workload template")
+        yield required(at_template, "must name a parent Workload template")
     if controller_of(raw) is None:
-        yield invalid(at_template, template or "", "delegated scheduling requires a controller owner")
+        yield forbidden(at_template, template or "", "delegated scheduling requires a controller owner")
     if parent == "":
-        yield invalid(at_parent, "", "must name a parent CompositePodGroup")
+        yield required(at_parent, "must name a parent CompositePodGroup")
     if Level.ROLE in levels:
         why = "delegated scheduling supports only whole-LWS or replica mode"
-        yield invalid(at_template, template or "", why)
+        yield forbidden(at_template, template or "", why)
 
 
 def _change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
     after, before = SCHEDULING.stored_in(new), SCHEDULING.stored_in(old)
     if levels_of(new) != levels_of(old):
-        yield invalid(SCHEDULING, after, "cannot switch the active scheduling level after creation")
+        yield forbidden(SCHEDULING, after, "cannot switch the active scheduling level after creation")
     if (priorities := _priorities(new)) != _priorities(old):
         why = "cannot change priorityClassName while workload-aware scheduling is configured"
-        yield invalid(fields.LEADER_WORKER_TEMPLATE, ", ".join(priorities), why)
+        yield forbidden(fields.LEADER_WORKER_TEMPLATE, ", ".join(priorities), why)
     if _without_counts(after) != _without_counts(before):
         yield invalid(SCHEDULING, after, "field is immutable")
 
@@ -117,7 +122,7 @@ def _policy_errors(raw: Mapping[str, Any], spec: SetSpec, levels: Sequence[Level
     for gang in gangs.values():
         field = gang.child("minGroupCount")
         if field.stored_in(raw) is not None:
-            yield invalid(field, field.stored_in(raw), "minGroupCount is not supported")
+            yield forbidden(field, field.stored_in(raw), "minGroupCount is not supported")
     if Level.ROLE in levels and spec.size < 2:
         yield invalid(fields.SIZE, spec.size, "leader/worker scheduling requires size >= 2")
     everyone = max(spec.replicas * spec.size, 1)
@@ -134,20 +139,20 @@ def _policy_errors(raw: Mapping[str, Any], spec: SetSpec, levels: Sequence[Level
     has_gang[REPLICA] |= is_default
     if (has_gang[SCHEDULING] or has_gang[REPLICA]) and spec.startup_policy == StartupPolicy.LEADER_READY:
         why = "a gang containing the leader and workers is incompatible with startupPolicy LeaderReady"
-        yield invalid(SCHEDULING, SCHEDULING.stored_in(raw), why)
+        yield forbidden(SCHEDULING, SCHEDULING.stored_in(raw), why)
     if has_gang[SCHEDULING] and fields.START_STRATEGY.stored_in(raw) is not None:
         why = "conflicts with a gang of all pods, which waits for the groups of the last wave: remove it"
         yield invalid(fields.START_STRATEGY, fields.START_STRATEGY.stored_in(raw), why)
     constrained = any(
         section.child("schedulingConstraints").child("topology").stored_in(raw) for section in _SECTIONS
     )
-    is_exclusive = any(annotations_of(raw).get(key) for key in EXCLUSIVE_ANNOTATIONS)
+    is_exclusive = bool(annotations_of(raw).get(EXCLUSIVE_TOPOLOGY_ANNOTATION))
     if (constrained or any(has_gang.values())) and is_exclusive:
         why = (
             "gang scheduling or workload topology constraints cannot be combined with exclusive topology in "
             "alpha"
         )
-        yield invalid(SCHEDULING, SCHEDULING.stored_in(raw), why)
+        yield forbidden(SCHEDULING, SCHEDULING.stored_in(raw), why)
 
 
 def _template_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -155,7 +160,7 @@ def _template_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
     if len(set(_priorities(raw))) > 1:
         yield invalid(SCHEDULING, scheduling, "all managed pod templates must use the same priorityClassName")
     if any(fields.value_at(template, ("spec", "schedulingGroup")) for _, template in templates_of(raw)):
-        yield invalid(SCHEDULING, scheduling, "managed pod templates must not set spec.schedulingGroup")
+        yield forbidden(SCHEDULING, scheduling, "managed pod templates must not set spec.schedulingGroup")
     templates = dict(templates_of(raw))
     worker = templates.get(str(fields.WORKER_TEMPLATE), {})
     members = {LEADER: templates.get(str(fields.LEADER_TEMPLATE), worker), WORKER: worker}
@@ -170,19 +175,19 @@ def _template_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
 
 def _volcano_errors(raw: Mapping[str, Any], levels: Sequence[Level]) -> Iterator[FieldError]:
     """Yield errors for fields that Volcano's PodGroup lacks."""
-    scheduling = SCHEDULING.stored_in(raw)
-    if levels != (Level.REPLICA,):
+    if len(levels) == 1 and levels != (Level.REPLICA,):
         why = "the Volcano provider supports the typed API only at replica level"
-        yield invalid(SCHEDULING, scheduling, why)
-    unsupported = {
-        "Basic policy": [section.child("schedulingPolicy").child("basic") for section in _SECTIONS],
-        "typed scheduling constraints": [section.child("schedulingConstraints") for section in _SECTIONS],
-        "typed disruption mode": [section.child("disruptionMode") for section in _SECTIONS],
-        "shared resource claims": [section.child("resourceClaims") for section in (LEADER, WORKER)],
-    }
-    for feature, children in unsupported.items():
-        if any(field.stored_in(raw) is not None for field in children):
-            yield invalid(SCHEDULING, scheduling, f"the Volcano provider does not support {feature}")
+        yield forbidden(SCHEDULING, SCHEDULING.stored_in(raw), why)
+        return
+    policy = REPLICA.child("schedulingPolicy")
+    unsupported = (
+        (policy, policy.child("basic"), "Basic policy"),
+        *((REPLICA.child(name), REPLICA.child(name), feature) for name, feature in _NOT_OF_VOLCANO),
+        *((claims, claims, "shared resource claims") for claims in _CLAIMS),
+    )
+    for place, field, feature in unsupported:
+        if field.stored_in(raw) is not None:
+            yield forbidden(place, place.stored_in(raw), f"the Volcano provider does not support {feature}")
 
 
 def _priorities(raw: Mapping[str, Any]) -> list[str]:

@@ -7,13 +7,14 @@ here when their last pod is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lws import timing
 from lws.kube.conditions import Condition
 from lws.kube.metadata import is_controlled_by, is_terminating, name_of, namespace_of, uid_of
 from lws.leaderworkerset.assessment.ownership import ownership_of_pod_group
+from lws.leaderworkerset.fields import SCHEDULING
 from lws.leaderworkerset.scheduling import (
     UNAVAILABLE,
     Level,
@@ -54,16 +55,17 @@ class SchedulingStep:
 def plan_scheduling(snapshot: SetSnapshot) -> SchedulingStep:
     """Create and update the objects that the scheduler reads before the pods, and delete unneeded ones."""
     scheduled = snapshot.scheduled
-    if scheduled is None:
-        return SchedulingStep(_plan_former_gangs(snapshot))
-    prerequisites = merge_plans(*_prerequisites(snapshot, scheduled))
     # The problems of the set contain these rejections already.
     rejected = (entry for entry in snapshot.rejections if entry.kind in ("Workload", "PodGroup"))
-    problems = prerequisites.problems or tuple(_failed(entry.kind, entry.message) for entry in rejected)
+    rejections = tuple(_failed(entry.kind, entry.message) for entry in rejected)
+    if scheduled is None:
+        # Without Workloads, passes over groups create all that the scheduler reads.
+        has_field = SCHEDULING.stored_in(snapshot.lws) is not None
+        return SchedulingStep(_plan_former_gangs(snapshot), _condition(rejections) if has_field else None)
+    prerequisites = merge_plans(*_prerequisites(snapshot, scheduled))
+    problems = prerequisites.problems or rejections
     is_done = not prerequisites.waiting_for and not problems and not any(prerequisites.sequences)
-    condition = _CREATED if is_done else None
-    if problems:
-        condition = Condition(CREATED, False, problems[0].reason, problems[0].message)
+    condition = _condition(problems) if is_done or problems else None
     unneeded = Plan(sequences=tuple((delete,) for delete in _unneeded(snapshot, scheduled)))
     return SchedulingStep(
         merge_plans(prerequisites, unneeded),
@@ -71,6 +73,10 @@ def plan_scheduling(snapshot: SetSnapshot) -> SchedulingStep:
         # The step does not block existing groups: the scheduler holds pods that lack their PodGroup.
         is_first=not is_done and not snapshot.groups,
     )
+
+
+def _condition(problems: Sequence[Problem]) -> Condition:
+    return Condition(CREATED, False, problems[0].reason, problems[0].message) if problems else _CREATED
 
 
 def _plan_former_gangs(snapshot: SetSnapshot) -> Plan:

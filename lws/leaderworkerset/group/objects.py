@@ -91,15 +91,12 @@ def _worker_template(
     if tpu_containers(leader.get("spec") or {}):
         annotations[LEADER_REQUESTS_TPUS_ANNOTATION] = "true"
     template = decorated(restored.worker_template, labels, annotations)
+    address = leader_address(group_name(leader), _subdomain(restored, leader), namespace_of(restored.lws))
     # Only the controller may set these annotations.
-    for reserved in (GROUP_IDENTITY_ANNOTATION, LEADER_ADDRESS_ANNOTATION):
-        template["metadata"]["annotations"].pop(reserved, None)
+    template["metadata"]["annotations"].pop(GROUP_IDENTITY_ANNOTATION, None)
+    template["metadata"]["annotations"][LEADER_ADDRESS_ANNOTATION] = address
     if is_of_hash_group(leader):
-        host, subdomain = group_name(leader), _subdomain(restored, leader)
-        template["metadata"]["annotations"] |= {
-            GROUP_IDENTITY_ANNOTATION: GroupIdentity.HASH.value,
-            LEADER_ADDRESS_ANNOTATION: leader_address(host, subdomain, namespace_of(restored.lws)),
-        }
+        template["metadata"]["annotations"][GROUP_IDENTITY_ANNOTATION] = GroupIdentity.HASH.value
     # Groups of one pod need no worker template, so an empty one may be recorded.
     pod = template["spec"] = dict(template.get("spec") or {})
     if placement.node_selector:

@@ -10,7 +10,7 @@ run together with them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -200,11 +200,10 @@ def admit(lws: Object, leader: Object) -> Merge:
     }
     if annotations_of(leader).get(DELETION_COST_ANNOTATION) == GATED_DELETION_COST:
         patch["metadata"] = {"annotations": {DELETION_COST_ANNOTATION: None}}
-    why, about = "the groups that it replaces are gone", Reference.to(leader)
     note = f"Leader pod {name_of(leader)} admitted for scheduling"
-    fold = _fold("Leader pods {} admitted for scheduling", lws, leader)
-    event = Announce(about, "GroupReplacementAdmitted", "Schedule", note, fold=fold)
-    return Merge(about, patch, why=why, announce=(event,), is_strategic=True)
+    event = _event(lws, leader, "GroupReplacementAdmitted", note, "Leader pods {} admitted for scheduling")
+    why = "the groups that it replaces are gone"
+    return Merge(Reference.to(leader), patch, why=why, announce=(event,), is_strategic=True)
 
 
 def deferral(lws: Object, leader: Object, terminating: int) -> Announce:
@@ -213,8 +212,8 @@ def deferral(lws: Object, leader: Object, terminating: int) -> Announce:
         f"Leader pod {name_of(leader)} waits for {terminating} terminating group(s) to be removed before "
         f"scheduling"
     )
-    fold = _fold("Leader pods {} wait for terminating groups to be removed", lws, leader)
-    return Announce(Reference.to(leader), "GroupReplacementDeferred", "Schedule", note, fold=fold, once=True)
+    together = "Leader pods {} wait for terminating groups to be removed"
+    return replace(_event(lws, leader, "GroupReplacementDeferred", note, together), once=True)
 
 
 def deferral_of_index(lws: Object, leader: Object, index: str) -> Announce:
@@ -222,12 +221,20 @@ def deferral_of_index(lws: Object, leader: Object, index: str) -> Announce:
     note = (
         f"Leader pod {name_of(leader)} waits for previous group {index} pods to be removed before scheduling"
     )
-    fold = _fold("Leader pods {} wait for the pods of their former groups to be removed", lws, leader)
-    return Announce(Reference.to(leader), "GroupReplacementDeferred", "Schedule", note, fold=fold, once=True)
+    together = "Leader pods {} wait for the pods of their former groups to be removed"
+    return replace(_event(lws, leader, "GroupReplacementDeferred", note, together), once=True)
 
 
-def _fold(template: str, lws: Object, leader: Object) -> Fold:
-    return Fold(template, name_of(leader), Reference.to(lws), is_shared=True)
+def _event(lws: Object, leader: Object, reason: str, note: str, together: str) -> Announce:
+    """Return an Event about the set. together: the note for several leaders."""
+    return Announce(
+        Reference.to(lws),
+        reason,
+        "Update",
+        note,
+        related=Reference.to(leader),
+        fold=Fold(together, name_of(leader)),
+    )
 
 
 def _group(pod: Object) -> str:

@@ -62,6 +62,7 @@ async def test_lost_workers_are_recreated_like_those_of_a_sibling(state: State) 
     assert create.intent["metadata"]["labels"][REVISION_LABEL] == OLD_KEY
     assert image_of(create.intent) == "server:1", "not what the set asks for now"
     assert create.intent["spec"]["template"]["metadata"]["annotations"] == {
+        "leaderworkerset.sigs.k8s.io/leader-address": "web-0.web.default",
         "leaderworkerset.sigs.k8s.io/leader-name": "web-0",
         "leaderworkerset.sigs.k8s.io/size": "2",
     }

@@ -16,7 +16,13 @@ from lws.leaderworkerset.revisions.history import SEAL_ANNOTATION, record, resto
 from lws.leaderworkerset.revisions.reading import parse
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
-from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL, ROLE_LABEL
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    LEADER_ADDRESS_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    ROLE_LABEL,
+)
 from test.unit.builders import build_revision, make_set
 from test.unit.compat.observed import Observed
 from test.unit.compat.states import Object, State, load, names
@@ -134,6 +140,11 @@ async def test_created_worker_statefulsets_equal_the_stored_ones(name: str) -> N
         if name.startswith("at-rest-exclusive"):
             # The placement of workers is decided when the leader has its node.
             del template["spec"]["nodeSelector"]
+        # Releases before 0.11 did not write this annotation.
+        annotations = built["spec"]["template"]["metadata"]["annotations"]
+        template["metadata"]["annotations"].setdefault(
+            LEADER_ADDRESS_ANNOTATION, annotations[LEADER_ADDRESS_ANNOTATION]
+        )
         assert AS_STORED.write("PodTemplateSpec", built["spec"]["template"]) == AS_STORED.write(
             "PodTemplateSpec", template
         )

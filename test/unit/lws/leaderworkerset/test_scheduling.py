@@ -79,9 +79,9 @@ def stored_workload(lws: Object) -> Object:
 # --- Names and objects
 
 
-@pytest.mark.parametrize(("uid", "hashed"), [("", "2166136261"), ("a", "3826002220")])
+@pytest.mark.parametrize(("uid", "hashed"), [("", "2588953383"), ("a", "845578034")])
 def test_the_name_of_the_workload_has_the_hash_of_the_uid(uid: str, hashed: str) -> None:
-    """The hash is FNV-1a with 32 bits."""
+    """The hash is FNV-1a with 32 bits of what k8s.io/utils/dump.ForHash prints: (types.UID)a."""
     lws = make_set("demo")
     lws["metadata"]["uid"] = uid
     assert workload_name(lws) == f"demo-{safe_encoded(hashed)}"
@@ -360,6 +360,19 @@ def test_the_workload_comes_before_any_pod() -> None:
     assert condition is not None and condition["message"] == "scheduling prerequisites created"
 
 
+def test_volcano_needs_no_object_before_the_pods() -> None:
+    """The passes over groups create its PodGroups. Upstream reports the condition for it, too."""
+    without_workloads = replace(at_start(a_set(GROUPS)), scheduled=None)
+    planned = plan(without_workloads)
+    assert has_leaders(planned)
+    assert created_condition(planned) == ("True", "SchedulingPrerequisitesCreated")
+    rejected = Rejection("cannot create PodGroup demo-0", "exceeded quota", kind="PodGroup")
+    planned = plan(replace(without_workloads, rejections=(rejected,)))
+    assert created_condition(planned) == ("False", "PodGroupCreateFailed")
+    planned = plan(replace(at_start(make_set(size=3)), scheduled=None))
+    assert created_condition(planned) == ("", ""), "without the field"
+
+
 def test_the_pod_group_of_a_whole_set_comes_before_any_pod() -> None:
     lws = a_set(WHOLE)
     workload = stored_workload(lws)
@@ -621,7 +634,8 @@ def test_a_leader_waits_for_the_pods_of_its_former_group() -> None:
     (event,) = planned.announce
     assert (event.reason, event.type) == ("GroupReplacementDeferred", "Normal")
     message = "Leader pod demo-1 waits for previous group 1 pods to be removed before scheduling"
-    assert event.note == message and event.regarding.kind == "Pod"
+    assert event.note == message
+    assert (event.regarding.kind, event.related) == ("LeaderWorkerSet", Reference.to(leader_of(lws)))
 
 
 def test_a_gate_is_removed_after_its_field_is_removed() -> None:

@@ -233,7 +233,7 @@ def test_a_worker_with_index_0_in_its_template_is_a_worker() -> None:
 
 
 def test_a_worker_keeps_an_existing_leader_address() -> None:
-    """In a later release the group may have no ordinal. For other groups we would write the same address."""
+    """The pod controller knows the host name of a leader without ordinal."""
     pod = admitted(make_worker(annotations={LEADER_ADDRESS_ANNOTATION: "rc-5f3a.rc.default"}))
     assert pod["spec"]["containers"][0]["env"][0]["value"] == "rc-5f3a.rc.default"
 

@@ -157,6 +157,11 @@ def test_rejected(lws: Object, message: str) -> None:
     assert messages_of(lws) == [message]
 
 
+def test_a_gang_of_exclusive_subgroups_is_accepted() -> None:
+    topology = {"leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology": "rack"}
+    assert messages_of(a_set({}, annotations=topology)) == []
+
+
 def test_fields_allowed_for_single_pods() -> None:
     topology = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}
     assert messages_of(a_set({"replica": BASIC}, startupPolicy="LeaderReady", annotations=topology)) == []
@@ -203,7 +208,7 @@ def test_priorities_cannot_change() -> None:
             {PARENT: "p"},
             {},
             True,
-            [f"{TEMPLATE}]: requires the group-template-name delegation annotation"],
+            [f"{PARENT}]: requires the group-template-name delegation annotation"],
             id="no template",
         ),
         pytest.param(
@@ -270,28 +275,58 @@ def test_required_scheduler(scheduler: Scheduler, messages: list[str]) -> None:
 @pytest.mark.parametrize(
     ("scheduling", "messages"),
     [
-        pytest.param(ALL, ["supports the typed API only at replica level", DISRUPTION], id="the set"),
+        pytest.param(ALL, {"": "supports the typed API only at replica level"}, id="the set"),
         pytest.param(
-            {"replica": {"leader": {}}}, ["supports the typed API only at replica level"], id="roles"
+            {"replica": {"leader": {}}}, {"": "supports the typed API only at replica level"}, id="roles"
         ),
-        pytest.param({"replica": BASIC}, ["does not support Basic policy"], id="one by one"),
         pytest.param(
-            {"replica": {"schedulingConstraints": {}}},
-            ["does not support typed scheduling constraints"],
-            id="constraints",
+            {"replica": BASIC},
+            {".replica.schedulingPolicy": "does not support Basic policy"},
+            id="one by one",
         ),
-        pytest.param({"replica": ALL}, [DISRUPTION], id="disruption"),
+        pytest.param(
+            {"replica": {"schedulingConstraints": {}, "disruptionMode": {}}},
+            {
+                ".replica.schedulingConstraints": "does not support typed scheduling constraints",
+                ".replica.disruptionMode": DISRUPTION,
+            },
+            id="constraints and disruption",
+        ),
         pytest.param(
             {"replica": {"leader": {"resourceClaims": []}}},
-            ["supports the typed API only at replica level", "does not support shared resource claims"],
+            {"": "supports the typed API only at replica level"},
             id="claims",
         ),
-        pytest.param({"replica": gang(4)}, [], id="a gang"),
+        pytest.param({"replica": gang(4)}, {}, id="a gang"),
     ],
 )
-def test_unsupported_by_volcano(scheduling: Object, messages: list[str]) -> None:
+def test_unsupported_by_volcano(scheduling: Object, messages: dict[str, str]) -> None:
     actual = messages_of(a_set(scheduling), scheduler=Scheduler(True, "volcano"))
-    assert actual == [f"{SCHEDULING}: the Volcano provider {message}" for message in messages]
+    assert actual == [f"{SCHEDULING}{field}: the Volcano provider {why}" for field, why in messages.items()]
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "words"),
+    [
+        pytest.param(a_set(None), a_set({}), "spec.scheduling: Forbidden: cannot remove", id="removed"),
+        pytest.param(a_set({}), a_set(None), "spec.scheduling: Forbidden: cannot add", id="added"),
+        pytest.param(
+            a_set({}, startupPolicy="LeaderReady"), None, "Forbidden: a gang containing", id="LeaderReady"
+        ),
+        pytest.param(
+            a_set({}, leader={"schedulingGroup": {"podGroupName": "x"}}),
+            None,
+            "Forbidden: managed pod templates",
+            id="PodGroups of users",
+        ),
+        pytest.param(
+            a_set(ROLES, size=1), None, "Invalid value: 1: leader/worker scheduling", id="roles alone"
+        ),
+    ],
+)
+def test_complaints_are_those_of_upstream(new: Object, old: Object | None, words: str) -> None:
+    errors = [str(error) for error in scheduling_errors(new, old, SetSpec.of(new), ASSUMED)]
+    assert len(errors) == 1 and words in errors[0]
 
 
 @pytest.mark.parametrize("garbage", [1, "x", [1], {"a": 1}, True])

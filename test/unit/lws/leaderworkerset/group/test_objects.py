@@ -80,7 +80,11 @@ def test_the_worker_statefulset_field_by_field() -> None:
                         f"{PREFIX}/group-key": group_key("default", "demo-3"),
                         f"{PREFIX}/template-revision-hash": "key-a",
                     },
-                    "annotations": {f"{PREFIX}/size": "4", f"{PREFIX}/leader-name": "demo-3"},
+                    "annotations": {
+                        f"{PREFIX}/size": "4",
+                        f"{PREFIX}/leader-name": "demo-3",
+                        f"{PREFIX}/leader-address": "demo-3.demo.default",
+                    },
                 },
                 "spec": {"containers": [{"name": "main", "image": "app:1"}]},
             },
@@ -100,7 +104,9 @@ def test_annotations_are_omitted_if_empty() -> None:
     [
         pytest.param({}, {}, id="size and leader only"),
         pytest.param(
-            {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}, {}, id="subdomains are leaders'"
+            {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}},
+            {LEADER_ADDRESS_ANNOTATION: "demo-0.demo-0.default"},
+            id="subdomains are leaders'",
         ),
         pytest.param(
             {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}},
@@ -124,7 +130,8 @@ def test_annotations_are_omitted_if_empty() -> None:
 def test_annotations_of_workers(changes: dict[str, Any], expected: dict[str, str]) -> None:
     statefulset = build_worker_statefulset(SetSpec.of(make_set(size=4, **changes)), make_leader_pod())
     annotations = statefulset["spec"]["template"]["metadata"]["annotations"]
-    assert annotations == {SIZE_ANNOTATION: "4", LEADER_NAME_ANNOTATION: "demo-0", **expected}
+    address = {LEADER_ADDRESS_ANNOTATION: "demo-0.demo.default"}
+    assert annotations == {SIZE_ANNOTATION: "4", LEADER_NAME_ANNOTATION: "demo-0", **address, **expected}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +167,12 @@ def test_our_labels_take_precedence_and_user_input_is_not_mutated() -> None:
     assert statefulset["metadata"]["labels"] == {"team": "a", ROLE_LABEL: "worker", **ours}
     assert statefulset["spec"]["template"]["metadata"] == {
         "labels": {"app": "x", **ours},
-        "annotations": {"note": "pod", SIZE_ANNOTATION: "2", LEADER_NAME_ANNOTATION: "demo-0"},
+        "annotations": {
+            "note": "pod",
+            SIZE_ANNOTATION: "2",
+            LEADER_NAME_ANNOTATION: "demo-0",
+            LEADER_ADDRESS_ANNOTATION: "demo-0.demo.default",
+        },
     }
     statefulset["spec"]["template"]["spec"]["containers"][0].clear()
     statefulset["spec"]["volumeClaimTemplates"][0]["spec"]["accessModes"].clear()
@@ -197,6 +209,7 @@ def test_an_old_group_is_built_from_its_own_revision() -> None:
     assert pods["metadata"]["annotations"] == {
         SIZE_ANNOTATION: "3",
         LEADER_NAME_ANNOTATION: "demo-1",
+        LEADER_ADDRESS_ANNOTATION: "demo-1.demo-1.default",
         EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone",
         f"{PREFIX}/subgroup-policy-type": "LeaderWorker",
         f"{PREFIX}/subgroup-size": "3",

@@ -381,7 +381,7 @@ def test_a_foreign_pod_group_is_left_alone_and_reported(provider: Any) -> None:
     planned = plan(replace(snapshot, pod_group=theirs, owners_alive=frozenset({"u-9"})))
     assert planned.sequences == ()
     assert "exists and is controlled by Thing theirs" in planned.waiting_for
-    assert [event.reason for event in planned.announce] == ["FailedCreate"]
+    assert [event.reason for event in planned.announce] == ["UnexpectedPodGroupOwner"]
 
 
 def test_an_orphaned_pod_group_is_adopted() -> None:

@@ -88,7 +88,7 @@ def test_the_desired_revision_is_recognised_and_recorded_byte_for_byte(lws: dict
     assert lws == before
 
 
-def test_the_leader_address_in_worker_templates_of_later_releases_is_ignored() -> None:
+def test_the_leader_address_in_worker_templates_is_ignored() -> None:
     lws = make_set()
     observed = running(lws)
     assert observed.workers is not None

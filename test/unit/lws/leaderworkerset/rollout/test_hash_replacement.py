@@ -211,7 +211,9 @@ def test_removing_the_gate_keeps_other_annotations(annotations: Any, cost: Any) 
 def test_both_events_match_upstream() -> None:
     leader = pod("demo-6d5f7c9b8-x2x4z", "k", gates=[GATE])
     waiting, (done,) = deferral(LWS, leader, 2), admit(LWS, leader).announce
-    assert waiting.regarding == done.regarding == Reference.to(leader)
+    assert waiting.regarding == done.regarding == Reference.to(LWS)
+    assert waiting.related == done.related == Reference.to(leader)
+    assert waiting.action == done.action == "Update"
     assert (waiting.reason, waiting.note) == (
         "GroupReplacementDeferred",
         "Leader pod demo-6d5f7c9b8-x2x4z waits for 2 terminating group(s) to be removed before scheduling",
