@@ -18,7 +18,8 @@ from lws.runtime.endpoints.health import split_address
 from lws.runtime.endpoints.metrics import CONTENT_TYPE, Metrics
 from lws.runtime.endpoints.tls_port import ServerTls, TlsPort, served_by
 
-log = logging.getLogger(__name__)
+# Upstream's end-to-end test looks for this name and the message of controller-runtime.
+log = logging.getLogger("controller-runtime.metrics")
 
 CERTIFICATES = Path("/tmp/k8s-metrics-server/serving-certs")
 """Mount path of cert-manager's certificate for the metrics. Without it, a self-signed one is created."""
@@ -54,7 +55,7 @@ class MetricsServer:
             port.open(self._host, self._port)
             self.port = port.port
             self.bound.set()
-            log.info("metrics are served at %s:%d%s", self._host or "*", self.port, _PATH)
+            log.info("Serving metrics server at %s:%d%s", self._host or "*", self.port, _PATH)
             while supplier is None:
                 await asyncio.sleep(timing.METRICS_CERTIFICATE_SECONDS)
                 await self._renew_own()

@@ -85,12 +85,21 @@ async def running(server: MetricsServer, directory: Path) -> AsyncIterator[async
     ("verdict", "expected_text"),
     [(200, 'leader_election_master_status{name="lease-of-ours"} 1.0'), (401, "Unauthorized")],
 )
-async def test_scrape(verdict: int, expected_text: str, directory: Path, certificates: Certificates) -> None:
+async def test_scrape(
+    verdict: int,
+    expected_text: str,
+    directory: Path,
+    certificates: Certificates,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     server = make_server(FakeAuthorizer(verdict))
+    caplog.set_level("INFO")
     async with running(server, directory):
         scraper = Scraper(certificates.authority.certificate, server.port)
         status, content_type, text = await scraper.get(Authorization="Bearer secret")
     assert status == verdict and expected_text in text
+    (line,) = (record for record in caplog.records if record.name == "controller-runtime.metrics")
+    assert line.getMessage().startswith("Serving metrics server")
     assert ("leader_election" in text) is (verdict == 200), "no metrics are returned without permission"
     assert content_type == (CONTENT_TYPE if verdict == 200 else "text/plain; charset=utf-8")
 
