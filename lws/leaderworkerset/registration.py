@@ -80,7 +80,7 @@ def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str,
     def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
         return leaderworkerset.errors_in(new, old, others, scheduler())
 
-    warnings = partial(leaderworkerset.warnings_in, gang=gang)
+    warnings = partial(leaderworkerset.warnings_in, gang=None if scheduler().has_workloads else gang)
     return {
         MUTATE_SET: _default_set,
         VALIDATE_SET: validator(warnings, errors, siblings_of(store, KIND)),
@@ -159,10 +159,9 @@ def _pod_admitter(
     read_node = partial(node_for_review, cluster)
 
     def marks(labels: Mapping[str, str], annotations: Mapping[str, str], size: int, unique: str) -> Marks:
-        of_workload = workload_marks(labels, annotations, unique) if has_workloads else None
-        if of_workload is not None or gang is None:
-            return of_workload or Marks()
-        return gang.marks(labels, size, unique)
+        if has_workloads:
+            return workload_marks(labels, annotations, unique) or Marks()
+        return gang.marks(labels, size, unique) if gang is not None else Marks()
 
     async def admit_pod(*, new: Object | None, namespace: str | None, **_: Any) -> None:
         # Rules are deterministic, so the randomness comes from here.
@@ -241,7 +240,8 @@ def _build(parts: Parts) -> Controller:
     environment = Environment(
         policies=settings.policies,
         covers=coverage.covers,
-        gang=gangs.served if gangs is not None else lambda: None,
+        # Where sets may have Workloads, the others are no gangs, as in upstream.
+        gang=gangs.served if gangs is not None and not has_workloads else lambda: None,
         start=parts.start,
         wake=lambda namespace, name: parts.add(Key("set", namespace, name)),
         scheduler=scheduler,

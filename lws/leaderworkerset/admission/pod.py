@@ -368,7 +368,8 @@ def _variables(member: _Member, size: str, is_worker: bool) -> dict[str, str]:
     group_index = member.labels.get(GROUP_INDEX_LABEL)
     if group_index is None:
         raise Refused(
-            f"worker pod {member.name} has no label {GROUP_INDEX_LABEL}, so its group is unknown; {_REMEDY}"
+            f"no group index label found for pod {member.name} ({GROUP_INDEX_LABEL}), so its group is "
+            f"unknown; {_REMEDY}"
         )
     leader = leader_name(member.labels[NAME_LABEL], group_index)
     if member.is_hash:

@@ -207,9 +207,7 @@ def _plan_pod_groups(group: GroupSnapshot, scheduled: Scheduled, restored: SetSp
         failure = group_event(group, "PodGroupCreateFailed", "Create", note, "Warning")
         why = "the scheduler places its pods as one"
         create = Create(intent, why=why, failure=failure)
-        plans.append(
-            _plan_pod_group(group, ownership, stored, create, partial(_pod_group_repairs, group))
-        )
+        plans.append(_plan_pod_group(group, ownership, stored, create, partial(_pod_group_repairs, group)))
     return merge_plans(*plans)
 
 

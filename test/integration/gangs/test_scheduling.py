@@ -306,10 +306,10 @@ def test_an_unsupported_constraint_is_reported_and_no_pod_is_created(world: Worl
     assert world.list("Pod") == []
 
 
-def test_sets_without_scheduling_have_a_pod_group_for_each_leader(world: World) -> None:
+def test_sets_without_scheduling_are_no_gangs(world: World) -> None:
+    """As in upstream, which needs the feature gate for this provider."""
     world.create(a_set("plain", 1, 2))
     settle(world, "plain")
-    (pod_group,) = stored(world, "podgroups").values()
-    assert pod_group["metadata"]["ownerReferences"][0]["kind"] == "Pod"
+    assert stored(world, "podgroups") == {}
     assert stored(world, "workloads") == {}
     assert condition_of(world, "plain") == ("", "")

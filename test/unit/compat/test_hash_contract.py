@@ -123,6 +123,15 @@ async def test_the_leader_condition_shows_whether_its_workers_are_ready() -> Non
     world.change("StatefulSet", host, {"status": {"availableReplicas": 1}})
     await world.passes()
     assert group_ready() == ("False", "WorkerStatefulSetNotReady")
+    # Kubernetes treats a missing condition as False, so it is not written first.
+    others = [
+        condition
+        for condition in world.objects["Pod", leader]["status"]["conditions"]
+        if condition["type"] != GROUP_READY_CONDITION
+    ]
+    world.change("Pod", leader, {"status": {"conditions": others}})
+    await world.passes()
+    assert world.objects["Pod", leader]["status"]["conditions"] == others
 
 
 async def test_workers_are_created_once_the_containers_of_their_leader_are_ready() -> None:

@@ -346,7 +346,7 @@ async def test_a_set_with_scheduling_is_refused_while_there_is_no_api_for_it(
     new = make_set(scheduling={})
     store.unserved.add(API_VERSION)
     response = await review(VALIDATE_SET, new)
-    assert response["status"]["message"] == f"spec.scheduling: Invalid value: {{}}: {UNAVAILABLE}"
+    assert response["status"]["message"] == f"spec.scheduling: Forbidden: {UNAVAILABLE}"
     assert (await review(VALIDATE_SET, {**new, "metadata": {**new["metadata"], "labels": {}}}, new))[
         "allowed"
     ]
@@ -430,6 +430,13 @@ async def test_no_two_leaders_get_the_same_pod_group(
         names.add(admitted["spec"]["schedulingGroup"]["podGroupName"])
     assert len(names) == 3
     assert all(name.startswith("vllm-0-") for name in names)
+    gate = {"feature-gates": "WorkloadAwareScheduling=true"}
+    registry = kopf.OperatorRegistry()
+    register(registry, ENDPOINTS, handlers_over(provider="kubernetes", **gate))
+    serve, _ = wire_kopf(registry)
+    answer = json.loads((await reviewed(serve, MUTATE_POD, ENDPOINTS[MUTATE_POD], body.encode())).body)
+    admitted = patched(leader, operations_in(answer["response"]))
+    assert "schedulingGroup" not in admitted["spec"], "with the gate, only spec.scheduling makes gangs"
 
 
 async def test_validation_depends_on_sibling_sets_and_the_gang_scheduler(

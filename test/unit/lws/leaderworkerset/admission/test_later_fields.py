@@ -44,7 +44,7 @@ def test_defaults_of_newer_fields_are_accepted(fields: dict[str, Any]) -> None:
         ),
         pytest.param(
             {"scheduling": {}},
-            "spec.scheduling: Invalid value: {}: requires the WorkloadAwareScheduling feature gate",
+            "spec.scheduling: Forbidden: requires the WorkloadAwareScheduling feature gate",
             id="scheduling",
         ),
     ],

@@ -386,7 +386,7 @@ def test_a_pod_without_containers_gets_its_labels(pod: dict[str, Any], expected:
         ),
         pytest.param(
             without(make_worker(), "metadata", "labels", GROUP_INDEX_LABEL),
-            "worker pod rc-0-2 has no label leaderworkerset.sigs.k8s.io/group-index, "
+            "no group index label found for pod rc-0-2 (leaderworkerset.sigs.k8s.io/group-index), "
             f"so its group is unknown; {REMEDY}",
             id="worker without group",
         ),
