@@ -16,8 +16,8 @@ from lws.disaggregatedset.routing import PASS, DisaggregatedRouting
 from lws.disaggregatedset.status import IN_ROLLOUT
 from lws.disaggregatedset.tables import DISAGGREGATED_SET, TABLES
 from lws.kube.field_errors import FieldError
-from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider
-from lws.leaderworkerset.observe.gangs import scheduler_of
+from lws.leaderworkerset.group.gangs import GangProvider
+from lws.leaderworkerset.observe.gangs import gang_of, scheduler_of
 from lws.leaderworkerset.scheduling import NO_SCHEDULER, Scheduler
 from lws.leaderworkerset.status.problems import STALLED
 from lws.runtime.actions import Object
@@ -40,8 +40,7 @@ ENDPOINTS: Mapping[str, Resource] = MappingProxyType({VALIDATE_SET: DISAGGREGATE
 
 
 def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str, Handler]:
-    gang = PROVIDERS.get(settings.gang_provider or "")
-    return handlers_with(siblings_of(store, KIND), gang, partial(scheduler_of, settings, store))
+    return handlers_with(siblings_of(store, KIND), gang_of(settings), partial(scheduler_of, settings, store))
 
 
 def handlers_with(

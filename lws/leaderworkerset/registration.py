@@ -16,12 +16,12 @@ from lws.leaderworkerset.admission import defaulting, pod
 from lws.leaderworkerset.admission import validation as leaderworkerset
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.group.exhaustion import Abandoned
-from lws.leaderworkerset.group.gangs import PROVIDERS, GangProvider, Marks, workload_marks
+from lws.leaderworkerset.group.gangs import GangProvider, Marks, workload_marks
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.observe.former_node import former_node, node_for_review
-from lws.leaderworkerset.observe.gangs import Gangs, scheduler_of
+from lws.leaderworkerset.observe.gangs import Gangs, gang_of, scheduler_of
 from lws.leaderworkerset.observe.membership import has_former_workers
 from lws.leaderworkerset.observe.observer import Environment, Observer
 from lws.leaderworkerset.observe.recent_writes import SetWrites
@@ -74,13 +74,13 @@ ENDPOINTS: Mapping[str, Resource] = MappingProxyType(
 
 def handlers(settings: Settings, store: Store, cluster: Cluster) -> Mapping[str, Handler]:
     """Return the handlers of all `ENDPOINTS`, which read from the store."""
-    gang = PROVIDERS.get(settings.gang_provider or "")
+    gang = gang_of(settings)
     scheduler = partial(scheduler_of, settings, store)
 
     def errors(new: Object, old: Object | None, others: Iterable[Object]) -> list[FieldError]:
         return leaderworkerset.errors_in(new, old, others, scheduler())
 
-    warnings = partial(leaderworkerset.warnings_in, gang=None if scheduler().has_workloads else gang)
+    warnings = partial(leaderworkerset.warnings_in, gang=gang)
     return {
         MUTATE_SET: _default_set,
         VALIDATE_SET: validator(warnings, errors, siblings_of(store, KIND)),
@@ -155,17 +155,11 @@ def _pod_admitter(
     gang: GangProvider | None, scheduler: Callable[[], Scheduler], store: Store, cluster: Cluster
 ) -> Handler:
     gates = LeaderGates(store, scheduler, Faults(spec_fault).fault_of)
-    has_workloads = scheduler().has_workloads
     read_node = partial(node_for_review, cluster)
-
-    def marks(labels: Mapping[str, str], annotations: Mapping[str, str], size: int, unique: str) -> Marks:
-        if has_workloads:
-            return workload_marks(labels, annotations, unique) or Marks()
-        return gang.marks(labels, size, unique) if gang is not None else Marks()
 
     async def admit_pod(*, new: Object | None, namespace: str | None, **_: Any) -> None:
         # Rules are deterministic, so the randomness comes from here.
-        of_gang = partial(marks, unique=secrets.token_hex(4)) if gang is not None else None
+        of_gang = partial(_marks, gang, unique=secrets.token_hex(4)) if gang is not None else None
         unique, pod_namespace = secrets.token_hex(8), namespace or ""
         former = await former_node(store, read_node, new or {}, pod_namespace)
 
@@ -182,6 +176,14 @@ def _pod_admitter(
         change_object(admitted)
 
     return admit_pod
+
+
+def _marks(
+    gang: GangProvider, labels: Mapping[str, str], annotations: Mapping[str, str], size: int, unique: str
+) -> Marks:
+    if gang.needs_field:
+        return workload_marks(labels, annotations, unique) or Marks()
+    return gang.marks(labels, size, unique)
 
 
 async def _allow_pod(**_: Any) -> None:
@@ -240,8 +242,7 @@ def _build(parts: Parts) -> Controller:
     environment = Environment(
         policies=settings.policies,
         covers=coverage.covers,
-        # Where sets may have Workloads, the others are no gangs, as in upstream.
-        gang=gangs.served if gangs is not None and not has_workloads else lambda: None,
+        gang=gangs.served if gangs is not None else lambda: None,
         start=parts.start,
         wake=lambda namespace, name: parts.add(Key("set", namespace, name)),
         scheduler=scheduler,

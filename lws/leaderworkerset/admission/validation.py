@@ -467,6 +467,8 @@ _ALONE = "so the leader is scheduled alone, and there may be no room for the wor
 
 def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> Iterator[str]:
     """Yield warnings for valid settings that prevent groups from being scheduled as gangs."""
+    if gang.needs_field and fields.SCHEDULING.stored_in(raw) is None:
+        return
     if fields.STARTUP_POLICY.stored_in(raw) == StartupPolicy.LEADER_READY:
         yield (
             f"spec.startupPolicy: LeaderReady: workers do not exist before their leader is ready, {_ALONE}; "

@@ -58,13 +58,15 @@ class GangProvider(ABC):
     Users name the scheduler in their templates. A PodGroup is never updated: changes apply to the next one.
     api_version: the version in use. versions: the supported versions, best first. remedy: how to install the
     API if no version is served, as a command without a subject. keeps_in_use: whether a terminating PodGroup
-    remains in effect until no pod names it.
+    remains in effect until no pod names it. needs_field: whether new groups are gangs only with
+    `spec.scheduling`, as in upstream.
     """
 
     api_version: str
     versions: Sequence[str]
     remedy: str
     keeps_in_use: bool = False
+    needs_field: bool = False
 
     @abstractmethod
     def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:

@@ -169,6 +169,13 @@ class Gangs:
         self._wake()
 
 
+def gang_of(settings: Settings) -> GangProvider | None:
+    """Return the provider that the configuration names; None if it names none."""
+    name = settings.gang_provider or ""
+    scheduler, provider = Scheduler(settings.workload_aware_scheduling, name), PROVIDERS.get(name)
+    return replace(provider, needs_field=scheduler.has_workloads) if provider is not None else None
+
+
 def scheduler_of(settings: Settings, store: Store) -> Scheduler:
     """Return the scheduler that serves `spec.scheduling` at this moment."""
     lacks_workloads = API_VERSION in store.unserved

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,3 +86,9 @@ def test_warnings(raw: dict[str, Any], providers: tuple[str, ...], expected: lis
         assert all(part in message for message, part in zip(warnings, expected_warnings, strict=True))
         scaled = {**raw, "spec": {**raw["spec"], "replicas": 9}}
         assert warnings_in(scaled, raw, provider) == [], "no warning is repeated"
+
+
+def test_with_the_feature_gate_only_sets_with_the_field_are_gangs() -> None:
+    gang = replace(PROVIDERS["kubernetes"], needs_field=True)
+    assert warnings_in(READY, gang=gang) == []
+    assert len(warnings_in(make_set(startupPolicy="LeaderReady", scheduling={}), gang=gang)) == 1
