@@ -43,6 +43,7 @@ from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
+    GROUP_REPLACEMENT_GATE,
     NAME_LABEL,
     RESTART_BUDGET_EXHAUSTED_ANNOTATION,
     RESTART_BUDGET_FINALIZER,
@@ -924,6 +925,15 @@ async def test_workers_of_a_former_leader_are_read_live() -> None:
     del world.cluster.objects["StatefulSet", "demo-0"]
     snapshot = await world.of_group()
     assert snapshot.worker_statefulset is None, "it was deleted, and its event has not arrived yet"
+
+
+async def test_workers_that_a_gated_leader_waits_for_are_not_read_live() -> None:
+    """The watch shows their end. A leader without the gate is about to create workers of the same name."""
+    new = changed(PODS[1], lambda obj: obj["metadata"].update(uid="u-new"))
+    new["spec"]["schedulingGates"] = [{"name": GROUP_REPLACEMENT_GATE}]
+    world = World(LWS, LEADERS, SERVICE, REVISION, new, WORKERS[1], *WORKER_PODS)
+    snapshot = await world.of_group()
+    assert snapshot.worker_statefulset is not None and world.cluster.requests == []
 
 
 @pytest.mark.parametrize("orphan", ["StatefulSet", "Service"])
