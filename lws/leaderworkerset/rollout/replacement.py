@@ -10,7 +10,7 @@ run together with them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -201,9 +201,11 @@ def admit(lws: Object, leader: Object) -> Merge:
     if annotations_of(leader).get(DELETION_COST_ANNOTATION) == GATED_DELETION_COST:
         patch["metadata"] = {"annotations": {DELETION_COST_ANNOTATION: None}}
     note = f"Leader pod {name_of(leader)} admitted for scheduling"
-    event = _event(lws, leader, "GroupReplacementAdmitted", note, "Leader pods {} admitted for scheduling")
+    fold = Fold("Leader pods {} admitted for scheduling", name_of(leader))
+    about = Reference.to(leader)
+    event = Announce(Reference.to(lws), "GroupReplacementAdmitted", "Update", note, related=about, fold=fold)
     why = "the groups that it replaces are gone"
-    return Merge(Reference.to(leader), patch, why=why, announce=(event,), is_strategic=True)
+    return Merge(about, patch, why=why, announce=(event,), is_strategic=True)
 
 
 def deferral(lws: Object, leader: Object, terminating: int) -> Announce:
@@ -213,7 +215,7 @@ def deferral(lws: Object, leader: Object, terminating: int) -> Announce:
         f"scheduling"
     )
     together = "Leader pods {} wait for terminating groups to be removed"
-    return replace(_event(lws, leader, "GroupReplacementDeferred", note, together), once=True)
+    return _deferral(lws, leader, note, together)
 
 
 def deferral_of_index(lws: Object, leader: Object, index: str) -> Announce:
@@ -222,18 +224,14 @@ def deferral_of_index(lws: Object, leader: Object, index: str) -> Announce:
         f"Leader pod {name_of(leader)} waits for previous group {index} pods to be removed before scheduling"
     )
     together = "Leader pods {} wait for the pods of their former groups to be removed"
-    return replace(_event(lws, leader, "GroupReplacementDeferred", note, together), once=True)
+    return _deferral(lws, leader, note, together)
 
 
-def _event(lws: Object, leader: Object, reason: str, note: str, together: str) -> Announce:
-    """Return an Event about the set. together: the note for several leaders."""
+def _deferral(lws: Object, leader: Object, note: str, together: str) -> Announce:
+    """Return an Event that is written once for each note. together: the note for several leaders."""
+    about, fold = Reference.to(leader), Fold(together, name_of(leader))
     return Announce(
-        Reference.to(lws),
-        reason,
-        "Update",
-        note,
-        related=Reference.to(leader),
-        fold=Fold(together, name_of(leader)),
+        Reference.to(lws), "GroupReplacementDeferred", "Update", note, related=about, fold=fold, once=True
     )
 
 
