@@ -149,6 +149,7 @@ def _seconds(retry_after: object) -> float | None:
 
 _DEEPEST = 100
 """Maximum depth of JSON. A list of Kubernetes objects has a third of it."""
+_MOST_DIGITS = len(str(-(2**63)))
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
 
 
@@ -173,15 +174,22 @@ def error_of(status: int, raw: bytes, retry_after: str | None) -> ApiError:
 def _json(raw: bytes) -> Any:
     """Decode JSON tolerantly; return None if that fails.
 
-    The API server checks only the syntax of a ControllerRevision's data. An invalid character, or a thousand
-    nested lists, must not make the whole collection unreadable.
+    The API server checks only the syntax of a ControllerRevision's data. An invalid character, a thousand
+    nested lists, or thousands of digits must not make the whole collection unreadable.
     """
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
         with suppress(ValueError, RecursionError):
-            return json.loads(_shallow(raw))
+            return json.loads(_shallow(raw), parse_int=_integer)
     return None
+
+
+def _integer(digits: str) -> int | float:
+    """Return a float for an integer beyond 64 bits, as orjson does. Python reads no integer of thousands of
+    digits.
+    """
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def _shallow(raw: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -50,9 +51,11 @@ DEEP = b'{"a":[' * 4000 + b'"]}"' + b"]}" * 4000
     ("data", "read"),
     [
         (rb'{"x":"\ud800"}', {"x": "\ud800"}),
+        (b'{"x":' + b"1" * 5000 + b"}", {"x": math.inf}),
+        (rb'{"x":"\ud800","y":9223372036854775807}', {"x": "\ud800", "y": 2**63 - 1}),
         (rb'{"x":"\ud800","deep":' + DEEP + rb',"y":["a\"]","\\"]}', {"x": "\ud800", "y": ['a"]', "\\"]}),
     ],
-    ids=["half a character", "too deep too"],
+    ids=["half a character", "thousands of digits", "a number of 64 bits", "too deep too"],
 )
 def test_undecodable_data_does_not_hide_other_objects(data: bytes, read: dict[str, Any]) -> None:
     """The API server has been observed to return such data."""
