@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from lws import timing
 from lws.kube.metadata import annotations_of, labels_of, metadata_of
 from lws.kube.quantities import INT32, is_integer, whole_number
@@ -42,8 +44,9 @@ def counts_in(lws: Object) -> dict[str, int]:
     if not text:
         return {}
     try:
-        counts = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        # Unlike json, it accepts no text that cannot be written into a status or an Event.
+        counts = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
         raise InvalidCounts(_NO_OBJECT) from error
     if not isinstance(counts, dict):
         raise InvalidCounts(_NO_OBJECT)

@@ -164,7 +164,7 @@ class EventRecorder:
             "type": announce.type,
             "reason": announce.reason,
             "action": announce.action,
-            "note": announce.note.encode()[:_NOTE_BYTES].decode(errors="ignore"),
+            "note": announce.note.encode(errors="replace")[:_NOTE_BYTES].decode(errors="ignore"),
             "regarding": _object_reference(regarding),
         }
         if announce.related is not None:

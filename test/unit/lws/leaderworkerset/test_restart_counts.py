@@ -71,6 +71,7 @@ def test_counts_are_read(text: str | None, expected: dict[str, int]) -> None:
         pytest.param("null", NO_OBJECT, id="null"),
         pytest.param("[]", NO_OBJECT, id="a list"),
         pytest.param('{"a/0":"1"}', NO_OBJECT, id="text"),
+        pytest.param(r'{"\ud800/0":1}', NO_OBJECT, id="half a character"),
         pytest.param('{"a/0":true}', NO_OBJECT, id="true"),
         pytest.param('{"a/0":4294967296}', NO_OBJECT, id="too large for upstream"),
         pytest.param(

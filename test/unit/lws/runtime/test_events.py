@@ -116,6 +116,7 @@ async def test_without_related_object_and_without_namespace() -> None:
         pytest.param("x" * 1023 + "ü", "x" * 1023, id="a-character-of-two-bytes-at-the-end"),
         pytest.param("→" * 400, "→" * 341, id="characters-of-three-bytes"),
         pytest.param("x" * 1022 + "😀", "x" * 1022, id="a-character-of-four-bytes-at-the-end"),
+        pytest.param("x\ud800y", "x?y", id="half-a-character"),
     ],
 )
 @in_fake_time
