@@ -272,6 +272,7 @@ def _begin(parts: Parts, environment: Environment, active: ActiveSets, cluster: 
         writes.record_apply,
         deleting=writes.deleting,
         deleted=lambda target, answer: writes.drop(answer),
+        created=writes.record_create,
     )
     applier = applier_of(parts, writes, cluster, "set", hooks)
     return Term(

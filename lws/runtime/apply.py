@@ -117,12 +117,13 @@ class Statuses(Protocol):
 class WriteHooks:
     """Functions that receive the results of writes, so that no plan is older than our own writes.
 
-    put: called with each object that the API server returned. applied: called with each successful apply and
-    the object that it returned. rejected, succeeded: called with each such action and the owner of its plan.
-    name_taken: called with each create whose name belongs to another object. deleting: the UIDs of objects
-    that running plans delete. deleted: called with each object that no longer exists after a write, and with
-    the response: the last state of a pod, a Status for other kinds, or an empty mapping if the object was
-    already gone. statuses: a record that receives each status write before it is sent, and its result.
+    put: called with each object that the API server returned. applied, created: called with each successful
+    apply or create and the object that it returned. rejected, succeeded: called with each such action and the
+    owner of its plan. name_taken: called with each create whose name belongs to another object. deleting: the
+    UIDs of objects that running plans delete. deleted: called with each object that no longer exists after a
+    write, and with the response: the last state of a pod, a Status for other kinds, or an empty mapping if
+    the object was already gone. statuses: a record that receives each status write before it is sent, and its
+    result.
     """
 
     put: Callable[[Mapping[str, Any]], None]
@@ -133,6 +134,7 @@ class WriteHooks:
     deleted: Callable[[Reference, Mapping[str, Any]], None] = _no_record
     statuses: Statuses | None = None
     succeeded: Callable[[Action, Reference], None] = _no_record
+    created: Callable[[Create, Mapping[str, Any]], None] = _no_record
 
 
 @dataclass(slots=True)
@@ -322,7 +324,9 @@ class Applier:
     async def _create(self, action: Create) -> None:
         intent = action.intent
         try:
-            self._hooks.put(await self._cluster.create(intent))
+            stored = await self._cluster.create(intent)
+            self._hooks.put(stored)
+            self._hooks.created(action, stored)
         except AlreadyExists as error:
             if error.is_refusal:
                 # A webhook may reject a request with any status.

@@ -12,10 +12,11 @@ from lws import timing
 from lws.kube.metadata import controller_of, uid_of
 from lws.kube.nodes import node_of
 from lws.kube.patches import digest
+from lws.leaderworkerset.fields import value_at
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.reading import parse
 from lws.leaderworkerset.revisions.shape import spec_fault
-from lws.runtime.actions import Apply, Object
+from lws.runtime.actions import Apply, Create, Object
 from lws.runtime.recent_writes import RecentWrites
 from lws.runtime.store import Store
 from lws.runtime.throttle import ActiveSets
@@ -49,11 +50,8 @@ class SetWrites(RecentWrites[Recorded]):
         """Store an object that one of our writes returned."""
         if obj["kind"] == "Status":
             return
-        is_of_workers = obj["kind"] == "StatefulSet" and (controller_of(obj) or {}).get("kind") == "Pod"
-        if is_of_workers:
-            dropped = "start" not in (obj["spec"].get("ordinals") or {})
-            self._dropped_at = self._clock() if dropped else float("-inf")
         self._store.put(obj)
+        is_of_workers = obj["kind"] == "StatefulSet" and (controller_of(obj) or {}).get("kind") == "Pod"
         is_noted = obj["kind"] in (KIND, "StatefulSet") and not is_of_workers
         if is_noted and self._is_stored(obj):
             self.throttle.record_write(obj)
@@ -74,6 +72,15 @@ class SetWrites(RecentWrites[Recorded]):
         if not self._is_stored(stored):
             return
         self.applied[metadata["uid"]] = (digest(action.intent), metadata.get("generation", 0))
+
+    def record_create(self, action: Create, stored: Mapping[str, Any]) -> None:
+        """Record whether the API server kept the start ordinal of a StatefulSet that we created. Responses to
+        other writes do not show that: a user may have removed the field.
+        """
+        start = ("spec", "ordinals", "start")
+        if value_at(action.intent, start) is not None:
+            is_dropped = value_at(stored, start) is None
+            self._dropped_at = self._clock() if is_dropped else float("-inf")
 
     def forget(self, obj: Object) -> None:
         """Drop the records of a deleted object."""

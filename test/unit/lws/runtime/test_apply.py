@@ -115,6 +115,7 @@ class _Bench:
     refused: list[tuple[Action, ApiError]] = field(default_factory=list)
     done: list[Action] = field(default_factory=list)
     taken: list[Create] = field(default_factory=list)
+    created: list[tuple[Create, Mapping[str, Any]]] = field(default_factory=list)
     gone: list[tuple[Reference, Mapping[str, Any]]] = field(default_factory=list)
     going: set[str] = field(default_factory=set)
 
@@ -126,6 +127,9 @@ class _Bench:
 
     def _applied(self, action: Apply, stored: Mapping[str, Any]) -> None:
         self.applied.append((action, stored))
+
+    def _created(self, action: Create, stored: Mapping[str, Any]) -> None:
+        self.created.append((action, stored))
 
     def _refused(self, action: Action, error: ApiError, owner: Reference) -> None:
         assert owner == SET
@@ -141,7 +145,7 @@ class _Bench:
     async def run(self, *sequences: tuple[Action, ...], **plan: Any) -> Outcome:
         cluster: Any = self.cluster
         hooks = (self._put, self._applied, self._refused, self.taken.append, self.going, self._gone)
-        applier = Applier(cluster, self, WriteHooks(*hooks, succeeded=self._done))
+        applier = Applier(cluster, self, WriteHooks(*hooks, succeeded=self._done, created=self._created))
         return await applier.apply(Plan(sequences=sequences, owner=SET, **plan))
 
     @property
@@ -268,6 +272,8 @@ async def test_a_sequence_stops_at_its_first_failure_and_others_continue(bench: 
         "create y",
     }
     assert "tell: created b" not in bench.diary and "tell: created y" in bench.diary
+    assert {action.intent["metadata"]["name"] for action, _ in bench.created} == {"a", "x", "y"}
+    assert all(stored == action.intent for action, stored in bench.created)
 
 
 async def test_sequences_run_side_by_side(bench: _Bench) -> None:
@@ -650,6 +656,7 @@ async def test_already_exists_is_success_only_for_the_same_object(
     outcome = await bench.run((create, _create("next")))
     assert (outcome.errors == [], "create next" in bench.diary) == (is_done, is_done)
     assert existing in bench.put
+    assert create not in [action for action, _ in bench.created], "another client may have changed it"
     assert bench.taken == ([] if is_done else [create])
 
 

@@ -682,7 +682,8 @@ async def test_results_of_our_own_writes_are_in_the_snapshot() -> None:
     world = World(*EVERYTHING)
     action = Apply(LEADERS, why="")
     world.memory.record_apply(action, LEADERS)
-    world.memory.put(changed(WORKERS[0], lambda obj: obj["spec"].pop("ordinals")))
+    stored = changed(WORKERS[0], lambda obj: obj["spec"].pop("ordinals"))
+    world.memory.record_create(Create(WORKERS[0], why=""), stored)
     snapshot = await world.of_set()
     assert snapshot.applied_leaders == (digest(LEADERS), LEADERS["metadata"]["generation"])
     assert snapshot.drops_start_ordinal

@@ -12,7 +12,7 @@ from lws.leaderworkerset.observe import recent_writes as module
 from lws.leaderworkerset.observe.recent_writes import SetWrites
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime import recent_writes
-from lws.runtime.actions import Apply, Plan, Reference, Status
+from lws.runtime.actions import Apply, Create, Plan, Reference, Status
 from lws.runtime.recent_writes import WrittenStatuses
 from lws.runtime.refusals import Computed
 from lws.runtime.store import Store
@@ -77,24 +77,38 @@ def test_a_response_without_a_last_state_drops_nothing(memory: SetWrites, store:
     assert store.get("Pod", "default", "demo-0") is not None
 
 
+WORKERS, LEADERS = (
+    Create(_statefulset("Pod", {"start": 1}), why="because"),
+    Create(_statefulset("LeaderWorkerSet"), why="because"),
+)
+
+
 @pytest.mark.parametrize(
-    ("obj", "drops"),
+    ("create", "stored", "drops"),
     [
-        pytest.param(_statefulset("Pod", {"start": 1}), False, id="kept"),
-        pytest.param(_statefulset("Pod"), True, id="dropped"),
-        pytest.param(_statefulset("Pod", {}), True, id="dropped-but-for-the-struct"),
-        pytest.param(_statefulset("LeaderWorkerSet"), False, id="leaders-have-none"),
+        pytest.param(WORKERS, _statefulset("Pod", {"start": 1}), False, id="kept"),
+        pytest.param(WORKERS, _statefulset("Pod"), True, id="dropped"),
+        pytest.param(WORKERS, _statefulset("Pod", {}), True, id="dropped-but-for-the-struct"),
+        pytest.param(LEADERS, _statefulset("LeaderWorkerSet"), False, id="leaders-have-none"),
     ],
 )
-def test_servers_that_drop_start_ordinals(memory: SetWrites, obj: dict[str, Any], drops: bool) -> None:
+def test_servers_that_drop_start_ordinals(
+    memory: SetWrites, create: Create, stored: dict[str, Any], drops: bool
+) -> None:
     assert memory.drops_start_ordinal is False
-    memory.put(obj)
+    memory.record_create(create, stored)
     assert memory.drops_start_ordinal is drops
 
 
-def test_a_stored_start_ordinal_shows_that_the_server_keeps_it(memory: SetWrites) -> None:
+def test_a_start_ordinal_that_a_user_removed_was_not_dropped(memory: SetWrites) -> None:
+    """Otherwise one user could stop the creation of workers in all namespaces."""
     memory.put(_statefulset("Pod"))
-    memory.put(_statefulset("Pod", {"start": 1}, version=2))
+    assert memory.drops_start_ordinal is False
+
+
+def test_a_stored_start_ordinal_shows_that_the_server_keeps_it(memory: SetWrites) -> None:
+    memory.record_create(WORKERS, _statefulset("Pod"))
+    memory.record_create(WORKERS, _statefulset("Pod", {"start": 1}, version=2))
     assert memory.drops_start_ordinal is False
 
 
@@ -102,7 +116,7 @@ def test_a_dropped_start_ordinal_is_forgotten_after_a_minute(store: Store) -> No
     """A field that the server dropped is remembered for a minute, not until the process ends."""
     seconds = 500.0
     memory = SetWrites(store, clock=lambda: seconds)
-    memory.put(_statefulset("Pod"))
+    memory.record_create(WORKERS, _statefulset("Pod"))
     seconds = 559.9
     assert memory.drops_start_ordinal
     seconds = 560.0
