@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
+
+import orjson
 
 from lws.kube.metadata import (
     annotations_of,
@@ -152,8 +153,9 @@ def read(format: Format[C], stored: Object, broken: str, key: str, record: C, **
 def checksum(revision: Object, annotation: str) -> Object:
     """Return the decoded checksum annotation of a stored revision; empty if it cannot be read."""
     try:
-        noted = json.loads(annotations_of(revision).get(annotation, ""))
-    except (TypeError, ValueError, RecursionError):
+        # Unlike json, it accepts no text that cannot be encoded.
+        noted = orjson.loads(annotations_of(revision).get(annotation, ""))
+    except orjson.JSONDecodeError:
         return {}
     return noted if is_mapping(noted) else {}
 

@@ -158,6 +158,8 @@ def seal_of(revision: Object) -> tuple[str, Mapping[str, str]] | None:
     key, topology = content.get("key"), content.get("topology")
     if not isinstance(key, str) or not key or not is_mapping(topology):
         return None
+    if not all(isinstance(value, str) for value in topology.values()):
+        return None
     return (key, topology) if content.get("sum") == _sum(name_of(revision), key, topology) else None
 
 

@@ -10,7 +10,14 @@ import pytest
 
 from lws.history.revision import edited_labels
 from lws.leaderworkerset.revisions import encoding
-from lws.leaderworkerset.revisions.history import FORMAT, SEAL_ANNOTATION, Recorded, record, seal_of
+from lws.leaderworkerset.revisions.history import (
+    FORMAT,
+    SEAL_ANNOTATION,
+    Recorded,
+    record,
+    seal_of,
+    sealing,
+)
 from lws.leaderworkerset.revisions.reading import is_of_data, parse
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, REVISION_LABEL
 from test.unit import api_server
@@ -31,6 +38,10 @@ def edited(change: Change, key: str = "") -> dict[str, Any]:
     revision = stored(key)
     change(revision["metadata"])
     return revision
+
+
+NAME = stored()["metadata"]["name"]
+NO_TEXTS: Any = {EXCLUSIVE_TOPOLOGY_ANNOTATION: ["rack"]}
 
 
 def edits_of(revision: Recorded) -> dict[str, str | None]:
@@ -96,8 +107,11 @@ def test_edits_of_a_sealed_revision_are_reverted(change: Change, edits: dict[str
         json.dumps({"key": "", "topology": {}, "sum": ""}),
         json.dumps({"key": 7, "topology": {}, "sum": ""}),
         json.dumps({"key": "k", "topology": [], "sum": ""}),
+        r'{"key": "\ud800", "topology": {}, "sum": ""}',
+        r'{"key": "k", "topology": {"\ud800": ""}, "sum": ""}',
+        sealing(NAME, "k", NO_TEXTS)[SEAL_ANNOTATION],
     ],
-    ids=lambda text: text[:20],
+    ids=lambda text: text[:50],
 )
 def test_an_invalid_seal_is_ignored(text: str) -> None:
     obj = edited(lambda it: it["annotations"].update({SEAL_ANNOTATION: text}))
