@@ -8,8 +8,9 @@ from typing import Any
 
 from lws.history.plan import Reconstruction
 from lws.history.revision import Revision
-from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of, without
+from lws.kube.metadata import annotations_of, labels_of, metadata_of, name_of, namespace_of, without
 from lws.kube.quantities import whole_number
+from lws.leaderworkerset.fields import SUB_GROUP_POLICY_TYPE
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS, equality_form
 from lws.leaderworkerset.revisions.history import Record, Recorded, record
 from lws.leaderworkerset.spec import (
@@ -114,9 +115,11 @@ def as_recorded(lws: Object, rebuilt: Reconstruction[Record]) -> Recorded:
 def _shown(spec: SetSpec, running: Running, topology: Mapping[str, str]) -> dict[str, Any]:
     """Return the recorded part of the spec that the running templates show."""
     workers, annotations = running.workers, _given(spec, running)
+    policy_type = annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION)
     subgroup = {
         "subGroupSize": whole_number(annotations.get(SUBGROUP_SIZE_ANNOTATION), least=1),
-        "subGroupPolicyType": annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION),
+        # A revision with an unknown value would be broken.
+        "subGroupPolicyType": policy_type if policy_type in SUB_GROUP_POLICY_TYPE.choices else None,
     }
     return _shape(
         running.leader if running.leader is not None else spec.leader_template,
@@ -202,7 +205,7 @@ def _is_of_leader(scheduling_group: Mapping[str, Any], labels: Mapping[str, str]
 
 
 def _claim(claim: Object) -> dict[str, Any]:
-    metadata = {key: claim["metadata"].get(key) for key in ("name", "labels", "annotations")}
+    metadata = {key: metadata_of(claim).get(key) for key in ("name", "labels", "annotations")}
     return {
         "metadata": {key: value for key, value in metadata.items() if value},
         "spec": claim.get("spec") or {},

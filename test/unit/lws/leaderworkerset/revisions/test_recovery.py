@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from lws.leaderworkerset.group.objects import build_worker_statefulset
 from lws.leaderworkerset.group.placement import worker_placement
 from lws.leaderworkerset.revisions.history import record, restore
 from lws.leaderworkerset.revisions.recovery import Running, as_recorded, claim_templates_of, reconstruct
+from lws.leaderworkerset.revisions.shape import recorded_fault
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION
@@ -19,6 +21,7 @@ from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     LEADER_ADDRESS_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_POLICY_TYPE_ANNOTATION,
 )
 from test.unit.builders import make_leader_pod, make_pod_template, make_set
 
@@ -271,6 +274,27 @@ def test_workers_are_recreated_with_an_unknown_leader_template() -> None:
 
 def test_reconstruct_without_templates_returns_none() -> None:
     assert reconstruct(make_set(), Running(KEY)) is None
+
+
+def test_an_unknown_subgroup_policy_is_not_recorded() -> None:
+    """A revision with it would be broken, and each pass would record another one."""
+    lws = make_set(template=SUBGROUPS, size=3)
+    observed = running(lws)
+    assert observed.leader is not None
+    observed.leader["metadata"]["annotations"][SUBGROUP_POLICY_TYPE_ANNOTATION] = "Each"
+    reconstructed = reconstruct(lws, observed)
+    assert reconstructed is not None
+    assert recorded_fault(json.loads(reconstructed.record.text)) == ""
+    policy = reconstructed.record.spec["leaderWorkerTemplate"]["subGroupPolicy"]
+    assert policy == {"subGroupSize": 1}
+
+
+@pytest.mark.parametrize("metadata", [{}, {"metadata": None}], ids=["missing", "null"])
+def test_claims_without_metadata_are_readable(metadata: dict[str, Any]) -> None:
+    lws = make_set(template={"volumeClaimTemplates": [{**metadata, "spec": {}}]})
+    reconstructed = reconstruct(lws, running(make_set()))
+    assert reconstructed is not None
+    assert not reconstructed.is_desired
 
 
 def test_an_invalid_size_is_taken_from_the_set() -> None:
