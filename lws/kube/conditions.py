@@ -78,12 +78,18 @@ def timestamp(moment: datetime) -> str:
     return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
+_YEARS = range(1000, 9000)
+
+
 def moment_of(text: str | None) -> datetime | None:
-    """Parse a timestamp into a time in UTC; return None if it is missing or invalid."""
+    """Parse a timestamp into a time in UTC; return None if it is missing, invalid or centuries away. Clients
+    can store any year, and the sum of a time and a duration must not leave the calendar.
+    """
     try:
-        return datetime.fromisoformat(text).astimezone(UTC) if text else None
+        moment = datetime.fromisoformat(text).astimezone(UTC) if text else None
     except (ValueError, OverflowError):
         return None
+    return moment if moment is not None and moment.year in _YEARS else None
 
 
 FAILED_CREATE = "FailedCreate"

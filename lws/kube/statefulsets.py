@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from lws.kube.conditions import moment_of
 from lws.kube.metadata import metadata_of
 
 
@@ -86,13 +87,12 @@ def is_short(statefulset: Mapping[str, Any]) -> bool:
 
 def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | None:
     """Return when `manager` last applied, in whole seconds; None if managedFields show no apply by it."""
-    moments = [
-        entry["time"]
+    moments = (
+        moment_of(entry.get("time"))
         for entry in metadata_of(statefulset).get("managedFields") or ()
-        if entry.get("manager") == manager and entry.get("operation") == "Apply" and entry.get("time")
-    ]
-    # Times in RFC 3339 and UTC sort as text.
-    return datetime.fromisoformat(max(moments)).astimezone(UTC) if moments else None
+        if entry.get("manager") == manager and entry.get("operation") == "Apply"
+    )
+    return max((moment for moment in moments if moment is not None), default=None)
 
 
 def _leaves_generation_out(statefulset: Mapping[str, Any]) -> bool:

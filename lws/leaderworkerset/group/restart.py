@@ -173,7 +173,9 @@ def _latest_restart(group: GroupSnapshot, incident: Incident, states: Sequence[G
     end = MOST_GROUP_NUMBER if is_of_hash_group(group.leader) else replicas - 1
     down = (sibling for sibling in group.siblings if sibling.index <= end and sibling.index not in ready)
     deleted = [_deleted_at(group, sibling) for sibling in down]
-    return min(max((incident.since, *deleted)) + longest, incident.since + longest * max(1, replicas))
+    last = max((incident.since, *deleted))
+    # Only the smaller duration is added to a time: the other one may be thousands of years.
+    return incident.since + min(last - incident.since + longest, longest * max(1, replicas))
 
 
 def _deleted_at(group: GroupSnapshot, sibling: GroupFacts) -> datetime:

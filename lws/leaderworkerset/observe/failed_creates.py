@@ -139,7 +139,7 @@ def _last_seen(event: Mapping[str, Any]) -> datetime:
         or event.get("eventTime")
         or event["metadata"].get("creationTimestamp")
     )
-    return datetime.fromisoformat(time).astimezone(UTC) if time else _NEVER
+    return moment_of(time) or _NEVER
 
 
 # --- Find the StatefulSets of a set that are short of pods, and the reason.

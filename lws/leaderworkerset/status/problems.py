@@ -262,7 +262,7 @@ class Pace:
         stored: Mapping[str, Any] = obj.get("status") or {}
         recorded: str | None = stored.get(LAST_PROGRESS)
         moment = moment_of(recorded)
-        if moment is not None and moment - self.now > timedelta(seconds=timing.SKEW_SECONDS):
+        if moment is None or moment - self.now > timedelta(seconds=timing.SKEW_SECONDS):
             # Somebody edited it. The deadline would come late, or never.
             recorded = None
         was_progressing = is_true(stored.get("conditions"), PROGRESSING)

@@ -94,3 +94,9 @@ def test_timestamp_is_utc_in_whole_seconds() -> None:
 def test_a_timestamp_is_parsed_if_valid() -> None:
     assert moment_of(JUST_NOW) == NOW.replace(microsecond=0)
     assert moment_of(None) is moment_of("") is moment_of("soon") is None
+
+
+@pytest.mark.parametrize("time", ["0000-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_a_timestamp_at_an_end_of_the_calendar_counts_as_invalid(time: str) -> None:
+    """A sum with it could leave the calendar."""
+    assert moment_of(time) is None

@@ -115,6 +115,8 @@ def test_last_applied() -> None:
         entry("2026-03-01T12:00:09Z", manager="kubectl"),
         entry("2026-03-01T12:00:09Z", operation="Update"),
         entry(None),
+        entry("0000-01-01T00:00:00Z"),
+        entry("9999-12-31T23:59:59Z"),
     ]
     stored = {"metadata": {"managedFields": managed}}
     assert last_applied(stored, "lws") == datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC)

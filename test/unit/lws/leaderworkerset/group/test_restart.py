@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -388,6 +389,16 @@ def test_groups_that_waited_for_a_stuck_rollout_restart_one_at_a_time(
     latest = timestamp(NOW + timedelta(seconds=until))
     assert bool(planned.sequences) is (until <= 630)
     assert planned.sequences or planned.waiting_for.endswith(f"at the latest at {latest}")
+
+
+def test_the_wait_for_a_stuck_rollout_ends_within_the_calendar() -> None:
+    stuck = with_other_groups(group(replicas=2**31 - 1), *other_groups(OLD, {}, DOWN))
+    assert decided(stuck).waiting_for.endswith("at the latest at 2026-03-01T12:10:00Z")
+    (pod,) = copy.deepcopy(stuck.worker_pods)
+    end = pod["status"]["containerStatuses"][0]["lastState"]["terminated"]
+    end["finishedAt"] = "9999-12-31T23:59:59Z"
+    planned = decided(replace(stuck, worker_pods=(pod,)))
+    assert planned.sequences, "an invalid time: the failure counts from the creation of the pod"
 
 
 # --- Upstream's limit and wait ------------------------------------------------------------------------------

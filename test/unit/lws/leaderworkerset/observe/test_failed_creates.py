@@ -47,6 +47,9 @@ class Bench:
         pytest.param([event("", -1), event("w", -9)], "w", id="an empty message after a message"),
         pytest.param([event("s", series={"lastObservedTime": "2026-03-01T12:00:00.5Z"})], "s", id="series"),
         pytest.param([event("e", eventTime="2026-03-01T12:00:00.5Z")], "e", id="event time"),
+        pytest.param(
+            [event("y", deprecatedLastTimestamp="0000-01-01T00:00:00Z"), event("z")], "z", id="year 0"
+        ),
         pytest.param([event("other", about="other")], "", id="about another object"),
         pytest.param([{**event(), "regarding": None}], "", id="about no object"),
     ],

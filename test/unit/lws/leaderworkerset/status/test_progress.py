@@ -47,6 +47,8 @@ def waited(since: float, until: float | None = None, gate: str = "") -> NodeWait
         pytest.param({}, {}, JUST_NOW, id="status lost"),
         pytest.param({}, {**STORED, "lastProgressTime": None}, JUST_NOW, id="the time lost"),
         pytest.param({}, {**STORED, "lastProgressTime": FAR_AHEAD}, JUST_NOW, id="a time that cannot be"),
+        pytest.param({}, {**STORED, "lastProgressTime": "3026-03-01T12:00:00Z"}, JUST_NOW, id="future"),
+        pytest.param({}, {**STORED, "lastProgressTime": "yesterday"}, JUST_NOW, id="garbled"),
         pytest.param({"is_progressing": False, "settled": 0}, {}, None, id="no groups wanted"),
         pytest.param({"is_progressing": False}, {}, JUST_NOW, id="all ready by the first status"),
         pytest.param({"is_progressing": False}, {"readyReplicas": 2}, None, id="at rest, status not kept"),
@@ -62,7 +64,7 @@ def test_last_progress(pace: dict[str, Any], stored: dict[str, Any], last: str |
     [
         pytest.param({}, BEFORE, 300, id="half of it is over"),
         pytest.param({"is_paused": True}, FAR_AHEAD, None, id="paused since a time that cannot be"),
-        pytest.param({"deadline": 2**31 - 1}, "0001-01-01T00:00:00Z", 0, id="a time before all"),
+        pytest.param({"deadline": 2**31 - 1}, "0001-01-01T00:00:00Z", None, id="a time before all"),
         pytest.param({"deadline": 300}, BEFORE, 0, id="it is over"),
         pytest.param({"deadline": 1}, BEFORE, 0, id="overdue for long"),
         pytest.param({"is_progressing": False}, BEFORE, None, id="at rest"),
