@@ -237,7 +237,7 @@ def last_applied(stored: Object) -> Mapping[str, Any]:
     text = annotations_of(stored).get(LAST_APPLIED_ANNOTATION)
     try:
         manifest = json.loads(text) if text else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         # kubectl reports invalid JSON with a better error.
         return {}
     return manifest if isinstance(manifest, Mapping) else {}

@@ -245,7 +245,7 @@ def test_labels_removed_from_the_manifest_are_deleted() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000], ids=lambda text: text[:5])
 def test_an_invalid_last_applied_annotation_counts_as_empty(text: str) -> None:
     assert last_applied({"metadata": {"annotations": {LAST_APPLIED_ANNOTATION: text}}}) == {}
 
