@@ -93,7 +93,7 @@ def _plan_whole(targets: RoleTargets, target: TargetRevision) -> Plan:
     steps = courses(targets)
     roles = {key: tuple(revision.record.roles) for key, revision in target.records.items()}
     planned = merge_plans(
-        plan_scalers(snapshot, spec, target.key),
+        plan_scalers(snapshot, spec.slices, targets.seeds),
         *(step.plan for step in steps),
         plan_removed_slices(snapshot, spec),
         plan_services(snapshot, spec, target.key, roles),

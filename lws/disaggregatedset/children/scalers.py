@@ -10,10 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from lws import timing
-from lws.disaggregatedset.children.role_sets import initial_of
 from lws.disaggregatedset.names import role_labels, scaler_name
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
-from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.conditions import Condition, find, with_condition
 from lws.kube.metadata import (
     child_metadata,
@@ -45,15 +43,16 @@ _ACTIONS = {"ScalerCreated": "Create", "ScalerDeleted": "Delete", "ScalerConflic
 _BOUND = Condition("Ready", True, "Bound", "Scaler bound to a live DisaggregatedSet role")
 
 
-def plan_scalers(seen: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> Plan:
-    """Plan a scaler for each role with external scaling at revision `key`, and delete other scalers."""
-    external = [role.name for role in spec.roles if role.is_external]
+def plan_scalers(seen: DisaggregatedSnapshot, slices: int, seeds: Mapping[str, int]) -> Plan:
+    """Plan a scaler for each role with external scaling, and delete other scalers.
+
+    seeds: these roles → initial value of a new scaler.
+    """
     existing = _existing_scalers(seen)
-    seeds = {role: seed(seen, spec.slices, role, key) for role in external}
-    updates = [_keep(seen, existing[role], role, seeds[role]) for role in external if role in existing]
-    updates += [_excess(role, existing[role], spec.slices) for role in external if role in existing]
-    created = [_create(seen, role, seeds[role]) for role in external if role not in existing]
-    deleted = [_delete(seen, scaler, role) for role, scaler in existing.items() if role not in external]
+    updates = [_keep(seen, existing[role], role, seeds[role]) for role in seeds if role in existing]
+    updates += [_excess(role, existing[role], slices) for role in seeds if role in existing]
+    created = [_create(seen, role, seeds[role]) for role in seeds if role not in existing]
+    deleted = [_delete(seen, scaler, role) for role, scaler in existing.items() if role not in seeds]
     return merge_plans(*updates, *created, *deleted)
 
 
@@ -69,28 +68,6 @@ def share(total: int, slices: int, index: int) -> int:
     A scaler may request more groups than a LeaderWorkerSet can have, so the share is limited.
     """
     return min(total // slices + (index < total % slices), REPLICAS.maximum)
-
-
-def seed(seen: DisaggregatedSnapshot, slices: int, role: str, key: str) -> int:
-    """Compute the initial value of a scaler: the desired groups of the role, without surplus slices and
-    surge.
-
-    A HorizontalPodAutoscaler never scales up from 0, so the value is at least 1 unless a scaler has set the
-    role to 0. Without a scaler, a role is at 0 only if all roles are. New slices get at least one group of
-    the role too, because the other roles alone cannot serve.
-    """
-    children = [child for child in seen.children if child.role == role and not child.is_terminating]
-    total = 0
-    for index in range(slices):
-        of_slice = [child for child in children if child.slice_index == index]
-        old = [(child.desired, initial_of(child.obj)) for child in of_slice if child.key != key]
-        at_start = sum(desired if initial is None else initial for desired, initial in old)
-        total += max(at_start, sum(child.desired for child in of_slice if child.key == key))
-    was_scaled = any(child.obj["metadata"].get("generation", 1) > 1 for child in children)
-    if not total and was_scaled and any(child.desired for child in seen.children if child.role != role):
-        return 0
-    is_any_new = not set(range(slices)) <= {child.slice_index for child in children}
-    return max(total, slices) if is_any_new or not total else total
 
 
 def build_scaler(owner: Object, role: str, replicas: int) -> dict[str, Any]:

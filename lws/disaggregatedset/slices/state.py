@@ -13,7 +13,7 @@ from typing import Any
 
 from lws.disaggregatedset.children.role_sets import initial_of as annotated
 from lws.disaggregatedset.children.role_sets import others_initial_of
-from lws.disaggregatedset.children.scalers import scaler_counts, seed, share
+from lws.disaggregatedset.children.scalers import scaler_counts, share
 from lws.disaggregatedset.names import identity_of, scaler_name
 from lws.disaggregatedset.revisions.record import RecordedRoles
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
@@ -156,6 +156,12 @@ class RoleTargets:
             for role in self.spec.roles
         }
 
+    @property
+    def seeds(self) -> dict[str, int]:
+        """The initial values of scalers, by role with external scaling."""
+        external = (role.name for role in self.spec.roles if role.is_external)
+        return {role: seed(self.snapshot, self.spec.slices, role, self.key) for role in external}
+
     def slice_state(self, index: int, memory: RolloutMemory | None) -> SliceState:
         """Build the state of a slice; `memory` is the record of its rollout."""
         key, children = self.key, self.snapshot.of_slice(index)
@@ -215,6 +221,40 @@ class RoleTargets:
                     f"in {slices} slices"
                 )
         return tuple(descriptions)
+
+
+def seed(seen: DisaggregatedSnapshot, slices: int, role: str, key: str) -> int:
+    """Compute the initial value of a role's scaler: its desired groups, without surplus slices and surge.
+
+    A HorizontalPodAutoscaler never scales up from 0, so the value is at least 1 unless a scaler has set the
+    role to 0. Without a scaler, a role is at 0 only if all roles are. New slices get at least one group of
+    the role too, because the other roles alone cannot serve.
+    """
+    children = [child for child in seen.children if child.role == role and not child.is_terminating]
+    total = sum(_desired_in(seen, index, role, key) for index in range(slices))
+    was_scaled = any(child.obj["metadata"].get("generation", 1) > 1 for child in children)
+    if not total and was_scaled and any(child.desired for child in seen.children if child.role != role):
+        return 0
+    is_any_new = not set(range(slices)) <= {child.slice_index for child in children}
+    return max(total, slices) if is_any_new or not total else total
+
+
+def _desired_in(seen: DisaggregatedSnapshot, index: int, role: str, key: str) -> int:
+    """Return a role's desired groups in one slice. During a rollout to `key`, these are its groups when the
+    rollout began, or its groups of that revision if they are more.
+    """
+    existing = [child for child in seen.of_slice(index) if not child.is_terminating]
+    of_role = [child for child in existing if child.role == role]
+    memory, keys = rollout_record(seen.obj, index), {child.key for child in existing}
+    has_begun = key in keys and len(keys) > 1 if memory is None else memory.key == key
+    if not has_begun:
+        # Records of another rollout are older than the present numbers.
+        return sum(child.desired for child in of_role)
+    at_start = deleted_since(seen.owner.name, existing, memory).get(role, 0) if memory is not None else 0
+    for child in of_role:
+        initial, unknown = initial_of(child, key, memory), 0 if child.key == key else child.desired
+        at_start += unknown if initial is None else initial
+    return max(at_start, sum(child.desired for child in of_role if child.key == key))
 
 
 # --- Read how many groups of a role a rollout may add, and how many may be unavailable. Percentages of

@@ -11,9 +11,9 @@ from lws.disaggregatedset.children.scalers import (
     build_scaler,
     plan_scalers,
     scaler_counts,
-    seed,
     share,
 )
+from lws.disaggregatedset.slices.state import RoleTargets, RolloutMemory, seed
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
 from lws.runtime.actions import Action, Create, Delete, Merge, Plan, SetOwner
@@ -56,7 +56,8 @@ def settled(replicas: int = 3, existing: int = 1) -> dict[str, Any]:
 
 
 def plan(seen: DisaggregatedSnapshot) -> Plan:
-    return plan_scalers(seen, parse(seen.obj), KEY)
+    spec = parse(seen.obj)
+    return plan_scalers(seen, spec.slices, RoleTargets(seen, spec, KEY).seeds)
 
 
 def actions(planned: Plan) -> list[Action]:
@@ -231,6 +232,18 @@ AT_ZERO = facts("prefill", desired=0, ready=0)
             id="three revisions",
         ),
         pytest.param((facts("prefill", OLD, desired=3), AT_ZERO), 1, 3, id="a new rollout without baseline"),
+        pytest.param(
+            (facts("prefill", desired=4, initial="2"), facts("prefill", OLD, desired=2, initial="3")),
+            1,
+            5,
+            id="a reverted rollout",
+        ),
+        pytest.param(
+            (facts("prefill", OLD, desired=6, initial="2"),), 1, 6, id="scaled since the last rollout"
+        ),
+        pytest.param(
+            (facts("prefill", desired=2, initial="5"),), 1, 2, id="scaled down since the last rollout"
+        ),
         pytest.param((AT_ZERO, facts("decode", desired=0)), 1, 1, id="wart 42: all at 0"),
         pytest.param((AT_ZERO, facts("decode")), 1, 1, id="created with 0 replicas without a scaler"),
         pytest.param(
@@ -264,3 +277,22 @@ AT_ZERO = facts("prefill", desired=0, ready=0)
 )
 def test_seeds(children: tuple[ChildFacts, ...], slices: int, expected: int) -> None:
     assert seed(snapshot_of(SET, children), slices, "prefill", KEY) == expected
+
+
+RECORD = {"llm-0-28d81a04-prefill": 6, "llm-0-28d81a04-decode": 6}
+PREFILL = (facts("prefill", desired=2), facts("prefill", OLD, desired=5, initial="3"))
+
+
+@pytest.mark.parametrize(
+    ("children", "key", "expected"),
+    [
+        pytest.param(PREFILL, KEY, 6, id="the record counts, not an annotation"),
+        pytest.param(PREFILL[:1], KEY, 6, id="a child was deleted since"),
+        pytest.param(PREFILL, "00000000", 7, id="the record of another rollout"),
+    ],
+)
+def test_a_seed_counts_the_groups_with_which_the_rollout_began(
+    children: tuple[ChildFacts, ...], key: str, expected: int
+) -> None:
+    status = {"rollouts": {"0": RolloutMemory(key, RECORD).stored}}
+    assert seed(snapshot_of({**SET, "status": status}, children), 1, "prefill", KEY) == expected
