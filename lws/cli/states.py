@@ -32,7 +32,7 @@ from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS
-from lws.leaderworkerset.spec import other_manager
+from lws.leaderworkerset.spec import has_hash_groups, other_manager
 from lws.leaderworkerset.status.problems import LAST_PROGRESS, STALLED
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
 from lws.leaderworkerset.status.summary import (
@@ -481,10 +481,13 @@ async def snapshot_of(session: Session, obj: Object) -> DisaggregatedSnapshot:
     for kind in _ROLES_KINDS:
         for stored in await session.cluster.listed(kind, namespace, f"{ROLES_NAME_LABEL}={name}"):
             store.put(stored)
-    children = sorted(name_of(child) for child in store.controlled_by(uid_of(obj), KIND))
+    owned = store.controlled_by(uid_of(obj), KIND)
+    children = sorted(map(name_of, owned))
+    kinds = ["StatefulSet", "Pod"]
+    kinds += ["Deployment", "ReplicaSet"] if any(map(has_hash_groups, owned)) else []
     for start in range(0, len(children), _AT_ONCE):
         selector = f"{NAME_LABEL} in ({','.join(children[start : start + _AT_ONCE])})"
-        for kind in ("StatefulSet", "Pod"):
+        for kind in kinds:
             for stored in await session.cluster.listed(kind, namespace, selector):
                 store.put(stored)
     observer = DisaggregatedObserver(session.cluster, store, DisaggregatedMemory(store))

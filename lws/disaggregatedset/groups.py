@@ -19,8 +19,10 @@ from lws.kube.pods import NodeWait
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.group_records import DELETING, KEPT, mark_of, restarts_of
 from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.spec import has_hash_groups
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
 from lws.runtime.actions import Object
+from lws_api.leaderworkerset.v1 import GROUP_REPLACEMENT_GATE
 
 
 def child_facts(
@@ -28,20 +30,25 @@ def child_facts(
 ) -> ChildFacts:
     """Collect the facts of a child.
 
-    groups: found by their leader pods; None if these are not watched: then the child's status counts.
+    groups: found by their leader pods; None if these are not watched: then the child's status counts. Groups
+      without an index (groupIdentity Hash) only show what the status lacks: terminating groups and waits.
     remaining: the number of existing groups, groups of a former child of the same name included.
     """
     desired, status = fields.REPLICAS.effective_in(child), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
-    if groups is None:
+    size, waits = fields.SIZE.effective_in(child), tuple[NodeWait, ...]()
+    if groups is None or has_hash_groups(child):
         is_settled = has_acted and is_true(status.get("conditions"), AVAILABLE)
         # Counters in the status may be stale; conditions are written as soon as they change.
         ready = desired if is_settled else min(int(status.get("readyReplicas") or 0), desired)
         existing, on_top, failed_on_top = max(remaining, int(status.get("replicas") or 0)), 0, 0
-        waits: tuple[NodeWait, ...] = ()
+        if groups is not None:
+            found = tuple(groups)
+            existing = max(existing, sum(map(_has_pods, found)))
+            waits = tuple(wait for group in found if not _serves(group, size) for wait in group.waits)
         starting = _starting(child, {}, range(ready, desired), now)
     else:
-        by_index, size = {group.index: group for group in groups}, fields.SIZE.effective_in(child)
+        by_index = {group.index: group for group in groups}
         serving = {index for index, group in by_index.items() if _serves(group, size)}
         is_settled = has_acted and serving.issuperset(range(desired))
         ready, existing = len(serving), max(remaining, len(by_index))
@@ -117,6 +124,13 @@ def _serves(group: GroupFacts, size: int) -> bool:
     if group.is_leader_terminating or group.is_being_deleted or not group.is_leader_up:
         return False
     return size == 1 or group.are_workers_settled
+
+
+def _has_pods(group: GroupFacts) -> bool:
+    """Return whether a Hash group runs or terminates. A gated leader waits for the group that it replaces. A
+    group that has used up its restarts has ended, although its pods are kept.
+    """
+    return not pods.has_gate(group.leader, GROUP_REPLACEMENT_GATE) and not group.is_exhausted
 
 
 def _on_top(desired: int, indices: Iterable[int]) -> int:

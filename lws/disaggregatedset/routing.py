@@ -88,14 +88,16 @@ class DisaggregatedRouting:
         stream of pods may lag behind the stream of StatefulSets. Without this route a step waited for 5 to
         10 s.
         """
-        owner = controller_of(before) if before is not None and after is None else None
-        if before is None or owner is None or owner["kind"] != "StatefulSet":
+        if before is None or after is not None:
             return ()
-        namespace = before["metadata"]["namespace"]
-        of_leaders = controller_of(
-            self._store.get("StatefulSet", namespace, owner["name"]) or {"metadata": {}}
-        )
-        child = self._store.get(CHILD_KIND, namespace, (of_leaders or {}).get("name", ""))
+        namespace, owner = before["metadata"]["namespace"], controller_of(before)
+        for kinds in (("ReplicaSet",), ("StatefulSet", "Deployment")):
+            if owner is not None and owner["kind"] in kinds:
+                stored = self._store.get(owner["kind"], namespace, owner["name"])
+                owner = controller_of(stored) if stored is not None else None
+        if owner is None or owner["kind"] != CHILD_KIND:
+            return ()
+        child = self._store.get(CHILD_KIND, namespace, owner["name"])
         return () if child is None else self._woken(None, child, timing.CHILD_SECONDS)
 
     def _of_scaler(self, before: Object | None, after: Object | None) -> Iterable[Wake]:

@@ -18,12 +18,10 @@ from lws.kube.metadata import (
     is_controlled_by,
     is_terminating,
     labels_of,
-    name_of,
-    namespace_of,
 )
 from lws.kube.statefulsets import desired_replicas
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.observe.membership import Membership, Owners
+from lws.leaderworkerset.observe.membership import Membership, Owners, leaders_of
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.runtime.actions import Object
 from lws.runtime.client.connection import Cluster
@@ -114,10 +112,10 @@ class DisaggregatedObserver:
         return tuple(sorted(children, key=lambda child: child.name))
 
     def _groups_of(self, child: Object) -> Iterable[GroupFacts] | None:
-        leader = self._store.get("StatefulSet", namespace_of(child), name_of(child))
-        if leader is None or not is_controlled_by(leader, child["metadata"]["uid"]):
+        leaders = leaders_of(self._store, child)
+        if leaders is None or not is_controlled_by(leaders, child["metadata"]["uid"]):
             return None
-        return self._members.groups_of(leader)
+        return self._members.groups_of(leaders)
 
     def _orphans(self, obj: Object) -> tuple[Object, ...]:
         namespaced_name = (obj["metadata"]["namespace"], obj["metadata"]["name"])
@@ -235,14 +233,14 @@ class Leftovers:
                 (orphaned if is_orphaned else lingering)[name] = count
         return lingering, orphaned
 
-    def existing(self, child: Object, has_statefulset: bool, began: int | None) -> int:
+    def existing(self, child: Object, has_leaders: bool, began: int | None) -> int:
         """Count a child's existing groups, a predecessor's, and those that a StatefulSet may still create.
 
-        has_statefulset: whether the child has a StatefulSet of its own. If so, the result is 0 without a
-          rollout: its leader pods are counted instead.
+        has_leaders: whether the child has a StatefulSet or Deployment of its own. If so, the result is 0
+          without a rollout: its leader pods are counted instead.
         began: the child's groups at the start of the current rollout; None without a rollout.
         """
-        if has_statefulset and began is None:
+        if has_leaders and began is None:
             return 0
         metadata, most = child["metadata"], max(fields.REPLICAS.effective_in(child), began or 0)
         return self._left_of(metadata["namespace"], metadata["name"], most)

@@ -102,6 +102,10 @@ def test_a_deleted_leader_pod_triggers_a_pass_of_its_set() -> None:
     assert woken(None, leader, store) == set() == woken(leader, leader, store)
     assert woken(make("Pod", "c-0-1", {**of_leaders, "name": "c-0"}), None, store) == set()
     assert woken(make("Pod", "alone"), None, store) == set()
+    store.put(make("Deployment", "c", of_set))
+    store.put(make("ReplicaSet", "c-x", {**of_leaders, "kind": "Deployment"}))
+    of_hash_leader = {**of_leaders, "kind": "ReplicaSet", "name": "c-x"}
+    assert woken(make("Pod", "c-x-1", of_hash_leader), None, store) == {DEMO}
 
 
 SCALER = make(SCALER_KIND, "s", OWNED)

@@ -6,14 +6,20 @@ If there is little room, waiting roles come first.
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from lws.cli.commands.status import progress_line, status_blocks
 from lws.cli.screen import plain
-from lws.cli.states import report_on_roles
+from lws.cli.session import Session
+from lws.cli.states import report_on_roles, snapshot_of
 from lws.cli.steps_ahead import steps_ahead
+from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from test.unit.builders import NOW
-from test.unit.disaggregated import make_disaggregated
+from test.unit.disaggregated import make_child, make_disaggregated
 
 REST = steps_ahead(DisaggregatedSnapshot(make_disaggregated(slices=3), NOW)).end
 
@@ -58,3 +64,22 @@ def test_only_edits_wait_for_the_next_revision() -> None:
 def test_a_set_that_lacks_a_role_is_not_settled() -> None:
     """The status of the set may still report that it is settled."""
     assert not report_on_roles(replace(REST, children=REST.children[1:])).is_settled
+
+
+@pytest.mark.parametrize("identity", ["Ordinal", "Hash"])
+async def test_objects_between_a_role_and_its_leaders_are_read(identity: str) -> None:
+    obj, listed = make_disaggregated(), list[str]()
+    child = make_child(obj, Identity(0, "1" * 8, "prefill"))
+    child["spec"]["groupIdentity"] = identity
+
+    async def objects(kind: str, namespace: str, selector: str) -> list[dict[str, Any]]:
+        listed.append(kind)
+        return [child] if kind == "LeaderWorkerSet" else []
+
+    async def get(kind: str, namespace: str, name: str) -> dict[str, Any]:
+        return obj
+
+    cluster: Any = SimpleNamespace(listed=objects, get=get)
+    await snapshot_of(Session(cluster, "default"), obj)
+    expected = {"StatefulSet", "Pod"} | ({"Deployment", "ReplicaSet"} if identity == "Hash" else set())
+    assert expected == set(listed) & {"StatefulSet", "Pod", "Deployment", "ReplicaSet"}

@@ -16,12 +16,19 @@ from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.tables import TABLES
+from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.tables import TABLES as SET_TABLES
 from lws.runtime.errors import NotFound
 from lws.runtime.store import Store
 from lws_api.disaggregatedset.v1 import NAME_LABEL, SCALER_KIND
+from lws_api.leaderworkerset.v1 import (
+    GROUP_REPLACEMENT_GATE,
+    RESTART_BUDGET_EXHAUSTED_ANNOTATION,
+    RESTART_BUDGET_FINALIZER,
+)
+from lws_api.leaderworkerset.v1 import NAME_LABEL as CHILD_NAME_LABEL
 from test.unit import api_server
-from test.unit.builders import NOW, make_group, make_leader_statefulset
+from test.unit.builders import NOW, make_group, make_leader_pod, make_leader_statefulset
 from test.unit.disaggregated import build_revision, make_child, make_disaggregated, make_role
 
 KEY = "1" * 8
@@ -193,6 +200,52 @@ async def test_a_child_is_judged_by_its_own_groups(
         world.put(pod)
     (judged,) = (await world.look()).children
     assert (judged.ready, judged.present, judged.is_settled, judged.broken_on_top) == expected
+
+
+def put_hash_leaders(world: World, child: dict[str, Any], *leaders: dict[str, Any]) -> None:
+    """Make these leader pods Hash leaders of a child."""
+    name, label = child["metadata"]["name"], {CHILD_NAME_LABEL: child["metadata"]["name"]}
+    owner = child
+    for kind, own_name in (("Deployment", name), ("ReplicaSet", f"{name}-x")):
+        metadata = {"name": own_name, "namespace": "default", "labels": label}
+        metadata["ownerReferences"] = [owner_reference(owner)]
+        owner = world.put({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {}})
+    for leader in leaders:
+        pod = copy.deepcopy(leader)
+        pod["metadata"]["ownerReferences"] = [owner_reference(owner)]
+        world.put(pod)
+
+
+async def test_terminating_and_waiting_groups_without_an_index_are_seen() -> None:
+    """The status of a Deployment leaves out terminating pods."""
+    world = World(make_disaggregated())
+    status = {"observedGeneration": 1, "replicas": 2, "readyReplicas": 1}
+    child = make_child(world.obj, PREFILL, 2, status=status)
+    child["spec"]["groupIdentity"] = "Hash"
+    child = world.put(child)
+    waiting = make_leader_pod(child, 1, ready=False, phase="Pending")
+    waiting["status"]["conditions"] = [{"type": "PodScheduled", "status": "False"}]
+    leaving = make_leader_pod(child, 2, terminating=True)
+    put_hash_leaders(world, child, make_leader_pod(child, 0), waiting, leaving)
+    (facts,) = (await world.look()).children
+    assert (facts.ready, facts.present, len(facts.waits)) == (1, 3, 1)
+
+
+@pytest.mark.parametrize("change", ["the new leader is gated", "the pods of the former group are kept"])
+async def test_a_group_without_an_index_counts_once_while_it_is_replaced(change: str) -> None:
+    world = World(make_disaggregated())
+    child = make_child(world.obj, PREFILL, 1, status={"observedGeneration": 1, "replicas": 1})
+    child["spec"]["groupIdentity"] = "Hash"
+    child = world.put(child)
+    former, successor = make_leader_pod(child, 0, terminating=True), make_leader_pod(child, 1)
+    if change == "the new leader is gated":
+        successor["spec"]["schedulingGates"] = [{"name": GROUP_REPLACEMENT_GATE}]
+    else:
+        former["metadata"]["annotations"][RESTART_BUDGET_EXHAUSTED_ANNOTATION] = "true"
+        former["metadata"]["finalizers"] = [RESTART_BUDGET_FINALIZER]
+    put_hash_leaders(world, child, former, successor)
+    (facts,) = (await world.look()).children
+    assert facts.present == 1
 
 
 FORMER = "former"
