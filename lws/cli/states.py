@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -442,6 +442,13 @@ def _are_roles_settled(
             return False
     existing = {(child.slice_index, child.role) for child in snapshot.children}
     if len(existing) != spec.slices * len(spec.roles):
+        return False
+    desired = Counter[str]()
+    for child in snapshot.children:
+        desired[child.role] += child.desired
+    # A scaler is read live, so it may request another number than the controller has seen.
+    requested = RoleTargets(snapshot, spec, target.key).in_all()
+    if any(desired[role] != count for role, count in requested.items()):
         return False
     return conditions.is_true(status.get("conditions"), AVAILABLE)
 

@@ -19,7 +19,7 @@ from lws.cli.steps_ahead import steps_ahead
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from test.unit.builders import NOW
-from test.unit.disaggregated import make_child, make_disaggregated
+from test.unit.disaggregated import make_child, make_disaggregated, make_role
 
 REST = steps_ahead(DisaggregatedSnapshot(make_disaggregated(slices=3), NOW)).end
 
@@ -64,6 +64,16 @@ def test_only_edits_wait_for_the_next_revision() -> None:
 def test_a_set_that_lacks_a_role_is_not_settled() -> None:
     """The status of the set may still report that it is settled."""
     assert not report_on_roles(replace(REST, children=REST.children[1:])).is_settled
+
+
+@pytest.mark.parametrize(("requested", "is_settled"), [(2, True), (5, False), (0, False)])
+def test_a_set_whose_scaler_requests_another_number_is_not_settled(requested: int, is_settled: bool) -> None:
+    roles = [make_role("prefill", 2), make_role("decode", None)]
+    rest = steps_ahead(DisaggregatedSnapshot(make_disaggregated(roles=roles, slices=2), NOW)).end
+    (scaler,) = rest.scalers
+    report = report_on_roles(replace(rest, scalers=({**scaler, "spec": {"replicas": requested}},)))
+    assert report.is_settled == is_settled
+    assert report.waiting_for == ("" if is_settled else "the controller to take its next step")
 
 
 @pytest.mark.parametrize("identity", ["Ordinal", "Hash"])
