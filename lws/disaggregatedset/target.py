@@ -30,6 +30,7 @@ from lws.kube.pods import PREFERRED, REQUIRED
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.runtime.actions import Action, Announce, Object, Reference
 from lws_api.disaggregatedset.v1 import (
+    ADDED_METADATA_ANNOTATION,
     APP_LABEL,
     INITIAL_REPLICAS_ANNOTATION,
     NAME_LABEL,
@@ -203,7 +204,9 @@ def _created(child: ChildFacts) -> str:
 
 
 _LABELS = frozenset({NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL, APP_LABEL})
-_BASELINES = frozenset({INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION})
+_RECORDS = frozenset(
+    {INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION, ADDED_METADATA_ANNOTATION}
+)
 _OF_TERMS = frozenset({NAME_LABEL, SLICE_LABEL})
 _TEMPLATES = ("leaderTemplate", "workerTemplate")
 _KINDS = ("podAffinity", "podAntiAffinity")
@@ -213,7 +216,7 @@ def _part_shown(role: str, child: Object) -> dict[str, Any]:
     """Return the role from which the child was created, as far as the child shows it."""
     metadata = {
         "labels": without(labels_of(child), _LABELS),
-        "annotations": without(annotations_of(child), _BASELINES),
+        "annotations": without(annotations_of(child), _RECORDS),
     }
     present = {field: values for field, values in metadata.items() if values}
     return part_of({"name": role, "spec": stripped(child["spec"]), "metadata": present or None})

@@ -51,7 +51,11 @@ from lws.runtime.client.resources import (
     Workload,
 )
 from lws.runtime.stored_fields import ALL, LATER, NONE, SET, Rule, StoredField, StoredFields, Wakes, nothing
-from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
+from lws_api.disaggregatedset.v1 import (
+    ADDED_METADATA_ANNOTATION,
+    INITIAL_REPLICAS_ANNOTATION,
+    OTHERS_INITIAL_REPLICAS_ANNOTATION,
+)
 from lws_api.leaderworkerset.placement import RETURNS_TO_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     GROUP_READY_CONDITION,
@@ -407,6 +411,7 @@ _REMEMBERED_BY_OTHERS = frozenset(
         PODS_RETRIED_AT_ANNOTATION,
         INITIAL_REPLICAS_ANNOTATION,
         OTHERS_INITIAL_REPLICAS_ANNOTATION,
+        ADDED_METADATA_ANNOTATION,
         "deployment.kubernetes.io/revision",
     }
 )

@@ -47,6 +47,7 @@ APP_LABEL = "app"
 
 INITIAL_REPLICAS_ANNOTATION = f"{API_GROUP}/initial-replicas"
 OTHERS_INITIAL_REPLICAS_ANNOTATION = f"{API_GROUP}/initial-replicas-of-others"
+ADDED_METADATA_ANNOTATION = f"{API_GROUP}/added-metadata"
 
 ROLE_NAME_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 

@@ -12,14 +12,18 @@ from typing import Any
 from lws.disaggregatedset.children.role_sets import strategy_of
 from lws.disaggregatedset.names import child_labels, identity_of
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role
-from lws.kube.metadata import annotations_of, inherited, labels_of, without_tool_keys
+from lws.kube.metadata import annotations_of, inherited, labels_of, without, without_tool_keys
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.fields import Field
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, completed_backoff
 from lws.runtime.actions import Object, Plan
 from lws.runtime.children import repair
-from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
+from lws_api.disaggregatedset.v1 import (
+    ADDED_METADATA_ANNOTATION,
+    INITIAL_REPLICAS_ANNOTATION,
+    OTHERS_INITIAL_REPLICAS_ANNOTATION,
+)
 from lws_api.leaderworkerset.v1 import RestartPolicy
 
 _AT_ONCE_OPTIONAL = (
@@ -41,7 +45,12 @@ _AT_ONCE_WITH_DEFAULT = (
 )
 _RETENTION = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 _NOT_OF_ROLES = frozenset(
-    {*PLACEMENT_ANNOTATIONS, INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION}
+    {
+        *PLACEMENT_ANNOTATIONS,
+        INITIAL_REPLICAS_ANNOTATION,
+        OTHERS_INITIAL_REPLICAS_ANNOTATION,
+        ADDED_METADATA_ANNOTATION,
+    }
 )
 
 _Values = dict[Field, Any]
@@ -68,12 +77,7 @@ def plan_role_upkeep(set_name: str, child: Object, live: LiveRole | None, record
     desired: dict[str, Any] = {"metadata": {"labels": {**labels, **own}, "annotations": annotations}}
     if live is not None:
         role, in_effect = live
-        now, former = role.metadata, recorded.metadata if recorded is not None else {}
-        merged_labels = _with(labels, now.get("labels"), former.get("labels"))
-        of_role = _with(annotations, now.get("annotations"), former.get("annotations"))
-        preserved = {key: value for key, value in annotations.items() if key in _NOT_OF_ROLES}
-        of_role = {key: value for key, value in of_role.items() if key not in _NOT_OF_ROLES}
-        desired = {"metadata": {"labels": {**merged_labels, **own}, "annotations": {**of_role, **preserved}}}
+        desired = {"metadata": _metadata({"labels": labels, "annotations": annotations}, own, role, recorded)}
         values = _values_of(child)
         if values != in_effect:
             current |= _tree_of(values)
@@ -107,12 +111,34 @@ def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple
     return (*paths, *(("spec.placementPolicy",) if spec.placement != recorded.placement else ()))
 
 
-def _with(
-    stored: Mapping[str, str], current: Mapping[str, str] | None, former: Mapping[str, str] | None
-) -> dict[str, str]:
-    """Return the stored values with the role's, without those that the role had when it was recorded."""
-    removed = inherited(former).keys()
-    return {**{key: value for key, value in stored.items() if key not in removed}, **inherited(current)}
+def _metadata(
+    stored: Mapping[str, Mapping[str, str]], own: Mapping[str, str], role: Role, recorded: Role | None
+) -> dict[str, dict[str, str]]:
+    """Return a child's stored labels and annotations with the role's, without those that the role had before.
+
+    These are in the child's revision, or were added later and are therefore listed in an annotation.
+    """
+    listed = stored["annotations"].get(ADDED_METADATA_ANNOTATION, "").split(",")
+    added, desired = list[str](), dict[str, dict[str, str]]()
+    for field, values in stored.items():
+        current, former = (_of_role(version, field, own) for version in (role, recorded))
+        removed = {key for key in values if key in former or f"{field}:{key}" in listed} - _NOT_OF_ROLES
+        desired[field] = {**without(values, removed), **current}
+        added += [f"{field}:{key}" for key in current.keys() - former.keys()]
+    desired["labels"] |= own
+    if recorded is None:
+        added = [entry for entry in added if entry in listed]
+    if added:
+        desired["annotations"][ADDED_METADATA_ANNOTATION] = ",".join(sorted(added))
+    else:
+        desired["annotations"].pop(ADDED_METADATA_ANNOTATION, None)
+    return desired
+
+
+def _of_role(role: Role | None, field: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels or annotations that a child gets from its role and may lose with it."""
+    values = inherited(role.metadata.get(field)) if role is not None else {}
+    return without(values, own.keys() if field == "labels" else _NOT_OF_ROLES)
 
 
 def _values_of(raw: Object) -> _Values:

@@ -443,4 +443,5 @@ def test_labels_and_annotations_match_upstreams_names() -> None:
         "APP_LABEL": "app",
         "INITIAL_REPLICAS_ANNOTATION": "disaggregatedset.x-k8s.io/initial-replicas",
         "OTHERS_INITIAL_REPLICAS_ANNOTATION": "disaggregatedset.x-k8s.io/initial-replicas-of-others",
+        "ADDED_METADATA_ANNOTATION": "disaggregatedset.x-k8s.io/added-metadata",
     }

@@ -10,6 +10,8 @@ import pytest
 from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.children.upkeep import live_role, plan_role_upkeep, waiting_edits
 from lws.disaggregatedset.spec import Role, SlicePlacement, parse
+from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.patches import with_merged
 from lws.leaderworkerset.admission.defaulting import default
 from lws.runtime.actions import Merge, Plan
 from lws_api.crds import defaulted
@@ -31,6 +33,7 @@ def stored(made_from: Role, replicas: int = 3) -> dict[str, Any]:
 
 
 PLAIN = role()
+LIST = "disaggregatedset.x-k8s.io/added-metadata"
 FULL = role(
     leaderService={"ports": [{"port": 80}]},
     podDisruptionBudget={"maxUnavailableGroups": 1},
@@ -167,7 +170,7 @@ def test_keys_of_deployment_tools_are_removed_only_with_another_change() -> None
     more = role(role={"metadata": {"labels": {**tools, **others}, "annotations": tools}})
     removed = dict.fromkeys(tools)
     assert upkeep(child, more, claimed) == {
-        "metadata": {"labels": {**others, **removed}, "annotations": removed}
+        "metadata": {"labels": {**others, **removed}, "annotations": {**removed, LIST: "labels:a"}}
     }
 
 
@@ -182,6 +185,32 @@ def test_metadata_of_a_role_is_restored() -> None:
     child["metadata"]["labels"]["a"] = "edited"
     del child["metadata"]["annotations"]["b"]
     assert upkeep(child, FULL, FULL) == {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}}
+
+
+def test_metadata_that_was_added_to_a_role_is_removed_again() -> None:
+    """The role had none when the child's revision was recorded."""
+    added = {"labels": {"a": "1", "app": "mine"}, "annotations": {"b": "2"}}
+    edited = replace(PLAIN, metadata=added)
+    child = stored(PLAIN)
+    child["metadata"]["labels"]["others"] = "kept"
+    child["metadata"]["annotations"] = {"others": "kept"}
+    child = with_merged(child, upkeep(child, edited))
+    assert annotations_of(child) == {"others": "kept", "b": "2", LIST: "annotations:b,labels:a"}
+    assert labels_of(child)["a"] == "1"
+    assert upkeep(child, edited) is upkeep(child, edited, None) is upkeep(child, None) is None
+    assert upkeep(child, PLAIN) == {
+        "metadata": {"labels": {"a": None}, "annotations": {"b": None, LIST: None}},
+    }
+    assert upkeep(child, PLAIN) == upkeep(child, PLAIN, None)
+    assert upkeep(child, edited, edited) == {"metadata": {"annotations": {LIST: None}}}
+
+
+def test_no_other_record_is_removed_by_an_edited_list_of_added_metadata() -> None:
+    baseline = "disaggregatedset.x-k8s.io/initial-replicas"
+    child = stored(PLAIN)
+    listed = f"annotations:{baseline},labels:app,garbage,"
+    child["metadata"]["annotations"] = {baseline: "4", LIST: listed}
+    assert upkeep(child, PLAIN) == {"metadata": {"annotations": {LIST: None}}}
 
 
 def test_topology_annotations_and_baselines_are_not_changed() -> None:
