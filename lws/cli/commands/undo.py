@@ -21,6 +21,7 @@ from lws.cli.impact import impact, impact_lines
 from lws.cli.screen import Text, warn
 from lws.cli.session import ClusterOptions, Refusal, Session, run
 from lws.cli.sets import NamedSet, caution, changed, find, refuse_paused, report, write_unless_changed
+from lws.disaggregatedset.children.upkeep import waiting_edits
 from lws.disaggregatedset.revisions.record import RecordedRoles, undo_operations
 from lws.disaggregatedset.spec import parse
 from lws.kube.metadata import annotations_of
@@ -175,6 +176,8 @@ def roles_operations(history: RolesHistory, obj: Object, target: RecordedRoles) 
 def _roles_consequences(history: RolesHistory, after: Object, target: RecordedRoles) -> Iterator[Text]:
     for role in returning(history, target):
         yield Text(f"role {role} is restored: check its replicas")
+    for path in waiting_edits(parse(after), target.record.spec):
+        yield Text(f"{path} differs from revision {target.number} and is kept")
 
 
 _UNDO_RULES: Mapping[str, _UndoRules] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from lws.cli.commands.diff import _diff as compare
@@ -67,3 +69,16 @@ async def test_undo(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     assert [operation["op"] for operation in patch.body] == ["test", "replace", "replace"]
     out = capsys.readouterr().out
     assert out == "disaggregatedset.disaggregatedset.x-k8s.io/llm rolled back to revision 1\n"
+
+
+async def test_undo_names_settings_of_the_revision_that_it_does_not_restore(
+    talk: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They start no rollout, so `undo` keeps them, as it keeps the scaling of roles."""
+    now = copy.deepcopy(B)
+    now["spec"]["roles"][0]["spec"]["networkConfig"] = {"subdomainPolicy": "UniquePerReplica"}
+    talk.api.will(*[world(now, revision_of(A, 1), revision_of(B, 2))] * 3, answer_json(now))
+    assert await undo(talk.session, LLM, None, None) == 0
+    assert all("networkConfig" not in operation["path"] for operation in talk.api.requests[-1].body)
+    kept = "spec.roles[0].spec.networkConfig differs from revision 1 and is kept"
+    assert capsys.readouterr().out.splitlines()[1:] == [kept]
