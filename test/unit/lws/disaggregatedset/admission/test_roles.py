@@ -120,7 +120,7 @@ AS_A_SET = {
     ),
     "a field of later releases": (
         make_role(scheduling={"schedulingPolicy": {"gang": {"minGroupCount": 2}}}),
-        f"{SPEC}.scheduling.schedulingPolicy.gang.minGroupCount: Invalid value: 2: ",
+        f"{SPEC}.scheduling.schedulingPolicy.gang.minGroupCount: Forbidden: minGroupCount is not supported",
     ),
     "no spec": (
         {"name": "prefill", **EXTERNAL},
