@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from lws.cli.screen import Text
 from lws.kube.comparison import explain
-from lws.kube.metadata import annotations_of
+from lws.kube.metadata import annotations_of, labels_of, without
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.assessment import Assessment, assess
 from lws.leaderworkerset.assessment.prewarm import describe_prewarming
@@ -19,8 +19,8 @@ from lws.leaderworkerset.revisions.shape import spec_fault
 from lws.leaderworkerset.rollout import state
 from lws.leaderworkerset.rollout.state import format_count, format_groups
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
 from lws.runtime.actions import Object
-from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION
 
 _RECORDED = ("leaderWorkerTemplate", "networkConfig")
 
@@ -153,6 +153,10 @@ def _verb(groups: Sized, singular: str = "restarts", plural: str = "restart") ->
 def _immediate(lws: Object) -> dict[str, object]:
     unrecorded = {key: value for key, value in lws["spec"].items() if key not in _RECORDED}
     template = lws["spec"].get("leaderWorkerTemplate") or {}
-    live = (NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION)
-    annotations = {key: value for key, value in annotations_of(lws).items() if key in live}
-    return {**unrecorded, **{key: template[key] for key in LIVE if key in template}, **annotations}
+    live = {key: template[key] for key in LIVE if key in template}
+    return {**unrecorded, **live, "metadata": metadata_beside_template(lws)}
+
+
+def metadata_beside_template(obj: Object) -> Object:
+    """Return the labels and annotations of a set or a role on which no pod template depends."""
+    return {"labels": labels_of(obj), "annotations": without(annotations_of(obj), PLACEMENT_ANNOTATIONS)}

@@ -15,7 +15,7 @@ import click
 from lws.cli.arguments import EXIT_CODES, cluster_options, output_option, set_argument
 from lws.cli.commands.restart import restart_patch
 from lws.cli.histories import all_of
-from lws.cli.impact import Impact, change_lines, impact, impact_lines
+from lws.cli.impact import Impact, change_lines, impact, impact_lines, metadata_beside_template
 from lws.cli.manifests import as_stored, sets_in, title_of
 from lws.cli.screen import Block, Table, Text, dump, row, show, warn
 from lws.cli.session import ClusterOptions, Refusal, Session, connected, run, worded
@@ -30,7 +30,7 @@ from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
 from lws.disaggregatedset.target import target_revision
 from lws.kube.comparison import explain
-from lws.kube.metadata import annotations_of, copied
+from lws.kube.metadata import annotations_of, copied, labels_of, without
 from lws.kube.patches import with_merged
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.assessment.assessment import assess, initial_rollout
@@ -227,8 +227,9 @@ def apply_patch(manifest: Object, stored: Object) -> dict[str, Any]:
     last applied manifest had. Fields that others set, such as defaults, stay. Lists are replaced as a whole.
     """
     metadata = manifest["metadata"]
-    # There are always annotations, because kubectl's own record is one.
-    desired = {**manifest, "metadata": {**metadata, "annotations": metadata.get("annotations") or {}}}
+    # There are always annotations, because kubectl's own record is one, which it replaces.
+    annotations = without(annotations_of(manifest), (LAST_APPLIED_ANNOTATION,))
+    desired = {**manifest, "metadata": {**metadata, "annotations": annotations}}
     return _merge(last_applied(stored), desired, stored)
 
 
@@ -274,7 +275,8 @@ def _names(obj: Object, action: str) -> dict[str, Any]:
 
 
 def _action(stored: Object, after: Object) -> str:
-    return "unchanged" if after["spec"] == stored["spec"] else "configured"
+    before, now = ((obj["spec"], labels_of(obj), annotations_of(obj)) for obj in (stored, after))
+    return "unchanged" if now == before else "configured"
 
 
 def created_set(lws: Object, now: datetime, steps: bool) -> Planned:
@@ -452,7 +454,7 @@ def roles_impact(snapshot: DisaggregatedSnapshot, after: Object) -> Disaggregate
         is_paused=spec.paused,
         is_under_way=now.key == then.key and not template,
         template=template,
-        at_once=tuple(_at_once(snapshot.obj["spec"], after["spec"])),
+        at_once=tuple(_at_once(snapshot.obj, after)),
         waiting=waiting_edits(spec, then.content.record.spec),
     )
 
@@ -505,10 +507,16 @@ def _creation(snapshot: DisaggregatedSnapshot, key: str) -> Iterator[Text]:
 
 def _at_once(before: Object, after: Object) -> Iterator[str]:
     """Yield the changes that take effect without a rollout, except numbers of groups."""
-    remaining = [{key: value for key, value in obj.items() if key not in _APART} for obj in (before, after)]
+    remaining = [
+        {
+            **{key: value for key, value in obj["spec"].items() if key not in _APART},
+            "metadata": metadata_beside_template(obj),
+        }
+        for obj in (before, after)
+    ]
     yield from explain(*remaining)
-    former = {role["name"]: role for role in before["roles"]}
-    for role in after["roles"]:
+    former = {role["name"]: role for role in before["spec"]["roles"]}
+    for role in after["spec"]["roles"]:
         if role_before := former.get(role["name"]):
             lines = explain(_beside_template(role_before), _beside_template(role))
             yield from (f"role {role['name']} {line}" for line in lines)
@@ -520,6 +528,7 @@ def _beside_template(role: Object) -> Object:
         **{key: value for key, value in role.items() if key not in ("name", "spec")},
         **{key: value for key, value in spec.items() if key not in _OF_ROLES_APART},
         **{key: template[key] for key in LIVE if key in template},
+        "metadata": metadata_beside_template(role),
     }
 
 

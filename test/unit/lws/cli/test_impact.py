@@ -16,6 +16,7 @@ from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.simulation import simulate
 from lws.runtime.actions import Apply
 from lws_api.leaderworkerset.placement import NODE_RETURN_ANNOTATION, NODE_RETURN_EXCEPT_ANNOTATION
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set, make_worker_pod
 from test.unit.lws.cli.histories import revision_of, sets, snapshot_of, with_status
 from test.unit.set_world import actions_of
@@ -124,13 +125,22 @@ def test_an_unchanged_template_during_a_rollout() -> None:
         ({"replicas": 4, "max_unavailable": 2},
          "  rolloutStrategy rollingUpdateConfiguration added (at once)"),
         ({"replicas": 4, "annotations": {NODE_RETURN_ANNOTATION: "Required"}},
-         "  leaderworkerset.sigs.k8s.io/node-return added: Required (at once)"),
+         "  annotation leaderworkerset.sigs.k8s.io/node-return added: Required (at once)"),
         ({"replicas": 4, "annotations": {NODE_RETURN_EXCEPT_ANNOTATION: "node-1"}},
-         "  leaderworkerset.sigs.k8s.io/node-return-except added: node-1 (at once)"),
+         "  annotation leaderworkerset.sigs.k8s.io/node-return-except added: node-1 (at once)"),
+        ({"replicas": 4, "labels": {"team": "serving"}}, "  label team added: serving (at once)"),
     ],
 )  # fmt: skip
 def test_fields_that_take_effect_at_once(spec: Object, line: str) -> None:
     assert lines(change(make_set(image="app:1", **spec))) == ["no pod is restarted", line]
+
+
+def test_a_placement_annotation_takes_effect_by_a_rollout_only() -> None:
+    after = make_set(image="app:1", replicas=4, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
+    assert lines(change(after)) == [
+        "groups 0 to 3 restart, by a rollout, one at a time",
+        "  annotation leaderworkerset.sigs.k8s.io/exclusive-topology added: rack",
+    ]
 
 
 def test_scaling() -> None:

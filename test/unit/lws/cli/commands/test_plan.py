@@ -17,18 +17,23 @@ from lws.cli.commands.plan import (
     created_roles,
     created_set,
     last_applied,
+    roles_impact,
+    roles_impact_lines,
     steps_blocks,
 )
 from lws.cli.impact import impact
 from lws.cli.main import main
 from lws.cli.screen import plain
 from lws.cli.session import Refusal
+from lws.cli.steps_ahead import steps_ahead
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import Simulation, simulate
 from lws.leaderworkerset.rollout.state import RolloutState, make_budget
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import NOW, make_pod_template
-from test.unit.disaggregated import make_disaggregated
+from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.fake_api import answer_json, failure
 from test.unit.lws.cli.conftest import Talk
 from test.unit.lws.cli.histories import revision_of, set_objects, sets, snapshot_of
@@ -155,6 +160,48 @@ async def test_a_set_of_another_controller_has_no_steps(monkeypatch: pytest.Monk
         assert list(plain(plan.blocks)) == [message] and "steps" not in plan.data
 
 
+@pytest.mark.parametrize(
+    ("metadata", "action", "verdict"),
+    [
+        ({}, "unchanged", "no pod is restarted: nothing changes"),
+        ({"labels": {"team": "serving"}}, "configured", "no pod is restarted"),
+        (
+            {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}},
+            "configured",
+            "groups 0 to 2 restart, by a rollout, one at a time",
+        ),
+    ],
+    ids=["nothing", "a label", "a placement annotation"],
+)
+async def test_labels_and_annotations_are_changes(
+    metadata: dict[str, Any], action: str, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def all_of(session: Any, lws: Any) -> Any:
+        return set_objects(snapshot_of(A, [revision_of(A, 1)]), [])
+
+    monkeypatch.setattr(module, "all_of", all_of)
+    after = {**A, "metadata": {**A["metadata"], **metadata}}
+    plan = await module._changed_set(None, A, after, False)  # type: ignore[arg-type]
+    assert (plan.action, next(iter(plain(plan.blocks)))) == (action, verdict)
+
+
+def test_metadata_of_disaggregated_sets() -> None:
+    """A placement annotation of a role waits for the next revision; other metadata takes effect at once."""
+    before, after = (make_disaggregated(roles=[make_role("prefill")]) for _ in range(2))
+    after["metadata"]["labels"] = {"team": "serving"}
+    annotations = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", "note": "x"}
+    after["spec"]["roles"][0]["metadata"] = {"annotations": annotations}
+    settled = steps_ahead(DisaggregatedSnapshot(before, NOW)).end
+    lines = [line.text for line in roles_impact_lines(roles_impact(settled, after))]
+    assert lines == [
+        "no pod is restarted",
+        "  label team added: serving (at once)",
+        "  role prefill annotation note added: x (at once)",
+        f"  spec.roles[0].metadata.annotations[{EXCLUSIVE_TOPOLOGY_ANNOTATION}] waits for the next revision; "
+        "`restart` brings it",
+    ]
+
+
 async def test_an_unreadable_set_is_not_planned(talk: Talk) -> None:
     """The CRD of a later release accepts its field."""
     talk.api.will(
@@ -243,6 +290,11 @@ def test_labels_removed_from_the_manifest_are_deleted() -> None:
     assert apply_patch({"metadata": {"name": "a", "labels": {"x": "1"}}}, now) == {
         "metadata": {"labels": {"y": None}}
     }
+
+
+def test_the_record_of_kubectl_in_the_manifest_is_not_applied() -> None:
+    manifest = {"metadata": {"name": "a", "annotations": {LAST_APPLIED_ANNOTATION: "{}", "b": "1"}}}
+    assert apply_patch(manifest, stored({})) == {"metadata": {"annotations": {"b": "1"}}}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000], ids=lambda text: text[:5])
