@@ -41,7 +41,7 @@ from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import SimulatedStep, Simulation, simulate
-from lws.leaderworkerset.rollout.state import RolloutState, format_count
+from lws.leaderworkerset.rollout.state import RolloutState, format_count, statefulset_max_unavailable
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec, has_hash_groups
 from lws.runtime.actions import Delete, Object, Reference
@@ -322,7 +322,8 @@ async def _changed_set(session: Session, stored: Object, after: Object, steps: b
         planned = changed_set(after, action, effect, None)
         return replace(planned, blocks=(*planned.blocks, _PACED_BY_DEPLOYMENT))
     begins = initial_rollout(replace(objects.snapshot, lws=after), effect.after)
-    simulation = simulate(replace(effect.after.rollout, prewarming=""), begins)
+    limit = statefulset_max_unavailable(SetSpec.of(after))
+    simulation = simulate(replace(effect.after.rollout, prewarming=""), begins, limit)
     return changed_set(after, action, effect, simulation)
 
 

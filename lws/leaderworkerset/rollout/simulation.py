@@ -41,9 +41,13 @@ class Simulation:
     waiting_for: str
 
 
-def simulate(state: RolloutState, begun: Beginning | None = None) -> Simulation:
-    """Run the rollout until nothing changes. begun: how the StatefulSet is created; None as for a new set."""
-    model = _Model(state)
+def simulate(
+    state: RolloutState, begun: Beginning | None = None, max_unavailable: int | None = None
+) -> Simulation:
+    """Run the rollout until nothing changes. begun: how the StatefulSet is created; None as for a new set.
+    max_unavailable: what the first step writes to a stored maxUnavailable; None to leave it.
+    """
+    model = _Model(state, max_unavailable)
     steps: list[SimulatedStep] = []
     limit = _STEPS_AT_LEAST + _STEPS_PER_GROUP * max(state.replicas, len(state.groups))
     is_created = state.statefulset is None and begun is not None
@@ -54,7 +58,8 @@ def simulate(state: RolloutState, begun: Beginning | None = None) -> Simulation:
             stored = model.state.statefulset
             partition = stored.partition if stored is not None else None
             replicas = stored.replicas if stored is not None else None
-            steps.append(SimulatedStep(partition, replicas, model.state.groups, rollout))
+            why = rollout.why or "replicas or maxUnavailable of the set changed"
+            steps.append(SimulatedStep(partition, replicas, model.state.groups, replace(rollout, why=why)))
             model.apply(rollout, is_former)
             is_former = False
             model.sync()
@@ -80,8 +85,9 @@ class _Group:
 class _Model:
     """Model of the leader StatefulSet with its controller, and of the groups."""
 
-    def __init__(self, state: RolloutState) -> None:
+    def __init__(self, state: RolloutState, max_unavailable: int | None) -> None:
         self._given = state
+        self._max_unavailable = max_unavailable
         self._stored = state.statefulset
         self._is_observed = state.statefulset is not None and state.statefulset.observed
         # After the StatefulSet controller has seen the new template, lost groups below the partition are
@@ -99,10 +105,7 @@ class _Model:
         return replace(self._given, groups=groups, statefulset=stored_now)
 
     def is_changed_by(self, rollout: Rollout) -> bool:
-        stored = self._stored
-        if stored is None or rollout.replace or not stored.is_current:
-            return True
-        return (rollout.partition, rollout.replicas) != (stored.partition, stored.replicas)
+        return bool(rollout.replace) or self._updated(rollout) != self._stored
 
     def apply(self, rollout: Rollout, is_former: bool = False) -> None:
         """Delete all leaders that the step replaces, then update the StatefulSet.
@@ -110,16 +113,24 @@ class _Model:
         """
         self._is_rolling |= is_former
         self._terminate(list(rollout.replace))
-        updated = replace(
-            self._stored or LeaderStatefulSet(replicas=0, partition=0),
+        updated = self._updated(rollout, is_former)
+        if updated != self._stored:
+            self._is_observed = False
+        self._stored = updated
+
+    def _updated(self, rollout: Rollout, is_former: bool = False) -> LeaderStatefulSet:
+        stored = self._stored or LeaderStatefulSet(replicas=0, partition=0)
+        max_unavailable = stored.max_unavailable
+        if None not in (max_unavailable, self._max_unavailable):
+            max_unavailable = self._max_unavailable
+        return replace(
+            stored,
             partition=rollout.partition,
             replicas=rollout.replicas,
             last_replicas=self._given.replicas,
             is_current=not is_former,
+            max_unavailable=max_unavailable,
         )
-        if updated != self._stored:
-            self._is_observed = False
-        self._stored = updated
 
     def sync(self) -> bool:
         """Run one pass of the StatefulSet controller; return whether it did or reported anything."""

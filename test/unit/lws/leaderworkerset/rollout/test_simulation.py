@@ -84,25 +84,38 @@ def test_scaling_down_during_a_rollout() -> None:
     assert letters_of(simulation.groups, 4) == "RR--"
 
 
+def test_a_changed_limit_applies_from_the_first_step_on() -> None:
+    state = changed("rrrr", unavailable=3, max_unavailable=1)
+    assert steps_of(simulate(state, max_unavailable=3)) == [(4, 4, ()), (1, 4, (3, 2, 1)), (0, 4, (0,))]
+
+
+def test_a_rollout_continues_after_its_replicas_were_recorded() -> None:
+    """The set was scaled to the number of groups that the surge had created."""
+    stored = LeaderStatefulSet(5, 1, last_replicas=4)
+    state = RolloutState(5, make_budget(5, 1, 1), groups=groups("rRRRR"), statefulset=stored)
+    simulation = simulate(state)
+    assert steps_of(simulation) == [(1, 5, ()), (0, 5, (0,))]
+    assert simulation.steps[0].rollout.why == "replicas or maxUnavailable of the set changed"
+
+
 @for_each_seed(60)
 def test_the_steps_match_those_of_the_stories(seed: int) -> None:
     """The model of the StatefulSet controller in the stories takes the same steps."""
     draw = random.Random(seed)
     replicas, has_feature = draw.randint(1, 7), draw.random() < 0.5
-    unavailable, surge = draw.randint(0, 3), draw.randint(0, 3)
-    wish = Wish(replicas, unavailable=unavailable, surge=surge, floor=draw.choice([0, 0, 2]))
+    limits = [(draw.randint(0, 3), draw.randint(0, 3)) for _ in range(2)]
+    (former_unavailable, former_surge), (unavailable, surge) = draw.choice([limits, limits[:1] * 2])
+    wish = Wish(replicas, unavailable=former_unavailable, surge=former_surge, floor=draw.choice([0, 0, 2]))
     story = Story(wish, has_feature).settled()
     broken = draw.sample(range(replicas), draw.randint(0, min(2, replicas)))
     for index in broken:
         story.break_group(index)
-    wish.revision = "B"
+    wish.revision, wish.unavailable, wish.surge = "B", unavailable, surge
     letters = "".join("x" if index in broken else "r" for index in range(replicas))
-    limit = max(1, unavailable + surge) if has_feature else None
-    state = replace(
-        changed(letters, unavailable, surge, max_unavailable=limit), floor=wish.floor, replicas=replicas
-    )
+    stored_limit = max(1, former_unavailable + former_surge) if has_feature else None
+    state = replace(changed(letters, unavailable, surge, max_unavailable=stored_limit), floor=wish.floor)
 
-    simulation = simulate(state)
+    simulation = simulate(state, max_unavailable=max(1, unavailable + surge))
 
     story.play()
     assert len(simulation.steps) == len(story.log)
