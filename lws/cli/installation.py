@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from lws.config import ConfigError
+from lws.config.loading import merged, overrides
 from lws.kube.conditions import is_false
 from lws.leaderworkerset.group.gangs import GANG_VERBS, WORKLOAD_VERBS
 from lws.leaderworkerset.scheduling import KUBERNETES
@@ -97,8 +100,10 @@ USUAL_NAMESPACE = "lws-system"
 USUAL_ACCOUNT = "lws-controller-manager"
 _MANAGERS = "control-plane=controller-manager"
 _FILE = "controller_manager_config.yaml"
-DEFAULTS = Configuration.model_validate({"apiVersion": API_VERSION, "kind": KIND})
-"""The configuration of a manager whose file sets nothing."""
+_CONTAINER = "manager"
+_HEAD = {"apiVersion": API_VERSION, "kind": KIND}
+DEFAULTS = Configuration.model_validate(_HEAD)
+"""The configuration of a manager whose file and flags set nothing."""
 _AT_ONCE = 8
 _CERTIFICATES = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _GROUPS = frozenset({LEADER_WORKER_SET.group, DISAGGREGATED_SET.group})
@@ -131,7 +136,7 @@ class Installation:
 
     definitions: name → CRD of ours. all_definitions: the CRDs of all groups, read only if the names of one of
     ours are not accepted. managers: Deployments of this controller or of upstream, in all namespaces that the
-    user may read. configuration: that of the manager; the defaults if it could not be read.
+    user may read. configuration: file and flags of the manager; the defaults if they could not be read.
     configuration_read: the ConfigMap, or why it could not be read. leases: name → Lease. rights: permission
     that the manager needs → whether it has it.
     """
@@ -176,13 +181,19 @@ def hooks(configurations: ReadMany) -> Iterator[tuple[Object, Mapping[str, Any]]
                 yield configuration, hook
 
 
-async def read_installation(reader: Reader, namespace: str | None, now: datetime) -> Installation:
+FlagsOf = Callable[[Sequence[str]], Mapping[str, object]]
+"""Returns the flags among the arguments of a manager that override its file: name → value."""
+
+
+async def read_installation(
+    reader: Reader, namespace: str | None, now: datetime, flags_of: FlagsOf
+) -> Installation:
     """Read all facts about an installation. Raises ClusterError if the API server does not answer."""
     mutating = await reader.listed(MUTATING_WEBHOOKS)
     validating = await reader.listed(VALIDATING_WEBHOOKS)
     managers = await _managers(reader, namespace)
     where = namespace or _namespace(mutating, validating, managers)
-    read, configuration = await _configuration(reader, where, managers)
+    read, configuration = await _configuration(reader, where, managers, flags_of)
     certificates = configuration.internal_cert_management
     service = certificates.webhook_service_name
     ours = {
@@ -252,25 +263,45 @@ def _namespace(mutating: ReadMany, validating: ReadMany, managers: ReadMany) -> 
     return USUAL_NAMESPACE
 
 
-async def _configuration(reader: Reader, namespace: str, managers: ReadMany) -> tuple[Read, Configuration]:
+async def _configuration(
+    reader: Reader, namespace: str, managers: ReadMany, flags_of: FlagsOf
+) -> tuple[Read, Configuration]:
     if isinstance(managers, Denied):
         return managers, DEFAULTS
-    for deployment in _in(managers, namespace):
-        for volume in deployment["spec"]["template"]["spec"].get("volumes") or ():
+    pods = [deployment["spec"]["template"]["spec"] for deployment in _in(managers, namespace)]
+    for pod in pods:
+        for volume in pod.get("volumes") or ():
             if name := (volume.get("configMap") or {}).get("name"):
                 read = await reader.get(CONFIG_MAPS, namespace, name)
                 text = (read.get("data") or {}).get(_FILE) if isinstance(read, Mapping) else None
                 if text is not None or isinstance(read, Denied):
-                    return read, _parsed(text)
-    return None, DEFAULTS
+                    return read, _parsed(text, flags_of(_arguments(pod)))
+    return None, _parsed(None, flags_of(_arguments(pods[0]))) if pods else DEFAULTS
 
 
-def _parsed(text: str | None) -> Configuration:
-    try:
-        return Configuration.model_validate(yaml.safe_load(text)) if text else DEFAULTS
-    except (yaml.YAMLError, ValidationError):
-        # The manager rejects such a file when it starts. A file for upstream may have more fields.
-        return DEFAULTS
+def _arguments(pod: Object) -> list[str]:
+    managers = (container for container in pod.get("containers") or () if container["name"] == _CONTAINER)
+    return [
+        argument
+        for container in managers
+        for argument in (*(container.get("command") or ()), *(container.get("args") or ()))
+    ]
+
+
+def _parsed(text: str | None, flags: Mapping[str, object]) -> Configuration:
+    """Return the configuration from file and flags.
+
+    A file or flags that the manager of this release would reject count as absent: upstream accepts others.
+    """
+    document: Mapping[str, Any] = _HEAD
+    if text:
+        with suppress(yaml.YAMLError, ValidationError):
+            read = yaml.safe_load(text)
+            Configuration.model_validate(read)
+            document = read
+    with suppress(ConfigError, ValidationError):
+        return Configuration.model_validate(merged(document, overrides(flags)))
+    return Configuration.model_validate(document)
 
 
 def _in(objects: Iterable[Object], namespace: str) -> Iterator[Object]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -61,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if Path(sys.argv[0]).name == _MANAGER:
         argv.insert(0, _MANAGER)
     if argv[:1] == [_MANAGER]:
-        from lws.cli.commands.manager import manager
+        from lws.cli.commands.manager import as_double_dashed, manager
 
         argv = as_double_dashed(argv, manager.params)
     name, completion = _called(Path(sys.argv[0]).name)
@@ -99,24 +98,3 @@ def _called(program: str) -> tuple[str, str]:
     variable = "_KUBECTL_LWS_COMPLETE"
     # A completion script completes the program of the plugin, but users type `kubectl lws`.
     return (PLUGIN if variable in os.environ else "kubectl lws"), variable
-
-
-def as_double_dashed(arguments: Sequence[str], params: Iterable[click.Parameter]) -> list[str]:
-    """Rewrite `-flag` to `--flag`, and a boolean `--flag` without a value to `--flag=true`.
-
-    Unlike a boolean flag, any other takes the next argument as its value, even if it looks like a flag.
-    """
-    flags = {name: param.type for param in params for name in param.opts}
-    result: list[str] = []
-    remaining = iter(arguments)
-    for argument in remaining:
-        if argument == "--":
-            return [*result, argument, *remaining]
-        if argument.startswith("-") and not argument.startswith("--") and len(argument) > 2:
-            argument = f"-{argument}"
-        if isinstance(flags.get(argument), click.types.BoolParamType):
-            argument = f"{argument}=true"
-        result.append(argument)
-        if argument in flags:
-            result += itertools.islice(remaining, 1)
-    return result

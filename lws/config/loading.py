@@ -35,7 +35,7 @@ def load(
     def origin(keys: KeyPath) -> str:
         return (flag_of(keys) if keys in flag_values else None) or _in_file(path, keys)
 
-    configuration = _parsed(_merged(document, flag_values), origin)
+    configuration = _parsed(merged(document, flag_values), origin)
     lines = [f"{origin(keys)}: {message}" for keys, message in mistakes_in(configuration)]
     if lines:
         raise ConfigError(lines)
@@ -62,11 +62,12 @@ def _parsed(document: Mapping[str, Any], origin: Origin) -> Configuration:
         raise config_error(error, origin) from error
 
 
-def _merged(document: Mapping[str, Any], flag_values: Mapping[KeyPath, Any]) -> dict[str, Any]:
-    merged = dict(document)
+def merged(document: Mapping[str, Any], flag_values: Mapping[KeyPath, Any]) -> dict[str, Any]:
+    """Return a valid document with the values of flags, as from `overrides`."""
+    result = dict(document)
     for (section, key), value in flag_values.items():
-        merged[section] = {**(merged.get(section) or {}), key: value}
-    return merged
+        result[section] = {**(result.get(section) or {}), key: value}
+    return result
 
 
 _START = f"it must start with `apiVersion: {API_VERSION}` and `kind: {KIND}`"

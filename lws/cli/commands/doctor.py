@@ -19,6 +19,7 @@ from cryptography.exceptions import InvalidSignature
 
 from lws import __version__, timing
 from lws.cli.arguments import cluster_options, output_option
+from lws.cli.commands.manager import overriding_flags
 from lws.cli.commands.status import status_data
 from lws.cli.installation import Denied, Installation, Reader, ReadMany, Right, hooks, read_installation
 from lws.cli.screen import Block, Table, Text, age, described, dump, row, show
@@ -89,7 +90,7 @@ def doctor(output: str | None, target: ClusterOptions) -> int:
 
 async def _examine(session: Session, output: str | None) -> int:
     reader = Reader(session.cluster)
-    facts = await read_installation(reader, session.explicit_namespace, session.now)
+    facts = await read_installation(reader, session.explicit_namespace, session.now, overriding_flags)
     results = [(name, result) for name, check in CHECKS.items() for result in check(facts)]
     for resource in RESOURCES:
         results += [(_SETS, result) for result in await _stuck(session, reader, resource)]

@@ -6,11 +6,12 @@ import asyncio
 import ctypes
 import datetime
 import gc
+import itertools
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ import orjson
 
 from lws import __version__
 from lws.config import load
+from lws.config.loading import FLAGS
 from lws.runtime.endpoints import pass_log
 
 _DEPRECATED = "Better set in the configuration file."
@@ -152,6 +154,43 @@ def manager(**flags: Any) -> int:
         start = uvloop.run
     after_imports()
     return start(run(settings, kubeconfig, REGISTRATIONS))
+
+
+def as_double_dashed(arguments: Sequence[str], params: Iterable[click.Parameter]) -> list[str]:
+    """Rewrite `-flag` to `--flag`, and a boolean `--flag` without a value to `--flag=true`.
+
+    Unlike a boolean flag, any other takes the next argument as its value, even if it looks like a flag.
+    """
+    flags = {name: param.type for param in params for name in param.opts}
+    result: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument == "--":
+            return [*result, argument, *remaining]
+        if argument.startswith("-") and not argument.startswith("--") and len(argument) > 2:
+            argument = f"-{argument}"
+        if isinstance(flags.get(argument), click.types.BoolParamType):
+            argument = f"{argument}=true"
+        result.append(argument)
+        if argument in flags:
+            result += itertools.islice(remaining, 1)
+    return result
+
+
+def overriding_flags(arguments: Sequence[str]) -> dict[str, object]:
+    """Return the flags of a manager with these arguments that override its file: name → value.
+
+    Unknown and malformed flags are left out.
+    """
+    context = manager.make_context(
+        "manager",
+        as_double_dashed(arguments, manager.params),
+        resilient_parsing=True,
+        ignore_unknown_options=True,
+        allow_extra_args=True,
+    )
+    values = {name.replace("_", "-"): value for name, value in context.params.items()}
+    return {name: value for name, value in values.items() if name in FLAGS and value is not None}
 
 
 _NEW_OBJECTS = 10_000

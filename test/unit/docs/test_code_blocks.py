@@ -13,7 +13,8 @@ import click
 import pytest
 import yaml
 
-from lws.cli.main import as_double_dashed, commands
+from lws.cli.commands.manager import as_double_dashed
+from lws.cli.main import commands
 from lws.config import load
 from lws.disaggregatedset.admission import validation
 from lws.leaderworkerset.admission.defaulting import default

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from lws.cli.commands import doctor as module
+from lws.cli.commands.manager import overriding_flags
 from lws.cli.installation import (
     Denied,
     Installation,
@@ -47,10 +48,12 @@ MISSING = failure(404, "NotFound", "there is none")
 FILE = "apiVersion: config.lws.x-k8s.io/v1alpha1\nkind: Configuration\n"
 
 
-def stored(text: str = FILE) -> dict[str, Any]:
-    """Return the objects on the API server by path."""
+def stored(text: str = FILE, *arguments: str) -> dict[str, Any]:
+    """Return the objects on the API server by path. text, arguments: file and flags of the manager."""
     deployment = manager()
     pod = deployment["spec"]["template"]["spec"]
+    proxy = {"name": "proxy", "args": ["--leader-elect=false"]}
+    pod["containers"] = [proxy, {"name": "manager", "command": ["lws", "manager"], "args": [*arguments]}]
     pod["volumes"] = [{"name": "manager-config", "configMap": {"name": "the-file"}}]
     admission = "/apis/admissionregistration.k8s.io/v1"
     within = f"/api/v1/namespaces/{NAMESPACE}"
@@ -163,12 +166,42 @@ async def test_the_manager_reviews_its_own_permissions(talk: Talk) -> None:
 
 async def test_the_configuration_of_the_manager_is_read(talk: Talk) -> None:
     serve(talk, stored(FILE + "internalCertManagement: {enable: false}\nsharding: {shards: 2}\n"))
-    facts = await read_installation(Reader(talk.session.cluster), None, NOW)
+    facts = await read_installation(Reader(talk.session.cluster), None, NOW, overriding_flags)
     assert not facts.configuration.internal_cert_management.enable
     assert list(facts.leases) == [LEASE, f"{LEASE}-0", f"{LEASE}-1"]
     rights = set(needed(facts))
     assert not any(right.resource == "secrets" for right in rights)
     assert Right("get", "coordination.k8s.io", "leases", NAMESPACE, f"{LEASE}-1") in rights
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "leases"),
+    [
+        pytest.param(FILE, ["--config=/a.yaml", "--leader-elect=false"], [], id="no leader election"),
+        pytest.param(
+            FILE + "leaderElection: {resourceName: file}\n",
+            ["--zap-log-level=2", "-leader-elect-resource-name", "flag"],
+            ["flag"],
+            id="flags override the file",
+        ),
+        pytest.param("unknown: 1", ["--leader-elect-resource-name=flag"], ["flag"], id="an unreadable file"),
+        pytest.param(
+            FILE, ["--later=1", "--leader-elect=$(ELECT)", "--feature-gates"], [LEASE], id="unreadable flags"
+        ),
+        pytest.param(
+            FILE + "leaderElection: {resourceName: file}\n",
+            ["--leader-elect=false", "--feature-gates=Unknown=true"],
+            ["file"],
+            id="a value that the manager rejects",
+        ),
+    ],
+)
+async def test_flags_of_the_manager_are_read(
+    text: str, arguments: list[str], leases: list[str], talk: Talk
+) -> None:
+    serve(talk, stored(text, *arguments))
+    facts = await read_installation(Reader(talk.session.cluster), None, NOW, overriding_flags)
+    assert list(facts.leases) == leases
 
 
 async def test_the_manager_of_a_chart_with_other_names_is_found(
@@ -221,7 +254,7 @@ async def test_an_unreadable_set_is_a_finding(talk: Talk, capsys: pytest.Capture
 
 async def test_the_given_namespace_is_used(talk: Talk) -> None:
     serve(talk, stored())
-    facts = await read_installation(Reader(talk.session.cluster), "another", NOW)
+    facts = await read_installation(Reader(talk.session.cluster), "another", NOW, overriding_flags)
     assert (facts.namespace, facts.deployment, facts.service) == ("another", None, None)
 
 

@@ -15,8 +15,8 @@ import click
 import pytest
 
 from lws.cli.commands import manager as module
-from lws.cli.commands.manager import manager
-from lws.cli.main import as_double_dashed, main
+from lws.cli.commands.manager import as_double_dashed, manager
+from lws.cli.main import main
 
 Run = Callable[..., tuple[object, str]]
 
