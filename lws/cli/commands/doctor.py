@@ -227,10 +227,6 @@ def _minor(version: str) -> tuple[int, int] | None:
 
 _SHOWN = 3
 _NO_CONVERSION = '[{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]'
-_UPGRADE = (
-    "apply the definitions of this release: upgrade the chart with crds.enabled=true, or "
-    "`kubectl apply --server-side` the files of charts/lws/templates/crds"
-)
 
 
 def check_definitions(facts: Installation) -> Iterator[Result]:
@@ -302,31 +298,37 @@ def _names_of_definition(definition: Object) -> set[str]:
 def _served_versions(
     where: str, spec: Mapping[str, Any], status: Mapping[str, Any], desired: list[Mapping[str, Any]]
 ) -> Iterator[Finding]:
+    definition = where.split()[-1]
+    also = "" if definition == LEADER_WORKER_SET.crd_name else " and enableDisaggregatedSet=true"
+    upgrade = (
+        f"apply the definitions of this release: upgrade the chart with crds.enabled=true{also}, or "
+        "`kubectl apply --server-side -f api/lws_api/crds`"
+    )
     stored = {version["name"]: version for version in spec["versions"]}
     for version in desired:
         name, ours = version["name"], stored.get(version["name"])
         if ours is None or not ours.get("served"):
-            yield Finding(where, f"does not serve version {name}", _UPGRADE)
+            yield Finding(where, f"does not serve version {name}", upgrade)
             continue
         if not ours.get("storage"):
-            yield Finding(where, f"stores another version than {name}", _UPGRADE)
+            yield Finding(where, f"stores another version than {name}", upgrade)
         lacking = sorted(_fields(_schema(version)) - _fields(_schema(ours)))
         if lacking:
             more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
             problem = f"is older or of another release: it lacks {', '.join(lacking[:_SHOWN])}{more}"
-            yield Finding(where, f"{problem}; the API server drops what it lacks", _UPGRADE)
+            yield Finding(where, f"{problem}; the API server drops what it lacks", upgrade)
     old = sorted(set(status.get("storedVersions") or ()) - {version["name"] for version in desired})
     if old:
         yield Finding(
             where,
             f"may have objects stored as {', '.join(old)}",
-            "write every set once (`kubectl get lws -A -o json | kubectl replace -f -`), then remove "
-            "these from status.storedVersions",
+            f"write every object once (`kubectl get {definition} -A -o json | kubectl replace -f -`), then "
+            "remove these from status.storedVersions",
         )
     # With only one version, as in upstream's CRD, the webhook is never called.
     if len(stored) > 1 and (spec.get("conversion") or {}).get("strategy", "None") != "None":
         problem = "asks a webhook to convert, which this manager does not serve"
-        do = f"{_UPGRADE}; then `kubectl patch crd {where.split()[-1]} --type=json -p='{_NO_CONVERSION}'`"
+        do = f"{upgrade}; then `kubectl patch crd {definition} --type=json -p='{_NO_CONVERSION}'`"
         yield Finding(where, problem, do)
 
 

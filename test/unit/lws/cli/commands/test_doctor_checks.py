@@ -13,6 +13,7 @@ import pytest
 from lws.cli.commands.doctor import CHECKS, Finding, Result, Unchecked, check_stuck
 from lws.cli.installation import Denied, Installation
 from lws.runtime.certificates.serving_certificate import Certificates, renewed
+from lws_api.crds import definitions
 from test.unit.builders import make_set
 from test.unit.lws.cli.healthy import (
     LEASE,
@@ -32,6 +33,7 @@ from test.unit.lws.runtime.certificates.chains import another_authority
 pytestmark = pytest.mark.usefixtures("shared_keys")
 
 SETS = "leaderworkersets.leaderworkerset.x-k8s.io"
+NAMES = [definition["metadata"]["name"] for definition in definitions().values()]
 
 
 def results(facts: Installation) -> Iterator[Result]:
@@ -47,8 +49,8 @@ def only(facts: Installation) -> Finding:
     return finding
 
 
-def broken_definition(**changes: Any) -> Installation:
-    return replace(healthy(), definitions={SETS: {**definition(SETS), **changes}})
+def broken_definition(name: str = SETS, /, **changes: Any) -> Installation:
+    return replace(healthy(), definitions={SETS: definition(SETS), name: {**definition(name), **changes}})
 
 
 def with_hook(index: int = 1, **changes: Any) -> Installation:
@@ -144,9 +146,23 @@ def test_a_conversion_webhook_left_by_upstream_is_ignored() -> None:
     assert list(results(broken_definition(spec=spec))) == []
 
 
-def test_objects_of_an_earlier_version() -> None:
-    status = {**definition(SETS)["status"], "storedVersions": ["v1alpha1", "v1"]}
-    assert only(broken_definition(status=status)).what == "may have objects stored as v1alpha1"
+@pytest.mark.parametrize("name", NAMES)
+def test_objects_of_an_earlier_version(name: str) -> None:
+    status = {**definition(name)["status"], "storedVersions": ["v1alpha1", "v1"]}
+    finding = only(broken_definition(name, status=status))
+    assert (finding.where, finding.what) == (
+        f"CustomResourceDefinition {name}",
+        "may have objects stored as v1alpha1",
+    )
+    assert f"`kubectl get {name} -A -o json | kubectl replace -f -`" in finding.do
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_chart_upgrades_optional_definitions_only_on_request(name: str) -> None:
+    spec = copy.deepcopy(definition(name)["spec"])
+    spec["versions"][0] |= {"served": False}
+    do = only(broken_definition(name, spec=spec)).do
+    assert ("enableDisaggregatedSet=true" in do) is (name != SETS)
 
 
 def test_a_terminating_definition() -> None:
