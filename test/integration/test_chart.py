@@ -486,3 +486,13 @@ def test_a_spread_constraint_counts_the_managers_own_pods(helm: Helm) -> None:
     spec = deployment(render(helm))["spec"]
     (constraint,) = spec["template"]["spec"]["topologySpreadConstraints"]
     assert constraint["labelSelector"] == spec["selector"]
+
+
+@pytest.mark.parametrize("selector", [{}, {"matchLabels": {"app": "another"}}, {"matchExpressions": []}])
+def test_the_selector_of_a_spread_constraint_stays_as_written(helm: Helm, selector: dict[str, Any]) -> None:
+    entry = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    written = [{**entry, "labelSelector": selector}, {**entry, "labelSelector": None}]
+    spec = deployment(render_small(helm, "topologySpreadConstraints", written))["spec"]
+    chosen, filled_in = spec["template"]["spec"]["topologySpreadConstraints"]
+    assert chosen == written[0]
+    assert filled_in == {**entry, "labelSelector": spec["selector"]}
