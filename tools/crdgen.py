@@ -32,10 +32,14 @@ _IF = "{{- if .Values.crds.enabled }}\n"
 _IF_OPTIONAL = "{{- if and .Values.crds.enabled .Values.enableDisaggregatedSet }}\n"
 _END = "{{- end }}\n"
 _METADATA = "metadata:\n"
-_KEEP = """\
+_OF_CHART = """\
   {{- if .Values.crds.keep }}
   annotations:
     helm.sh/resource-policy: keep
+  {{- end }}
+  {{- with .Values.commonLabels }}
+  labels:
+    {{- toYaml . | nindent 4 }}
   {{- end }}
 """
 
@@ -175,7 +179,7 @@ def files() -> Mapping[Path, str]:
         file = f"{kind.plural}.yaml"
         texts[PACKAGE / file] = _HEADER + rendered(head) + spec
         condition = _IF_OPTIONAL if kind in OPTIONAL else _IF
-        annotated = rendered(head).replace(_METADATA, _METADATA + _KEEP, 1)
+        annotated = rendered(head).replace(_METADATA, _METADATA + _OF_CHART, 1)
         texts[CHART / file] = _HEADER + condition + annotated + spec + _END
     return texts
 

@@ -475,8 +475,7 @@ def test_the_role_allows_the_lease_of_every_shard(helm: Helm, plain: list[Object
 def test_common_labels_are_on_every_object_but_not_in_selectors(helm: Helm) -> None:
     objects = render(helm, "--set", "commonLabels.team=serving", *ALL_ON)
     for obj in objects:
-        labels = obj["metadata"].get("labels", {})
-        assert labels.get("team") == (None if obj["kind"] == "CustomResourceDefinition" else "serving"), obj
+        assert obj["metadata"]["labels"]["team"] == "serving", obj
     assert deployment(objects)["spec"]["template"]["metadata"]["labels"]["team"] == "serving"
     selectors = [obj["spec"].get("selector", {}) for obj in objects if "spec" in obj]
     assert "team" not in json.dumps(selectors)

@@ -80,12 +80,15 @@ def test_parts_of_a_crd_besides_the_schema() -> None:
 
 
 @pytest.mark.parametrize("kind", crdgen.KINDS, ids=lambda kind: str(kind.kind))
-def test_the_copy_in_the_chart_differs_only_in_two_conditions(kind: ResourceKind) -> None:
+def test_the_copy_in_the_chart_differs_only_in_conditional_parts(kind: ResourceKind) -> None:
     shipped, chart = (
         (crdgen.ROOT / directory / f"{kind.plural}.yaml").read_text(encoding="utf-8")
         for directory in (crdgen.PACKAGE, crdgen.CHART)
     )
-    block = "  {{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n"
+    block = (
+        "  {{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n"
+        "  {{- with .Values.commonLabels }}\n  labels:\n    {{- toYaml . | nindent 4 }}\n  {{- end }}\n"
+    )
     assert chart.count(block) == 1
     optional = " .Values.enableDisaggregatedSet" if kind in crdgen.OPTIONAL else ""
     start = f"{{{{- if {'and ' if optional else ''}.Values.crds.enabled{optional} }}}}\n"
