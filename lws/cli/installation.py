@@ -295,7 +295,8 @@ def _parsed(text: str | None, flags: Mapping[str, object]) -> Configuration:
     """
     document: Mapping[str, Any] = _HEAD
     if text:
-        with suppress(yaml.YAMLError, ValidationError):
+        # An impossible date and a rejected document are ValueErrors.
+        with suppress(yaml.YAMLError, ValueError, RecursionError):
             read = yaml.safe_load(text)
             Configuration.model_validate(read)
             document = read

@@ -227,8 +227,12 @@ def apply_patch(manifest: Object, stored: Object) -> dict[str, Any]:
     last applied manifest had. Fields that others set, such as defaults, stay. Lists are replaced as a whole.
     """
     metadata = manifest["metadata"]
-    # There are always annotations, because kubectl's own record is one, which it replaces.
-    annotations = without(annotations_of(manifest), (LAST_APPLIED_ANNOTATION,))
+    # There are always annotations, because kubectl's own record is one, which it replaces. The API server
+    # reports invalid ones.
+    written = metadata.get("annotations")
+    annotations = {} if written is None else written
+    if isinstance(written, Mapping):
+        annotations = without(written, (LAST_APPLIED_ANNOTATION,))
     desired = {**manifest, "metadata": {**metadata, "annotations": annotations}}
     return _merge(last_applied(stored), desired, stored)
 

@@ -186,6 +186,10 @@ async def test_the_configuration_of_the_manager_is_read(talk: Talk) -> None:
         ),
         pytest.param("unknown: 1", ["--leader-elect-resource-name=flag"], ["flag"], id="an unreadable file"),
         pytest.param(
+            "a: 2026-13-45", ["--leader-elect-resource-name=flag"], ["flag"], id="an impossible date"
+        ),
+        pytest.param("[" * 9999, ["--leader-elect-resource-name=flag"], ["flag"], id="nested too deeply"),
+        pytest.param(
             FILE, ["--later=1", "--leader-elect=$(ELECT)", "--feature-gates"], [LEASE], id="unreadable flags"
         ),
         pytest.param(

@@ -297,6 +297,12 @@ def test_the_record_of_kubectl_in_the_manifest_is_not_applied() -> None:
     assert apply_patch(manifest, stored({})) == {"metadata": {"annotations": {"b": "1"}}}
 
 
+@pytest.mark.parametrize("annotations", [["a"], [], "a", {"a": 1}])
+def test_invalid_annotations_are_left_to_the_api_server(annotations: Any) -> None:
+    manifest = {"metadata": {"name": "a", "annotations": annotations}}
+    assert apply_patch(manifest, stored({})) == {"metadata": {"annotations": annotations}}
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000], ids=lambda text: text[:5])
 def test_an_invalid_last_applied_annotation_counts_as_empty(text: str) -> None:
     assert last_applied({"metadata": {"annotations": {LAST_APPLIED_ANNOTATION: text}}}) == {}
