@@ -240,21 +240,37 @@ def seed(seen: DisaggregatedSnapshot, slices: int, role: str, key: str) -> int:
 
 
 def _desired_in(seen: DisaggregatedSnapshot, index: int, role: str, key: str) -> int:
-    """Return a role's desired groups in one slice. During a rollout to `key`, these are its groups when the
-    rollout began, or its groups of that revision if they are more.
+    """Return a role's desired groups in one slice. During a rollout, these are its groups when the rollout
+    began, up to its target then, or its groups of one revision if they are more. The rollout may have another
+    target than `key`, the present one.
     """
     existing = [child for child in seen.of_slice(index) if not child.is_terminating]
-    of_role = [child for child in existing if child.role == role]
-    memory, keys = rollout_record(seen.obj, index), {child.key for child in existing}
-    has_begun = key in keys and len(keys) > 1 if memory is None else memory.key == key
-    if not has_begun:
-        # Records of another rollout are older than the present numbers.
-        return sum(child.desired for child in of_role)
-    at_start = deleted_since(seen.owner.name, existing, memory).get(role, 0) if memory is not None else 0
+    of_role, by_key = [child for child in existing if child.role == role], Counter[str]()
     for child in of_role:
-        initial, unknown = initial_of(child, key, memory), 0 if child.key == key else child.desired
-        at_start += unknown if initial is None else initial
-    return max(at_start, sum(child.desired for child in of_role if child.key == key))
+        by_key[child.key] += child.desired
+    most, memory = max(by_key.values(), default=0), rollout_record(seen.obj, index)
+    has_several = len({child.key for child in existing}) > 1
+    if memory is not None and (has_several or memory.key == key):
+        at_start = deleted_since(seen.owner.name, existing, memory).get(role, 0)
+        at_start += sum(initial_of(child, memory.key, memory) or 0 for child in of_role)
+        return max(most, min(at_start, memory.targets.get(role, at_start)))
+    # Annotations of children on a single revision are older than the present number.
+    return max(most, _annotated_in(of_role, key)) if has_several else most
+
+
+def _annotated_in(children: Iterable[ChildFacts], key: str) -> int:
+    """Return the groups of a role when a rollout without a record began, from annotations of its children.
+
+    Those of a reverted rollout include its surge, which nothing tells from other groups any more.
+    """
+    pairs = [(child, annotated(child.obj)) for child in children]
+    unknown = {child.key for child, initial in pairs if initial is None}
+    # A rollout annotates all children except those that it creates.
+    target = unknown.pop() if len(unknown) == 1 else key
+    return sum(
+        (0 if child.key == target else child.desired) if initial is None else initial
+        for child, initial in pairs
+    )
 
 
 # --- Read how many groups of a role a rollout may add, and how many may be unavailable. Percentages of

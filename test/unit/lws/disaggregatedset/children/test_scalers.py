@@ -239,6 +239,18 @@ AT_ZERO = facts("prefill", desired=0, ready=0)
             id="a reverted rollout",
         ),
         pytest.param(
+            (facts("prefill", desired=3, initial="4"), facts("prefill", OLD, desired=2)),
+            1,
+            4,
+            id="a rollout that is reverted now",
+        ),
+        pytest.param(
+            (facts("prefill", OLD, desired=3, initial="4"), facts("prefill", "00000000", desired=2)),
+            1,
+            4,
+            id="an interrupted rollout",
+        ),
+        pytest.param(
             (facts("prefill", OLD, desired=6, initial="2"),), 1, 6, id="scaled since the last rollout"
         ),
         pytest.param(
@@ -279,20 +291,46 @@ def test_seeds(children: tuple[ChildFacts, ...], slices: int, expected: int) -> 
     assert seed(snapshot_of(SET, children), slices, "prefill", KEY) == expected
 
 
-RECORD = {"llm-0-28d81a04-prefill": 6, "llm-0-28d81a04-decode": 6}
+TO_KEY, TO_OLD = (
+    RolloutMemory(KEY, {"llm-0-28d81a04-prefill": 6, "llm-0-28d81a04-decode": 6}),
+    RolloutMemory(OLD, {f"llm-0-{KEY}-prefill": 4}, {"prefill": 4}),
+)
 PREFILL = (facts("prefill", desired=2), facts("prefill", OLD, desired=5, initial="3"))
 
 
+def of_both(new: int, old: int) -> tuple[ChildFacts, ...]:
+    return facts("prefill", desired=new, initial="4"), facts("prefill", OLD, desired=old)
+
+
+def back(new: int, old: int) -> RolloutMemory:
+    """Return the record of a reverted rollout that began with these groups of a role with 4."""
+    return RolloutMemory(KEY, {f"llm-0-{KEY}-prefill": new, f"llm-0-{OLD}-prefill": old}, {"prefill": 4})
+
+
 @pytest.mark.parametrize(
-    ("children", "key", "expected"),
+    ("children", "record", "expected"),
     [
-        pytest.param(PREFILL, KEY, 6, id="the record counts, not an annotation"),
-        pytest.param(PREFILL[:1], KEY, 6, id="a child was deleted since"),
-        pytest.param(PREFILL, "00000000", 7, id="the record of another rollout"),
+        pytest.param(PREFILL, TO_KEY, 6, id="the record counts, not an annotation"),
+        pytest.param(PREFILL[:1], TO_KEY, 6, id="a child was deleted since"),
+        pytest.param(of_both(4, 4), TO_OLD, 4, id="reverted now, during a surge of all groups"),
+        pytest.param(of_both(4, 1), TO_OLD, 4, id="reverted now, during a surge of one group"),
+        pytest.param(of_both(2, 2), TO_OLD, 4, id="reverted now, half-way"),
+        pytest.param(of_both(4, 6), TO_OLD, 6, id="reverted now, scaled since it began"),
+        pytest.param(of_both(4, 4), back(4, 4), 4, id="reverted during a surge of all groups"),
+        pytest.param(of_both(4, 1), back(4, 4), 4, id="reverted, almost done"),
+        pytest.param(of_both(4, 1)[:1], back(4, 4), 4, id="reverted, a child was deleted since"),
+        pytest.param(of_both(3, 2), back(2, 2), 4, id="reverted half-way"),
+        pytest.param(
+            (facts("prefill", "00000000", desired=2), facts("prefill", OLD, desired=3)),
+            RolloutMemory("00000000", {"llm-0-28d81a04-prefill": 4}, {"prefill": 4}),
+            4,
+            id="an interrupted rollout",
+        ),
+        pytest.param((facts("prefill", OLD, desired=2),), TO_OLD, 2, id="a completed rollout, scaled since"),
     ],
 )
 def test_a_seed_counts_the_groups_with_which_the_rollout_began(
-    children: tuple[ChildFacts, ...], key: str, expected: int
+    children: tuple[ChildFacts, ...], record: RolloutMemory, expected: int
 ) -> None:
-    status = {"rollouts": {"0": RolloutMemory(key, RECORD).stored}}
+    status = {"rollouts": {"0": record.stored}}
     assert seed(snapshot_of({**SET, "status": status}, children), 1, "prefill", KEY) == expected
