@@ -463,8 +463,8 @@ def _reasons(child: ChildFacts) -> Iterator[str]:
     if child.is_terminating:
         yield "it is being deleted"
         return
-    if child.existing > child.desired:
-        yield f"{child.existing - child.desired} of its groups are still terminating"
+    if child.present > child.desired:
+        yield f"{child.present - child.desired} of its groups are still terminating"
     if child.ready < child.desired:
         yield f"{child.desired - child.ready} of its groups are not ready"
     if failure := failure_of(child.obj):

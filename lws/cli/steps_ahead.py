@@ -310,11 +310,13 @@ class Model:
 
 def _complete(child: ChildFacts) -> ChildFacts:
     desired = child.desired
-    if child.is_settled and desired == child.existing == child.ready and not child.broken_on_top:
+    has_all = desired == child.present == child.existing == child.ready
+    if child.is_settled and has_all and not child.broken_on_top:
         return child
     return replace(
         child,
         existing=desired,
+        with_pods=0,
         ready=desired,
         is_settled=True,
         broken_on_top=0,

@@ -31,12 +31,13 @@ def child_facts(
     """Collect the facts of a child.
 
     groups: found by their leader pods; None if these are not watched: then the child's status counts. Groups
-      without an index (groupIdentity Hash) only show what the status lacks: terminating groups and waits.
+      without an index (groupIdentity Hash) only show what the status lacks: terminating groups, which count
+      in the surge alone, and waits.
     remaining: the number of existing groups, groups of a former child of the same name included.
     """
     desired, status = fields.REPLICAS.effective_in(child), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
-    size, waits = fields.SIZE.effective_in(child), tuple[NodeWait, ...]()
+    size, waits, with_pods = fields.SIZE.effective_in(child), tuple[NodeWait, ...](), 0
     if groups is None or has_hash_groups(child):
         is_settled = has_acted and is_true(status.get("conditions"), AVAILABLE)
         # Counters in the status may be stale; conditions are written as soon as they change.
@@ -44,7 +45,7 @@ def child_facts(
         existing, on_top, failed_on_top = max(remaining, int(status.get("replicas") or 0)), 0, 0
         if groups is not None:
             found = tuple(groups)
-            existing = max(existing, sum(map(_has_pods, found)))
+            with_pods = sum(map(_has_pods, found))
             waits = tuple(wait for group in found if not _serves(group, size) for wait in group.waits)
         starting = _starting(child, {}, range(ready, desired), now)
     else:
@@ -66,6 +67,7 @@ def child_facts(
         key=identity.key,
         is_legacy=identity.is_legacy,
         existing=existing,
+        with_pods=with_pods,
         ready=ready,
         is_settled=is_settled and not is_terminating(child),
         broken_on_top=on_top,
@@ -128,9 +130,10 @@ def _serves(group: GroupFacts, size: int) -> bool:
 
 def _has_pods(group: GroupFacts) -> bool:
     """Return whether a Hash group runs or terminates. A gated leader waits for the group that it replaces. A
-    group that has used up its restarts has ended, although its pods are kept.
+    group whose leader has ended, or that has used up its restarts, has ended, although its pods are kept.
     """
-    return not pods.has_gate(group.leader, GROUP_REPLACEMENT_GATE) and not group.is_exhausted
+    has_ended = group.is_exhausted or pods.has_ended(group.leader)
+    return not has_ended and not pods.has_gate(group.leader, GROUP_REPLACEMENT_GATE)
 
 
 def _on_top(desired: int, indices: Iterable[int]) -> int:

@@ -23,7 +23,9 @@ class ChildFacts:
     """One LeaderWorkerSet of a DisaggregatedSet, identified by its name.
 
     is_legacy: whether upstream's release 0.9 created it, which put no slice into names.
-    existing: the number of groups, terminating ones included.
+    existing: the number of groups, terminating ones included. With groupIdentity Hash, the child's status
+      leaves these out.
+    with_pods: the number of groups that run or terminate, with groupIdentity Hash; otherwise 0.
     ready: the number of serving groups.
     is_settled: whether its controller has observed `spec.replicas` and all groups are ready.
     broken_on_top: the number of consecutive groups, from the highest desired index down, that do not serve.
@@ -41,6 +43,7 @@ class ChildFacts:
     key: str
     is_legacy: bool = False
     existing: int = 0
+    with_pods: int = 0
     ready: int = 0
     is_settled: bool = False
     broken_on_top: int = 0
@@ -61,8 +64,8 @@ class ChildFacts:
 
     @property
     def present(self) -> int:
-        """The number of desired or of existing groups, whichever is greater."""
-        return max(self.desired, self.existing)
+        """The number of desired or of existing groups, whichever is greater; terminating ones included."""
+        return max(self.desired, self.existing, self.with_pods)
 
     @cached_property
     def is_terminating(self) -> bool:

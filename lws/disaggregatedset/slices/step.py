@@ -53,7 +53,7 @@ class SliceFacts:
     def is_rolling(self) -> bool:
         """Whether children of another revision exist, apart from terminating children without groups."""
         return any(
-            child.key != self.key and (child.existing or not child.is_terminating) for child in self.children
+            child.key != self.key and (child.present or not child.is_terminating) for child in self.children
         )
 
     def child(self, role: str, key: str) -> ChildFacts | None:

@@ -66,6 +66,14 @@ def test_a_set_that_lacks_a_role_is_not_settled() -> None:
     assert not report_on_roles(replace(REST, children=REST.children[1:])).is_settled
 
 
+def test_a_set_is_settled_while_only_terminating_groups_without_an_index_remain() -> None:
+    """Their successors serve already (groupReplacementPolicy Immediate)."""
+    first, *others = REST.children
+    report = report_on_roles(replace(REST, children=(replace(first, with_pods=first.desired + 1), *others)))
+    assert report.is_settled
+    assert report.lines[0].why == "1 of its groups are still terminating"
+
+
 @pytest.mark.parametrize(("requested", "is_settled"), [(2, True), (5, False), (0, False)])
 def test_a_set_whose_scaler_requests_another_number_is_not_settled(requested: int, is_settled: bool) -> None:
     roles = [make_role("prefill", 2), make_role("decode", None)]

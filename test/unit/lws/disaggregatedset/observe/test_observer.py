@@ -15,6 +15,7 @@ from lws.disaggregatedset.observe.observer import DisaggregatedObserver
 from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from lws.disaggregatedset.status import RoleCounts, role_counts
 from lws.disaggregatedset.tables import TABLES
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.tables import TABLES as SET_TABLES
@@ -231,7 +232,10 @@ async def test_terminating_and_waiting_groups_without_an_index_are_seen() -> Non
     assert (facts.ready, facts.present, len(facts.waits)) == (1, 3, 1)
 
 
-@pytest.mark.parametrize("change", ["the new leader is gated", "the pods of the former group are kept"])
+CHANGES = ["the new leader is gated", "the pods of the former group are kept", "the former leader has ended"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 async def test_a_group_without_an_index_counts_once_while_it_is_replaced(change: str) -> None:
     world = World(make_disaggregated())
     child = make_child(world.obj, PREFILL, 1, status={"observedGeneration": 1, "replicas": 1})
@@ -240,12 +244,30 @@ async def test_a_group_without_an_index_counts_once_while_it_is_replaced(change:
     former, successor = make_leader_pod(child, 0, terminating=True), make_leader_pod(child, 1)
     if change == "the new leader is gated":
         successor["spec"]["schedulingGates"] = [{"name": GROUP_REPLACEMENT_GATE}]
+    elif change == "the former leader has ended":
+        former = make_leader_pod(child, 0, phase="Failed")
     else:
         former["metadata"]["annotations"][RESTART_BUDGET_EXHAUSTED_ANNOTATION] = "true"
         former["metadata"]["finalizers"] = [RESTART_BUDGET_FINALIZER]
     put_hash_leaders(world, child, former, successor)
     (facts,) = (await world.look()).children
     assert facts.present == 1
+
+
+async def test_a_terminating_group_without_an_index_counts_only_in_the_surge() -> None:
+    """With groupReplacementPolicy Immediate its successor serves at once. As upstream's, the status counts
+    what the child's status counts.
+    """
+    world = World(make_disaggregated())
+    conditions = [{"type": "Available", "status": "True"}]
+    status = {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1, "conditions": conditions}
+    child = make_child(world.obj, PREFILL, 1, status=status)
+    child["spec"] |= {"groupIdentity": "Hash", "groupReplacementPolicy": "Immediate"}
+    child = world.put(child)
+    put_hash_leaders(world, child, make_leader_pod(child, 0, terminating=True), make_leader_pod(child, 1))
+    (facts,) = (await world.look()).children
+    assert (facts.present, facts.existing, facts.ready, facts.is_settled) == (2, 1, 1, True)
+    assert role_counts(["prefill"], [facts], KEY) == (RoleCounts("prefill", 1, 1, 1),)
 
 
 FORMER = "former"
