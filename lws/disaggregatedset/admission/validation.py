@@ -40,6 +40,7 @@ from lws.leaderworkerset.group.gangs import GangProvider
 from lws.leaderworkerset.scheduling import ASSUMED, Scheduler
 from lws.leaderworkerset.spec import EXCLUSIVE_ANNOTATIONS
 from lws_api.disaggregatedset.v1 import (
+    ADDED_METADATA_ANNOTATION,
     APP_LABEL,
     INITIAL_REPLICAS_ANNOTATION,
     NAME_LABEL,
@@ -213,11 +214,15 @@ def _exclusive_annotation(role: RoleFacts) -> str:
 
 
 _SET_BY_THE_CONTROLLER = (NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL)
-_REMEMBERED = (INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION)
+_REMEMBERED = {
+    INITIAL_REPLICAS_ANNOTATION: "how a rollout began",
+    OTHERS_INITIAL_REPLICAS_ANNOTATION: "how a rollout began",
+    ADDED_METADATA_ANNOTATION: "what it has added to a LeaderWorkerSet",
+}
 
 
 def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
-    """Yield errors about labels that identify children, and annotations that record a rollout's start."""
+    """Yield errors about labels that identify children, and annotations with records of the controller."""
     for role in facts.roles:
         same = {NAME_LABEL: facts.name, ROLE_LABEL: role.name}
         for path, obj in _objects_with_metadata(role):
@@ -227,9 +232,9 @@ def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
                     why = "is set by the controller, which finds objects by it: remove it"
                     yield forbidden(f"{path}.labels[{key}]", labels[key], why)
         annotations = annotations_of(role.raw)
-        for key in _REMEMBERED:
+        for key, remembered in _REMEMBERED.items():
             if key in annotations:
-                why = "is where the controller remembers how a rollout began: remove it"
+                why = f"is where the controller remembers {remembered}: remove it"
                 yield forbidden(f"{role.path}.metadata.annotations[{key}]", annotations[key], why)
 
 

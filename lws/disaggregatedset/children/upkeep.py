@@ -54,14 +54,16 @@ _NOT_OF_ROLES = frozenset(
 )
 
 _Values = dict[Field, Any]
-LiveRole = tuple[Role, _Values]
-"""A role of the current spec, and its values that take effect at once. They are computed once for all
-children of the role, which saves a quarter of a pass.
+_Metadata = Mapping[str, Mapping[str, str]]
+LiveRole = tuple[Role, _Metadata, _Values]
+"""A role of the current spec, and its labels, annotations and other values that take effect at once. They are
+computed once for all children of the role, which saves a quarter of a pass.
 """
 
 
 def live_role(role: Role) -> LiveRole:
-    return role, _values_of({"spec": {**role.spec, fields.ROLLOUT_STRATEGY.name: strategy_of(role)}})
+    values = _values_of({"spec": {**role.spec, fields.ROLLOUT_STRATEGY.name: strategy_of(role)}})
+    return role, _metadata_of(role), values
 
 
 def plan_role_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: Role | None) -> Plan:
@@ -76,8 +78,11 @@ def plan_role_upkeep(set_name: str, child: Object, live: LiveRole | None, record
     current: dict[str, Any] = {"metadata": {"labels": labels, "annotations": annotations}}
     desired: dict[str, Any] = {"metadata": {"labels": {**labels, **own}, "annotations": annotations}}
     if live is not None:
-        role, in_effect = live
-        desired = {"metadata": _metadata({"labels": labels, "annotations": annotations}, own, role, recorded)}
+        role, metadata, in_effect = live
+        former: _Metadata | None = None
+        if recorded is not None:
+            former = metadata if recorded.metadata == role.metadata else _metadata_of(recorded)
+        desired = {"metadata": _merged(current["metadata"], own, metadata, former)}
         values = _values_of(child)
         if values != in_effect:
             current |= _tree_of(values)
@@ -111,22 +116,24 @@ def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple
     return (*paths, *(("spec.placementPolicy",) if spec.placement != recorded.placement else ()))
 
 
-def _metadata(
-    stored: Mapping[str, Mapping[str, str]], own: Mapping[str, str], role: Role, recorded: Role | None
+def _merged(
+    stored: _Metadata, own: Mapping[str, str], role: _Metadata, former: _Metadata | None
 ) -> dict[str, dict[str, str]]:
     """Return a child's stored labels and annotations with the role's, without those that the role had before.
 
-    These are in the child's revision, or were added later and are therefore listed in an annotation.
+    These are in the child's revision (`former`), or were added later and are therefore listed in an
+    annotation. What a role has is listed and removed even if somebody else had set it before.
     """
     listed = stored["annotations"].get(ADDED_METADATA_ANNOTATION, "").split(",")
     added, desired = list[str](), dict[str, dict[str, str]]()
     for field, values in stored.items():
-        current, former = (_of_role(version, field, own) for version in (role, recorded))
-        removed = {key for key in values if key in former or f"{field}:{key}" in listed} - _NOT_OF_ROLES
+        current, recorded = role[field], former[field] if former is not None else {}
+        removed = {key for key in values if key in recorded or f"{field}:{key}" in listed} - _NOT_OF_ROLES
         desired[field] = {**without(values, removed), **current}
-        added += [f"{field}:{key}" for key in current.keys() - former.keys()]
+        unlisted = {*recorded, *own} if field == "labels" else recorded
+        added += [f"{field}:{key}" for key in current if key not in unlisted]
     desired["labels"] |= own
-    if recorded is None:
+    if former is None:
         added = [entry for entry in added if entry in listed]
     if added:
         desired["annotations"][ADDED_METADATA_ANNOTATION] = ",".join(sorted(added))
@@ -135,10 +142,10 @@ def _metadata(
     return desired
 
 
-def _of_role(role: Role | None, field: str, own: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels or annotations that a child gets from its role and may lose with it."""
-    values = inherited(role.metadata.get(field)) if role is not None else {}
-    return without(values, own.keys() if field == "labels" else _NOT_OF_ROLES)
+def _metadata_of(role: Role) -> _Metadata:
+    """Return the labels and annotations that a child gets from its role and may lose with it."""
+    labels, annotations = (inherited(role.metadata.get(field)) for field in ("labels", "annotations"))
+    return {"labels": labels, "annotations": without(annotations, _NOT_OF_ROLES)}
 
 
 def _values_of(raw: Object) -> _Values:

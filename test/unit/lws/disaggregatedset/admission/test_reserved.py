@@ -41,12 +41,19 @@ def test_reserved_labels_with_their_final_values_are_accepted() -> None:
     assert messages(make_set(*beside(make_role() | labelled(name="llm", role="prefill")))) == []
 
 
-@pytest.mark.parametrize("name", ["initial-replicas", "initial-replicas-of-others"])
-def test_annotations_with_rollout_baselines_are_rejected(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "remembered"),
+    [
+        ("initial-replicas", "how a rollout began"),
+        ("initial-replicas-of-others", "how a rollout began"),
+        ("added-metadata", "what it has added to a LeaderWorkerSet"),
+    ],
+)
+def test_annotations_with_records_of_the_controller_are_rejected(name: str, remembered: str) -> None:
     role = make_role() | {"metadata": {"annotations": {f"{PREFIX}/{name}": "7"}}}
     assert messages(make_set(*beside(role))) == [
         f"spec.roles[0].metadata.annotations[{PREFIX}/{name}]: Forbidden: is where the controller "
-        f"remembers how a rollout began: remove it"
+        f"remembers {remembered}: remove it"
     ]
 
 

@@ -205,6 +205,15 @@ def test_metadata_that_was_added_to_a_role_is_removed_again() -> None:
     assert upkeep(child, edited, edited) == {"metadata": {"annotations": {LIST: None}}}
 
 
+def test_metadata_that_a_role_has_is_its_own_even_if_somebody_else_had_set_it_before() -> None:
+    child = stored(PLAIN)
+    child["metadata"]["labels"]["a"] = "1"
+    edited = replace(PLAIN, metadata={"labels": {"a": "1"}})
+    child = with_merged(child, upkeep(child, edited))
+    assert annotations_of(child) == {LIST: "labels:a"}
+    assert upkeep(child, PLAIN) == {"metadata": {"labels": {"a": None}, "annotations": {LIST: None}}}
+
+
 def test_no_other_record_is_removed_by_an_edited_list_of_added_metadata() -> None:
     baseline = "disaggregatedset.x-k8s.io/initial-replicas"
     child = stored(PLAIN)
