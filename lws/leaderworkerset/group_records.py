@@ -25,7 +25,7 @@ from lws.runtime.actions import Object
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
 
 # Number of cached hashes: each pass over a set compares all of its leaders.
-_CACHED = 16384
+_CACHED = 32768
 _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 
 
@@ -57,7 +57,8 @@ class Members:
         """Return whether the record was written for this leader and not edited. Earlier releases hashed only
         the UID of the leader; their records are kept, so that an upgrade writes no status.
         """
-        return self == Members.sealed(leader_uid, self.workers) or self.leader == _hash(leader_uid)
+        is_sealed = self.leader == _hash(f"{leader_uid}-{self.workers}")
+        return is_sealed or self.leader == _hash(leader_uid)
 
 
 def recorded_members(lws: Object, index: int) -> Members | None:
@@ -199,7 +200,8 @@ def mark_of(lws: Object, index: int, leader: Object) -> str:
 
 def record_patch(index: int, leader: Object, restarts: Restarts | None, mark: str) -> dict[str, Any]:
     """Return the status patch that marks a leader's group. restarts: the new record; None if not counted."""
-    marked = Members.sealed(uid_of(leader), mark)
+    # Without the hash of the mark, so that earlier releases can read it after a downgrade.
+    marked = Members(_hash(uid_of(leader)), mark)
     record = {"restarts": {str(index): str(restarts)}} if restarts is not None else {}
     return {**record, "members": {str(index): str(marked)}}
 

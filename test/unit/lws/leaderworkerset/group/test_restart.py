@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from lws.kube.conditions import timestamp
 from lws.leaderworkerset.group.restart import plan_restart
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.group_records import DELETING, KEPT, Members
+from lws.leaderworkerset.group_records import DELETING, KEPT
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.runtime.actions import Delete, Figures, Merge, Plan, Reference, Tally
 from lws_api.leaderworkerset.v1 import GROUP_RESTART_COUNTS_ANNOTATION
@@ -54,7 +55,8 @@ def group(status: dict[str, Any] | None = None, *, ready: bool = True, **spec: A
 
 
 def marked(mark: str) -> str:
-    return str(Members.sealed("uid-of-pod-demo-1", mark))
+    """Return a record with a mark, as all releases read it."""
+    return f"{hashlib.sha256(b'uid-of-pod-demo-1').hexdigest()[:8]}-{mark}"
 
 
 def status_with_restarts(text: str, mark: str = "") -> dict[str, Any]:
