@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from lws.cli.screen import Text
 from lws.kube.comparison import explain
-from lws.kube.metadata import annotations_of, labels_of, without
+from lws.kube.metadata import LAST_APPLIED_ANNOTATION, annotations_of, labels_of, without
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.assessment import Assessment, assess
 from lws.leaderworkerset.assessment.prewarm import describe_prewarming
@@ -159,4 +159,5 @@ def _immediate(lws: Object) -> dict[str, object]:
 
 def metadata_beside_template(obj: Object) -> Object:
     """Return the labels and annotations of a set or a role on which no pod template depends."""
-    return {"labels": labels_of(obj), "annotations": without(annotations_of(obj), PLACEMENT_ANNOTATIONS)}
+    left_out = (*PLACEMENT_ANNOTATIONS, LAST_APPLIED_ANNOTATION)
+    return {"labels": labels_of(obj), "annotations": without(annotations_of(obj), left_out)}

@@ -43,7 +43,7 @@ _TOOLS = frozenset(
 ORPHAN_FINALIZER = "orphan"
 """Finalizer of a deleted object whose dependents are kept (`kubectl delete --cascade=orphan`)."""
 
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
@@ -157,7 +157,7 @@ def belongs_to_a_tool(key: str) -> bool:
         if domain in _TOOLS:
             return True
         domain = domain.partition(".")[2]
-    return key == _LAST_APPLIED
+    return key == LAST_APPLIED_ANNOTATION
 
 
 def inherited(values: Mapping[str, str] | None) -> dict[str, str]:

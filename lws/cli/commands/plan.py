@@ -30,7 +30,7 @@ from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
 from lws.disaggregatedset.target import target_revision
 from lws.kube.comparison import explain
-from lws.kube.metadata import annotations_of, copied, labels_of, without
+from lws.kube.metadata import LAST_APPLIED_ANNOTATION, annotations_of, copied, labels_of, without
 from lws.kube.patches import with_merged
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.assessment.assessment import assess, initial_rollout
@@ -49,7 +49,6 @@ from lws.runtime.errors import ClusterError, Conflict, Forbidden, NotFound, Unre
 from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
 from lws_api.leaderworkerset.v1 import KIND
 
-LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _WORDS = {"created": "would be created", "configured": "would be changed", "unchanged": "unchanged"}
 _TEMPLATE = fields.LEADER_WORKER_TEMPLATE.name
 _APART = frozenset({"roles", "placementPolicy"})
@@ -279,7 +278,11 @@ def _names(obj: Object, action: str) -> dict[str, Any]:
 
 
 def _action(stored: Object, after: Object) -> str:
-    before, now = ((obj["spec"], labels_of(obj), annotations_of(obj)) for obj in (stored, after))
+    # A server-side apply may change kubectl's own annotation, too.
+    tools = (LAST_APPLIED_ANNOTATION,)
+    before, now = (
+        (obj["spec"], labels_of(obj), without(annotations_of(obj), tools)) for obj in (stored, after)
+    )
     return "unchanged" if now == before else "configured"
 
 

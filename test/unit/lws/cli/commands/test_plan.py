@@ -11,7 +11,6 @@ import yaml
 
 from lws.cli.commands import plan as module
 from lws.cli.commands.plan import (
-    LAST_APPLIED_ANNOTATION,
     apply_patch,
     changed_set,
     created_roles,
@@ -27,6 +26,7 @@ from lws.cli.screen import plain
 from lws.cli.session import Refusal
 from lws.cli.steps_ahead import steps_ahead
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from lws.kube.metadata import LAST_APPLIED_ANNOTATION
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import Simulation, simulate
@@ -164,6 +164,11 @@ async def test_a_set_of_another_controller_has_no_steps(monkeypatch: pytest.Monk
     ("metadata", "action", "verdict"),
     [
         ({}, "unchanged", "no pod is restarted: nothing changes"),
+        (
+            {"annotations": {LAST_APPLIED_ANNOTATION: "{}"}},
+            "unchanged",
+            "no pod is restarted: nothing changes",
+        ),
         ({"labels": {"team": "serving"}}, "configured", "no pod is restarted"),
         (
             {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}},
@@ -171,7 +176,7 @@ async def test_a_set_of_another_controller_has_no_steps(monkeypatch: pytest.Monk
             "groups 0 to 2 restart, by a rollout, one at a time",
         ),
     ],
-    ids=["nothing", "a label", "a placement annotation"],
+    ids=["nothing", "kubectl's own record", "a label", "a placement annotation"],
 )
 async def test_labels_and_annotations_are_changes(
     metadata: dict[str, Any], action: str, verdict: str, monkeypatch: pytest.MonkeyPatch
