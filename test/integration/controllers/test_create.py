@@ -14,6 +14,7 @@ from lws_api.leaderworkerset.v1 import (
     API_VERSION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
+    LEADER_ADDRESS_ANNOTATION,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     REPLICAS_ANNOTATION,
@@ -124,7 +125,9 @@ def test_labels_of_pods(world: World, key: str) -> None:
 def test_annotations_of_pods(world: World) -> None:
     for pod in pods_of(world, NAME):
         leader, _, worker = name_of(pod).removeprefix(f"{NAME}-").partition("-")
-        of_worker = {LEADER_NAME_ANNOTATION: f"{NAME}-{leader}"} if worker else {}
+        address = f"{NAME}-{leader}.{NAME}.{world.namespace}"
+        marks = {LEADER_NAME_ANNOTATION: f"{NAME}-{leader}", LEADER_ADDRESS_ANNOTATION: address}
+        of_worker = marks if worker else {}
         assert annotations_of(pod) == {"note": "kept", SIZE_ANNOTATION: str(SIZE), **of_worker}
 
 

@@ -105,7 +105,11 @@ def test_a_new_leader_is_gated_until_its_former_group_is_gone(groups: World) -> 
     (name,) = eventually("the new leader is gated", gated, lambda now: len(now) == 1)
     eventually(
         "an Event reports the delay",
-        lambda: {event["reason"] for event in groups.list("Event") if event["regarding"]["name"] == name},
+        lambda: {
+            event["reason"]
+            for event in groups.list("Event")
+            if event["regarding"]["name"] == "demo" and event.get("related", {}).get("name") == name
+        },
         lambda now: "GroupReplacementDeferred" in now,
     )
     assert gated() == [name]
