@@ -206,6 +206,9 @@ NODE_OF_REVIEW_SECONDS = 2.0
 GATE_WAIT_IS_LONG = timedelta(seconds=30)
 """Time after which Events report that a leader is gated: most grace periods of its former pods are over."""
 
+NEW_LEADER = timedelta(seconds=10)
+"""Age up to which a leader without workers is certainly new, so that it need not be read again."""
+
 NODE_WAIT_IS_LONG = timedelta(seconds=30)
 """Time until an unscheduled pod is reported. Schedulers retry after seconds, new nodes take minutes."""
 

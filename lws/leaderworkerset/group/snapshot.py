@@ -52,7 +52,8 @@ class GroupSnapshot:
     service: the Service with the name of the group, regardless of owner.
     owners_alive: UIDs of existing controllers of these objects and of `pod_group`.
     leader_node: the node of the leader pod; only read if workers must be placed near it.
-    leader_read_live: the leader pod, read live; None unless an orphan may be adopted.
+    leader_read_live: the leader pod, read live; None unless an orphan may be adopted, or a running leader
+      lacks workers.
     gang: the gang scheduler of the group; None without one.
     pod_group: the PodGroup with the name that the group needs, regardless of owner.
     kept_workers: workers that are kept by the finalizer of a group with exhausted restarts.

@@ -12,6 +12,7 @@ from typing import Any
 
 from lws import timing
 from lws.history.revision import find
+from lws.kube.conditions import moment_of
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
@@ -23,7 +24,7 @@ from lws.kube.metadata import (
     uid_of,
 )
 from lws.kube.nodes import node_of
-from lws.kube.pods import has_gate
+from lws.kube.pods import has_gate, is_running
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.assessment.ownership import may_be_adopted
 from lws.leaderworkerset.assessment.prewarm import job_prefix
@@ -430,8 +431,12 @@ class Observer:
         pod_group = await self._pod_group(lws, group.leader) if not has_workload else None
         named = (workers, service, pod_group, *of_scheduler(scheduled))
         orphaned = any(obj is not None and may_be_adopted(obj) for obj in named)
-        leader_read_live = await self._lookup.reread(leader) if orphaned else None
-        if orphaned and (leader_read_live is None or is_terminating(leader_read_live)):
+        # The stream of pods may lag behind that of StatefulSets: the leader may have ended with its workers.
+        # New workers for it would meet the next leader.
+        is_doubtful = workers is None and group.size != 1 and _has_run(leader, now)
+        must_live = orphaned or is_doubtful
+        leader_read_live = await self._lookup.reread(leader) if must_live else None
+        if must_live and (leader_read_live is None or is_terminating(leader_read_live)):
             return replace(base, leader=leader_read_live) if leader_read_live is not None else None
         is_placing = workers is None and is_placed(lws, group.revision, leader)
         snapshot = replace(
@@ -566,6 +571,12 @@ class Observer:
             return None
         owner = uid_of(leader if SCHEDULING.stored_in(lws) is None else lws)
         return await self._lookup.named("PodGroup", namespace_of(leader), name, owner)
+
+
+def _has_run(leader: Object, now: datetime) -> bool:
+    """Return whether a leader runs and is no longer new."""
+    created = moment_of(leader["metadata"].get("creationTimestamp"))
+    return is_running(leader) and created is not None and now - created > timing.NEW_LEADER
 
 
 def _waits_for(workers: Object | None, leader: Object) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from lws.kube.conditions import timestamp
 from lws.kube.metadata import owner_reference
 from lws.kube.nodes import NodeLossPolicy
 from lws.kube.patches import digest
@@ -704,15 +705,21 @@ async def test_a_complete_group_causes_no_reads() -> None:
     assert snapshot.replaced_workers == ()
 
 
+def created(pod: dict[str, Any], seconds: int, **metadata: Any) -> dict[str, Any]:
+    """Return the pod as if it was created some seconds ago."""
+    moment = timestamp(NOW - timedelta(seconds=seconds))
+    return changed(pod, lambda obj: obj["metadata"].update(creationTimestamp=moment, **metadata))
+
+
 async def test_a_new_group_causes_no_reads() -> None:
-    world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1])
+    world = World(LWS, LEADERS, SERVICE, REVISION, created(PODS[1], 1))
     snapshot = await world.of_group()
     assert (snapshot.worker_statefulset, snapshot.worker_pods, snapshot.service) == (None, (), None)
     assert world.cluster.requests == [], "a create fails if a foreign object has the name"
 
 
 async def test_former_workers_are_observed_only_without_a_worker_statefulset() -> None:
-    new = changed(PODS[1], lambda obj: obj["metadata"].update(uid="u-new"))
+    new = created(PODS[1], 1, uid="u-new")
     world = World(LWS, LEADERS, SERVICE, REVISION, new, *WORKER_PODS)
     assert names((await world.of_group()).former_workers) == ["demo-0-1", "demo-0-2"]
     assert world.cluster.requests == ["StatefulSet default/demo-0"], "it may only have lost its label"
@@ -882,7 +889,7 @@ async def test_the_node_of_a_leader_is_read_if_new_workers_follow_it(
     leader = make_leader_pod(
         lws, 0, key=revision["metadata"]["labels"][REVISION_LABEL], annotations=EXCLUSIVE
     )
-    world = World(lws, LEADERS, SERVICE, revision, leader, *cached)
+    world = World(lws, LEADERS, SERVICE, revision, created(leader, 1), *cached)
     for obj in uncached:
         world.hide(obj)
     snapshot = await world.of_group()
@@ -949,6 +956,19 @@ async def test_the_leader_is_reread_live_before_it_adopts(orphan: str) -> None:
     snapshot = await world.of_group()
     assert snapshot.leader_read_live["metadata"]["uid"] == PODS[1]["metadata"]["uid"]
     assert world.cluster.requests.count("Pod default/demo-0") == 1
+
+
+@pytest.mark.parametrize("seconds", [5, 60])
+async def test_an_old_leader_without_workers_is_read_live(seconds: int) -> None:
+    """The stream of pods may lag behind that of StatefulSets: leader and workers may have ended together."""
+    world = World(LWS, LEADERS, SERVICE, REVISION, created(PODS[1], seconds))
+    world.cluster.objects["Pod", "demo-0"] = changed(PODS[1], lambda obj: obj["metadata"].update(uid="u-new"))
+    snapshot = await world.of_group()
+    if seconds == 60:
+        assert snapshot is None, "nothing is created for it"
+        assert world.cluster.requests == ["Pod default/demo-0"]
+    else:
+        assert snapshot is not None and world.cluster.requests == [], "workers of a new leader are created"
 
 
 async def test_a_users_own_service_causes_no_live_read_of_set_or_leader() -> None:
