@@ -186,7 +186,7 @@ def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:
         ownership = Ownership.OURS
     failure = _failed_create(group, f"Failed to create PodGroup for leader pod {leader['name']}")
     create = Create(pod_group, why="the scheduler places the group as one", failure=failure)
-    return _plan_pod_group(group, ownership, group.pod_group, create)
+    return _report_owner(group, ownership, _plan_group_child(group, ownership, group.pod_group, create))
 
 
 def _plan_pod_groups(group: GroupSnapshot, scheduled: Scheduled, restored: SetSpec) -> Plan:
@@ -207,18 +207,13 @@ def _plan_pod_groups(group: GroupSnapshot, scheduled: Scheduled, restored: SetSp
         failure = group_event(group, "PodGroupCreateFailed", "Create", note, "Warning")
         why = "the scheduler places its pods as one"
         create = Create(intent, why=why, failure=failure)
-        plans.append(_plan_pod_group(group, ownership, stored, create, partial(_pod_group_repairs, group)))
+        planned = _plan_group_child(group, ownership, stored, create, partial(_pod_group_repairs, group))
+        plans.append(_report_owner(group, ownership, planned))
     return merge_plans(*plans)
 
 
-def _plan_pod_group(
-    group: GroupSnapshot,
-    ownership: Ownership,
-    stored: Object | None,
-    create: Create,
-    repairs: Repairs | None = None,
-) -> Plan:
-    planned = _plan_group_child(group, ownership, stored, create, repairs)
+def _report_owner(group: GroupSnapshot, ownership: Ownership, planned: Plan) -> Plan:
+    """Report for the pod, as upstream does, that the PodGroup of a plan belongs to another owner."""
     if ownership != Ownership.NAME_CLASH:
         return planned
     about, note = Reference.to(group.leader), planned.waiting_for
