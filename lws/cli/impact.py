@@ -55,6 +55,10 @@ class Impact:
         return format_groups(groups) if self.after.rollout.deployment is None else format_count(len(groups))
 
     @property
+    def is_change(self) -> bool:
+        return bool(self.template or self.at_once)
+
+    @property
     def staying(self) -> tuple[int, ...]:
         return tuple(group.index for group in self.after.groups if not group.outdated and self.template)
 
@@ -105,7 +109,7 @@ def impact_lines(effect: Impact) -> Iterator[Text]:
         yield Text(f"  whether group {index} is recreated at once is unknown: {why}", "yellow")
     if pinned := effect.after.rollout.pinned:
         yield Text(f"  {state.pinned_reason(pinned)}")
-    if anyway := effect.restart_anyway:
+    if (anyway := effect.restart_anyway) and effect.is_change:
         yield Text(f"  {effect.named(anyway)} {_verb(anyway)} anyway: a rollout is under way")
     if effect.added:
         yield Text(f"  {effect.named(effect.added)} will be created", "green")
@@ -142,8 +146,11 @@ def _verdict(effect: Impact) -> Text:
         return Text(f"{format_count(then.replicas)} to be created; no pod is restarted", "bold green")
     if effect.unknown:
         return Text("no pod is restarted, as far as is known", "bold yellow")
-    has_change = effect.template or effect.at_once
-    return Text("no pod is restarted" if has_change else "no pod is restarted: nothing changes", "bold green")
+    if effect.is_change:
+        return Text("no pod is restarted", "bold green")
+    if effect.restart_anyway:
+        return Text(f"still to restart, by the rollout: {effect.named(effect.restart_anyway)}", "bold red")
+    return Text("no pod is restarted: nothing changes", "bold green")
 
 
 def _verb(groups: Sized, singular: str = "restarts", plural: str = "restart") -> str:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import click
 
 from lws import __version__
+from lws.cli.screen import printable
 from lws.config import ConfigError
 from lws.runtime.errors import ClusterError
 
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.Abort:
         sys.exit(130)
     except (ConfigError, ClusterError, OSError) as error:
-        click.echo(f"lws: {error}", err=True)
+        click.echo(printable(f"lws: {error}", kept="\n"), err=True)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO, ClassVar
 
 import yaml
@@ -26,6 +27,7 @@ from lws_api.leaderworkerset.v1 import KIND
 
 _TAG = "tag:yaml.org,2002:"
 _NOT_AS_PYYAML = frozenset({f"{_TAG}timestamp", f"{_TAG}int", f"{_TAG}float"})
+_JSON_START = re.compile(r"\S")
 _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
 
@@ -49,13 +51,14 @@ def title_of(stream: BinaryIO) -> str:
 
 
 def sets_in(stream: BinaryIO) -> Iterator[dict[str, Any]]:
-    """Yield all sets in a stream in order, including those within a List.
+    """Yield all sets in a stream in order, including those within a List, or a list of one kind.
 
-    Raises a Refusal if the stream is not YAML, has values that JSON lacks, or an unknown version of a set.
+    Raises a Refusal if the stream is neither JSON nor YAML, has values that JSON lacks, or an unknown version
+    of a set.
     """
     versions = {resource.kind: resource.api_version for resource in RESOURCES}
     try:
-        documents = list(yaml.load_all(stream, Loader=_Loader))
+        documents = _documents(stream.read())
         json.dumps(documents, ensure_ascii=False, allow_nan=False).encode()
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Refusal(f"{title_of(stream)} is not YAML: {error}") from error
@@ -68,15 +71,35 @@ def sets_in(stream: BinaryIO) -> Iterator[dict[str, Any]]:
         yield from _sets_of(document, title_of(stream), versions)
 
 
+def _documents(raw: bytes) -> list[Any]:
+    """Return the documents of a stream. As in kubectl, JSON objects need no separator between them.
+
+    Raises yaml.YAMLError, UnicodeDecodeError or RecursionError.
+    """
+    if raw.lstrip().startswith(b"{"):
+        # Anything else that begins like JSON may be a flow mapping of YAML.
+        with suppress(ValueError):
+            return list(_json_objects(raw.decode()))
+    return list(yaml.load_all(raw, Loader=_Loader))
+
+
+def _json_objects(text: str) -> Iterator[Any]:
+    decoder, end = json.JSONDecoder(), 0
+    while start := _JSON_START.search(text, end):
+        document, end = decoder.raw_decode(text, start.start())
+        yield document
+
+
 def _sets_of(document: Any, name: str, versions: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     if not isinstance(document, dict):
         return
-    items = document.get("items")
-    if document.get("kind") == "List" and isinstance(items, list):
+    kind, items = document.get("kind"), document.get("items")
+    if not isinstance(kind, str):
+        return
+    if kind.endswith("List") and isinstance(items, list):
         for item in items:
             yield from _sets_of(item, name, versions)
-    kind = document.get("kind")
-    if not isinstance(kind, str) or kind not in versions:
+    if kind not in versions:
         return
     version = document.get("apiVersion")
     if version != versions[kind]:

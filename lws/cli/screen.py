@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,25 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _GAP = 3
+# Categories of Unicode: control characters, invisible ones that change the direction of text, line breaks.
+_UNSAFE = frozenset({"Cc", "Cf", "Zl", "Zp"})
+# JSON escapes the other control characters itself.
+_DELETE_AND_C1 = re.compile("[\x7f-\x9f]")
+
+
+def printable(text: str, kept: str = "") -> str:
+    """Return the text with escapes such as `\\x1b` for what a terminal would obey, except `kept` characters.
+
+    Names, images and messages come from the cluster, and a pod's message may contain anything.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode()
+        if character not in kept and unicodedata.category(character) in _UNSAFE
+        else character
+        for character in text
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +60,7 @@ class Table:
 
     def lines(self) -> Iterator[str]:
         """Yield plain text: columns as wide as their widest cell, nothing cut, no trailing spaces."""
-        rows = [self.columns, *(tuple(cell.text for cell in row) for row in self.rows)]
+        rows = [self.columns, *(tuple(printable(cell.text) for cell in row) for row in self.rows)]
         widths = [max(map(len, column)) + _GAP for column in zip(*rows, strict=True)]
         for row in rows:
             yield "".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
@@ -66,11 +87,11 @@ def plain(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         match block:
             case Text():
-                yield block.text
+                yield printable(block.text)
             case Table():
                 yield from block.lines()
             case Bar():
-                yield f"{block.what}: {block.done} of {block.total}"
+                yield f"{printable(block.what)}: {block.done} of {block.total}"
 
 
 def described(facts: Mapping[str, str], sections: Mapping[str, Iterable[str]]) -> Iterator[Text]:
@@ -151,14 +172,15 @@ def show(blocks: Iterable[Block]) -> None:
 
 def warn(message: str) -> None:
     """Print a warning. The command continues."""
-    text = f"Warning: {message}"
+    text = f"Warning: {printable(message)}"
     click.echo(click.style(text, fg="yellow") if sys.stderr.isatty() and _wants_colours() else text, err=True)
 
 
 def dump(value: Any, form: str) -> None:
     """Print data. form: `yaml` or `json`."""
     if form == "json":
-        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        click.echo(_DELETE_AND_C1.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
     else:
         click.echo(yaml_text(value), nl=False)
 
@@ -208,12 +230,12 @@ def _drawn(block: Block) -> RenderableType:
 
     match block:
         case Text():
-            return Styled(block.text, style=block.style)
+            return Styled(printable(block.text), style=block.style)
         case Bar(done, total, what):
             filled = _BAR if total == 0 else round(_BAR * done / total)
             bar = ("━" * filled, "green" if done == total else "yellow")
             empty = ("━" * (_BAR - filled), "bright_black")
-            return Styled.assemble(f"{what}  ", bar, empty, f"  {done} of {total}")
+            return Styled.assemble(f"{printable(what)}  ", bar, empty, f"  {done} of {total}")
         case Table():
             grid = Grid(
                 box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold", expand=block.is_even
@@ -221,5 +243,5 @@ def _drawn(block: Block) -> RenderableType:
             for column in block.columns:
                 grid.add_column(column, overflow="fold", ratio=1 if block.is_even else None)
             for cells in block.rows:
-                grid.add_row(*(Styled(cell.text, style=cell.style) for cell in cells))
+                grid.add_row(*(Styled(printable(cell.text), style=cell.style) for cell in cells))
             return grid

@@ -13,6 +13,7 @@ from typing import IO, Any, TypeVar
 import click
 
 from lws import __version__
+from lws.cli.screen import printable
 from lws.runtime.client.kubeconfig import load_context
 from lws.runtime.client.user_cluster import UserCluster
 from lws.runtime.errors import ApiError, ClusterError, Forbidden, Unreachable
@@ -31,7 +32,8 @@ class Refusal(click.ClickException):
         self.opening = opening
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"{self.opening}: {self.message}", file=file, err=file is None)
+        text = printable(f"{self.opening}: {self.message}", kept="\n")
+        click.echo(text, file=file, err=file is None)
 
 
 class Unreadable(Refusal):
@@ -50,11 +52,6 @@ class ClusterOptions:
     context: str | None = None
     kubeconfig: str | None = None
     all_namespaces: bool = False
-
-    @property
-    def is_explicit(self) -> bool:
-        """Whether the user named a cluster, so that there is no fallback."""
-        return self.context is not None or self.kubeconfig is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ def run(target: ClusterOptions, action: Callable[[Session], Awaitable[RESULT]]) 
 def worded(error: ClusterError) -> Refusal:
     """Return an error as kubectl words it: with the server's message, but without a dump of the object."""
     message = _DUMPED.sub("", error.message)
-    if type(error) is Unreachable:
+    if isinstance(error, Unreachable):
         return Refusal(message, "Unable to connect to the server")
     if not isinstance(error, ApiError):
         return Refusal(message)

@@ -114,7 +114,10 @@ def chart_with_notes(tmp_path: Path) -> Path:
 
 
 WARNINGS: list[tuple[Object, str]] = [
-    ({"enableDisaggregatedSet": False}, "nothing reconciles them"),
+    (
+        {"enableDisaggregatedSet": False},
+        "Nothing reconciles DisaggregatedSets, and their CRDs are not installed",
+    ),
     ({"alerts.enabled": True}, "LWSAbsent fires after 5 minutes"),
 ]
 
@@ -373,6 +376,8 @@ def test_crds_are_kept_left_out_or_removed(helm: Helm) -> None:
     assert definitions({"crds.keep": True}) == ["keep"] * 3
     assert definitions({"enableDisaggregatedSet": False}) == ["keep"]
     assert definitions({"crds.keep": False}) == [None] * 3
+    # Helm would delete them, and all DisaggregatedSets with them, when the value changes.
+    assert definitions({"crds.keep": False, "enableDisaggregatedSet": False}) == [None] * 3
     assert definitions({"crds.enabled": False}) == []
 
 

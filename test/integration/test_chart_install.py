@@ -306,6 +306,17 @@ def test_upgrade_and_rollback_keep_certificates(release: Release) -> None:
     assert set(release.bundles().values()) == {True}
 
 
+def test_no_value_of_another_feature_deletes_definitions_that_are_not_kept(release: Release) -> None:
+    """Helm deletes what a release no longer renders, and a CRD takes every object of its kind with it."""
+    definition = ("crd", "disaggregatedsets.disaggregatedset.x-k8s.io")
+    not_kept = ("--set", "crds.keep=false")
+    release.upgrade(*SPARE_DEFAULT, *not_kept)
+    uid = release.uid(*definition)
+    release.upgrade(*SPARE_DEFAULT, *not_kept, "--set", "enableDisaggregatedSet=false")
+    assert release.uid(*definition) == uid
+    release.upgrade(*SPARE_DEFAULT)
+
+
 def test_uninstall_keeps_the_crd_and_all_sets_for_a_new_install(
     release: Release,
 ) -> None:

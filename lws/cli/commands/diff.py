@@ -42,6 +42,8 @@ def diff(name: NamedSet, old: int | None, new: int | None, output: str | None, t
         return run(target, lambda session: _diff(session, name, (old, new), output))
     except Refusal as refusal:
         raise _Error(refusal.message, refusal.opening) from refusal
+    except OSError as error:
+        raise _Error(str(error)) from error
 
 
 async def _diff(
@@ -91,7 +93,7 @@ def diff_data(
     older, newer = (
         {"revision": entry.number, "key": entry.key, "name": entry.reference.name} for entry in (old, new)
     )
-    return {"name": name, "from": older, "to": newer, "changes": list(differences)}
+    return {"name": str(name), "from": older, "to": newer, "changes": list(differences)}
 
 
 def headline(old: Revision[Any], new: Revision[Any]) -> Text:

@@ -19,7 +19,7 @@ from lws.cli.impact import Impact, change_lines, impact, impact_lines, metadata_
 from lws.cli.manifests import as_stored, sets_in, title_of
 from lws.cli.screen import Block, Table, Text, dump, row, show, warn
 from lws.cli.session import ClusterOptions, Refusal, Session, connected, run, worded
-from lws.cli.sets import RESOURCES, NamedSet, changed, find, print_names, readable
+from lws.cli.sets import RESOURCES, NamedSet, changed, find, kind_of, print_names, readable
 from lws.cli.states import snapshot_of
 from lws.cli.steps_ahead import Counts, StepAhead, StepsAhead, steps_ahead
 from lws.disaggregatedset.children.upkeep import waiting_edits
@@ -37,6 +37,7 @@ from lws.leaderworkerset.assessment.assessment import assess, initial_rollout
 from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.left_alone import scheduler_seen, why_left_alone
+from lws.leaderworkerset.plan import plan as plan_set
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
@@ -45,7 +46,8 @@ from lws.leaderworkerset.rollout.state import RolloutState, format_count, statef
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec, has_hash_groups
 from lws.runtime.actions import Delete, Object, Reference
-from lws.runtime.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
+from lws.runtime.client.kubeconfig import NoCluster
+from lws.runtime.errors import ClusterError, Conflict, Forbidden, NotFound
 from lws_api.disaggregatedset.v1 import KIND as ROLES_KIND
 from lws_api.leaderworkerset.v1 import KIND
 
@@ -108,8 +110,8 @@ def plan(
 ) -> int:
     """Show what `kubectl apply` of a manifest would do to the sets in it, or what is ahead of a set as it is.
 
-    Nothing is changed: the API server gets a dry run. Without a cluster, plan shows what would be created,
-    and --steps shows a later update of all groups.
+    Nothing is changed: the API server gets a dry run. If no cluster is configured, plan shows what would be
+    created, and --steps shows a later update of all groups.
     """
     how = PlanOptions(steps=steps, **manner)
     if (name is None) == (filename is None):
@@ -137,10 +139,8 @@ def _of_manifest(filename: BinaryIO, options: PlanOptions, target: ClusterOption
 
     try:
         return asyncio.run(connected(target, plan_all))
-    except Unreachable as error:
-        if target.is_explicit:
-            raise worded(error) from error
-        warn(f"{error.message}: without a cluster only creation can be planned")
+    except NoCluster as error:
+        warn(f"{error.message}; without a cluster, only creation can be planned")
         return [_without_cluster(manifest, options.steps) for manifest in manifests]
     except ClusterError as error:
         raise worded(error) from error
@@ -168,8 +168,20 @@ async def _planned(session: Session, manifest: Object, options: PlanOptions) -> 
     except NotFound:
         created = readable(await _tried(session, manifest, None, options))
         return _PLANS[kind].created(created, session.now, options.steps)
-    after = readable(await _tried(session, manifest, stored, options))
-    return await _PLANS[kind].changed(session, stored, after, options.steps)
+    written = await _tried(session, manifest, stored, options)
+    stored_fault, fault = kind_of(stored).fault(stored), kind_of(written).fault(written)
+    if fault:
+        is_kept = fault == stored_fault
+        what = "the stored set has it, and this apply would keep it" if is_kept else "remove it"
+        raise Refusal(f"set {_name_of(manifest)} could not be read after this apply: {fault}; {what}")
+    after = readable(written)
+    if not stored_fault:
+        return await _PLANS[kind].changed(session, stored, after, options.steps)
+    # Nobody has acted on the stored spec, so what follows is what is ahead of the corrected one.
+    planned = await _PLANS[kind].changed(session, after, after, options.steps)
+    line = Text(f"corrects the stored set, which is left alone: {stored_fault}", "bold green")
+    data = {**planned.data, "action": "configured"}
+    return replace(planned, action="configured", blocks=(line, *planned.blocks), data=data)
 
 
 async def _tried(
@@ -323,6 +335,9 @@ async def _changed_set(session: Session, stored: Object, after: Object, steps: b
     objects = await all_of(session, stored)
     effect = impact(objects.snapshot, after, recreated(objects.groups, after), objects.unknown)
     action = _action(stored, after)
+    if not steps and after is stored and (waiting_for := plan_set(objects.snapshot).waiting_for):
+        planned = changed_set(after, action, effect, None)
+        return replace(planned, blocks=(*planned.blocks, Text(f"waits for {waiting_for}", "yellow")))
     if effect.left_alone or not steps:
         return changed_set(after, action, effect, None)
     if has_hash_groups(after):

@@ -26,17 +26,18 @@ from kubernetes.aio.config import ConfigException, load_incluster_config
 from kubernetes.aio.config.dateutil import parse_rfc3339
 from kubernetes.aio.config.exec_provider import ExecProvider
 from kubernetes.aio.config.kube_config import ConfigNode, FileOrData, KubeConfigLoader, KubeConfigMerger
+from yarl import URL
 
 from lws import timing
 from lws.runtime.client.transport import Lifetime, Renewal, UserConfiguration
-from lws.runtime.errors import ClusterError, Unreachable
+from lws.runtime.errors import ClusterError
 
 _DEFAULT_NAMESPACE = "default"
 _HOME_FILE = Path("~/.kube/config")
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-class NoCluster(Unreachable):
+class NoCluster(ClusterError):
     """No cluster is configured."""
 
 
@@ -163,6 +164,7 @@ _PASSED_TO_PLUGINS = (
     "proxy-url",
     "disable-compression",
 )
+_TLS_FIELDS = ("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify")
 _EXTENSION_FOR_PLUGINS = "client.authentication.k8s.io/exec"
 # Bytes of a header name that are sent unchanged, as by client-go. Other bytes are sent as % and two digits.
 _PLAIN_IN_HEADERS = frozenset(b"!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -198,6 +200,10 @@ class KubeconfigLoader(KubeConfigLoader):
             config_persister=lambda _content: _persist(merger),
         )
         self._left = math.inf
+        node: Any = self._cluster
+        cluster = {**node.value, "server": _with_scheme(node.value)}
+        # A copy, because the loader writes changed files back.
+        self._cluster = ConfigNode(node.name, cluster, node.path)
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -268,6 +274,26 @@ class KubeconfigLoader(KubeConfigLoader):
         # Without an expiry, a plugin is run again only after a rejection, as in kubectl.
         is_read_again = "exec" not in (self._user or ())
         return Lifetime(reload_in=timing.TOKEN_FILE_SECONDS) if is_read_again else Lifetime()
+
+
+def _with_scheme(cluster: Mapping[str, Any]) -> str:
+    """Return the URL of a cluster. As in client-go, an address without scheme and TLS settings means HTTP.
+
+    Raises ConfigException if it is no URL of a server.
+    """
+    server = cluster.get("server")
+    if not isinstance(server, str) or not server:
+        raise ConfigException("its cluster has no server, such as https://10.0.0.1:6443")
+    if "://" not in server:
+        server = f"{'https' if any(cluster.get(field) for field in _TLS_FIELDS) else 'http'}://{server}"
+    try:
+        url = URL(server)
+        usable = bool(url.host) and url.scheme in ("http", "https")
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigException(f"server {server!r} is not a URL such as https://10.0.0.1:6443")
+    return server
 
 
 def _directory(node: Any) -> Path:

@@ -90,7 +90,8 @@ def test_the_copy_in_the_chart_differs_only_in_conditional_parts(kind: ResourceK
         "  {{- with .Values.commonLabels }}\n  labels:\n    {{- toYaml . | nindent 4 }}\n  {{- end }}\n"
     )
     assert chart.count(block) == 1
-    optional = " .Values.enableDisaggregatedSet" if kind in crdgen.OPTIONAL else ""
+    is_optional = kind in crdgen.OPTIONAL
+    optional = " (or .Values.enableDisaggregatedSet (not .Values.crds.keep))" if is_optional else ""
     start = f"{{{{- if {'and ' if optional else ''}.Values.crds.enabled{optional} }}}}\n"
     header, condition, body = chart.replace(block, "").partition(start)
     assert condition and body.endswith("{{- end }}\n")

@@ -202,7 +202,6 @@ def test_options_select_the_cluster() -> None:
     arguments = ["-n", "team", "demo", "--context", "c", "--kubeconfig", "k"]
     runner.invoke(command, arguments, standalone_mode=False)
     assert seen == [("demo", ClusterOptions()), ("demo", ClusterOptions("team", "c", "k"))]
-    assert [target.is_explicit for _, target in seen] == [False, True]
 
 
 def test_help_text_of_cluster_options() -> None:

@@ -110,8 +110,7 @@ def test_a_third_template_during_a_rollout() -> None:
 
 def test_an_unchanged_template_during_a_rollout() -> None:
     assert lines(change(B, before=B, running=[A, A, B, B])) == [
-        "no pod is restarted: nothing changes",
-        "  groups 0 to 1 restart anyway: a rollout is under way",
+        "still to restart, by the rollout: groups 0 to 1",
     ]
 
 

@@ -67,6 +67,7 @@ def test_the_manager_does_not_import_other_commands() -> None:
         "lws.cli.commands.manager",
         "lws.cli",
         "lws.cli.commands",
+        "lws.cli.screen",
     }
     loaded = {
         module for module in done.stdout.split() if module.startswith("lws.cli") or module == "deepdiff"

@@ -37,6 +37,11 @@ def test_json_and_lists() -> None:
     item = f'{{{kind}, "metadata": {{"name": "a"}}}}'
     assert names(item) == ["a"]
     assert names(f'{{"kind": "List", "items": [{item}, {{"kind": "Service"}}]}}') == ["a"]
+    assert names(f'{{"kind": "LeaderWorkerSetList", "items": [{item}, {{"kind": "Service"}}]}}') == ["a"]
+    assert names(f'\n{item}{item}\n\n{{"kind": "Service"}} {item}\n') == ["a"] * 3
+    # As flow mappings of YAML.
+    assert names(f"{item}\n---\n{item}") == ["a"] * 2
+    assert names(item.replace('"a"', "a")) == ["a"]
 
 
 def test_invalid_yaml() -> None:

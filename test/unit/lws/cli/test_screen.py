@@ -7,9 +7,11 @@ import json
 import sys
 
 import pytest
+import yaml
 
 from lws.cli import screen
 from lws.cli.screen import Bar, Table, Text, age, plain, row, short
+from lws.cli.session import Refusal
 from test.unit.builders import NOW
 
 BLOCKS = [
@@ -50,6 +52,29 @@ def test_output_without_a_terminal_is_plain_text(capsys: pytest.CaptureFixture[s
         "a",
     ]
     assert not screen.is_wide()
+
+
+HOSTILE = "a\x1b[2Jb\rc\x9b1m\u202ed"
+HARMLESS = r"a\x1b[2Jb\rc\x9b1m\u202ed"
+
+
+def test_control_characters_do_not_reach_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A container may write its termination message, and with it what `lws status` shows."""
+    blocks = [Text(HOSTILE), Table(("WHY",), (row(HOSTILE),)), Bar(1, 2, HOSTILE)]
+    assert list(plain(blocks)) == [HARMLESS, "WHY", HARMLESS, f"{HARMLESS}: 1 of 2"]
+    screen.warn(HOSTILE)
+    Refusal(f"{HOSTILE}\nsecond line").show()
+    assert capsys.readouterr().err == f"Warning: {HARMLESS}\nerror: {HARMLESS}\nsecond line\n"
+    for form in ("json", "yaml"):
+        screen.dump({"why": HOSTILE}, form)
+        text = capsys.readouterr().out
+        assert yaml.safe_load(text) == {"why": HOSTILE}
+        assert not {"\x1b", "\x9b", "\r"} & set(text)
+    terminal = terminal_of(monkeypatch)
+    screen.show(blocks)
+    assert terminal.getvalue().count(HARMLESS) == 3
 
 
 def test_output_on_a_terminal_has_colours_and_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:

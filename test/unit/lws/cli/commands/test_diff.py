@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from lws.cli.commands import diff as module
 from lws.cli.commands.diff import diff_data, difference_lines, headline, side_by_side
@@ -58,6 +59,27 @@ def test_exit_codes(arguments: list[str], code: int, last: str, capsys: pytest.C
     out, err = capsys.readouterr()
     assert end.value.code == code
     assert (out + err).splitlines()[-1].endswith(last)
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_data_in_each_format(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["diff", "lws/demo", "-o", form])
+    data = yaml.safe_load(capsys.readouterr().out)
+    assert (end.value.code, data["name"]) == (1, "demo")
+    assert (data["from"]["revision"], data["to"]["revision"]) == (1, 2)
+
+
+def test_an_error_of_the_system_is_no_difference(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(target: Any, action: Any) -> Any:
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(module, "run", run)
+    with pytest.raises(SystemExit) as end:
+        main(["diff", "lws/demo"])
+    assert (end.value.code, capsys.readouterr().err) == (2, "error: too many open files\n")
 
 
 OLD, NEW = sets("app:1", "app:2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,11 @@ from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import Simulation, simulate
 from lws.leaderworkerset.rollout.state import RolloutState, make_budget
+from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
-from test.unit.builders import NOW, make_pod_template
+from test.unit.builders import NOW, make_group, make_leader_statefulset, make_pod_template
 from test.unit.disaggregated import make_disaggregated, make_role
-from test.unit.fake_api import answer_json, failure
+from test.unit.fake_api import answer_json
 from test.unit.lws.cli.conftest import Talk
 from test.unit.lws.cli.histories import revision_of, set_objects, sets, snapshot_of
 from test.unit.stories.letters import groups
@@ -64,7 +66,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         main(["plan", *arguments])
     out, err = capsys.readouterr()
     assert end.value.code == 0, err
-    assert "without a cluster only creation can be planned" in err
+    assert "without a cluster, only creation can be planned" in err
     return out
 
 
@@ -207,14 +209,61 @@ def test_metadata_of_disaggregated_sets() -> None:
     ]
 
 
-async def test_an_unreadable_set_is_not_planned(talk: Talk) -> None:
-    """The CRD of a later release accepts its field."""
-    talk.api.will(
-        failure(404, "NotFound"),
-        answer_json({**A, "spec": {**A["spec"], "spread": "zones"}}),
-    )
-    with pytest.raises(Refusal, match=r"spec\.spread is unknown to this release"):
+def mid_rollout(lws: dict[str, Any]) -> SetSnapshot:
+    """Return the snapshot of a set of three groups, the last of which runs B and is not ready."""
+    leader = make_leader_statefulset(B, key=record(B).key, partition=2)
+    snapshot = snapshot_of(lws, [revision_of(A, 1), revision_of(B, 2)], [A, A, B], leader)
+    broken = make_group(B, 2, key=record(B).key, ready=False, workers_ready=False)
+    return replace(snapshot, groups=(*snapshot.groups[:2], broken))
+
+
+UNREADABLE = {**A, "spec": {**A["spec"], "spread": "zones"}}
+"""The CRD of a later release accepts its field."""
+
+
+@pytest.mark.parametrize(
+    ("stored", "after", "message"),
+    [
+        (UNREADABLE, UNREADABLE, "the stored set has it, and this apply would keep it"),
+        (A, UNREADABLE, "remove it"),
+    ],
+    ids=["stored", "from the manifest"],
+)
+async def test_a_set_that_is_unreadable_after_the_apply(
+    stored: dict[str, Any], after: dict[str, Any], message: str, talk: Talk
+) -> None:
+    talk.api.will(answer_json(stored), answer_json(after))
+    why = rf"could not be read after this apply: spec\.spread is unknown to this release.*; {message}"
+    with pytest.raises(Refusal, match=why):
         await module._planned(talk.session, A, module.PlanOptions())
+
+
+async def test_a_manifest_that_corrects_an_unreadable_set(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def all_of(session: Any, lws: Any) -> Any:
+        return set_objects(mid_rollout(lws), [])
+
+    monkeypatch.setattr(module, "all_of", all_of)
+    talk.api.will(answer_json(UNREADABLE), answer_json(B))
+    plan = await module._planned(talk.session, B, module.PlanOptions())
+    first, second, *_ = plain(plan.blocks)
+    assert first.startswith("corrects the stored set, which is left alone: spec.spread is unknown")
+    assert second == "still to restart, by the rollout: groups 0 to 1"
+    assert (plan.action, plan.data["action"]) == ("configured", "configured")
+
+
+async def test_what_is_ahead_in_a_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def all_of(session: Any, lws: Any) -> Any:
+        return set_objects(mid_rollout(lws), [])
+
+    monkeypatch.setattr(module, "all_of", all_of)
+    plan = await module._changed_set(None, B, B, False)  # type: ignore[arg-type]
+    assert (plan.data["restarts"], plan.data["restartsAnyway"]) == ([], [0, 1])
+    assert list(plain(plan.blocks)) == [
+        "still to restart, by the rollout: groups 0 to 1",
+        "waits for group 2 to be ready",
+    ]
 
 
 def test_a_rollout() -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from lws.runtime.client import kubeconfig
 from lws.runtime.client.kubeconfig import NoCluster, context_names, load_configuration, load_context
-from lws.runtime.errors import ClusterError, Unreachable
+from lws.runtime.errors import ClusterError
 
 
 def a_file(path: Path, *names: str, current: str | None = None, **context: str) -> Path:
@@ -81,9 +81,8 @@ async def test_the_service_account_is_used_in_a_pod(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("environment", [{}, {"KUBECONFIG": "/none/a:/none/b"}])
 async def test_no_configuration(environment: dict[str, str]) -> None:
-    with pytest.raises(NoCluster, match="no cluster configured: give --kubeconfig") as error:
+    with pytest.raises(NoCluster, match="no cluster configured: give --kubeconfig"):
         await load_context(None, None, environment)
-    assert isinstance(error.value, Unreachable)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +102,35 @@ async def test_invalid_files(tmp_path: Path, text: str, context: str | None, mes
         await load_context(str(path), context, {})
     assert str(path) in error.value.message
     assert "\n" not in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("cluster", "host"),
+    [
+        ({"server": "10.0.0.1:6443"}, "http://10.0.0.1:6443"),
+        ({"server": "localhost"}, "http://localhost"),
+        ({"server": "10.0.0.1:6443", "insecure-skip-tls-verify": True}, "https://10.0.0.1:6443"),
+        ({"server": "https://10.0.0.1:6443/prefix"}, "https://10.0.0.1:6443/prefix"),
+    ],
+)
+async def test_a_server_without_a_scheme_is_completed_as_by_kubectl(
+    tmp_path: Path, cluster: dict[str, Any], host: str
+) -> None:
+    path = a_file(tmp_path / "config", "a")
+    text = path.read_text()
+    path.write_text(yaml.safe_dump({**yaml.safe_load(text), "clusters": [{"name": "a", "cluster": cluster}]}))
+    before = path.read_bytes()
+    assert (await load_context(str(path), None, {})).configuration.host == host
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("server", [None, "", 6443, "ftp://10.0.0.1", "https://", "http://[::1"])
+async def test_an_invalid_server_is_named(tmp_path: Path, server: Any) -> None:
+    path = a_file(tmp_path / "config", "a")
+    config = {**yaml.safe_load(path.read_text()), "clusters": [{"name": "a", "cluster": {"server": server}}]}
+    path.write_text(yaml.safe_dump(config))
+    with pytest.raises(ClusterError, match=r"cannot be used: .*server.* such as https://10\.0\.0\.1:6443"):
+        await load_context(str(path), None, {})
 
 
 async def test_missing_file() -> None:
