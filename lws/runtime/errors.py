@@ -16,7 +16,13 @@ from lws.kube.conditions import ADMISSION_WORDS
 
 
 class ClusterError(Exception):
-    """A request to the API server failed. message: the server's own sentence, if it sent one."""
+    """A request to the API server failed.
+
+    message: the server's own sentence, if it sent one. retry_after: the seconds until the next attempt that
+    the response requests, if any.
+    """
+
+    retry_after: float | None = None
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

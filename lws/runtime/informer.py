@@ -114,9 +114,10 @@ class Informer:
 
     @property
     def seconds_silent(self) -> float:
-        """Seconds since the last object, bookmark, list or error.
+        """Seconds since the last object, bookmark, page of a list or error.
 
-        Errors count: an API server that does not respond is not a fault of this process.
+        Pages count: a slow API server may take longer for a list than a watch may be silent. Errors count: an
+        API server that does not respond is not a fault of this process.
         """
         return self._clock() - self._heard_at
 
@@ -145,15 +146,15 @@ class Informer:
             try:
                 if not self._version:
                     self._version = await self._read()
-                    self._heard_at = self._read_at = self._clock()
+                    self._read_at = self._clock()
                     self.listed.set()
                 await self._watch()
             except ClusterError as error:
                 level = logging.INFO if isinstance(error, Gone) else logging.WARNING
                 log.log(level, "%s: %s", self.resource.plural, error.message)
                 self._heard_at = self._clock()
+                retry_after = error.retry_after or 0.0
                 if isinstance(error, ApiError):
-                    retry_after = error.retry_after or 0.0
                     # Only an overloaded server can resume the watch from this version later.
                     self._version = self._version if isinstance(error, Throttled) else ""
             # A proxy may cut idle streams, which must not increase the backoff.
@@ -179,7 +180,9 @@ class Informer:
 
     async def _page(self, token: str) -> dict[str, Any]:
         query = {**self._query, "limit": _PAGE, **({"continue": token} if token else {})}
-        return await self._cluster.list_page(self.resource, query)
+        page = await self._cluster.list_page(self.resource, query)
+        self._heard_at = self._clock()
+        return page
 
     async def _store_page(self, page: dict[str, Any], uids: set[str]) -> None:
         """Store the objects of a page and remove them from the page, to limit memory."""
@@ -269,17 +272,20 @@ class KopfStream:
         self.resource = resource
         self._cluster, self._rollback, self._clock = source.cluster, source.rollback, source.clock
         self._store = store
-        self._agreed_at = self._clock()
+        self._heard_at = self._behind_since = self._clock()
+        # As of the last comparison: how long the store has lacked the same number of versions.
+        self._seconds_behind = 0.0
         self._newest = 0
         self.listed = asyncio.Event()
 
     @property
     def seconds_silent(self) -> float:
-        """Seconds since the store last agreed with the API server about the existing objects.
+        """Seconds since the last page of a comparison, or, if that is longer, without progress of the stream.
 
-        An API server that does not respond resets the count, because that is not a fault of this process.
+        A comparison that takes long shows nothing about the stream before it ends. An API server that does
+        not respond resets the count, because that is not a fault of this process.
         """
-        return self._clock() - self._agreed_at
+        return max(self._clock() - self._heard_at, self._seconds_behind)
 
     async def refresh(self) -> None:
         """Wait until the store is as new as the API server was before the call. Raises ClusterError."""
@@ -293,23 +299,34 @@ class KopfStream:
     async def run(self, interval: float) -> None:
         """Compare indefinitely, at short intervals until the first agreement and while the objects differ."""
         plural = self.resource.plural
-        behind: Mapping[str, int] | None = None
+        behind: Mapping[str, int] = {}
+        failures = 0
         while True:
             pause = timing.CATCH_UP.longest if self.listed.is_set() else timing.CATCH_UP.first
             try:
-                behind = await self._find_missed(behind or None)
+                before, behind = behind, await self._find_missed(behind or None)
+                failures = 0
+                self._record_progress(before, behind)
                 if not behind:
-                    self._agreed_at = self._clock()
                     self.listed.set()
                     pause = interval
-                elif self.seconds_silent > interval:
-                    seconds = self.seconds_silent
+                elif self._seconds_behind > interval:
+                    seconds = self._seconds_behind
                     log.warning("%s: the stream is behind the API server for %.0f s", plural, seconds)
             except ClusterError as error:
                 log.warning("%s: %s", plural, error.message)
-                self._agreed_at = self._clock()
-                pause = timing.CATCH_UP.longest
+                failures += 1
+                self._record_progress({}, {})
+                backoff = timing.STREAM_BACKOFF.after(failures)
+                pause = max(timing.CATCH_UP.longest, backoff, error.retry_after or 0.0)
             await asyncio.sleep(pause)
+
+    def _record_progress(self, before: Mapping[str, int], behind: Mapping[str, int]) -> None:
+        """Record the versions that the store lacked before and after a comparison."""
+        self._heard_at = self._clock()
+        if not before or len(behind) < len(before):
+            self._behind_since = self._heard_at
+        self._seconds_behind = self._heard_at - self._behind_since
 
     async def _find_missed(self, awaited: Mapping[str, int] | None) -> Mapping[str, int]:
         """Compare the store with the API server, and return the versions that the store lacks, by UID.
@@ -326,6 +343,7 @@ class KopfStream:
         async for page in pages(self._cluster, self.resource, {}, metadata_only=True):
             for item in page.get("items") or ():
                 listed[item["metadata"]["uid"]] = int(item["metadata"]["resourceVersion"])
+            self._heard_at = self._clock()
             version = page["metadata"]["resourceVersion"]
             read = self._rollback.check(plural, version, newest)
             self._newest = max(self._newest, read)

@@ -11,9 +11,12 @@ from typing import Any
 
 import orjson
 import pytest
+from aiohttp import web
 
+from lws import timing
 from lws.runtime.client.connection import Cluster
 from lws.runtime.client.resources import PODS
+from lws.runtime.endpoints.health import Silence
 from lws.runtime.informer import Informer, Rollback, Source
 from test.unit.fake_api import Answer, FakeApi, answer_json, failure, plain, reset, serving, stream
 from test.unit.fake_time import in_fake_time, now
@@ -370,6 +373,47 @@ async def test_seconds_without_data() -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert silences == pytest.approx([20.0, 10.0, 30.0, 5.0], abs=0.5)
+
+
+def _slow(answer: Answer) -> Answer:
+    async def respond(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(1.3)
+        return await answer(request)
+
+    return respond
+
+
+@in_fake_time
+async def test_a_list_of_many_slow_pages_is_not_a_dead_stream() -> None:
+    """20,000 pods at 1.3 s for each page take longer than a watch may be silent."""
+    async with _bench() as bench:
+        pages = [_slow(_page(f"pod-{number}", version=7, token="more")) for number in range(199)]
+        bench.api.will(*pages, _slow(_page("last", version=7)), stream(10_000.0))
+        silence = Silence(now)
+        silence.begin()
+        check = silence.check(bench.informer)
+        task = asyncio.create_task(bench.informer.run())
+        while not bench.informer.listed.is_set():
+            await asyncio.sleep(10.0)
+            assert check() is None
+        assert now() > 1000.0 + timing.SILENT_STREAM_SECONDS
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@in_fake_time
+async def test_a_list_that_stands_still_is_a_dead_stream() -> None:
+    """Requests have a timeout, so that this is a fault of the process."""
+    async with _bench() as bench:
+        silence = Silence(now)
+        silence.begin()
+        check = silence.check(bench.informer)
+        bench.informer._page = lambda token: asyncio.sleep(10_000.0)
+        task = asyncio.create_task(bench.informer.run())
+        await asyncio.sleep(timing.SILENT_STREAM_SECONDS + 1.0)
+        assert check() == "nothing received for 241 s"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 @in_fake_time
