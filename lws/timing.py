@@ -240,7 +240,7 @@ even if its socket is open.
 """
 
 STREAM_BACKOFF = Backoff(0.2, 15.0)
-"""Backoff before a failed stream is resumed or relisted."""
+"""Backoff before a failed stream is resumed or relisted, and before gained namespaces are listed again."""
 
 STEADY_STREAM_SECONDS = 0.5
 """Time after which a stream has worked, even if it was silent: proxies cut idle streams."""
@@ -273,9 +273,6 @@ PRECONDITIONS_PAUSE = Backoff(1.0, 15.0)
 
 DENIED_KIND_SECONDS = 300.0
 """Time until a kind with denied reads is dropped, which relists everything. Reapplying RBAC takes less."""
-
-TAKEOVER_RETRY_SECONDS = 1.0
-"""Delay after a failed list of gained namespaces, which is needed before anything is done for them."""
 
 DRAIN_SECONDS, SHUTDOWN_SECONDS = 10.0, 3.0
 """Times at the end of the process: the first for running passes, the second for the last Events and for kopf.

@@ -156,7 +156,7 @@ class Outcome:
     @property
     def retry_after(self) -> float:
         """The longest wait before a retry that the server requested, in seconds; 0 if it requested none."""
-        return max((e.retry_after or 0.0 for e in self.errors if isinstance(e, ApiError)), default=0.0)
+        return max((error.retry_after or 0.0 for error in self.errors), default=0.0)
 
 
 class Applier:

@@ -103,7 +103,8 @@ class Engine:
         self._kopf_streams = {
             kind.resource.plural: KopfStream(source, self._store, kind.resource) for kind in workloads
         }
-        self._takeover = Takeover(self._refresh, self._triggers.everything)
+        parts = (*self._streams().values(), *self._controllers)
+        self._takeover = Takeover((part.refresh for part in parts), self._triggers.everything)
         self._silence = Silence()
         self._tasks: list[asyncio.Task[Any]] = []
         self._background: set[asyncio.Task[None]] = set()
@@ -257,9 +258,6 @@ class Engine:
         await asyncio.gather(*(stream.listed.wait() for stream in self._streams().values()))
         self._queue.open()
         await self._election.run(self._gain, self._lose)
-
-    async def _refresh(self) -> None:
-        await asyncio.gather(*(part.refresh() for part in (*self._streams().values(), *self._controllers)))
 
     def _gain(self, scope: Scope) -> None:
         self._terms.begin(scope)

@@ -157,7 +157,7 @@ class Loop:
             again = Again()
         except ClusterError as error:
             log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
-            again = Again(error.retry_after if isinstance(error, ApiError) else None, failed=True)
+            again = Again(error.retry_after, failed=True)
         except Exception:
             passes.crashed(kind.label, self._clock() - started)
             raise

@@ -176,7 +176,7 @@ async def _follow(session: Session, name: NamedSet, timeout: float | None, wide:
                         if not _may_pass(error, bool(blocks)):
                             raise
                         problem = error.message
-                        pause = max(pause, (error.retry_after or 0) if isinstance(error, ApiError) else 0)
+                        pause = max(pause, error.retry_after or 0.0)
                         draw([*blocks, Text(f"{problem}; retrying", "yellow")])
                     else:
                         problem = ""

@@ -14,7 +14,7 @@ from lws.leaderworkerset.group.gangs import KIND, PLURAL, PROVIDERS, GangProvide
 from lws.leaderworkerset.scheduling import API_VERSION, Scheduled, Scheduler
 from lws.runtime.client.resources import Resource
 from lws.runtime.endpoints.health import Silence
-from lws.runtime.errors import ApiError, ClusterError
+from lws.runtime.errors import ClusterError, Forbidden, NotFound
 from lws.runtime.informer import Informer, Source
 from lws.runtime.store import Store
 from lws_api.leaderworkerset.v1 import NAME_LABEL
@@ -73,12 +73,12 @@ class Gangs:
 
     async def refresh(self) -> None:
         """Return when the store has every PodGroup that existed before the call. If the API is not served or
-        not readable, return at once: sets without gangs must not wait for it. Raises Unreachable.
+        not readable, return at once: sets without gangs must not wait for it. Raises ClusterError.
         """
         try:
             for informer in self._serving:
                 await informer.refresh()
-        except ApiError as error:
+        except (NotFound, Forbidden) as error:
             log.warning("gang scheduling: %s", error.message)
 
     async def run(self) -> None:

@@ -69,7 +69,9 @@ class WebhookCoverage:
                 self.known.set()
             except (ClusterError, ValueError) as error:
                 log.warning("webhook namespaceSelector: %s", error)
-                pause = timing.COVERAGE_SECONDS if self.known.is_set() else timing.COVERAGE_RETRY_SECONDS
+                if not self.known.is_set():
+                    requested = error.retry_after if isinstance(error, ClusterError) else None
+                    pause = max(timing.COVERAGE_RETRY_SECONDS, requested or 0.0)
             await asyncio.sleep(pause)
 
     async def _refresh(self) -> None:

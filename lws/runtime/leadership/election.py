@@ -7,9 +7,11 @@ An election tells whether a write is allowed at this moment, and calls back when
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import math
-from collections.abc import Awaitable, Callable
+import random
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from lws import timing
@@ -119,12 +121,13 @@ log = logging.getLogger(__name__)
 class Takeover:
     """Delays passes over gained namespaces.
 
-    refresh: a function that waits until the store has everything that was written before the call. It raises
-    `ClusterError` if that fails. begin: a function that is called with namespaces whose passes may begin.
+    refreshes: functions that each wait until a part of the store has everything that was written before the
+    call, and raise `ClusterError` if that fails. begin: a function that is called with namespaces whose
+    passes may begin.
     """
 
-    def __init__(self, refresh: Callable[[], Awaitable[None]], begin: OnChange) -> None:
-        self._refresh = refresh
+    def __init__(self, refreshes: Iterable[Callable[[], Awaitable[None]]], begin: OnChange) -> None:
+        self._refreshes = tuple(refreshes)
         self._begin = begin
         self._pending: list[Scope] = []
         self._gained = asyncio.Event()
@@ -144,13 +147,20 @@ class Takeover:
             await self._gained.wait()
             self._gained.clear()
             scopes = tuple(self._pending)
-            try:
-                await self._refresh()
-            except ClusterError as error:
-                log.warning("passes wait until everything is relisted: %s", error.message)
-                self._gained.set()
-                await asyncio.sleep(timing.TAKEOVER_RETRY_SECONDS)
-                continue
+            async with asyncio.TaskGroup() as tasks:
+                for refresh in self._refreshes:
+                    tasks.create_task(_until_done(refresh))
             del self._pending[: len(scopes)]
             for scope in scopes:
                 self._begin(scope)
+
+
+async def _until_done(refresh: Callable[[], Awaitable[None]]) -> None:
+    """Refresh one part of the store. Only this part is repeated if it fails."""
+    for failures in itertools.count(1):
+        try:
+            return await refresh()
+        except ClusterError as error:
+            log.warning("passes wait until everything is relisted: %s", error.message)
+            backoff = timing.STREAM_BACKOFF.after(failures) * random.uniform(0.5, 1.0)
+            await asyncio.sleep(max(error.retry_after or 0.0, backoff))

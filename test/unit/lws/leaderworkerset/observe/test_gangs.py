@@ -16,7 +16,7 @@ from lws.leaderworkerset.observe.gangs import Gangs
 from lws.leaderworkerset.scheduling import Scheduled
 from lws.leaderworkerset.tables import TABLES
 from lws.runtime.client.connection import Cluster
-from lws.runtime.errors import Forbidden, Unreachable
+from lws.runtime.errors import Forbidden, Throttled, Unreachable
 from lws.runtime.informer import Source
 from lws.runtime.store import Store
 from test.unit.fake_time import in_fake_time
@@ -33,6 +33,7 @@ class FakeCluster:
         self.learned: list[str] = []
         self.is_reachable = True
         self.may_list = True
+        self.is_overloaded = False
         self.lists = 0
 
     async def exists(self, path: str) -> bool:
@@ -47,6 +48,8 @@ class FakeCluster:
         self.lists += 1
         if not self.may_list:
             raise Forbidden(403, "Forbidden", "may not list", None)
+        if self.is_overloaded:
+            raise Throttled(429, "TooManyRequests", "busy", 5.0)
         return {"metadata": {"resourceVersion": "1"}, "items": []}
 
     def watch(self, *_: Any) -> FakeCluster:
@@ -210,3 +213,7 @@ async def test_a_new_leader_lists_pod_groups_and_does_not_wait_if_it_cannot() ->
         cluster.may_list = False
         await scene.gangs.refresh()
         assert cluster.lists == 3
+        # An overloaded API server serves them later.
+        cluster.may_list, cluster.is_overloaded = True, True
+        with pytest.raises(Throttled):
+            await scene.gangs.refresh()

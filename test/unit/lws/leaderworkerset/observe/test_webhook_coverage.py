@@ -11,7 +11,7 @@ import pytest
 
 from lws.leaderworkerset.observe.webhook_coverage import WebhookCoverage
 from lws.runtime.client.connection import Cluster
-from lws.runtime.errors import Forbidden, NotFound, Unreachable
+from lws.runtime.errors import Forbidden, NotFound, Throttled, Unreachable
 from test.unit.fake_time import in_fake_time
 
 SELECTOR = {"matchLabels": {"lws": "yes"}}
@@ -151,6 +151,18 @@ async def test_coverage_is_unknown_until_the_first_response_and_kept_afterwards(
         await asyncio.sleep(600)
         assert await scene.coverage.covers("models")
         assert not await scene.coverage.covers("default")
+
+
+@in_fake_time
+async def test_an_overloaded_api_server_is_asked_again_when_it_requests() -> None:
+    cluster = FakeCluster(SELECTOR, "models")
+    cluster.error = Throttled(429, "TooManyRequests", "busy", 20.0)
+    async with running(cluster) as scene:
+        cluster.error = None
+        await asyncio.sleep(18)
+        assert not scene.coverage.known.is_set()
+        await asyncio.sleep(2)
+        assert scene.coverage.known.is_set()
 
 
 @in_fake_time
