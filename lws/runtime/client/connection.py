@@ -92,8 +92,8 @@ MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 
-# Share of the time for a write that connecting may take.
-_CONNECTING = 0.2
+# Share of the time for a write that connecting, and the request on its way, may take.
+_ON_THE_WAY = 0.2
 # With this status or a higher one, the API server or a proxy may have abandoned a running write.
 _SERVER_ERRORS = 500
 
@@ -117,11 +117,16 @@ def anywhere(namespace: str) -> bool:
 
 @dataclass(slots=True)
 class _Fence:
-    """The check whether a request may be sent. was_sent: whether the request was sent."""
+    """The check whether a request may be sent.
+
+    seconds: a function that returns the time within which the API server must end the request; None if that
+    is not limited. sent: the request, once it was sent.
+    """
 
     may_write: MayWrite = anywhere
     namespace: str = ""
-    was_sent: bool = False
+    seconds: Callable[[], float] | None = None
+    sent: aiohttp.ClientRequest | None = None
 
 
 _FENCE: ContextVar[_Fence] = ContextVar("fence")
@@ -134,7 +139,15 @@ class _FencedRequest(Request):
         fence = _FENCE.get()
         if not fence.may_write(fence.namespace):
             raise NotLeading("the Lease is not held or not fresh: nothing was written")
-        fence.was_sent = True
+        if fence.seconds is not None:
+            # If a connection breaks, aiohttp repeats a PUT or DELETE by another request.
+            if fence.sent not in (None, self):
+                raise Unreachable(f"{self.method} {self.url}: the connection broke before the response")
+            # Computed for each attempt: `Transport` repeats a request with new credentials. The API server
+            # counts from the arrival of the request, and reads 0 as no limit.
+            milliseconds = max(1, round(1000 * fence.seconds()))
+            self.url = self.url.update_query(timeout=f"{milliseconds}ms")
+        fence.sent = self
         return await super().send(conn)
 
 
@@ -342,18 +355,20 @@ class Cluster:
             return await self._answer(method, path, options, fence)
         # Never 0, which means no timeout to aiohttp. If no time is left, the fence rejects the write.
         remaining = min(max(seconds, 0.001), timing.REQUEST_SECONDS)
-        waiting = _CONNECTING * remaining
+        waiting = _ON_THE_WAY * remaining
         timeout = aiohttp.ClientTimeout(total=remaining, connect=waiting, ceil_threshold=math.inf)
-        # The API server counts the time from the arrival of the request.
-        query = {**(options.query or {}), "timeout": f"{math.ceil(1000 * (remaining - waiting))}ms"}
-        options = replace(options, query=query, timeout=timeout)
-        until = asyncio.get_running_loop().time() + remaining
+        clock = asyncio.get_running_loop().time
+        until = clock() + remaining
+        # The clock of the Lease, unlike that of the event loop, includes suspensions of the machine.
+        fence.seconds = lambda: (
+            (1 - _ON_THE_WAY) * min(until - clock(), self._time_left(fence.namespace), timing.REQUEST_SECONDS)
+        )
         try:
-            return await self._answer(method, path, options, fence)
+            return await self._answer(method, path, replace(options, timeout=timeout), fence)
         except (Unreachable, ApiError, asyncio.CancelledError) as error:
             # A webhook that cannot be called also causes a 500, but then nothing is stored.
             is_final = isinstance(error, ApiError) and (error.status < _SERVER_ERRORS or error.is_refusal)
-            if fence.was_sent and not is_final:
+            if fence.sent is not None and not is_final:
                 self._unanswered[fence.namespace] = max(until, self._unanswered.get(fence.namespace, until))
             raise
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException
 
 from lws.runtime.actions import Reference, Verbatim
 from lws.runtime.client.connection import Cluster, RateLimit, renewal_rate
 from lws.runtime.client.resources import LEADERWORKERSETS, PODS, Resource
+from lws.runtime.client.transport import Lifetime, Renewal
 from lws.runtime.errors import (
     AlreadyExists,
     ApiError,
@@ -507,6 +509,45 @@ async def test_a_write_of_the_leader_times_out_before_the_lease_expires(write: C
         assert api.requests[0].query["timeout"] == "4200ms"
         await acting.get("Pod", "ns", "a")
         assert "timeout" not in api.requests[1].query
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@in_fake_time
+async def test_a_write_of_the_leader_is_not_repeated_after_the_connection_broke(write: Call) -> None:
+    """aiohttp would repeat a PUT or DELETE, and the first one may still be stored."""
+    async with _connected() as (api, cluster):
+        acting = cluster.fenced(lambda namespace: True, lambda namespace: 5.0)
+        api.will(reset(), answer_json({}))
+        with pytest.raises(Unreachable):
+            await write(acting)
+        assert len(api.requests) == 1
+        assert cluster.may_arrive(lambda namespace: namespace == "ns")
+
+
+@in_fake_time
+async def test_a_write_that_is_repeated_with_new_credentials_has_the_time_that_is_left() -> None:
+    """The API server counts from the arrival of each attempt, the Lease does not."""
+    async with _connected() as (api, cluster):
+        configuration = cluster.configuration
+
+        async def load(of: Configuration) -> Lifetime:
+            of.api_key["authorization"] = f"token-{now()}"
+            return Lifetime()
+
+        await Renewal(load, now).begin(configuration)
+        expires = now() + 10.0
+        api.will(_late(failure(401, "Unauthorized"), 6.0), answer_json({}))
+        acting = cluster.fenced(lambda namespace: True, lambda namespace: expires - now())
+        await acting.delete(_reference("Pod"), "Background")
+        assert [request.query["timeout"] for request in api.requests] == ["8000ms", "3200ms"]
+
+
+def _late(answer: Answer, seconds: float) -> Answer:
+    async def respond(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(seconds)
+        return await answer(request)
+
+    return respond
 
 
 @pytest.mark.parametrize(
