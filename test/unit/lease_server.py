@@ -12,16 +12,20 @@ from typing import Any
 from lws.kube.metadata import copied
 from lws.runtime.actions import Reference
 from lws.runtime.errors import AlreadyExists, ClusterError, Conflict, Invalid, NotFound
+from lws.runtime.leadership.lease import released
 
 Object = dict[str, Any]
 
 
 class LeaseServer:
-    """An API server that stores Leases by name."""
+    """An API server that stores Leases by name. names: those that a former holder has released."""
 
-    def __init__(self) -> None:
-        self.leases: dict[str, Object] = {}
+    def __init__(self, *names: str) -> None:
         self._version = 100
+        self.leases: dict[str, Object] = {
+            name: released({"metadata": {"name": name, "resourceVersion": str(self._version)}})
+            for name in names
+        }
 
     def holder(self, name: str) -> str:
         """Return the holder of the Lease, or "" if there is none."""

@@ -31,6 +31,8 @@ ATTEMPTS = 5
 _MARGIN = 0.2
 # Retry periods without a read after which it is unknown whether the Lease was missing all the time.
 _PERIODS_WATCHED = 5
+# Stands for a holder that was never observed.
+_UNKNOWN = "unknown"
 
 
 def since_boot() -> float:
@@ -65,9 +67,16 @@ class Candidate:
 
 
 class Lease:
-    """A coordination.k8s.io/v1 Lease from the point of view of one candidate."""
+    """A coordination.k8s.io/v1 Lease from the point of view of one candidate.
 
-    def __init__(self, cluster: Cluster, who: Candidate) -> None:
+    A missing Lease is acquired only after its duration: somebody may have deleted it, and its holder may not
+    know that yet. So a new installation waits for that time, too.
+
+    is_guarded: whether another Lease shows the holders of this one. Then it is missing because nobody holds
+    it, unless `assume_holder` was called.
+    """
+
+    def __init__(self, cluster: Cluster, who: Candidate, *, is_guarded: bool = False) -> None:
         self.identity = who.identity
         self.name = who.name
         self._rollback = who.rollback
@@ -87,7 +96,7 @@ class Lease:
         self._newest = 0
         # The last observed holder, when it last changed, and how long to wait from then on. The holder's
         # clock is never compared with ours.
-        self._seen: Any = None
+        self._seen: Any = None if is_guarded else _UNKNOWN
         self._seen_at = self._read_at = 0.0
         self._patience = who.times.duration
 
@@ -127,8 +136,8 @@ class Lease:
             log.debug("lease %s: %s", self.name, str(error) or "no response in time")
 
     def assume_holder(self) -> None:
-        """Assume that the Lease had a holder, so that a missing Lease is acquired only after its duration."""
-        self._seen = self._seen or "unknown"
+        """Assume that a guarded Lease has a holder, so that it is acquired only after its duration."""
+        self._seen = self._seen or _UNKNOWN
 
     async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
         """Try to acquire and renew the Lease indefinitely, and to reacquire it after it was lost."""
@@ -208,6 +217,8 @@ class Lease:
         try:
             return await self._taken(await self._read())
         except NotFound:
+            if self._seen == _UNKNOWN:
+                log.info("lease %s: missing: waiting for a holder that may not know it yet", self.name)
             return await self._taken(self._unwritten())
 
     async def _taken(self, lease: dict[str, Any]) -> dict[str, Any] | None:

@@ -241,7 +241,9 @@ class ShardElection:
         self._retry_period = who.times.retry_period
         self._who = who.identity
         self._membership = ShardMembership(cluster, who, shards)
-        self._leases = [Lease(cluster, replace(who, name=name)) for name in lease_names(who.name, shards)]
+        self._leases = [
+            Lease(cluster, replace(who, name=name), is_guarded=True) for name in lease_names(who.name, shards)
+        ]
         # The scope of each shard. Callers need the same object each time.
         self._scopes = [partial(_is_in, shard, shards) for shard in range(shards)]
         self._on_leading = on_leading

@@ -16,7 +16,7 @@ TIMES = LeaseTimes(duration=15.0, renew_deadline=10.0, retry_period=2.0)
 
 @in_fake_time
 async def test_one_lease_covers_all_namespaces() -> None:
-    client: Any = LeaseClient(LeaseServer())
+    client: Any = LeaseClient(LeaseServer("lws"))
     leading: list[tuple[str, bool]] = []
     lease = Lease(client, Candidate("lws-system", "lws", "one", TIMES, now))
     election = LeaseElection(lease, lambda name, leads: leading.append((name, leads)))

@@ -19,7 +19,7 @@ import pytest
 
 from lws.runtime.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Unreachable
 from lws.runtime.informer import Rollback
-from lws.runtime.leadership.lease import Candidate, Lease, LeaseTimes
+from lws.runtime.leadership.lease import Candidate, Lease, LeaseTimes, released
 from test.unit.fake_time import in_fake_time, now
 from test.unit.seeds import for_each_seed
 
@@ -28,11 +28,13 @@ TIMES = LeaseTimes(duration=15.0, renew_deadline=10.0, retry_period=2.0)
 
 
 class _Server:
-    """An API server with one Lease and optimistic concurrency."""
+    """An API server with one Lease, which a former holder has released, and optimistic concurrency."""
 
     def __init__(self) -> None:
-        self.lease: dict[str, Any] | None = None
         self.version = 100
+        self.lease: dict[str, Any] | None = released(
+            {"metadata": {"name": "b8b2488c.x-k8s.io", "resourceVersion": "100"}}
+        )
 
     def get(self) -> dict[str, Any]:
         if self.lease is None:
@@ -42,18 +44,19 @@ class _Server:
     def create(self, lease: dict[str, Any]) -> None:
         if self.lease is not None:
             raise AlreadyExists(409, "AlreadyExists", "somebody was faster")
-        self._store(lease)
+        self.put(lease)
 
     def replace(self, lease: dict[str, Any]) -> None:
         if self.lease is None or lease["metadata"].get("resourceVersion") != str(self.version):
             raise Conflict(409, "Conflict", "somebody was faster")
-        self._store(lease)
+        self.put(lease)
 
     def edit(self, **spec: Any) -> None:
         """Write these fields of the spec as another client."""
-        self._store({**self.get(), "spec": {**self.spec, **spec}})
+        self.put({**self.get(), "spec": {**self.spec, **spec}})
 
-    def _store(self, lease: dict[str, Any]) -> None:
+    def put(self, lease: dict[str, Any]) -> None:
+        """Store a Lease as another client."""
         self.version += 1
         self.lease = _copied(lease)
         self.lease["metadata"]["resourceVersion"] = str(self.version)
@@ -140,12 +143,16 @@ class _Candidate:
 
 
 @in_fake_time
-async def test_acquire_a_missing_lease() -> None:
+async def test_a_missing_lease_is_acquired_after_its_duration() -> None:
+    """Somebody may have deleted it, and its holder may not know that yet."""
     candidate = _Candidate(_Server(), "one")
-    assert not candidate.lease.is_held()
+    candidate.line.server.lease = None
+    began = now()
     candidate.start()
-    await asyncio.sleep(0.1)
-    assert candidate.lease.is_held() and candidate.changes == ["gain"]
+    while not candidate.lease.is_held():
+        await asyncio.sleep(0.1)
+    assert TIMES.duration < now() - began < TIMES.duration + 1.2 * TIMES.retry_period + 0.2
+    assert candidate.changes == ["gain"]
     lease = candidate.line.server.lease
     assert lease is not None
     assert lease["apiVersion"] == "coordination.k8s.io/v1" and lease["kind"] == "Lease"
@@ -170,7 +177,7 @@ async def test_renewals() -> None:
     await asyncio.sleep(60.0)
     assert candidate.lease.is_held() and candidate.changes == ["gain"]
     spec = candidate.line.server.spec
-    assert spec["acquireTime"] == "before" != spec["renewTime"] and spec["leaseTransitions"] == 0
+    assert spec["acquireTime"] == "before" != spec["renewTime"] and spec["leaseTransitions"] == 1
     assert candidate.line.server.version - version == 30, "once per retry period"
     await candidate.stop()
 
@@ -205,7 +212,6 @@ async def test_slow_answers_do_not_lose_the_lease(seconds: float) -> None:
 async def test_slow_responses_do_not_prevent_acquiring_and_releasing() -> None:
     """A read and a write together may take longer than the timeout of one request."""
     candidate = _Candidate(_Server(), "one")
-    candidate.line.server.create({"metadata": {"name": "b"}, "spec": {}})
     candidate.line.delay = lambda: 2.0
     candidate.start()
     await asyncio.sleep(8.5)
@@ -220,7 +226,9 @@ async def test_slow_responses_do_not_prevent_acquiring_and_releasing() -> None:
 @in_fake_time
 async def test_foreign_fields_are_kept() -> None:
     server = _Server()
-    server.create({"metadata": {"labels": {"a": "b"}}, "spec": {"strategy": "OldestEmulationVersion"}})
+    server.put(
+        {"metadata": {"labels": {"a": "b"}}, "spec": {**server.spec, "strategy": "OldestEmulationVersion"}}
+    )
     candidate = _Candidate(server, "one")
     candidate.start()
     await asyncio.sleep(0.1)
@@ -247,7 +255,7 @@ async def test_the_stored_duration_is_never_shorter_than_configured(duration: fl
 def _held_by_another(duration: int | None = 15) -> _Server:
     server = _Server()
     spec = {"holderIdentity": "other", "renewTime": "2001-01-01T00:00:00.000000Z", "leaseTransitions": 3}
-    server.create(
+    server.put(
         {"metadata": {"name": "b"}, "spec": spec | ({"leaseDurationSeconds": duration} if duration else {})}
     )
     return server
@@ -304,7 +312,7 @@ async def test_expiry_is_measured_from_the_receipt_of_a_slow_answer() -> None:
 @in_fake_time
 async def test_a_released_lease_is_taken_at_once(holder: str | None) -> None:
     server = _held_by_another()
-    server.spec["holderIdentity"] = holder
+    server.spec.update(holderIdentity=holder, leaseDurationSeconds=1)
     candidate = _Candidate(server, "one")
     candidate.start()
     await asyncio.sleep(0.1)
@@ -346,8 +354,8 @@ async def test_a_renewal_counts_from_before_it_was_sent() -> None:
     await asyncio.sleep(4.5)
     await candidate.stop()
     assert candidate.lease.is_held()
-    # The read took the first second.
-    await asyncio.sleep(began + 10.999 - now())
+    # The read took the first two seconds.
+    await asyncio.sleep(began + 11.999 - now())
     assert candidate.lease.is_held()
     await asyncio.sleep(0.002)
     assert not candidate.lease.is_held()
@@ -468,7 +476,7 @@ async def test_release() -> None:
     assert server.spec["holderIdentity"] == "" and server.spec["leaseDurationSeconds"] == 1
     await asyncio.sleep(3.0)
     assert two.lease.is_held(), "a released lease is acquired before its expiry"
-    assert server.spec["leaseTransitions"] == 1 and server.spec["leaseDurationSeconds"] == 15
+    assert server.spec["leaseTransitions"] == 2 and server.spec["leaseDurationSeconds"] == 15
     await two.stop()
 
 
@@ -518,10 +526,9 @@ async def test_a_failed_release_does_not_block(hangs: bool, caplog: pytest.LogCa
 async def test_a_cancelled_acquisition_is_released(is_new: bool, arrives: float) -> None:
     """The write is stored nevertheless, and other candidates must not wait for a holder that is gone."""
     server = _Server()
-    if not is_new:
-        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 3}
-        server.create({"metadata": {"name": "b"}, "spec": spec})
-    candidate = _Candidate(server, "one")
+    if is_new:
+        server.lease = None
+    candidate, is_sent = _Candidate(server, "one"), asyncio.Event()
     write = candidate.line.server.create if is_new else candidate.line.server.replace
 
     def arrive(lease: dict[str, Any]) -> None:
@@ -530,10 +537,12 @@ async def test_a_cancelled_acquisition_is_released(is_new: bool, arrives: float)
 
     async def carried_all_the_same(lease: dict[str, Any]) -> dict[str, Any]:
         asyncio.get_running_loop().call_later(arrives, arrive, lease)
+        is_sent.set()
         return await asyncio.Future()
 
     candidate.line.create = candidate.line.replace = carried_all_the_same  # type: ignore[method-assign]
     candidate.start()
+    await is_sent.wait()
     await asyncio.sleep(0.05)
     await candidate.stop()
     del candidate.line.create, candidate.line.replace
@@ -566,6 +575,26 @@ def _deleted(server: _Server) -> None:
 
 def _emptied(server: _Server) -> None:
     server.edit(holderIdentity="")
+
+
+@pytest.mark.parametrize("disappear", [_deleted, _emptied], ids=["deleted", "holder removed by an edit"])
+@pytest.mark.parametrize("seconds", [0.05, 1.0, 1.95])
+@in_fake_time
+async def test_never_two_holders_if_a_manager_starts_while_the_lease_is_gone(
+    disappear: Callable[[_Server], None], seconds: float
+) -> None:
+    server = _Server()
+    one, two = _Candidate(server, "one"), _Candidate(server, "two")
+    one.start()
+    await asyncio.sleep(8.0 + seconds)
+    disappear(server)
+    two.start()
+    for _ in range(400):
+        await asyncio.sleep(0.05)
+        assert one.lease.is_held() and not two.lease.is_held()
+    assert server.spec["holderIdentity"] == "one"
+    await one.stop()
+    await two.stop()
 
 
 @pytest.mark.parametrize("disappear", [_deleted, _emptied], ids=["deleted", "holder removed by an edit"])
@@ -736,10 +765,9 @@ class _World:
         process = self.draw.choice(self.processes)
         troubles = ["stop", "go", "go", "cut", "slow", "hang", "fine", "fine", "delete", "empty"]
         match self.draw.choice(troubles):
-            # A candidate that has never seen a holder cannot wait for one.
-            case "delete" if self.now > 2 * self.times.duration:
+            case "delete":
                 self.server.lease = None
-            case "empty" if self.now > 2 * self.times.duration and self.server.lease is not None:
+            case "empty" if self.server.lease is not None:
                 self.server.edit(holderIdentity="")
             case "stop":
                 process.is_stopped = True

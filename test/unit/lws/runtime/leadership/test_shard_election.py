@@ -108,7 +108,7 @@ async def until_shared(processes: Sequence[Process], seconds: float) -> None:
 
 @in_fake_time
 async def test_a_single_manager_acquires_all_shards_at_once() -> None:
-    manager = Process(LeaseServer(), "one")
+    manager = Process(LeaseServer(NAME), "one")
     assert manager.leading == dict.fromkeys(lease_names(NAME, SHARDS), False)
     async with running(manager):
         await asyncio.sleep(0.1)
@@ -119,7 +119,7 @@ async def test_a_single_manager_acquires_all_shards_at_once() -> None:
 
 @in_fake_time
 async def test_two_managers_share_and_each_reports_released_shards() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one):
         await asyncio.sleep(0.1)
@@ -138,7 +138,7 @@ async def test_two_managers_share_and_each_reports_released_shards() -> None:
 
 @in_fake_time
 async def test_a_shard_is_released_after_its_running_passes() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = Process(server, "one"), Process(server, "two")
     one.busy = {PLACES[3]}
     async with running(one):
@@ -155,7 +155,7 @@ async def test_a_shard_is_released_after_its_running_passes() -> None:
 
 @in_fake_time
 async def test_shards_of_a_killed_manager_are_acquired_after_expiry() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
         await until_shared([one, two], 20)
@@ -173,7 +173,7 @@ async def test_shards_of_a_killed_manager_are_acquired_after_expiry() -> None:
 
 @in_fake_time
 async def test_shards_of_a_stopped_manager_are_acquired_at_once() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
         await until_shared([one, two], 20)
@@ -186,7 +186,7 @@ async def test_shards_of_a_stopped_manager_are_acquired_at_once() -> None:
 
 @in_fake_time
 async def test_a_resumed_manager_has_lost_its_shards_and_gets_a_share_again() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
         await until_shared([one, two], 20)
@@ -202,7 +202,7 @@ async def test_a_resumed_manager_has_lost_its_shards_and_gets_a_share_again() ->
 
 @in_fake_time
 async def test_a_manager_without_the_server_stops_before_another_begins() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
         await until_shared([one, two], 20)
@@ -215,7 +215,7 @@ async def test_a_manager_without_the_server_stops_before_another_begins() -> Non
 
 @in_fake_time
 async def test_a_manager_without_the_membership_lease_stops_for_all_shards() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     sharded, sole = Process(server, "one"), Process(server, "sole", shards=0)
     async with running(sharded):
         await asyncio.sleep(0.1)
@@ -232,7 +232,7 @@ async def test_a_manager_without_the_membership_lease_stops_for_all_shards() -> 
 
 @in_fake_time
 async def test_a_new_number_of_shards_waits_for_the_old_managers() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     old = [Process(server, "old-1"), Process(server, "old-2")]
     new = [Process(server, "new-1", shards=8), Process(server, "new-2", shards=8)]
     async with running(*old):
@@ -250,7 +250,7 @@ async def test_a_new_number_of_shards_waits_for_the_old_managers() -> None:
 
 @in_fake_time
 async def test_sharded_and_unsharded_managers_never_act_together() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     sole, shared = Process(server, "sole", shards=0), Process(server, "shared")
     async with running(sole):
         await asyncio.sleep(0.1)
@@ -272,7 +272,7 @@ async def test_sharded_and_unsharded_managers_never_act_together() -> None:
 @pytest.mark.parametrize("deleted", [[*lease_names(NAME, SHARDS), NAME], lease_names(NAME, SHARDS), [NAME]])
 @in_fake_time
 async def test_deleted_leases_are_recreated_by_their_holders(deleted: list[str]) -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
         await until_shared([one, two], 20)
@@ -293,7 +293,7 @@ async def test_deleted_leases_are_recreated_by_their_holders(deleted: list[str])
 @in_fake_time
 async def test_a_lease_that_is_deleted_while_its_holder_is_cut_off_is_waited_for() -> None:
     """The candidate knows the holder only from the membership Lease."""
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = Process(server, "one"), Process(server, "two")
     async with running(one, two):
         await until_shared([one, two], 20)
@@ -326,7 +326,7 @@ async def test_a_slow_api_server_leaves_no_namespace_without_a_manager(
 
     When renewals waited for each other, no manager could write for 17, 30, 56 and 17 % of the time.
     """
-    dice, server = random.Random(managers), LeaseServer()
+    dice, server = random.Random(managers), LeaseServer(NAME)
     processes = [Process(server, f"p{number}", MANY) for number in range(managers)]
     for process in processes:
         process.client.delay = lambda: seconds / 2 if is_even else dice.uniform(0.0, seconds)
@@ -355,18 +355,17 @@ def test_never_two_holders_of_a_shard() -> None:
 async def _play(seed: int, kinds: Sequence[int]) -> None:
     """Run two minutes with random faults. kinds: the number of shards that each process knows."""
     random.seed(seed)
-    dice, server = random.Random(seed), LeaseServer()
+    dice, server = random.Random(seed), LeaseServer(NAME)
     processes = [Process(server, f"p{number}", shards) for number, shards in enumerate(kinds)]
     for process in processes:
         process.client.delay = lambda: dice.expovariate(20.0)
     acted = 0
     async with running(*processes):
-        for step in range(480):
+        for _ in range(480):
             await asyncio.sleep(0.25)
             if dice.random() < 0.03:
                 await _disturb(dice.choice(processes), dice)
-            # A candidate that has never seen a holder cannot wait for one.
-            if step > 80 and server.leases and dice.random() < 0.02:
+            if server.leases and dice.random() < 0.02:
                 del server.leases[dice.choice([*server.leases])]
             writers = [namespace for process in processes for namespace in process.writes]
             assert len(writers) == len(set(writers)), {process.who: process.writes for process in processes}

@@ -37,20 +37,20 @@ def roll(server: LeaseServer) -> dict[str, Any]:
 
 @in_fake_time
 async def test_managers_with_the_same_number_of_shards_share_the_lease() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = membership(server, "one"), membership(server, "two")
     one.holds, two.holds = frozenset({0, 1}), frozenset({2})
     for member in (one, two, one):
         await member.attempt()
     assert one.is_held() and two.is_held()
     assert one.others() == {"two": {2}} and two.others() == {"one": {0, 1}}
-    assert server.holder(NAME) == "4-shards" and server.leases[NAME]["spec"]["leaseTransitions"] == 0
+    assert server.holder(NAME) == "4-shards" and server.leases[NAME]["spec"]["leaseTransitions"] == 1
     assert roll(server) == {"one": {"beat": 2, "holds": [0, 1]}, "two": {"beat": 1, "holds": [2]}}
 
 
 @in_fake_time
 async def test_a_silent_member_is_ignored_and_removed_later() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = membership(server, "one"), membership(server, "two")
     await two.attempt()
     await one.attempt()
@@ -70,7 +70,7 @@ async def test_a_silent_member_is_ignored_and_removed_later() -> None:
 @pytest.mark.parametrize("shared_first", [True, False])
 @in_fake_time
 async def test_managers_with_another_number_of_shards_wait_for_expiry(shared_first: bool) -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     shared, third = membership(server, "one"), membership(server, "two", shards=8)
     sole = alone(server, "three")
     first, *later = (shared, third, sole) if shared_first else (sole, shared, third)
@@ -88,7 +88,7 @@ async def test_managers_with_another_number_of_shards_wait_for_expiry(shared_fir
 
 @in_fake_time
 async def test_the_last_manager_releases_the_lease() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two, sole = membership(server, "one"), membership(server, "two"), alone(server, "three")
     await one.attempt()
     await two.attempt()
@@ -104,7 +104,7 @@ async def test_the_last_manager_releases_the_lease() -> None:
 
 @in_fake_time
 async def test_the_last_manager_does_not_release_while_another_joins() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = membership(server, "one"), membership(server, "two")
     await one.attempt()
     client: Any = one._cluster
@@ -130,7 +130,7 @@ async def test_the_last_manager_does_not_release_while_another_joins() -> None:
 )
 @in_fake_time
 async def test_an_unreadable_entry_is_removed(garbage: str) -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     member = membership(server, "one")
     await member.attempt()
     server.leases[NAME]["metadata"]["annotations"][f"{MANAGER_ANNOTATION}two"] = garbage
@@ -143,7 +143,7 @@ async def test_an_unreadable_entry_is_removed(garbage: str) -> None:
 
 @in_fake_time
 async def test_members_rejoin_after_all_annotations_were_removed() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     one, two = membership(server, "one"), membership(server, "two")
     for member in (one, two):
         await member.attempt()
@@ -156,7 +156,7 @@ async def test_members_rejoin_after_all_annotations_were_removed() -> None:
 
 @in_fake_time
 async def test_constant_writes_of_others_do_not_delay_a_renewal() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     member, others = membership(server, "one"), [membership(server, f"other-{n}") for n in range(8)]
     client: Any = member._cluster
     client.delay = lambda: 1.0
@@ -172,7 +172,7 @@ async def test_constant_writes_of_others_do_not_delay_a_renewal() -> None:
 
 @in_fake_time
 async def test_a_returning_manager_waits_for_managers_with_another_number_of_shards() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     first, second = membership(server, "one"), membership(server, "two", shards=8)
     await first.attempt()
     await second.attempt()
@@ -185,7 +185,7 @@ async def test_a_returning_manager_waits_for_managers_with_another_number_of_sha
 
 @in_fake_time
 async def test_managers_that_leave_at_the_same_time_release_the_lease() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     both = [membership(server, "one"), membership(server, "two")]
     for member in [*both, *both]:
         await member.attempt()
@@ -197,7 +197,7 @@ async def test_managers_that_leave_at_the_same_time_release_the_lease() -> None:
 
 @in_fake_time
 async def test_entries_of_managers_with_another_number_of_shards_are_ignored() -> None:
-    server = LeaseServer()
+    server = LeaseServer(NAME)
     former, current = membership(server, "former", shards=8), membership(server, "one")
     former.holds = frozenset({1})
     await former.attempt()
