@@ -67,7 +67,8 @@ class SetState:
 
     revisions: all that are recorded. key: the key of the target revision. replicas: number of desired groups.
     ready, updated: numbers of ready groups on any revision and on the target revision, at most `replicas`.
-    deadline: seconds without progress after which the set counts as stalled. is_settled: whether everything
+    deadline: seconds without progress after which the set counts as stalled; None if no deadline applies.
+    is_settled: whether everything
     matches the spec. waiting_for: what has to happen next, in words; empty if the set is settled. slices:
     number of copies of all roles; None for a kind without roles. counts: state of groups → number of groups,
     as far as known.
@@ -180,7 +181,7 @@ def report_on(objects: SetObjects) -> StatusReport:
         replicas=replicas,
         ready=ready,
         updated=updated,
-        deadline=snapshot.spec.progress_deadline,
+        deadline=None if rollout.prewarming else snapshot.spec.progress_deadline,
         is_settled=is_settled,
         waiting_for="" if is_settled else _waiting_for(objects, summary, blocked_by),
         counts={} if manager else summary.counts,

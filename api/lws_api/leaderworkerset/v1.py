@@ -308,7 +308,7 @@ class LeaderWorkerSetSpec(KubeModel):
     """Old revisions kept in addition to those that groups use (default 10)."""
     progress_deadline_seconds: Positive | None = None
     """Seconds without progress after which the set is reported as Stalled (default: never). It continues
-    nevertheless. The clock stops while pods are gated or cannot be scheduled.
+    nevertheless. The clock stops while pods are gated or cannot be scheduled, and while nodes are prewarmed.
     """
     max_group_restarts: Count | None = None
     """How often failed pods may recreate a group on one revision (default: no limit). After that, the group

@@ -243,7 +243,8 @@ class Pace:
     deadline: maximum seconds without progress; None for no limit. is_progressing: whether groups are being
     created or replaced. is_paused: whether the user has paused the rollout. has_moved: whether the rollout
     takes a step. settled: number of groups that are ready on the target revision. waits: waits for a node, of
-    pods of groups that are not ready.
+    pods of groups that are not ready. is_prewarming: whether the rollout waits for nodes to be prewarmed,
+    which has a deadline of its own.
     """
 
     deadline: int | None
@@ -253,6 +254,7 @@ class Pace:
     has_moved: bool
     settled: int
     waits: tuple[NodeWait, ...] = ()
+    is_prewarming: bool = False
 
     def last_progress(self, obj: Object) -> str | None:
         """Return the moment to record (RFC 3339); None if nothing has happened yet. Progress is more settled
@@ -280,11 +282,11 @@ class Pace:
 
     def due_in(self, last: str | None) -> float | None:
         """Return the seconds until the set is stalled, 0 if it is; None if no deadline applies. No deadline
-        applies to a set that is settled or paused. The clock restarts when the last pod that waited for a
-        node is scheduled. The pods show how long they waited, so nothing has to be recorded.
+        applies to a set that is settled, paused or prewarming. The clock restarts when the last pod that
+        waited for a node is scheduled. The pods show how long they waited, so nothing has to be recorded.
         """
-        moment = moment_of(last)
-        if self.deadline is None or not self.is_progressing or self.is_paused or moment is None:
+        moment, is_held = moment_of(last), self.is_paused or self.is_prewarming
+        if self.deadline is None or not self.is_progressing or is_held or moment is None:
             return None
         if self.lacks_nodes:
             return float(self.deadline)
@@ -312,6 +314,9 @@ def stalled_condition(pace: Pace, due_in: float | None, why: str) -> Condition:
         return Condition(STALLED, False, "AtRest", "No group is being created or replaced")
     if pace.is_paused:
         return Condition(STALLED, False, "RolloutPaused", "The rollout is paused")
+    if pace.is_prewarming:
+        message = "Nodes are prewarmed; the deadline restarts when the rollout begins"
+        return Condition(STALLED, False, "NodesPrewarming", message)
     if pace.lacks_nodes:
         message = "Pods are not scheduled; the deadline restarts when they are"
         return Condition(STALLED, False, "PodsUnscheduled", message)

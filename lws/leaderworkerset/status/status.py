@@ -204,6 +204,7 @@ def _pace(observed: StatusInput, scope: _Scope, summary: Summary) -> Pace:
         has_moved=observed.has_moved or observed.prewarm != prewarm_before,
         settled=summary.counts.get(READY, 0),
         waits=observed.waits,
+        is_prewarming=bool(observed.rollout.prewarming),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.conditions import Rejection, timestamp
+from lws.kube.conditions import Rejection, find, is_true, timestamp
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.shape import readable_status
@@ -369,6 +369,37 @@ def test_no_progress_is_reported_without_waiting_nodes() -> None:
     snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
     planned = plan(with_spec(snapshot, set_with_prewarm("app:2", replicas=0)))
     assert not [event for status in planned.statuses for event in status.announce if "arm" in event.reason]
+
+
+@pytest.mark.parametrize("seconds", [61, 599])
+def test_a_set_is_not_stalled_while_nodes_are_prewarmed(seconds: int) -> None:
+    """Prewarming has a deadline of its own, after which the clock of the rollout begins."""
+    options = {"progressDeadlineSeconds": 60}
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(**options), set_with_prewarm("app:2", **options)))
+    late = with_warmed_nodes(replace(snapshot, now=NOW + timedelta(seconds=seconds)))
+    assert partition_of(late) == 3
+    assert find(late.lws["status"]["conditions"], "Stalled") is None
+    begun = with_warmed_nodes(replace(late, now=NOW + timedelta(seconds=600)))
+    assert partition_of(begun) == 2
+    # Group 2 is not replaced: the StatefulSet controller does nothing in this test.
+    stuck = with_warmed_nodes(replace(begun, now=NOW + timedelta(seconds=655)))
+    assert find(stuck.lws["status"]["conditions"], "Stalled") is None
+    stuck = with_warmed_nodes(replace(begun, now=NOW + timedelta(seconds=661)))
+    assert is_true(stuck.lws["status"]["conditions"], "Stalled")
+
+
+def test_a_stalled_set_whose_nodes_are_prewarmed_is_no_longer_stalled() -> None:
+    options = {"progressDeadlineSeconds": 60}
+    snapshot = settled(set_with_prewarm(**options))
+    stalled = {"type": "Stalled", "status": "True", "reason": "ProgressDeadlineExceeded"}
+    status = {**snapshot.lws["status"], "conditions": [*snapshot.lws["status"]["conditions"], stalled]}
+    snapshot = with_spec(
+        replace(snapshot, lws={**snapshot.lws, "status": status}), set_with_prewarm("app:2", **options)
+    )
+    snapshot = with_warmed_nodes(replace(snapshot, prewarm=PrewarmFacts(nodes=nodes(3))))
+    condition = find(snapshot.lws["status"]["conditions"], "Stalled")
+    assert condition is not None
+    assert (condition["status"], condition["reason"]) == ("False", "NodesPrewarming")
 
 
 def test_a_lower_partition_warms_nodes_after_a_first_step_that_needed_none() -> None:

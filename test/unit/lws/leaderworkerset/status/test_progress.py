@@ -69,6 +69,7 @@ def test_last_progress(pace: dict[str, Any], stored: dict[str, Any], last: str |
         pytest.param({"deadline": 1}, BEFORE, 0, id="overdue for long"),
         pytest.param({"is_progressing": False}, BEFORE, None, id="at rest"),
         pytest.param({"is_paused": True}, BEFORE, None, id="paused"),
+        pytest.param({"is_prewarming": True}, BEFORE, None, id="prewarming"),
         pytest.param({}, None, None, id="nothing known"),
         pytest.param({}, "yesterday", None, id="garbled"),
         pytest.param({}, "2026-03-01T13:55:00+02:00", 300, id="of another time zone"),
@@ -104,6 +105,7 @@ def test_the_condition_contains_the_waiting_reason() -> None:
         ({}, 20.0, "Progressing"),
         ({"is_progressing": False}, None, "AtRest"),
         ({"is_paused": True}, None, "RolloutPaused"),
+        ({"is_prewarming": True}, None, "NodesPrewarming"),
         ({"waits": (waited(900),)}, 600.0, "PodsUnscheduled"),
     ],
 )
