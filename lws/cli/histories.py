@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar, Generic
 
@@ -363,6 +363,8 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects
     snapshot = await observer.observe_set(namespace, name, now)
     if snapshot is None:
         raise Refusal(f"LeaderWorkerSet {name} was deleted meanwhile")
+    # Jobs are not read: without these facts, progress of prewarming is what the status records.
+    snapshot = replace(snapshot, prewarm=None)
     groups: dict[int, GroupSnapshot] = {}
     unknown: dict[int, str] = {}
     for group in () if leaders_only else snapshot.groups:

@@ -13,6 +13,7 @@ from lws.cli.impact import impact, impact_lines
 from lws.cli.session import Refusal
 from lws.cli.sets import NamedSet, find
 from lws.cli.states import report_on
+from lws.kube.conditions import timestamp
 from lws.leaderworkerset.revisions.history import record
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_group, make_leader_statefulset, make_set, make_worker_pod
@@ -110,6 +111,28 @@ async def test_all_objects_of_a_set(talk: Talk) -> None:
     assert sorted(facts.pods) == ["demo-0", "demo-0-1"]
     assert [pod["metadata"]["name"] for pod in facts.groups[0].worker_pods] == ["demo-0-1"]
     assert facts.groups[0].revision is not None
+
+
+async def test_progress_of_prewarming_is_what_the_status_records(talk: Talk) -> None:
+    old, lws = (make_set(namespace="team", replicas=1, image=image) for image in ("app:1", "app:2"))
+    lws["spec"]["rolloutStrategy"]["prewarm"] = {}
+    lws["spec"]["progressDeadlineSeconds"] = 60
+    revisions = [revision_of(old, 1), revision_of(lws, 2)]
+    key, target = record(old).key, revisions[1]["metadata"]["name"]
+    began = {"revision": target, "startTime": timestamp(talk.session.now), "nodes": 6, "ended": 2}
+    lws["status"] = {"observedGeneration": 1, "updateRevision": target, "prewarm": began}
+    group = make_group(old, 0, key=key)
+    respond = world(
+        lws,
+        *revisions,
+        make_leader_statefulset(old, key=key),
+        dict(group.worker_statefulset or {}),
+        dict(group.leader),
+    )
+    talk.api.will(*[respond] * 20)
+    report = report_on(await all_of(talk.session, lws))
+    assert report.waiting_for.startswith("images on the nodes of outdated groups: 2 of 6 nodes done")
+    assert report.deadline is None, "no deadline applies meanwhile"
 
 
 async def test_node_information_is_unknown_without_permission(talk: Talk) -> None:
