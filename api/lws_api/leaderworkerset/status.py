@@ -33,6 +33,10 @@ class PrewarmProgress(KubeModel):
     """Nodes that need a Job."""
     ended: Int32 = Field(default_factory=int)
     """Nodes whose Job has ended."""
+    results: dict[str, str] = Field(default_factory=dict)
+    """How the Jobs ended, by the hash in their names: `Complete`, or why they failed. Their nodes get no
+    further Job, even if other software deletes these.
+    """
 
 
 class UnsettledGroup(KubeModel):

@@ -18,13 +18,14 @@ from typing import Any
 
 from lws import timing
 from lws.history.revision import find
+from lws.kube.conditions import find as find_condition
 from lws.kube.conditions import is_true, moment_of, timestamp
-from lws.kube.metadata import annotations_of, is_mapping, is_terminating, name_of, namespace_of
+from lws.kube.metadata import annotations_of, is_mapping, is_terminating, name_of, namespace_of, uid_of
 from lws.kube.pods import with_required_node
 from lws.leaderworkerset.assessment.target_revision import TargetRevision
 from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
-from lws.leaderworkerset.snapshot import NodesOfGroup, SetSnapshot
+from lws.leaderworkerset.snapshot import NodesOfGroup, PrewarmFacts, SetSnapshot
 from lws.leaderworkerset.spec import Prewarm, SetSpec, has_hash_groups
 from lws.leaderworkerset.templates.node_selection import nodes_of_group
 from lws.runtime.actions import Announce, Create, Delete, Object, Plan, Reference, soonest
@@ -33,6 +34,9 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL, PREWARM_LABEL, PREWARM_NODE_A
 _LONGEST_PREFIX = 40
 _COMMAND_RETRIES = 3
 _MOST_NAMED = 5
+_MOST_RESULTS = 4096
+"""The maximum number of ended Jobs to remember, with up to 50 bytes each. A forgotten one may run again."""
+_COMPLETE = "Complete"
 # Seconds.
 _SOON = 1.0
 # The image need not contain this command: a container that fails to start shows that its image was pulled.
@@ -64,8 +68,9 @@ class Prewarming:
     is_over: whether the rollout may begin.
     counts: numbers of nodes whose Job has ended, and of all nodes to prewarm.
     needs: what to pull, by node; empty if Jobs are not read.
-    ended: nodes whose Job has ended.
+    ended: nodes whose Job has ended, even if somebody has deleted the Job since.
     failed: node → reason, if its Job failed, or if the API server rejects the Job or its pods.
+    results: how Jobs ended, by the hash in their names.
     """
 
     revision: str
@@ -77,6 +82,7 @@ class Prewarming:
     needs: Mapping[str, Need] = field(default_factory=dict)
     ended: frozenset[str] = frozenset()
     failed: Mapping[str, str] = field(default_factory=dict)
+    results: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def waiting_for(self) -> str:
@@ -99,6 +105,7 @@ class Prewarming:
             "completionTime": timestamp(now) if self.is_over else "",
             "nodes": nodes,
             "ended": ended,
+            "results": {} if self.is_over else dict(self.results),
         }
         return {field: value for field, value in record.items() if value}
 
@@ -134,15 +141,17 @@ def judge_prewarming(
         return Prewarming(target.name, spec.floor, since, deadline, now >= deadline, counts)
     needs = _needs(snapshot, groups, settings)
     names = _names(snapshot, target, needs)
-    jobs = {names[name_of(job)]: job for job in snapshot.prewarm.jobs if name_of(job) in names}
-    failed = dict(_failures(snapshot, names, jobs, needs))
-    ended = frozenset(node for node, job in jobs.items() if has_ended(job))
+    results = _results(snapshot, record, names)
+    failed = dict(_failures(snapshot, names, results))
+    ended = frozenset(node for name, node in names.items() if _hash_in(name) in results)
     is_over = now >= deadline or all(node in ended or node in failed for node in needs)
     if is_over and not record and not 0 < spec.floor < spec.replicas:
         # Nothing had to be pulled, and no lower partition can add groups to this rollout.
         return None
     counts = len(ended), len(needs)
-    return Prewarming(target.name, spec.floor, since, deadline, is_over, counts, needs, ended, failed)
+    return Prewarming(
+        target.name, spec.floor, since, deadline, is_over, counts, needs, ended, failed, results
+    )
 
 
 def recorded_prewarming(lws: Object, revision: str) -> Mapping[str, Any]:
@@ -165,8 +174,33 @@ def describe_prewarming(before: Object, after: Object) -> str:
 
 
 def has_ended(job: Object) -> bool:
+    return bool(_result_of(job))
+
+
+def _result_of(job: Object) -> str:
+    """Return how a Job has ended: `Complete`, or the reason of its failure; empty if it has not ended."""
     conditions = (job.get("status") or {}).get("conditions")
-    return is_true(conditions, "Complete") or is_true(conditions, "Failed")
+    if is_true(conditions, "Failed"):
+        return str((find_condition(conditions, "Failed") or {}).get("reason") or "Failed")
+    return _COMPLETE if is_true(conditions, _COMPLETE) else ""
+
+
+def _results(snapshot: SetSnapshot, record: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
+    """Return how Jobs ended, by the hash in their names: existing Jobs, and those that the status records.
+    Other software may delete a Job as soon as it has ended. Its node must not get another one.
+    """
+    jobs = snapshot.prewarm.jobs if snapshot.prewarm is not None else ()
+    existing = {_hash_in(name_of(job)): _result_of(job) for job in jobs if name_of(job) in names}
+    results = {**(record.get("results") or {}), **{key: result for key, result in existing.items() if result}}
+    if len(results) <= _MOST_RESULTS:
+        return results
+    needed = {_hash_in(name) for name in names}
+    return dict(sorted(results.items(), key=lambda entry: entry[0] not in needed)[:_MOST_RESULTS])
+
+
+def _hash_in(name: str) -> str:
+    """Return the hash of the set, revision, node and command in the name of a Job."""
+    return name.rpartition("-")[2]
 
 
 def _needs(snapshot: SetSnapshot, groups: Iterable[GroupState], settings: Prewarm) -> dict[str, Need]:
@@ -225,7 +259,7 @@ def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _failures(
-    snapshot: SetSnapshot, names: Mapping[str, str], jobs: Mapping[str, Object], needs: Mapping[str, Need]
+    snapshot: SetSnapshot, names: Mapping[str, str], results: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Yield node and reason of each failure. Of the rejected writes, only creates of these Jobs count, not
     creates of Jobs for a former revision.
@@ -234,17 +268,15 @@ def _failures(
     rejected = next(
         (rejection.words for rejection in snapshot.rejections if rejection.subject in creates), ""
     )
-    rejected_pods = snapshot.prewarm.refused if snapshot.prewarm is not None else {}
-    for node in needs:
-        job = jobs.get(node)
-        if job is None:
-            if rejected:
-                yield node, rejected
-            continue
-        for condition in (job.get("status") or {}).get("conditions") or ():
-            if condition["type"] == "Failed" and condition["status"] == "True":
-                yield node, str(condition.get("reason") or "Failed")
-        if not has_ended(job) and (why := rejected_pods.get(job["metadata"]["uid"])):
+    facts = snapshot.prewarm or PrewarmFacts()
+    uids = {name_of(job): uid_of(job) for job in facts.jobs}
+    for name, node in names.items():
+        result = results.get(_hash_in(name))
+        if result is not None:
+            why = result if result != _COMPLETE else ""
+        else:
+            why = facts.refused.get(uids[name], "") if name in uids else rejected
+        if why:
             yield node, why
 
 
@@ -274,7 +306,9 @@ def plan_prewarm(snapshot: SetSnapshot, state: Prewarming | None, target: Target
     # A Job whose pods are rejected pulls nothing, so it does not count towards `parallelism`.
     pulling = [job for job in running if names[name_of(job)] not in state.failed]
     existing = {name_of(job) for job in facts.jobs}
-    missing = [(name, node) for name, node in names.items() if name not in existing]
+    missing = [
+        (name, node) for name, node in names.items() if name not in existing and node not in state.ended
+    ]
     for name, node in missing[: max(0, settings.parallelism - len(pulling))]:
         intent = build_job(snapshot, target, name, node, state.needs[node], remaining)
         sequences.append(

@@ -8,6 +8,7 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL, PREWARM_LABEL, PREWARM_NODE_A
 from test.harness.events import events_of, wait_for_events
 from test.harness.groups import annotations_of, images_of, labels_of, pod_uids, pods_of, settle
 from test.harness.manifests import a_set, new_image, pod_template
+from test.harness.product import Product
 from test.harness.refusal import MESSAGE as REFUSAL
 from test.harness.refusal import prewarm_pods_refused
 from test.harness.waiting import eventually, stays
@@ -83,6 +84,37 @@ def test_the_rollout_starts_after_the_images_are_pulled(world: World) -> None:
     )
     settle(world, "warm")
     assert len([event for event in events_of(world, "warm") if event.reason == "Prewarmed"]) == 1
+
+
+def test_jobs_that_are_deleted_after_their_end_are_not_created_again(world: World, product: Product) -> None:
+    """A cleaner deletes each Job as soon as it has ended; the manager restarts meanwhile."""
+    world.create(a_warm_set("cleaned", deadlineSeconds=300, parallelism=1))
+    settle(world, "cleaned")
+    homes, created = nodes_of(pods_of(world, "cleaned")), dict[str, str]()
+    assert len(homes) > 1
+
+    def recorded_results() -> dict[str, str]:
+        """Delete the Jobs that have ended, and return the results that the status records."""
+        for job in jobs_of(world, "cleaned"):
+            metadata = job["metadata"]
+            created[metadata["uid"]] = annotations_of(job)[PREWARM_NODE_ANNOTATION]
+            ended = {
+                c["type"] for c in job.get("status", {}).get("conditions") or () if c["status"] == "True"
+            }
+            results = (world.get(SET, "cleaned")["status"].get("prewarm") or {}).get("results") or {}
+            if "Complete" in ended and metadata["name"].rpartition("-")[2] in results:
+                world.delete("Job", metadata["name"])
+        return dict((world.get(SET, "cleaned")["status"].get("prewarm") or {}).get("results") or {})
+
+    world.patch(SET, "cleaned", new_image("server:2-pulls-2s"))
+    eventually("a node is done", recorded_results, bool)
+    product.restart()
+    # Without a memory, the first node would get Jobs until the deadline.
+    eventually("the rollout begins", recorded_results, lambda results: not results)
+    settle(world, "cleaned")
+    assert sorted(created.values()) == sorted(homes)
+    (event,) = wait_for_events(world, "cleaned", "Prewarmed")
+    assert event.note.startswith(f"{len(homes)} of {len(homes)} nodes are prewarmed")
 
 
 def test_the_rollout_starts_at_the_deadline(world: World) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from lws.kube.conditions import Rejection, find, is_true, timestamp
+from lws.leaderworkerset.assessment import prewarm as module
 from lws.leaderworkerset.assessment.assessment import assess
+from lws.leaderworkerset.assessment.prewarm import has_ended
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.shape import readable_status
 from lws.leaderworkerset.snapshot import NodesOfGroup, PrewarmFacts, SetSnapshot
@@ -53,6 +55,12 @@ def jobs_in(planned: Plan) -> dict[str, Object]:
     }
 
 
+def jobs_in_snapshot(snapshot: SetSnapshot) -> list[str]:
+    """Return the node of each existing Job."""
+    jobs = snapshot.prewarm.jobs if snapshot.prewarm is not None else ()
+    return [job["metadata"]["annotations"][PREWARM_NODE_ANNOTATION] for job in jobs]
+
+
 def pod_of(job: Object) -> Object:
     return dict(job["spec"]["template"]["spec"])
 
@@ -83,6 +91,17 @@ def partition_of(snapshot: SetSnapshot) -> int:
 
 def progress(snapshot: SetSnapshot) -> Mapping[str, Any]:
     return dict(snapshot.lws["status"].get("prewarm") or {})
+
+
+def without_results(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {field: value for field, value in record.items() if field != "results"}
+
+
+def without_ended_jobs(snapshot: SetSnapshot) -> SetSnapshot:
+    """Return the snapshot after other software deleted all Jobs that have ended."""
+    assert snapshot.prewarm is not None
+    jobs = tuple(job for job in snapshot.prewarm.jobs if not has_ended(job))
+    return replace(snapshot, prewarm=replace(snapshot.prewarm, jobs=jobs))
 
 
 def deletions(planned: Plan) -> list[str]:
@@ -126,7 +145,8 @@ def test_a_rollout_starts_after_the_images_are_pulled() -> None:
     assert plan(snapshot).is_empty
 
     snapshot = with_warmed_nodes(with_finished_jobs(snapshot, "leader-0", "worker-0"))
-    assert progress(snapshot) == {**record, "nodes": 6, "ended": 2}
+    assert without_results(progress(snapshot)) == {**record, "nodes": 6, "ended": 2}
+    assert list(progress(snapshot)["results"].values()) == ["Complete"] * 2
     assert partition_of(snapshot) == 3
 
     snapshot = with_finished_jobs(snapshot)
@@ -279,6 +299,51 @@ def test_parallelism_limits_the_nodes() -> None:
     snapshot = with_warmed_nodes(snapshot)
     assert not jobs_in(plan(snapshot))
     assert jobs_in(plan(with_finished_jobs(snapshot, "leader-2"))).keys() == {"leader-1"}
+
+
+def test_nodes_whose_jobs_are_deleted_after_their_end_get_no_further_job() -> None:
+    """Policies and cleaners delete Jobs that have ended. The snapshot is all that a new manager knows."""
+    options = {"prewarm": {"parallelism": 2}}
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(**options), set_with_prewarm("app:2", **options)))
+    created = list(jobs_in_snapshot(snapshot))
+    for _ in range(4):
+        snapshot = with_warmed_nodes(with_finished_jobs(snapshot))
+        created += jobs_in_snapshot(without_ended_jobs(snapshot))
+        snapshot = without_ended_jobs(snapshot)
+    assert sorted(created) == sorted(f"{role}-{i}" for role in ("leader", "worker") for i in range(3))
+    assert partition_of(snapshot) == 2
+    assert not assess(snapshot).rollout.prewarming
+    assert "results" not in progress(snapshot), "they are dropped with the end"
+
+
+def test_the_reason_of_a_failed_job_outlives_it() -> None:
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
+    failed = with_finished_jobs(snapshot, "leader-2", type_="Failed", reason="PodFailurePolicy")
+    snapshot = without_ended_jobs(with_warmed_nodes(failed))
+    assert not jobs_in(plan(snapshot))
+    planned = plan(with_finished_jobs(snapshot))
+    (announce,) = [event for status in planned.statuses for event in status.announce if "arm" in event.reason]
+    assert announce.reason == "PrewarmIncomplete"
+    assert announce.note.endswith("leader-2: PodFailurePolicy")
+
+
+def test_ended_jobs_are_recorded_at_once() -> None:
+    """A cleaner may delete them before a status that can wait is written."""
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
+    (status,) = plan(with_finished_jobs(snapshot, "leader-2")).statuses
+    assert not status.can_wait
+
+
+def test_the_memory_of_ended_jobs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_RESULTS", 4)
+    snapshot = with_warmed_nodes(changed(set_with_prewarm(), set_with_prewarm("app:2")))
+    stored = {**progress(snapshot), "results": {"of-a-former-node": "Complete", "of-another": "Failed"}}
+    lws = {**snapshot.lws, "status": {**snapshot.lws["status"], "prewarm": stored}}
+    ended = with_finished_jobs(replace(snapshot, lws=lws), "leader-0", "leader-1", "leader-2")
+    remembered = progress(with_warmed_nodes(ended))["results"]
+    assert len(remembered) == 4
+    needed = {job["metadata"]["name"].rpartition("-")[2] for job in ended.prewarm.jobs if has_ended(job)}
+    assert needed < remembered.keys()
 
 
 @pytest.mark.parametrize(
@@ -546,7 +611,9 @@ def test_commands_read_prewarming_from_the_status() -> None:
     assert not assess(late).rollout.prewarming
 
 
-@pytest.mark.parametrize("record", ["x", {"revision": 7}, {"startTime": "never"}, {"nodes": "many"}])
+@pytest.mark.parametrize(
+    "record", ["x", {"revision": 7}, {"startTime": "never"}, {"nodes": "many"}, {"results": ["a"]}]
+)
 def test_an_invalid_status_causes_no_error(record: object) -> None:
     snapshot = changed(set_with_prewarm(), set_with_prewarm("app:2"))
     name = assess(snapshot).target.name
