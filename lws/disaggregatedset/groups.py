@@ -1,6 +1,7 @@
 """Count the serving, starting and failed groups of a child.
 
-A group that does not serve counts as starting until it has failed repeatedly or exceeded its start time.
+A group that does not serve counts as starting until it has failed repeatedly, used up its restarts or
+exceeded its start time.
 Deleting a starting group costs nothing now, but the group may serve soon.
 """
 
@@ -37,7 +38,7 @@ def child_facts(
     """
     desired, status = fields.REPLICAS.effective_in(child), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
-    size, waits, with_pods = fields.SIZE.effective_in(child), tuple[NodeWait, ...](), 0
+    size, waits, with_pods, failed = fields.SIZE.effective_in(child), tuple[NodeWait, ...](), 0, 0
     if groups is None or has_hash_groups(child):
         is_settled = has_acted and is_true(status.get("conditions"), AVAILABLE)
         # Counters in the status may be stale; conditions are written as soon as they change.
@@ -46,8 +47,11 @@ def child_facts(
         if groups is not None:
             found = tuple(groups)
             with_pods = sum(map(_has_pods, found))
-            waits = tuple(wait for group in found if not _serves(group, size) for wait in group.waits)
-        starting = _starting(child, {}, range(ready, desired), now)
+            unserving = [group for group in found if not _serves(group, size)]
+            waits = tuple(wait for group in unserving for wait in group.waits)
+            stay = (group for group in unserving if group.is_exhausted or not group.is_leader_terminating)
+            failed = sum(_has_failed(child, group, now) for group in stay)
+        starting = _starting(child, {}, range(ready + failed, desired), now)
     else:
         by_index = {group.index: group for group in groups}
         serving = {index for index, group in by_index.items() if _serves(group, size)}
@@ -105,14 +109,15 @@ def _unready_since(child: Object, now: datetime) -> datetime | None:
 
 
 def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
-    """Return whether a group has failed twice lately, by its present state and its recorded restarts.
+    """Return whether a group has used up its restarts, or failed twice lately, by its present state and its
+    recorded restarts.
 
     A single crash does not predict the next start. When one crash sufficed, rollouts without any other step
     deleted a healthy group instead.
     """
     leader = group.leader
     mark = mark_of(child, group.index, leader)
-    if mark == KEPT:
+    if mark == KEPT or group.is_exhausted:
         return True
     restarted, ended = pods.restarted_containers(leader), pods.ended_containers(leader)
     # A failure whose restart has been recorded is counted already.

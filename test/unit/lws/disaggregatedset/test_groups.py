@@ -15,6 +15,11 @@ from lws.disaggregatedset.snapshot import ChildFacts
 from lws.kube.conditions import timestamp
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import (
+    GROUP_REPLACEMENT_GATE,
+    RESTART_BUDGET_EXHAUSTED_ANNOTATION,
+    RESTART_BUDGET_FINALIZER,
+)
 from test.unit.builders import NOW, make_group
 from test.unit.disaggregated import make_child, make_disaggregated
 
@@ -113,6 +118,52 @@ def test_a_group_that_fails_again_is_not_starting(
         child["status"]["restarts"] = {"2": f"{recreated}.{recreated}.{int(NOW.timestamp()) - 20}.{key}"}
     others = group(child, 0, LATELY, is_ready=True), group(child, 1, LATELY)
     assert counts(judged(child, *others, last)) == ((1, 2, 1, 1) if has_failed else (1, 2, 2, 0))
+
+
+def without_restarts_left(facts: GroupFacts) -> GroupFacts:
+    """Return the group as upstream's limit of restarts ends it: a finalizer keeps the deleted leader."""
+    metadata = facts.leader["metadata"]
+    annotations = {**metadata.get("annotations", {}), RESTART_BUDGET_EXHAUSTED_ANNOTATION: "true"}
+    kept = {"annotations": annotations, "finalizers": [RESTART_BUDGET_FINALIZER], "deletionTimestamp": LATELY}
+    return replace(facts, leader={**facts.leader, "metadata": {**metadata, **kept}})
+
+
+def test_a_group_that_has_used_up_its_restarts_is_not_starting() -> None:
+    child = a_child(LATELY, condition("Available", "False", LATELY))
+    others = group(child, 0, LATELY, is_ready=True), group(child, 1, LATELY)
+    facts = judged(child, *others, without_restarts_left(group(child, 2, LATELY)))
+    assert counts(facts) == (1, 2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("ended", "starting"),
+    [
+        pytest.param(1, 1, id="its successor is gated"),
+        pytest.param(2, 0, id="all that are not ready"),
+        pytest.param(0, 2, id="none"),
+    ],
+)
+def test_a_hash_group_that_has_used_up_its_restarts_is_not_starting(ended: int, starting: int) -> None:
+    child = a_child(LATELY, groupIdentity="Hash", status={"replicas": 3, "readyReplicas": 1})
+    gated = {"schedulingGates": [{"name": GROUP_REPLACEMENT_GATE}]}
+    successors = [group(child, index, LATELY) for index in (1, 2)]
+    successors = [
+        replace(facts, leader={**facts.leader, "spec": {**facts.leader["spec"], **gated}})
+        for facts in successors
+    ]
+    former = [without_restarts_left(group(child, 10 + index, LATELY)) for index in range(ended)]
+    facts = judged(child, group(child, 0, LATELY, is_ready=True), *successors, *former)
+    assert (facts.ready, facts.starting) == (1, starting)
+
+
+def test_a_terminating_hash_group_that_has_crashed_leaves_its_successor_starting() -> None:
+    child = a_child(LATELY, groupIdentity="Hash", status={"replicas": 3, "readyReplicas": 2})
+    crashed = group(child, 10, LATELY, containerStatuses=[RESTARTED | ENDED])
+    metadata = {**crashed.leader["metadata"], "deletionTimestamp": LATELY}
+    leaving = replace(crashed, leader={**crashed.leader, "metadata": metadata})
+    ready = [group(child, index, LATELY, is_ready=True) for index in (0, 1)]
+    assert judged(child, *ready, group(child, 2, LATELY), leaving).starting == 1
+    assert judged(child, *ready, crashed).starting == 0
 
 
 def test_groups_whose_pods_are_refused_are_not_starting() -> None:
