@@ -19,6 +19,7 @@ from lws.kube.metadata import is_terminating
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.group_records import DELETING, KEPT, mark_of, restarts_of
+from lws.leaderworkerset.restart_counts import is_exhausted
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.spec import has_hash_groups
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
@@ -39,18 +40,21 @@ def child_facts(
     desired, status = fields.REPLICAS.effective_in(child), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
     size, waits, with_pods, failed = fields.SIZE.effective_in(child), tuple[NodeWait, ...](), 0, 0
-    if groups is None or has_hash_groups(child):
+    is_hash = has_hash_groups(child)
+    if groups is None or is_hash:
         is_settled = has_acted and is_true(status.get("conditions"), AVAILABLE)
         # Counters in the status may be stale; conditions are written as soon as they change.
         ready = desired if is_settled else min(int(status.get("readyReplicas") or 0), desired)
-        existing, on_top, failed_on_top = max(remaining, int(status.get("replicas") or 0)), 0, 0
-        if groups is not None:
-            found = tuple(groups)
-            with_pods = sum(map(_has_pods, found))
+        existing, on_top, failed_on_top = int(status.get("replicas") or 0), 0, 0
+        if is_hash:
+            found = tuple(groups or ())
+            with_pods = max(remaining, sum(runs_hash_group(group.leader) for group in found))
             unserving = [group for group in found if not _serves(group, size)]
             waits = tuple(wait for group in unserving for wait in group.waits)
             stay = (group for group in unserving if group.is_exhausted or not group.is_leader_terminating)
             failed = sum(_has_failed(child, group, now) for group in stay)
+        else:
+            existing = max(remaining, existing)
         starting = _starting(child, {}, range(ready + failed, desired), now)
     else:
         by_index = {group.index: group for group in groups}
@@ -133,12 +137,13 @@ def _serves(group: GroupFacts, size: int) -> bool:
     return size == 1 or group.are_workers_settled
 
 
-def _has_pods(group: GroupFacts) -> bool:
-    """Return whether a Hash group runs or terminates. A gated leader waits for the group that it replaces. A
-    group whose leader has ended, or that has used up its restarts, has ended, although its pods are kept.
+def runs_hash_group(leader: Object) -> bool:
+    """Return whether a leader's Hash group runs or terminates. A gated leader waits for the group that it
+    replaces. A group whose leader has ended, or that has used up its restarts, has ended, although its pods
+    are kept.
     """
-    has_ended = group.is_exhausted or pods.has_ended(group.leader)
-    return not has_ended and not pods.has_gate(group.leader, GROUP_REPLACEMENT_GATE)
+    has_ended = is_exhausted(leader) or pods.has_ended(leader)
+    return not has_ended and not pods.has_gate(leader, GROUP_REPLACEMENT_GATE)
 
 
 def _on_top(desired: int, indices: Iterable[int]) -> int:

@@ -25,7 +25,8 @@ class ChildFacts:
     is_legacy: whether upstream's release 0.9 created it, which put no slice into names.
     existing: the number of groups, terminating ones included. With groupIdentity Hash, the child's status
       leaves these out.
-    with_pods: the number of groups that run or terminate, with groupIdentity Hash; otherwise 0.
+    with_pods: with groupIdentity Hash, the number of groups that run, terminate or may still be created,
+      groups of a former child of the same name included; otherwise 0.
     ready: the number of serving groups.
     is_settled: whether its controller has observed `spec.replicas` and all groups are ready.
     broken_on_top: the number of consecutive groups, from the highest desired index down, that do not serve.

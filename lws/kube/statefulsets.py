@@ -10,9 +10,9 @@ from lws.kube.conditions import moment_of
 from lws.kube.metadata import metadata_of
 
 
-def desired_replicas(statefulset: Mapping[str, Any]) -> int:
-    """Return `spec.replicas`; 1 if absent (StatefulSet API)."""
-    replicas = _spec(statefulset).get("replicas")
+def desired_replicas(leaders: Mapping[str, Any]) -> int:
+    """Return `spec.replicas` of a StatefulSet or Deployment; 1 if absent (their API)."""
+    replicas = _spec(leaders).get("replicas")
     return 1 if replicas is None else int(replicas)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from lws.disaggregatedset import spec
-from lws.disaggregatedset.groups import child_facts
+from lws.disaggregatedset.groups import child_facts, runs_hash_group
 from lws.disaggregatedset.names import Identity, child_name, identity_of, scaler_name, service_name
 from lws.disaggregatedset.observe.recent_writes import DisaggregatedMemory
 from lws.disaggregatedset.revisions.record import RecordedRoles, is_ours
@@ -22,7 +22,9 @@ from lws.kube.metadata import (
 from lws.kube.statefulsets import desired_replicas
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.observe.membership import Membership, Owners, leaders_of
+from lws.leaderworkerset.pod_identity import is_leader, is_of_hash_group
 from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.spec import has_hash_groups
 from lws.runtime.actions import Object
 from lws.runtime.client.connection import Cluster
 from lws.runtime.lookup import Lookup
@@ -202,8 +204,8 @@ class _Names:
 
 
 # --- Count the remaining groups of deleted LeaderWorkerSets of a DisaggregatedSet: groups whose leader pod
-# exists, and groups that a StatefulSet will still create. Until they are deleted, they count like other
-# groups.
+# exists, and groups that a StatefulSet or Deployment will still create. Until they are deleted, they count
+# like other groups.
 
 
 # The maximum number of groups to check, because a status may contain any number.
@@ -211,7 +213,7 @@ _MOST = 4096
 
 
 class Leftovers:
-    """Counts groups of children that no longer exist, from the pods and StatefulSets in the store."""
+    """Counts groups of children that no longer exist, from their pods and the controllers of these."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -224,17 +226,19 @@ class Leftovers:
         """
         lingering, orphaned, namespace = dict[str, int](), dict[str, int](), obj["metadata"]["namespace"]
         for name, groups in recorded_children(obj).items():
-            # Another owner's object of this name has a StatefulSet and pods of its own.
+            # Another owner's object of this name has leaders of its own.
             if name in existing or self._store.get(CHILD_KIND, namespace, name) is not None:
                 continue
-            if count := self._left_of(namespace, name, groups):
-                former = self._live_statefulset(namespace, name)
+            # Nothing shows whether the groups of a deleted child had indices.
+            pods = self._indexed_leaders(namespace, name, groups) or self._hash_leaders(namespace, name)
+            if count := max(pods, self._still_desired(namespace, name)):
+                former = self._live_leaders(namespace, name)
                 is_orphaned = former is not None and controller_of(former) is None
                 (orphaned if is_orphaned else lingering)[name] = count
         return lingering, orphaned
 
     def existing(self, child: Object, has_leaders: bool, began: int | None) -> int:
-        """Count a child's existing groups, a predecessor's, and those that a StatefulSet may still create.
+        """Count a child's existing groups, a predecessor's, and those that may still be created.
 
         has_leaders: whether the child has a StatefulSet or Deployment of its own. If so, the result is 0
           without a rollout: its leader pods are counted instead.
@@ -242,15 +246,19 @@ class Leftovers:
         """
         if has_leaders and began is None:
             return 0
-        metadata, most = child["metadata"], max(fields.REPLICAS.effective_in(child), began or 0)
-        return self._left_of(metadata["namespace"], metadata["name"], most)
+        namespace, name = child["metadata"]["namespace"], child["metadata"]["name"]
+        most = max(fields.REPLICAS.effective_in(child), began or 0)
+        is_hash = has_hash_groups(child)
+        pods = (
+            self._hash_leaders(namespace, name) if is_hash else self._indexed_leaders(namespace, name, most)
+        )
+        return max(pods, self._still_desired(namespace, name))
 
-    def _left_of(self, namespace: str, name: str, groups: int) -> int:
-        leaders = self._live_statefulset(namespace, name)
-        still_desired = desired_replicas(leaders) if leaders is not None else 0
-        return max(still_desired, self._leaders_of(namespace, name, groups))
+    def _still_desired(self, namespace: str, name: str) -> int:
+        leaders = self._live_leaders(namespace, name)
+        return desired_replicas(leaders) if leaders is not None else 0
 
-    def _leaders_of(self, namespace: str, name: str, groups: int) -> int:
+    def _indexed_leaders(self, namespace: str, name: str, groups: int) -> int:
         """Count this name's leader pods, also right above the recorded number, which may be stale."""
         count = 0
         for index in range(_MOST):
@@ -260,18 +268,27 @@ class Leftovers:
             count += pod is not None
         return count
 
-    def _live_statefulset(self, namespace: str, name: str) -> Object | None:
-        """Return the StatefulSet of the children of this name, unless it is terminating and creates no more
-        pods.
+    def _hash_leaders(self, namespace: str, name: str) -> int:
+        """Count the Hash groups of this name, whose leaders have other names. The Deployment and ReplicaSets
+        of a deleted child are gone before its pods.
         """
-        leaders = self._store.get("StatefulSet", namespace, name)
-        return (
-            leaders if leaders is not None and _is_of(leaders, name) and not is_terminating(leaders) else None
-        )
+        labelled = self._store.labelled_pods(CHILD_NAME_LABEL, namespace, name)
+        leaders = (pod for pod in labelled if is_leader(pod) and is_of_hash_group(pod))
+        return sum(map(runs_hash_group, leaders))
+
+    def _live_leaders(self, namespace: str, name: str) -> Object | None:
+        """Return the StatefulSet or Deployment of the children of this name, unless it is terminating and
+        creates no more pods.
+        """
+        stored = (self._store.get(kind, namespace, name) for kind in ("StatefulSet", "Deployment"))
+        live = (leaders for leaders in stored if leaders is not None and not is_terminating(leaders))
+        return next((leaders for leaders in live if _is_of(leaders, name)), None)
 
 
 def _is_of(leaders: Object, name: str) -> bool:
-    """Return whether a StatefulSet belongs to a child of this name, by owner or, if it has none, label."""
+    """Return whether this StatefulSet or Deployment belongs to a child of this name, by owner or, if it has
+    none, label.
+    """
     owner = controller_of(leaders)
     if owner is None:
         return labels_of(leaders).get(CHILD_NAME_LABEL) == name

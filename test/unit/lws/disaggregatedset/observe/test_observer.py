@@ -211,9 +211,9 @@ def put_hash_leaders(world: World, child: dict[str, Any], *leaders: dict[str, An
         metadata = {"name": own_name, "namespace": "default", "labels": label}
         metadata["ownerReferences"] = [owner_reference(owner)]
         owner = world.put({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {}})
-    for leader in leaders:
+    for letter, leader in zip("abc", leaders, strict=False):
         pod = copy.deepcopy(leader)
-        pod["metadata"]["ownerReferences"] = [owner_reference(owner)]
+        pod["metadata"] |= {"name": f"{name}-x-{letter}", "ownerReferences": [owner_reference(owner)]}
         world.put(pod)
 
 
@@ -272,6 +272,50 @@ async def test_a_terminating_group_without_an_index_counts_only_in_the_surge() -
 
 FORMER = "former"
 PODS_OF_THREE = 3
+
+
+@pytest.mark.parametrize(
+    ("leaders", "lingering", "orphaned", "present"),
+    [
+        pytest.param("Deployment", 3, 0, 3, id="Deployment creates pods until its deletion"),
+        pytest.param("orphaned Deployment", 0, 3, 3, id="orphaned Deployment"),
+        pytest.param("pods", 2, 0, 2, id="only pods are left, one of which is gated"),
+        pytest.param("nothing", 0, 0, 1, id="nothing is left"),
+    ],
+)
+async def test_remaining_groups_without_an_index_of_a_deleted_child_count(
+    leaders: str, lingering: int, orphaned: int, present: int
+) -> None:
+    """Their leader pods, which the child's name does not show, may terminate for a long time."""
+    rollouts = {"0": {"revision": KEY, "initialReplicas": {f"demo-0-{KEY}-prefill": PODS_OF_THREE}}}
+    world = World({**make_disaggregated(), "status": {"rollouts": rollouts}})
+    former = make_child(world.obj, PREFILL, PODS_OF_THREE)
+    former["metadata"]["uid"], name = FORMER, former["metadata"]["name"]
+    former["spec"]["groupIdentity"] = "Hash"
+    if leaders != "nothing":
+        gated = make_leader_pod(former, 2)
+        gated["spec"]["schedulingGates"] = [{"name": GROUP_REPLACEMENT_GATE}]
+        pods = [make_leader_pod(former, index, terminating=True) for index in (0, 1)]
+        put_hash_leaders(world, former, *pods, gated)
+        deployment, replica_set = (
+            world.live[kind] for kind in (("Deployment", name), ("ReplicaSet", f"{name}-x"))
+        )
+        deployment["spec"]["replicas"] = PODS_OF_THREE
+        if leaders == "orphaned Deployment":
+            del deployment["metadata"]["ownerReferences"]
+        deployment["metadata"]["resourceVersion"] = "2"
+        world.store.put(deployment)
+        if leaders == "pods":
+            world.store.drop(deployment)
+            world.store.drop(replica_set)
+    lost = await world.look()
+    assert dict(lost.lingering) == ({name: lingering} if lingering else {})
+    assert dict(lost.orphaned) == ({name: orphaned} if orphaned else {})
+    again = make_child(world.obj, PREFILL, 1)
+    again["spec"]["groupIdentity"] = "Hash"
+    world.put(again)
+    (made_anew,) = (await world.look()).children
+    assert (made_anew.desired, made_anew.existing, made_anew.present) == (1, 0, present)
 
 
 @pytest.mark.parametrize(
