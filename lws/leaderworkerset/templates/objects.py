@@ -109,17 +109,19 @@ def build_leader_deployment(
         "spec": {
             "replicas": spec.replicas,
             "selector": {"matchLabels": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"}},
-            "strategy": {
-                "type": "RollingUpdate",
-                "rollingUpdate": {
-                    "maxUnavailable": _storable(spec.max_unavailable),
-                    "maxSurge": _storable(spec.max_surge),
-                },
-            },
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": _limits_of_deployment(spec)},
             "template": template,
             **({"paused": True} if is_paused else {}),
         },
     }
+
+
+def _limits_of_deployment(spec: SetSpec) -> dict[str, int | str]:
+    unavailable, surge = _storable(spec.max_unavailable), _storable(spec.max_surge)
+    # The API server rejects a Deployment in which both are zero. A set may have them while it has no groups.
+    if all(str(amount).lstrip("0") in ("", "%") for amount in (unavailable, surge)):
+        unavailable = 1
+    return {"maxUnavailable": unavailable, "maxSurge": surge}
 
 
 def _storable(amount: int | str) -> int | str:

@@ -134,6 +134,18 @@ def test_groups_start_in_waves(world: World) -> None:
     settle(world, "demo")
 
 
+def test_a_set_without_groups_may_have_limits_of_zero(world: World) -> None:
+    """The Deployment would be rejected with them."""
+    zero = {"maxUnavailable": 0, "maxSurge": 0}
+    world.create(a_hash_set("demo", 0, rolloutStrategy=rolling(**zero)))
+    settle(world, "demo")
+    world.patch(SET, "demo", scaled_to(2))
+    settle(world, "demo")
+    world.patch(SET, "demo", new_image("server:2"))
+    settle(world, "demo")
+    assert images_in(world) == ["server:2"] * 2
+
+
 def test_scaling_keeps_the_other_groups(groups: World) -> None:
     before = pod_uids(groups, "demo")
     groups.patch(SET, "demo", scaled_to(4))

@@ -63,6 +63,27 @@ def test_amounts_beyond_int32_are_written_as_the_largest_int32() -> None:
     assert strategy["rollingUpdate"] == {"maxUnavailable": 2**31 - 1, "maxSurge": 2**31 - 1}
 
 
+@pytest.mark.parametrize(
+    ("unavailable", "surge", "written"),
+    [
+        (0, 0, 1),
+        ("0%", 0, 1),
+        (0, "00%", 1),
+        ("20%", 0, "20%"),
+        (0, "10%", 0),
+        (0, 10, 0),
+        ("10%", "0%", "10%"),
+    ],
+)
+def test_limits_that_are_both_zero_are_written_as_one_unavailable_group(
+    unavailable: int | str, surge: int | str, written: int | str
+) -> None:
+    """A set of no groups may have them, but the API server rejects such a Deployment."""
+    lws = make_hash_set(replicas=0, max_surge=surge, max_unavailable=unavailable)
+    strategy = build_leader_deployment(SetSpec.of(lws), "k1", is_paused=False)["spec"]["strategy"]
+    assert strategy["rollingUpdate"] == {"maxUnavailable": written, "maxSurge": surge}
+
+
 async def test_a_new_set_is_announced_by_events() -> None:
     world = HashCluster(make_hash_set())
     planned = plan(await world.observed())
