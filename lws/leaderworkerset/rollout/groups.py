@@ -174,7 +174,7 @@ def _group_state(group: GroupFacts, desired: DesiredGroups) -> GroupState:
 @dataclass(frozen=True, slots=True)
 class LeaderDeployment:
     """Status of the Deployment of Hash leaders: leader pods as it counts them.
-    is_current: whether its controller has observed the template, and no leader has another revision.
+    is_current: whether its controller has observed the template, and all desired leaders have its revision.
     """
 
     replicas: int = 0

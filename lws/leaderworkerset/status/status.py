@@ -128,7 +128,8 @@ class _Scope:
     """Counts of the desired groups.
     is_updating: whether a group from `floor` on is outdated. is_degraded: whether a group has used up its
     restarts by upstream's rules. is_stopped: whether all groups that are not ready have. is_stuck: the same,
-    also by `spec.maxGroupRestarts`. has_surplus: whether there are more Hash groups than desired.
+    also by `spec.maxGroupRestarts`. is_done: False while counts of a Deployment may be those of other groups
+    than the desired ones.
     """
 
     replicas: int
@@ -138,7 +139,7 @@ class _Scope:
     is_degraded: bool = False
     is_stopped: bool = False
     is_stuck: bool = False
-    has_surplus: bool = False
+    is_done: bool = True
 
     @property
     def true_conditions(self) -> tuple[str, ...]:
@@ -147,8 +148,7 @@ class _Scope:
             return ()
         if self.is_updating:
             return (UPDATE_IN_PROGRESS, PROGRESSING)
-        is_available = self.ready == self.replicas and not self.has_surplus
-        return (AVAILABLE,) if is_available else (PROGRESSING,)
+        return (AVAILABLE,) if self.is_done and self.ready == self.replicas else (PROGRESSING,)
 
 
 def set_status(observed: StatusInput) -> SetStatus:
@@ -288,7 +288,8 @@ def _hash_scope(observed: StatusInput, deployment: LeaderDeployment, ended: set[
     successors, whose leaders stay gated.
     """
     replicas, ready = observed.rollout.replicas, min(deployment.ready, deployment.updated)
-    is_updating = not deployment.is_current or deployment.updated < deployment.replicas
+    is_done = observed.rollout.is_done
+    is_updating = not is_done and any([group.outdated for group in observed.rollout.groups])
     missing, stopped, stuck = max(replicas, deployment.replicas) - ready, len(observed.exhausted), 0
     if ended:
         facts = observed.snapshot.groups
@@ -303,7 +304,7 @@ def _hash_scope(observed: StatusInput, deployment: LeaderDeployment, ended: set[
         is_degraded=stopped > 0,
         is_stopped=0 < stopped >= missing and not is_updating,
         is_stuck=0 < missing <= stuck and not is_updating,
-        has_surplus=deployment.replicas > replicas,
+        is_done=is_done and deployment.replicas <= replicas,
     )
 
 

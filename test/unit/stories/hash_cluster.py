@@ -453,7 +453,7 @@ class HashCluster:
             moment = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
             scheduled = {"type": "PodScheduled", "status": "True", "reason": "", "lastTransitionTime": moment}
             conditions.append(scheduled)
-        patch = {"status": {"phase": status.get("phase") or "Running", "conditions": conditions}}
+        patch = {"status": {"phase": "Running", "conditions": conditions}}
         if labels_of(pod).get(WORKER_INDEX_LABEL) != "0" and (
             {container["image"] for container in pod["spec"]["containers"]} & self.crashing
         ):

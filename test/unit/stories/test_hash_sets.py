@@ -27,7 +27,7 @@ from lws_api.leaderworkerset.v1 import (
     REVISION_LABEL,
 )
 from test.unit.builders import make_pod_template, make_set
-from test.unit.stories.hash_cluster import HashCluster
+from test.unit.stories.hash_cluster import HashCluster, is_ready
 
 
 def make_hash_set(**how: Any) -> dict[str, Any]:
@@ -154,6 +154,53 @@ async def test_a_failed_worker_recreates_its_group_with_another_key() -> None:
     assert labels_of(first)[GROUP_INDEX_LABEL] not in keys_of(world)
     assert len(world.leaders()) == 2 and world.most_groups == 2
     assert {"RecreateGroup", "GroupReplacementDeferred", "GroupReplacementAdmitted"} <= set(world.events)
+
+
+@pytest.mark.parametrize(
+    "event", ["scale-up", "scale-down", "lost leader", "lost worker", "all leaders lost"]
+)
+async def test_a_set_is_updating_only_during_a_rollout(event: str) -> None:
+    """It is progressing until all groups are ready, which groups without a node never are."""
+    world = await settled(replicas=3)
+    leader, *_ = leaders = world.leaders()
+    world.failing |= {"app:1"} if event in ("scale-up", "lost leader") else set()
+    if event.startswith("scale"):
+        world.edit(replicas=5 if event == "scale-up" else 1)
+    elif event == "lost worker":
+        world.delete(world.objects["Pod", f"{leader['spec']['hostname']}-1"])
+    else:
+        for lost in leaders if event.startswith("all") else (leader,):
+            world.drop(lost)
+    for _ in range(12):
+        leaders = world.leaders(live=True)
+        is_whole = len(leaders) == world.lws["spec"]["replicas"] and all(map(is_ready, leaders))
+        await world.turn(20.0)
+        conditions = world.lws["status"]["conditions"]
+        assert not is_true(conditions, "UpdateInProgress")
+        assert is_whole or not is_true(conditions, "Available")
+    assert is_true(conditions, "Progressing") == bool(world.failing)
+    world.failing.clear()
+    new_image(world)
+    await world.passes()
+    assert is_true(world.lws["status"]["conditions"], "UpdateInProgress")
+    world.edit(replicas=4)
+    for _ in range(60):
+        await world.turn(20.0)
+        conditions = world.lws["status"]["conditions"]
+        assert is_true(conditions, "UpdateInProgress") != is_true(conditions, "Available")
+    assert is_true(conditions, "Available") and len(world.leaders()) == 4
+
+
+async def test_a_rollout_does_not_wait_for_the_end_of_groups_that_have_been_replaced() -> None:
+    world = await settled(max_surge=1, max_unavailable=0, groupReplacementPolicy="Immediate")
+    for pod in (pod for leader in world.leaders() for pod in world.pods_of(leader)):
+        world.stay(pod, 1000)
+    new_image(world)
+    for _ in range(30):
+        await world.turn(20.0)
+    assert len(world.leaders()) == 4 and len(world.leaders(live=True)) == 2
+    conditions = world.lws["status"]["conditions"]
+    assert is_true(conditions, "Available") and not is_true(conditions, "UpdateInProgress")
 
 
 @pytest.mark.parametrize("policy", ["PostTermination", "Immediate"])
