@@ -14,11 +14,16 @@ from lws.kube.ownership import Ownership
 from lws.kube.pods import has_ended, has_gate
 from lws.leaderworkerset import events, fields
 from lws.leaderworkerset.assessment.assessment import Assessment, recorded_former
-from lws.leaderworkerset.children.leader_statefulset import paths_to_apply, take_off_tool_keys
+from lws.leaderworkerset.children.leader_statefulset import (
+    paths_to_apply,
+    rollout_tallies,
+    take_off_tool_keys,
+)
 from lws.leaderworkerset.group_records import KEPT, inherited_restarts, mark_of, out_of_restarts
 from lws.leaderworkerset.pod_identity import group_id, group_name, hash_host_name, is_leader
 from lws.leaderworkerset.restart_counts import Counts, count_key
 from lws.leaderworkerset.revisions.history import restore
+from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.rollout.replacement import (
     Leader,
     admit,
@@ -71,7 +76,10 @@ def plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     if paths := paths_to_apply(snapshot, stored, intent):
         why = f"changed: {', '.join('.'.join(path) for path in paths[:5])}"
         failure = events.failed_leaders(lws, "update")
-        apply = Apply(intent, why=why, uid=stored["metadata"]["uid"], failure=failure)
+        former_key = key_of_template(stored)
+        moved = [group.index for group in snapshot.groups if key != group.leader_key == former_key]
+        tallies = rollout_tallies(snapshot, target, moved)
+        apply = Apply(intent, why=why, uid=stored["metadata"]["uid"], failure=failure, tallies=tallies)
         updates = (apply, *take_off_tool_keys(stored))
     problems = _paused_by_others(snapshot, assessment)
     costs = _plan_costs(snapshot, assessment)

@@ -6,7 +6,7 @@ of the rollout in the status, and the StatefulSet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -96,7 +96,7 @@ def plan_statefulset(snapshot: SetSnapshot, assessment: Assessment) -> LeaderSte
     position = Position(choice.name, rollout.partition)
     guard = _guard(lws, leaders, position, choice.key)
     left_behind = _left_behind(snapshot, stored, state.groups)
-    tallies = _tallies(snapshot, choice, _moved(state, stored, rollout))
+    tallies = rollout_tallies(snapshot, choice, _moved(state, stored, rollout))
     applies = _apply_leaders(snapshot, leaders, choice, rollout, left_behind, tallies)
     # Delete only leaders that the stored StatefulSet recreates on the new template. The StatefulSet
     # controller deletes the others once it sees the new partition. If it saw their deletion first, it would
@@ -277,7 +277,9 @@ def _moved(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> 
     )
 
 
-def _tallies(snapshot: SetSnapshot, choice: TargetRevision, indices: frozenset[int]) -> tuple[Tally, ...]:
+def rollout_tallies(
+    snapshot: SetSnapshot, choice: TargetRevision, indices: Collection[int]
+) -> tuple[Tally, ...]:
     """Return increments of metrics for groups that move to the new revision."""
     if not indices:
         return ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import Any, cast
@@ -52,7 +53,8 @@ class HashCluster:
     the manager ends before it executes this action.
 
     is_namespace_ending: whether the namespace is being deleted, its pods before everything else. uniques: the
-    texts that the keys of the next groups are made from; arbitrary by default. most_groups: the largest
+    texts that the keys of the next groups are made from; arbitrary by default. tallies: increments of metrics
+    by their label, or their word without one. most_groups: the largest
     number of groups with a node at the same time, terminating ones included, since its last reset.
     """
 
@@ -64,6 +66,7 @@ class HashCluster:
         self.now = NOW
         self.is_namespace_ending = False
         self.events: list[str] = []
+        self.tallies: Counter[str] = Counter()
         self.writes = 0
         self.most_groups = 0
         self.uniques: Iterator[str] = iter(())
@@ -172,6 +175,8 @@ class HashCluster:
                 self.writes += 1
                 self._do(action)
                 self.events += [announce.reason for announce in action.announce]
+                if isinstance(action, Apply | Delete):
+                    self.tallies.update(tally.label or tally.word for tally in action.tallies)
         for status in planned.statuses:
             self.writes += 1
             self._status(status.target, status.patch)

@@ -144,6 +144,25 @@ async def test_a_broken_revision_keeps_ready_groups_and_is_replaced_by_the_next_
     assert world.most_groups <= 4
 
 
+async def test_a_rollout_counts_each_group_that_it_recreates_once() -> None:
+    world = await settled(replicas=4)
+    world.failing.add("app:bad")
+    new_image(world, "app:bad")
+    await world.settle()
+    assert world.tallies == {"Rollout": 4}
+    new_image(world, "app:3", replicas=6)
+    await world.settle()
+    assert world.tallies == {"Rollout": 5}, "three groups of the first revision were still to be recreated"
+    new_image(world, "app:4", rolloutStrategy={"paused": True})
+    await world.settle()
+    world.edit(rolloutStrategy={"paused": False})
+    await world.settle()
+    assert world.tallies == {"Rollout": 11}
+    world.edit(replicas=2)
+    await world.settle()
+    assert world.tallies == {"Rollout": 11}
+
+
 async def test_a_failed_worker_recreates_its_group_with_another_key() -> None:
     world = await settled()
     first, second = world.leaders()
