@@ -25,6 +25,7 @@ from lws.leaderworkerset.children.leader_deployment import (
     plan_ended,
     plan_node_loss,
     plan_succession,
+    started_groups,
 )
 from lws.leaderworkerset.children.leader_statefulset import LeaderStep, plan_retries, plan_statefulset
 from lws.leaderworkerset.children.services import plan_leader_service, plan_service
@@ -153,6 +154,7 @@ def _plan_status(
         has_moved=leaders.has_moved,
         scheduling=scheduling.condition,
         prewarm=_prewarm_record(snapshot, assessment),
+        started=started_groups(snapshot, assessment.target),
     )
     status = set_status(observed)
     announce = (*_taken_over(snapshot, revisions), *prewarmed(snapshot, assessment.prewarming))

@@ -377,6 +377,10 @@ class LeaderWorkerSetStatus(KubeModel):
     """
     restarts: dict[str, str] = Field(default_factory=dict)
     """Record of the controller: how often and when failed pods recreated each group, by index."""
+    started: dict[str, Int32] = Field(default_factory=dict)
+    """Record of the controller: how many groups of each revision have started, by revision key. With
+    `spec.startStrategy` and `groupIdentity: Hash`, lost ones are replaced without waiting for a wave.
+    """
 
 
 class LeaderWorkerSet(KubeModel):

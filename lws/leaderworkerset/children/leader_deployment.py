@@ -6,14 +6,17 @@ groups whose leaders have ended. Deletion costs tell the ReplicaSets which group
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from lws.kube.metadata import annotations_of, labels_of, name_of
 from lws.kube.nodes import node_of
 from lws.kube.ownership import Ownership
 from lws.kube.pods import has_ended, has_gate
+from lws.kube.quantities import is_integer
 from lws.leaderworkerset import events, fields
 from lws.leaderworkerset.assessment.assessment import Assessment, recorded_former
+from lws.leaderworkerset.assessment.target_revision import TargetRevision
 from lws.leaderworkerset.children.leader_statefulset import (
     paths_to_apply,
     rollout_tallies,
@@ -41,7 +44,7 @@ from lws.leaderworkerset.rollout.scale_down import (
     deletion_costs,
 )
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.spec import SetSpec, has_hash_groups
 from lws.leaderworkerset.status.problems import force_delete, is_forced
 from lws.leaderworkerset.templates.objects import build_leader_deployment
 from lws.runtime.actions import Apply, Delete, Merge, Object, Plan, Problem, Reference
@@ -213,7 +216,7 @@ def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     ]
     staying = [*live.values(), *kept_groups.values()]
     counts = Counts.of(lws, {(group.leader_key or "", group.index) for group in (*staying, *released)})
-    chosen = _chosen(snapshot, assessment, leaders)
+    chosen = _chosen(snapshot, leaders, _starts(snapshot, assessment))
     inherited = counts.inherited(_count_key(gated[leader.name]) for leader in chosen)
     former = [gated[leader.name] for leader in chosen if not leader.is_current]
     used_up = _used_up(snapshot, counts, inherited, former)
@@ -232,11 +235,13 @@ def plan_succession(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
         *(Merge(Reference.to(group.leader), unmarked, why=why) for group in released),
         *(admit(lws, group.leader) for group in successors),
     )
+    later = {leader.name for leader in _chosen(snapshot, leaders)} & gated.keys() - used_up
     is_reported = snapshot.teardowns and not _is_immediate(lws)
-    deferred = (deferral(lws, group.leader, len(snapshot.teardowns)) for group in gated.values())
+    deferred = [group for name, group in gated.items() if is_reported and name not in later]
     return Plan(
         sequences=((*first, *writes),) if first else tuple((write,) for write in writes),
-        announce=tuple(deferred) if is_reported else (),
+        announce=tuple(deferral(lws, group.leader, len(snapshot.teardowns)) for group in deferred),
+        waiting_for=f"groups that have started to be ready, before {len(later)} more start" if later else "",
     )
 
 
@@ -248,17 +253,53 @@ def _is_immediate(lws: Object) -> bool:
     return bool(fields.GROUP_REPLACEMENT_POLICY.stored_in(lws) == GroupReplacementPolicy.IMMEDIATE)
 
 
-def _chosen(snapshot: SetSnapshot, assessment: Assessment, leaders: Sequence[Leader]) -> tuple[Leader, ...]:
-    """Return the gated leaders that previous groups and `startStrategy` allow to be scheduled."""
+def _chosen(
+    snapshot: SetSnapshot, leaders: Sequence[Leader], starts: Mapping[str, int] | None = None
+) -> tuple[Leader, ...]:
+    """Return the gated leaders that previous groups allow to be scheduled. starts: see `leaders_to_admit`."""
     spec, is_immediate = snapshot.spec, _is_immediate(snapshot.lws)
-    chosen = leaders_to_admit(
-        leaders, snapshot.teardowns, spec.replicas, spec.surge_groups or 0, is_immediate
+    surge = spec.surge_groups or 0
+    return leaders_to_admit(leaders, snapshot.teardowns, spec.replicas, surge, is_immediate, starts)
+
+
+def started_groups(snapshot: SetSnapshot, target: TargetRevision) -> dict[str, int]:
+    """Return how many groups of each revision have started, to be recorded in `status.started`; empty without
+    `startStrategy`.
+
+    Lost groups are replaced up to this number without waiting for a wave: no pod shows that they existed. A
+    revision that becomes the target again, and groups that a scale-down has removed, start in waves.
+    """
+    spec, lws = snapshot.spec, snapshot.lws
+    if spec.start_strategy is None or not has_hash_groups(lws):
+        return {}
+    status = lws.get("status") or {}
+    recorded, started = status.get("started"), _admitted(snapshot)
+    keys = {group.leader_key for group in snapshot.groups}
+    keys = keys | {target.key} if status.get("updateRevision") == target.name else keys - {target.key}
+    for key, count in recorded.items() if isinstance(recorded, Mapping) else ():
+        if key in keys and is_integer(count):
+            started[key] = max(started[key], count)
+    return {key: min(count, spec.replicas) for key, count in sorted(started.items()) if spec.replicas}
+
+
+def _admitted(snapshot: SetSnapshot) -> Counter[str]:
+    """Count the live groups of each revision whose leaders are not gated."""
+    return Counter(
+        group.leader_key or ""
+        for group in snapshot.groups
+        if not group.is_leader_terminating and not has_gate(group.leader, GROUP_REPLACEMENT_GATE)
     )
-    if spec.start_strategy is not None:
-        started = sum(leader.is_current and not leader.is_gated for leader in leaders)
-        most = spec.start_strategy.most(len(assessment.rollout.settled))
-        chosen = chosen[: max(0, most - started)]
-    return chosen
+
+
+def _starts(snapshot: SetSnapshot, assessment: Assessment) -> dict[str, int] | None:
+    """Return how many groups of each revision may start by `startStrategy`; None without it."""
+    strategy, ready_groups = snapshot.spec.start_strategy, assessment.rollout.ready
+    if strategy is None:
+        return None
+    started, admitted = started_groups(snapshot, assessment.target), _admitted(snapshot)
+    ready = Counter(group.leader_key or "" for group in snapshot.groups if group.index in ready_groups)
+    keys = {group.leader_key or "" for group in snapshot.groups}
+    return {key: max(strategy.most(ready[key]), started.get(key, 0)) - admitted[key] for key in keys}
 
 
 def _used_up(

@@ -395,8 +395,7 @@ def _failed_create(group: GroupSnapshot, note: str) -> Announce:
 def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
     """Return the first reason not to create the workers yet; None if there is none."""
     if has_gate(group.leader, GROUP_REPLACEMENT_GATE):
-        if is_of_hash_group(group.leader):
-            return Plan(waiting_for="previous groups to be gone (groupReplacementPolicy PostTermination)")
+        # Of a Hash group the pass over the set knows why: previous groups, a limit of restarts, or a wave.
         return Plan(waiting_for="the scheduling gate of the leader to be removed")
     # The leader of a Hash group does not become Ready before its workers are ready.
     is_up = are_containers_ready if is_of_hash_group(group.leader) else is_ready

@@ -9,7 +9,7 @@ run together with them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -80,7 +80,7 @@ class Leader:
     """A leader pod that is not terminating, or that is kept.
     created: creation time in RFC 3339. is_gated: whether the pod has the gate of group replacement.
     is_current: whether the pod has the revision of the Deployment. has_ended: whether the pod has ended, so
-    that its ReplicaSet has replaced it.
+    that its ReplicaSet has replaced it. revision: revision key of the pod; empty if unknown.
     """
 
     name: str
@@ -88,6 +88,7 @@ class Leader:
     is_gated: bool
     is_current: bool
     has_ended: bool = False
+    revision: str = ""
 
 
 def leaders_of(pods: Iterable[Object], revision: str) -> tuple[Leader, ...]:
@@ -97,12 +98,14 @@ def leaders_of(pods: Iterable[Object], revision: str) -> tuple[Leader, ...]:
 
 def leader_of(pod: Object, revision: str) -> Leader:
     """Reduce a leader pod to the facts that admission of gated leaders depends on."""
+    key = labels_of(pod).get(REVISION_LABEL, "")
     return Leader(
         name_of(pod),
         pod["metadata"]["creationTimestamp"],
         has_gate(pod, GROUP_REPLACEMENT_GATE),
-        labels_of(pod).get(REVISION_LABEL) == revision,
+        key == revision,
         has_ended(pod),
+        key,
     )
 
 
@@ -132,6 +135,7 @@ def leaders_to_admit(
     replicas: int,
     surge: int,
     is_immediate: bool = False,
+    starts: Mapping[str, int] | None = None,
 ) -> tuple[Leader, ...]:
     """Return the gated leaders that may be scheduled now: those of the current revision first, then by age.
 
@@ -139,6 +143,8 @@ def leaders_to_admit(
     replicas, surge: numbers of the Deployment.
     is_immediate: whether the policy is Immediate. Then only one leader waits for each leader that has ended,
     because a backoff or a limit of restarts may still keep that group.
+    starts: how many groups of each revision may start; None for any number. A leader that waits for its wave
+    takes no place from leaders of other revisions.
 
     Under both policies, one leader of the same revision waits for each group that is kept. Under
     PostTermination, there are never more admitted leaders and teardowns together than `replicas`, or
@@ -153,9 +159,21 @@ def leaders_to_admit(
     """
     waiting = [*_gated_leaders(leaders, teardowns, True), *_gated_leaders(leaders, teardowns, False)]
     if is_immediate:
-        return tuple(waiting[: max(len(waiting) - sum(leader.has_ended for leader in leaders), 0)])
+        waiting = waiting[: max(len(waiting) - sum(leader.has_ended for leader in leaders), 0)]
+    if starts is not None:
+        waiting = [*_next_to_start(waiting, starts)]
+    if is_immediate:
+        return tuple(waiting)
     holding = sum(not leader.is_gated for leader in leaders) + len(teardowns)
     return tuple(waiting[: max(max_groups_with_nodes(leaders, teardowns, replicas, surge) - holding, 0)])
+
+
+def _next_to_start(waiting: Iterable[Leader], starts: Mapping[str, int]) -> Iterator[Leader]:
+    left = dict(starts)
+    for leader in waiting:
+        left[leader.revision] = left.get(leader.revision, 0) - 1
+        if left[leader.revision] >= 0:
+            yield leader
 
 
 def _gated_leaders(

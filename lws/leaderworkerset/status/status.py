@@ -71,6 +71,7 @@ class StatusInput:
     has_moved: whether this pass moves the rollout.
     scheduling: the condition of `spec.scheduling`; None without that field.
     prewarm: the record of prewarming; empty without one.
+    started: number of groups that have started, by revision key; empty if it is not recorded.
     """
 
     snapshot: SetSnapshot
@@ -81,6 +82,7 @@ class StatusInput:
     has_moved: bool = False
     scheduling: Condition | None = None
     prewarm: Mapping[str, Any] = field(default_factory=dict)
+    started: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def existing(self) -> int:
@@ -174,6 +176,7 @@ def set_status(observed: StatusInput) -> SetStatus:
         **_counters(lws, observed),
         **_recorded(stored, observed),
         "prewarm": dict(observed.prewarm),
+        "started": dict(observed.started),
         "groups": summary.stored(lws["metadata"]["name"]),
         LAST_PROGRESS: last_progress,
         "observedGeneration": generation,

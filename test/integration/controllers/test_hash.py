@@ -146,6 +146,48 @@ def test_a_set_without_groups_may_have_limits_of_zero(world: World) -> None:
     assert images_in(world) == ["server:2"] * 2
 
 
+def started_groups(world: World) -> int:
+    return len(leaders_of(world, "demo")) - waiting_leaders(world)
+
+
+@pytest.mark.parametrize(
+    ("budget", "ready"), [({"maxUnavailable": 1}, 3), ({"maxUnavailable": 0, "maxSurge": 1}, 4)]
+)
+def test_lost_groups_of_the_former_revision_are_recreated_while_the_first_wave_is_broken(
+    world: World, budget: dict[str, Any], ready: int
+) -> None:
+    waves = {"seedGroups": 1}
+    world.create(a_hash_set("demo", 4, startStrategy=waves, rolloutStrategy=rolling(**budget)))
+    settle(world, "demo")
+    world.patch(SET, "demo", {"spec": {"leaderWorkerTemplate": {"workerTemplate": never_ready("server:2")}}})
+
+    def state() -> tuple[int, int]:
+        return images_in(world).count("server:2"), world.get(SET, "demo")["status"].get("readyReplicas", 0)
+
+    eventually("the first wave is broken", state, lambda now: now == (1, ready))
+    for _ in range(ready):
+        old = [pod for pod in leaders_of(world, "demo") if "server:2" not in str(pod["spec"]["containers"])]
+        lost = {labels_of(old[0])[GROUP_INDEX_LABEL]}
+        world.delete("Pod", name_of(old[0]))
+        eventually("the group is gone", lambda: keys_of(world, "demo"), lost.isdisjoint)
+        eventually("its successor is ready", state, lambda now: now == (1, ready))
+    assert started_groups(world) == ready + 1
+
+
+def test_a_paused_set_is_scaled_up_in_waves(world: World) -> None:
+    """Its new groups have the former template."""
+    waves = {"seedGroups": 2}
+    world.create(a_hash_set("demo", 2, workers=never_ready(), startStrategy=waves))
+    eventually("the first wave is admitted", lambda: started_groups(world), lambda now: now == 2)
+    paused = {"rolloutStrategy": {"paused": True}}
+    world.patch(SET, "demo", {"spec": {**new_image("server:2")["spec"], **paused, **scaled_to(6)["spec"]}})
+    eventually(
+        "all leaders exist", lambda: (len(images_in(world)), started_groups(world)), lambda now: now == (6, 2)
+    )
+    stays("the other leaders stay gated", lambda: started_groups(world), 3)
+    assert "server:2" not in images_in(world)
+
+
 def test_scaling_keeps_the_other_groups(groups: World) -> None:
     before = pod_uids(groups, "demo")
     groups.patch(SET, "demo", scaled_to(4))

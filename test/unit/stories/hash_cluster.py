@@ -155,6 +155,10 @@ class HashCluster:
         assert snapshot is not None
         return snapshot
 
+    async def observed_group(self, leader: Object) -> Any:
+        """Return what a pass over the group would observe."""
+        return await self._observer.observe_group("default", name_of(leader), self.now)
+
     async def passes(self) -> None:
         """Run one pass over the set and one over each group."""
         snapshot = await self._observer.observe_set("default", self.name, self.now)

@@ -71,6 +71,7 @@ class Day:
         policy = {"groupReplacementPolicy": "Immediate"} if self.is_immediate else {}
         self.limit, backoff = pick([None, None, 0, 1, 2]), pick([{}, {}, {"restartBackoff": {}}])
         template = {**backoff, **({"maxGroupRestarts": self.limit} if self.limit is not None else {})}
+        waves = pick([{}, {"startStrategy": {"seedGroups": pick([1, 2])}}])
         lws = make_hash_set(
             replicas=self.replicas,
             size=2,
@@ -78,6 +79,7 @@ class Day:
             max_unavailable=pick([1, 2]),
             template=template,
             **policy,
+            **waves,
         )
         self.world = Watched(lws)
         self.most = self.replicas

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from lws.kube.conditions import Rejection, find, is_true
-from lws.kube.metadata import annotations_of, labels_of, owner_reference
+from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference
 from lws.kube.nodes import NodeLossPolicy
+from lws.leaderworkerset.group.plan import plan as plan_group
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.pod_identity import group_key, hash_host_name
 from lws.leaderworkerset.restart_counts import is_kept
@@ -345,6 +346,117 @@ async def test_a_paused_set_starts_no_rollout_but_scales() -> None:
     world.edit(rolloutStrategy={"paused": False})
     await world.settle()
     assert not before & keys_of(world) and len(revisions_of(world)) == 1
+
+
+def started_in(world: HashCluster) -> int:
+    return len(world.leaders(live=True)) - len([pod for pod in world.gated() if not is_terminating(pod)])
+
+
+def leaders_with(world: HashCluster, image: str) -> list[dict[str, Any]]:
+    leaders = world.leaders(live=True)
+    return [pod for pod in leaders if pod["spec"]["containers"][0]["image"] == image]
+
+
+@pytest.mark.parametrize("policy", ["PostTermination", "Immediate"])
+@pytest.mark.parametrize(("surge", "ready"), [(0, 3), (1, 4)])
+async def test_lost_groups_of_the_former_revision_are_recreated_while_the_first_wave_is_broken(
+    surge: int, ready: int, policy: str
+) -> None:
+    world = await settled(
+        replicas=4,
+        max_surge=surge,
+        max_unavailable=1 - surge,
+        startStrategy={"seedGroups": 1},
+        groupReplacementPolicy=policy,
+    )
+    world.failing.add("app:bad")
+    new_image(world, "app:bad")
+    await world.settle()
+    for _ in range(4):
+        assert world.lws["status"]["readyReplicas"] == ready
+        assert len(leaders_with(world, "app:1")) == ready and started_in(world) == ready + 1
+        world.delete(leaders_with(world, "app:1")[0])
+        await world.settle()
+    new_image(world, "app:3")
+    await world.settle()
+    assert len(revisions_of(world)) == 1 and world.lws["status"]["readyReplicas"] == 4
+
+
+@pytest.mark.parametrize("lost", [1, 3, 4])
+async def test_lost_groups_are_recreated_while_no_other_group_is_ready(lost: int) -> None:
+    """All of them have started before, so their replacements are no wave."""
+    world = await settled(replicas=4, startStrategy={"seedGroups": 1})
+    world.failing.add("app:1")
+    await world.settle()
+    assert world.lws["status"].get("readyReplicas", 0) == 0
+    for leader in world.leaders()[:lost]:
+        world.delete(leader)
+    await world.settle()
+    assert not world.gated() and len(world.leaders()) == 4
+
+
+async def test_leaders_that_wait_for_their_wave_are_not_said_to_wait_for_former_groups() -> None:
+    world = await settled(replicas=6, startStrategy={"seedGroups": 1})
+    world.failing.add("app:1")
+    world.edit(replicas=12)
+    leader = world.leaders()[0]
+    for pod in world.pods_of(leader):
+        world.stay(pod, 1000)
+    world.delete(leader)
+    for _ in range(9):
+        await world.turn()
+    assert started_in(world) == 6 and len(world.gated()) == 6
+    planned = plan(await world.observed())
+    # Of 12 places, the terminating group still takes one.
+    assert [event.reason for event in planned.announce].count("GroupReplacementDeferred") == 1
+    assert planned.waiting_for == "groups that have started to be ready, before 5 more start"
+    group = await world.observed_group(world.gated()[0])
+    assert plan_group(group).waiting_for == "the scheduling gate of the leader to be removed"
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+async def test_a_scale_up_starts_in_waves(is_paused: bool) -> None:
+    world = await settled(startStrategy={"seedGroups": 1})
+    if is_paused:
+        new_image(world, rolloutStrategy={"paused": True})
+        await world.settle()
+    world.edit(replicas=12)
+    waves = [started_in(world)]
+    for _ in range(60):
+        ready = sum(is_ready(leader) for leader in world.leaders())
+        await world.turn(20.0)
+        assert started_in(world) <= max(2 * ready, waves[-1])
+        waves += [started_in(world)] * (started_in(world) != waves[-1])
+    assert waves == [2, 4, 8, 12] and len(revisions_of(world)) == 1
+    world.edit(replicas=2)
+    await world.settle()
+    world.failing.add("app:1")
+    world.edit(replicas=12)
+    await world.settle()
+    assert started_in(world) == 2, "groups that a scale-down has removed start in waves, too"
+
+
+async def test_a_return_to_the_former_revision_starts_in_waves() -> None:
+    world = await settled(replicas=6, max_unavailable=3, startStrategy={"seedGroups": 2})
+    world.failing.add("app:bad")
+    new_image(world, "app:bad")
+    await world.settle()
+    assert len(leaders_with(world, "app:1")) == 3 and started_in(world) == 5
+    world.failing.add("app:1")
+    new_image(world, "app:1")
+    await world.settle()
+    assert len(leaders_with(world, "app:1")) == 6 and started_in(world) == 3
+
+
+@pytest.mark.parametrize("stored", [None, 7, {"x": 1}])
+async def test_an_unreadable_record_of_started_groups_is_replaced(stored: Any) -> None:
+    world = await settled(startStrategy={"seedGroups": 1})
+    started = world.lws["status"]["started"]
+    assert [*started.values()] == [2]
+    status = {name: value for name, value in world.lws["status"].items() if name != "started"}
+    world.put({**world.lws, "status": {**status, **({"started": stored} if stored is not None else {})}})
+    await world.settle()
+    assert world.lws["status"]["started"] == started
 
 
 async def test_a_paused_set_recreates_groups_with_their_template_when_its_deployment_is_deleted() -> None:

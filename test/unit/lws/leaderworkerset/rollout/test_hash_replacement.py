@@ -53,7 +53,13 @@ def leaders(letters: str) -> tuple[Leader, ...]:
     Upper case is admitted, lower case is gated. The letter a stands for a former revision.
     """
     return tuple(
-        Leader(f"demo-{index}", f"2026-01-01T00:00:0{index}Z", letter.islower(), letter.lower() != "a")
+        Leader(
+            f"demo-{index}",
+            f"2026-01-01T00:00:0{index}Z",
+            letter.islower(),
+            letter.lower() != "a",
+            revision=letter.lower(),
+        )
         for index, letter in enumerate(letters)
     )
 
@@ -85,6 +91,31 @@ def teardowns(letters: str) -> tuple[Teardown, ...]:
 def test_admitted_leaders(live: str, terminating: str, replicas: int, surge: int, expected: str) -> None:
     admitted = leaders_to_admit(leaders(live), teardowns(terminating), replicas, surge)
     assert [leader.name for leader in admitted] == [f"demo-{index}" for index in expected]
+
+
+@pytest.mark.parametrize("is_immediate", [False, True])
+@pytest.mark.parametrize(
+    ("live", "starts", "expected"),
+    [
+        pytest.param("bbbb", {"b": 1}, "0", id="the first wave of a new set"),
+        pytest.param("BBbb", {"b": 0}, "", id="the next wave waits"),
+        pytest.param("AABba", {"a": 1, "b": 0}, "4", id="a lost group of a former revision"),
+        pytest.param("AABba", {"a": 1, "b": 1}, "34", id="each revision has its own waves"),
+        pytest.param("AAaa", {"a": 1, "b": 9}, "2", id="waves of a former revision"),
+        pytest.param("Bb", {"b": -1}, "", id="more have started than may"),
+    ],
+)
+def test_each_revision_starts_in_waves_of_its_own(
+    live: str, starts: dict[str, int], expected: str, is_immediate: bool
+) -> None:
+    admitted = leaders_to_admit(leaders(live), (), len(live), 0, is_immediate, starts)
+    assert [leader.name for leader in admitted] == [f"demo-{index}" for index in expected]
+
+
+def test_leaders_that_wait_for_their_wave_take_no_place_of_a_former_revision() -> None:
+    """After a scale-down in a rollout, there are more leaders than places."""
+    admitted = leaders_to_admit(leaders("ABbba"), (), 3, 0, starts={"a": 1, "b": 0})
+    assert [leader.name for leader in admitted] == ["demo-4"]
 
 
 def test_the_successor_of_a_leader_that_has_ended_is_no_surge() -> None:
@@ -146,8 +177,8 @@ def test_leaders_are_read_from_pods() -> None:
         pod("x-1", "k", "1"),
     ]
     assert leaders_of(pods, "b") == (
-        Leader("x", "2026-01-01T00:00:01Z", True, True),
-        Leader("yy", "2026-01-01T00:00:02Z", False, False),
+        Leader("x", "2026-01-01T00:00:01Z", True, True, revision="b"),
+        Leader("yy", "2026-01-01T00:00:02Z", False, False, revision="a"),
     )
 
 
