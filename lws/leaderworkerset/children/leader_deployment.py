@@ -79,8 +79,8 @@ def plan_deployment(snapshot: SetSnapshot, assessment: Assessment) -> Plan:
     if paths := paths_to_apply(snapshot, stored, intent):
         why = f"changed: {', '.join('.'.join(path) for path in paths[:5])}"
         failure = events.failed_leaders(lws, "update")
-        former_key = key_of_template(stored)
-        moved = [group.index for group in snapshot.groups if key != group.leader_key == former_key]
+        of_former = (group for group in snapshot.groups if key != group.leader_key == key_of_template(stored))
+        moved = [group.index for group in of_former if not group.is_leader_terminating]
         tallies = rollout_tallies(snapshot, target, moved)
         apply = Apply(intent, why=why, uid=stored["metadata"]["uid"], failure=failure, tallies=tallies)
         updates = (apply, *take_off_tool_keys(stored))

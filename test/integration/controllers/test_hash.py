@@ -134,6 +134,46 @@ def test_groups_start_in_waves(world: World) -> None:
     settle(world, "demo")
 
 
+def test_more_groups_than_desired_are_ready_only_while_a_rollout_has_a_surge(world: World) -> None:
+    world.create(a_hash_set("demo", 3, rolloutStrategy=rolling(maxUnavailable=0, maxSurge=2)))
+    settle(world, "demo")
+    world.patch(SET, "demo", new_image("server:2"))
+    seen: list[tuple[int, int, bool]] = []
+
+    def is_over() -> bool:
+        lws = world.get(SET, "demo")
+        status = lws["status"]
+        is_updating = condition(lws, "UpdateInProgress").get("status") == "True"
+        seen.append((status.get("readyReplicas", 0), status["replicas"], is_updating))
+        return images_in(world) == ["server:2"] * 3 and not is_updating
+
+    eventually("the rollout is over", is_over, lambda now: now)
+    settle(world, "demo")
+    assert any(is_updating for _, _, is_updating in seen)
+    assert all(ready <= existing <= 5 for ready, existing, _ in seen), seen
+    assert all(ready <= 3 or is_updating for ready, _, is_updating in seen), seen
+
+
+def test_a_scale_up_or_a_lost_leader_is_no_rollout(world: World) -> None:
+    world.create(a_hash_set("demo", 2, workers=never_ready()))
+    eventually("all groups start", lambda: started_groups(world), lambda now: now == 2)
+    world.patch(SET, "demo", scaled_to(3))
+    eventually("another group starts", lambda: started_groups(world), lambda now: now == 3)
+    first, *_ = leaders_of(world, "demo")
+    world.kubectl("delete", "pod", name_of(first), "--force", "--grace-period=0")
+    lost = {labels_of(first)[GROUP_INDEX_LABEL]}
+    eventually("the group is gone", lambda: keys_of(world, "demo"), lost.isdisjoint)
+    eventually("its successor starts", lambda: started_groups(world), lambda now: now == 3)
+
+    def is_updating() -> bool:
+        return bool(condition(world.get(SET, "demo"), "UpdateInProgress").get("status") == "True")
+
+    stays("there is no rollout", is_updating, 2)
+    assert not is_updating() and condition(world.get(SET, "demo"), "Progressing")["status"] == "True"
+    world.patch(SET, "demo", new_image("server:2"))
+    eventually("there is a rollout", is_updating, lambda now: now)
+
+
 def test_a_set_without_groups_may_have_limits_of_zero(world: World) -> None:
     """The Deployment would be rejected with them."""
     zero = {"maxUnavailable": 0, "maxSurge": 0}
