@@ -141,12 +141,12 @@ def leaders_to_admit(
 
     leaders, teardowns: all of the set, on any revision.
     replicas, surge: numbers of the Deployment.
-    is_immediate: whether the policy is Immediate. Then only one leader waits for each leader that has ended,
-    because a backoff or a limit of restarts may still keep that group.
+    is_immediate: whether the policy is Immediate.
     starts: how many groups of each revision may start; None for any number. A leader that waits for its wave
     takes no place from leaders of other revisions.
 
-    Under both policies, one leader of the same revision waits for each group that is kept. Under
+    Under both policies, one leader of the same revision waits for each group that is kept, and for each
+    leader that has ended, because a backoff or a limit of restarts may still keep its group. Under
     PostTermination, there are never more admitted leaders and teardowns together than `replicas`, or
     `replicas` + `surge` while a rollout uses the surge. So:
 
@@ -158,8 +158,6 @@ def leaders_to_admit(
       group has a successor.
     """
     waiting = [*_gated_leaders(leaders, teardowns, True), *_gated_leaders(leaders, teardowns, False)]
-    if is_immediate:
-        waiting = waiting[: max(len(waiting) - sum(leader.has_ended for leader in leaders), 0)]
     if starts is not None:
         waiting = [*_next_to_start(waiting, starts)]
     if is_immediate:
@@ -179,10 +177,13 @@ def _next_to_start(waiting: Iterable[Leader], starts: Mapping[str, int]) -> Iter
 def _gated_leaders(
     leaders: Iterable[Leader], teardowns: Iterable[Teardown], is_current: bool
 ) -> Sequence[Leader]:
-    """Return gated leaders of the current revision, or of others, by age, less one for each kept group."""
+    """Return gated leaders of the current revision, or of others, by age, less one for each kept group and
+    each leader that has ended.
+    """
+    of_revision = [leader for leader in leaders if leader.is_current == is_current]
     kept_count = sum(teardown.is_kept and teardown.is_current == is_current for teardown in teardowns)
-    gated = (leader for leader in leaders if leader.is_gated and leader.is_current == is_current)
-    ordered = sorted(gated, key=_AGE)
+    kept_count += sum(leader.has_ended for leader in of_revision)
+    ordered = sorted((leader for leader in of_revision if leader.is_gated), key=_AGE)
     return ordered[: max(len(ordered) - kept_count, 0)]
 
 

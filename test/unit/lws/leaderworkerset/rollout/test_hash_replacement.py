@@ -123,6 +123,20 @@ def test_the_successor_of_a_leader_that_has_ended_is_no_surge() -> None:
     assert leaders_to_admit((replace(first, has_ended=True), *others), (), 3, 1) == ()
 
 
+@pytest.mark.parametrize("is_immediate", [False, True])
+@pytest.mark.parametrize(
+    ("live", "expected"),
+    [("BbAa", ["demo-3"]), ("AaBb", ["demo-3"]), ("Bba", ["demo-2"]), ("Aab", ["demo-2"])],
+)
+def test_a_leader_that_has_ended_holds_back_a_leader_of_its_own_revision(
+    live: str, expected: list[str], is_immediate: bool
+) -> None:
+    """It may be kept, because its group has used up its restarts."""
+    first, *others = leaders(live)
+    admitted = leaders_to_admit((replace(first, has_ended=True), *others), (), len(live), 0, is_immediate)
+    assert [leader.name for leader in admitted] == expected
+
+
 def test_immediate_replacement_does_not_wait() -> None:
     assert len(leaders_to_admit(leaders("bab"), teardowns("aaaa"), 3, 0, is_immediate=True)) == 3
 
